@@ -1,0 +1,66 @@
+"""An emulated CUDA device: unmodified CUDA programs on a machine that has no GPU.
+
+CUDA tensors are genuine to torch and live in host memory; every operator runs on the CPU, every
+Triton kernel is compiled for the target and run by Triton's interpreter, Inductor's graphs are
+compiled for the target and run operator by operator, and CUDA C++ is compiled by nvcc and run on
+the host. A value is real or absent, and reading an absent one raises; nothing is timed.
+
+The package runs in the user's interpreter and imports nothing of ours but its two neighbours
+``hooks`` and ``writer``. ``install`` imports no torch: each part is set up when its module is.
+
+    devices     the limits of each architecture, from reference/devices.toml
+    build       compiles shim/ once for each torch;  native: loads it
+    cuda        torch.cuda on top of the shim;  streams, memory: parts of it
+    driver      Triton's driver;  launch: one launch;  interp, bfloat16, libdevice: the interpreter
+    tuning      autotuning and benchmarks that measure nothing
+    inductor    torch.compile
+    extension   load_inline, load, CUDAExtension;  nvcc, hostbuild: parts of it
+"""
+
+from __future__ import annotations
+
+from ..hooks import before_import, when_imported
+from . import settings as _settings
+
+current: _settings.Settings | None = None
+
+
+def install(target: str) -> None:
+    """Arrange for an emulated device of this architecture (``sm_90``) when torch is imported."""
+    global current
+    current = _settings.read(target)
+    before_import("torch", _load_shim)
+    when_imported("torch", lambda module: _part("cuda", module))
+    when_imported("triton.runtime.driver", lambda module: _part("driver", module))
+    when_imported("triton.runtime.autotuner", lambda module: _part("tuning", module))
+    when_imported("triton.testing", lambda module: _part("tuning", module))
+    when_imported("torch._inductor.compile_fx", lambda module: _part("inductor", module))
+    when_imported("torch.utils.cpp_extension", lambda module: _part("extension", module))
+
+
+def settings() -> _settings.Settings:
+    """The settings of this process; install() must have run."""
+    assert current is not None
+    return current
+
+
+def _load_shim() -> None:
+    from . import build, native, say
+
+    try:
+        native.load()
+    except build.CannotBuild as error:
+        say.once(
+            "no-shim",
+            f"{error}; without it there is no emulated CUDA device: "
+            "device='cuda' fails, and only CPU code runs",
+        )
+
+
+def _part(name: str, module: object) -> None:
+    from importlib import import_module
+
+    from . import native
+
+    if native.loaded():
+        import_module(f"{__name__}.{name}").attach(module)

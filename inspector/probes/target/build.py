@@ -1,0 +1,120 @@
+"""Compiles the shim once for each version of torch, and finds it again.
+
+The library depends on torch's headers and on nothing of Python: one file for each torch version,
+in the user's cache folder, compiled under a lock and put in place by one rename.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import platform
+import re
+import shutil
+import subprocess
+import tempfile
+from importlib.machinery import PathFinder
+from pathlib import Path
+
+SOURCES = Path(__file__).parent / "shim"
+LIBRARY = "libptxview_target.so"
+
+
+class CannotBuild(Exception):
+    """The shim cannot be made on this machine; the text says what is missing."""
+
+
+def torch_folder() -> Path | None:
+    """Where torch is installed, without importing it."""
+    spec = PathFinder.find_spec("torch")
+    return Path(spec.origin).parent if spec and spec.origin else None
+
+
+def torch_version(torch: Path) -> str:
+    """``2.13.0+cpu`` and the commit, as torch/version.py says."""
+    text = (torch / "version.py").read_text(encoding="utf-8")
+    found = dict(re.findall(r"^(__version__|git_version)[^=]*= *'([^']*)'", text, re.M))
+    return f"{found.get('__version__', 'unknown')} {found.get('git_version', '')}"
+
+
+def cache_root() -> Path:
+    """``$XDG_CACHE_HOME/ptxview``, or ``~/.cache/ptxview``."""
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return Path(base) / "ptxview"
+
+
+def compiler() -> str | None:
+    """A C++ compiler: ``$CXX``, g++, c++ or clang++."""
+    for name in (os.environ.get("CXX", "").split(" ")[0], "g++", "c++", "clang++"):
+        found = shutil.which(name) if name else None
+        if found:
+            return found
+    return None
+
+
+def writable(folder: Path) -> Path:
+    """The folder, made; a temporary one where it cannot be written."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if os.access(folder, os.W_OK):
+            return folder
+    except OSError:
+        pass
+    return Path(tempfile.mkdtemp(prefix="ptxview-"))
+
+
+def shim() -> Path:
+    """The compiled shim for the installed torch; compiles it the first time (6 to 12 seconds).
+
+    Raises CannotBuild with one line that says what is missing.
+    """
+    torch = torch_folder()
+    if torch is None:
+        raise CannotBuild("torch is not installed in this Python")
+    digest = hashlib.sha256(f"{torch_version(torch)} {platform.machine()}".encode())
+    for source in sorted(SOURCES.iterdir()):
+        digest.update(source.read_bytes())
+    place = cache_root() / "target" / digest.hexdigest()[:20]
+    library = place / LIBRARY
+    if library.exists():
+        return library
+    place = writable(place)
+    library = place / LIBRARY
+    with open(place / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not library.exists():
+            _compile(torch, library)
+    return library
+
+
+def _compile(torch: Path, library: Path) -> None:
+    cxx = compiler()
+    if cxx is None:
+        raise CannotBuild("no C++ compiler was found (g++, or $CXX)")
+    include = torch / "include"
+    if not (include / "torch" / "library.h").exists():
+        raise CannotBuild(f"torch's C++ headers are not in {include}")
+    part = library.with_name(f".{os.getpid()}.{LIBRARY}")
+    # Wheels before 2.7 exist with both ABIs of std::string; libc10's own symbols tell which.
+    new_abi = int(b"__cxx11" in (torch / "lib" / "libc10.so").read_bytes())
+    log = ""
+    for standard in ("c++20", "c++17"):  # torch 2.12 and later need 20; older compilers know 17
+        argv = [
+            cxx, "-O1", f"-std={standard}", "-shared", "-fPIC", "-w",
+            f"-D_GLIBCXX_USE_CXX11_ABI={new_abi}",
+            f"-I{include}", f"-I{include}/torch/csrc/api/include",
+            str(SOURCES / "shim.cpp"), "-o", str(part),
+            f"-L{torch / 'lib'}", "-lc10", "-ltorch_cpu",
+        ]  # fmt: skip
+        done = subprocess.run(argv, capture_output=True, text=True, errors="replace")
+        if done.returncode == 0:
+            os.replace(part, library)
+            return
+        log = log or done.stderr
+    library.with_name("log").write_text(log, encoding="utf-8")
+    first = next((line for line in log.splitlines() if "error" in line), log[:200])
+    raise CannotBuild(
+        f"{cxx} could not compile the shim against torch {torch_version(torch).split()[0]}: "
+        f"{first.strip()} (all of it: {library.with_name('log')})"
+    )

@@ -1,0 +1,71 @@
+"""The loaded shim: what Python asks it directly."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+from . import build
+
+_library: ctypes.CDLL | None = None
+
+
+def load() -> None:
+    """Load torch's libraries and the shim, in the order that lets the shim's registrations win.
+
+    Must run before ``import torch``: torch looks for CUDA once. Raises build.CannotBuild.
+    """
+    global _library
+    if _library is not None:
+        return
+    path = build.shim()
+    torch = build.torch_folder()
+    assert torch is not None
+    # libtorch_cuda, where it is, before the shim: its registrations are the ones replaced.
+    for name in ("libc10.so", "libtorch_cpu.so", "libtorch_cuda.so"):
+        if (torch / "lib" / name).exists():
+            try:
+                ctypes.CDLL(str(torch / "lib" / name), ctypes.RTLD_GLOBAL)
+            except OSError as error:
+                if name != "libtorch_cuda.so":
+                    raise build.CannotBuild(f"{name} does not load: {error}") from error
+    try:
+        library = ctypes.CDLL(str(path))
+    except OSError as error:
+        raise build.CannotBuild(f"{path} does not load: {error}") from error
+    library.ptxview_memory.restype = ctypes.c_int64
+    library.ptxview_get_stream.restype = ctypes.c_int64
+    library.ptxview_set_stream.argtypes = [ctypes.c_int, ctypes.c_int64]
+    _library = library
+
+
+def loaded() -> bool:
+    """Whether the emulated device is there."""
+    return _library is not None
+
+
+def library() -> ctypes.CDLL:
+    """The shim; load() must have succeeded."""
+    assert _library is not None
+    return _library
+
+
+def host(tensor: Any) -> Any:
+    """A CPU tensor over the same memory; raises RuntimeError where the value is absent."""
+    import torch
+
+    return torch.ops.ptxview_target.host(tensor.detach())
+
+
+def absence(tensor: Any) -> str:
+    """Why the tensor's value is absent; empty where it is there."""
+    import torch
+
+    return str(torch.ops.ptxview_target.absence(tensor.detach()))
+
+
+def mark_absent(tensor: Any, why: str) -> None:
+    """Make every later read of the tensor's memory raise, with this reason."""
+    import torch
+
+    torch.ops.ptxview_target.mark_absent(tensor.detach(), why)

@@ -1,0 +1,207 @@
+// The kernel of every operator at the CUDA dispatch key: the CPU's kernel over the same memory or,
+// where an input's value is absent, the meta kernel, whose results are absent as well.
+#pragma once
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/enum_tag.h>
+#include <torch/library.h>
+
+#include <set>
+#include <unordered_set>
+
+#include "hooks.h"
+#include "views.h"
+
+namespace ptxview {
+
+using Reason = std::shared_ptr<const std::string>;
+
+// Operators that may have CPU tensors with dimensions beside CUDA ones, as on a GPU.
+inline bool mixes_devices(const std::string& name) {
+  static const std::unordered_set<std::string> names{
+      "aten::copy_", "aten::index", "aten::_unsafe_index", "aten::index_put_", "aten::index_put",
+      "aten::_index_put_impl_", "aten::_unsafe_index_put", "aten::set_", "aten::_pack_padded_sequence",
+      "aten::is_set_to", "aten::_copy_from", "aten::_copy_from_and_resize", "aten::record_stream"};
+  return names.count(name) > 0;
+}
+
+// In-place operators that write the whole of their first argument and read none of it.
+inline bool overwrites_self(const std::string& name) {
+  static const std::unordered_set<std::string> names{
+      "aten::copy_", "aten::fill_", "aten::zero_", "aten::normal_", "aten::uniform_", "aten::random_",
+      "aten::exponential_", "aten::bernoulli_", "aten::log_normal_", "aten::cauchy_", "aten::geometric_"};
+  return names.count(name) > 0;
+}
+
+inline bool covers_storage(const Tensor& t) {
+  return t.is_non_overlapping_and_dense() && t.storage().nbytes() == size_t(t.numel()) * t.element_size();
+}
+
+template <class F>
+void each_tensor(const c10::IValue& value, F&& visit) {
+  if (value.isTensor()) {
+    if (value.toTensor().defined()) visit(value.toTensor());
+  } else if (value.isTensorList()) {
+    for (const Tensor& t : value.toTensorVector())
+      if (t.defined()) visit(t);
+  } else if (value.isOptionalTensorList()) {
+    for (const std::optional<Tensor>& t : value.toOptionalTensorList())
+      if (t && t->defined()) visit(*t);
+  }
+}
+
+// What the arguments of one call say about it.
+struct Survey {
+  bool any_cuda = false, cpu_with_dims = false, to_cpu = false, cpu_written = false;
+  std::set<c10::DeviceIndex> devices;
+  std::optional<c10::DeviceIndex> asked;  // a device argument
+  c10::DeviceIndex first = -1;
+  Reason absent;                           // of a tensor that the call reads
+  std::vector<Tensor> written, overwritten;
+
+  Survey(const c10::FunctionSchema& schema, const torch::jit::Stack& stack) {
+    const auto& arguments = schema.arguments();
+    const size_t base = stack.size() - arguments.size();
+    for (size_t i = 0; i < arguments.size(); i++) {
+      const c10::IValue& value = stack[base + i];
+      const auto* alias = arguments[i].alias_info();
+      const bool write = alias && alias->isWrite();
+      const bool overwrite = write && (arguments[i].is_out() || (i == 0 && overwrites_self(schema.name())));
+      each_tensor(value, [&](const Tensor& t) {
+        if (!t.is_cuda()) {
+          cpu_with_dims |= t.is_cpu() && t.dim() > 0;
+          cpu_written |= t.is_cpu() && write;
+          return;
+        }
+        any_cuda = true;
+        if (first < 0) first = t.device().index();
+        if (t.dim() > 0 || devices.empty()) devices.insert(t.device().index());
+        if (!t.has_storage()) return;
+        if (!absent && !overwrite) absent = absence(t.storage());
+        if (write) (overwrite ? overwritten : written).push_back(t);
+      });
+      if (value.isDevice()) {
+        to_cpu |= value.toDevice().is_cpu();
+        if (value.toDevice().is_cuda()) asked = cuda(value.toDevice().index()).index();
+      } else if (value.isStorage() && value.toStorage().device().is_cuda()) {
+        if (first < 0) first = value.toStorage().device().index();
+        if (!absent) absent = absence(value.toStorage());
+      }
+    }
+    if (no_values && !to_cpu) absent = no_values_reason();
+  }
+
+  // As the kernels of a GPU do: refuse a CPU tensor with dimensions, and a second device.
+  void refuse_mixtures(const std::string& name) const {
+    if (!any_cuda || mixes_devices(name)) return;
+    if (cpu_with_dims)
+      TORCH_CHECK(false, "Expected all tensors to be on the same device, but found at least two devices, ",
+                  cuda(first), " and cpu! (", name, ")");
+    TORCH_CHECK(devices.size() < 2, "Expected all tensors to be on the same device, but found at least two devices, ",
+                cuda(*devices.begin()), " and ", cuda(*devices.rbegin()), "! (", name, ")");
+  }
+};
+
+// While it lives, the CPU's default generator is the device's: for operators with no generator argument.
+struct BorrowedGenerator {
+  at::Generator host = at::detail::getDefaultCPUGenerator();
+  at::Generator device;
+  c10::intrusive_ptr<c10::TensorImpl> saved;
+  explicit BorrowedGenerator(at::Generator from) : device(std::move(from)) {
+    saved = host.unsafeGetGeneratorImpl()->get_state();
+    host.unsafeGetGeneratorImpl()->set_state(*device.unsafeGetGeneratorImpl()->get_state());
+  }
+  ~BorrowedGenerator() {
+    device.unsafeGetGeneratorImpl()->set_state(*host.unsafeGetGeneratorImpl()->get_state());
+    host.unsafeGetGeneratorImpl()->set_state(*saved);
+  }
+};
+
+[[noreturn]] inline void refuse_absent(const std::string& name, const Reason& why) {
+  TORCH_CHECK(false, "ptxview: ", name, " needs a value that is absent: ", *why);
+}
+
+inline bool returns_tensors(const c10::FunctionSchema& schema) {
+  for (const auto& result : schema.returns())
+    if (result.type()->str().find("Tensor") != std::string::npos) return true;
+  return schema.returns().empty();
+}
+
+inline void run_elsewhere(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  const auto& schema = op.schema();
+  const std::string& name = schema.name();
+  Survey call(schema, *stack);
+  call.refuse_mixtures(name);
+  const bool meta = call.absent && !call.to_cpu;
+  if (call.absent && (call.cpu_written || !returns_tensors(schema))) refuse_absent(name, call.absent);
+  if (call.absent && call.to_cpu) refuse_absent(name, call.absent);
+
+  const auto type = meta ? c10::kMeta : c10::kCPU;
+  const c10::DeviceIndex device = call.asked ? *call.asked : call.first >= 0 ? call.first : current_device;
+  Crossing crossing(type, device, call.absent);
+  const size_t base = stack->size() - schema.arguments().size();
+  bool generator_argument = false;
+  for (size_t i = base; i < stack->size(); i++) {
+    c10::IValue& value = (*stack)[i];
+    if (value.isTensor()) {
+      value = crossing.in(value.toTensor());
+    } else if (value.isTensorList()) {
+      c10::List<Tensor> list;
+      for (const Tensor& t : value.toTensorVector()) list.push_back(crossing.in(t));
+      value = list;
+    } else if (value.isOptionalTensorList()) {
+      c10::List<std::optional<Tensor>> list;
+      for (const std::optional<Tensor>& t : value.toOptionalTensorList())
+        list.push_back(t ? std::optional<Tensor>(crossing.in(*t)) : t);
+      value = list;
+    } else if (value.isStorage()) {
+      if (value.toStorage().device().is_cuda()) value = c10::IValue(crossing.in(value.toStorage()));
+    } else if (value.isDevice()) {
+      value = c10::IValue(c10::Device(type));
+    } else if (schema.arguments()[i - base].name() == "generator") {
+      generator_argument = true;
+      if (value.isGenerator()) {
+        TORCH_CHECK(value.toGenerator().device().is_cuda(),
+                    "Expected a 'cuda' device type for generator but found 'cpu'");
+        value = c10::IValue(inner(value.toGenerator()));
+      } else if (!meta) {
+        value = c10::IValue(inner(default_generator(device)));
+      }
+    }
+  }
+
+  if (meta) {
+    try {
+      op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::Meta), stack);
+    } catch (const c10::NotImplementedError&) {
+      refuse_absent(name, call.absent);
+    }
+  } else if (!generator_argument && op.hasTag(at::Tag::nondeterministic_seeded)) {
+    BorrowedGenerator borrowed(inner(default_generator(device)));
+    op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack);
+  } else {
+    op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack);
+  }
+
+  crossing.settle();
+  for (size_t i = stack->size() - schema.returns().size(); i < stack->size(); i++) {
+    c10::IValue& value = (*stack)[i];
+    if (value.isTensor()) {
+      value = crossing.out(value.toTensor(), !call.to_cpu);
+    } else if (value.isTensorList()) {
+      c10::List<Tensor> list;
+      for (const Tensor& t : value.toTensorVector()) list.push_back(crossing.out(t, !call.to_cpu));
+      value = list;
+    }
+  }
+  if (meta) {
+    for (const auto* group : {&call.written, &call.overwritten})
+      for (const Tensor& t : *group)
+        if (Block* block = block_of(t.storage())) block->absent = call.absent;
+  } else {
+    for (const Tensor& t : call.overwritten)
+      if (covers_storage(t))
+        if (Block* block = block_of(t.storage())) block->absent = nullptr;
+  }
+}
+
+}  // namespace ptxview

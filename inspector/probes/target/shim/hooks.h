@@ -1,0 +1,136 @@
+// CUDAHooks, through which ATen asks about CUDA; CUDA generators and pinned memory.
+#pragma once
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/detail/CUDAHooksInterface.h>
+
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include "state.h"
+
+namespace ptxview {
+
+// A generator that belongs to a CUDA device and draws from a CPU generator of its own, so that the
+// device's random numbers do not disturb the CPU's, as on a GPU (the numbers are not the GPU's).
+struct CudaGenerator final : c10::GeneratorImpl {
+  explicit CudaGenerator(c10::DeviceIndex index)
+      : GeneratorImpl(cuda(index), c10::DispatchKeySet(c10::DispatchKey::CUDA)),
+        inner(at::make_generator<at::CPUGeneratorImpl>(c10::default_rng_seed_val)) {}
+  at::Generator inner;
+  uint64_t offset = 0;
+
+  static c10::DeviceType device_type() { return c10::DeviceType::CUDA; }
+  void set_current_seed(uint64_t value) override {
+    inner.set_current_seed(value);
+    offset = 0;
+  }
+  void set_offset(uint64_t value) override { offset = value; }
+  uint64_t get_offset() const override { return offset; }
+  uint64_t current_seed() const override { return inner.current_seed(); }
+  uint64_t seed() override { return inner.seed(); }
+  void set_state(const c10::TensorImpl& state) override { inner.unsafeGetGeneratorImpl()->set_state(state); }
+  c10::intrusive_ptr<c10::TensorImpl> get_state() const override {
+    return inner.unsafeGetGeneratorImpl()->get_state();
+  }
+  CudaGenerator* clone_impl() const override {
+    auto* copy = new CudaGenerator(device().index());
+    copy->inner = inner.clone();
+    return copy;
+  }
+};
+
+inline const at::Generator& default_generator(c10::DeviceIndex index) {
+  static std::vector<at::Generator> all = [] {
+    std::vector<at::Generator> made;
+    for (int i = 0; i < device_count; i++) made.push_back(at::make_generator<CudaGenerator>(i));
+    return made;
+  }();
+  return all.at(cuda(index).index());
+}
+inline at::Generator& inner(const at::Generator& generator) {
+  return static_cast<CudaGenerator*>(generator.unsafeGetGeneratorImpl())->inner;
+}
+
+// Pinned memory is ordinary memory that remembers being pinned.
+struct Pinned final : c10::Allocator {
+  struct Lease {
+    c10::DataPtr data;
+    size_t bytes;
+  };
+  static inline std::mutex lock;
+  static inline std::map<const char*, size_t> ranges;
+
+  c10::DataPtr allocate(size_t bytes) override {
+    auto* lease = new Lease{c10::GetCPUAllocator()->allocate(bytes), bytes};
+    void* data = lease->data.get();
+    if (data) {
+      std::lock_guard<std::mutex> held(lock);
+      ranges[static_cast<const char*>(data)] = bytes;
+    }
+    return c10::DataPtr(data, lease, &release, c10::Device(c10::kCPU));
+  }
+  static void release(void* context) {
+    auto* lease = static_cast<Lease*>(context);
+    {
+      std::lock_guard<std::mutex> held(lock);
+      ranges.erase(static_cast<const char*>(lease->data.get()));
+    }
+    delete lease;
+  }
+  void copy_data(void* to, const void* from, size_t bytes) const override {
+    default_copy_data(to, from, bytes);
+  }
+  static bool holds(const void* pointer) {
+    std::lock_guard<std::mutex> held(lock);
+    auto after = ranges.upper_bound(static_cast<const char*>(pointer));
+    if (after == ranges.begin()) return false;
+    auto range = std::prev(after);
+    return static_cast<const char*>(pointer) < range->first + range->second;
+  }
+};
+inline Pinned pinned;
+
+}  // namespace ptxview
+
+namespace at {
+// The name is the registry's key: Context looks up "CUDAHooks".
+struct CUDAHooks final : at::CUDAHooksInterface {
+  explicit CUDAHooks(at::CUDAHooksArgs) {}
+  void init() const override {}
+  bool hasCUDA() const override { return true; }
+  bool hasCUDART() const override { return true; }
+  bool isBuilt() const override { return true; }
+  bool isAvailable() const override { return true; }
+  bool hasPrimaryContext(c10::DeviceIndex) const override { return true; }
+  int getNumGPUs() const override { return ptxview::device_count; }
+  c10::DeviceIndex current_device() const override { return ptxview::current_device; }
+  c10::DeviceIndex deviceCount() const override { return c10::DeviceIndex(ptxview::device_count); }
+  c10::DeviceIndex getCurrentDevice() const override { return ptxview::current_device; }
+  void setCurrentDevice(c10::DeviceIndex index) const override {
+    TORCH_CHECK(index >= 0 && index < ptxview::device_count, "CUDA error: invalid device ordinal");
+    ptxview::current_device = index;
+  }
+  c10::DeviceIndex exchangeDevice(c10::DeviceIndex index) const override {
+    c10::DeviceIndex old = ptxview::current_device;
+    setCurrentDevice(index);
+    return old;
+  }
+  c10::DeviceIndex maybeExchangeDevice(c10::DeviceIndex index) const override {
+    c10::DeviceIndex old = ptxview::current_device;
+    if (index >= 0) setCurrentDevice(index);
+    return old;
+  }
+  bool isPinnedPtr(const void* pointer) const override { return ptxview::Pinned::holds(pointer); }
+  c10::Allocator* getPinnedMemoryAllocator() const override { return &ptxview::pinned; }
+  c10::Allocator* getCUDADeviceAllocator() const override { return &ptxview::allocator; }
+  const Generator& getDefaultGenerator(c10::DeviceIndex index) const override {
+    return ptxview::default_generator(index);
+  }
+  Generator getNewGenerator(c10::DeviceIndex index) const override {
+    return at::make_generator<ptxview::CudaGenerator>(ptxview::cuda(index).index());
+  }
+  void deviceSynchronize(c10::DeviceIndex) const override {}
+};
+C10_REGISTER_CLASS_WITH_PRIORITY(CUDAHooksRegistry, CUDAHooks, ::c10::REGISTRY_PREFERRED, CUDAHooks);
+}  // namespace at

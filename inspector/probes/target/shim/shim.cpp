@@ -1,0 +1,89 @@
+// CUDA tensors over host memory, for a machine with no GPU.  Loaded before `import torch`; what it
+// registers makes `device="cuda"` genuine to ATen, autograd, autocast and C++ extensions, while
+// every operator's values come from the CPU's kernel over the same bytes.
+#include <ATen/native/transformers/attention.h>
+
+#include "fallback.h"
+#include "guard.h"
+#include "hooks.h"
+#include "ops.h"
+
+namespace ptxview {
+
+// Above the CUDA build's own allocator.
+static const int allocator_set = (c10::SetAllocator(c10::DeviceType::CUDA, &allocator, 200), 0);
+
+// On a CUDA build of torch, every kernel that libtorch_cuda has put at the CUDA key is replaced.
+static const size_t replaced = [] {
+  struct Quiet final : c10::WarningHandler {
+    void process(const c10::Warning&) override {}
+  } quiet;
+  c10::WarningUtils::WarningHandlerGuard guard(&quiet);
+  static auto& held = *new std::vector<c10::RegistrationHandleRAII>;
+  auto& dispatcher = c10::Dispatcher::singleton();
+  for (auto& name : dispatcher.getRegistrationsForDispatchKey(c10::DispatchKey::CUDA))
+    held.push_back(dispatcher.registerImpl(name, c10::DispatchKey::CUDA,
+                                           c10::KernelFunction::makeFromBoxedFunction<&run_elsewhere>(),
+                                           std::nullopt, nullptr, "ptxview"));
+  return held.size();
+}();
+
+// Attention is decomposed: no fused CUDA kernel can run here.
+static int64_t math_attention(const Tensor&, const Tensor&, const Tensor&, const std::optional<Tensor>&, double, bool,
+                              std::optional<double>, bool) {
+  return 0;
+}
+static const int attention_set = [] {
+  at::native::_fused_sdp_choice_stub.set_cuda_dispatch_ptr(&math_attention);
+  return 0;
+}();
+
+TORCH_LIBRARY_IMPL(_, CUDA, library) {
+  library.fallback(torch::CppFunction::makeFromBoxedFunction<&run_elsewhere>());
+}
+TORCH_LIBRARY_IMPL(aten, CUDA, library) {
+  // Composite kernels that look up a stub by device themselves, and would find none for CUDA.
+  for (const char* name : {"copy_", "convolution", "convolution_backward", "_fused_sdp_choice", "resize_",
+                           "nonzero_static"})
+    library.impl(name, torch::CppFunction::makeFromBoxedFunction<&run_elsewhere>());
+  library.impl("_fused_rms_norm_backward", rms_norm_backward);
+  library.impl("_thnn_fused_lstm_cell", lstm_cell);
+  library.impl("_thnn_fused_lstm_cell_backward_impl", lstm_cell_backward);
+  library.impl("_thnn_fused_gru_cell", gru_cell);
+  library.impl("_thnn_fused_gru_cell_backward", gru_cell_backward);
+}
+
+TORCH_LIBRARY(ptxview_target, library) {
+  library.def("host(Tensor t) -> Tensor", [](const Tensor& t) { return host_view(t); });
+  library.def("absence(Tensor t) -> str", [](const Tensor& t) {
+    auto why = t.has_storage() ? absence(t.storage()) : nullptr;
+    return why ? *why : std::string();
+  });
+  library.def("mark_absent(Tensor t, str why) -> ()", [](const Tensor& t, std::string why) {
+    if (Block* block = t.is_cuda() ? block_of(t.storage()) : nullptr)
+      block->absent = std::make_shared<const std::string>(std::move(why));
+  });
+  library.def("default_generator(int index) -> Generator",
+              [](int64_t index) { return default_generator(c10::DeviceIndex(index)); });
+}
+
+}  // namespace ptxview
+
+extern "C" {
+int ptxview_replaced() { return int(ptxview::replaced); }
+int ptxview_get_device() { return ptxview::current_device; }
+void ptxview_set_device(int index) { ptxview::current_device = c10::DeviceIndex(index); }
+int64_t ptxview_get_stream(int device) { return ptxview::current_stream[device]; }
+void ptxview_set_stream(int device, int64_t id) { ptxview::current_stream[device] = id; }
+// 0 current bytes, 1 peak bytes, 2 bytes ever allocated, 3 bytes ever freed, 4 blocks, 5 most blocks
+int64_t ptxview_memory(int device, int what) {
+  auto& m = ptxview::memory[device];
+  const std::atomic<int64_t>* figures[] = {&m.current, &m.peak, &m.allocated, &m.freed, &m.blocks, &m.peak_blocks};
+  return figures[what]->load();
+}
+void ptxview_reset_peak(int device) {
+  auto& m = ptxview::memory[device];
+  m.peak = m.current.load();
+  m.peak_blocks = m.blocks.load();
+}
+}

@@ -1,0 +1,133 @@
+// What the emulated devices hold: how many there are, each thread's current device and streams,
+// and the memory behind every CUDA tensor.
+#pragma once
+#include <c10/core/CPUAllocator.h>
+#include <c10/core/Device.h>
+#include <c10/core/Storage.h>
+#include <c10/core/Stream.h>
+#include <sys/mman.h>
+
+#include <array>
+#include <atomic>
+#include <cstdlib>
+#include <memory>
+#include <string>
+
+namespace ptxview {
+
+constexpr int kMaxDevices = 64;
+
+// Set once from the environment: the loader (native.py) writes these before it loads the library.
+inline int env_int(const char* name, int otherwise) {
+  const char* text = std::getenv(name);
+  return text && *text ? std::atoi(text) : otherwise;
+}
+inline const int device_count = std::clamp(env_int("PTXVIEW_DEVICES", 1), 1, kMaxDevices);
+// With no values at all, memory is address space only: no page of it is ever touched.
+inline const bool no_values = [] {
+  const char* text = std::getenv("PTXVIEW_VALUES");
+  return text && std::string(text) == "none";
+}();
+
+inline thread_local c10::DeviceIndex current_device = 0;
+inline thread_local std::array<c10::StreamId, kMaxDevices> current_stream{};
+inline std::atomic<c10::StreamId> next_stream{1};
+
+inline c10::Device cuda(c10::DeviceIndex index) {
+  return c10::Device(c10::DeviceType::CUDA, index < 0 ? current_device : index);
+}
+
+// The figures behind torch.cuda.memory_stats: bytes of host memory that stand for device memory.
+struct Counter {
+  std::atomic<int64_t> current{0}, peak{0}, allocated{0}, freed{0}, blocks{0}, peak_blocks{0};
+  void add(int64_t bytes) {
+    raise(peak, current += bytes);
+    raise(peak_blocks, ++blocks);
+    allocated += bytes;
+  }
+  void remove(int64_t bytes) {
+    current -= bytes;
+    freed += bytes;
+    --blocks;
+  }
+  static void raise(std::atomic<int64_t>& top, int64_t value) {
+    int64_t seen = top.load();
+    while (seen < value && !top.compare_exchange_weak(seen, value)) {
+    }
+  }
+};
+inline std::array<Counter, kMaxDevices> memory;
+
+// The context of every CUDA DataPtr. `absent` holds the reason while the contents mean nothing.
+struct Block {
+  c10::DataPtr owned;       // memory of our own …
+  c10::Storage kept;        // … or another storage's, kept alive
+  void* reserved = nullptr;  // … or address space
+  size_t bytes;
+  c10::DeviceIndex device;
+  std::shared_ptr<const std::string> absent;
+
+  Block(size_t n, c10::DeviceIndex d) : bytes(n), device(d) { memory[d].add(int64_t(n)); }
+  ~Block() {
+    memory[device].remove(int64_t(bytes));
+    if (reserved) munmap(reserved, bytes);
+  }
+  static void release(void* block) { delete static_cast<Block*>(block); }
+};
+
+inline c10::DataPtr wrap(void* data, Block* block) {
+  return c10::DataPtr(data, block, &Block::release, cuda(block->device));
+}
+
+inline c10::DataPtr allocate(size_t bytes, c10::DeviceIndex device) {
+  auto* block = new Block(bytes, device);
+  block->owned = c10::GetCPUAllocator()->allocate(bytes);
+  return wrap(block->owned.get(), block);
+}
+
+// Memory for contents that are absent: address space that costs nothing until something writes it.
+inline c10::DataPtr reserve(size_t bytes, c10::DeviceIndex device,
+                            std::shared_ptr<const std::string> why) {
+  if (bytes < 65536 && !no_values) {
+    c10::DataPtr data = allocate(bytes, device);
+    if (auto* block = data.cast_context<Block>(&Block::release)) block->absent = std::move(why);
+    return data;
+  }
+  auto* block = new Block(bytes, device);
+  block->absent = std::move(why);
+  if (bytes) {
+    void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    TORCH_CHECK(data != MAP_FAILED, "ptxview: no address space for ", bytes, " bytes on cuda:", int(device));
+    block->reserved = data;
+  }
+  return wrap(block->reserved, block);
+}
+
+inline Block* block_of(const c10::Storage& storage) {
+  return storage.unsafeGetStorageImpl()->_mutable_data_ptr_no_checks().cast_context<Block>(&Block::release);
+}
+inline std::shared_ptr<const std::string> absence(const c10::Storage& storage) {
+  Block* block = storage.device().is_cuda() ? block_of(storage) : nullptr;
+  return block ? block->absent : nullptr;
+}
+
+inline const std::shared_ptr<const std::string>& no_values_reason() {
+  static const auto why = std::make_shared<const std::string>(
+      "this run keeps no values (--values none): shapes only. Run it with --values budget or "
+      "--values all where the program reads a value or branches on one");
+  return why;
+}
+
+struct Allocator final : c10::Allocator {
+  c10::DataPtr allocate(size_t bytes) override {
+    return no_values ? reserve(bytes, current_device, no_values_reason())
+                     : ptxview::allocate(bytes, current_device);
+  }
+  void copy_data(void* to, const void* from, size_t bytes) const override {
+    if (!no_values) default_copy_data(to, from, bytes);
+  }
+};
+inline Allocator allocator;
+
+}  // namespace ptxview
