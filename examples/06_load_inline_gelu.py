@@ -17,7 +17,8 @@ CUDA_SOURCE = r"""
 __global__ void gelu_kernel(const float* in, float* out, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < n)
-        out[i] = 0.5 * in[i] * (1.0 + tanh(0.79788456 * (in[i] + 0.044715 * in[i] * in[i] * in[i])));
+        out[i] = 0.5 * in[i] *
+            (1.0 + tanh(0.79788456 * (in[i] + 0.044715 * in[i] * in[i] * in[i])));
 }
 
 __global__ void gelu_float_kernel(const float* in, float* out, int n) {

@@ -1,8 +1,8 @@
 """torch.compile: nine pointwise operations, a layer norm and a softmax become few kernels.
 
-Eager PyTorch sends every intermediate to DRAM and back, the warehouse far from the factory. Inductor
-writes Triton in which they are tmp0, tmp1, … in registers. The second part trains: the backward pass
-is a graph of its own, with its own generated kernels.
+Eager PyTorch sends every intermediate to DRAM and back, to the warehouse far from the factory.
+Inductor writes Triton in which they are tmp0, tmp1, … in registers. The second part trains: the
+backward pass is a graph of its own, with its own generated kernels.
 
     ptxview run examples/08_torch_compile.py
 """

@@ -55,8 +55,10 @@ if __name__ == "__main__":
     a = torch.randn(m, k, device="cuda", dtype=torch.float16)
     b = torch.randn(k, n, device="cuda", dtype=torch.float16)
     c = torch.empty(m, n, device="cuda", dtype=torch.float16)
-    matmul_kernel[lambda meta: (triton.cdiv(m, meta["BLOCK_M"]) * triton.cdiv(n, meta["BLOCK_N"]),)](
-        a, b, c, m, n, k, GROUP_M=8
-    )
+
+    def grid(meta):
+        return (triton.cdiv(m, meta["BLOCK_M"]) * triton.cdiv(n, meta["BLOCK_N"]),)
+
+    matmul_kernel[grid](a, b, c, m, n, k, GROUP_M=8)
     torch.testing.assert_close(c, a @ b, atol=5e-2, rtol=1e-2)
     print(f"matmul {m}×{k} by {k}×{n} in fp16: agrees with torch; kept {matmul_kernel.best_config}")

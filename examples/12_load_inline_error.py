@@ -1,9 +1,9 @@
 """An error worth meeting once: extern "C" __global__, listed in `functions`.
 
 load_inline writes a pybind11 binding for every name in `functions`. A kernel is not a function that
-C++ can call: it is launched, and returns nothing to wrap. And main.cpp, which holds the bindings, is
-compiled by g++, which knows no __global__. So the build fails, and the message comes from the middle
-of the toolchain. The mend is a C++ function around the launch: examples/05_load_inline_square.py.
+C++ can call: it is launched, and returns nothing to wrap. And main.cpp, which holds the bindings,
+is compiled by g++, which knows no __global__. So the build fails, and the message comes from the
+middle of the toolchain. The mend is a C++ function around the launch, as in examples/05.
 """
 
 from torch.utils.cpp_extension import load_inline

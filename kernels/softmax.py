@@ -6,7 +6,8 @@ What to look for in it (Triton 3.9 for sm_90a, 781 columns, 4 warps):
   that it is never the maximum and adds exp(-inf) = 0 to the sum.
 * **A reduction in three steps**, here for the maximum and further down for the sum. In the thread:
   seven ``max.f32`` over its eight values. In the warp: five ``shfl.sync.bfly.b32`` with 16, 8, 4,
-  2, 1. Across warps: ``st.shared``, ``bar.sync 0``, ``ld.shared``, two more shuffles for four warps.
+  2, 1. Across warps: ``st.shared``, ``bar.sync 0``, ``ld.shared``, and two more shuffles, for four
+  warps.
 * **Shared memory**: four floats, 16 bytes, asked for at launch (Triton's metadata). The cubin says
   1024 static bytes, which is what the system keeps on this architecture.
 * **exp is two instructions**: ``mul.f32 …, 0f3FB8AA3B`` (log2 e) and ``ex2.approx.f32``, in SASS

@@ -1,6 +1,6 @@
 """The same GELU as a package: what load_inline does behind the scenes, spelt out.
 
-    python setup.py build_ext --inplace
+Built by `python setup.py build_ext --inplace`; run.py does it in a folder of its own.
 """
 
 from setuptools import setup

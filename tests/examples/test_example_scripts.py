@@ -1,0 +1,88 @@
+"""The example scripts: each compiles, explains itself and is listed; the C++ one really runs."""
+
+from __future__ import annotations
+
+import ast
+import os
+import py_compile
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+SCRIPTS = sorted((*EXAMPLES.glob("[0-9]*.py"), *EXAMPLES.glob("[0-9]*/*.py")))
+NAMES = [str(path.relative_to(EXAMPLES)) for path in SCRIPTS]
+
+
+def rows() -> list[str]:
+    """The scripts that the table in examples/README.md lists, in order."""
+    text = (EXAMPLES / "README.md").read_text(encoding="utf-8")
+    return re.findall(r"^\| `([^`]+)` \|", text, flags=re.MULTILINE)
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=NAMES)
+def test_script_compiles(path: Path, tmp_path: Path) -> None:
+    py_compile.compile(str(path), cfile=str(tmp_path / "x.pyc"), doraise=True)
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=NAMES)
+def test_script_has_docstring_of_more_than_a_line(path: Path) -> None:
+    doc = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+    assert doc and len(doc.splitlines()) > 2
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=NAMES)
+def test_script_checks_something_and_is_short(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 75
+    if path.name not in ("04_load_inline_hello.py", "12_load_inline_error.py", "setup.py"):
+        assert "torch.testing.assert_close(" in text
+
+
+def test_readme_lists_every_script_in_order() -> None:
+    assert rows() == [name for name in NAMES if not name.endswith("setup.py")]
+
+
+def test_numbers_are_consecutive() -> None:
+    numbers = [int(name[:2]) for name in rows()]
+    assert numbers == list(range(1, len(numbers) + 1))
+
+
+def run_cpu(script: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run an example without a GPU, its build folders inside ``folder``."""
+    pytest.importorskip("torch", reason="torch is not installed")
+    env = {
+        **os.environ,
+        "CUDA_VISIBLE_DEVICES": "",
+        "TORCH_EXTENSIONS_DIR": str(folder / "ext"),
+        **environment,
+    }
+    return subprocess.run(
+        [sys.executable, str(EXAMPLES / script)],
+        cwd=folder,
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+
+
+def test_hello_world_builds_and_runs_on_the_cpu(tmp_path: Path) -> None:
+    for tool in ("g++", "ninja"):
+        if shutil.which(tool) is None and not (Path(sys.executable).parent / tool).exists():
+            pytest.skip(f"no {tool} on this machine")
+    path = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", "")))
+    done = run_cpu("04_load_inline_hello.py", tmp_path, PATH=path)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.startswith("Hello World! (from ")
+
+
+def test_debugger_example_runs_interpreted_and_does_not_stop(tmp_path: Path) -> None:
+    pytest.importorskip("triton", reason="triton is not installed")
+    done = run_cpu("11_debugger.py", tmp_path, TRITON_INTERPRET="1")
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "agrees with torch (interpreted)" in done.stdout

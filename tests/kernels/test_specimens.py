@@ -1,0 +1,222 @@
+"""The specimens: their values against torch, and that their notes say what the compilers do."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+KERNELS = ROOT / "kernels"
+
+
+def literal_specimens() -> tuple[str, ...]:
+    """SPECIMENS, read as a literal: it must not need an import."""
+    for node in ast.parse((KERNELS / "__init__.py").read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "SPECIMENS":
+            return tuple(ast.literal_eval(node.value))
+    raise AssertionError("kernels/__init__.py has no SPECIMENS")
+
+
+SPECIMENS = literal_specimens()
+
+
+def python(*arguments: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run Python in ``folder`` with the repository importable, no GPU, and caches of its own."""
+    env = {
+        **os.environ,
+        "PYTHONPATH": str(ROOT),
+        "CUDA_VISIBLE_DEVICES": "",
+        "TRITON_CACHE_DIR": str(folder / "triton"),
+        "TRITON_DEFAULT_FP_FUSION": "1",
+        **environment,
+    }
+    return subprocess.run(
+        [sys.executable, *arguments],
+        cwd=folder,
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+
+
+def test_specimens_lists_every_module() -> None:
+    modules = {path.stem for path in KERNELS.glob("*.py")} - {"__init__", "__main__"}
+    assert set(SPECIMENS) == modules
+    assert len(SPECIMENS) == len(modules)
+
+
+@pytest.mark.parametrize("name", SPECIMENS)
+def test_specimen_says_what_to_look_for_and_has_run(name: str) -> None:
+    tree = ast.parse((KERNELS / f"{name}.py").read_text(encoding="utf-8"))
+    doc = ast.get_docstring(tree)
+    assert doc and "What to look for in it" in doc
+    run = next(n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == "run")
+    assert [argument.arg for argument in run.args.args] == ["device"]
+    assert [ast.literal_eval(default) for default in run.args.defaults] == ["cuda"]
+    assert ast.get_docstring(run)
+
+
+def test_every_specimen_imports_without_a_gpu(tmp_path: Path) -> None:
+    pytest.importorskip("torch", reason="torch is not installed")
+    pytest.importorskip("triton", reason="triton is not installed")
+    code = "import importlib, sys; [importlib.import_module(f'kernels.{n}') for n in sys.argv[1:]]"
+    done = python("-c", code, *SPECIMENS, folder=tmp_path)
+    assert done.returncode == 0, done.stderr[-2000:]
+
+
+@pytest.mark.parametrize("name", ["square", "softmax", "matmul"])
+def test_triton_specimen_agrees_with_torch_in_the_interpreter(name: str, tmp_path: Path) -> None:
+    pytest.importorskip("torch", reason="torch is not installed")
+    pytest.importorskip("triton", reason="triton is not installed")
+    done = python("-m", "kernels", name, "--device", "cpu", folder=tmp_path, TRITON_INTERPRET="1")
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.startswith(f"{name}: agrees with torch")
+
+
+def test_an_unknown_specimen_is_refused_with_the_list(tmp_path: Path) -> None:
+    done = python("-m", "kernels", "squares", folder=tmp_path)
+    assert done.returncode == 2
+    assert "no specimen squares" in done.stderr
+    assert "square_cuda" in done.stderr
+
+
+# The notes in the docstrings, held against what Triton makes of the sources. Compiling needs no
+# GPU; the driver is never asked.
+COMPILE = '''
+import json
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+from kernels import matmul, softmax, square
+
+TARGET = GPUTarget("cuda", 90, 32)
+ALIGNED = [["tt.divisibility", 16]]
+
+def make(function, constants, aligned, **options):
+    """The PTX and TTGIR of a kernel whose arguments named in ``aligned`` are multiples of 16."""
+    types = {n: "constexpr" if n in constants else "*fp16" if n in ("a_ptr", "b_ptr", "c_ptr")
+             else "*fp32" if n.endswith("_ptr") else "i32" for n in function.arg_names}
+    attributes = {(i,): ALIGNED for i, n in enumerate(function.arg_names)
+                  if n.endswith("_ptr") or (aligned and n not in constants)}
+    source = ASTSource(function, types, constexprs=constants, attrs=attributes)
+    made = triton.compile(source, target=TARGET, options=options)
+    return {"ptx": made.asm["ptx"], "ttgir": made.asm["ttgir"], "shared": made.metadata.shared}
+
+block = {"BLOCK_SIZE": 1024}
+out = {f"square_{w}": make(square.square_kernel, block, False, num_warps=w) for w in (4, 8, 16)}
+out["square_aligned"] = make(square.square_kernel, block, True, num_warps=4)
+out["square_loop"] = make(square.square_loop_kernel, block, True, num_warps=4)
+out["square_grid"] = make(square.square_grid_kernel, block, True, num_warps=4)
+out["softmax"] = make(softmax.softmax_kernel, block, False, num_warps=4)
+ones = dict.fromkeys(("stride_ak", "stride_bn", "stride_cn"), 1)
+for i, c in enumerate(matmul.CONFIGS):
+    out[f"matmul_{i}"] = make(matmul.matmul_kernel.fn, {**c.kwargs, **ones}, True,
+                              num_warps=c.num_warps, num_stages=c.num_stages)
+print(json.dumps(out))
+'''
+
+
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+    """PTX, TTGIR and dynamic shared memory of the Triton specimens for sm_90a, by name."""
+    pytest.importorskip("triton", reason="triton is not installed")
+    pytest.importorskip("torch", reason="torch is not installed")
+    done = python("-c", COMPILE, folder=tmp_path_factory.mktemp("compiled"))
+    assert done.returncode == 0, done.stderr[-2000:]
+    made: dict[str, dict[str, Any]] = json.loads(done.stdout.splitlines()[-1])
+    return made
+
+
+@pytest.mark.parametrize(("warps", "loads"), [(4, 8), (8, 4), (16, 2)])
+def test_square_divides_a_row_among_its_warps(
+    compiled: dict[str, dict[str, Any]], warps: int, loads: int
+) -> None:
+    ptx = compiled[f"square_{warps}"]["ptx"]
+    assert f".reqntid {32 * warps}" in ptx or f".maxntid {32 * warps}" in ptx
+    assert ptx.count("ld.global.b32") == loads
+    assert ptx.count("mul.f32") == loads
+    assert ptx.count("st.global.b32") == loads
+
+
+def test_square_with_aligned_rows_loads_sixteen_bytes(
+    compiled: dict[str, dict[str, Any]],
+) -> None:
+    assert "ld.global.v4.b32" in compiled["square_aligned"]["ptx"]
+    assert "sizePerThread = [4]" in compiled["square_aligned"]["ttgir"]
+    assert "sizePerThread = [1]" in compiled["square_4"]["ttgir"]
+
+
+def test_square_in_fixed_blocks_covers_a_row(compiled: dict[str, dict[str, Any]]) -> None:
+    assert "bra" in compiled["square_loop"]["ptx"]
+    assert "%ctaid.y" in compiled["square_grid"]["ptx"]
+
+
+def test_softmax_reduces_in_warps_and_across_them(compiled: dict[str, dict[str, Any]]) -> None:
+    ptx = compiled["softmax"]["ptx"]
+    assert ptx.count("shfl.sync.bfly.b32") == 14
+    assert "st.shared" in ptx and "bar.sync" in ptx
+    assert "-8388608" in ptx
+    assert "ex2.approx.f32" in ptx
+    assert "inlined_at" in ptx
+    assert compiled["softmax"]["shared"] == 16
+
+
+def test_matmul_runs_on_tensor_cores_with_a_pipeline(
+    compiled: dict[str, dict[str, Any]],
+) -> None:
+    for i, (shape, kib) in enumerate((("n64", 32), ("n128", 96), ("n256", 144))):
+        made = compiled[f"matmul_{i}"]
+        assert f"wgmma.mma_async.sync.aligned.m64{shape}k16.f32.f16.f16" in made["ptx"]
+        assert "cp.async.cg.shared.global" in made["ptx"]
+        assert made["shared"] == kib * 1024
+
+
+def nvcc_ptx(name: str, folder: Path) -> str:
+    """PTX that nvcc makes of a CUDA specimen's kernel, its host function left out."""
+    nvcc = shutil.which("nvcc")
+    if nvcc is None:
+        pytest.skip("no nvcc on this machine")
+    tree = ast.parse((KERNELS / f"{name}.py").read_text(encoding="utf-8"))
+    kernel = next(
+        ast.literal_eval(node.value)
+        for node in tree.body
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "KERNEL"
+    )
+    source = folder / f"{name}.cu"
+    source.write_text(kernel, encoding="utf-8")
+    target = source.with_suffix(".ptx")
+    command = [nvcc, "-ptx", "-O2", "-arch=sm_90", str(source), "-o", str(target)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return target.read_text(encoding="utf-8")
+
+
+def test_square_cuda_has_one_load_behind_a_branch(tmp_path: Path) -> None:
+    ptx = nvcc_ptx("square_cuda", tmp_path)
+    assert "_Z20square_matrix_kernelPKfPfii" in ptx
+    assert ptx.count("ld.global") == 1
+    assert "or.pred" in ptx
+    assert "bra" in ptx
+
+
+def test_gelu_with_double_literals_is_fp64(tmp_path: Path) -> None:
+    ptx = nvcc_ptx("gelu_cuda", tmp_path)
+    assert "cvt.f64.f32" in ptx
+    assert "fma.rn.f64" in ptx
+    assert "0d3FE988453365DE00" in ptx
+
+
+def test_gelu_with_float_literals_has_no_fp64(tmp_path: Path) -> None:
+    ptx = nvcc_ptx("gelu_cuda_float", tmp_path)
+    assert "f64" not in ptx
+    assert "0f3F4C422A" in ptx
+    assert "selp.f32" in ptx
