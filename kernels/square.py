@@ -22,6 +22,8 @@ What to look for in it (PTX of Triton 3.9 for sm_90a; other versions differ a li
   $L__BB0_2``), ``square_grid_kernel`` takes a second grid axis (``%ctaid.y``).
 """
 
+# mypy: allow-untyped-defs, allow-incomplete-defs
+
 from __future__ import annotations
 
 import torch
