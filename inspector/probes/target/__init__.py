@@ -32,6 +32,8 @@ def install(target: str) -> None:
     before_import("torch", _load_shim)
     when_imported("torch", lambda module: _part("cuda", module))
     when_imported("triton.runtime.driver", lambda module: _part("driver", module))
+    when_imported("triton.runtime.jit", lambda module: _part("debug", module))
+    when_imported("triton.compiler.compiler", lambda module: _part("launch", module))
     when_imported("triton.runtime.autotuner", lambda module: _part("tuning", module))
     when_imported("triton.testing", lambda module: _part("tuning", module))
     when_imported("torch._inductor.compile_fx", lambda module: _part("inductor", module))

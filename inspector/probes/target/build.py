@@ -13,6 +13,7 @@ import platform
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 from importlib.machinery import PathFinder
 from pathlib import Path
@@ -109,6 +110,7 @@ def _compile(torch: Path, library: Path) -> None:
         ]  # fmt: skip
         done = subprocess.run(argv, capture_output=True, text=True, errors="replace")
         if done.returncode == 0:
+            _try(torch, part)
             os.replace(part, library)
             return
         log = log or done.stderr
@@ -118,3 +120,16 @@ def _compile(torch: Path, library: Path) -> None:
         f"{cxx} could not compile the shim against torch {torch_version(torch).split()[0]}: "
         f"{first.strip()} (all of it: {library.with_name('log')})"
     )
+
+
+def _try(torch: Path, library: Path) -> None:
+    """Load the library in a process of its own: what its registrations throw ends a process."""
+    script = "import ctypes, sys; [ctypes.CDLL(p, ctypes.RTLD_GLOBAL) for p in sys.argv[1:]]"
+    names = ("libc10.so", "libtorch_cpu.so", "libtorch_cuda.so")
+    paths = [str(torch / "lib" / name) for name in names if (torch / "lib" / name).exists()]
+    argv = [sys.executable, "-S", "-c", script, *paths, str(library)]
+    done = subprocess.run(argv, capture_output=True, text=True, errors="replace")
+    if done.returncode:
+        library.unlink()
+        reason = next((x for x in done.stderr.splitlines() if "what()" in x), done.stderr[-300:])
+        raise CannotBuild(f"the shim does not load beside this torch: {reason.strip()}")

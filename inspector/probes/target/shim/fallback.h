@@ -121,6 +121,7 @@ struct BorrowedGenerator {
 }
 
 inline bool returns_tensors(const c10::FunctionSchema& schema) {
+  if (schema.name() == "aten::_fused_sdp_choice") return true;  // looks at shapes alone
   for (const auto& result : schema.returns())
     if (result.type()->str().find("Tensor") != std::string::npos) return true;
   return schema.returns().empty();
@@ -132,8 +133,8 @@ inline void run_elsewhere(const c10::OperatorHandle& op, torch::jit::Stack* stac
   Survey call(schema, *stack);
   call.refuse_mixtures(name);
   const bool meta = call.absent && !call.to_cpu;
-  if (call.absent && (call.cpu_written || !returns_tensors(schema))) refuse_absent(name, call.absent);
-  if (call.absent && call.to_cpu) refuse_absent(name, call.absent);
+  const bool reads = call.to_cpu || call.cpu_written || !returns_tensors(schema);
+  if (call.absent && reads) refuse_absent(name, call.absent);
 
   const auto type = meta ? c10::kMeta : c10::kCPU;
   const c10::DeviceIndex device = call.asked ? *call.asked : call.first >= 0 ? call.first : current_device;

@@ -63,7 +63,7 @@ TORCH_LIBRARY(ptxview_target, library) {
     if (Block* block = t.is_cuda() ? block_of(t.storage()) : nullptr)
       block->absent = std::make_shared<const std::string>(std::move(why));
   });
-  library.def("default_generator(int index) -> Generator",
+  library.def("default_generator",  // torch versions disagree on its schema: it is inferred
               [](int64_t index) { return default_generator(c10::DeviceIndex(index)); });
 }
 

@@ -1,0 +1,231 @@
+"""torch.cuda on the emulated device: the functions of ``torch._C`` that a CPU build lacks.
+
+torch.cuda's own Python stays as it is wherever it only calls down; what it calls is supplied
+here, with real answers (current device, streams, bytes held) or with none.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from . import devices, memory, native, say, settings, streams
+
+
+class DeviceProperties:
+    """What ``torch.cuda.get_device_properties`` returns: the limits of the target's device."""
+
+    def __init__(self, device: devices.Device, capability: tuple[int, int], index: int) -> None:
+        self.name = device.name
+        self.major, self.minor = capability
+        self.multi_processor_count = device.sms
+        self.warp_size = device.warp_size
+        self.total_memory = device.memory_bytes
+        self.regs_per_multiprocessor = device.registers_per_sm
+        self.max_threads_per_multi_processor = device.max_threads_per_sm
+        self.max_threads_per_block = device.max_threads_per_block
+        self.shared_memory_per_block = device.shared_per_block
+        self.shared_memory_per_block_optin = device.shared_per_block_optin
+        self.shared_memory_per_multiprocessor = device.shared_per_sm
+        self.L2_cache_size = device.l2_bytes
+        self.clock_rate = (device.clock_hz or 0) // 1000
+        self.memory_bus_width = device.memory_bus_bits or 0
+        bus, band = device.memory_bus_bits, device.memory_bandwidth
+        # kHz, from two transfers a clock over the bus
+        self.memory_clock_rate = band * 8 // bus // 2 // 1000 if bus and band else 0
+        self.gcnArchName = device.name
+        self.is_integrated = 0
+        self.is_multi_gpu_board = 0
+        self.pci_bus_id, self.pci_device_id, self.pci_domain_id = index, 0, 0
+        self.uuid = f"00000000-0000-0000-0000-{index:012d}"
+
+    def __repr__(self) -> str:
+        return (
+            f"_CudaDeviceProperties(name='{self.name}', major={self.major}, minor={self.minor}, "
+            f"total_memory={self.total_memory // 2**20}MB, "
+            f"multi_processor_count={self.multi_processor_count})"
+        )
+
+
+_properties: list[DeviceProperties] = []
+
+
+def properties(index: int = 0) -> DeviceProperties:
+    """One device's properties; the same object each time."""
+    if not _properties:
+        asked = settings()
+        device = devices.find(asked.target)
+        for i in range(asked.devices):
+            _properties.append(DeviceProperties(device, asked.capability, i))
+    return _properties[index]
+
+
+def toolkit_version() -> str | None:
+    """The version of the CUDA headers at hand (nvcc's, else Triton's), as ``13.0``."""
+    from . import nvcc
+
+    candidates = [Path(home) / "include" / "cuda.h" for home in nvcc.homes()]
+    for folder in sys.path:
+        candidates.append(Path(folder) / "triton/backends/nvidia/include/cuda.h")
+    for header in candidates:
+        try:
+            found = re.search(r"#define CUDA_VERSION (\d+)", header.read_text(errors="replace"))
+        except OSError:
+            continue
+        if found:
+            number = int(found[1])
+            return f"{number // 1000}.{number % 1000 // 10}"
+    return None
+
+
+class _Fork:
+    """CUDA cannot be used after a fork once it has been initialised; neither can this."""
+
+    bad = False
+
+
+def attach(torch: Any) -> None:
+    """Give torch its CUDA device; called right after ``import torch``."""
+    asked = settings()
+    properties()
+    low = torch._C
+    library = native.library()
+
+    def get_device() -> int:
+        return int(library.ptxview_get_device())
+
+    def set_device(index: int) -> None:
+        if not 0 <= index < asked.devices:
+            raise torch.AcceleratorError("CUDA error: invalid device ordinal") if hasattr(
+                torch, "AcceleratorError"
+            ) else RuntimeError("CUDA error: invalid device ordinal")
+        library.ptxview_set_device(index)
+
+    def exchange_device(index: int) -> int:
+        old = get_device()
+        if index >= 0:
+            set_device(index)
+        return old
+
+    def maybe_exchange_device(index: int) -> int:
+        return exchange_device(index) if index >= 0 else -1
+
+    def init() -> None:
+        torch.cuda.default_generators = tuple(
+            torch.ops.ptxview_target.default_generator(i) for i in range(asked.devices)
+        )
+        torch.cuda._get_device_properties = properties
+
+    def in_child() -> None:
+        _Fork.bad = bool(torch.cuda._initialized)
+
+    def in_bad_fork() -> bool:
+        return _Fork.bad
+
+    os.register_at_fork(after_in_child=in_child)
+    supplied: dict[str, Any] = {
+        "_cuda_init": init,
+        "_cuda_getDeviceCount": lambda: asked.devices,
+        "_cuda_getDevice": get_device,
+        "_cuda_setDevice": set_device,
+        "_cuda_exchangeDevice": exchange_device,
+        "_cuda_maybeExchangeDevice": maybe_exchange_device,
+        "_cuda_isInBadFork": in_bad_fork,
+        "_cuda_synchronize": lambda: None,
+        "_cuda_ipc_collect": lambda: None,
+        "_cuda_getArchFlags": lambda: asked.target,
+        "_cuda_getCompiledVersion": lambda: 0,
+        "_cuda_canDeviceAccessPeer": lambda device, peer: True,
+        "_cuda_hasPrimaryContext": lambda device: bool(torch.cuda._initialized),
+        "_cuda_get_sync_debug_mode": lambda: 0,
+        "_cuda_set_sync_debug_mode": lambda mode: None,
+        "_cuda_sleep": lambda cycles: None,
+        "_cuda_isCurrentStreamCapturing": lambda: False,
+        **streams.low_level(torch),
+        **memory.low_level(torch),
+    }
+    for name, value in supplied.items():
+        setattr(low, name, value)
+    low._has_cuda = True
+    if torch.version.cuda is None:
+        torch.version.cuda = toolkit_version()
+
+    cuda = torch.cuda
+    cuda._is_in_bad_fork = in_bad_fork
+    cuda._exchange_device = exchange_device
+    cuda._maybe_exchange_device = maybe_exchange_device
+    cuda._cudart = _runtime(asked.devices)
+    # The original asks NVML first, which would count the machine's own.
+    cuda.device_count = _named(lambda: asked.devices, "device_count")
+    streams.attach(torch)
+    memory.attach(torch)
+    # cuDNN has no kernels here: the native paths run.
+    torch.backends.cudnn.is_acceptable = _named(lambda tensor: False, "is_acceptable")
+    nvtx = sys.modules.get("torch.cuda.nvtx")
+    if nvtx is not None:
+        nvtx._nvtx = _Nvtx()  # type: ignore[attr-defined]
+
+
+def _named(function: Any, name: str) -> Any:
+    function.__name__ = function.__qualname__ = name
+    return function
+
+
+def _runtime(count: int) -> SimpleNamespace:
+    """The part of the CUDA runtime that programs reach through ``torch.cuda.cudart()``."""
+
+    def memory_info(index: int = 0) -> tuple[int, int]:
+        total = properties(index).total_memory
+        return max(0, total - memory.held(index)), total
+
+    return SimpleNamespace(
+        cudaError=SimpleNamespace(success=0),
+        cudaGetErrorString=lambda code: f"CUDA error {code}",
+        cudaMemGetInfo=memory_info,
+        cudaProfilerStart=lambda: 0,
+        cudaProfilerStop=lambda: 0,
+        cudaDeviceSynchronize=lambda: 0,
+        cudaHostRegister=lambda pointer, size, flags: 0,
+        cudaHostUnregister=lambda pointer: 0,
+    )
+
+
+class _Nvtx:
+    """Ranges that nobody watches: each call keeps NVTX's own meaning of its result."""
+
+    def __init__(self) -> None:
+        self.depth = 0
+
+    def rangePushA(self, message: str) -> int:
+        self.depth += 1
+        return self.depth - 1
+
+    def rangePop(self) -> int:
+        self.depth -= 1
+        return self.depth
+
+    def rangeStartA(self, message: str) -> int:
+        return 0
+
+    def rangeEnd(self, handle: int) -> None:
+        return None
+
+    def markA(self, message: str) -> None:
+        return None
+
+    deviceRangeStart = rangeStartA
+    deviceRangeEnd = rangeEnd
+
+
+def timeless() -> float:
+    """Not a number, and said once: nothing ran on a GPU, so there is nothing to measure."""
+    say.once(
+        "no-times",
+        "there is no GPU here, so CUDA times are NaN: kernels are compiled for the target and "
+        "their values computed on the CPU, and nothing is measured",
+    )
+    return float("nan")

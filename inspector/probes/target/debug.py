@@ -1,0 +1,73 @@
+"""``breakpoint()`` inside a kernel: stops in one program, with that program's real values."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from . import settings
+from .scoped import Patches
+
+_program: tuple[int, int, int] = (0, 0, 0)
+_watched = False
+
+
+def at(program: tuple[int, int, int]) -> None:
+    """The program that runs next."""
+    global _program
+    _program = program
+
+
+@contextmanager
+def watching(fn: Any) -> Iterator[None]:
+    """While it lasts, ``breakpoint()`` stops in the chosen program of this kernel alone."""
+    global _watched
+    asked = settings()
+    if not wanted(fn):
+        yield
+        return
+    original = sys.breakpointhook
+
+    def hook(*args: Any, **given: Any) -> Any:
+        if _program == asked.debug_program:
+            return original(*args, **given)
+        return None
+
+    with Patches([(sys, "breakpointhook", hook)]):
+        yield
+
+
+def wanted(fn: Any) -> bool:
+    """Whether this is the kernel that the run debugs."""
+    asked = settings().debug_kernel
+    return asked is not None and asked in (getattr(fn, "__name__", ""), fn.fn.__name__)
+
+
+class _NoBreakpoints(ast.NodeTransformer):
+    """The compiler knows no ``breakpoint()``: the statement means nothing on the target."""
+
+    def visit_Expr(self, node: ast.Expr) -> ast.AST:
+        call = node.value
+        if (
+            isinstance(call, ast.Call)
+            and isinstance(call.func, ast.Name)
+            and call.func.id == "breakpoint"
+        ):
+            return ast.copy_location(ast.Pass(), node)
+        return node
+
+
+def attach(jit: Any) -> None:
+    """Let the debugged run's kernels compile although they hold breakpoints."""
+    if settings().debug_kernel is None:
+        return
+    owner = getattr(jit, "JITCallable", jit.JITFunction)
+    original = owner.parse
+
+    def parse(self: Any) -> ast.AST:
+        return ast.fix_missing_locations(_NoBreakpoints().visit(original(self)))
+
+    owner.parse = parse

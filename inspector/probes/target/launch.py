@@ -1,0 +1,164 @@
+"""One launch of a compiled Triton kernel: run by the interpreter, or its outputs made absent."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from . import native, say, settings, tuning, writes
+
+# A benchmark's launches give values only where that is quick: their results are seldom read.
+BENCHMARK_SECONDS = 1.0
+_benchmarks = 0
+
+
+@contextmanager
+def benchmark() -> Iterator[None]:
+    """Within it, interpreting a launch may take no more than BENCHMARK_SECONDS."""
+    global _benchmarks
+    _benchmarks += 1
+    try:
+        yield
+    finally:
+        _benchmarks -= 1
+
+
+def allowance() -> float:
+    """Seconds that interpreting one launch may take now."""
+    allowed = settings().seconds
+    return min(allowed, BENCHMARK_SECONDS) if _benchmarks else allowed
+
+
+class Launcher:
+    """What Triton calls with grid, stream, handles, hooks and arguments, once a kernel is loaded."""
+
+    def __init__(self, src: Any, metadata: Any) -> None:
+        self.src = src
+        self.metadata = metadata
+
+    def __call__(
+        self,
+        grid_x: int,
+        grid_y: int,
+        grid_z: int,
+        stream: Any,
+        function: Any,
+        packed_metadata: Any,
+        launch_metadata: Any,
+        enter_hook: Any,
+        exit_hook: Any,
+        *args: Any,
+    ) -> None:
+        """Run the grid; raises what a GPU would raise for a pointer that it cannot reach."""
+        fn = getattr(self.src, "fn", None)
+        named = _named(fn, self.src, args)
+        _refuse_host_pointers(args)
+        if enter_hook is not None:
+            enter_hook(launch_metadata)
+        if not tuning.compiling_only() and grid_x * grid_y * grid_z > 0:
+            self._run((int(grid_x), int(grid_y), int(grid_z)), fn, named)
+        if exit_hook is not None:
+            exit_hook(launch_metadata)
+
+    def _run(self, grid: tuple[int, int, int], fn: Any, named: dict[str, Any]) -> None:
+        name = str(getattr(self.metadata, "name", getattr(fn, "__name__", "a kernel")))
+        why = next((r for r in map(native.absence, _tensors(named.values())) if r), "")
+        if not why and allowance() <= 0:
+            why = (
+                f"the kernel {name} was compiled and not run (--values none); "
+                "run with --values budget or --values all to compute it"
+            )
+        if not why and not hasattr(fn, "fn"):
+            why = f"the kernel {name} was given as IR, which has no Python to interpret"
+        if not why:
+            from . import interp
+
+            try:
+                interp.run(fn, grid, named, allowance())
+                return
+            except interp.OverBudget as over:
+                why = (
+                    f"the kernel {name} was not run to its end: interpreting its {math.prod(grid)} "
+                    f"programs takes about {over.estimate:.0f} s, more than the {allowance():g} s "
+                    "allowed; --values all, or more --value-seconds, computes it"
+                )
+                if not _benchmarks:
+                    say.once(f"over-budget:{name}", f"{why}; reading its outputs will raise")
+            except interp.NotInterpretable as error:
+                why = f"the kernel {name} cannot be interpreted here ({error}): it was only compiled"
+                say.once(f"not-run:{name}", f"{why}; reading its outputs will raise")
+        self._make_absent(named, why)
+
+    def _make_absent(self, named: dict[str, Any], why: str) -> None:
+        ttir = getattr(self.src, "_ptxview_ttir", None)
+        positions = writes.written_arguments(ttir) if ttir else None
+        passed = [v for v in named.values() if _is_argument(v)]
+        for position, value in enumerate(passed):
+            if positions is None or len(passed) != _parameters(ttir) or position in positions:
+                for tensor in _tensors([value]):
+                    native.mark_absent(tensor, why)
+
+
+def _parameters(ttir: Any) -> int:
+    line = next((x for x in str(ttir).splitlines() if "tt.func public" in x), "")
+    return line.split(" attributes ")[0].count(": ") - line.count("= ") if line else -1
+
+
+def _is_argument(value: Any) -> bool:
+    return value is not None and not isinstance(value, (str, type))
+
+
+def _named(fn: Any, src: Any, args: tuple[Any, ...]) -> dict[str, Any]:
+    """Arguments by name; callers that pass only what is no constant get the constants filled in."""
+    names = list(getattr(fn, "arg_names", ())) or [f"arg{i}" for i in range(len(args))]
+    if len(args) == len(names):
+        return dict(zip(names, args))
+    constants: dict[str, Any] = {}
+    for key, value in dict(getattr(src, "constants", None) or {}).items():
+        path = key[0] if isinstance(key, tuple) else key
+        constants[names[path] if isinstance(path, int) else str(path)] = value
+    given = iter(args)
+    return {
+        name: constants[name] if name in constants else next(given, None) for name in names
+    }
+
+
+def _tensors(values: Any) -> Iterator[Any]:
+    """The tensors among arguments: inside tuples, descriptors and wrappers too."""
+    import torch
+
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            yield value
+        elif isinstance(value, (tuple, list)):
+            yield from _tensors(value)
+        elif hasattr(value, "base") and hasattr(value, "data_ptr") or hasattr(value, "block_shape"):
+            yield from _tensors([value.base])
+
+
+def _refuse_host_pointers(args: tuple[Any, ...]) -> None:
+    for position, value in enumerate(args):
+        for tensor in _tensors([value]):
+            if tensor.device.type == "cpu" and not tensor.is_pinned():
+                raise ValueError(
+                    f"Pointer argument (at {position}) cannot be accessed from Triton (cpu tensor?)"
+                )
+
+
+def attach(compiler: Any) -> None:
+    """Let a compiled kernel's source carry its TTIR, so that a launch knows what it writes."""
+    kernel = compiler.CompiledKernel
+    original = kernel.__init__
+
+    def init(self: Any, src: Any, metadata_group: Any, *args: Any, **given: Any) -> None:
+        original(self, src, metadata_group, *args, **given)
+        ttir = self.asm.get("ttir")
+        if isinstance(ttir, str):
+            try:
+                src._ptxview_ttir = ttir
+            except AttributeError:
+                pass
+
+    kernel.__init__ = init

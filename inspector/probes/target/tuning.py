@@ -1,0 +1,96 @@
+"""Autotuning and benchmarks with nothing to measure: every candidate compiles, no time is given.
+
+The first configuration that compiles and fits the device is the one that runs. Nothing of this
+reaches Triton's autotuning cache on disk, where a real device would find it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import contextmanager
+from typing import Any
+
+from . import say
+
+
+class NotMeasured(float):
+    """NaN that loses to no time but infinity: a configuration that failed is never kept."""
+
+    def __lt__(self, other: object) -> bool:
+        return other == float("inf")
+
+    def __gt__(self, other: object) -> bool:
+        return False
+
+
+NAN = NotMeasured("nan")
+_depth = 0
+
+
+def compiling_only() -> bool:
+    """Whether launches are compiled and not run: a candidate is being tried."""
+    return _depth > 0
+
+
+@contextmanager
+def only_compile() -> Any:
+    """Within it, launches compile and compute nothing."""
+    global _depth
+    _depth += 1
+    try:
+        yield
+    finally:
+        _depth -= 1
+
+
+def no_times(quantiles: Any = None, return_mode: str = "mean") -> Any:
+    """What a benchmark returns here, in the shape that it was asked for."""
+    say.once(
+        "no-benchmarks",
+        "there is no GPU here, so benchmarks measure nothing: their times are NaN, and autotuning "
+        "compiles every configuration and runs the first that fits",
+    )
+    if quantiles is not None and len(quantiles) > 1:
+        return [NAN] * len(quantiles)
+    return [] if return_mode == "all" and quantiles is None else NAN
+
+
+def do_bench(
+    fn: Callable[[], Any],
+    *args: Any,
+    quantiles: Any = None,
+    return_mode: str = "mean",
+    **ignored: Any,
+) -> Any:
+    """``triton.testing.do_bench``: calls ``fn`` once, so that it compiles and writes, no more."""
+    from . import launch
+
+    with launch.benchmark():
+        fn()
+    return no_times(quantiles, return_mode)
+
+
+def attach(module: Any) -> None:
+    """Replace what measures in triton.testing or triton.runtime.autotuner."""
+    if module.__name__ == "triton.testing":
+        for name in ("do_bench", "do_bench_cudagraph", "do_bench_proton", "do_bench_cudagraph_proton"):
+            if hasattr(module, name):
+                setattr(module, name, do_bench)
+        return
+    tuner = module.Autotuner
+    original = tuner._bench
+
+    def bench(self: Any, *args: Any, config: Any, **meta: Any) -> Any:
+        with only_compile():
+            measured = original(self, *args, config=config, **meta)
+        times = measured if isinstance(measured, (list, tuple)) else [measured]
+        failed = bool(times) and all(t == float("inf") for t in times)
+        return measured if failed else no_times((0.5, 0.2, 0.8))
+
+    def check_disk_cache(self: Any, key: Any, configs: Any, bench_fn: Callable[[], None]) -> bool:
+        bench_fn()
+        return False
+
+    tuner._bench = bench
+    if hasattr(tuner, "check_disk_cache"):
+        tuner.check_disk_cache = check_disk_cache
