@@ -1,0 +1,75 @@
+"""The line beneath the title: the variant that is being read, and what it takes of the device."""
+
+from __future__ import annotations
+
+from textual.content import Content
+from textual.widget import Widget
+
+from inspector.model import Resources
+from inspector.tui.figures import UNKNOWN, configuration, figure, shared, spilled, spills
+from inspector.tui.subject import Subject
+from inspector.tui.visible import label, shorten
+
+_TOLD = ("num_warps", "num_stages", "num_ctas", "maxnreg")
+
+
+class VariantCard(Widget):
+    """``square_kernel 3f2a91c0  sm_90a  22 registers  spills 0  shared 0  num_warps 4``."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.subject = Subject()
+        self.resources: Resources | None = None
+
+    def show(self, subject: Subject, resources: Resources | None) -> None:
+        """``resources`` None: they are still being read, what is known at once is shown."""
+        self.subject, self.resources = subject, resources
+        self.refresh()
+
+    def _parts(self, short: bool) -> list[tuple[str, str]]:
+        variant = self.subject.variant
+        if variant is None:
+            return []
+        known = self.resources or variant.known
+        warned = "bold $warning" if spilled(known) else ""
+        parts = [
+            (label(variant.target or UNKNOWN), ""),
+            (f"{figure(known.registers)} {'regs' if short else 'registers'}", "bold"),
+            (f"spills {spills(known)}", warned),
+            (f"shared {shared(known)}", ""),
+        ]
+        if not short:
+            parts.append((f"stack {figure(known.stack_bytes)}", ""))
+            parts.append((f"barriers {figure(known.barriers)}", ""))
+        return parts
+
+    def _more(self) -> str:
+        """The configuration, what Triton decides first."""
+        variant = self.subject.variant
+        if variant is None:
+            return ""
+        own = tuple(key for key in _TOLD if key in variant.config)
+        others = tuple(key for key in variant.config if key not in own)
+        return label(configuration(variant.config, own + others))
+
+    def render(self) -> Content:
+        """Figures always; the name gets the room that is left, then the configuration."""
+        width = self.size.width - 2
+        name = label(self.subject.name)
+        ident = f" {self.subject.variant.id}" if self.subject.variant else ""
+        for short in (False, True):
+            parts = self._parts(short)
+            figures = sum(len(text) + 2 for text, _ in parts)
+            if figures + min(len(name), 30) + len(ident) <= width:
+                break
+        else:
+            ident = ""
+        name = shorten(name, max(6, width - figures - len(ident)))
+        used = Content(name).cell_length + len(ident) + figures
+        line: list[tuple[str, str]] = [(" ", ""), (name, "bold $primary"), (ident, "dim")]
+        for text, style in parts:
+            line += [("  ", ""), (text, style)]
+        more = self._more()
+        if more and width - used > 12:
+            line.append(("  " + shorten(more, width - used - 2), "dim"))
+        return Content.assemble(*line)

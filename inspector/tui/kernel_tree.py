@@ -1,0 +1,297 @@
+"""The tree of kernels, drawn row by row: ten thousand variants cost what a page does."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from rich.cells import cell_len
+from rich.segment import Segment
+from rich.style import Style
+from textual import events, work
+from textual.geometry import Size
+from textual.message import Message
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+from textual.worker import get_current_worker
+
+from inspector.model import Recording, Resources
+from inspector.tui.commands import Where, bindings
+from inspector.tui.figures import figure, spilled, warps
+from inspector.tui.outcome import attempt
+from inspector.tui.reads import Reads
+from inspector.tui.rows import Key, Kind, Row, rows, whole_tree
+from inspector.tui.subject import Subject
+from inspector.tui.visible import shorten
+
+
+class KernelTree(ScrollView, can_focus=True, inherit_bindings=False):
+    """Origins, graphs, kernels and variants, with registers, warps and spills."""
+
+    BINDINGS = bindings(Where.TREE)
+    COMPONENT_CLASSES: ClassVar = {
+        "tree--cursor", "tree--cursor-quiet", "tree--origin", "tree--kernel", "tree--figures",
+        "tree--warning", "tree--quiet",
+    }  # fmt: skip
+
+    class Selected(Message):
+        """The cursor came to a row that can be read."""
+
+        def __init__(self, subject: Subject) -> None:
+            super().__init__()
+            self.subject = subject
+
+    class Opened(Message):
+        """A row was chosen for reading: the panes should have the focus."""
+
+    class Figures(Message):
+        """A thread has read the resources of variants in view, by id."""
+
+        def __init__(self, found: tuple[tuple[str, Resources | None], ...]) -> None:
+            super().__init__()
+            self.found = found
+
+    def __init__(self, reads: Reads) -> None:
+        super().__init__()
+        self.reads = reads
+        self.query_text = ""
+        self.rows: tuple[Row, ...] = ()
+        self.cursor = 0
+        self._entries = whole_tree(reads.recording)
+        self._folded: frozenset[Key] = frozenset()
+        self._resources: dict[str, Resources | None] = {}
+        self._asked = False
+
+    @property
+    def recording(self) -> Recording:
+        """What the tree is of."""
+        return self.reads.recording
+
+    def on_mount(self) -> None:
+        """Begin at the first row that can be read."""
+        self._rebuild()
+        first = next((i for i, r in enumerate(self.rows) if r.subject.kernel is not None), 0)
+        self.go(first)
+
+    def on_resize(self) -> None:
+        """More rows may be in view."""
+        self._ask()
+
+    # Rows
+
+    @property
+    def row(self) -> Row | None:
+        """The row under the cursor."""
+        return self.rows[self.cursor] if 0 <= self.cursor < len(self.rows) else None
+
+    def _rebuild(self) -> None:
+        """Make the rows anew; the cursor stays on its row or on one above it."""
+        here = self.row
+        self.rows = rows(self._entries, self.query_text, self._folded)
+        self.virtual_size = Size(0, len(self.rows))
+        if here is not None:
+            keys = {row.key: index for index, row in enumerate(self.rows)}
+            key = here.key
+            while key and key not in keys:
+                key = key[:-1]
+            self.cursor = keys.get(key, 0)
+        self.refresh()
+        self._ask()
+
+    def filter(self, text: str) -> None:
+        """Show only rows with all the words of ``text``; the cursor goes to the first match."""
+        self.query_text = text
+        self._rebuild()
+        row = self.row
+        words = text.casefold().split()
+        if words and (row is None or row.kind in (Kind.ORIGIN, Kind.GRAPH)):
+            match = (i for i, r in enumerate(self.rows) if r.kind in (Kind.KERNEL, Kind.VARIANT))
+            self.go(next(match, 0))
+
+    def go(self, index: int) -> None:
+        """Put the cursor on a row and say what it stands for."""
+        if not self.rows:
+            return
+        self.cursor = max(0, min(index, len(self.rows) - 1))
+        top, height = self.scroll_offset.y, max(1, self.size.height)
+        if self.cursor < top:
+            self.scroll_to(y=self.cursor, animate=False, force=True)
+        elif self.cursor >= top + height:
+            self.scroll_to(y=self.cursor - height + 1, animate=False, force=True)
+        self.refresh()
+        self._ask()
+        subject = self.rows[self.cursor].subject
+        if subject.variant is not None or subject.graph is not None:
+            self.post_message(self.Selected(subject))
+
+    def step(self, by: int) -> None:
+        """To the next row that stands for one variant, over everything else, round the ends."""
+        count = len(self.rows)
+        for distance in range(1, count + 1):
+            row = self.rows[(self.cursor + by * distance) % count]
+            if row.kind is Kind.VARIANT or (row.kind is Kind.KERNEL and not row.count):
+                self.go((self.cursor + by * distance) % count)
+                return
+
+    # Figures
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        """Other rows are in view."""
+        super().watch_scroll_y(old_value, new_value)
+        self._ask()
+
+    def _ask(self) -> None:
+        """Have the figures of the rows in view read, once the keys have been answered."""
+        if not self._asked and self.is_mounted:
+            self._asked = True
+            self.set_timer(0.05, self._read_visible)
+
+    def _read_visible(self) -> None:
+        self._asked = False
+        top = self.scroll_offset.y
+        shown = self.rows[top : top + max(1, self.size.height)]
+        wanted = tuple(
+            row.subject
+            for row in shown
+            if row.subject.variant is not None and row.subject.variant.id not in self._resources
+        )
+        if wanted:
+            self._read(wanted)
+
+    @work(thread=True, exclusive=True, group="figures", exit_on_error=False)
+    def _read(self, subjects: tuple[Subject, ...]) -> None:
+        worker = get_current_worker()
+        found: list[tuple[str, Resources | None]] = []
+        for subject in subjects:
+            if worker.is_cancelled:
+                break
+            variant = subject.variant
+            if variant is not None:
+                one = attempt(lambda v=variant: self.reads.resources(v))  # type: ignore[misc]
+                found.append((variant.id, one if isinstance(one, Resources) else None))
+        self.post_message(self.Figures(tuple(found)))
+
+    def on_kernel_tree_figures(self, message: Figures) -> None:
+        """Draw what was read; None is a variant whose cubin cannot be read, asked no more."""
+        message.stop()
+        self._resources.update(message.found)
+        self.refresh()
+
+    # Drawing
+
+    def _figures(self, row: Row) -> tuple[str, str, bool]:
+        """(warps, registers, spilled) of a row that stands for one variant, else a count."""
+        variant = row.subject.variant
+        if row.kind in (Kind.ORIGIN, Kind.GRAPH) or row.count or variant is None:
+            return "", f"{row.count} ", False
+        resources = self._resources.get(variant.id) or variant.known
+        many = warps(variant)
+        spill = spilled(resources)
+        return (
+            "" if many is None else f"w{many}",
+            f"{figure(resources.registers):>3}r{'⚠' if spill else ' '}",
+            spill,
+        )
+
+    def render_line(self, y: int) -> Strip:
+        """Row ``y`` of the view: name at the left, figures at the right."""
+        width = self.size.width
+        index = self.scroll_offset.y + y
+        base = self.rich_style
+        if index >= len(self.rows):
+            if not self.rows and y == 1:
+                quiet = base + self.get_component_rich_style("tree--quiet", partial=True)
+                text = shorten(" nothing fits the filter", width)
+                return Strip([Segment(text, quiet)]).extend_cell_length(width, base)
+            return Strip.blank(width, base)
+        row = self.rows[index]
+        if index == self.cursor:
+            name = "tree--cursor" if self.has_focus else "tree--cursor-quiet"
+            base = base + self.get_component_rich_style(name, partial=True)
+        sign = ("▾ " if row.open else "▸ ") if row.count else "  "
+        lead = ("›" if index == self.cursor else " ") + "  " * row.depth + sign
+        many, registers, spill = self._figures(row)
+        room = width - cell_len(lead) - cell_len(registers) - 1
+        if many and cell_len(row.text) + 4 <= room:
+            registers = f"{many:<3} {registers}"
+            room -= 4
+        text = shorten(row.text, room)
+        gap = max(0, width - cell_len(lead) - cell_len(text) - cell_len(registers))
+        return Strip(
+            [
+                Segment(lead, base + self._part("tree--quiet")),
+                Segment(text, base + self._name_style(row)),
+                Segment(" " * gap, base),
+                Segment(
+                    registers, base + self._part("tree--warning" if spill else "tree--figures")
+                ),
+            ]
+        ).adjust_cell_length(width, base)
+
+    def _part(self, name: str) -> Style:
+        return self.get_component_rich_style(name, partial=True)
+
+    def _name_style(self, row: Row) -> Style:
+        if row.kind is Kind.ORIGIN:
+            return self._part("tree--origin")
+        return self._part("tree--kernel") if row.kind is not Kind.VARIANT else Style()
+
+    # Commands
+
+    def action_move(self, by: int) -> None:
+        """Up or down by rows."""
+        self.go(self.cursor + by)
+
+    def action_page(self, pages: int) -> None:
+        """Up or down by pages."""
+        self.go(self.cursor + pages * max(1, self.size.height - 1))
+
+    def action_edge(self, side: int) -> None:
+        """To the first or the last row."""
+        self.go(0 if side < 0 else len(self.rows) - 1)
+
+    def action_open(self) -> None:
+        """Read what the cursor is on; a row that cannot be read is folded or unfolded."""
+        row = self.row
+        if row is not None and row.kind is Kind.ORIGIN:
+            self.action_flip()
+        elif row is not None:
+            self.post_message(self.Opened())
+
+    def action_unfold(self) -> None:
+        """Unfold, or go in."""
+        row = self.row
+        if row is not None and row.count:
+            if row.open:
+                self.go(self.cursor + 1)
+            else:
+                self.action_flip()
+
+    def action_fold(self) -> None:
+        """Fold, or go to the row above."""
+        row = self.row
+        if row is None:
+            return
+        if row.count and row.open and not self.query_text:
+            self.action_flip()
+        else:
+            above = [i for i, r in enumerate(self.rows) if r.key == row.key[:-1]]
+            self.go(above[0] if above else self.cursor)
+
+    def action_flip(self) -> None:
+        """Fold or unfold."""
+        row = self.row
+        if row is not None and row.count:
+            self._folded = self._folded ^ {row.key}
+            self._rebuild()
+
+    def on_click(self, event: events.Click) -> None:
+        """Choose a row; its sign folds it, a double click reads it."""
+        offset = event.get_content_offset(self)
+        if offset is None or self.scroll_offset.y + offset.y >= len(self.rows):
+            return
+        self.go(self.scroll_offset.y + offset.y)
+        row = self.row
+        if row is not None and row.count and offset.x <= 2 * row.depth + 2:
+            self.action_flip()
+        elif event.chain == 2:
+            self.action_open()

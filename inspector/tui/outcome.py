@@ -1,0 +1,102 @@
+"""What a thread brings back to a pane: immutable, whether it went well or not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from inspector.errors import PtxviewError
+from inspector.model import Stage
+from inspector.tui.highlight import Highlighter, highlighter_for, width_of
+from inspector.tui.notice import Notice
+from inspector.tui.reads import Reads
+from inspector.tui.subject import Subject
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One stage of one subject."""
+
+    subject: Subject
+    stage: Stage
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The answer to a request: a highlighted listing and where to look first, or a notice.
+
+    ``width`` is about the cells of the widest line, ``at`` the line for the cursor.
+    """
+
+    request: Request
+    source: Highlighter | None = None
+    width: int = 0
+    at: int = 1
+    notice: Notice | None = None
+
+
+def attempt(work: Callable[[], T]) -> T | Notice:
+    """The result of ``work``, or any failure of it as a readable notice."""
+    try:
+        return work()
+    except PtxviewError as error:
+        return Notice("✗", error.message, error.hint)
+    except Exception as error:  # a bug must cost one pane, not the whole program
+        said = f": {error}" if str(error) else ""
+        return Notice(
+            "✗",
+            f"This could not be read ({type(error).__name__}{said}).",
+            "This is a fault of ptxview's; everything else can still be read.",
+        )
+
+
+def _start(reads: Reads, request: Request) -> int:
+    """The line at which the kernel begins in a stage."""
+    variant, stage = request.subject.variant, request.stage
+    if variant is None:
+        return 1
+    if stage in (Stage.SOURCE, Stage.OUTPUT_CODE) and variant.span is not None:
+        return variant.span[0]
+    if stage is Stage.OUTPUT_CODE and variant.embedded is not None:
+        return variant.embedded[1]
+    function = reads.function(variant, stage)
+    return 1 if function is None else function.first
+
+
+def load(reads: Reads, request: Request) -> Outcome:
+    """Read what a request asks for; called in a thread."""
+    subject, stage = request.subject, request.stage
+    if not subject.has(stage):
+        return Outcome(request, notice=missing(subject, stage))
+
+    def work() -> Outcome:
+        if subject.of_graph(stage):
+            assert subject.graph is not None
+            listing = reads.graph_listing(subject.graph)
+            file = subject.graph.stages.get(stage)
+        else:
+            assert subject.variant is not None
+            listing = reads.listing(subject.variant, stage)
+            file = subject.variant.stages.get(stage)
+        if not listing.lines or (len(listing.lines) == 1 and not listing.lines[0].text):
+            return Outcome(request, notice=Notice("∅", f"The recorded {stage} is empty."))
+        source = highlighter_for(listing, stage, file.origin_path if file else None)
+        at = attempt(lambda: _start(reads, request))
+        width = width_of(source.texts)
+        return Outcome(request, source, width, at if isinstance(at, int) else 1)
+
+    outcome = attempt(work)
+    return Outcome(request, notice=outcome) if isinstance(outcome, Notice) else outcome
+
+
+def missing(subject: Subject, stage: Stage) -> Notice:
+    """Why there is no such stage, and which there are."""
+    there = "   ".join(f"{other.rank + 1} {other}" for other in subject.stages())
+    return Notice(
+        "∅",
+        f"No {stage} here. {subject.why_missing(stage)}",
+        f"There is:   {there}" if there else "There is no other stage either.",
+    )

@@ -1,0 +1,184 @@
+"""The panes beside each other, with the links between them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.containers import Container
+from textual.message import Message
+
+from inspector.model import Stage
+from inspector.tui.code_view import CodeView
+from inspector.tui.notice import Notice
+from inspector.tui.outcome import Request, attempt
+from inspector.tui.pane import Pane
+from inspector.tui.pane_title import PaneTitle
+from inspector.tui.reads import Reads
+from inspector.tui.subject import Subject
+
+BESIDE = 88
+"""Columns from which two panes stand beside each other; with fewer, one above the other."""
+
+LOW = 10
+"""Rows below which only one pane fits."""
+
+Links = Mapping[int, tuple[int, ...]]
+
+
+class Panes(Container):
+    """Any number of panes; one of them is active: commands go to it, the others follow it."""
+
+    class Linked(Message):
+        """A thread has found the links of one pane's lines to another's."""
+
+        def __init__(self, a: Request, b: Request, links: Links | Notice) -> None:
+            super().__init__()
+            self.a = a
+            self.b = b
+            self.links = links
+
+    class Changed(Message):
+        """The cursor, the links or the active pane changed: what is said about them must too."""
+
+    def __init__(self, reads: Reads, count: int = 2) -> None:
+        super().__init__()
+        self.reads = reads
+        self.panes = tuple(Pane(reads) for _ in range(count))
+        self.active = self.panes[0]
+        self.subject = Subject()
+        self.zoomed = False
+        self.beside: bool | None = None
+        self._links: dict[tuple[Request, Request], Links] = {}
+
+    def compose(self) -> ComposeResult:
+        """The panes, the first at the left or on top."""
+        yield from self.panes
+
+    # What is shown
+
+    def show(self, subject: Subject) -> None:
+        """Show a subject: each pane its preferred stage if there is one, else the best one."""
+        self.subject = subject
+        taken: tuple[Stage, ...] = ()
+        for index, pane in enumerate(self.panes):
+            stage = pane.preferred
+            if stage is None or not subject.has(stage):
+                later = tuple(
+                    p.preferred for p in self.panes[index + 1 :]
+                    if p.preferred is not None and subject.has(p.preferred)
+                )  # fmt: skip
+                stage = subject.default(index, taken + later)
+            taken += (stage,)
+            pane.show(subject, stage)
+
+    def choose(self, stage: Stage) -> None:
+        """Show a stage in the active pane, or why there is none, and keep to it."""
+        self.active.preferred = stage
+        self.active.show(self.subject, stage)
+
+    def step(self, by: int) -> None:
+        """The next stage that there is, round the ends."""
+        there = self.subject.stages()
+        now = self.active.stage
+        if there:
+            at = there.index(now) if now in there else 0
+            self.choose(there[(at + by) % len(there)])
+
+    # Which is active, and how they stand
+
+    def activate(self, pane: Pane) -> None:
+        """Make a pane the active one and give it the focus."""
+        self.active = pane
+        self.fit()
+        pane.view.focus()
+
+    def fit(self) -> None:
+        """Beside or below each other, or the active one alone, as the room allows."""
+        width, height = self.size.width, self.size.height
+        beside = self.beside if self.beside is not None else width >= BESIDE
+        alone = self.zoomed or (self.screen.size.width < 80 and self.beside is None)
+        alone = alone or (not beside and height < LOW)
+        self.set_class(beside, "-beside")
+        for pane in self.panes:
+            pane.display = pane is self.active or not alone
+            pane.set_class(pane is self.active, "-active")
+
+    def on_resize(self) -> None:
+        """The room changed."""
+        self.fit()
+
+    def turn(self) -> None:
+        """The other way to stand."""
+        self.beside = not self.has_class("-beside")
+        self.zoomed = False
+        self.fit()
+
+    @on(PaneTitle.Chosen)
+    def _chosen(self, message: PaneTitle.Chosen) -> None:
+        message.stop()
+        pane = next(p for p in self.panes if p.title_line is message.title)
+        self.activate(pane)
+        if message.stage is not pane.stage:
+            self.choose(message.stage)
+
+    # Links
+
+    @on(Pane.Shown)
+    def _shown(self, message: Pane.Shown) -> None:
+        message.stop()
+        pane = message.pane
+        for other in self.panes:
+            if other is pane or not (pane.settled and other.settled):
+                continue
+            if pane.request is not None and other.request is not None:
+                self._link(pane.request, other.request)
+                self._link(other.request, pane.request)
+
+    def _link(self, a: Request, b: Request) -> None:
+        if (a, b) in self._links:
+            self.follow(move=True)
+        elif a.subject.variant is not None and a.stage is not b.stage:
+            self._find_links(a, b)
+
+    @work(thread=True, exit_on_error=False)
+    def _find_links(self, a: Request, b: Request) -> None:
+        variant = a.subject.variant
+        assert variant is not None
+        links = attempt(lambda: self.reads.links(variant, a.stage, b.stage))
+        self.post_message(self.Linked(a, b, links))
+
+    @on(Linked)
+    def _linked(self, message: Linked) -> None:
+        message.stop()
+        # Without links each pane still reads well alone; the status line says that there are none.
+        links = {} if isinstance(message.links, Notice) else message.links
+        while len(self._links) > 64:
+            self._links.pop(next(iter(self._links)))
+        self._links[message.a, message.b] = links
+        self.follow(move=True)
+
+    @on(CodeView.Moved)
+    def _moved(self, message: CodeView.Moved) -> None:
+        message.stop()
+        if message.view.has_focus and message.view is not self.active.view:
+            self.active = next(p for p in self.panes if p.view is message.view)
+            self.fit()
+        if message.view is self.active.view:
+            self.follow(move=True)
+
+    def linked_lines(self, pane: Pane) -> tuple[int, ...]:
+        """The lines of ``pane`` that the active pane's cursor is linked with."""
+        if self.active.request is None or pane.request is None:
+            return ()
+        links = self._links.get((self.active.request, pane.request), {})
+        return links.get(self.active.view.cursor, ())
+
+    def follow(self, move: bool) -> None:
+        """Mark what the active pane's cursor is linked with; with ``move``, scroll there."""
+        for pane in self.panes:
+            if pane is not self.active and pane.settled and self.active.settled:
+                pane.view.link(self.linked_lines(pane), follow=move)
+        self.active.view.link((), follow=False)
+        self.post_message(self.Changed())

@@ -1,0 +1,152 @@
+"""The tree as rows: origin, graph, kernel, variant. Made anew for every filter, drawn by one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from inspector.model import Graph, Kernel, Origin, Recording, Variant
+from inspector.tui.figures import configuration, differing
+from inspector.tui.subject import Subject
+from inspector.tui.visible import label
+
+Key = tuple[str, ...]
+
+
+class Kind(Enum):
+    """What a row stands for."""
+
+    ORIGIN = "origin"
+    GRAPH = "graph"
+    KERNEL = "kernel"
+    VARIANT = "variant"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row. ``key`` is its path in the tree and outlives a filter; ``depth`` counts from 0.
+
+    ``count`` is how many rows stand beneath it, folded or not; ``text`` is safe to draw.
+    """
+
+    key: Key
+    depth: int
+    kind: Kind
+    text: str
+    subject: Subject
+    count: int = 0
+    open: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A row of the whole tree with the rows beneath it and the text that a filter looks in."""
+
+    row: Row
+    words: str
+    beneath: tuple[Entry, ...] = ()
+
+
+def _words(*parts: object) -> str:
+    return " ".join(str(part) for part in parts if part).casefold()
+
+
+def _variant_text(variant: Variant, keys: tuple[str, ...]) -> str:
+    """What tells a variant from its siblings: what differs, else its id.
+
+    The warps have a column of their own.
+    """
+    told = configuration(variant.config, tuple(k for k in keys if k != "num_warps"))
+    return label(told or variant.id)
+
+
+def _kernel(kernel: Kernel, above: Key, depth: int, graph: Graph | None) -> Entry:
+    """A kernel; with one variant only it stands for that variant, which saves a row."""
+    key = (*above, kernel.id)
+    first = kernel.variants[0] if kernel.variants else None
+    name = kernel.demangled or kernel.name
+    row = Row(key, depth, Kind.KERNEL, label(name), Subject(kernel, first, graph))
+    words = _words(*above, kernel.name, kernel.demangled, kernel.origin)
+    if len(kernel.variants) == 1 and first is not None:
+        own = _words(first.id, first.hash, first.target, *first.config.items())
+        return Entry(row, f"{words} {own}")
+    keys = differing(kernel.variants) if kernel.variants else ()
+    texts = [_variant_text(variant, keys) for variant in kernel.variants]
+    beneath = tuple(
+        Entry(
+            Row(
+                (*key, variant.id),
+                depth + 1,
+                Kind.VARIANT,
+                text if texts.count(text) == 1 else f"{text} {label(variant.id)}",
+                Subject(kernel, variant, graph),
+            ),
+            f"{words} " + _words(variant.id, variant.hash, variant.target, *variant.config.items()),
+        )
+        for variant, text in zip(kernel.variants, texts, strict=True)
+    )
+    return Entry(replace(row, count=len(beneath)), words, beneath)
+
+
+def _graph(graph: Graph, kernels: dict[str, Kernel], above: Key, depth: int) -> Entry:
+    """A graph, with its kernels in the order of the wrapper's calls."""
+    key = (*above, graph.id)
+    beneath = tuple(
+        _kernel(kernels[name], key, depth + 1, graph) for name in graph.kernels if name in kernels
+    )
+    first = beneath[0].row.subject if beneath else Subject()
+    text = f"graph {graph.id}" if not graph.id.startswith("graph") else graph.id
+    row = Row(
+        key, depth, Kind.GRAPH, label(text), Subject(first.kernel, first.variant, graph),
+        len(beneath),
+    )  # fmt: skip
+    return Entry(row, _words(*above, text), beneath)
+
+
+def whole_tree(recording: Recording) -> tuple[Entry, ...]:
+    """Every row there is, origins in the order of the enumeration."""
+    kernels = {kernel.id: kernel for kernel in recording.kernels}
+    in_graphs = {name for graph in recording.graphs for name in graph.kernels}
+    entries = []
+    for origin in Origin:
+        key = (origin.value,)
+        beneath = [_graph(g, kernels, key, 1) for g in recording.graphs if g.origin is origin]
+        beneath += [
+            _kernel(kernel, key, 1, None)
+            for kernel in recording.kernels
+            if kernel.origin is origin and kernel.id not in in_graphs
+        ]
+        if beneath:
+            count = sum(e.row.count if e.row.kind is Kind.GRAPH else 1 for e in beneath)
+            row = Row(key, 0, Kind.ORIGIN, origin.value, Subject(), count)
+            entries.append(Entry(row, origin.value, tuple(beneath)))
+    return tuple(entries)
+
+
+def _matching(entry: Entry, wanted: tuple[str, ...]) -> Entry | None:
+    """``entry`` with only what fits; a row that fits itself keeps all that is beneath it."""
+    if all(word in entry.words for word in wanted):
+        return entry
+    kept = tuple(e for e in (_matching(b, wanted) for b in entry.beneath) if e is not None)
+    return replace(entry, beneath=kept) if kept else None
+
+
+def _flat(entry: Entry, closed: frozenset[Key]) -> Iterator[Row]:
+    is_open = entry.row.key not in closed
+    yield replace(entry.row, open=is_open) if not is_open else entry.row
+    if is_open:
+        for beneath in entry.beneath:
+            yield from _flat(beneath, closed)
+
+
+def rows(tree: tuple[Entry, ...], query: str, closed: frozenset[Key]) -> tuple[Row, ...]:
+    """The rows to draw: those that hold every word of ``query``, less what is folded.
+
+    While a filter is set nothing is folded: a match that cannot be seen is no help.
+    """
+    wanted = tuple(query.casefold().split())
+    if wanted:
+        tree = tuple(e for e in (_matching(entry, wanted) for entry in tree) if e is not None)
+        closed = frozenset()
+    return tuple(row for entry in tree for row in _flat(entry, closed))

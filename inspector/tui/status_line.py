@@ -1,0 +1,70 @@
+"""The line above the footer: where the cursor is, where that comes from, what was found."""
+
+from __future__ import annotations
+
+from textual.content import Content
+from textual.widget import Widget
+
+from inspector.model import Location
+from inspector.tui.code_view import CodeView
+from inspector.tui.visible import label, shorten
+
+_NONE = "no source location"
+
+
+def place(location: Location | None) -> str:
+    """``square.py:16:23 ← from module.py:40``: the innermost frame, then who inlined it."""
+    if location is None:
+        return _NONE
+    frames = []
+    for frame in location.frames():
+        file = frame.file.replace("\\", "/").rpartition("/")[2]
+        column = "" if frame.column is None else f":{frame.column}"
+        frames.append(f"{label(file)}:{frame.line}{column}")
+    return " ← ".join(frames)
+
+
+class StatusLine(Widget):
+    """One line; a message stands in for it until the next move."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._left = self._right = ""
+        self._warning = False
+
+    def say(self, text: str, warning: bool = False) -> None:
+        """A message, safe to draw, until the next move."""
+        self._left, self._right, self._warning = text, "", warning
+        self.refresh()
+
+    def follow(self, view: CodeView, stage: str, linked: tuple[tuple[str, int], ...]) -> None:
+        """The cursor of ``view``; ``linked`` is how many lines of which other stage."""
+        self._warning = False
+        self._left = self._right = ""
+        if view.source is not None and view.lines:
+            line = view.source.listing.lines[view.cursor - 1]
+            parts = [f"{stage} {view.cursor}/{view.lines}"]
+            if stage not in ("source", "output_code"):
+                parts.append(place(line.source))
+            self._left = "  ".join(parts)
+            found = [f"▐ {many} in {other}" for other, many in linked if many]
+            if view.pattern is not None:
+                at = sum(1 for n in view.matches if n <= view.cursor)
+                on = view.cursor in view.matches
+                found.insert(
+                    0,
+                    f"/{label(view.pattern.pattern)}/  "
+                    + (f"{at} of {len(view.matches)}" if on else f"{len(view.matches)}"),
+                )
+            self._right = "   ".join(found)
+        self.refresh()
+
+    def render(self) -> Content:
+        """The place at the left, counts at the right."""
+        width = self.size.width - 2
+        if self._warning:
+            return Content.assemble((" ⚠ " + shorten(self._left, width - 2), "bold $warning"))
+        right = self._right if len(self._right) + 12 <= width else ""
+        left = shorten(self._left, width - len(right) - 2 if right else width)
+        gap = max(1, width - Content(left).cell_length - Content(right).cell_length)
+        return Content.assemble((" " + left, ""), (" " * gap, ""), (right, "$accent"))
