@@ -1,0 +1,1 @@
+"""What listings say of a kernel: pure functions from values to values."""

@@ -1,0 +1,81 @@
+"""Figures of a kernel, read out of what the vendor's tools print."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from inspector.model import Resources
+
+_FUNCTION = re.compile(r"^\s*Function (.+):\s*$")
+_FIGURE = re.compile(r"\b([A-Z]+)(?:\[\d+\])?:(\d+)")
+_COMPILING = re.compile(r"Compiling entry function '([^']+)'|Function properties for (\S+)")
+_SPILLS = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
+_BARRIERS = re.compile(r"used (\d+) barriers")
+_BOUND = re.compile(r"^\s*\.(reqntid|maxntid)\s+(\d+)(?:\s*,\s*(\d+))?(?:\s*,\s*(\d+))?")
+
+
+def from_res_usage(text: str) -> dict[str, Resources]:
+    """``cuobjdump -res-usage``: registers, stack and static shared bytes, by function."""
+    out: dict[str, Resources] = {}
+    name: str | None = None
+    for line in text.splitlines():
+        if found := _FUNCTION.match(line):
+            name = found[1]
+        elif name is not None and "REG:" in line:
+            figures = {k: int(v) for k, v in _FIGURE.findall(line)}
+            out[name] = Resources(
+                registers=figures.get("REG"),
+                stack_bytes=figures.get("STACK"),
+                static_shared_bytes=figures.get("SHARED"),
+            )
+            name = None
+    return out
+
+
+def from_ptxas(text: str) -> dict[str, Resources]:
+    """``ptxas -v``: spilled bytes and barriers, by function."""
+    out: dict[str, Resources] = {}
+    name = ""
+    for line in text.splitlines():
+        if found := _COMPILING.search(line):
+            name = found[1] or found[2]
+        if found := _SPILLS.search(line):
+            out[name] = replace(
+                out.get(name, Resources()),
+                spill_store_bytes=int(found[2]),
+                spill_load_bytes=int(found[3]),
+            )
+        if "Used " in line and " registers" in line:
+            # Where the kernel has no barrier, ptxas 12 leaves the word out and ptxas 13 says 0.
+            barriers = _BARRIERS.search(line)
+            out[name] = replace(
+                out.get(name, Resources()), barriers=int(barriers[1]) if barriers else 0
+            )
+    return out
+
+
+def max_threads(ptx: str, symbol: str) -> int | None:
+    """The threads a block that ``.reqntid`` or ``.maxntid`` of a kernel allows, or None."""
+    at = ptx.find(f".entry {symbol}")
+    while at >= 0 and ptx[at + 7 + len(symbol) : at + 8 + len(symbol)] not in ("(", " ", "\n", ""):
+        at = ptx.find(f".entry {symbol}", at + 1)
+    if at < 0:
+        return None
+    body = ptx.find("{", at)
+    for line in ptx[at : body if body >= 0 else at + 20000].splitlines():
+        if found := _BOUND.match(line):
+            threads = 1
+            for size in found.groups()[1:]:
+                threads *= int(size) if size else 1
+            return threads
+    return None
+
+
+def merge(*parts: Resources) -> Resources:
+    """The first known value of each figure."""
+    out = Resources()
+    for name in Resources.__dataclass_fields__:
+        known = (getattr(p, name) for p in parts if getattr(p, name) is not None)
+        out = replace(out, **{name: next(known, None)})
+    return out

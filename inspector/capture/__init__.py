@@ -1,0 +1,1 @@
+"""Running the program, and reading what the probes and the caches left."""

@@ -1,0 +1,227 @@
+"""Device code of extension builds: objects, the commands that made them, and their PTX."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from inspector.capture import nvcc
+from inspector.capture.binaries import images
+from inspector.capture.caches import objects
+from inspector.capture.elf import read_cubin
+from inspector.capture.ninja import Build, parse_ninja
+from inspector.errors import PtxviewError, Unreadable
+from inspector.model import Content
+from inspector.recording import BytesContent, DerivedCache, FileContent
+from inspector.toolchain import find
+
+Event = dict[str, object]
+SOURCES = (".cu",)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One cubin of a build with what is known of how it was made."""
+
+    object: Path
+    arch: str
+    cubin: bytes
+    embedded_ptx: bytes | None
+    source: Path | None
+    argv: tuple[str, ...]
+    directory: Path
+
+
+@dataclass(frozen=True, slots=True)
+class LaterPtx:
+    """PTX that nvcc makes when somebody looks at it, once; ``lines`` takes the cubin instead."""
+
+    found: Found
+    argv: tuple[str, ...]
+    cache: DerivedCache
+    lines: bool = False
+
+    def read(self) -> bytes:
+        made = rerun(self.found, self.argv, self.cache, lambda text: None)
+        data = made.lines_cubin if self.lines else made.ptx
+        if data is None:
+            raise Unreadable(made.why or "the machine code differs with -lineinfo")
+        return data
+
+
+def read_folder(directory: Path, cache: DerivedCache) -> Iterator[Found | str]:
+    """What a build folder holds; a sentence for each thing that could not be read."""
+    builds: tuple[Build, ...] = ()
+    try:
+        ninja = directory / "build.ninja"
+        if ninja.is_file():
+            builds = parse_ninja(ninja.read_text("utf-8", "surrogateescape"))
+        held = objects(directory)
+        # setup.py's objects lie in folders of the sources' names, below the build's own.
+        for build in builds:
+            made = directory / build.output
+            if made.is_file() and made not in held and _cuda(build):
+                held.append(made)
+    except OSError as error:
+        yield f"{directory} cannot be read: {error.strerror or error}"
+        return
+    for path in held:
+        build = _maker(builds, directory, path)
+        yield from read_object(path, build, directory, cache)
+
+
+def _cuda(build: Build) -> bool:
+    return any(i.endswith(SOURCES) for i in build.inputs)
+
+
+def _maker(builds: tuple[Build, ...], directory: Path, path: Path) -> Build | None:
+    for build in builds:
+        if (directory / build.output).resolve() == path.resolve() and _cuda(build):
+            return build
+    return None
+
+
+def read_object(
+    path: Path, build: Build | None, directory: Path, cache: DerivedCache
+) -> Iterator[Found | str]:
+    """Every cubin of one object or library, each with the PTX that it carries, if it does."""
+    try:
+        held = images(path, cache)
+    except PtxviewError as error:
+        yield error.message
+        return
+    source = next((Path(i) for i in build.inputs if i.endswith(SOURCES)), None) if build else None
+    if source is not None and not source.is_absolute():
+        source = directory / source
+    carried = {i.arch: i.data for i in held if i.is_ptx}
+    for image in held:
+        if not image.is_ptx:
+            yield Found(
+                path,
+                image.arch,
+                image.data,
+                carried.get(image.arch),
+                source,
+                build.argv if build else (),
+                directory,
+            )
+
+
+def rerun(
+    found: Found, argv: tuple[str, ...], cache: DerivedCache, say: Callable[[str], None]
+) -> nvcc.DeviceCode:
+    """nvcc again for one cubin of a build."""
+    source = str(found.source or "")
+    try:
+        text = Path(source).read_bytes() if source else b""
+    except OSError:
+        text = b""
+    given = next((w for w in argv if w.endswith(SOURCES) and Path(w).name == Path(source).name), "")
+    return nvcc.device_code(
+        argv,
+        given or source,
+        found.arch.removeprefix("sm_"),
+        read_cubin(found.cubin),
+        found.directory,
+        cache,
+        text,
+        say,
+    )
+
+
+def why_not(found: Found) -> str | None:
+    """Why no PTX can be made, in one sentence; None where it can."""
+    if found.source is None or not found.argv:
+        return "no PTX: the object does not carry it, and the nvcc command of the build is unknown"
+    if not found.source.is_file():
+        return f"PTX needs the build's own nvcc command, and {found.source} is not on this machine"
+    if not Path(found.argv[0]).is_file() and find("nvcc") is None:
+        return f"PTX needs the build's own nvcc command, and {found.argv[0]} is not on this machine"
+    return None
+
+
+# A build folder that somebody gave us is data: of its command only what cannot start a program.
+_HARMLESS = ("-D", "-U", "-I", "-O", "-std=", "--std=", "-isystem", "--expt-", "-use_fast_math",
+             "--use_fast_math", "-m64", "-ftz", "-prec-", "-fmad", "--ftz", "--prec-", "--fmad",
+             "-maxrregcount", "--maxrregcount", "-rdc", "-extended-lambda", "--extended-lambda",
+             "-gencode", "-arch", "-code", "--generate-code", "--gpu-")  # fmt: skip
+_PAIRS = {"-isystem", "-I", "-D", "-U", "-gencode", "--generate-code", "-std", "-arch"}
+
+
+def harmless(argv: tuple[str, ...], nvcc_path: Path) -> tuple[str, ...]:
+    """The command with this machine's nvcc and only the flags that shape the code."""
+    out = [str(nvcc_path)]
+    words = iter(argv[1:])
+    for word in words:
+        if word in _PAIRS:
+            out += [word, next(words, "")]
+        elif word.startswith(_HARMLESS) or word.endswith(SOURCES):
+            out.append(word)
+    return tuple(out)
+
+
+def event_of(found: Found, cache: DerivedCache) -> Event:
+    """The event of one cubin in a folder that is only looked at; nvcc waits until it is asked."""
+    event = _facts(found, lambda data: BytesContent(data))
+    event["cubin"] = BytesContent(found.cubin)
+    if found.source is not None and found.source.is_file():
+        event["source_blob"] = FileContent(found.source)
+    elif found.source is not None:
+        beside = found.directory / found.source.name
+        if beside.is_file():
+            event["source_blob"] = FileContent(beside)
+    tool = find("nvcc")
+    reason = why_not(found)
+    if found.embedded_ptx is None and reason is None and tool is not None:
+        argv = harmless(found.argv, tool.path)
+        event["ptx"] = LaterPtx(found, argv, cache)
+        event["costly"] = True
+        event["ptx_from"] = "nvcc again with the build's flags and -lineinfo"
+        event["lineinfo_cubin"] = LaterPtx(found, argv, cache, lines=True)
+    event["why"] = reason
+    return event
+
+
+def recorded_event(
+    found: Found,
+    blob: Callable[[bytes], str],
+    cache: DerivedCache,
+    say: Callable[[str], None],
+) -> Event:
+    """The event of one cubin of a build that has just been recorded, its PTX with it."""
+    event = _facts(found, blob)
+    event["cubin"] = blob(found.cubin)
+    if found.source is not None and found.source.is_file():
+        event["source_blob"] = blob(found.source.read_bytes())
+    reason = why_not(found)
+    if reason is None:
+        made = rerun(found, found.argv, cache, say)
+        reason = made.why
+        event["ptx_command"] = list(made.command)
+        if made.ptx is not None:
+            event["ptx"] = blob(made.ptx)
+            event["ptx_from"] = "the build's nvcc command again, with -lineinfo"
+        if made.lines_cubin is not None:
+            event["lineinfo_cubin"] = blob(made.lines_cubin)
+        elif made.ptx is not None:
+            event["no_lines"] = "with -lineinfo the machine code differs: no lines are shown"
+    event["why"] = reason
+    return event
+
+
+def _facts(found: Found, blob: Callable[[bytes], str | Content]) -> Event:
+    event: Event = {
+        "event": "device_code",
+        "object": str(found.object),
+        "source": str(found.source) if found.source else None,
+        "arch": found.arch or None,
+        "directory": str(found.directory),
+        "flags": list(found.argv[1:]),
+        "sha256": hashlib.sha256(found.cubin).hexdigest(),
+    }
+    if found.embedded_ptx is not None:
+        event["ptx"] = blob(found.embedded_ptx)
+        event["ptx_from"] = f"carried by {found.object.name}"
+    return event

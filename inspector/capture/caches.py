@@ -1,0 +1,128 @@
+"""Reads what lies about already: Triton's cache, Inductor's cache, extension build folders.
+
+Pickles are never loaded: Inductor's ``fxgraph`` and ``aotautograd`` entries are passed over.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from inspector.capture import output_code, torch_logs
+from inspector.capture.elf import has_device_code
+from inspector.recording import FileContent
+
+_INDUCTOR_FILE = re.compile(r"c[a-z2-7]{51}\.py")
+KNOWN = {".source", ".ttir", ".ttgir", ".llir", ".ptx", ".cubin"}
+PICKLES = {"fxgraph", "aotautograd"}
+DEEPEST = 6
+MOST_FOLDERS = 200_000
+LARGEST_SCRIPT = 64 << 20
+
+Event = dict[str, object]
+
+
+def scan(root: Path) -> Iterator[Event]:
+    """Events of every known thing under a folder, and a ``problem`` for what is damaged."""
+    seen = 0
+    for folder, below, names in os.walk(root):
+        seen += 1
+        here = Path(folder)
+        depth = len(here.relative_to(root).parts)
+        below[:] = sorted(d for d in below if d not in PICKLES) if depth < DEEPEST else []
+        if seen > MOST_FOLDERS:
+            yield _problem(root, f"more than {MOST_FOLDERS} folders; the rest was not looked at")
+            return
+        yield from _folder(here, sorted(names))
+
+
+def _folder(here: Path, names: list[str]) -> Iterator[Event]:
+    by_suffix = {n for n in names if Path(n).suffix in KNOWN}
+    metadata = [n for n in names if n.endswith(".json") and not n.startswith("__grp__")]
+    if by_suffix and metadata:
+        for name in metadata:
+            yield from _triton(here, name, names)
+    elif by_suffix and any(n.startswith("__grp__") for n in names):
+        yield _problem(here, "Triton's metadata is missing: a half-written entry")
+    if "build.ninja" in names:
+        yield {"event": "build_folder", "directory": str(here)}
+    for name in names:
+        if _INDUCTOR_FILE.fullmatch(name):
+            yield from _inductor(here / name)
+        elif name.endswith(".log") and "torch_trace" in name:
+            yield from _trace(here / name)
+
+
+def _triton(here: Path, name: str, names: list[str]) -> Iterator[Event]:
+    stem = name[: -len(".json")]
+    try:
+        metadata = json.loads((here / name).read_bytes())
+    except (OSError, ValueError, RecursionError):
+        yield _problem(here / name, "is no JSON: truncated, or half-written")
+        return
+    if not isinstance(metadata, dict) or "hash" not in metadata:
+        return
+    files: dict[str, object] = {}
+    paths: dict[str, str] = {}
+    for each in names:
+        suffix = Path(each).suffix
+        if each == stem + suffix and suffix in KNOWN:
+            file = here / each
+            if file.stat().st_size == 0:
+                yield _problem(file, "is empty")
+                continue
+            files[suffix[1:]] = FileContent(file)
+            paths[suffix[1:]] = str(file)
+    if files:
+        yield {
+            "event": "triton",
+            "name": metadata.get("name") or stem,
+            "hash": metadata.get("hash"),
+            "cache_key": here.name,
+            "metadata": metadata,
+            "files": files,
+            "paths": paths,
+        }
+
+
+def _inductor(path: Path) -> Iterator[Event]:
+    try:
+        if path.stat().st_size > LARGEST_SCRIPT:
+            yield _problem(path, "is too large to be a graph")
+            return
+        text = path.read_bytes().decode("utf-8", "surrogateescape")
+    except OSError as error:
+        yield _problem(path, f"cannot be read: {error.strerror}")
+        return
+    if output_code.is_output_code(text):
+        yield {"event": "graph", "path": str(path), "blob": FileContent(path)}
+
+
+def _trace(path: Path) -> Iterator[Event]:
+    try:
+        text = path.read_bytes().decode("utf-8", "surrogateescape")
+    except OSError as error:
+        yield _problem(path, f"cannot be read: {error.strerror}")
+        return
+    yield from torch_logs.from_trace(text)
+
+
+def objects(directory: Path) -> list[Path]:
+    """The files of a build folder that hold device code: objects, else libraries."""
+    for suffixes in ((".o", ".obj"), (".so",), (".fatbin", ".cubin")):
+        found = []
+        for file in sorted(directory.iterdir()):
+            if file.suffix in suffixes and file.is_file():
+                data = file.read_bytes()
+                if has_device_code(data) or suffixes[0] == ".fatbin":
+                    found.append(file)
+        if found:
+            return found
+    return []
+
+
+def _problem(where: Path, text: str) -> Event:
+    return {"event": "problem", "where": str(where), "text": text}

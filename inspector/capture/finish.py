@@ -1,0 +1,117 @@
+"""When the program has ended: the device code of its builds, spills, versions, the device."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from inspector.capture import machine, spills
+from inspector.capture.builds import Found, read_folder, read_object, recorded_event
+from inspector.capture.opening import open_path
+from inspector.errors import PtxviewError
+from inspector.model import Origin, Recording, Stage, Variant
+from inspector.recording import DerivedCache, Writer, read_events
+
+Say = Callable[[str], None]
+Event = dict[str, object]
+
+
+def complete(
+    writer: Writer, cache: DerivedCache, python: str, mode: str, say: Say
+) -> Recording | None:
+    """Add to a recording what is made of it after the run; what it then holds.
+
+    Whatever fails is a ``problem`` in the recording; nothing that was captured is lost.
+    """
+    held = machine.versions(python)
+    writer.event(event="tools", tools={k: v for k, v in held.items() if "folder" not in k})
+    if mode == "gpu" and (device := machine.nvidia_smi()) is not None:
+        writer.event(event="tools", tools={"driver": device["driver_version"]})
+    try:
+        events = read_events(writer.folder).events
+    except PtxviewError:
+        return None
+    for item in _builds(list(events), cache):
+        if isinstance(item, str):
+            writer.event(event="problem", where="extension", text=item)
+            continue
+        try:
+            writer.event(**recorded_event(item, writer.blob, cache, say))
+        except (PtxviewError, OSError) as error:
+            writer.event(event="problem", where=str(item.object), text=str(error))
+    recording = open_path(writer.folder)
+    measured = _measure(recording, held.get("triton_folder"), cache)
+    for event in measured:
+        writer.event(**event)
+    return open_path(writer.folder) if measured else recording
+
+
+def _builds(events: list[Event], cache: DerivedCache) -> Iterator[Found | str]:
+    """Every cubin of the builds and libraries that the program made or loaded, once each."""
+    seen: set[bytes] = set()
+    done = [e.get("sha256") for e in events if e.get("event") == "device_code"]
+    folders = _named(events, "extension", "directory")
+    libraries = _named(events, "library", "path")
+    for folder in folders:
+        for item in read_folder(Path(folder), cache) if Path(folder).is_dir() else ():
+            if isinstance(item, str) or item.cubin not in seen:
+                if isinstance(item, Found):
+                    seen.add(item.cubin)
+                yield item
+    for library in libraries:
+        beside = Path(library).parent / "build"
+        for ninja in sorted(beside.glob("temp*/**/build.ninja")):
+            for item in read_folder(ninja.parent, cache):
+                if isinstance(item, Found) and item.cubin not in seen:
+                    seen.add(item.cubin)
+                    yield item
+        for item in read_object(Path(library), None, Path(library).parent, cache):
+            if isinstance(item, str) or item.cubin not in seen:
+                if isinstance(item, Found):
+                    seen.add(item.cubin)
+                yield item
+    del done
+
+
+def _named(events: list[Event], kind: str, field: str) -> list[str]:
+    found = [str(e.get(field)) for e in events if e.get("event") == kind and e.get(field)]
+    return list(dict.fromkeys(found))
+
+
+def _measure(
+    recording: Recording, triton_folder: str | None, cache: DerivedCache
+) -> list[dict[str, object]]:
+    """``ptxas`` events for the variants of Triton whose spills nobody has said."""
+    tools = spills.assemblers([triton_folder])
+    todo = [
+        v
+        for k, v in recording.variants()
+        if k.origin in (Origin.TRITON, Origin.INDUCTOR) and v.known.barriers is None
+    ]
+
+    def one(variant: Variant) -> list[dict[str, object]]:
+        ptx, cubin = variant.stages.get(Stage.PTX), variant.stages.get(Stage.SASS)
+        if ptx is None or cubin is None or variant.target is None:
+            return []
+        try:
+            known = spills.measure(
+                ptx.content.read(), cubin.content.read(), variant.target, tools, cache
+            )
+        except (PtxviewError, OSError):
+            return []
+        return [
+            {
+                "event": "ptxas",
+                "hash": variant.hash,
+                "symbol": symbol,
+                "spill_store_bytes": res.spill_store_bytes,
+                "spill_load_bytes": res.spill_load_bytes,
+                "barriers": res.barriers,
+            }
+            for symbol, res in known.items()
+        ]
+
+    with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
+        return [event for events in pool.map(one, todo) for event in events]

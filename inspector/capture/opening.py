@@ -1,0 +1,201 @@
+"""Opens whatever a path is: a recording, a cache, a build folder, one file, a log."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+import platformdirs
+
+from inspector.capture import torch_logs
+from inspector.capture.assemble import Assembly
+from inspector.capture.binaries import FATBIN_MAGIC, images
+from inspector.capture.builds import Found, event_of, read_folder, read_object
+from inspector.capture.caches import scan
+from inspector.capture.elf import is_cubin, is_elf
+from inspector.errors import PtxviewError, Unreadable, UsageError
+from inspector.model import Content, Recording, Stage
+from inspector.recording import BytesContent, DerivedCache, FileContent, is_recording, read_events
+
+TEXT_STAGES = {
+    ".ptx": Stage.PTX,
+    ".ttir": Stage.TTIR,
+    ".ttgir": Stage.TTGIR,
+    ".llir": Stage.LLIR,
+    ".ll": Stage.LLIR,
+}
+KINDS = (
+    "a recording, a .triton or Inductor cache, an extension's build folder, a .ptx .cubin .so .o "
+    ".fatbin .ttir .ttgir .llir file, saved TORCH_LOGS=output_code text, or a TORCH_TRACE folder"
+)
+_ENTRY = re.compile(r"^[^/\n]*\.entry\s+([\w$.]+)", re.M)
+_TT_FUNC = re.compile(r"tt\.func public @([\w$.]+)")
+_DEFINE = re.compile(
+    r"^define [^@\n]*ptx_kernel[^@\n]* @\"?([\w$.]+)|^define void @([\w$.]+)", re.M
+)
+LOG_HEAD = 1 << 22
+
+
+def user_cache() -> Path:
+    """Where derived things of this user belong."""
+    return Path(platformdirs.user_cache_dir("ptxview", appauthor=False)) / "derived"
+
+
+def recordings_folder() -> Path:
+    """Where recordings go that were given no place of their own."""
+    return Path(platformdirs.user_state_dir("ptxview", appauthor=False)) / "recordings"
+
+
+def cache_for(path: Path) -> DerivedCache:
+    """The cache of derived things for what was opened: in the recording, else the user's own."""
+    inside = path if path.is_dir() and is_recording(path) else None
+    return DerivedCache(inside, user_cache())
+
+
+def newest() -> Path:
+    """The newest recording of this user. Raises ``UsageError`` where there is none."""
+    root = recordings_folder()
+    found = [p for p in root.iterdir() if is_recording(p)] if root.is_dir() else []
+    if not found:
+        raise UsageError(
+            "there is no recording yet",
+            "Make one with: ptxview run script.py    or name a path to open.",
+        )
+    return max(found, key=lambda p: p.stat().st_mtime)
+
+
+def open_path(path: Path) -> Recording:
+    """Read what a path holds.
+
+    Raises ``Unreadable`` where it does not exist, cannot be read, is damaged or of no known kind.
+    """
+    if not path.exists():
+        raise Unreadable(f"{path} does not exist", "Give " + KINDS + ".")
+    try:
+        return _open(path)
+    except OSError as error:
+        raise Unreadable(f"{path} cannot be read: {error.strerror or error}") from None
+
+
+def _open(path: Path) -> Recording:
+    if is_recording(path):
+        events = read_events(path)
+        assembly = Assembly(events.blob)
+        assembly.problems.extend(events.problems)
+        return assembly.recording(str(path), events.events)
+    assembly = Assembly(_content)
+    events_found = list(_folder(path) if path.is_dir() else _file(path))
+    if not any(e.get("event") != "problem" for e in events_found):
+        said = "; ".join(f"{e.get('where')} {e.get('text')}" for e in events_found[:3])
+        raise Unreadable(
+            f"{path} holds nothing that ptxview knows" + (f": {said}" if said else ""),
+            "Give " + KINDS + ".",
+        )
+    return assembly.recording(str(path), events_found)
+
+
+def _content(value: object) -> Content | None:
+    """Events of caches carry their contents themselves."""
+    return value if hasattr(value, "read") else None  # type: ignore[return-value]
+
+
+def _folder(path: Path) -> Iterable[dict[str, object]]:
+    cache = cache_for(path)
+    found = False
+    for event in scan(path):
+        if event["event"] == "build_folder":
+            for item in read_folder(Path(str(event["directory"])), cache):
+                found = True
+                yield _of_build(item, cache, path)
+        else:
+            found = found or event["event"] != "problem"
+            yield event
+    if not found:
+        for item in read_folder(path, cache):
+            found = True
+            yield _of_build(item, cache, path)
+    if not found:
+        for file in sorted(path.iterdir()):
+            if file.suffix in (*TEXT_STAGES, ".cubin") and file.is_file():
+                yield from _file(file)
+
+
+def _of_build(item: Found | str, cache: DerivedCache, where: Path) -> dict[str, object]:
+    if isinstance(item, str):
+        return {"event": "problem", "where": str(where), "text": item}
+    return event_of(item, cache)
+
+
+def _file(path: Path) -> Iterable[dict[str, object]]:
+    with path.open("rb") as file:
+        head = file.read(LOG_HEAD)
+    if not head:
+        raise Unreadable(f"{path} is empty")
+    if is_elf(head) or FATBIN_MAGIC in head[:64]:
+        yield from _binary(path, head)
+        return
+    text = head.decode("utf-8", "surrogateescape")
+    stage = TEXT_STAGES.get(path.suffix.lower())
+    if stage is not None:
+        content = FileContent(path)
+        if b"\0" in head[:4096] and stage is not Stage.PTX:
+            raise Unreadable(f"{path} is binary, not {stage.value}")
+        yield {
+            "event": "file",
+            "stage": stage.value,
+            "path": str(path),
+            "blob": content,
+            "symbols": _symbols(stage, content),
+        }
+    elif torch_logs.is_trace(text):
+        yield from torch_logs.from_trace(_whole(path))
+    elif torch_logs.is_log(text):
+        yield from torch_logs.from_log(_whole(path))
+
+
+def _binary(path: Path, head: bytes) -> Iterable[dict[str, object]]:
+    if is_cubin(head):
+        from inspector.capture.elf import read_cubin
+
+        data = path.read_bytes()
+        known = read_cubin(data)
+        if known is None:
+            raise Unreadable(f"{path} is a damaged cubin", "Compile it again.")
+        yield {
+            "event": "device_code",
+            "origin": "file",
+            "object": str(path),
+            "cubin": BytesContent(data),
+            "why": "a cubin holds machine code alone",
+        }
+        return
+    cache = cache_for(path)
+    if path.suffix in (".so", ".o", ".obj"):
+        build = path.parent / "build.ninja"
+        if build.is_file():
+            for item in read_folder(path.parent, cache):
+                if isinstance(item, Found) and item.object == path:
+                    yield event_of(item, cache)
+                    build = path
+            if build == path:
+                return
+    images(path, cache)  # says in one sentence what is wrong, where something is
+    for item in read_object(path, None, path.parent, cache):
+        yield _of_build(item, cache, path)
+
+
+def _whole(path: Path) -> str:
+    return path.read_bytes().decode("utf-8", "surrogateescape")
+
+
+def _symbols(stage: Stage, content: Content) -> list[str]:
+    try:
+        text = content.read().decode("utf-8", "surrogateescape")
+    except PtxviewError:
+        return []
+    if stage is Stage.PTX:
+        return _ENTRY.findall(text)
+    if stage in (Stage.TTIR, Stage.TTGIR):
+        return _TT_FUNC.findall(text)
+    return [a or b for a, b in _DEFINE.findall(text)]

@@ -1,0 +1,172 @@
+"""Runs the user's program with the probes in its interpreter, and keeps what they wrote."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import re
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from inspector import __version__
+from inspector.capture import finish, machine
+from inspector.capture.opening import cache_for, open_path, recordings_folder
+from inspector.errors import PtxviewError, RunFailed
+from inspector.model import Recording
+from inspector.process import run_program
+from inspector.recording import SCHEMA, SUFFIX, Writer, pack, remove
+
+PROBES = Path(__file__).resolve().parent.parent / "probes" / "bootstrap"
+DEFAULT_TARGET = "sm_90"
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What to run and how: ``kind`` is script, module or command; ``words`` what follows."""
+
+    kind: str
+    words: tuple[str, ...]
+    out: Path | None = None
+    target: str | None = None
+    python: str | None = None
+    environment: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a run ended: its status, where the recording lies, what it holds, seconds of ours."""
+
+    status: int
+    path: Path
+    recording: Recording | None
+    seconds: float
+    after: float
+
+
+def prepare(request: Request) -> tuple[Path, Path | None]:
+    """The folder to record into and the file to make of it; both may be written.
+
+    Raises ``RunFailed`` where they cannot, before the program has begun.
+    """
+    out = request.out
+    pack_to = out if out is not None and out.suffix == SUFFIX else None
+    if out is not None and pack_to is None:
+        folder = out
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise RunFailed(
+                f"{folder} exists already and is not empty",
+                "Give another -o, or delete it first.",
+            )
+    else:
+        folder = recordings_folder() / _name(request)
+    try:
+        if pack_to is not None:
+            if pack_to.is_dir():
+                raise RunFailed(f"{pack_to} is a folder", "Give -o a file's name.")
+            if not os.access(pack_to.resolve().parent, os.W_OK | os.X_OK):
+                raise PermissionError(13, "Permission denied", str(pack_to.parent))
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder.resolve(), pack_to
+    except OSError as error:
+        raise RunFailed(
+            f"the recording cannot be written: {error.filename}: {error.strerror}",
+            "Give another place with -o.",
+        ) from None
+
+
+def _name(request: Request) -> str:
+    words = [w for w in request.words if not w.startswith("-")]
+    name = re.sub(r"[^\w.-]+", "_", Path(words[0]).stem if words else "run")[:60] or "run"
+    now = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
+    return f"{now}-{name}-{secrets.token_hex(2)}"
+
+
+def command_of(request: Request) -> tuple[list[str], str]:
+    """The command to start, and the interpreter that its versions are asked of."""
+    python = machine.interpreter(request.python)
+    if request.kind == "command":
+        return list(request.words), python
+    if request.kind == "module":
+        return [python, "-m", *request.words], python
+    script = Path(request.words[0])
+    if not script.exists():
+        raise RunFailed(f"{script} does not exist", "Give the path of a Python script.")
+    if script.is_dir() and not (script / "__main__.py").exists():
+        raise RunFailed(f"{script} is a folder without a __main__.py", "Give a script in it.")
+    return [python, *request.words], python
+
+
+def environment(folder: Path, request: Request, target: str | None) -> dict[str, str]:
+    """The program's environment: his own, with the probes first on PYTHONPATH."""
+    env = {k: v for k, v in os.environ.items() if not k.startswith("PTXVIEW_")}
+    before = env.get("PYTHONPATH")
+    env["PYTHONPATH"] = f"{PROBES}{os.pathsep}{before}" if before else str(PROBES)
+    env["PTXVIEW_RECORDING"] = str(folder)
+    if target is not None:
+        env["PTXVIEW_TARGET"] = target
+    env.update(request.environment)
+    return env
+
+
+def run(request: Request, say: Callable[[str], None]) -> Outcome:
+    """Run the program, then complete the recording and pack it where that is asked."""
+    argv, python = command_of(request)
+    folder, pack_to = prepare(request)
+    target = request.target or (None if machine.gpu_present() else DEFAULT_TARGET)
+    mode = "gpu" if target is None else "target"
+    began = time.monotonic()
+    writer = Writer(folder)
+    writer.event(
+        event="recording",
+        schema=SCHEMA,
+        time=time.time(),
+        ptxview=__version__,
+        command=argv,
+        cwd=str(Path.cwd()),
+        started=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        mode=mode,
+        target=target,
+    )
+    try:
+        status = run_program(argv, environment(folder, request, target))
+    except PtxviewError:
+        writer.close()
+        remove(folder)
+        raise
+    writer.event(
+        event="end", time=time.time(), exit_status=status, seconds=time.monotonic() - began
+    )
+    return _close(writer, pack_to, status, began, python, mode, say)
+
+
+def _close(
+    writer: Writer,
+    pack_to: Path | None,
+    status: int,
+    began: float,
+    python: str,
+    mode: str,
+    say: Callable[[str], None],
+) -> Outcome:
+    ended = time.monotonic()
+    recording: Recording | None = None
+    try:
+        recording = finish.complete(writer, cache_for(writer.folder), python, mode, say)
+    except KeyboardInterrupt:
+        say("interrupted: the recording is kept without what was still to be made of it")
+    except (PtxviewError, OSError) as error:
+        say(f"the recording is kept as the program left it: {error}")
+    writer.close()
+    path = writer.folder
+    if pack_to is not None:
+        try:
+            pack(writer.folder, pack_to)
+            remove(writer.folder)
+            path = pack_to
+            recording = open_path(path)
+        except (PtxviewError, OSError) as error:
+            say(f"{pack_to} could not be written ({error}); the recording is in {path}")
+    return Outcome(status, path, recording, ended - began, time.monotonic() - ended)

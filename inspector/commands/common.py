@@ -1,0 +1,42 @@
+"""What commands share: opening a path, a reader on it, a console."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TextIO
+
+from rich.console import Console
+
+from inspector.capture.opening import cache_for, newest, open_path
+from inspector.reading import Reader
+
+
+def open_reader(path: str | None) -> Reader:
+    """A reader on a path, or on the newest recording."""
+    where = Path(path) if path is not None else newest()
+    return Reader(open_path(where), cache_for(where))
+
+
+def split_path(words: list[str]) -> tuple[str | None, str | None]:
+    """``[PATH] KERNEL``: of one word, an existing path wins over a kernel of that name."""
+    if len(words) == 2:
+        return words[0], words[1]
+    if len(words) == 1:
+        return (words[0], None) if Path(words[0]).exists() else (None, words[0])
+    return None, None
+
+
+def console(stream: TextIO) -> Console:
+    """A console on a stream: no colour where it is no terminal, or with NO_COLOR.
+
+    A table that is not for a terminal is as wide as it needs to be, up to a page.
+    """
+    width = None if stream.isatty() else int(os.environ.get("COLUMNS") or 160)
+    return Console(file=stream, width=width, highlight=False, markup=False, emoji=False)
+
+
+def narrate(text: str) -> None:
+    """One line of narration on standard error."""
+    print(text, file=sys.stderr, flush=True)

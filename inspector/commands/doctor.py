@@ -1,0 +1,128 @@
+"""What was found on this machine, and what each missing thing costs."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+from dataclasses import asdict
+
+from rich.table import Table
+from rich.text import Text
+
+from inspector.capture import machine
+from inspector.capture.opening import recordings_folder, user_cache
+from inspector.commands.common import console
+from inspector.errors import Exit
+from inspector.report.jsons import SCHEMA, dumps
+from inspector.toolchain import PURPOSE, Tool, every
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of ``doctor``."""
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--python", metavar="PATH", help="the interpreter of your programs")
+
+
+def examine(asked: str | None) -> dict[str, object]:
+    """Everything that ptxview may need, found or not."""
+    python = machine.interpreter(asked)
+    tools: list[dict[str, object]] = []
+    for name, (purpose, remedy) in PURPOSE.items():
+        found: list[Tool] = list(every(name))
+        tools.append(
+            {
+                "name": name,
+                "found": [{**asdict(t), "path": str(t.path)} for t in found],
+                "for": purpose,
+                "get": remedy,
+            }
+        )
+    return {
+        "schema": SCHEMA,
+        "tools": tools,
+        "python": {"path": python, **machine.versions(python)},
+        "compilers": {n: shutil.which(n) for n in ("g++", "ninja")},
+        "gpu": machine.nvidia_smi() if machine.gpu_present() else None,
+        "gpu_present": machine.gpu_present(),
+        "folders": {"recordings": str(recordings_folder()), "cache": str(user_cache())},
+        "terminal": {"TERM": os.environ.get("TERM"), "COLORTERM": os.environ.get("COLORTERM")},
+    }
+
+
+def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
+    """Print what was found."""
+    args = parser.parse_args(argv)
+    held = examine(args.python)
+    if args.json:
+        print(dumps(held))
+        return Exit.OK
+    table = Table(box=None, pad_edge=False, show_header=False)
+    table.add_column(no_wrap=True, style="bold")
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for tool in _list(held["tools"]):
+        found = _list(tool["found"])
+        if found:
+            first = found[0]
+            more = f", and {len(found) - 1} more" if len(found) > 1 else ""
+            table.add_row(
+                str(tool["name"]),
+                Text("found", style="green"),
+                Text(f"{first['version'] or ''} {first['path']} ({first['found_in']}{more})"),
+            )
+        else:
+            table.add_row(
+                str(tool["name"]),
+                Text("missing", style="red"),
+                Text(f"without it: no {tool['for']}. {tool['get']}"),
+            )
+    _rest(table, held)
+    console(sys.stdout).print(table)
+    return Exit.OK
+
+
+def _rest(table: Table, held: dict[str, object]) -> None:
+    python = held["python"]
+    assert isinstance(python, dict)
+    table.add_row("python", "", Text(f"{python.get('python') or 'unknown'} {python['path']}"))
+    for name, loss in (
+        ("torch", "no PyTorch program runs. pip install 'ptxview[run]'"),
+        ("triton", "no Triton kernels, no torch.compile for GPUs. pip install 'ptxview[run]'"),
+    ):
+        version = python.get(name)
+        state = Text("found", style="green") if version else Text("missing", style="red")
+        table.add_row(name, state, Text(str(version) if version else f"without it: {loss}"))
+    compilers = held["compilers"]
+    assert isinstance(compilers, dict)
+    for name, loss in (
+        ("g++", "load_inline cannot build, nor the emulated device. apt install g++"),
+        ("ninja", "load_inline cannot build. pip install ninja"),
+    ):
+        path = compilers.get(name)
+        state = Text("found", style="green") if path else Text("missing", style="red")
+        table.add_row(name, state, Text(str(path) if path else f"without it: {loss}"))
+    gpu = held["gpu"]
+    if isinstance(gpu, dict):
+        said = f"{gpu['name']}, compute capability {gpu['compute_cap']}, driver {gpu['driver_version']}"
+        table.add_row("GPU", Text("found", style="green"), Text(said))
+    elif held["gpu_present"]:
+        table.add_row("GPU", Text("found", style="green"), Text("nvidia-smi does not say which"))
+    else:
+        table.add_row(
+            "GPU",
+            Text("none", style="yellow"),
+            Text(
+                "programs run on an emulated device; kernels are compiled for --target, not timed"
+            ),
+        )
+    folders = held["folders"]
+    assert isinstance(folders, dict)
+    table.add_row("recordings", "", Text(str(folders["recordings"])))
+    table.add_row("cache", "", Text(str(folders["cache"])))
+
+
+def _list(value: object) -> list[dict[str, object]]:
+    assert isinstance(value, list)
+    return value

@@ -1,0 +1,124 @@
+"""Run a program and record every kernel that it makes.
+
+The program keeps its input, output, arguments, exit status and signals. Without a GPU it is run
+for --target, on an emulated device, and its kernels are compiled for that.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from pathlib import Path
+
+from inspector.capture.opening import cache_for
+from inspector.capture.running import Outcome, Request, run as record
+from inspector.commands.common import console, narrate
+from inspector.commands.open import browse, on_terminal
+from inspector.errors import Exit, RunFailed
+from inspector.reading import Reader
+from inspector.report import tables
+
+# Options of ours that take a value: the program's own begin at the first word that is no option.
+VALUED = (
+    "-o",
+    "--out",
+    "--target",
+    "--python",
+    "--devices",
+    "--values",
+    "--value-seconds",
+    "--debug",
+)
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of ``run``, all of them before the program."""
+    parser.add_argument(
+        "-o",
+        "--out",
+        metavar="PATH",
+        help="where the recording goes: a folder, or a single file x.ptxview; default: the user's state folder",
+    )
+    parser.add_argument(
+        "--target",
+        metavar="sm_90",
+        help="compile for this architecture on an emulated device, GPU or not; without a GPU the default is sm_90",
+    )
+    parser.add_argument(
+        "--python",
+        metavar="PATH",
+        help="the interpreter of the program; default: the one with torch that ptxview is installed in, the activated environment's, python3",
+    )
+    parser.add_argument(
+        "--no-tui",
+        action="store_true",
+        help="print the table of kernels on standard error instead of the terminal interface",
+    )
+
+
+def split(argv: list[str]) -> tuple[list[str], str, list[str]]:
+    """Our options, the kind of program, and the program's words."""
+    at = 0
+    while at < len(argv):
+        word = argv[at]
+        if word == "--":
+            return argv[:at], "command", argv[at + 1 :]
+        if word == "-m":
+            return argv[:at], "module", argv[at + 1 :]
+        if not word.startswith("-") or word == "-":
+            return argv[:at], "script", argv[at:]
+        at += 2 if word in VALUED else 1
+    return argv, "script", []
+
+
+def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
+    """Record a run; the program's own exit status."""
+    own, kind, words = split(argv)
+    try:
+        args = parser.parse_args(own)
+    except SystemExit as stop:
+        return Exit.OK if stop.code in (0, None) else Exit.RUN_FAILED
+    if not words:
+        raise RunFailed("there is nothing to run", "ptxview run SCRIPT, -m MODULE, or -- COMMAND")
+    if args.target is not None and not re.fullmatch(r"sm_\d{2,3}[af]?", args.target):
+        raise RunFailed(f"{args.target} is no target", "A target is written like sm_90.")
+    request = Request(
+        kind=kind,
+        words=tuple(words),
+        out=Path(args.out) if args.out else None,
+        target=args.target,
+        python=args.python,
+        environment=emulation(args),
+    )
+    tui = on_terminal() and not args.no_tui
+    outcome = record(request, lambda text: narrate(f"ptxview: {text}"))
+    narrate(summary(outcome))
+    if outcome.recording is None:
+        return outcome.status
+    reader = Reader(outcome.recording, cache_for(outcome.path))
+    if tui:
+        browse(reader)
+    else:
+        err = console(sys.stderr)
+        if outcome.recording.kernels:
+            err.print(tables.kernels(outcome.recording, reader.resources, err.width))
+        tables.graphs(outcome.recording, err)
+        tables.problems(outcome.recording, err)
+    return outcome.status
+
+
+def emulation(args: argparse.Namespace) -> tuple[tuple[str, str], ...]:
+    """Settings of the emulated device, as the environment carries them."""
+    del args
+    return ()
+
+
+def summary(outcome: Outcome) -> str:
+    """One line: what was captured, where, how long it took."""
+    rec = outcome.recording
+    what = tables.heading(rec) if rec is not None else "nothing"
+    if rec is not None and not rec.kernels and not rec.graphs:
+        what = "the program made no kernels"
+    took = f"{outcome.seconds:.1f} s, and {outcome.after:.1f} s after it"
+    return f"ptxview: {what} → {outcome.path} ({took})"

@@ -1,0 +1,169 @@
+"""One stage of a kernel, or two side by side.
+
+The text goes to standard output as it is (highlighted on a terminal); --json gives its lines with
+what each is, where it comes from and what it is tied to in the other stages.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from inspector.commands.common import console, narrate, open_reader, split_path
+from inspector.errors import Exit, PtxviewError, UsageError
+from inspector.listing.line import Function, Listing
+from inspector.model import Graph, Kernel, Stage, Variant
+from inspector.reading import Reader, decode
+from inspector.report import jsons, tables
+from inspector.report.safe import shown
+from inspector.selecting import select_graph, select_one
+
+STAGES = tuple(s.value for s in Stage)
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of ``show``."""
+    parser.add_argument(
+        "words",
+        nargs="*",
+        metavar="[PATH] KERNEL",
+        help="what to open, and which kernel of it: a name, a glob, a variant's id, NAME#2, or a graph's id",
+    )
+    parser.add_argument("--stage", choices=STAGES, help="default: ptx, else the lowest there is")
+    parser.add_argument(
+        "--beside", choices=STAGES, metavar="STAGE", help="a second stage beside it"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
+    """Print a stage."""
+    args = parser.parse_args(argv)
+    if len(args.words) > 2:
+        parser.error("give at most a PATH and a KERNEL")
+    path, selector = split_path(args.words)
+    reader = open_reader(path)
+    graph = select_graph(reader.recording, selector)
+    if graph is None and selector is None and not reader.recording.variants():
+        graph = next(iter(reader.recording.graphs), None)
+    if graph is not None:
+        return _graph(reader, graph, args)
+    kernel, variant = select_one(reader.recording, selector)
+    stage = Stage(args.stage) if args.stage else _default(variant)
+    beside = Stage(args.beside) if args.beside else None
+    if args.json:
+        value = _json(reader, kernel, variant, stage)
+        if beside is not None:
+            value["beside"] = _json(reader, kernel, variant, beside)
+        print(jsons.dumps(value))
+        return Exit.OK
+    if beside is not None:
+        return _beside(reader, variant, stage, beside)
+    return _print(reader.text(variant, stage).text, stage, variant.stages[stage].origin_path)
+
+
+def _default(variant: Variant) -> Stage:
+    if Stage.PTX in variant.stages:
+        return Stage.PTX
+    if not variant.stages:
+        raise UsageError(f"nothing of {variant.symbol} was recorded but its name")
+    return max(variant.stages, key=lambda s: s.rank)
+
+
+def _graph(reader: Reader, graph: Graph, args: argparse.Namespace) -> int:
+    if args.stage not in (None, "output_code"):
+        raise UsageError(
+            f"{graph.id} is a graph: it has output_code alone",
+            f"Its kernels have the other stages: {', '.join(graph.kernels)}",
+        )
+    held = graph.stages[Stage.OUTPUT_CODE]
+    if not args.json:
+        return _print(decode(held.content.read()), Stage.OUTPUT_CODE, held.origin_path)
+    listing = reader.graph_listing(graph)
+    lines = [jsons.line(line, {}) for line in listing.lines]
+    print(jsons.dumps({"schema": jsons.SCHEMA, "stage": "output_code", "text_from": held.text_from,
+                       "functions": [], "notes": [], "lines": lines}))  # fmt: skip
+    return Exit.OK
+
+
+def _print(text: str, stage: Stage, path: str | None) -> int:
+    if not sys.stdout.isatty():
+        sys.stdout.flush()
+        sys.stdout.buffer.write(text.encode("utf-8", "surrogateescape"))
+        sys.stdout.buffer.flush()
+        return Exit.OK
+    from rich.syntax import Syntax
+
+    from inspector.listing.lexers import lexer_for
+
+    safe = "\n".join(shown(line.rstrip("\r")) for line in text.split("\n"))
+    console(sys.stdout).print(
+        Syntax(safe, lexer_for(stage, path), line_numbers=True, theme="ansi_dark")
+    )
+    return Exit.OK
+
+
+def _beside(reader: Reader, variant: Variant, stage: Stage, other: Stage) -> int:
+    left, right = reader.listing(variant, stage), reader.listing(variant, other)
+    links = reader.links(variant, stage, other)
+    out = console(sys.stdout)
+    table = tables.beside(
+        _part(left, reader.function(variant, stage)),
+        {line.n: line for line in right.lines},
+        links,
+        out.width,
+        (f"{stage.value}: {variant.symbol}", other.value),
+    )
+    out.print(table)
+    if not links:
+        narrate(f"No line of {stage.value} says that it belongs to one of {other.value}.")
+    return Exit.OK
+
+
+def _part(listing: Listing, function: Function | None) -> list[tables.Line]:
+    if function is None:
+        return list(listing.lines)
+    return [line for line in listing.lines if function.first <= line.n <= function.last]
+
+
+def _json(reader: Reader, kernel: Kernel, variant: Variant, stage: Stage) -> dict[str, object]:
+    listing = reader.listing(variant, stage)
+    links = {}
+    for other in jsons.ordered(variant.stages):
+        if other is stage or variant.stages[other].costly:
+            continue
+        try:
+            links[other] = reader.links(variant, stage, other)
+        except PtxviewError as error:
+            narrate(f"ptxview: no links to {other.value}: {error.message}")
+    return {
+        "schema": jsons.SCHEMA,
+        "stage": stage.value,
+        "text_from": reader.text(variant, stage).text_from,
+        "functions": _functions(reader, kernel, variant, stage, listing),
+        "notes": [],
+        "lines": [jsons.line(line, links) for line in listing.lines],
+    }
+
+
+def _functions(
+    reader: Reader, kernel: Kernel, variant: Variant, stage: Stage, listing: Listing
+) -> list[dict[str, object]]:
+    own = reader.function(variant, stage)
+    if stage in (Stage.SOURCE, Stage.OUTPUT_CODE):
+        if own is None:
+            return []
+        return [jsons.function(kernel.name, variant.id, reader.resources(variant), own)]
+    others = {v.symbol: (k, v) for k, v in reader.recording.variants() if v.hash == variant.hash}
+    out = []
+    for each in listing.functions:
+        held = others.get(each.name, (kernel, variant) if own is each else None)
+        out.append(
+            jsons.function(
+                held[0].name if held else each.name,
+                held[1].id if held else None,
+                reader.resources(held[1]) if held else None,
+                each,
+            )
+        )
+    return out

@@ -1,0 +1,184 @@
+"""The values that every part of the tool speaks in: frozen, plain, without I/O of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Protocol
+
+
+class Stage(StrEnum):
+    """The stages a kernel passes through, in order of lowering."""
+
+    SOURCE = "source"
+    OUTPUT_CODE = "output_code"
+    TTIR = "ttir"
+    TTGIR = "ttgir"
+    LLIR = "llir"
+    PTX = "ptx"
+    SASS = "sass"
+
+    @property
+    def rank(self) -> int:
+        """0 for ``source`` … 6 for ``sass``."""
+        return list(Stage).index(self)
+
+
+class Origin(StrEnum):
+    """Who wrote the kernel."""
+
+    TRITON = "triton"
+    INDUCTOR = "inductor"
+    NVCC = "nvcc"
+    CPP = "cpp"
+    EXTERN = "extern"
+    FILE = "file"
+
+
+class Content(Protocol):
+    """Bytes that are read when they are asked for."""
+
+    def read(self) -> bytes:
+        """The whole content. Raises ``Unreadable`` where it is gone or damaged."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """A place in a source file and, where code was inlined there, the chain of call sites.
+
+    ``line`` counts from 1; ``column`` is as the compiler wrote it, None where it wrote none.
+    ``inlined_at`` is the call site of the function that this location lies in.
+    """
+
+    file: str
+    line: int
+    column: int | None = None
+    inlined_at: Location | None = None
+
+    def frames(self) -> tuple[Location, ...]:
+        """Innermost first, each with its own ``inlined_at``."""
+        out: list[Location] = []
+        here: Location | None = self
+        while here is not None:
+            out.append(here)
+            here = here.inlined_at
+        return tuple(out)
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """One remark of the analysis; ``severity`` is info, hint or warn."""
+
+    rule: str
+    severity: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """What one variant takes of the device; None is "not known", never "none".
+
+    Registers are a thread's; bytes of stack and spills a thread's; of shared memory a block's.
+    ``registers``, ``stack_bytes`` and ``static_shared_bytes`` are ``cuobjdump -res-usage``'s,
+    spills and ``barriers`` are ``ptxas -v``'s, ``dynamic_shared_bytes`` Triton's metadata's,
+    ``max_threads`` the kernel's own ``.reqntid`` or ``.maxntid``.
+    """
+
+    registers: int | None = None
+    stack_bytes: int | None = None
+    spill_store_bytes: int | None = None
+    spill_load_bytes: int | None = None
+    static_shared_bytes: int | None = None
+    dynamic_shared_bytes: int | None = None
+    barriers: int | None = None
+    max_threads: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StageFile:
+    """What a variant has of one stage.
+
+    ``origin_path`` is where the text lay on the machine that recorded it; it is shown and
+    compared, never opened. ``costly`` content runs a compiler when it is read for the first time.
+    """
+
+    content: Content
+    origin_path: str | None = None
+    text_from: str = ""
+    costly: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """One compilation of a kernel.
+
+    ``symbol`` is the function's name in PTX and in the cubin, ``span`` the (first, last) lines
+    of the kernel in its ``source``, ``embedded`` where the kernel's own file begins in
+    ``output_code`` (path of that file, line of the graph's text that holds its line 1).
+    """
+
+    id: str
+    hash: str
+    symbol: str
+    cache_key: str | None = None
+    target: str | None = None
+    config: Mapping[str, object] = field(default_factory=dict)
+    stages: Mapping[Stage, StageFile] = field(default_factory=dict)
+    cubin: Content | None = None
+    locations_cubin: Content | None = None
+    known: Resources = Resources()
+    ptxas: str | None = None
+    autotune: Mapping[str, object] | None = None
+    ranks: tuple[int, ...] = ()
+    launches: int | None = None
+    signature: Mapping[str, str] = field(default_factory=dict)
+    specialization: Mapping[str, object] = field(default_factory=dict)
+    span: tuple[int, int] | None = None
+    embedded: tuple[str, int] | None = None
+    missing: Mapping[Stage, str] = field(default_factory=dict)
+    cache_hit: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A GPU function by name, with who wrote it and every compilation of it."""
+
+    id: str
+    name: str
+    demangled: str
+    origin: Origin
+    variants: tuple[Variant, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """One graph that Inductor compiled: its ``output_code`` and the kernels in it, by id."""
+
+    id: str
+    origin: Origin
+    kernels: tuple[str, ...]
+    stages: Mapping[Stage, StageFile]
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """What one run left behind, or what lay in a cache or a file, ready to be walked."""
+
+    path: str
+    kernels: tuple[Kernel, ...]
+    graphs: tuple[Graph, ...] = ()
+    command: tuple[str, ...] | None = None
+    started: str | None = None
+    exit_status: int | None = None
+    complete: bool = True
+    tools: Mapping[str, str] = field(default_factory=dict)
+    device: Mapping[str, object] | None = None
+    mode: str = "files"
+    target: str | None = None
+    problems: tuple[str, ...] = ()
+
+    def variants(self) -> tuple[tuple[Kernel, Variant], ...]:
+        """Every variant with its kernel, in the order of the list."""
+        return tuple((k, v) for k in self.kernels for v in k.variants)

@@ -1,0 +1,5 @@
+"""Scripts for the user's interpreter: its standard library, torch and triton; nothing of ours.
+
+The folder is imported there under the name ``ptxview_probes`` by ``bootstrap/sitecustomize.py``.
+Nothing here may raise into the user's program, print a line of its own, or wait for the device.
+"""

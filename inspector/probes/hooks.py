@@ -1,0 +1,91 @@
+"""Calls a function when a module of that name is imported, without importing it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
+
+from .writer import problem
+
+AfterImport = Callable[[ModuleType], object]
+_after: dict[str, list[AfterImport]] = {}
+_before: dict[str, list[Callable[[], object]]] = {}
+
+
+def when_imported(name: str, callback: AfterImport) -> None:
+    """Call ``callback(module)`` right after the module has run; at once where it already has."""
+    module = sys.modules.get(name)
+    if module is not None and not getattr(
+        getattr(module, "__spec__", None), "_initializing", False
+    ):
+        _call(name, callback, module)
+        return
+    _after.setdefault(name, []).append(callback)
+
+
+def before_import(name: str, callback: Callable[[], object]) -> None:
+    """Call ``callback()`` right before the module is first found; never where it is loaded."""
+    if name not in sys.modules:
+        _before.setdefault(name, []).append(callback)
+
+
+class Finder:
+    """Stands first on ``sys.meta_path`` and leaves the finding to all that stand behind it."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """The spec that the other finders give, with its loader made to call back once."""
+        for first in _before.pop(fullname, ()):
+            try:
+                first()
+            except Exception as error:
+                problem(f"before importing {fullname}", error)
+        if fullname not in _after:
+            return None
+        for finder in list(sys.meta_path):
+            if finder is self or not hasattr(finder, "find_spec"):
+                continue
+            spec: ModuleSpec | None = finder.find_spec(fullname, path, target)
+            if spec is not None:
+                _wrap(spec, fullname)
+                return spec
+        return None
+
+
+def _wrap(spec: ModuleSpec, name: str) -> None:
+    loader: Any = spec.loader
+    original = getattr(loader, "exec_module", None)
+    if original is None:
+        return
+
+    def exec_module(module: ModuleType) -> None:
+        try:
+            del loader.exec_module
+        except AttributeError:
+            pass
+        original(module)
+        for callback in _after.pop(name, ()):
+            _call(name, callback, module)
+
+    try:
+        # An attribute of this one loader: its class, and what others see of it, stay as they are.
+        loader.exec_module = exec_module
+    except AttributeError as error:
+        problem(f"watching {name}", error)
+
+
+def _call(name: str, callback: AfterImport, module: ModuleType) -> None:
+    try:
+        callback(module)
+    except Exception as error:
+        problem(f"probing {name}", error)
+
+
+def install() -> None:
+    """Put the finder in place, once."""
+    if not any(isinstance(f, Finder) for f in sys.meta_path):
+        sys.meta_path.insert(0, Finder())  # type: ignore[arg-type]

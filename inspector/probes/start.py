@@ -1,0 +1,36 @@
+"""What wakes up with the interpreter: watches for the modules that make kernels, no more."""
+
+from __future__ import annotations
+
+import os
+
+from . import hooks, libraries
+from .writer import problem
+
+
+def start() -> None:
+    """Watch for triton, Inductor and cpp_extension; set up the emulated device if one is asked."""
+    hooks.install()
+    libraries.install()
+    hooks.when_imported("triton.compiler.compiler", _lazily("triton_compiles"))
+    hooks.when_imported("torch._inductor.graph", _lazily("inductor_graphs"))
+    hooks.when_imported("torch._inductor.runtime.triton_heuristics", _lazily("inductor_launchers"))
+    hooks.when_imported("torch.utils.cpp_extension", _lazily("extension_builds"))
+    hooks.when_imported("torch", _lazily("device"))
+    target = os.environ.get("PTXVIEW_TARGET")
+    if target:
+        try:
+            from . import target as emulated
+
+            emulated.install(target)
+        except Exception as error:
+            problem("target", error)
+
+
+def _lazily(name: str) -> hooks.AfterImport:
+    def callback(module: object) -> None:
+        from importlib import import_module
+
+        import_module(f"ptxview_probes.{name}").attach(module)
+
+    return callback

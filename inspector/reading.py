@@ -1,0 +1,202 @@
+"""From a recording to listings: reads a stage's text, disassembles, parses, links. Lazily.
+
+Nothing is disassembled or parsed before it is asked for, and each result is kept.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from inspector import listing as parsers
+from inspector.analyse import correlate
+from inspector.analyse.resources import from_res_usage, max_threads, merge
+from inspector.capture.elf import read_cubin
+from inspector.naming import base_name
+from inspector.errors import PtxviewError, Unreadable
+from inspector.listing.line import Function, Listing
+from inspector.model import Content, Graph, Recording, Resources, Stage, Variant
+from inspector.process import run_tool
+from inspector.recording import DerivedCache
+from inspector.toolchain import every, need
+
+
+@dataclass(frozen=True, slots=True)
+class StageText:
+    """A stage's text and where it is from; ``annotated`` is nvdisasm's with lines and encodings."""
+
+    text: str
+    text_from: str
+    annotated: str | None = None
+
+
+def decode(data: bytes) -> str:
+    """Text of any bytes: what is not UTF-8 becomes surrogate escapes."""
+    return data.decode("utf-8", "surrogateescape")
+
+
+class Reader:
+    """Reads what a recording holds. Safe to use from several threads."""
+
+    def __init__(self, recording: Recording, cache: DerivedCache) -> None:
+        self.recording = recording
+        self._cache = cache
+        self._lock = threading.Lock()
+        self._listings: dict[tuple[str, str, Stage], Listing] = {}
+        self._resources: dict[tuple[str, str], Resources] = {}
+        self._links: dict[tuple[str, str, Stage, Stage], correlate.Links] = {}
+        self._usage: dict[str, dict[str, Resources]] = {}
+
+    # -- texts ------------------------------------------------------------------------------
+
+    def text(self, variant: Variant, stage: Stage) -> StageText:
+        """The text of a stage. Raises ``Unreadable`` with the reason where there is none."""
+        held = variant.stages.get(stage)
+        if held is None:
+            why = variant.missing.get(stage, "it was not recorded")
+            raise Unreadable(f"there is no {stage.value} of {variant.symbol}: {why}")
+        if stage is Stage.SASS:
+            return self._sass(variant, held.content)
+        return StageText(decode(held.content.read()), held.text_from)
+
+    def graph_listing(self, graph: Graph) -> Listing:
+        """The ``output_code`` of a graph."""
+        held = graph.stages[Stage.OUTPUT_CODE]
+        return parsers.parse(Stage.OUTPUT_CODE, decode(held.content.read()), path=held.origin_path)
+
+    def _sass(self, variant: Variant, content: Content) -> StageText:
+        cubin = content.read()
+        plain, tool = self._nvdisasm(cubin, ("-c",))
+        lined = cubin
+        if variant.locations_cubin is not None and not _has_lines(cubin):
+            try:
+                lined = variant.locations_cubin.read()
+            except PtxviewError:
+                lined = cubin
+        try:
+            annotated, _ = self._nvdisasm(lined, ("-c", "-gi", "-gp", "-hex"))
+        except Unreadable:
+            annotated = None
+        return StageText(plain, f"nvdisasm {tool} -c", annotated)
+
+    def _nvdisasm(self, cubin: bytes, options: tuple[str, ...]) -> tuple[str, str]:
+        need("nvdisasm")
+        complaint = ""
+        for tool in every("nvdisasm"):
+            version = tool.version or "?"
+            key = self._cache.key("nvdisasm", version, *options, cubin)
+            kept = self._cache.get(key)
+            if kept is None:
+                with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+                    file.write(cubin)
+                    file.flush()
+                    done = run_tool([tool.path, *options, file.name])
+                if done.status != 0 or not done.out:
+                    complaint = complaint or done.complaint
+                    continue
+                kept = done.out
+                self._cache.put(key, kept)
+            return decode(kept), version
+        raise Unreadable(f"nvdisasm cannot read this cubin: {complaint}")
+
+    # -- listings ---------------------------------------------------------------------------
+
+    def listing(self, variant: Variant, stage: Stage) -> Listing:
+        """The lines of a stage. Raises ``PtxviewError`` with the reason where it cannot be had."""
+        key = (variant.hash, variant.symbol if stage is Stage.SOURCE else "", stage)
+        with self._lock:
+            known = self._listings.get(key)
+        if known is None:
+            known = self._parse(variant, stage)
+            with self._lock:
+                self._listings[key] = known
+        return known
+
+    def _parse(self, variant: Variant, stage: Stage) -> Listing:
+        text = self.text(variant, stage)
+        held = variant.stages[stage]
+        return parsers.parse(stage, text.text, annotated=text.annotated, path=held.origin_path)
+
+    def function(self, variant: Variant, stage: Stage) -> Function | None:
+        """Where the kernel stands in a stage's listing, or None where that is not known."""
+        if stage in (Stage.SOURCE, Stage.OUTPUT_CODE):
+            if variant.span is None:
+                return None
+            return Function(base_name(variant.symbol), *variant.span)
+        functions = self.listing(variant, stage).functions
+        return next((f for f in functions if f.name == variant.symbol), None) or (
+            functions[0] if len(functions) == 1 else None
+        )
+
+    # -- links ------------------------------------------------------------------------------
+
+    def places(self, variant: Variant) -> dict[Stage, correlate.Place]:
+        """How locations of the lower stages name the lines of the upper ones."""
+        out: dict[Stage, correlate.Place] = {}
+        source = variant.stages.get(Stage.SOURCE)
+        if source is not None and source.origin_path:
+            out[Stage.SOURCE] = correlate.Place(source.origin_path)
+        if variant.embedded is not None:
+            out[Stage.OUTPUT_CODE] = correlate.Place(*variant.embedded)
+        return out
+
+    def links(self, variant: Variant, a: Stage, b: Stage) -> Mapping[int, tuple[int, ...]]:
+        """Lines of stage ``a`` to the lines of stage ``b`` that they belong to."""
+        key = (variant.hash, variant.symbol, a, b)
+        known = self._links.get(key)
+        if known is None:
+            left, right = self.listing(variant, a), self.listing(variant, b)
+            known = correlate.link(left, right, (a, b), self.places(variant))
+            self._links[key] = known
+        return known
+
+    # -- figures ----------------------------------------------------------------------------
+
+    def resources(self, variant: Variant) -> Resources:
+        """What a variant takes: cuobjdump's figures, then what was recorded, then PTX's bounds."""
+        key = (variant.hash, variant.symbol)
+        known = self._resources.get(key)
+        if known is None:
+            known = self._resources[key] = self._measure(variant)
+        return known
+
+    def _measure(self, variant: Variant) -> Resources:
+        usage = Resources()
+        sass = variant.stages.get(Stage.SASS)
+        if sass is not None:
+            try:
+                usage = self._res_usage(variant, sass.content)
+            except PtxviewError:
+                usage = Resources()
+        bound: int | None = None
+        ptx = variant.stages.get(Stage.PTX)
+        if ptx is not None and not ptx.costly:
+            try:
+                bound = max_threads(decode(ptx.content.read()), variant.symbol)
+            except PtxviewError:
+                bound = None
+        return merge(usage, variant.known, Resources(max_threads=bound))
+
+    def _res_usage(self, variant: Variant, content: Content) -> Resources:
+        by_name = self._usage.get(variant.hash)
+        if by_name is None:
+            cubin = content.read()
+            tool = need("cuobjdump")
+            key = self._cache.key("cuobjdump -res-usage", tool.version or "?", cubin)
+            printed = self._cache.get(key)
+            if printed is None:
+                with tempfile.TemporaryDirectory(prefix="ptxview-") as folder:
+                    file = Path(folder) / "kernel.cubin"
+                    file.write_bytes(cubin)
+                    printed = run_tool([tool.path, "-res-usage", file]).out
+                self._cache.put(key, printed)
+            by_name = self._usage[variant.hash] = from_res_usage(decode(printed))
+        return by_name.get(variant.symbol, Resources())
+
+
+def _has_lines(cubin: bytes) -> bool:
+    known = read_cubin(cubin)
+    return known is not None and known.has_lines

@@ -1,0 +1,286 @@
+"""The only code that knows how a recording lies on disk.
+
+A recording is a folder, or one ``.ptxview`` file (a zip of that folder)::
+
+    events.jsonl              the run's own record: one complete JSON object a line
+    events-<pid>-<tag>.jsonl  one file a process that was recorded
+    blobs/<sha256>            each named by its content, written before the event that names it
+    derived/                  caches of what tools made of it; may be deleted at any time
+    timings.jsonl, notes …    later additions follow the same rule: append, one record a line
+
+The first event of every file carries ``"schema": 1``. Reading never opens a path that stands
+inside a recording, and executes, imports or unpickles nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import secrets
+import shutil
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from inspector.errors import Unreadable
+from inspector.model import Content
+
+SCHEMA = 1
+SUFFIX = ".ptxview"
+HEX = frozenset("0123456789abcdef")
+# A blob of a recording is a listing, a cubin or an object file; what is larger is refused on
+# reading rather than let a hostile zip fill the memory.
+LARGEST_BLOB = 2 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class FileContent:
+    """The content of a file on this machine."""
+
+    path: Path
+
+    def read(self) -> bytes:
+        try:
+            return self.path.read_bytes()
+        except OSError as error:
+            raise Unreadable(f"{self.path} cannot be read: {error.strerror or error}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class BytesContent:
+    """Content that is at hand."""
+
+    data: bytes
+
+    def read(self) -> bytes:
+        return self.data
+
+
+@dataclass(frozen=True, slots=True)
+class ZipContent:
+    """A member of a single-file recording; it is read from the zip, never unpacked."""
+
+    archive: Path
+    member: str
+
+    def read(self) -> bytes:
+        try:
+            with zipfile.ZipFile(self.archive) as archive:
+                info = archive.getinfo(self.member)
+                if info.file_size > LARGEST_BLOB:
+                    raise Unreadable(f"{self.member} in {self.archive} is too large to be real")
+                return archive.read(info)
+        except KeyError:
+            raise Unreadable(f"{self.archive} lacks {self.member}: it is incomplete") from None
+        except (OSError, zipfile.BadZipFile, NotImplementedError, EOFError) as error:
+            raise Unreadable(f"{self.archive} is damaged: {error}") from None
+
+
+def is_recording(path: Path) -> bool:
+    """Whether a path is a recording's folder or single file."""
+    if path.is_dir():
+        return (path / "events.jsonl").is_file()
+    if not path.is_file():
+        return False
+    if path.suffix == SUFFIX:
+        return True
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return "events.jsonl" in archive.namelist()
+    except (OSError, zipfile.BadZipFile):
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class Events:
+    """The raw events of a recording, in the order of time, and what could not be read of them."""
+
+    path: Path
+    events: tuple[dict[str, object], ...]
+    problems: tuple[str, ...]
+
+    def blob(self, digest: object) -> Content | None:
+        """The content that a digest names, or None where it names none (or no digest at all)."""
+        if not isinstance(digest, str) or len(digest) != 64 or not HEX.issuperset(digest):
+            return None
+        if self.path.is_dir():
+            file = self.path / "blobs" / digest
+            return FileContent(file) if file.is_file() else None
+        return ZipContent(self.path, f"blobs/{digest}")
+
+
+def read_events(path: Path) -> Events:
+    """The events of a recording's folder or file.
+
+    A last line cut short by a kill is dropped with a word about it. Raises ``Unreadable`` for a
+    newer schema, a damaged zip, or a file that is no recording.
+    """
+    problems: list[str] = []
+    events: list[tuple[float, int, dict[str, object]]] = []
+    for name, data in _event_files(path):
+        events.extend(_lines(name, data, problems, len(events)))
+    if not events and not problems:
+        raise Unreadable(f"{path} holds no events", "Was the run stopped before it began?")
+    events.sort(key=lambda e: (e[0], e[1]))
+    return Events(path, tuple(e[2] for e in events), tuple(problems))
+
+
+def _event_files(path: Path) -> Iterator[tuple[str, bytes]]:
+    if path.is_dir():
+        try:
+            found = sorted(path.glob("events*.jsonl"), key=lambda p: (p.name != "events.jsonl", p))
+            for file in found:
+                yield file.name, file.read_bytes()
+        except OSError as error:
+            raise Unreadable(f"{path} cannot be read: {error.strerror or error}") from None
+        return
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = [n for n in archive.namelist() if "/" not in n and n.endswith(".jsonl")]
+            for name in sorted(n for n in names if n.startswith("events")):
+                if archive.getinfo(name).file_size > LARGEST_BLOB:
+                    raise Unreadable(f"{name} in {path} is too large to be real")
+                yield name, archive.read(name)
+    except (OSError, zipfile.BadZipFile, NotImplementedError, EOFError) as error:
+        raise Unreadable(
+            f"{path} is not a recording, or a damaged one: {error}", "Record it again."
+        ) from None
+
+
+def _lines(
+    name: str, data: bytes, problems: list[str], start: int
+) -> Iterator[tuple[float, int, dict[str, object]]]:
+    when = 0.0
+    rows = data.split(b"\n")
+    for number, row in enumerate(rows, 1):
+        if not row.strip():
+            continue
+        try:
+            event = json.loads(row)
+        except (ValueError, RecursionError):
+            what = "was cut short" if number == len(rows) else "is no JSON"
+            problems.append(f"{name}: line {number} {what}; what stands before it is kept")
+            continue
+        if not isinstance(event, dict):
+            problems.append(f"{name}: line {number} is no record")
+            continue
+        schema = event.get("schema", SCHEMA)
+        if not isinstance(schema, int) or schema > SCHEMA:
+            raise Unreadable(
+                f"the recording is of schema {schema}; this ptxview knows {SCHEMA}",
+                "Upgrade: pip install -U ptxview",
+            )
+        stamp = event.get("time")
+        when = float(stamp) if isinstance(stamp, int | float) else when
+        yield when, start + number, event
+
+
+class Writer:
+    """Writes a recording's folder: blobs first, then the events that name them."""
+
+    def __init__(self, folder: Path) -> None:
+        """Make the folder. Raises ``OSError`` where that is not allowed."""
+        self.folder = folder
+        (folder / "blobs").mkdir(parents=True, exist_ok=True)
+        self._events = (folder / "events.jsonl").open("ab")
+
+    def blob(self, data: bytes) -> str:
+        """Store content; gives its SHA-256 in hex."""
+        digest = hashlib.sha256(data).hexdigest()
+        target = self.folder / "blobs" / digest
+        if not target.exists():
+            part = target.with_name(f".{digest}.{os.getpid()}.{secrets.token_hex(4)}")
+            part.write_bytes(data)
+            part.replace(target)
+        return digest
+
+    def event(self, **fields: object) -> None:
+        """Append one record and flush it."""
+        line = json.dumps(fields, ensure_ascii=True, separators=(",", ":"))
+        self._events.write(line.encode() + b"\n")
+        self._events.flush()
+
+    def close(self) -> None:
+        """No more events."""
+        self._events.close()
+
+
+def pack(folder: Path, target: Path) -> None:
+    """Make the single file of a recording's folder; ``derived/`` stays behind.
+
+    The file appears whole or not at all. Raises ``OSError`` where it cannot be written.
+    """
+    handle, part = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    try:
+        with (
+            os.fdopen(handle, "wb") as out,
+            zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive,
+        ):
+            for file in sorted(folder.glob("*.jsonl")):
+                archive.write(file, file.name)
+            for file in sorted((folder / "blobs").iterdir()):
+                if not file.name.startswith("."):
+                    archive.write(file, f"blobs/{file.name}")
+        os.chmod(part, 0o644 & ~_umask())
+        os.replace(part, target)
+    except BaseException:
+        Path(part).unlink(missing_ok=True)
+        raise
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def remove(folder: Path) -> None:
+    """Delete a recording's folder that was packed."""
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+class DerivedCache:
+    """What tools made of content, kept by content: beside the recording, else in the user's cache.
+
+    Entries are named by the SHA-256 of (tool, its version, options, input). They appear whole
+    (written aside and renamed), so that readers side by side never see half of one.
+    """
+
+    def __init__(self, folder: Path | None, fallback: Path) -> None:
+        writable = folder is not None and os.access(folder, os.W_OK)
+        self._folder = folder / "derived" if folder is not None and writable else fallback
+        self._other = fallback
+
+    @staticmethod
+    def key(*parts: bytes | str) -> str:
+        """The name of an entry: a digest over the parts, each with its length before it."""
+        digest = hashlib.sha256()
+        for part in parts:
+            data = part.encode("utf-8", "surrogateescape") if isinstance(part, str) else part
+            digest.update(len(data).to_bytes(8, "little"))
+            digest.update(data)
+        return digest.hexdigest()
+
+    def get(self, key: str) -> bytes | None:
+        """The entry, or None."""
+        for folder in (self._folder, self._other):
+            try:
+                return (folder / key).read_bytes()
+            except OSError:
+                continue
+        return None
+
+    def put(self, key: str, data: bytes) -> None:
+        """Keep an entry; where nothing can be written, nothing is kept."""
+        for folder in (self._folder, self._other):
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+                part = folder / f".{key}.{os.getpid()}.{secrets.token_hex(4)}"
+                part.write_bytes(data)
+                part.replace(folder / key)
+                return
+            except OSError:
+                continue

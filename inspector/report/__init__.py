@@ -1,0 +1,1 @@
+"""What is printed: JSON by the contract, tables for people."""

@@ -1,0 +1,135 @@
+"""JSON, schema 1: what other programs read. An unknown value is null, never 0."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+
+from inspector.listing.line import Function, Line
+from inspector.model import Kernel, Location, Recording, Resources, Stage, Variant
+
+SCHEMA = 1
+Figures = Callable[[Variant], Resources]
+
+
+def dumps(value: object) -> str:
+    """JSON on one line, in ASCII: surrogate escapes stay what they are."""
+    return json.dumps(value, ensure_ascii=True, default=str)
+
+
+def recording(rec: Recording, figures: Figures) -> dict[str, object]:
+    """``list``: the recording, its graphs, kernels and variants."""
+    return {
+        "schema": SCHEMA,
+        "recording": {
+            "path": rec.path,
+            "command": list(rec.command) if rec.command is not None else None,
+            "started": rec.started,
+            "exit_status": rec.exit_status,
+            "complete": rec.complete,
+            "tools": dict(rec.tools),
+            "device": dict(rec.device) if rec.device is not None else None,
+            "mode": rec.mode,
+            "target": rec.target,
+            "problems": list(rec.problems),
+        },
+        "graphs": [
+            {
+                "id": g.id,
+                "origin": g.origin.value,
+                "kernels": list(g.kernels),
+                "stages": [s.value for s in ordered(g.stages)],
+            }
+            for g in rec.graphs
+        ],
+        "kernels": [kernel(k, figures) for k in rec.kernels],
+    }
+
+
+def ordered(stages: Mapping[Stage, object]) -> list[Stage]:
+    """Stages in the order of lowering."""
+    return sorted(stages, key=lambda s: s.rank)
+
+
+def kernel(k: Kernel, figures: Figures) -> dict[str, object]:
+    """One kernel with its variants."""
+    return {
+        "id": k.id,
+        "name": k.name,
+        "demangled": k.demangled,
+        "origin": k.origin.value,
+        "variants": [variant(v, figures(v)) for v in k.variants],
+    }
+
+
+def variant(v: Variant, resources: Resources) -> dict[str, object]:
+    """One variant; ``missing`` gives the reason for each stage that it lacks."""
+    return {
+        "id": v.id,
+        "hash": v.hash,
+        "cache_key": v.cache_key,
+        "target": v.target,
+        "config": dict(v.config),
+        "stages": [s.value for s in ordered(v.stages)],
+        "missing": {s.value: v.missing[s] for s in ordered(v.missing) if s not in v.stages},
+        "signature": dict(v.signature) or None,
+        "specialization": dict(v.specialization) or None,
+        "cache_hit": v.cache_hit,
+        "resources": asdict(resources),
+        "autotune": dict(v.autotune) if v.autotune is not None else None,
+        "ranks": list(v.ranks),
+        "launches": v.launches,
+    }
+
+
+def location(source: Location | None) -> dict[str, object] | None:
+    """A location with the chain of its call sites."""
+    if source is None:
+        return None
+    return {
+        "file": source.file,
+        "line": source.line,
+        "column": source.column,
+        "inlined_at": location(source.inlined_at),
+    }
+
+
+def line(one: Line, links: Mapping[Stage, Mapping[int, tuple[int, ...]]]) -> dict[str, object]:
+    """One line of a listing, with the lines of the other stages that it is tied to."""
+    control = one.control
+    return {
+        "n": one.n,
+        "text": one.text,
+        "kind": one.kind.value,
+        "base": one.base,
+        "opcode": one.opcode,
+        "defs": list(one.defs),
+        "uses": list(one.uses),
+        "source": location(one.source),
+        "links": {s.value: list(held[one.n]) for s, held in links.items() if one.n in held},
+        "live": None,
+        "control": None
+        if control is None
+        else {
+            "stall": control.stall,
+            "yield": control.yield_,
+            "write_barrier": control.write_barrier,
+            "read_barrier": control.read_barrier,
+            "wait": control.wait,
+            "reuse": control.reuse,
+        },
+        "notes": [],
+    }
+
+
+def function(name: str, v: str | None, res: Resources | None, at: Function) -> dict[str, object]:
+    """Where a function stands in a listing, and which variant it is."""
+    return {
+        "kernel": name,
+        "variant": v,
+        "resources": asdict(res) if res is not None else None,
+        "notes": [],
+        "first": at.first,
+        "last": at.last,
+    }

@@ -1,0 +1,195 @@
+"""Tables and listings for people."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from inspector.naming import base_name
+from inspector.listing.line import Line
+from inspector.model import Kernel, Origin, Recording, Resources, Stage, Variant
+from inspector.report.jsons import ordered
+from inspector.report.safe import shown
+
+Figures = Callable[[Variant], Resources]
+UNKNOWN = "–"
+
+
+def figure(value: int | None) -> str:
+    """A count, or a dash where it is not known."""
+    return UNKNOWN if value is None else str(value)
+
+
+def spills(res: Resources) -> str:
+    """Spilled bytes, stored and loaded."""
+    if res.spill_store_bytes is None and res.spill_load_bytes is None:
+        return UNKNOWN
+    if not res.spill_store_bytes and not res.spill_load_bytes:
+        return "0"
+    return f"{figure(res.spill_store_bytes)}/{figure(res.spill_load_bytes)}"
+
+
+def shared(res: Resources) -> str:
+    """Static and dynamic shared memory, bytes a block."""
+    if res.dynamic_shared_bytes is None:
+        return figure(res.static_shared_bytes)
+    return f"{figure(res.static_shared_bytes)}+{res.dynamic_shared_bytes}"
+
+
+def config(variant: Variant) -> str:
+    """Warps, stages and constexprs, short."""
+    known = dict(variant.config)
+    parts = []
+    for name, mark in (("num_warps", "w"), ("num_stages", "s"), ("num_ctas", "c")):
+        value = known.pop(name, None)
+        if value is not None and not (name == "num_ctas" and value == 1):
+            parts.append(f"{mark}{value}")
+    known.pop("flags", None)
+    parts += [f"{k}={v}" for k, v in known.items() if v is not None]
+    return " ".join(parts)
+
+
+def heading(rec: Recording) -> str:
+    """One line on what this is."""
+    device = rec.device or {}
+    where = str(device.get("name") or "") if rec.mode == "gpu" else ""
+    if rec.mode == "target":
+        where = f"compiled for {rec.target}, not run on a GPU"
+    parts = [
+        plural(len(rec.kernels), "kernel"),
+        plural(len(rec.variants()), "variant"),
+        *([plural(len(rec.graphs), "graph")] if rec.graphs else []),
+    ]
+    return " · ".join(p for p in (where, ", ".join(parts)) if p)
+
+
+def plural(count: int, noun: str) -> str:
+    """``1 kernel``, ``2 kernels``."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def kernels(rec: Recording, figures: Figures, width: int) -> Table:
+    """The table of kernels and variants, the origin above its kernels, fit into ``width``.
+
+    Names and configurations give way first; below 100 columns the stages are left out.
+    """
+    rows = list(_rows(rec, figures))
+    heads = ["kernel", "variant", "configuration", "regs", "spill", "stack", "shared", "stages"]
+    if width < 100:
+        heads.pop()
+    table = Table(box=None, pad_edge=False, header_style="bold", show_edge=False)
+    sizes = [max([len(h), *(len(r[n]) for r in rows if len(r) > 1)]) for n, h in enumerate(heads)]
+    over = sum(sizes) + 2 * (len(sizes) - 1) - width
+    for column, least in ((0, 16), (2, 13)):
+        cut = min(max(over, 0), max(sizes[column] - least, 0))
+        sizes[column] -= cut
+        over -= cut
+    for name, size in zip(heads, sizes, strict=True):
+        number = name in ("regs", "spill", "stack", "shared")
+        table.add_column(
+            name,
+            width=size,
+            no_wrap=True,
+            overflow="ellipsis",
+            justify="right" if number else "left",
+        )
+    for row in rows:
+        if len(row) == 1:
+            table.add_row(Text(row[0], style="bold cyan"))
+            continue
+        cells = [Text(c) for c in row[: len(heads)]]
+        if row[4] not in (UNKNOWN, "0", ""):
+            cells[4].stylize("bold red")
+        table.add_row(*cells)
+    return table
+
+
+def _rows(rec: Recording, figures: Figures) -> Iterator[tuple[str, ...]]:
+    """A row of one cell for each origin, of eight for each variant."""
+    origins = dict.fromkeys(k.origin for k in rec.kernels)
+    for origin in origins:
+        yield (origin.value,)
+        for kernel in rec.kernels:
+            if kernel.origin is origin:
+                yield from _of_kernel(kernel, figures)
+
+
+def _of_kernel(kernel: Kernel, figures: Figures) -> Iterator[tuple[str, ...]]:
+    name = "  " + shown(base_name(kernel.name))
+    if not kernel.variants:
+        yield (name, "", "not compiled here", "", "", "", "", "")
+    for variant in kernel.variants:
+        res = figures(variant)
+        yield (
+            name,
+            variant.id,
+            shown(config(variant)),
+            figure(res.registers),
+            spills(res),
+            figure(res.stack_bytes),
+            shared(res),
+            " ".join(s.value for s in ordered(variant.stages)),
+        )
+        name = ""
+
+
+def lacking(rec: Recording) -> list[str]:
+    """Why stages that one would expect are not there, each reason once."""
+    out: dict[str, list[str]] = {}
+    for kernel, variant in rec.variants():
+        for stage in (Stage.PTX, Stage.SASS):
+            why = variant.missing.get(stage)
+            if why and stage not in variant.stages and kernel.origin is not Origin.FILE:
+                out.setdefault(f"no {stage.value}: {why}", []).append(base_name(kernel.name))
+    return [f"{', '.join(dict.fromkeys(names))}: {why}" for why, names in out.items()]
+
+
+def graphs(rec: Recording, console: Console) -> None:
+    """The graphs with their kernels, in the order of the wrapper's calls."""
+    for graph in rec.graphs:
+        console.print(Text.assemble(("graph ", "bold cyan"), shown(graph.id), "  → ",
+                                    shown(", ".join(graph.kernels) or "no kernels")))  # fmt: skip
+
+
+def problems(rec: Recording, console: Console) -> None:
+    """What could not be read or recorded, in full."""
+    for text in (*lacking(rec), *rec.problems):
+        console.print(Text("! " + shown(text), style="yellow"))
+
+
+def beside(
+    left: Iterable[Line],
+    right: Mapping[int, Line],
+    links: Mapping[int, tuple[int, ...]],
+    width: int,
+    names: tuple[str, str],
+) -> Table:
+    """Two stages side by side: each left line with the right lines that it is tied to.
+
+    A right line stands beside the first left line that it belongs to; later ones name its number.
+    """
+    table = Table(box=None, pad_edge=False, show_edge=False, header_style="bold", width=width)
+    for name in names:
+        table.add_column("", justify="right", no_wrap=True, style="dim")
+        table.add_column(name, no_wrap=True, overflow="ellipsis", ratio=1)
+    told: set[int] = set()
+    for line in left:
+        linked = [n for n in links.get(line.n, ()) if n in right]
+        fresh = [n for n in linked if n not in told]
+        told.update(fresh)
+        again = ", ".join(str(n) for n in linked if n not in fresh)
+        rows = [(str(n), Text(clean(right[n].text))) for n in fresh]
+        if not rows:
+            rows = [("", Text(f"↑ {again}" if again else "", style="dim"))]
+        for at, (number, text) in enumerate(rows):
+            first = (str(line.n), Text(clean(line.text))) if at == 0 else ("", Text(""))
+            table.add_row(first[0], first[1], number, text)
+    return table
+
+
+def clean(text: str) -> str:
+    """A line for a table: tabs as spaces, controls shown, the carriage return of CRLF left out."""
+    return shown(text.rstrip("\r").expandtabs(8))

@@ -1,0 +1,125 @@
+"""Finds the vendor's tools and says what is missing and what that costs."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from inspector.errors import ToolMissing
+from inspector.process import run_tool
+
+# What each tool is for, and where it comes from when it is missing.
+PURPOSE = {
+    "nvdisasm": ("SASS of cubins", "pip install nvidia-cuda-nvdisasm"),
+    "cuobjdump": ("registers, stack, shared memory; cubins inside .so and .o files",
+                  "pip install nvidia-cuda-cuobjdump"),
+    "ptxas": ("spilled bytes", "pip install triton, or a CUDA toolkit"),
+    "nvcc": ("PTX of load_inline, load and CUDAExtension builds, and .cu files",
+             "pip install 'ptxview[cuda]', or a CUDA toolkit"),
+    "c++filt": ("readable names of C++ kernels", "the system's binutils package"),
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A program found on this machine; ``version`` is as it prints it, None where it does not."""
+
+    name: str
+    path: Path
+    version: str | None
+    found_in: str
+
+
+def _site_folders() -> Iterator[Path]:
+    """Folders that NVIDIA's wheels put programs in (``nvidia/cu13/bin``, ``nvidia/*/bin``)."""
+    spec = importlib.util.find_spec("nvidia")
+    for root in (spec.submodule_search_locations or []) if spec else []:
+        yield from sorted(Path(root).glob("cu*/bin"), reverse=True)
+        yield from sorted(Path(root).glob("*/bin"))
+
+
+def _triton_folder() -> Path | None:
+    # find_spec of a top-level name imports nothing.
+    spec = importlib.util.find_spec("triton")
+    if spec is None or not spec.submodule_search_locations:
+        return None
+    return Path(spec.submodule_search_locations[0]) / "backends" / "nvidia" / "bin"
+
+
+def places() -> Iterator[tuple[str, Path]]:
+    """Where tools are looked for, in order: wheels, triton's wheel, CUDA_HOME, PATH, /usr/local."""
+    for folder in dict.fromkeys(_site_folders()):
+        yield "NVIDIA's wheel", folder
+    if (folder := _triton_folder()) is not None:
+        yield "triton's wheel", folder
+    for variable in ("CUDA_HOME", "CUDA_PATH"):
+        if os.environ.get(variable):
+            yield variable, Path(os.environ[variable]) / "bin"
+    for entry in os.environ.get("PATH", "").split(os.pathsep):
+        if entry:
+            yield "PATH", Path(entry)
+    yield "the usual place", Path("/usr/local/cuda/bin")
+
+
+def version_of(path: Path) -> str | None:
+    """The release that a CUDA tool prints (``13.0.88``), or None."""
+    try:
+        printed = run_tool([path, "--version"], seconds=20)
+    except Exception:
+        return None
+    text = printed.text
+    found = re.search(r"\bV(\d+(?:\.\d+)+)", text) or re.search(r"(\d+\.\d+(?:\.\d+)*)", text)
+    return found[1] if found else None
+
+
+def every(name: str) -> Iterator[Tool]:
+    """Every copy of a tool on this machine, the preferred one first; versions are read lazily."""
+    seen: set[Path] = set()
+    for where, folder in places():
+        # Triton keeps a second assembler for sm_100 and later beside the first.
+        names = (name, "ptxas-blackwell") if name == "ptxas" else (name,)
+        for each in names:
+            path = folder / each
+            if path.is_file() and os.access(path, os.X_OK) and path.resolve() not in seen:
+                seen.add(path.resolve())
+                yield Tool(name, path, version_of(path), where)
+
+
+@cache
+def find(name: str) -> Tool | None:
+    """The preferred copy of a tool, or None."""
+    return next(every(name), None)
+
+
+def need(name: str) -> Tool:
+    """The preferred copy of a tool. Raises ``ToolMissing`` with how to get it."""
+    tool = find(name)
+    if tool is None:
+        purpose, remedy = PURPOSE[name]
+        raise ToolMissing(f"{name} was not found; it is needed for {purpose}", f"Get it: {remedy}")
+    return tool
+
+
+def demangle(names: list[str]) -> list[str]:
+    """C++ names as people write them, in the same order; unchanged where c++filt is missing."""
+    mangled = [n for n in names if n.startswith("_Z")]
+    tool = find("cu++filt") or find("c++filt") or _path_tool("llvm-cxxfilt")
+    if not mangled or tool is None:
+        return names
+    done = run_tool([tool.path, *mangled], seconds=20)
+    lines = done.text.splitlines()
+    if done.status != 0 or len(lines) != len(mangled):
+        return names
+    readable = dict(zip(mangled, lines, strict=True))
+    return [readable.get(n, n) for n in names]
+
+
+def _path_tool(name: str) -> Tool | None:
+    path = shutil.which(name)
+    return Tool(name, Path(path), None, "PATH") if path else None
