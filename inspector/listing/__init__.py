@@ -1,0 +1,62 @@
+"""Parsers, one a language: text in, lines that know what they are out. Nothing is lost.
+
+``parse(stage, text)`` gives a ``Listing``; ``"\\n".join(line.text for line in listing.lines)`` is
+``text`` again, whatever it is. No parser raises, reads a file or starts a process; each takes
+time linear in the text, and none parses lines before they are looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+from inspector.listing.cuda import is_cuda, parse_cuda
+from inspector.listing.line import Control, Function, Kind, Line, Listing
+from inspector.listing.llvm import parse_llvm
+from inspector.listing.mlir import parse_mlir
+from inspector.listing.ptx import parse_ptx
+from inspector.listing.python import parse_python
+from inspector.listing.sass import parse_sass
+from inspector.model import Stage
+
+__all__ = [
+    "PARSERS",
+    "Control",
+    "Function",
+    "Kind",
+    "Line",
+    "Listing",
+    "parse",
+]
+
+Parser = Callable[[str, str | None, str | None], Listing]
+"""Of text, what ``nvdisasm`` adds to it (SASS), and the file's path (sources)."""
+
+
+def _source(text: str, annotated: str | None, path: str | None) -> Listing:
+    return parse_cuda(text, path) if is_cuda(path) else parse_python(text, path)
+
+
+PARSERS: Mapping[Stage, Parser] = MappingProxyType(
+    {
+        Stage.SOURCE: _source,
+        Stage.OUTPUT_CODE: lambda text, annotated, path: parse_python(text, path, "output_code"),
+        Stage.TTIR: lambda text, annotated, path: parse_mlir(text, "ttir"),
+        Stage.TTGIR: lambda text, annotated, path: parse_mlir(text, "ttgir"),
+        Stage.LLIR: lambda text, annotated, path: parse_llvm(text),
+        Stage.PTX: lambda text, annotated, path: parse_ptx(text),
+        Stage.SASS: lambda text, annotated, path: parse_sass(text, annotated),
+    }
+)
+
+
+def parse(
+    stage: Stage, text: str, *, annotated: str | None = None, path: str | None = None
+) -> Listing:
+    """The listing of one stage's text.
+
+    ``annotated`` is for SASS: ``nvdisasm -c -gi -gp -hex`` of the cubin whose ``nvdisasm -c`` is
+    ``text``. ``path`` is the source file's: its ending tells CUDA C++ from Python, and code lines
+    have it as their ``source``.
+    """
+    return PARSERS[stage](text, annotated, path)

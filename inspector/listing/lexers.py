@@ -1,0 +1,118 @@
+"""Pygments lexers for what Pygments lacks (SASS, MLIR), and the lexer of every stage.
+
+No rule can match the empty string and none backtracks, so that colouring is linear.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from pygments.lexer import Lexer, RegexLexer
+from pygments.lexers import CudaLexer, PtxLexer, PythonLexer
+from pygments.lexers.asm import LlvmLexer
+from pygments.token import (
+    Comment,
+    Keyword,
+    Name,
+    Number,
+    Operator,
+    Punctuation,
+    String,
+    Text,
+    Whitespace,
+)
+
+from inspector.listing.cuda import is_cuda
+from inspector.model import Stage
+
+
+class NvSassLexer(RegexLexer):
+    """NVIDIA's machine code as nvdisasm and cuobjdump print it."""
+
+    name = "NVIDIA SASS"
+    aliases: ClassVar[list[str]] = ["nvsass"]
+    filenames: ClassVar[list[str]] = ["*.sass"]
+    url = "https://docs.nvidia.com/cuda/cuda-binary-utilities/"
+    tokens: ClassVar[dict[str, list[Any]]] = {
+        "root": [
+            (r"\s+", Whitespace),
+            (r"//[^\n]*+", Comment.Single),
+            (r"/\*[0-9a-f]{4,16}\*/", Number.Hex),
+            (r"/\*[^*\n]*+\*/", Comment.Multiline),
+            (r"\.L_x_\d++:?", Name.Label),
+            (r"\.[A-Za-z_][\w.$]*+:", Name.Label),
+            (r"\.[A-Za-z_][\w.]*+", Keyword.Declaration),
+            (r"[A-Za-z_$][\w$.]*+:", Name.Label),
+            (r'"[^"\n]*+"?', String),
+            (r"`\([^)\n]*+\)?", Name.Label),
+            (r"@!?+U?+P(?:\d|T)", Name.Decorator),
+            (r"(?:UR|R)(?:\d{1,3}|Z)(?![\w])", Name.Variable),
+            (r"U?+P(?:\d|T|R)(?![\w])", Name.Variable.Magic),
+            (r"S[RB]\w*+(?:\.\w++)?", Name.Builtin),
+            (r"B\d{1,2}(?![\w])", Name.Variable.Global),
+            (r"-?+0x[0-9a-fA-F]++", Number.Hex),
+            (r"[-+]?+\d++(?:\.\d*+)?(?:e[-+]?\d++)?", Number),
+            (r"[-+](?:INF|QNAN|SNAN)\b", Number.Float),
+            (r"(?:g?desc|tmem|cx?)(?=\[)", Name.Builtin),
+            (r"[A-Z][A-Z0-9_]*+(?=[\s.;])", Keyword),
+            (r"[\[\](){},;]", Punctuation),
+            (r"[-+|~!&*.@%=:<>?]", Operator),
+            (r"[\w$]++", Text),
+            (r".", Text),
+        ],
+    }
+
+
+class MlirLexer(RegexLexer):
+    """MLIR: Triton's TTIR and TTGIR and other dialects."""
+
+    name = "MLIR"
+    aliases: ClassVar[list[str]] = ["mlir"]
+    filenames: ClassVar[list[str]] = ["*.mlir", "*.ttir", "*.ttgir"]
+    url = "https://mlir.llvm.org/docs/LangRef/"
+    tokens: ClassVar[dict[str, list[Any]]] = {
+        "root": [
+            (r"\s+", Whitespace),
+            (r"//[^\n]*+", Comment.Single),
+            (r'"(?:[^"\\\n]|\\.)*+"?', String),
+            (r"%[\w$.\-]++(?:#\d++)?", Name.Variable),
+            (r"#[\w$.\-]++", Name.Constant),
+            (r"\^[\w$.\-]++", Name.Label),
+            (r'@(?:[\w$.\-]++|"[^"\n]*+")', Name.Function),
+            (r"![\w$.]++", Keyword.Type),
+            (r"\b(?:loc|callsite|fused|at|unknown)\b", Comment.Special),
+            (r"\b(?:true|false|dense|none)\b", Keyword.Constant),
+            (
+                r"\b(?:[sui]\d++|bf16|f16|f32|f64|tf32|f8E\w++|index|tensor|memref|vector|"
+                r"tuple)\b(?!\.)",
+                Keyword.Type,
+            ),
+            (r"\b(?:module|func|attributes|public|private|iter_args|to|step|else|do)\b", Keyword),
+            (r"[A-Za-z_][\w$]*+(?:\.[\w$]++)++", Keyword),
+            (r"(?<![\w])-?+0x[0-9A-Fa-f]++", Number.Hex),
+            (r"(?<![\w])-?+\d++(?=x)", Number.Integer),
+            (r"(?<![\w])-?+\d++(?:\.\d*+)?(?:[eE][-+]?\d++)?", Number),
+            (r"->|::|[=:*+\-<>?]", Operator),
+            (r"[\[\](){},]", Punctuation),
+            (r"[\w$]++", Name),
+            (r".", Text),
+        ],
+    }
+
+
+def lexer_for(stage: Stage, path: str | None = None) -> Lexer:
+    """The Pygments lexer of a stage; ``path`` tells a source in Python from one in CUDA C++.
+
+    Nothing is stripped or appended: the tokens joined are the text.
+    """
+    lexer: type[Lexer] = NvSassLexer
+    if stage in (Stage.SOURCE, Stage.OUTPUT_CODE):
+        cuda = stage is Stage.SOURCE and is_cuda(path)
+        lexer = CudaLexer if cuda else PythonLexer
+    elif stage in (Stage.TTIR, Stage.TTGIR):
+        lexer = MlirLexer
+    elif stage is Stage.LLIR:
+        lexer = LlvmLexer
+    elif stage is Stage.PTX:
+        lexer = PtxLexer
+    return lexer(stripnl=False, ensurenl=False, stripall=False)

@@ -1,0 +1,96 @@
+"""The one line record of every language, and the listing that holds them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+from inspector.listing.lazy import LazyLines
+from inspector.model import Location
+
+
+class Kind(StrEnum):
+    """What a line is. ``UNKNOWN`` is shown as it stands."""
+
+    INSTRUCTION = "instruction"
+    LABEL = "label"
+    DIRECTIVE = "directive"
+    COMMENT = "comment"
+    BLANK = "blank"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """The scheduling half of a SASS encoding (sm_70 and later).
+
+    ``stall`` in cycles; barriers are scoreboards 0 to 5 or None; ``wait`` and ``reuse`` are masks.
+    Undocumented by the vendor: read from bits 105 to 125 of the 128-bit instruction word.
+    """
+
+    stall: int
+    yield_: bool
+    write_barrier: int | None
+    read_barrier: int | None
+    wait: int
+    reuse: int
+
+
+class Line(NamedTuple):
+    """One line of one stage.
+
+    ``n`` counts from 1. ``text`` is the line without its newline. ``base`` is ``ld`` where
+    ``opcode`` is ``ld.global.v4.b32``. ``defs`` and ``uses`` are single registers or SSA values,
+    predicates and the guard included, each once, in the order they are written. ``label`` is
+    defined here, ``targets`` are branched to or called. ``address`` is the offset in the section
+    (SASS); ``ptx_line`` nvdisasm's ``-gp``.
+
+    A statement that spans several lines has its opcode, ``defs`` and ``uses`` on its first; the
+    others are of the same kind with ``opcode`` None. A named tuple, because a frozen dataclass
+    takes eight times as long to make.
+    """
+
+    n: int
+    text: str
+    kind: Kind
+    base: str | None = None
+    opcode: str | None = None
+    defs: tuple[str, ...] = ()
+    uses: tuple[str, ...] = ()
+    source: Location | None = None
+    label: str | None = None
+    targets: tuple[str, ...] = ()
+    address: int | None = None
+    ptx_line: int | None = None
+    control: Control | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A function of a listing: lines ``first`` to ``last``, both counted in, from 1."""
+
+    name: str
+    first: int
+    last: int
+    entry: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """A stage's text as lines. ``"\\n".join(line.text for line in lines)`` is the text again.
+
+    What a parser returns has ``lines`` and ``functions`` that are parsed when they are looked at.
+    """
+
+    language: str
+    lines: Sequence[Line]
+    functions: Sequence[Function] = ()
+
+    @property
+    def text(self) -> str:
+        """The stage's text, byte for byte (with surrogate escapes where it was not UTF-8)."""
+        if isinstance(self.lines, LazyLines):
+            return "\n".join(self.lines.texts)
+        return "\n".join(line.text for line in self.lines)

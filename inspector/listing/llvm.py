@@ -1,0 +1,229 @@
+"""LLVM IR text: one instruction a line, locations through ``!dbg``."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from inspector.listing.lazy import Lazy, LazyLines
+from inspector.listing.line import Function, Kind, Line, Listing
+from inspector.listing.llvm_metadata import Metadata
+from inspector.listing.words import words
+
+_STRING = re.compile(r'"[^"]*"')
+_QUOTED_VALUE = re.compile(r'([%@])"([^"]*)"')
+_ASSIGNED = re.compile(r'\s*+(%(?:[\w$.\-]++|"[^"]*"))\s*+=\s*+')
+_WORD = re.compile(r"[a-z][\w.]*+")
+_WORDS = re.compile(r"[a-z]\w*+")
+_VALUE = re.compile(r"%[\w$.\-]++")
+_LABEL_USE = re.compile(r"\blabel %([\w$.\-]++)")
+_PHI_BLOCK = re.compile(r",\s*+%[\w$.\-]++\s*+\]")
+_LABEL = re.compile(r'([\w$.\-]++|"[^"]*"):')
+_CALLEE = re.compile(r"@([\w$.\-]++)\s*+\(")
+_NAME = re.compile(r'@(?:([\w$.\-]++)|"([^"]*)")')
+_PARAMETER = re.compile(r"(%[\w$.\-]++)\s*+[,)]")
+_METADATA = re.compile(r",\s*+![\w.]++ !.*+\Z")
+
+PREFIXES = frozenset(("tail", "musttail", "notail"))
+FLAGS = words(
+    "nuw nsw exact disjoint inbounds nusw nneg samesign fast nnan ninf nsz arcp contract afn "
+    "reassoc volatile atomic weak tail musttail notail cleanup"
+)
+_COMPARED = frozenset(("icmp", "fcmp", "atomicrmw"))
+_TOP = words(
+    "define declare target source_filename attributes module deplibs uselistorder uselistorder_bb"
+)
+INSTRUCTIONS = words(
+    "ret br switch indirectbr invoke callbr resume catchswitch catchret cleanupret unreachable "
+    "fneg add fadd sub fsub mul fmul udiv sdiv fdiv urem srem frem shl lshr ashr and or xor "
+    "extractelement insertelement shufflevector extractvalue insertvalue alloca load store fence "
+    "cmpxchg atomicrmw getelementptr trunc zext sext fptrunc fpext fptoui fptosi uitofp sitofp "
+    "ptrtoint ptrtoaddr inttoptr bitcast addrspacecast icmp fcmp phi select freeze call va_arg "
+    "landingpad catchpad cleanuppad tail musttail notail"
+)
+
+
+class State(NamedTuple):
+    """``inside`` a function's body; ``listed``: in a switch's or landingpad's further lines."""
+
+    inside: bool = False
+    listed: bool = False
+
+
+def parse_llvm(text: str) -> Listing:
+    """The listing of a module. Nothing is parsed before it is looked at."""
+    texts = text.split("\n")
+    scanner = _Scanner(texts)
+    return Listing("llvm", LazyLines(texts, scanner), Lazy(scanner.functions))
+
+
+class _Scanner:
+    """See ``lazy.Scanner``."""
+
+    def __init__(self, texts: list[str]) -> None:
+        self.texts = texts
+        self.metadata = Metadata(texts)
+        self._types: frozenset[str] | None = None
+
+    def start(self) -> State:
+        return State()
+
+    def skim(self, first: int, last: int, state: State) -> State:
+        for i in range(first, min(last, len(self.texts))):
+            state = _after(self.texts[i], state)
+        return state
+
+    def parse(self, first: int, last: int, state: State) -> list[Line]:
+        out: list[Line] = []
+        for i in range(first, last):
+            text = self.texts[i]
+            out.append(self._line(i + 1, text, state))
+            state = _after(text, state)
+        return out
+
+    def functions(self) -> tuple[Function, ...]:
+        """Definitions; declarations have no body and are left out."""
+        out: list[Function] = []
+        name, first = "", 0
+        for n, text in enumerate(self.texts, 1):
+            if text.startswith("define "):
+                if first:
+                    out.append(Function(name, first, n - 1))
+                found = _NAME.search(text)
+                name = (found[1] or found[2]) if found else ""
+                first, entry = n, "ptx_kernel" in text or "internal" not in text
+            elif first and text.startswith("}"):
+                out.append(Function(name, first, n, entry))
+                first = 0
+        if first:
+            out.append(Function(name, first, len(self.texts), entry))
+        return tuple(out)
+
+    def _named_types(self) -> frozenset[str]:
+        """``%struct.x = type …`` looks like a value where it is used."""
+        if self._types is None:
+            self._types = frozenset(
+                t.partition(" ")[0] for t in self.texts if t[:1] == "%" and " = type " in t
+            )
+        return self._types
+
+    def _line(self, n: int, text: str, state: State) -> Line:
+        bare = text.strip()
+        if not bare:
+            return Line(n, text, Kind.BLANK)
+        first = bare[0]
+        if first == ";":
+            return Line(n, text, Kind.COMMENT)
+        if bare.startswith("#dbg_"):
+            record = bare.partition("(")[0]
+            source = self.metadata.of_line(bare)
+            return Line(n, text, Kind.DIRECTIVE, record, record, source=source)
+        if not state.inside:
+            return self._top(n, text, bare)
+        if first in "}{":
+            return Line(n, text, Kind.DIRECTIVE)
+        if state.listed:
+            return Line(n, text, Kind.INSTRUCTION)
+        if text[:1] not in " \t" and (label := _LABEL.match(bare)):
+            return Line(n, text, Kind.LABEL, label=label[1].strip('"'))
+        return self._instruction(n, text, bare)
+
+    def _top(self, n: int, text: str, bare: str) -> Line:
+        word = _WORD.match(bare)
+        if bare.startswith("define "):
+            name = _NAME.search(bare)
+            code = _STRING.sub('""', bare.partition("!dbg")[0])
+            defs = tuple(dict.fromkeys(_PARAMETER.findall(code)))
+            return Line(
+                n, text, Kind.DIRECTIVE, "define", "define", defs, (),
+                self.metadata.of_line(bare), (name[1] or name[2]) if name else None,
+            )  # fmt: skip
+        if bare[0] in "!@$^}" or (word and word[0] in _TOP):
+            return Line(n, text, Kind.DIRECTIVE)
+        if bare[0] == "%" and " = type " in bare:
+            return Line(n, text, Kind.DIRECTIVE)
+        line = self._instruction(n, text, bare)
+        return (
+            line
+            if line.kind is Kind.UNKNOWN or line.base in INSTRUCTIONS
+            else Line(n, text, Kind.UNKNOWN)
+        )
+
+    def _instruction(self, n: int, text: str, bare: str) -> Line:
+        if '"' in bare:
+            bare = _STRING.sub('""', _QUOTED_VALUE.sub(_plain, bare))
+        code = bare.partition(" ;")[0] if ";" in bare else bare
+        source = self.metadata.of_line(text) if "!dbg" in text else None
+        defs: tuple[str, ...] = ()
+        at = 0
+        if assigned := _ASSIGNED.match(code):
+            defs, at = (assigned[1],), assigned.end()
+        word = _WORDS.match(code, at)
+        if word is None or (word[0] not in INSTRUCTIONS and not defs):
+            return Line(n, text, Kind.UNKNOWN, source=source)
+        base, opcode, at = _opcode(code, word)
+        rest = code[at:]
+        if ", !" in rest:
+            rest = rest[: rest.index(", !")]
+        targets: tuple[str, ...] = ()
+        if "label %" in rest:
+            if base == "switch" and rest.rstrip().endswith("["):
+                rest += self._rest(n)
+            targets = tuple(dict.fromkeys(_LABEL_USE.findall(rest)))
+            rest = _LABEL_USE.sub("", rest)
+        if base == "phi":
+            rest = _PHI_BLOCK.sub("]", rest)
+        elif base in ("call", "invoke", "callbr"):
+            called = _CALLEE.search(rest)
+            if called:
+                targets += (called[1],)
+                if called[1].startswith("llvm.dbg."):
+                    rest = ""
+        uses: tuple[str, ...] = ()
+        if "%" in rest:
+            types = self._named_types()
+            uses = tuple(dict.fromkeys(v for v in _VALUE.findall(rest) if v not in types))
+        return Line(n, text, Kind.INSTRUCTION, base, opcode, defs, uses, source, None, targets)
+
+    def _rest(self, n: int) -> str:
+        """A switch's cases, up to its ``]``."""
+        parts: list[str] = []
+        for text in self.texts[n:]:
+            parts.append(text)
+            if text.lstrip()[:1] in "]}":
+                break
+        return " ".join(parts)
+
+
+def _plain(match: re.Match[str]) -> str:
+    """A quoted name as a plain one, its odd characters as ``_``."""
+    return match[1] + re.sub(r"[^\w$.\-]", "_", match[2])
+
+
+def _opcode(code: str, word: re.Match[str]) -> tuple[str, str, int]:
+    """Base, opcode with its flags (``add nuw nsw``, ``icmp slt``), and where they end."""
+    words = [word[0]]
+    base = word[0]
+    at = word.end()
+    while following := _WORDS.match(code, at + 1):
+        if base in PREFIXES:
+            base = following[0]
+        elif following[0] not in FLAGS and not (
+            base in _COMPARED and words[-1] in FLAGS | _COMPARED
+        ):
+            break
+        words.append(following[0])
+        at = following.end()
+    return base, " ".join(words), at
+
+
+def _after(text: str, state: State) -> State:
+    if not state.inside:
+        return State(True) if text.startswith("define ") and text.rstrip().endswith("{") else state
+    if text[:1] == "}":
+        return State()
+    if state.listed:
+        return State(True, text.lstrip()[:1] != "]")
+    if text.rstrip()[-1:] == "[" and "switch " in text:
+        return State(True, True)
+    return state

@@ -1,0 +1,168 @@
+"""MLIR text: Triton's TTIR and TTGIR, and any other dialect as it is printed."""
+
+from __future__ import annotations
+
+import re
+
+from inspector.listing.lazy import Lazy, LazyLines
+from inspector.listing.line import Function, Kind, Line, Listing
+from inspector.listing.mlir_location import Aliases
+from inspector.model import Location
+
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*+"')
+_OPERATION = re.compile(
+    r"(?P<results>%[\w$.\-]++(?::\d++)?(?:[ \t]*+,[ \t]*+%[\w$.\-]++(?::\d++)?)*+[ \t]*+=[ \t]*+)?+"
+    r"(?:\"(?P<quoted>[\w$.\-]++)\"|(?P<name>[A-Za-z_][\w$]*+(?:\.[\w$]++)*+))"
+)
+_RESULT = re.compile(r"(%[\w$.\-]+)(?::(\d{1,4}))?")
+_VALUE = re.compile(r"%(?:\d++|[A-Za-z_$.\-][\w$.\-]*+)(?:#\d++)?")
+_BOUND = re.compile(r"(%(?:\d++|[A-Za-z_$.\-][\w$.\-]*+))[ \t]*+=(?!=)")
+_ARGUMENT = re.compile(r"(%(?:\d++|[A-Za-z_$.\-][\w$.\-]*+))[ \t]*+:")
+_BLOCK = re.compile(r"\^[\w$.\-]++")
+_SYMBOL = re.compile(r"@(?:([\w$.\-]++)|\"([^\"]*)\")")
+_DEFINITION = re.compile(r"([#!][\w$.\-]++)[ \t]*+=")
+_FUNCTION = re.compile(r"(?:\w+\.)?func\b")
+_CALLS = re.compile(r"(?:\w+\.)?(?:call|callee|invoke)\b")
+
+
+def parse_mlir(text: str, language: str = "ttir") -> Listing:
+    """The listing of an MLIR text; it is parsed as a whole when a line is first looked at.
+
+    An operation with regions has the location that stands after its last ``}``. A definition's
+    alias (``#blocked``, ``#loc3``, ``!t``) is its line's ``label``.
+    """
+    texts = text.split("\n")
+    scanner = _Scanner(texts)
+    lines = LazyLines(texts, scanner, chunk=None)
+    return Listing(language, lines, Lazy(lambda: _functions(lines)))
+
+
+def definitions(listing: Listing) -> dict[str, Line]:
+    """The lines that define ``#blocked``, ``#mma``, ``#shared`` and other aliases, by alias."""
+    found: dict[str, Line] = {}
+    for line in listing.lines:
+        if line.label and line.label[0] in "#!":
+            found.setdefault(line.label, line)
+    return found
+
+
+class _Scanner:
+    """See ``lazy.Scanner``; the whole text is one chunk."""
+
+    def __init__(self, texts: list[str]) -> None:
+        self.texts = texts
+
+    def start(self) -> None:
+        return None
+
+    def skim(self, first: int, last: int, state: None) -> None:
+        return None
+
+    def parse(self, first: int, last: int, state: None) -> list[Line]:
+        aliases = Aliases(self.texts)
+        out: list[Line] = []
+        opened: list[int] = []
+        for i, text in enumerate(self.texts):
+            location, at = aliases.trailing(text) if "loc(" in text else (None, -1)
+            body = (text[:at] if at >= 0 else text).strip()
+            if body[:1] == "}":
+                self._close(out, opened, body, location)
+            line = _line(i + 1, text, body, location)
+            out.append(line)
+            if body[-1:] == "{" and body[:1] != "}" and line.kind is not Kind.COMMENT:
+                opened.append(i)
+        return out
+
+    def _close(
+        self, out: list[Line], opened: list[int], body: str, location: Location | None
+    ) -> None:
+        """A ``}``: where no further region begins, what follows it is the opener's location."""
+        if body[-1:] == "{" or not opened:
+            return
+        opener = opened.pop()
+        if location is not None and out[opener].source is None:
+            out[opener] = out[opener]._replace(source=location)
+
+
+def _line(n: int, text: str, body: str, location: Location | None) -> Line:
+    if not body:
+        return Line(n, text, Kind.BLANK if not text.strip() else Kind.UNKNOWN, source=location)
+    first = body[0]
+    if body.startswith("//"):
+        return Line(n, text, Kind.COMMENT)
+    if first in "#!":
+        named = _DEFINITION.match(body)
+        if named:
+            return Line(n, text, Kind.DIRECTIVE, label=named[1])
+    if first == "^":
+        block = _BLOCK.match(body)
+        if block:
+            defs = tuple(_ARGUMENT.findall(_STRING.sub("", body)))
+            return Line(n, text, Kind.LABEL, defs=defs, label=block[0], source=location)
+    if first in "})" or body in ("{", "({", "{-#", "#-}"):
+        uses = tuple(dict.fromkeys(_VALUE.findall(_STRING.sub("", body))))
+        return Line(n, text, Kind.DIRECTIVE, uses=uses, source=location)
+    found = _OPERATION.match(body)
+    if found is None:
+        return Line(n, text, Kind.UNKNOWN, source=location)
+    return _operation(n, text, body, found, location)
+
+
+def _operation(
+    n: int, text: str, body: str, found: re.Match[str], location: Location | None
+) -> Line:
+    name = found["quoted"] or found["name"]
+    rest = body[found.end() :]
+    known = found["results"] or found["quoted"] or "." in name or name in ("module", "func")
+    if not known and name not in ("return", "call", "br", "cond_br"):
+        return Line(n, text, Kind.UNKNOWN, source=location)
+    if '"' in rest:
+        rest = _STRING.sub('""', rest)
+    defs: list[str] = []
+    if found["results"]:
+        for value, count in _RESULT.findall(found["results"]):
+            several = int(count or 1)
+            defs += [f"{value}#{i}" for i in range(several)] if count else [value]
+    if _FUNCTION.fullmatch(name):
+        arguments = tuple(dict.fromkeys(_ARGUMENT.findall(rest)))
+        symbol = _SYMBOL.search(body)
+        label = (symbol[1] or symbol[2]) if symbol else None
+        return Line(n, text, Kind.INSTRUCTION, name, name, arguments, (), location, label)
+    bound: list[str] = []
+    if "=" in rest and "%" in rest:
+        bound = _BOUND.findall(rest)
+    skipped = set(bound)
+    uses = dict.fromkeys(v for v in _VALUE.findall(rest) if v not in skipped)
+    targets: tuple[str, ...] = ()
+    if "^" in rest:
+        targets = tuple(_BLOCK.findall(rest))
+    if "@" in rest and _CALLS.fullmatch(name):
+        targets += tuple(a or b for a, b in _SYMBOL.findall(rest))
+    return Line(
+        n, text, Kind.INSTRUCTION, name, name, tuple(dict.fromkeys(defs + bound)), tuple(uses),
+        location, None, targets,
+    )  # fmt: skip
+
+
+def _functions(lines: LazyLines) -> tuple[Function, ...]:
+    """Functions with a body, from their own line to the ``}`` that ends them."""
+    out: list[Function] = []
+    opened: list[tuple[str, int, bool] | None] = []
+    for line in lines:
+        bare = line.text.strip()
+        closes = bare[:1] == "}"
+        if closes and opened and _without_location(bare)[-1:] != "{":
+            begun = opened.pop()
+            if begun:
+                out.append(Function(begun[0], begun[1], line.n, begun[2]))
+        elif bare[-1:] == "{" and not closes and line.kind is not Kind.COMMENT:
+            is_function = line.base is not None and _FUNCTION.fullmatch(line.base)
+            opened.append(
+                (line.label or "", line.n, " private " not in bare) if is_function else None
+            )
+    out += [Function(rest[0], rest[1], len(lines), rest[2]) for rest in opened if rest]
+    return tuple(sorted(out, key=lambda f: f.first))
+
+
+def _without_location(bare: str) -> str:
+    return bare[: bare.rfind("loc(")].rstrip() if bare.endswith(")") and "loc(" in bare else bare

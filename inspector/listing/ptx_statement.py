@@ -1,0 +1,150 @@
+"""One PTX statement: what it does, what it defines, what it uses.
+
+Written from the PTX ISA, chapters "Syntax", "Instruction Operands" and "Instruction Set".
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from inspector.listing.words import words
+
+NO_RESULT = words(
+    "bra brx call ret exit trap brkpt nanosleep pmevent bar barrier membar fence setmaxnreg "
+    "griddepcontrol stackrestore st red prefetch prefetchu discard applypriority nop wgmma "
+    "cp stmatrix sust tensormap"
+)
+"""Instructions whose first operand is no destination (unless ``_HAS_RESULT`` says otherwise)."""
+
+_HAS_RESULT = re.compile(r"(?:bar|barrier)\.(?:\w+\.)?red\b|wgmma\.mma_async|cp\.reduce\.never")
+_NO_RESULT_FORM = re.compile(r"tcgen05\.(?!ld\b)|mbarrier\.(?:init|inval|expect_tx|complete_tx)\b")
+
+BRANCHES = frozenset(("bra", "brx", "call"))
+
+KNOWN = NO_RESULT | words(
+    "abs add addc activemask alloca and atom bfe bfi bfind bmsk brev clz cnot copysign cos "
+    "createpolicy cvt cvta div dp2a dp4a elect ex2 fma fns getctarank isspacep istypep ld ldmatrix "
+    "ldu lg2 lop3 mad mad24 madc mapa match max mbarrier min mma mov movmatrix mul mul24 multimem "
+    "neg not or popc prmt rcp redux rem rsqrt sad selp set setp shf shfl shl shr sin slct sqrt "
+    "sub subc suld suq szext tanh tcgen05 testp tex tld4 txq vabsdiff vadd vmad vmax vmin vote "
+    "vset vshl vshr vsub wmma xor clusterlaunchcontrol sured"
+)
+"""Instructions known by name; only where a statement has no ``;`` on its first line is one asked
+for, so a newer instruction is parsed as well."""
+
+SPECIAL = words(
+    "%tid %ntid %laneid %warpid %nwarpid %ctaid %nctaid %smid %nsmid %gridid "
+    "%is_explicit_cluster %clusterid %nclusterid %cluster_ctaid %cluster_nctaid %cluster_ctarank "
+    "%cluster_nctarank %lanemask_eq %lanemask_le %lanemask_lt %lanemask_ge %lanemask_gt %clock "
+    "%clock_hi %clock64 %globaltimer %globaltimer_lo %globaltimer_hi %total_smem_size "
+    "%aggr_smem_size %dynamic_smem_size %current_graph_exec %reserved_smem_offset_begin "
+    "%reserved_smem_offset_end %reserved_smem_offset_cap %reserved_smem_offset_0 "
+    "%reserved_smem_offset_1"
+) | frozenset([f"%pm{i}" for i in range(8)] + [f"%envreg{i}" for i in range(32)])
+"""Read-only values of the hardware: no registers of the kernel, so neither defined nor used."""
+
+_REGISTER = re.compile(r"%[\w$]+")
+_NAME = re.compile(r"[%\w$]+")
+_TARGET = re.compile(r"[A-Za-z_$%][\w$]*")
+_GUARD = re.compile(r"@(!?)[ \t]*([%\w$]+)\s*")
+_OPCODE = re.compile(r"[a-z_][\w.]*+(?:::[\w.]++)*+")
+
+
+class Statement(NamedTuple):
+    """One instruction. ``guarded``: a guard may keep it from writing."""
+
+    base: str
+    opcode: str
+    defs: tuple[str, ...]
+    uses: tuple[str, ...]
+    targets: tuple[str, ...]
+    guarded: bool = False
+
+
+def has_result(base: str, opcode: str) -> bool:
+    """Whether the first operand of ``opcode``, where it is no address, is a destination."""
+    if base in NO_RESULT:
+        return _HAS_RESULT.match(opcode) is not None
+    return _NO_RESULT_FORM.match(opcode) is None
+
+
+def registers(text: str, names: frozenset[str]) -> list[str]:
+    """The registers in ``text``; ``names`` are those declared without a ``%``."""
+    if names:
+        found = [r for r in _NAME.findall(text) if r[0] == "%" or r in names]
+    else:
+        found = _REGISTER.findall(text)
+    if not SPECIAL.isdisjoint(found):
+        found = [r for r in found if r not in SPECIAL]
+    return found
+
+
+def first_operand(text: str) -> int:
+    """Where the first operand ends: at a comma outside every bracket."""
+    depth = 0
+    for i, c in enumerate(text):
+        if c in "{[(":
+            depth += 1
+        elif c in "}])":
+            depth -= 1
+        elif c == "," and depth <= 0:
+            return i
+    return len(text)
+
+
+def parse_statement(code: str, names: frozenset[str] = frozenset()) -> Statement | None:
+    """The instruction in ``code`` (no comment, no label, no ``;``), or None where it is none."""
+    uses: list[str] = []
+    at = 0
+    guard = _GUARD.match(code)
+    if guard:
+        if guard[2][0] == "%" or guard[2] in names:
+            uses.append(guard[2])
+        at = guard.end()
+    found = _OPCODE.match(code, at)
+    if found is None:
+        return None
+    opcode = found[0]
+    rest = code[found.end() :].strip()
+    if rest and not code[found.end()].isspace() and rest[0] not in "{[(":
+        return None
+    base = opcode.partition(".")[0]
+    defs: list[str] = []
+    targets: tuple[str, ...] = ()
+    if base == "call":
+        defs, used, targets = _call(rest, names)
+        uses += used
+    elif base in BRANCHES:
+        label = _TARGET.findall(rest)
+        targets = (label[-1],) if label else ()
+        if base == "brx":
+            uses += registers(rest, names)
+    elif rest[:1] == "[" or not has_result(base, opcode):
+        uses += registers(rest, names)
+    else:
+        end = first_operand(rest)
+        defs = registers(rest[:end], names)
+        if base == "wgmma":  # the accumulators are read as well
+            uses += defs
+        uses += registers(rest[end:], names)
+        if base in ("mov", "ld", "selp") and not defs and rest[:1] not in "_{%":
+            # a destination that is a name of the program, declared where we did not see it
+            name = _NAME.match(rest)
+            defs = [name[0]] if name and not name[0][0].isdigit() and names else []
+    return Statement(
+        base, opcode, tuple(dict.fromkeys(defs)), tuple(dict.fromkeys(uses)), targets, bool(guard)
+    )
+
+
+def _call(rest: str, names: frozenset[str]) -> tuple[list[str], list[str], tuple[str, ...]]:
+    """``(result), function, (arguments), prototype``: defs, uses, the function called."""
+    defs: list[str] = []
+    if rest[:1] == "(":
+        end = rest.find(")")
+        end = len(rest) if end < 0 else end
+        defs = registers(rest[:end], names)
+        rest = rest[end + 1 :].lstrip(" \t\r\n,")
+    callee = _TARGET.match(rest)
+    targets = (callee[0],) if callee and callee[0][0] != "%" else ()
+    return defs, registers(rest, names), targets

@@ -1,0 +1,213 @@
+"""Python text: the user's source and Inductor's ``output_code``.
+
+Lines are told apart by a scanner of strings and comments rather than by ``ast``, which wants a
+whole valid program of this interpreter's version and takes 50 times the text's memory.
+"""
+
+from __future__ import annotations
+
+import keyword
+import re
+from typing import NamedTuple
+
+from inspector.listing.lazy import Lazy, LazyLines
+from inspector.listing.line import Function, Kind, Line, Listing
+from inspector.model import Location
+
+_PIECE = re.compile(r"#.*+|(?P<prefix>[A-Za-z]{0,2})(?P<quote>\"\"\"|'''|\"|')", re.DOTALL)
+_REST = {
+    '"': re.compile(r'(?:[^"\\]|\\.)*+"', re.DOTALL),
+    "'": re.compile(r"(?:[^'\\]|\\.)*+'", re.DOTALL),
+    '"""': re.compile(r'(?:[^"\\]|\\.|"(?!""))*+"""', re.DOTALL),
+    "'''": re.compile(r"(?:[^'\\]|\\.|'(?!''))*+'''", re.DOTALL),
+}
+_NAME = re.compile(r"(?<![\w.])[^\W\d]\w*+")
+_CALL = re.compile(r"((?<![\w.])[^\W\d]\w*+(?:\.[^\W\d]\w*+)*+)\s*+(?:\[[^\[\]()]*+\])?\s*+\(")
+_TARGETS = re.compile(
+    r"\s*+((?:[\w.,*\[\] \t()]|'|\")*+)(?::[^=]*+)?(?:[-+*/%@&|^]|//|\*\*|>>|<<)?=(?!=)"
+)
+_AUGMENTED = re.compile(r"\s*+[\w.\[\]]++\s*+(?:[-+*/%@&|^]|//|\*\*|>>|<<)=")
+_KEYWORD_ARGUMENT = re.compile(r"[(,]\s*+([^\W\d]\w*+)\s*+=(?!=)")
+_DEF = re.compile(r"([ \t]*+)(?:async\s++)?def\s++([^\W\d]\w*+)")
+_FOR = re.compile(r"\bfor\s++([\w, ()]++)")
+_FIRST = re.compile(r"\s*+(@?)(\w*+)")
+_KEYWORDS = frozenset(keyword.kwlist)
+_STATEMENTS = _KEYWORDS - {"None", "True", "False", "not", "lambda", "await"}
+
+
+class State(NamedTuple):
+    """``quote``: the string that a line begins in; ``depth``: its open brackets."""
+
+    quote: str = ""
+    depth: int = 0
+    joined: bool = False
+    """The line before ended with a backslash."""
+
+
+def parse_python(text: str, path: str | None = None, language: str = "source") -> Listing:
+    """The listing of a Python text; with ``path``, code lines have themselves as ``source``.
+
+    ``base`` is the statement's keyword, else what is called first on the line (``tl.load``),
+    else ``=``. Names assigned are ``defs``, names read ``uses`` (attributes are not names).
+    """
+    texts = text.split("\n")
+    lines = LazyLines(texts, _Scanner(texts, path))
+    return Listing(language, lines, Lazy(lambda: _functions(texts, lines)))
+
+
+class _Scanner:
+    """See ``lazy.Scanner``."""
+
+    def __init__(self, texts: list[str], path: str | None) -> None:
+        self.texts = texts
+        self.path = path
+
+    def start(self) -> State:
+        return State()
+
+    def skim(self, first: int, last: int, state: State) -> State:
+        for i in range(first, min(last, len(self.texts))):
+            state = _scan(self.texts[i], state)[1]
+        return state
+
+    def parse(self, first: int, last: int, state: State) -> list[Line]:
+        out: list[Line] = []
+        for i in range(first, last):
+            text = self.texts[i]
+            before = state
+            code, state, comment = _scan(text, before)
+            out.append(self._line(i + 1, text, code, before, state, comment))
+        return out
+
+    def _line(
+        self, n: int, text: str, code: str | None, before: State, after: State, comment: bool
+    ) -> Line:
+        if not text or text.isspace():
+            return Line(n, text, Kind.BLANK)
+        source = Location(self.path, n) if self.path is not None else None
+        if code is None or "\0" in text:
+            return Line(n, text, Kind.UNKNOWN, source=source)
+        if comment and not code.strip() and not before.quote:
+            return Line(n, text, Kind.COMMENT)
+        if before.quote and not code.strip():
+            return Line(n, text, Kind.INSTRUCTION, source=source)
+        base, defs, uses = _read(code, before.depth > 0 or before.joined)
+        return Line(n, text, Kind.INSTRUCTION, base, base, defs, uses, source)
+
+
+def _scan(text: str, state: State) -> tuple[str | None, State, bool]:
+    """The code of a line with its strings emptied (None where a string does not end), the state
+    after it, and whether it has a comment."""
+    parts: list[str] = []
+    at = 0
+    quote, depth, _ = state
+    if quote:
+        found = _REST[quote].match(text)
+        if found is None:
+            return "", state, False
+        parts.append('""')
+        at = found.end()
+    comment = False
+    while piece := _PIECE.search(text, at):
+        parts.append(text[at : piece.start()])
+        opened = piece["quote"]
+        if opened is None:
+            comment = True
+            at = len(text)
+            break
+        ended = _REST[opened].match(text, piece.end())
+        if ended is None:
+            if len(opened) == 3:
+                code = "".join(parts)
+                return code + '""', State(opened, _depth(code, depth)), comment
+            if text.rstrip("\r").endswith("\\"):
+                code = "".join(parts)
+                return code + '""', State(opened, _depth(code, depth)), comment
+            return None, State("", depth), comment
+        parts.append('""')
+        at = ended.end()
+    parts.append(text[at:])
+    code = "".join(parts)
+    joined = code.rstrip("\r")[-1:] == "\\"
+    return code, State("", _depth(code, depth), joined), comment
+
+
+def _depth(code: str, depth: int) -> int:
+    opened = code.count("(") + code.count("[") + code.count("{")
+    closed = code.count(")") + code.count("]") + code.count("}")
+    return max(0, depth + opened - closed)
+
+
+def _read(code: str, continued: bool) -> tuple[str | None, tuple[str, ...], tuple[str, ...]]:
+    """What a line does, assigns and reads."""
+    code = code[:65536]  # a longer line is data
+    base: str | None = None
+    defs: list[str] = []
+    rest = code
+    first = _FIRST.match(code)
+    if not continued and first and first[1]:
+        base = "@"
+    elif not continued and first and first[2] in _STATEMENTS:
+        base = first[2]
+    if base in ("def", "class"):
+        names = _NAME.findall(code)
+        defs = [n for n in names[1:2] if n not in _KEYWORDS]
+        rest = code[code.find("(") :] if "(" in code else ""
+    elif base in ("import", "from"):
+        names = [n for n in _NAME.findall(code.rpartition("import")[2]) if n not in _KEYWORDS]
+        return base, tuple(dict.fromkeys(names)), ()
+    elif base is None and not continued and (assigned := _TARGETS.match(code)):
+        targets = assigned[1]
+        if "(" not in targets.lstrip(" \t("):
+            if "[" not in targets and "." not in targets:
+                defs = [n for n in _NAME.findall(targets) if n not in _KEYWORDS]
+                if not _AUGMENTED.match(code):
+                    rest = code[assigned.end() :]
+            base = "="
+    if loop := _FOR.search(code):
+        variables, _, _ = loop[1].partition(" in ")
+        defs += _NAME.findall(variables)
+    if base in (None, "=", "return"):
+        called = _CALL.search(rest)
+        if called and called[1] not in _KEYWORDS:
+            base = called[1]
+    skip = _KEYWORDS.union(_KEYWORD_ARGUMENT.findall(rest)) if "=" in rest else _KEYWORDS
+    uses = dict.fromkeys(n for n in _NAME.findall(rest) if n not in skip)
+    for name in defs if loop else ():
+        uses.pop(name, None)
+    return base, tuple(dict.fromkeys(defs)), tuple(uses)
+
+
+def _functions(texts: list[str], lines: LazyLines) -> tuple[Function, ...]:
+    """Functions that stand in no other, decorators included; methods too."""
+    out: list[Function] = []
+    open_: tuple[str, int, int] | None = None  # name, first line, indentation
+    decorated = 0
+    last = 0
+    state = State()
+    for n, text in enumerate(texts, 1):
+        before = state
+        state = _scan(text, before)[1]
+        bare = text.strip()
+        if before.quote or before.depth or before.joined:
+            last = n if bare else last
+            continue
+        if not bare or bare[0] == "#":
+            continue
+        indent = len(text) - len(text.lstrip())
+        if open_ and indent <= open_[2]:
+            out.append(Function(open_[0], open_[1], last))
+            open_ = None
+        if not open_:
+            found = _DEF.match(text)
+            if bare[0] == "@":
+                decorated = decorated or n
+            elif found:
+                open_ = (found[2], decorated or n, indent)
+                decorated = 0
+            else:
+                decorated = 0
+        last = n
+    if open_:
+        out.append(Function(open_[0], open_[1], last))
+    return tuple(out)

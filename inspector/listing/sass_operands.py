@@ -1,0 +1,254 @@
+"""Which registers a SASS instruction defines and uses.
+
+NVIDIA documents the mnemonics (CUDA Binary Utilities, "Instruction Set Reference") and neither
+the operands nor their widths. What is here was read off ``nvdisasm -plr``, which marks the
+registers that each instruction defines and uses; the tests compare with it.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from inspector.listing.words import words
+
+NO_RESULT = words(
+    "ST STG STS STL STSM STT STTM RED REDG REDS BAR MEMBAR EXIT BRA BRX JMP JMX RET CALL NOP "
+    "DEPBAR WARPSYNC ERRBAR CCTL CCTLL BSYNC BREAK YIELD NANOSLEEP LDGDEPBAR LDGSTS KILL BPT "
+    "UTMALDG UTMASTG UTMAPF UTMAREDG UTMACMDFLUSH UTMACCTL UBLKCP UBLKPF UBLKRED ARRIVES "
+    "WARPGROUP WARPGROUPSET CGAERRBAR ENDCOLLECTIVE FENCE UCGABAR_ARV UCGABAR_WAIT USETMAXREG "
+    "PREEXIT ACQBULK SUST SURED RPCMOV UTCHMMA UTCQMMA UTCIMMA UTCOMMA UTCMXQMMA UTCBAR "
+    "UTCATOMSWS UTCCP UTCSHIFT UVIRTCOUNT NOTIFY CCTLT PMTRIG RTT SETLMEMBASE SSY SYNC PBK BRK "
+    "PCNT CONT PRET JCAL CAL IDE"
+)
+"""Instructions that define no register."""
+
+_CARRIES = frozenset(("IADD3", "UIADD3", "LEA", "ULEA", "IMAD", "UIMAD", "IADD", "UIADD", "VIADD"))
+_PREDICATES_ONLY = frozenset(("FCHK", "PLOP3", "UPLOP3", "PSETP", "UPSETP", "VOTE", "VOTEU"))
+BRANCHES = frozenset(("BRA", "BRX", "BRXU", "JMP", "JMX", "JMXU", "CALL", "JCAL", "CAL"))
+
+_REGISTER = re.compile(r"(?<![\w.$])(UR|UP|R|P|B)(\d{1,3})(?!\w)((?:\.[\w]+)*)")
+_TARGET = re.compile(r"`\(([^()\n]*)\)")
+_TARGET_LIST = re.compile(r'BRANCH_TARGETS ([^"*]*)')
+_ADDRESS_TARGET = re.compile(r"0x[0-9a-f]+\Z")
+_SHAPE = re.compile(r"(16|8)(8|16)(4|8|16|32|64|128|256)\Z")
+_GROUP_SHAPE = re.compile(r"(\d{2,3})x(\d{1,3})x(\d{1,3})\Z")
+_TIMES = re.compile(r"x(\d{1,3})\Z")
+_BITS = {"HMMA": 16, "IMMA": 8, "BMMA": 1, "DMMA": 64, "QMMA": 8, "OMMA": 4}
+_GROUP_BITS = {"HGMMA": 16, "IGMMA": 8, "QGMMA": 8, "BGMMA": 1}
+_WIDE_DATA = {"64": 2, "96": 3, "128": 4, "256": 8}
+_MEMORY = words(
+    "LD LDG LDS LDL LDC LDCU ULDC ST STG STS STL ATOM ATOMG ATOMS RED REDG REDS LDT STT"
+)
+_GLOBAL = words("LD LDG ST STG ATOM ATOMG RED REDG LDGSTS CCTL")
+
+
+class Registers(NamedTuple):
+    """What one instruction defines, uses and branches to."""
+
+    defs: tuple[str, ...]
+    uses: tuple[str, ...]
+    targets: tuple[str, ...]
+
+
+def split_operands(text: str) -> list[str]:
+    """Operands at commas outside brackets."""
+    if "[" not in text and "(" not in text:
+        return [part.strip() for part in text.split(",")] if text else []
+    out: list[str] = []
+    depth = start = 0
+    for i, c in enumerate(text):
+        if c in "[(":
+            depth += 1
+        elif c in "])":
+            depth -= 1
+        elif c == "," and depth <= 0:
+            out.append(text[start:i].strip())
+            start = i + 1
+    out.append(text[start:].strip())
+    return out
+
+
+def read_operands(base: str, opcode: str, guard: str | None, text: str) -> Registers:
+    """The registers and targets of ``opcode`` with the operands ``text`` under ``guard``."""
+    targets = _targets(base, text)
+    if "`" in text or "(*" in text:
+        text = _TARGET.sub("", text.partition("(*")[0])
+    operands = split_operands(text)
+    qualifiers = opcode.split(".")[1:]
+    results = _results(base, qualifiers, operands)
+    widths = _widths(base, qualifiers, operands, results)
+    defs: dict[str, None] = {}
+    uses: dict[str, None] = {}
+    if guard:
+        _add(uses, guard, 1)
+    for i, operand in enumerate(operands):
+        if i < results:
+            _add(defs, operand, widths[i])
+            if base == "R2P" and operand == "PR":
+                defs.update((f"P{p}", None) for p in range(7))
+        else:
+            if operand == "PR":
+                uses.update((f"P{p}", None) for p in range(7))
+            _add(uses, operand, widths[i])
+    return Registers(tuple(defs), tuple(uses), targets)
+
+
+def _targets(base: str, text: str) -> tuple[str, ...]:
+    if base not in BRANCHES:
+        return ()
+    if listed := _TARGET_LIST.search(text):
+        return tuple(t.strip() for t in listed[1].split(",") if t.strip())
+    if named := _TARGET.findall(text):
+        return (named[-1],)
+    plain = _ADDRESS_TARGET.search(text.rstrip())
+    return (plain[0],) if plain else ()
+
+
+def _add(out: dict[str, None], operand: str, width: int) -> None:
+    """The registers of an operand; ``width`` registers where it is a bare one."""
+    for file, number, suffix in _REGISTER.findall(operand):
+        first = int(number)
+        count = 1
+        if file in ("R", "UR"):
+            count = 2 if width < 2 and ".64" in suffix else width
+        if count == 1:
+            out[file + number] = None
+        else:
+            out.update((f"{file}{r}", None) for r in range(first, first + count))
+
+
+def _is_predicate(operand: str) -> bool:
+    return operand.lstrip("!")[:1] == "P" or operand.lstrip("!")[:2] == "UP"
+
+
+def _is_register(operand: str) -> bool:
+    return operand[:1] == "R" or operand[:2] == "UR"
+
+
+def _results(base: str, qualifiers: list[str], operands: list[str]) -> int:
+    """How many operands, from the first, are destinations."""
+    if base in NO_RESULT or not operands:
+        return 0
+    first = operands[0]
+    if "[" in first or not first:
+        return 0
+    if base.endswith(("SETP", "SETP2")) or base in ("PLOP3", "UPLOP3"):
+        return min(2, len(operands))
+    if base == "FCHK" or len(operands) == 1:
+        return 1
+    if _is_predicate(first):
+        return 2 if _is_register(operands[1]) and base not in _PREDICATES_ONLY else 1
+    if base in ("VOTE", "VOTEU"):
+        return 2 if _is_predicate(operands[1]) else 1
+    count = 1
+    if base in _CARRIES:
+        while count < min(3, len(operands)) and _is_predicate(operands[count]):
+            count += 1
+    return count
+
+
+def _widths(base: str, qualifiers: list[str], operands: list[str], results: int) -> list[int]:
+    """How many consecutive registers each operand names."""
+    count = len(operands)
+    widths = [1] * count
+    if not count:
+        return widths
+    if base in _MEMORY or base in _GLOBAL:
+        return _memory_widths(base, qualifiers, operands)
+    if base in _BITS or base in _GROUP_BITS:
+        return _matrix_widths(base, qualifiers, operands)
+    for i, operand in enumerate(operands):
+        if operand.startswith("gdesc[") or "desc[" in operand:
+            widths[i] = 2
+    if base in ("LDSM", "STSM"):
+        data = 0 if base == "LDSM" else count - 1
+        widths[data] = int(qualifiers[-1]) if qualifiers and qualifiers[-1] in "24" else 1
+    elif base in ("LDTM", "STTM"):
+        times = [int(m[1]) for q in qualifiers if (m := _TIMES.match(q))]
+        widths[0 if base == "LDTM" else count - 1] = times[0] if times else 1
+    elif base in ("IMAD", "UIMAD") and "WIDE" in qualifiers:
+        widths[0] = 2
+        sources = [i for i in range(results, count) if not _is_predicate(operands[i])]
+        if len(sources) > 2:
+            widths[sources[2]] = 2
+    elif base == "CS2R":
+        widths[0] = 1 if "32" in qualifiers else 2
+    elif base in ("DADD", "DMUL", "DFMA", "DSETP", "DMNMX", "DSET"):
+        widths = [2] * count
+    elif base in ("F2F", "F2I", "I2F", "FRND", "F2FP", "I2FP", "F2IP", "I2I"):
+        widths = _conversion_widths(base, qualifiers, count)
+    elif (
+        "64" in qualifiers and base in ("UIADD3", "IADD", "UIADD", "MOV", "UMOV", "SHF", "IADD3")
+    ) or base in ("RET", "BRX", "JMX", "CALL"):
+        widths = [2] * count
+    return widths
+
+
+def _conversion_widths(base: str, qualifiers: list[str], count: int) -> list[int]:
+    """``F2F.F64.F32``: destination's type first; where one is named it is the wide one's."""
+    types = [q for q in qualifiers if re.fullmatch(r"[FSUB](?:8|16|32|64)", q)]
+    widths = [1] * count
+    if base == "I2F":
+        if "F64" in types:
+            widths[0] = 2
+        if types and types[-1] in ("S64", "U64"):
+            widths[-1] = 2
+    elif base == "F2I":
+        if types and types[0] in ("S64", "U64"):
+            widths[0] = 2
+        if "F64" in types:
+            widths[-1] = 2
+    elif base in ("F2F", "FRND") and types:
+        widths[0] = 2 if types[0] == "F64" else 1
+        widths[-1] = 2 if types[-1] == "F64" else 1
+    return widths
+
+
+def _memory_widths(base: str, qualifiers: list[str], operands: list[str]) -> list[int]:
+    """Loads, stores, atomics: the data's width from the opcode, the address' from how it stands."""
+    data = next((_WIDE_DATA[q] for q in qualifiers if q in _WIDE_DATA), 1)
+    widths: list[int] = []
+    for operand in operands:
+        if "[" not in operand:
+            widths.append(data if not _is_predicate(operand) else 1)
+        elif "desc[" in operand:
+            widths.append(1)
+        else:
+            pair = base in _GLOBAL and "E" in qualifiers and ".64" not in operand
+            widths.append(2 if pair and ".U32" not in operand and "R" in operand else 1)
+    return widths
+
+
+def _matrix_widths(base: str, qualifiers: list[str], operands: list[str]) -> list[int]:
+    """Matrix products: a tile's bits shared out among the 32 lanes, or the 128 of a warp group."""
+    count = len(operands)
+    widths = [1] * count
+    group = base in _GROUP_BITS
+    bits = (_GROUP_BITS if group else _BITS)[base]
+    if "TF32" in qualifiers:
+        bits = 32
+    elif "S4" in qualifiers or "U4" in qualifiers:
+        bits = 4
+    lanes = 128 if group else 32
+    pattern = _GROUP_SHAPE if group else _SHAPE
+    shape = next((m for q in qualifiers if (m := pattern.match(q))), None)
+    if shape is None:
+        return widths
+    rows, columns, depth = int(shape[1]), int(shape[2]), int(shape[3])
+    out_bits = 64 if base == "DMMA" else 16 if qualifiers[1:2] == ["F16"] else 32
+    accumulator = max(1, rows * columns * out_bits // (lanes * 32))
+    a = max(1, rows * depth * bits // (lanes * 32))
+    b = max(1, columns * depth * bits // (lanes * 32))
+    if "SP" in qualifiers:
+        a = max(1, a // 2)
+    if group:
+        for i, operand in enumerate(operands):
+            if operand.startswith("gdesc["):
+                widths[i] = 4 if i == 1 else 2
+            elif operand[:1] == "R":
+                widths[i] = a if i == 1 else accumulator
+        return widths
+    for i, width in enumerate((accumulator, a, b, accumulator)[:count]):
+        widths[i] = width
+    return widths
