@@ -78,6 +78,8 @@ def test_triton_specimen_agrees_with_torch_in_the_interpreter(name: str, tmp_pat
     pytest.importorskip("torch", reason="torch is not installed")
     pytest.importorskip("triton", reason="triton is not installed")
     done = python("-m", "kernels", name, "--device", "cpu", folder=tmp_path, TRITON_INTERPRET="1")
+    if "only 0-dimensional arrays can be converted" in done.stderr:
+        pytest.skip("this Triton's interpreter takes no loop bound with this NumPy (3.6 with 2.5)")
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout.startswith(f"{name}: agrees with torch")
 
