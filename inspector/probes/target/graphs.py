@@ -1,0 +1,56 @@
+"""Running the graph that Inductor was given, operator by operator, for its values."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+
+def values_of(gm: Any) -> Callable[..., Any]:
+    """A stand-in for the compiled graph: called as Inductor's own callable is, with a list."""
+    import torch
+
+    # Inductor rewrites the graph that it is given: this is a copy over the same attributes.
+    graph = copy.deepcopy(gm.graph)
+    replaced = _seeded(torch)
+    for node in graph.nodes:
+        if node.op == "call_function" and node.target in replaced:
+            node.target = replaced[node.target]
+    module = torch.fx.GraphModule(gm, graph)
+
+    def call(inputs: Any, *rest: Any) -> Any:
+        given = list(inputs)
+        if isinstance(inputs, list):  # the caller gives its references up, as it does to Inductor
+            inputs.clear()
+        with torch.no_grad():
+            return module(*given)
+
+    call._boxed_call = True  # type: ignore[attr-defined]
+    return call
+
+
+def _seeded(torch: Any) -> dict[Any, Any]:
+    """Inductor's random prims as functions of their seed.
+
+    The forward and the backward graph each draw from the same seed and must get the same numbers;
+    the prims' own eager implementations ignore it.
+    """
+    prims = torch.ops.prims
+    found: dict[Any, Any] = {}
+
+    def generator(seed: Any) -> Any:
+        made = torch.Generator(device=seed.device)
+        return made.manual_seed(int(seed.item()))
+
+    def random(size: Any, seed: Any, mode: str, *, align_dtype: Any = None, **ignored: Any) -> Any:
+        draw = getattr(torch, mode)
+        return draw(size, generator=generator(seed), device=seed.device, dtype=torch.float32)
+
+    def randint(low: int, high: int, size: Any, seed: Any) -> Any:
+        return torch.randint(low, high, size, generator=generator(seed), device=seed.device)
+
+    for name, function in (("inductor_random", random), ("inductor_randint", randint)):
+        if hasattr(prims, name):
+            found[getattr(prims, name).default] = function
+    return found

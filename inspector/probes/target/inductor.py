@@ -1,0 +1,177 @@
+"""torch.compile: Inductor compiles each graph for the target; the graph's values come op by op.
+
+The code that Inductor generates is real and is kept in its caches as on a GPU, under keys of this
+device's own name. It is not run: the same graph runs operator by operator instead.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from ..hooks import when_imported
+from . import cubin, say, tuning
+
+
+def attach(compile_fx: Any) -> None:
+    """Let compile_fx hand each graph with CUDA in it to us; called when the module has run."""
+    original = compile_fx.compile_fx
+    inner = compile_fx.compile_fx_inner
+
+    def captured(gm: Any, example_inputs: Any, **given: Any) -> Any:
+        if not _on_cuda(gm, example_inputs):
+            return inner(gm, example_inputs, **given)
+        return _compile(inner, gm, example_inputs, given)
+
+    def compile_graph(model: Any, inputs: Any, *rest: Any, **given: Any) -> Any:
+        if not rest:
+            given.setdefault("inner_compile", captured)
+        with _own_callables(model, inputs):
+            return original(model, inputs, *rest, **given)
+
+    compile_fx.compile_fx = compile_graph
+    when_imported("torch._inductor.select_algorithm", _attach_selection)
+    when_imported("torch._inductor.runtime.benchmarking", _attach_benchmarks)
+    sys.modules["torch"]._C._StaticCudaLauncher = _StaticLauncher  # type: ignore[attr-defined]
+
+
+def _compile(inner: Any, gm: Any, example_inputs: Any, given: dict[str, Any]) -> Any:
+    """Compile one graph for its code; what it returns runs the graph's operators."""
+    from . import graphs
+
+    values = graphs.values_of(gm)
+    try:
+        from torch._inductor.utils import BoxedBool
+
+        given["cudagraphs"] = BoxedBool(False)  # nothing here can be captured into a CUDA graph
+    except ImportError:
+        given["cudagraphs"] = False
+    try:
+        inner(gm, example_inputs, **given)
+    except Exception as error:
+        first = str(error).strip().splitlines()
+        text = f"{type(error).__name__}: {first[0] if first else ''}"[:300]
+        say.once(
+            f"inductor:{hash(text)}",
+            f"Inductor could not generate code for a graph ({text}); the program goes on with the "
+            "graph's own operators",
+        )
+    return values
+
+
+def _on_cuda(gm: Any, example_inputs: Any) -> bool:
+    import torch
+
+    if any(isinstance(x, torch.Tensor) and x.is_cuda for x in example_inputs):
+        return True
+    for node in gm.graph.nodes:
+        device = node.kwargs.get("device")
+        if device is not None and torch.device(device).type == "cuda":
+            return True
+        value = node.meta.get("val")
+        if isinstance(value, torch.Tensor) and value.is_cuda:
+            return True
+    return False
+
+
+@contextlib.contextmanager
+def _own_callables(model: Any, inputs: Any) -> Iterator[None]:
+    """AOTAutograd's cache keeps Inductor's callable, which launches kernels: not for CUDA graphs.
+
+    Inductor's own caches of code and kernels stay on.
+    """
+    import torch
+
+    given = [x for x in inputs if isinstance(x, torch.Tensor)]
+    if given and not any(x.is_cuda for x in given):
+        yield
+        return
+    try:
+        import torch._functorch.config as functorch
+
+        patch = functorch.patch(enable_autograd_cache=False)
+    except (ImportError, AttributeError):
+        patch = contextlib.nullcontext()
+    with patch:
+        yield
+
+
+class _StaticLauncher:
+    """Inductor's launcher of its own kernels: loads them for their registers, launches nothing."""
+
+    @staticmethod
+    def _load_kernel(path: str, name: str, shared: int, device: int) -> tuple[Any, ...]:
+        import inspect
+
+        from torch._inductor.runtime import static_triton_launcher as module
+
+        with open(path, "rb") as file:
+            found = cubin.read(file.read(), name)
+        loaded = (1, found.registers, found.stack_bytes // 4)
+        kernel = getattr(module, "StaticallyLaunchedTritonKernel", None)
+        if kernel is not None and "self.module, self.function" in inspect.getsource(
+            kernel.load_kernel
+        ):
+            return (1, *loaded)
+        return loaded
+
+    @staticmethod
+    def _unload_kernel(module: Any) -> None:
+        return None
+
+    @staticmethod
+    def _launch_kernel(*args: Any) -> None:
+        raise RuntimeError("ptxview: a kernel that Inductor generated is compiled and not launched")
+
+
+def _attach_selection(module: Any) -> None:
+    """max-autotune: every candidate compiles, none is measured, the first stands in the code."""
+    cache = module.AlgorithmSelectorCache
+
+    def do_autotuning(
+        self: Any,
+        name: str,
+        input_nodes: Any,
+        layout: Any,
+        input_gen_fns: Any,
+        inputs_key: Any,
+        choices: Any,
+        precompile_fn: Any,
+        *args: Any,
+        **given: Any,
+    ) -> dict[Any, float]:
+        precompile_fn()
+        say.once(
+            "no-selection",
+            "there is no GPU here, so max-autotune compiles every candidate and measures none: "
+            "the one in the generated code is the first, not a winner",
+        )
+        able = [c for c in choices if not getattr(c, "failed", False)]
+        extern = [c for c in able if isinstance(c, module.ExternKernelCaller)]
+        templates = [c for c in able if c not in extern]
+        if not able:
+            raise module.NoValidChoicesError(f"no candidate for {name} compiles")
+        return dict.fromkeys([*templates, *extern], tuning.NAN)
+
+    cache.do_autotuning = do_autotuning
+
+
+def _attach_benchmarks(module: Any) -> None:
+    """Inductor's benchmarks of fusions and configurations run nothing and return NaN."""
+
+    def benchmark(self: Any, *args: Any, **given: Any) -> float:
+        return tuning.NAN
+
+    def several(self: Any, callables: Any, *args: Any, **given: Any) -> list[float]:
+        return [tuning.NAN] * len(callables)
+
+    for owner in vars(module).values():
+        if not isinstance(owner, type) or owner.__module__ != module.__name__:
+            continue
+        for name in ("benchmark_gpu", "benchmark_gpu_with_cuda_graph"):
+            if name in vars(owner):
+                setattr(owner, name, benchmark)
+        if "benchmark_many_gpu" in vars(owner):
+            owner.benchmark_many_gpu = several  # type: ignore[attr-defined]
