@@ -18,7 +18,7 @@ NO_RESULT = words(
     "UTMALDG UTMASTG UTMAPF UTMAREDG UTMACMDFLUSH UTMACCTL UBLKCP UBLKPF UBLKRED ARRIVES "
     "WARPGROUP WARPGROUPSET CGAERRBAR ENDCOLLECTIVE FENCE UCGABAR_ARV UCGABAR_WAIT USETMAXREG "
     "PREEXIT ACQBULK SUST SURED RPCMOV UTCHMMA UTCQMMA UTCIMMA UTCOMMA UTCMXQMMA UTCBAR "
-    "UTCATOMSWS UTCCP UTCSHIFT UVIRTCOUNT NOTIFY CCTLT PMTRIG RTT SETLMEMBASE SSY SYNC PBK BRK "
+    "UTCCP UTCSHIFT UVIRTCOUNT NOTIFY CCTLT PMTRIG RTT SETLMEMBASE SSY SYNC PBK BRK "
     "PCNT CONT PRET JCAL CAL IDE"
 )
 """Instructions that define no register."""
@@ -31,12 +31,15 @@ _REGISTER = re.compile(r"(?<![\w.$])(UR|UP|R|P|B)(\d{1,3})(?!\w)((?:\.[\w]+)*)")
 _TARGET = re.compile(r"`\(([^()\n]*)\)")
 _TARGET_LIST = re.compile(r'BRANCH_TARGETS ([^"*]*)')
 _ADDRESS_TARGET = re.compile(r"0x[0-9a-f]+\Z")
-_SHAPE = re.compile(r"(16|8)(8|16)(4|8|16|32|64|128|256)\Z")
+_SHAPE = re.compile(r"(16|8)x?(8|16)x?(4|8|16|32|64|128|256)\Z")
 _GROUP_SHAPE = re.compile(r"(\d{2,3})x(\d{1,3})x(\d{1,3})\Z")
 _TIMES = re.compile(r"x(\d{1,3})\Z")
 _BITS = {"HMMA": 16, "IMMA": 8, "BMMA": 1, "DMMA": 64, "QMMA": 8, "OMMA": 4}
 _GROUP_BITS = {"HGMMA": 16, "IGMMA": 8, "QGMMA": 8, "BGMMA": 1}
-_WIDE_DATA = {"64": 2, "96": 3, "128": 4, "256": 8}
+_WIDE_DATA = {"64": 2, "U64": 2, "S64": 2, "F64": 2, "96": 3, "128": 4, "256": 8}
+_PAIRS = words("DADD DMUL DFMA DSETP DMNMX DSET FADD2 FMUL2 FFMA2")
+_DIMENSIONS = frozenset(("1D", "2D", "3D", "4D", "5D"))
+_WIDE = frozenset(("64", "U64", "S64"))
 _MEMORY = words(
     "LD LDG LDS LDL LDC LDCU ULDC ST STG STS STL ATOM ATOMG ATOMS RED REDG REDS LDT STT"
 )
@@ -85,13 +88,22 @@ def read_operands(base: str, opcode: str, guard: str | None, text: str) -> Regis
     for i, operand in enumerate(operands):
         if i < results:
             _add(defs, operand, widths[i])
-            if base == "R2P" and operand == "PR":
-                defs.update((f"P{p}", None) for p in range(7))
+            if operand == "PR":
+                defs.update((f"P{p}", None) for p in _masked(operands))
         else:
             if operand == "PR":
-                uses.update((f"P{p}", None) for p in range(7))
+                uses.update((f"P{p}", None) for p in _masked(operands))
             _add(uses, operand, widths[i])
+            if base == "LDGSTS" and _is_predicate(operand):
+                _add(defs, operand, 1)  # as nvdisasm has it
     return Registers(tuple(defs), tuple(uses), targets)
+
+
+def _masked(operands: list[str]) -> list[int]:
+    """The predicates that ``PR`` stands for under the mask that is the last operand."""
+    found = _ADDRESS_TARGET.match(operands[-1])
+    mask = int(found[0], 16) if found and len(found[0]) < 8 else 0x7F
+    return [p for p in range(7) if mask >> p & 1]
 
 
 def _targets(base: str, text: str) -> tuple[str, ...]:
@@ -107,11 +119,16 @@ def _targets(base: str, text: str) -> tuple[str, ...]:
 
 def _add(out: dict[str, None], operand: str, width: int) -> None:
     """The registers of an operand; ``width`` registers where it is a bare one."""
+    if operand.startswith("desc["):  # a descriptor of 64 bits, then the address
+        descriptor, _, operand = operand.partition("]")
+        _add(out, descriptor[5:], 2)
     for file, number, suffix in _REGISTER.findall(operand):
         first = int(number)
         count = 1
         if file in ("R", "UR"):
             count = 2 if width < 2 and ".64" in suffix else width
+            if ".U32" in suffix:
+                count = 1
         if count == 1:
             out[file + number] = None
         else:
@@ -138,7 +155,10 @@ def _results(base: str, qualifiers: list[str], operands: list[str]) -> int:
     if base == "FCHK" or len(operands) == 1:
         return 1
     if _is_predicate(first):
-        return 2 if _is_register(operands[1]) and base not in _PREDICATES_ONLY else 1
+        if base in _PREDICATES_ONLY:
+            return 1
+        count = 2 if _is_predicate(operands[1]) else 1  # IMNMX.S64 PT, PT, R6, …
+        return count + 1 if count < len(operands) and _is_register(operands[count]) else 1
     if base in ("VOTE", "VOTEU"):
         return 2 if _is_predicate(operands[1]) else 1
     count = 1
@@ -158,30 +178,41 @@ def _widths(base: str, qualifiers: list[str], operands: list[str], results: int)
         return _memory_widths(base, qualifiers, operands)
     if base in _BITS or base in _GROUP_BITS:
         return _matrix_widths(base, qualifiers, operands)
-    for i, operand in enumerate(operands):
-        if operand.startswith("gdesc[") or "desc[" in operand:
-            widths[i] = 2
+    if base.startswith("UT"):
+        return _tensor_widths(base, qualifiers, operands)
     if base in ("LDSM", "STSM"):
         data = 0 if base == "LDSM" else count - 1
         widths[data] = int(qualifiers[-1]) if qualifiers and qualifiers[-1] in "24" else 1
     elif base in ("LDTM", "STTM"):
         times = [int(m[1]) for q in qualifiers if (m := _TIMES.match(q))]
         widths[0 if base == "LDTM" else count - 1] = times[0] if times else 1
-    elif base in ("IMAD", "UIMAD") and "WIDE" in qualifiers:
-        widths[0] = 2
+    elif base in ("IMAD", "UIMAD") and ("WIDE" in qualifiers or "HI" in qualifiers):
+        widths[0] = 2 if "WIDE" in qualifiers else 1
         sources = [i for i in range(results, count) if not _is_predicate(operands[i])]
         if len(sources) > 2:
             widths[sources[2]] = 2
     elif base == "CS2R":
         widths[0] = 1 if "32" in qualifiers else 2
-    elif base in ("DADD", "DMUL", "DFMA", "DSETP", "DMNMX", "DSET"):
+    elif base in _PAIRS:
         widths = [2] * count
     elif base in ("F2F", "F2I", "I2F", "FRND", "F2FP", "I2FP", "F2IP", "I2I"):
         widths = _conversion_widths(base, qualifiers, count)
-    elif (
-        "64" in qualifiers and base in ("UIADD3", "IADD", "UIADD", "MOV", "UMOV", "SHF", "IADD3")
-    ) or base in ("RET", "BRX", "JMX", "CALL"):
-        widths = [2] * count
+    elif base in ("RET", "BRX", "JMX", "CALL") or (
+        base not in ("SHF", "USHF") and not _WIDE.isdisjoint(qualifiers)
+    ):
+        widths = [1 if "[" in operand else 2 for operand in operands]
+    return widths
+
+
+def _tensor_widths(base: str, qualifiers: list[str], operands: list[str]) -> list[int]:
+    """The tensor memory accelerator: shared address, barrier (loads), coordinates; descriptor."""
+    widths = [2 if operand.startswith("gdesc[") else 1 for operand in operands]
+    if base.startswith("UTMA"):
+        widths[-1] = 2
+        dimensions = next((int(q[0]) for q in qualifiers if q in _DIMENSIONS), 0)
+        if dimensions and len(operands) > 1:
+            widths[0] = dimensions + (2 if base == "UTMALDG" else 1)
+            widths[1] = 2
     return widths
 
 
@@ -215,8 +246,9 @@ def _memory_widths(base: str, qualifiers: list[str], operands: list[str]) -> lis
         elif "desc[" in operand:
             widths.append(1)
         else:
-            pair = base in _GLOBAL and "E" in qualifiers and ".64" not in operand
-            widths.append(2 if pair and ".U32" not in operand and "R" in operand else 1)
+            # [R2.64+UR4], [R2.U32+UR4] and the [R2] of older devices: all but .U32 are pairs
+            shared = base == "LDGSTS" and not widths
+            widths.append(2 if base in _GLOBAL and "E" in qualifiers and not shared else 1)
     return widths
 
 
