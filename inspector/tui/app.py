@@ -9,10 +9,13 @@ from textual.app import App
 from textual.screen import Screen
 from textual.worker import Worker, WorkerState
 
+from inspector.tui.help_text import help_text, problems_text
 from inspector.tui.main_screen import MainScreen
+from inspector.tui.overlay import Overlay
 from inspector.tui.palette import CommandProvider
 from inspector.tui.reads import Reads
 from inspector.tui.theme import DARK, LIGHT
+from inspector.tui.title_bar import banner
 
 
 def _light_terminal() -> bool:
@@ -40,6 +43,15 @@ class PtxviewApp(App[None]):
     def get_default_screen(self) -> Screen[None]:
         """The one screen."""
         return MainScreen(self.reads)
+
+    def action_help(self) -> None:
+        """All keys."""
+        self.push_screen(Overlay("ptxview: keys", help_text(self.reads.recording)))
+
+    def action_problems(self) -> None:
+        """What went wrong."""
+        recording = self.reads.recording
+        self.push_screen(Overlay("Problems", problems_text(recording), banner(recording)))
 
     def action_other_theme(self) -> None:
         """Dark or light."""

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from textual import on, work
 from textual.content import Content
+from textual.message import Message
 from textual.widget import Widget
 
-from inspector.model import Resources
+from inspector.model import Resources, Variant
 from inspector.tui.figures import UNKNOWN, configuration, figure, shared, spilled, spills
+from inspector.tui.outcome import attempt
+from inspector.tui.reads import Reads
 from inspector.tui.subject import Subject
 from inspector.tui.visible import label, shorten
 
@@ -16,15 +20,38 @@ _TOLD = ("num_warps", "num_stages", "num_ctas", "maxnreg")
 class VariantCard(Widget):
     """``square_kernel 3f2a91c0  sm_90a  22 registers  spills 0  shared 0  num_warps 4``."""
 
-    def __init__(self) -> None:
+    class Known(Message):
+        """A thread has read a variant's resources, or could not: None."""
+
+        def __init__(self, subject: Subject, resources: Resources | None) -> None:
+            super().__init__()
+            self.subject = subject
+            self.resources = resources
+
+    def __init__(self, reads: Reads) -> None:
         super().__init__()
+        self.reads = reads
         self.subject = Subject()
         self.resources: Resources | None = None
 
-    def show(self, subject: Subject, resources: Resources | None) -> None:
-        """``resources`` None: they are still being read, what is known at once is shown."""
-        self.subject, self.resources = subject, resources
+    def show(self, subject: Subject) -> None:
+        """Show what is known at once, and the rest when it is read."""
+        self.subject, self.resources = subject, None
         self.refresh()
+        if subject.variant is not None:
+            self._read(subject, subject.variant)
+
+    @work(thread=True, exclusive=True, group="card", exit_on_error=False)
+    def _read(self, subject: Subject, variant: Variant) -> None:
+        found = attempt(lambda: self.reads.resources(variant))
+        self.post_message(self.Known(subject, found if isinstance(found, Resources) else None))
+
+    @on(Known)
+    def _known(self, message: Known) -> None:
+        message.stop()
+        if message.subject == self.subject:
+            self.resources = message.resources
+            self.refresh()
 
     def _parts(self, short: bool) -> list[tuple[str, str]]:
         variant = self.subject.variant

@@ -71,16 +71,19 @@ class CodeView(ScrollView, can_focus=True, inherit_bindings=False):
 
     # What is shown
 
-    def show(self, source: Highlighter, width: int, at: int) -> None:
-        """Show a listing whose widest line has about ``width`` cells, with the cursor at ``at``."""
+    def show(self, source: Highlighter, width: int, top: int, at: int) -> None:
+        """Show a listing whose widest line has about ``width`` cells.
+
+        The cursor goes to line ``at``; line ``top``, the kernel's first, stays in view if it can.
+        """
         self.source, self.notice = source, None
         self.linked, self._linked = (), frozenset()
         self.matches = ()
         self._code.cache_clear()
         self.virtual_size = Size(width + self._gutter_width(), self.lines)
         self.cursor = max(1, min(at, self.lines))
-        # The kernel's first line belongs near the top: what follows it is what one came for.
-        self.scroll_to(0, max(0, self.cursor - 1 - MARGIN), animate=False, force=True)
+        self.scroll_to(0, max(0, top - 2), animate=False, force=True)
+        self.reveal(self.cursor, self.cursor)
         self.refresh()
         self.post_message(self.Moved(self))
 
@@ -144,7 +147,7 @@ class CodeView(ScrollView, can_focus=True, inherit_bindings=False):
         self._code.cache_clear()
 
     def _gutter_width(self) -> int:
-        return len(str(max(self.lines, 99))) + 3
+        return len(str(max(self.lines, 99))) + 2
 
     def _make_code(self, n: int) -> Strip:
         assert self.source is not None
@@ -156,7 +159,7 @@ class CodeView(ScrollView, can_focus=True, inherit_bindings=False):
 
     def render_line(self, y: int) -> Strip:
         """Row ``y`` of the view: mark, number, text."""
-        width = self.size.width
+        width = self.scrollable_content_region.width
         base = self.rich_style
         if self.source is None:
             return self._render_notice(y, width, base)
@@ -173,11 +176,11 @@ class CodeView(ScrollView, can_focus=True, inherit_bindings=False):
         number = self.get_component_rich_style("code--gutter", partial=True)
         mark = self.get_component_rich_style("code--mark", partial=True)
         gutter_width = self._gutter_width()
-        signs = ("▐" if linked else " ") + ("▸" if here else " ")
+        sign = "▸" if here and self.has_focus else "▐" if linked else "▹" if here else " "
         gutter = Strip(
             [
-                Segment(signs, line + mark),
-                Segment(f"{n:>{gutter_width - 3}} ", line + number),
+                Segment(sign, line + mark),
+                Segment(f"{n:>{gutter_width - 2}} ", line + number),
             ],
             gutter_width,
         )

@@ -43,7 +43,7 @@ _S, _P, _T = Where.SCREEN, Where.PANE, Where.TREE
 
 # fmt: off
 TABLE: tuple[Command, ...] = (
-    Command("help", "question_mark,f1", "?", _S, "help",
+    Command("help", "question_mark,f1", "?", _S, "app.help",
             "Help", "all keys, and what the marks mean", "help"),
     Command("search", "slash", "/", _P, "search",
             "Search", "a regular expression; capitals count once there is one", "search"),
@@ -80,7 +80,7 @@ TABLE: tuple[Command, ...] = (
             "Wider tree", "four columns more"),
     Command("tree.narrower", "less_than_sign", "<", _S, "widen(-4)",
             "Narrower tree", "four columns less"),
-    Command("problems", "exclamation_mark", "!", _S, "problems",
+    Command("problems", "exclamation_mark", "!", _S, "app.problems",
             "Problems", "what could not be recorded or read"),
     Command("theme", "T", "T", _S, "app.other_theme", "Dark or light", "the other theme"),
     Command("palette", "ctrl+p", "^p", _S, "app.command_palette",
@@ -122,7 +122,7 @@ TABLE: tuple[Command, ...] = (
 # fmt: on
 
 MARKS: tuple[tuple[str, str], ...] = (
-    ("▸", "the cursor's line"),
+    ("▸ ▹", "the cursor's line, in the pane that has the focus and in the others"),
     ("▐", "a line that comes from the same place as the cursor's line in the other pane"),
     ("⚠", "registers are spilled to local memory"),
     ("–", "not known: nothing on this machine or in the recording says it"),

@@ -194,7 +194,7 @@ class KernelTree(ScrollView, can_focus=True, inherit_bindings=False):
 
     def render_line(self, y: int) -> Strip:
         """Row ``y`` of the view: name at the left, figures at the right."""
-        width = self.size.width
+        width = self.scrollable_content_region.width
         index = self.scroll_offset.y + y
         base = self.rich_style
         if index >= len(self.rows):

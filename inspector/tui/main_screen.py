@@ -4,31 +4,25 @@ from __future__ import annotations
 
 import re
 
-from textual import on, work
+from textual import on
 from textual.app import ComposeResult
 from textual.containers import Horizontal
-from textual.message import Message
 from textual.screen import Screen
 from textual.widget import Widget
 
-from inspector.model import Resources, Stage
+from inspector.model import Stage
 from inspector.tui.card import VariantCard
 from inspector.tui.code_view import CodeView
 from inspector.tui.commands import Where, bindings, command
 from inspector.tui.empty_state import EmptyState
-from inspector.tui.help_text import help_text, problems_text
 from inspector.tui.kernel_tree import KernelTree
 from inspector.tui.key_footer import KeyFooter
-from inspector.tui.notice import Notice
-from inspector.tui.outcome import attempt
-from inspector.tui.overlay import Overlay
 from inspector.tui.pane import Pane
 from inspector.tui.panes import Panes
 from inspector.tui.prompt import Prompt
 from inspector.tui.reads import Reads
 from inspector.tui.status_line import StatusLine
-from inspector.tui.subject import Subject
-from inspector.tui.title_bar import TitleBar, banner
+from inspector.tui.title_bar import TitleBar
 from inspector.tui.visible import label, plain
 
 NARROW = 80
@@ -42,21 +36,13 @@ class MainScreen(Screen[None]):
     AUTO_FOCUS = ""
     VERTICAL_BREAKPOINTS = [(0, "-low"), (8, "-short"), (14, "-tall")]  # noqa: RUF012
 
-    class Known(Message):
-        """A thread has read a variant's resources."""
-
-        def __init__(self, subject: Subject, resources: Resources | None) -> None:
-            super().__init__()
-            self.subject = subject
-            self.resources = resources
-
     def __init__(self, reads: Reads) -> None:
         super().__init__()
         self.reads = reads
         self.recording = reads.recording
         self.kernels = KernelTree(reads)
         self.panes = Panes(reads)
-        self.card = VariantCard()
+        self.card = VariantCard(reads)
         self.status = StatusLine()
         self.prompt = Prompt()
         self.footer = KeyFooter()
@@ -105,26 +91,12 @@ class MainScreen(Screen[None]):
     def _selected(self, message: KernelTree.Selected) -> None:
         subject = message.subject
         self.panes.show(subject)
-        self.card.show(subject, None)
-        if subject.variant is not None:
-            self._resources(subject)
+        self.card.show(subject)
 
     @on(KernelTree.Opened)
     def _opened(self) -> None:
         self.panes.display = True
         self.panes.activate(self.panes.active)
-
-    @work(thread=True, exclusive=True, group="card", exit_on_error=False)
-    def _resources(self, subject: Subject) -> None:
-        variant = subject.variant
-        assert variant is not None
-        found = attempt(lambda: self.reads.resources(variant))
-        self.post_message(self.Known(subject, None if isinstance(found, Notice) else found))
-
-    @on(Known)
-    def _known(self, message: Known) -> None:
-        if message.subject == self.card.subject:
-            self.card.show(message.subject, message.resources)
 
     @on(Panes.Changed)
     def _changed(self) -> None:
@@ -152,7 +124,7 @@ class MainScreen(Screen[None]):
         view = message.view
         if message.kind == "copy" and view.source is not None:
             self.app.copy_to_clipboard(plain(view.source.texts[view.cursor - 1]))
-            self.status.say(f"Line {view.cursor} is on the clipboard.")
+            self.status.say(f"Line {view.cursor} is on the clipboard.", view)
         elif message.kind == "search":
             self._ask("search", view.pattern.pattern if view.pattern else "")
         elif message.kind == "goto":
@@ -176,11 +148,16 @@ class MainScreen(Screen[None]):
         if message.accepted and message.text:
             (self._search if message.kind == "search" else self._goto)(message.text)
 
+    def _warn(self, text: str) -> None:
+        self.status.say(text, self.panes.active.view, warning=True)
+
     def _goto(self, text: str) -> None:
         try:
             self.panes.active.view.go(int(text))
         except ValueError:
-            self.status.say(f"“{label(text)}” is no line number.", warning=True)
+            self.status.say(
+                f"“{label(text)}” is no line number.", self.panes.active.view, warning=True
+            )
 
     def _search(self, text: str) -> None:
         # As in vim's smartcase: small letters find both, one capital makes it exact.
@@ -188,19 +165,27 @@ class MainScreen(Screen[None]):
         try:
             self.panes.active.search(re.compile(text, flags))
         except re.error as error:
-            self.status.say(f"“{label(text)}” is no regular expression: {error}", warning=True)
+            self.status.say(
+                f"“{label(text)}” is no regular expression: {error}",
+                self.panes.active.view,
+                warning=True,
+            )
 
     @on(Pane.Found)
     def _found(self, message: Pane.Found) -> None:
         view = message.pane.view
         lines = message.lines
         if not isinstance(lines, tuple):
-            self.status.say("The search failed.", warning=True)
+            self._warn("The search failed.")
             return
         again = view.pattern is message.pattern
         view.find(message.pattern, lines)
         if not lines:
-            self.status.say(f"Nothing fits “{label(message.pattern.pattern)}”.", warning=True)
+            self.status.say(
+                f"Nothing fits “{label(message.pattern.pattern)}”.",
+                self.panes.active.view,
+                warning=True,
+            )
         elif not again and view.cursor not in lines:
             view.action_match(1)
         else:
@@ -208,23 +193,19 @@ class MainScreen(Screen[None]):
 
     # Commands
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """An empty recording has nothing that most commands could work on."""
+        return not self.empty or action == "run"
+
     async def action_run(self, name: str) -> None:
         """Run a command of the table, for the palette and the footer."""
         chosen = command(name)
+        if self.empty and chosen.where is not Where.SCREEN:
+            return
         homes: dict[Where, Widget | Screen[None]] = {
             Where.SCREEN: self, Where.PANE: self.panes.active.view, Where.TREE: self.kernels,
         }  # fmt: skip
         await self.app.run_action(chosen.action, homes[chosen.where])
-
-    def action_help(self) -> None:
-        """All keys."""
-        self.app.push_screen(Overlay("ptxview: keys", help_text(self.recording)))
-
-    def action_problems(self) -> None:
-        """What went wrong."""
-        self.app.push_screen(
-            Overlay("Problems", problems_text(self.recording), banner(self.recording))
-        )
 
     def action_stage(self, stage: str) -> None:
         """A stage in the active pane."""
@@ -236,8 +217,6 @@ class MainScreen(Screen[None]):
 
     def action_next_pane(self, by: int) -> None:
         """Tree, first pane, second pane, and round again; what is hidden is shown when narrow."""
-        if self.empty:
-            return
         stops: list[Pane | None] = [None] if self.tree_wanted else []
         stops += self.panes.panes
         here = None if self.kernels.has_focus else self.panes.active
@@ -255,8 +234,6 @@ class MainScreen(Screen[None]):
 
     def action_toggle_tree(self) -> None:
         """Show or hide the tree."""
-        if self.empty:
-            return
         self.tree_wanted = not self.tree_wanted
         if self.tree_wanted:
             self._focus_tree()
@@ -266,10 +243,9 @@ class MainScreen(Screen[None]):
 
     def action_filter(self) -> None:
         """Filter the tree."""
-        if not self.empty:
-            self.tree_wanted = True
-            self.kernels.display = True
-            self._ask("filter", self.kernels.query_text)
+        self.tree_wanted = True
+        self.kernels.display = True
+        self._ask("filter", self.kernels.query_text)
 
     def action_clear_filter(self) -> None:
         """Forget the filter."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from inspector.errors import PtxviewError
+from inspector.listing.line import Kind, Listing
 from inspector.model import Stage
 from inspector.tui.highlight import Highlighter, highlighter_for, width_of
 from inspector.tui.notice import Notice
@@ -14,6 +15,9 @@ from inspector.tui.reads import Reads
 from inspector.tui.subject import Subject
 
 T = TypeVar("T")
+
+NEAR = 200
+"""Lines in which the first instruction is looked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +32,14 @@ class Request:
 class Outcome:
     """The answer to a request: a highlighted listing and where to look first, or a notice.
 
-    ``width`` is about the cells of the widest line, ``at`` the line for the cursor.
+    ``width`` is about the cells of the widest line, ``top`` where the kernel begins and ``at`` the
+    line for the cursor: its first instruction.
     """
 
     request: Request
     source: Highlighter | None = None
     width: int = 0
+    top: int = 1
     at: int = 1
     notice: Notice | None = None
 
@@ -66,6 +72,12 @@ def _start(reads: Reads, request: Request) -> int:
     return 1 if function is None else function.first
 
 
+def _first_instruction(listing: Listing, top: int) -> int:
+    """The first instruction from ``top`` on, if it is near: declarations come before it."""
+    near = listing.lines[top - 1 : top - 1 + NEAR]
+    return next((line.n for line in near if line.kind is Kind.INSTRUCTION), top)
+
+
 def load(reads: Reads, request: Request) -> Outcome:
     """Read what a request asks for; called in a thread."""
     subject, stage = request.subject, request.stage
@@ -84,9 +96,10 @@ def load(reads: Reads, request: Request) -> Outcome:
         if not listing.lines or (len(listing.lines) == 1 and not listing.lines[0].text):
             return Outcome(request, notice=Notice("∅", f"The recorded {stage} is empty."))
         source = highlighter_for(listing, stage, file.origin_path if file else None)
-        at = attempt(lambda: _start(reads, request))
-        width = width_of(source.texts)
-        return Outcome(request, source, width, at if isinstance(at, int) else 1)
+        found = attempt(lambda: _start(reads, request))
+        top = found if isinstance(found, int) else 1
+        at = _first_instruction(listing, top)
+        return Outcome(request, source, width_of(source.texts), top, at)
 
     outcome = attempt(work)
     return Outcome(request, notice=outcome) if isinstance(outcome, Notice) else outcome

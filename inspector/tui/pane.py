@@ -109,7 +109,7 @@ class Pane(Vertical):
         self._shown = outcome.request
         self.title_line.show(outcome.request.subject, outcome.request.stage, busy=False)
         if outcome.source is not None:
-            self.view.show(outcome.source, outcome.width, outcome.at)
+            self.view.show(outcome.source, outcome.width, outcome.top, outcome.at)
             if self.view.pattern is not None:
                 self.search(self.view.pattern)
         else:

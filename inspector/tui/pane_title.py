@@ -77,8 +77,9 @@ class PaneTitle(Widget):
             style = "bold underline" if stage is self.stage else ""
             if not self.subject.has(stage):
                 style = "dim strike" if len(text) == 2 else "dim"
-            lead = len(text) - len(text.lstrip())
-            parts += [(text[:lead], ""), (text[lead:], style)]
+            bare = text.strip()
+            lead = text.index(bare)
+            parts += [(text[:lead], ""), (bare, style), (text[lead + len(bare) :], "")]
             self._spans.append((at, at + len(text), stage))
             at += len(text)
         return Content.assemble(*parts)

@@ -104,6 +104,16 @@ class Panes(Container):
         for pane in self.panes:
             pane.display = pane is self.active or not alone
             pane.set_class(pane is self.active, "-active")
+            pane.set_class(pane.view.has_focus, "-focused")
+
+    def on_descendant_focus(self) -> None:
+        """The pane that has the focus is told by its title."""
+        for pane in self.panes:
+            pane.set_class(pane.view.has_focus, "-focused")
+
+    def on_descendant_blur(self) -> None:
+        """The focus left for the tree or a prompt."""
+        self.on_descendant_focus()
 
     def on_resize(self) -> None:
         """The room changed."""

@@ -24,6 +24,10 @@ def place(location: Location | None) -> str:
     return " ← ".join(frames)
 
 
+def _key(view: CodeView) -> tuple[object, ...]:
+    return (view, view.source, view.cursor, view.pattern)
+
+
 class StatusLine(Widget):
     """One line; a message stands in for it until the next move."""
 
@@ -31,14 +35,21 @@ class StatusLine(Widget):
         super().__init__()
         self._left = self._right = ""
         self._warning = False
+        self._said = False
+        self._place: tuple[object, ...] = ()
 
-    def say(self, text: str, warning: bool = False) -> None:
-        """A message, safe to draw, until the next move."""
+    def say(self, text: str, view: CodeView, warning: bool = False) -> None:
+        """A message, safe to draw, until the cursor of ``view`` moves."""
         self._left, self._right, self._warning = text, "", warning
+        self._said, self._place = True, _key(view)
         self.refresh()
 
     def follow(self, view: CodeView, stage: str, linked: tuple[tuple[str, int], ...]) -> None:
         """The cursor of ``view``; ``linked`` is how many lines of which other stage."""
+        here = _key(view)
+        if self._said and here == self._place:
+            return  # the focus came back from a prompt: that is no move
+        self._said, self._place = False, here
         self._warning = False
         self._left = self._right = ""
         if view.source is not None and view.lines:

@@ -72,10 +72,8 @@ class Subject:
         return self.variant.missing.get(stage) or f"No {stage} was recorded for this variant."
 
     def default(self, pane: int, taken: tuple[Stage, ...]) -> Stage:
-        """The stage for a pane (0 the first), other than those that stand in the panes before."""
-        order = LEFT if pane == 0 else RIGHT
-        for stage in (*order, *Stage):
-            if stage not in taken and self.has(stage):
-                return stage
-        left: list[Stage] = [stage for stage in order if stage not in taken]
-        return left[0]
+        """The stage for a pane (0 the first), other than those that stand in other panes."""
+        order: tuple[Stage, ...] = LEFT if pane == 0 else RIGHT
+        free: list[Stage] = [stage for stage in (*order, *Stage) if stage not in taken]
+        there = [stage for stage in free if self.has(stage)]
+        return (there or free)[0]

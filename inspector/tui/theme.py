@@ -37,7 +37,7 @@ DARK = Theme(
     background="#11151b",
     surface="#171c24",
     panel="#222a35",
-    variables={"cursor-line": "#1d3a5f", "linked-line": "#40301c", "quiet": "#8b97a6"},
+    variables={"cursor-line": "#1a3454", "linked-line": "#3a2c1a", "quiet": "#98a4b3"},
 )
 
 LIGHT = Theme(
@@ -59,7 +59,7 @@ LIGHT = Theme(
 TOKENS: tuple[tuple[_TokenType, str, str, str], ...] = (
     # token, attributes, on dark, on light
     (Token, "", "#d5dbe3", "#1f262e"),
-    (Comment, "italic", "#8b97a6", "#535e6b"),
+    (Comment, "italic", "#98a4b3", "#535e6b"),
     (Comment.Preproc, "", "#c3a6f5", "#5f2fa3"),
     (Keyword, "", "#7cb8ff", "#0a4c9c"),
     (Keyword.Type, "", "#6fd3c8", "#085c58"),
@@ -77,7 +77,7 @@ TOKENS: tuple[tuple[_TokenType, str, str, str], ...] = (
     (Literal, "", "#f2ab7c", "#8c3200"),
     (Number, "", "#f2ab7c", "#8c3200"),
     (String, "", "#b5d99c", "#2a5d1f"),
-    (String.Doc, "italic", "#8b97a6", "#535e6b"),
+    (String.Doc, "italic", "#98a4b3", "#535e6b"),
     (Operator, "", "#a7b6c8", "#414c59"),
     (Operator.Word, "", "#7cb8ff", "#0a4c9c"),
     (Punctuation, "", "#a7b6c8", "#414c59"),

@@ -1,0 +1,429 @@
+"""Every command of the table, by its key; and the table itself."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+
+import pytest
+from textual.pilot import Pilot
+
+from inspector.model import Stage
+from inspector.tui.app import PtxviewApp
+from inspector.tui.code_view import CodeView
+from inspector.tui.commands import TABLE, Where, command, footer
+from inspector.tui.kernel_tree import KernelTree
+from inspector.tui.main_screen import MainScreen
+from inspector.tui.overlay import Overlay
+from tests.tui.sample import reader, settle, text_of
+
+Ui = Pilot[None]
+Start = Callable[..., AbstractAsyncContextManager[tuple[Ui, MainScreen]]]
+
+
+@pytest.fixture
+def start() -> Start:
+    """The application on the small recording; ``keys`` are pressed first."""
+
+    @asynccontextmanager
+    async def begin(
+        *keys: str, size: tuple[int, int] = (120, 40)
+    ) -> AsyncIterator[tuple[Ui, MainScreen]]:
+        app = PtxviewApp(reader())
+        async with app.run_test(size=size) as pilot:
+            screen = await settle(pilot)
+            await pilot.press(*keys)
+            await settle(pilot)
+            yield pilot, screen
+
+    return begin
+
+
+def stages(screen: MainScreen) -> list[str]:
+    """What the panes show."""
+    return [str(pane.stage) for pane in screen.panes.panes]
+
+
+def cursor(screen: MainScreen) -> int:
+    """The line of the active pane's cursor."""
+    return screen.panes.active.view.cursor
+
+
+# The table
+
+
+def test_ids_are_unique() -> None:
+    assert len({c.id for c in TABLE}) == len(TABLE)
+
+
+@pytest.mark.parametrize("where", list(Where))
+def test_no_key_means_two_things_in_one_place(where: Where) -> None:
+    keys = [key for c in TABLE if c.where is where for key in c.keys.split(",")]
+    assert len(set(keys)) == len(keys)
+
+
+@pytest.mark.parametrize("one", TABLE, ids=lambda c: c.id)
+def test_the_action_exists(one: object) -> None:
+    chosen = command(getattr(one, "id", ""))
+    name = chosen.action.partition("(")[0]
+    homes: dict[str, type] = {"screen": MainScreen, "app": PtxviewApp}
+    own = {Where.SCREEN: MainScreen, Where.PANE: CodeView, Where.TREE: KernelTree}
+    space, _, rest = name.rpartition(".")
+    assert hasattr(homes.get(space, own[chosen.where]), f"action_{rest}")
+
+
+def test_every_command_has_a_test() -> None:
+    assert {c.id.replace(".", "_") for c in TABLE} <= {
+        name.removeprefix("test_key_") for name in globals()
+    }
+
+
+def test_the_footer_names_only_commands() -> None:
+    for where in Where:
+        assert all(command(name) for _, _, name in footer(where))
+
+
+# Everywhere
+
+
+async def test_key_help(start: Start) -> None:
+    async with start("question_mark") as (pilot, _):
+        assert isinstance(pilot.app.screen, Overlay)
+        assert "Everywhere" in text_of(pilot)
+        await pilot.press("escape")
+        assert len(pilot.app.screen_stack) == 1
+
+
+@pytest.mark.parametrize("stage", [Stage.SOURCE, Stage.TTIR, Stage.PTX, Stage.SASS])
+async def test_stage_keys(start: Start, stage: Stage) -> None:
+    async with start("tab", "tab", str(stage.rank + 1)) as (_, screen):
+        assert stages(screen) == ["source", stage.value]
+        assert screen.panes.active.view.source is not None
+
+
+@pytest.mark.parametrize("stage", [Stage.OUTPUT_CODE, Stage.TTGIR, Stage.LLIR])
+async def test_keys_of_missing_stages_say_why(start: Start, stage: Stage) -> None:
+    async with start("tab", str(stage.rank + 1)) as (pilot, screen):
+        assert screen.panes.active.view.notice is not None
+        assert f"No {stage} here." in text_of(pilot)
+        assert screen.panes.active.view.has_focus
+
+
+test_key_stage_1 = test_key_stage_3 = test_key_stage_6 = test_key_stage_7 = test_stage_keys
+test_key_stage_2 = test_key_stage_4 = test_key_stage_5 = test_keys_of_missing_stages_say_why
+
+
+async def test_key_stage_next(start: Start) -> None:
+    async with start("tab", "s") as (_, screen):
+        assert stages(screen) == ["ttir", "ptx"]
+
+
+async def test_key_stage_previous(start: Start) -> None:
+    async with start("tab", "S") as (_, screen):
+        assert stages(screen) == ["sass", "ptx"]
+
+
+async def test_key_pane_next(start: Start) -> None:
+    async with start() as (pilot, screen):
+        seen = []
+        for _ in range(4):
+            seen.append(screen.focused)
+            await pilot.press("tab")
+        left, right = (pane.view for pane in screen.panes.panes)
+        assert seen == [screen.kernels, left, right, screen.kernels]
+
+
+async def test_key_pane_previous(start: Start) -> None:
+    async with start("shift+tab") as (_, screen):
+        assert screen.focused is screen.panes.panes[1].view
+
+
+async def test_key_tree_toggle(start: Start) -> None:
+    async with start("b") as (pilot, screen):
+        assert not screen.kernels.display
+        assert screen.focused is screen.panes.active.view
+        await pilot.press("b")
+        assert screen.kernels.display
+        assert screen.focused is screen.kernels
+
+
+async def test_key_filter(start: Start) -> None:
+    async with start("tab", "f", *"gelu") as (pilot, screen):
+        assert [row.text for row in screen.kernels.rows] == [
+            "nvcc", "gelu_kernel(float const*, float*, int)",
+        ]  # fmt: skip
+        await pilot.press("enter")
+        assert screen.focused is screen.kernels
+        assert screen.panes.subject.variant is not None
+        assert screen.panes.subject.variant.id == "c07711aa"
+
+
+async def test_key_zoom(start: Start) -> None:
+    async with start("tab", "z") as (pilot, screen):
+        assert [pane.display for pane in screen.panes.panes] == [True, False]
+        await pilot.press("tab")
+        assert [pane.display for pane in screen.panes.panes] == [False, True]
+        await pilot.press("z")
+        assert [pane.display for pane in screen.panes.panes] == [True, True]
+
+
+async def test_key_turn(start: Start) -> None:
+    async with start() as (pilot, screen):
+        left, right = screen.panes.panes
+        assert left.region.y == right.region.y
+        await pilot.press("v")
+        await pilot.pause()
+        assert left.region.x == right.region.x
+        assert left.region.y < right.region.y
+
+
+async def test_key_variant_next(start: Start) -> None:
+    async with start("tab", "right_square_bracket") as (pilot, screen):
+        assert screen.panes.subject.key == ("k1", "3f2a91c0", "")
+        await pilot.press("right_square_bracket")
+        assert screen.panes.subject.key == ("k1", "84d20b7e", "")
+        assert screen.focused is screen.panes.active.view
+
+
+async def test_key_variant_previous(start: Start) -> None:
+    async with start("tab", "left_square_bracket") as (_, screen):
+        assert screen.panes.subject.key == ("k3", "c07711aa", "")
+
+
+async def test_key_tree_wider(start: Start) -> None:
+    async with start() as (pilot, screen):
+        before = screen.kernels.size.width
+        await pilot.press("greater_than_sign")
+        await pilot.pause()
+        assert screen.kernels.size.width == before + 4
+
+
+async def test_key_tree_narrower(start: Start) -> None:
+    async with start() as (pilot, screen):
+        before = screen.kernels.size.width
+        await pilot.press("less_than_sign")
+        await pilot.pause()
+        assert screen.kernels.size.width == before - 4
+
+
+async def test_key_problems(start: Start) -> None:
+    async with start("exclamation_mark") as (pilot, _):
+        assert "Nothing went wrong" in text_of(pilot)
+
+
+async def test_key_theme(start: Start) -> None:
+    async with start() as (pilot, _):
+        assert pilot.app.current_theme.dark
+        await pilot.press("T")
+        assert not pilot.app.current_theme.dark
+
+
+async def test_key_palette(start: Start) -> None:
+    async with start("tab", "ctrl+p", *"go to line") as (pilot, screen):
+        await pilot.pause(0.3)
+        await pilot.press("enter")
+        await pilot.pause()
+        assert screen.prompt.display
+        assert screen.prompt.kind == "goto"
+
+
+async def test_key_quit(start: Start) -> None:
+    async with start("q") as (pilot, _):
+        assert not pilot.app.is_running or pilot.app._exit
+
+
+# In a pane
+
+
+async def test_key_down(start: Start) -> None:
+    async with start("tab", "j", "down") as (_, screen):
+        assert cursor(screen) == 7
+
+
+async def test_key_up(start: Start) -> None:
+    async with start("tab", "k", "up") as (_, screen):
+        assert cursor(screen) == 3
+
+
+async def test_key_first(start: Start) -> None:
+    async with start("tab", "g") as (_, screen):
+        assert cursor(screen) == 1
+
+
+async def test_key_last(start: Start) -> None:
+    async with start("tab", "tab", "G") as (_, screen):
+        assert cursor(screen) == screen.panes.active.view.lines
+
+
+async def test_key_page_down(start: Start) -> None:
+    async with start("tab", "tab", "g", "pagedown", size=(120, 24)) as (_, screen):
+        assert cursor(screen) == screen.panes.active.view.size.height
+
+
+async def test_key_page_up(start: Start) -> None:
+    async with start("tab", "tab", "G", "pageup", "pageup", "pageup", "pageup") as (_, screen):
+        assert cursor(screen) == 1
+
+
+async def test_key_half_down(start: Start) -> None:
+    async with start("tab", "tab", "g", "ctrl+d", size=(120, 24)) as (_, screen):
+        assert cursor(screen) == 1 + (screen.panes.active.view.size.height - 1) // 2
+
+
+async def test_key_half_up(start: Start) -> None:
+    async with start("tab", "tab", "G", "ctrl+u", size=(120, 24)) as (_, screen):
+        view = screen.panes.active.view
+        assert cursor(screen) == view.lines - (view.size.height - 1) // 2
+
+
+async def test_key_goto(start: Start) -> None:
+    async with start("tab", "tab", "colon", "1", "4", "enter") as (_, screen):
+        assert cursor(screen) == 14
+        assert screen.focused is screen.panes.active.view
+
+
+async def test_goto_wants_a_number(start: Start) -> None:
+    async with start("tab", "colon", "x", "enter") as (pilot, _):
+        assert "“x” is no line number." in text_of(pilot)
+
+
+async def test_key_right(start: Start) -> None:
+    async with start("tab", "tab", "3", "l", size=(80, 24)) as (_, screen):
+        assert screen.panes.active.view.scroll_offset.x == 8
+
+
+async def test_key_left(start: Start) -> None:
+    async with start("tab", "tab", "3", "l", "l", "h", size=(80, 24)) as (_, screen):
+        assert screen.panes.active.view.scroll_offset.x == 8
+
+
+async def test_key_line_start(start: Start) -> None:
+    async with start("tab", "tab", "3", "l", "l", "0", size=(80, 24)) as (_, screen):
+        assert screen.panes.active.view.scroll_offset.x == 0
+
+
+async def test_key_search(start: Start) -> None:
+    async with start("tab", "tab", "slash", *"mul.*f7,", "enter") as (pilot, screen):
+        assert cursor(screen) == 21
+        assert screen.panes.active.view.matches == (21,)
+        assert "1 of 1" in text_of(pilot)
+
+
+async def test_search_minds_capitals_once_there_is_one(start: Start) -> None:
+    async with start("tab", "tab", "slash", *"nvptx", "enter") as (pilot, screen):
+        assert screen.panes.active.view.matches == (2,)
+        await pilot.press("slash", *"Nvptx", "enter")
+        await settle(pilot)
+        assert not screen.panes.active.view.matches
+        assert "Nothing fits “Nvptx”." in text_of(pilot)
+
+
+async def test_search_says_what_is_wrong_with_an_expression(start: Start) -> None:
+    async with start("tab", "slash", "left_parenthesis", "enter") as (pilot, _):
+        assert "is no regular expression" in text_of(pilot)
+
+
+async def test_key_match_next(start: Start) -> None:
+    async with start("tab", "tab", "slash", *"mov", "enter", "n") as (pilot, screen):
+        assert cursor(screen) == 12
+        await pilot.press("n")
+        assert cursor(screen) == 11  # round the end
+
+
+async def test_key_match_previous(start: Start) -> None:
+    async with start("tab", "tab", "slash", *"mov", "enter", "N") as (_, screen):
+        assert cursor(screen) == 12
+
+
+async def test_key_clear(start: Start) -> None:
+    async with start("tab", "tab", "slash", *"mov", "enter", "escape") as (_, screen):
+        assert screen.panes.active.view.pattern is None
+        assert not screen.panes.active.view.matches
+
+
+async def test_key_follow(start: Start) -> None:
+    async with start("tab", "colon", *"14", "enter", "enter") as (_, screen):
+        assert screen.focused is screen.panes.panes[1].view
+        assert cursor(screen) == 14
+
+
+async def test_key_copy(start: Start) -> None:
+    async with start("tab", "colon", *"13", "enter", "y") as (pilot, _):
+        assert pilot.app.clipboard == "    mask = columns < n"
+        assert "on the clipboard" in text_of(pilot)
+
+
+# In the tree
+
+
+async def test_key_tree_down(start: Start) -> None:
+    async with start("j") as (_, screen):
+        assert screen.kernels.cursor == 2
+
+
+async def test_key_tree_up(start: Start) -> None:
+    async with start("k") as (_, screen):
+        assert screen.kernels.cursor == 0
+
+
+async def test_key_tree_first(start: Start) -> None:
+    async with start("j", "j", "g") as (_, screen):
+        assert screen.kernels.cursor == 0
+
+
+async def test_key_tree_last(start: Start) -> None:
+    async with start("G") as (_, screen):
+        assert screen.kernels.cursor == len(screen.kernels.rows) - 1
+
+
+async def test_key_tree_page_down(start: Start) -> None:
+    async with start("pagedown") as (_, screen):
+        assert screen.kernels.cursor == len(screen.kernels.rows) - 1
+
+
+async def test_key_tree_page_up(start: Start) -> None:
+    async with start("G", "pageup") as (_, screen):
+        assert screen.kernels.cursor == 0
+
+
+async def test_key_tree_open(start: Start) -> None:
+    async with start("enter") as (_, screen):
+        assert screen.focused is screen.panes.panes[0].view
+
+
+async def test_key_tree_fold(start: Start) -> None:
+    async with start("h") as (pilot, screen):
+        assert "84d20b7e" not in str([row.key for row in screen.kernels.rows])
+        await pilot.press("h")
+        assert screen.kernels.cursor == 0
+
+
+async def test_key_tree_unfold(start: Start) -> None:
+    async with start("h", "l", "l") as (_, screen):
+        row = screen.kernels.row
+        assert row is not None
+        assert row.key == ("triton", "k1", "3f2a91c0")
+
+
+async def test_key_tree_flip(start: Start) -> None:
+    async with start() as (pilot, screen):
+        before = len(screen.kernels.rows)
+        await pilot.press("space")
+        assert len(screen.kernels.rows) == before - 2
+        await pilot.press("space")
+        assert len(screen.kernels.rows) == before
+
+
+async def test_key_tree_filter(start: Start) -> None:
+    async with start("slash", *"inductor mul") as (pilot, screen):
+        assert [row.text for row in screen.kernels.rows] == [
+            "inductor", "graph 0/0", "triton_poi_fused_mul_0",
+        ]  # fmt: skip
+        await pilot.press("escape")
+        assert len(screen.kernels.rows) > 3
+
+
+async def test_key_tree_clear(start: Start) -> None:
+    async with start("slash", *"gelu", "enter", "escape") as (_, screen):
+        assert screen.kernels.query_text == ""
+        assert len(screen.kernels.rows) > 3
