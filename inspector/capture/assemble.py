@@ -195,7 +195,7 @@ class Assembly:
             known=Resources(dynamic_shared_bytes=shared if isinstance(shared, int) else None),
             ranks=() if rank is None else (rank,),
             signature={k: str(v) for k, v in _map(event.get("signature")).items()},
-            specialization=_map(event.get("specialization")),
+            specialization=_specialization(event),
             span=span,
             embedded=embedded,
             missing=missing,
@@ -224,9 +224,10 @@ class Assembly:
                 self._sources[name] = content
         if event.get("error"):
             said = str(event["error"]).strip().splitlines() or [""]
-            self.problems.append(
-                f"the extension {event.get('name') or directory} did not build: {said[0][:300]}"
-            )
+            # The compiler's own complaint stands somewhere in ninja's output.
+            told = next((line for line in said if "error" in line[1:].lower()), said[0]).strip()
+            name = PurePath(directory).name or str(event.get("name"))
+            self.problems.append(f"the extension {name} did not build: {told[:300]}")
 
     def _device_code(self, event: Event) -> None:
         cubin = self._blob(event.get("cubin"))
@@ -498,5 +499,19 @@ def _target(ptx: Content | None, metadata: Mapping[str, object]) -> str | None:
 
 def _config(metadata: Mapping[str, object], event: Event) -> dict[str, object]:
     out: dict[str, object] = {k: metadata[k] for k in CONFIG if k in metadata}
-    out.update(_map(event.get("constexprs")))
+    declared = event.get("declared")
+    for name, value in _map(event.get("constexprs")).items():
+        # An integer argument that was 1 is compiled in as well; it is a specialisation.
+        if not isinstance(declared, list) or name.partition("[")[0] in declared:
+            out[name] = value
     return out
+
+
+def _specialization(event: Event) -> dict[str, object]:
+    out = _map(event.get("specialization"))
+    declared = event.get("declared")
+    if isinstance(declared, list):
+        for name, value in _map(event.get("constexprs")).items():
+            if name.partition("[")[0] not in declared:
+                out[name] = [["constant", value]]
+    return {k: v for k, v in out.items() if v}

@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from inspector.analyse.resources import from_ptxas
 from inspector.capture import nvcc
 from inspector.capture.binaries import images
 from inspector.capture.caches import objects
 from inspector.capture.elf import read_cubin
 from inspector.capture.ninja import Build, parse_ninja
 from inspector.errors import PtxviewError, Unreadable
-from inspector.model import Content
+from inspector.model import Content, Resources
 from inspector.recording import BytesContent, DerivedCache, FileContent
 from inspector.toolchain import find
 
@@ -189,8 +190,9 @@ def recorded_event(
     blob: Callable[[bytes], str],
     cache: DerivedCache,
     say: Callable[[str], None],
-) -> Event:
-    """The event of one cubin of a build that has just been recorded, its PTX with it."""
+) -> list[Event]:
+    """The events of one cubin of a build that has just been recorded: its PTX, its spills."""
+    figures: list[Event] = []
     event = _facts(found, blob)
     event["cubin"] = blob(found.cubin)
     if found.source is not None and found.source.is_file():
@@ -205,10 +207,24 @@ def recorded_event(
             event["ptx_from"] = "the build's nvcc command again, with -lineinfo"
         if made.lines_cubin is not None:
             event["lineinfo_cubin"] = blob(made.lines_cubin)
+            digest = str(event["sha256"])
+            figures = [ptxas_event(digest, s, r) for s, r in from_ptxas(made.ptxas).items()]
         elif made.ptx is not None:
             event["no_lines"] = "with -lineinfo the machine code differs: no lines are shown"
     event["why"] = reason
-    return event
+    return [event, *figures]
+
+
+def ptxas_event(digest: str, symbol: str, known: Resources) -> Event:
+    """What ``ptxas -v`` said of one function."""
+    return {
+        "event": "ptxas",
+        "hash": digest,
+        "symbol": symbol,
+        "spill_store_bytes": known.spill_store_bytes,
+        "spill_load_bytes": known.spill_load_bytes,
+        "barriers": known.barriers,
+    }
 
 
 def _facts(found: Found, blob: Callable[[bytes], str | Content]) -> Event:

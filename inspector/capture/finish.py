@@ -8,7 +8,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from inspector.capture import machine, spills
-from inspector.capture.builds import Found, read_folder, read_object, recorded_event
+from inspector.capture.builds import (
+    Found,
+    ptxas_event,
+    read_folder,
+    read_object,
+    recorded_event,
+)
 from inspector.capture.opening import open_path
 from inspector.errors import PtxviewError
 from inspector.model import Origin, Recording, Stage, Variant
@@ -33,14 +39,11 @@ def complete(
         events = read_events(writer.folder).events
     except PtxviewError:
         return None
-    for item in _builds(list(events), cache):
-        if isinstance(item, str):
-            writer.event(event="problem", where="extension", text=item)
-            continue
-        try:
-            writer.event(**recorded_event(item, writer.blob, cache, say))
-        except (PtxviewError, OSError) as error:
-            writer.event(event="problem", where=str(item.object), text=str(error))
+    found = list(_builds(list(events), cache))
+    with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
+        for made in pool.map(lambda item: _events_of(item, writer, cache, say), found):
+            for event in made:
+                writer.event(**event)
     recording = open_path(writer.folder)
     measured = _measure(recording, held.get("triton_folder"), cache)
     for event in measured:
@@ -48,10 +51,20 @@ def complete(
     return open_path(writer.folder) if measured else recording
 
 
+def _events_of(
+    item: Found | str, writer: Writer, cache: DerivedCache, say: Say
+) -> list[Event]:
+    if isinstance(item, str):
+        return [{"event": "problem", "where": "extension", "text": item}]
+    try:
+        return recorded_event(item, writer.blob, cache, say)
+    except (PtxviewError, OSError) as error:
+        return [{"event": "problem", "where": str(item.object), "text": str(error)}]
+
+
 def _builds(events: list[Event], cache: DerivedCache) -> Iterator[Found | str]:
     """Every cubin of the builds and libraries that the program made or loaded, once each."""
     seen: set[bytes] = set()
-    done = [e.get("sha256") for e in events if e.get("event") == "device_code"]
     folders = _named(events, "extension", "directory")
     libraries = _named(events, "library", "path")
     for folder in folders:
@@ -72,7 +85,6 @@ def _builds(events: list[Event], cache: DerivedCache) -> Iterator[Found | str]:
                 if isinstance(item, Found):
                     seen.add(item.cubin)
                 yield item
-    del done
 
 
 def _named(events: list[Event], kind: str, field: str) -> list[str]:
@@ -101,17 +113,7 @@ def _measure(
             )
         except (PtxviewError, OSError):
             return []
-        return [
-            {
-                "event": "ptxas",
-                "hash": variant.hash,
-                "symbol": symbol,
-                "spill_store_bytes": res.spill_store_bytes,
-                "spill_load_bytes": res.spill_load_bytes,
-                "barriers": res.barriers,
-            }
-            for symbol, res in known.items()
-        ]
+        return [ptxas_event(variant.hash, symbol, res) for symbol, res in known.items()]
 
     with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
         return [event for events in pool.map(one, todo) for event in events]

@@ -31,12 +31,17 @@ _DROP_PREFIX = ("-gencode=", "--generate-code=", "-arch=", "--gpu-architecture="
 
 @dataclass(frozen=True, slots=True)
 class DeviceCode:
-    """What a second run gave. ``why`` says what is lacking where ``ptx`` is None."""
+    """What a second run gave. ``why`` says what is lacking where ``ptx`` is None.
+
+    ``ptxas`` is what ``ptxas -v`` printed; it speaks of the built object where ``lines_cubin``
+    does, that is where the machine code is the same.
+    """
 
     ptx: bytes | None
     lines_cubin: bytes | None
     command: tuple[str, ...]
     why: str | None = None
+    ptxas: str = ""
 
 
 def again(argv: Sequence[str], source: str, arch: str, out: Path) -> list[str]:
@@ -55,7 +60,7 @@ def again(argv: Sequence[str], source: str, arch: str, out: Path) -> list[str]:
     return [
         *words,
         f"-gencode=arch=compute_{arch},code=sm_{arch}",
-        *("-cubin", "-lineinfo", "--keep", "--keep-dir", str(out)),
+        *("-cubin", "-lineinfo", "-Xptxas", "-v", "--keep", "--keep-dir", str(out)),
         *(source, "-o", str(out / "again.cubin")),
     ]
 
@@ -78,9 +83,10 @@ def device_code(
         )
     code = json.dumps(sorted((n, c.hex()) for n, c in built.code.items())) if built else ""
     key = cache.key("nvcc", "\0".join(argv), arch, source_bytes, code)
-    kept = {name: cache.get(cache.key(key, name)) for name in ("ptx", "cubin")}
-    if kept["ptx"] is not None:
-        return DeviceCode(kept["ptx"], kept["cubin"] or None, tuple(argv))
+    kept = {name: cache.get(cache.key(key, name)) for name in ("ptx", "cubin", "said")}
+    if kept["ptx"] is not None and kept["said"] is not None:
+        said = kept["said"].decode("utf-8", "replace")
+        return DeviceCode(kept["ptx"], kept["cubin"] or None, tuple(argv), ptxas=said)
     say(f"nvcc again for {Path(source).name}, for its PTX (sm_{arch})")
     with tempfile.TemporaryDirectory(prefix="ptxview-") as made:
         command = again(argv, source, arch, Path(made))
@@ -96,7 +102,8 @@ def device_code(
     lines = cubin if same_code(built, read_cubin(cubin)) else None
     cache.put(cache.key(key, "ptx"), text)
     cache.put(cache.key(key, "cubin"), lines or b"")
-    return DeviceCode(text, lines, tuple(command))
+    cache.put(cache.key(key, "said"), done.err)
+    return DeviceCode(text, lines, tuple(command), ptxas=done.err.decode("utf-8", "replace"))
 
 
 def same_code(built: Cubin | None, other: Cubin | None) -> bool:

@@ -53,6 +53,11 @@ def cache_for(path: Path) -> DerivedCache:
     return DerivedCache(inside, user_cache())
 
 
+def kept_cache() -> DerivedCache:
+    """The user's own cache: what costs seconds to make outlives one recording."""
+    return DerivedCache(None, user_cache())
+
+
 def newest() -> Path:
     """The newest recording of this user. Raises ``UsageError`` where there is none."""
     root = recordings_folder()

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from inspector import __version__
 from inspector.capture import finish, machine
-from inspector.capture.opening import cache_for, open_path, recordings_folder
+from inspector.capture.opening import kept_cache, open_path, recordings_folder
 from inspector.errors import PtxviewError, RunFailed
 from inspector.model import Recording
 from inspector.process import run_program
@@ -154,7 +154,7 @@ def _close(
     ended = time.monotonic()
     recording: Recording | None = None
     try:
-        recording = finish.complete(writer, cache_for(writer.folder), python, mode, say)
+        recording = finish.complete(writer, kept_cache(), python, mode, say)
     except KeyboardInterrupt:
         say("interrupted: the recording is kept without what was still to be made of it")
     except (PtxviewError, OSError) as error:

@@ -142,6 +142,7 @@ def _source(src: Any) -> dict[str, Any]:
         "signature": {str(k): str(v) for k, v in (getattr(src, "signature", None) or {}).items()},
         "constexprs": _constexprs(src),
         "specialization": _attributes(src),
+        "declared": _declared(src),
     }
     function = getattr(src, "fn", None)
     python = getattr(function, "fn", None)
@@ -186,6 +187,14 @@ def _by_name(src: Any, items: dict[Any, Any]) -> dict[str, Any]:
 def _constexprs(src: Any) -> dict[str, Any]:
     held = getattr(src, "constants", None) or getattr(src, "constexprs", None) or {}
     return _by_name(src, dict(held)) if hasattr(held, "items") else {}
+
+
+def _declared(src: Any) -> list[str] | None:
+    """Names of the arguments that the kernel itself declares ``tl.constexpr``."""
+    params = getattr(getattr(src, "fn", None), "params", None)
+    if params is None:
+        return None
+    return [str(p.name) for p in params if getattr(p, "is_constexpr", False)]
 
 
 def _attributes(src: Any) -> dict[str, Any]:
