@@ -14,6 +14,7 @@ from pathlib import Path
 from inspector import listing as parsers
 from inspector.analyse import correlate
 from inspector.analyse.resources import from_res_usage, max_threads, merge
+from inspector.capture import spills
 from inspector.capture.elf import read_cubin
 from inspector.naming import base_name
 from inspector.errors import PtxviewError, Unreadable
@@ -178,7 +179,25 @@ class Reader:
                 bound = max_threads(decode(ptx.content.read()), variant.symbol)
             except PtxviewError:
                 bound = None
-        return merge(usage, variant.known, Resources(max_threads=bound))
+        known = merge(usage, variant.known, Resources(max_threads=bound))
+        return known if known.barriers is not None else merge(known, self._assembled(variant))
+
+    def _assembled(self, variant: Variant) -> Resources:
+        """Spills and barriers where the assembler that made the cubin is at hand."""
+        ptx, sass = variant.stages.get(Stage.PTX), variant.stages.get(Stage.SASS)
+        if ptx is None or ptx.costly or sass is None or variant.target is None:
+            return Resources()
+        try:
+            said = spills.measure(
+                ptx.content.read(),
+                sass.content.read(),
+                variant.target,
+                spills.assemblers(()),
+                self._cache,
+            )
+        except (PtxviewError, OSError):
+            return Resources()
+        return said.get(variant.symbol, Resources())
 
     def _res_usage(self, variant: Variant, content: Content) -> Resources:
         by_name = self._usage.get(variant.hash)

@@ -51,9 +51,7 @@ def complete(
     return open_path(writer.folder) if measured else recording
 
 
-def _events_of(
-    item: Found | str, writer: Writer, cache: DerivedCache, say: Say
-) -> list[Event]:
+def _events_of(item: Found | str, writer: Writer, cache: DerivedCache, say: Say) -> list[Event]:
     if isinstance(item, str):
         return [{"event": "problem", "where": "extension", "text": item}]
     try:

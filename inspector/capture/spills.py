@@ -7,29 +7,31 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterable, Sequence
+from functools import cache
 from pathlib import Path
 
 from inspector.analyse.resources import from_ptxas
-from inspector.capture.elf import read_cubin
+from inspector.capture.elf import Cubin, read_cubin
 from inspector.capture.nvcc import same_code
 from inspector.errors import PtxviewError
 from inspector.model import Resources
 from inspector.process import run_tool
 from inspector.recording import DerivedCache
+from inspector.toolchain import every, version_of
 
-# Triton's own options, by version: with line information, with or without fused multiply-add.
+# Triton's own options, by version: 3.9 gives the register allocator's level, all give lines
+# unless they are told not to, and fused multiply-add is the kernel's choice.
 OPTIONS: tuple[tuple[str, ...], ...] = (
     ("-lineinfo",),
-    (),
+    ("-lineinfo", "--regAllocOptLevel=2"),
     ("-lineinfo", "--fmad=false"),
-    ("--fmad=false",),
+    ("-lineinfo", "--fmad=false", "--regAllocOptLevel=2"),
+    (),
 )
 
 
 def assemblers(folders: Iterable[str | None]) -> list[Path]:
     """Every ptxas in folders of triton packages, then those that the toolchain finds."""
-    from inspector.toolchain import every
-
     found: list[Path] = []
     for folder in folders:
         if folder:
@@ -40,32 +42,51 @@ def assemblers(folders: Iterable[str | None]) -> list[Path]:
 
 
 def measure(
-    ptx: bytes, cubin: bytes, target: str, tools: Sequence[Path], cache: DerivedCache
+    ptx: bytes, cubin: bytes, target: str, tools: Sequence[Path], kept: DerivedCache
 ) -> dict[str, Resources]:
     """Spills and barriers by function; empty where no assembler at hand makes the same code."""
     built = read_cubin(cubin)
     if built is None:
         return {}
     for tool in tools:
+        if not _may_be(built, tool):
+            continue
         for options in OPTIONS:
-            printed = _assemble(tool, options, ptx, target, cache)
+            printed = _assemble(tool, options, ptx, target, kept)
             if printed is None:
-                # This assembler does not take the PTX at all; other options will not help.
-                break
+                # An assembler that does not take the PTX at all is not asked again; one that does
+                # not know an option may take the next.
+                if options == OPTIONS[0]:
+                    break
+                continue
             text, made = printed
             if same_code(built, read_cubin(made)):
                 return from_ptxas(text)
     return {}
 
 
+def _may_be(built: Cubin, tool: Path) -> bool:
+    """Whether a cubin may be this assembler's: the version that it names, else its ELF ABI's."""
+    version = _version(tool)
+    if version is None or built.ptxas is not None:
+        return version == built.ptxas
+    # ABI 7 is CUDA 12's and names no version; ABI 8 came with CUDA 13.
+    return (int(version.split(".")[0]) < 13) == (built.abi < 8)
+
+
+@cache
+def _version(tool: Path) -> str | None:
+    return version_of(tool)
+
+
 def _assemble(
-    tool: Path, options: tuple[str, ...], ptx: bytes, target: str, cache: DerivedCache
+    tool: Path, options: tuple[str, ...], ptx: bytes, target: str, kept: DerivedCache
 ) -> tuple[str, bytes] | None:
     stamp = tool.stat()
-    key = cache.key(
+    key = kept.key(
         "ptxas", str(tool), str(stamp.st_mtime_ns), str(stamp.st_size), *options, target, ptx
     )
-    said, made = cache.get(cache.key(key, "text")), cache.get(cache.key(key, "cubin"))
+    said, made = kept.get(kept.key(key, "text")), kept.get(kept.key(key, "cubin"))
     if said is not None and made is not None:
         return said.decode("utf-8", "replace"), made
     with tempfile.TemporaryDirectory(prefix="ptxview-") as folder:
@@ -80,6 +101,6 @@ def _assemble(
         if done.status != 0 or not out.is_file():
             return None
         said, made = done.err + done.out, out.read_bytes()
-    cache.put(cache.key(key, "cubin"), made)
-    cache.put(cache.key(key, "text"), said)
+    kept.put(kept.key(key, "cubin"), made)
+    kept.put(kept.key(key, "text"), said)
     return said.decode("utf-8", "replace"), made
