@@ -29,6 +29,7 @@ VALUED = (
     "--values",
     "--value-seconds",
     "--debug",
+    "--debug-program",
 )
 
 
@@ -49,6 +50,24 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--python",
         metavar="PATH",
         help="the interpreter of the program; default: the one with torch that ptxview is installed in, the activated environment's, python3",
+    )
+    emulated = parser.add_argument_group("the emulated device")
+    emulated.add_argument(
+        "--devices", type=int, metavar="N", help="how many devices the program sees (1)"
+    )
+    emulated.add_argument(
+        "--values",
+        choices=("all", "budget", "none"),
+        help="compute the values of every launch, of those within the budget (the default), of none",
+    )
+    emulated.add_argument(
+        "--value-seconds", type=float, metavar="S", help="the budget of one launch in seconds (20)"
+    )
+    emulated.add_argument(
+        "--debug", metavar="KERNEL", help="stop at breakpoint() inside this Triton kernel"
+    )
+    emulated.add_argument(
+        "--debug-program", metavar="X,Y,Z", help="in this program of its grid (0,0,0)"
     )
     parser.add_argument(
         "--no-tui",
@@ -110,8 +129,14 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
 
 def emulation(args: argparse.Namespace) -> tuple[tuple[str, str], ...]:
     """Settings of the emulated device, as the environment carries them."""
-    del args
-    return ()
+    given = {
+        "PTXVIEW_DEVICES": args.devices,
+        "PTXVIEW_VALUES": args.values,
+        "PTXVIEW_VALUE_SECONDS": args.value_seconds,
+        "PTXVIEW_DEBUG_KERNEL": args.debug,
+        "PTXVIEW_DEBUG_PROGRAM": args.debug_program,
+    }
+    return tuple((k, str(v)) for k, v in given.items() if v is not None)
 
 
 def summary(outcome: Outcome) -> str:

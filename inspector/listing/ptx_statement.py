@@ -51,6 +51,14 @@ _GUARD = re.compile(r"@(!?)[ \t]*([%\w$]+)\s*")
 _OPCODE = re.compile(r"[a-z_][\w.]*+(?:::[\w.]++)*+")
 
 
+PLAIN = re.compile(
+    r"[ \t]*+(?:@!?+[ \t]*+(%[\w$]++)[ \t]++)?([a-z][\w.]*+(?:::[\w.]++)*+)"
+    r"(?:[ \t]++([%\w$.,{}\[\]+\-|! \t]*+))?;[ \t]*+(?://.*+)?\r?\Z",
+    re.DOTALL,
+)
+"""One instruction on a line of its own: guard, opcode, operands."""
+
+
 class Statement(NamedTuple):
     """One instruction. ``guarded``: a guard may keep it from writing."""
 

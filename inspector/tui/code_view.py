@@ -63,6 +63,7 @@ class CodeView(ScrollView, can_focus=True, inherit_bindings=False):
         self.matches: tuple[int, ...] = ()
         self._linked: frozenset[int] = frozenset()
         self._code = lru_cache(maxsize=2048)(self._make_code)
+        self._row = lru_cache(maxsize=2048)(self._make_row)
 
     @property
     def lines(self) -> int:
@@ -79,7 +80,7 @@ class CodeView(ScrollView, can_focus=True, inherit_bindings=False):
         self.source, self.notice = source, None
         self.linked, self._linked = (), frozenset()
         self.matches = ()
-        self._code.cache_clear()
+        self._forget()
         self.virtual_size = Size(width + self._gutter_width(), self.lines)
         self.cursor = max(1, min(at, self.lines))
         self.scroll_to(0, max(0, top - 2), animate=False, force=True)
@@ -136,7 +137,7 @@ class CodeView(ScrollView, can_focus=True, inherit_bindings=False):
     def find(self, pattern: re.Pattern[str] | None, matches: tuple[int, ...]) -> None:
         """Light up a pattern; ``matches`` are the lines that have it, for n and N."""
         self.pattern, self.matches = pattern, matches
-        self._code.cache_clear()
+        self._forget()
         self.refresh()
 
     # Drawing
@@ -144,7 +145,11 @@ class CodeView(ScrollView, can_focus=True, inherit_bindings=False):
     def notify_style_update(self) -> None:
         """The theme changed: colours are made anew."""
         super().notify_style_update()
+        self._forget()
+
+    def _forget(self) -> None:
         self._code.cache_clear()
+        self._row.cache_clear()
 
     def _gutter_width(self) -> int:
         return len(str(max(self.lines, 99))) + 2
@@ -153,44 +158,45 @@ class CodeView(ScrollView, can_focus=True, inherit_bindings=False):
         assert self.source is not None
         strip = code_strip(self.source.text(n), self.source.spans(n), self.app.current_theme.dark)
         if self.pattern is not None:
-            style = self.get_component_rich_style("code--match", partial=True)
+            style = self._part("code--match")
             strip = mark_matches(strip, self.source.text(n), self.pattern, style)
         return strip
 
     def render_line(self, y: int) -> Strip:
         """Row ``y`` of the view: mark, number, text."""
         width = self.scrollable_content_region.width
-        base = self.rich_style
         if self.source is None:
-            return self._render_notice(y, width, base)
+            return self._render_notice(y, width, self.rich_style)
         n = self.scroll_offset.y + y + 1
         if n > self.lines:
-            return Strip.blank(width, base)
-        here, linked = n == self.cursor, n in self._linked
-        if here and self.has_focus:
-            line = base + self.get_component_rich_style("code--cursor", partial=True)
-        elif linked:
-            line = base + self.get_component_rich_style("code--linked", partial=True)
-        else:
-            line = base
-        number = self.get_component_rich_style("code--gutter", partial=True)
-        mark = self.get_component_rich_style("code--mark", partial=True)
-        gutter_width = self._gutter_width()
-        sign = "▸" if here and self.has_focus else "▐" if linked else "▹" if here else " "
-        gutter = Strip(
-            [
-                Segment(sign, line + mark),
-                Segment(f"{n:>{gutter_width - 2}} ", line + number),
-            ],
-            gutter_width,
-        )
-        room = max(0, width - gutter_width)
-        return Strip.join([gutter, self._crop(n, room, line, line + number)])
+            return Strip.blank(width, self.rich_style)
+        focused = "cursor" if self.has_focus else "here"
+        look = focused if n == self.cursor else "plain"
+        return self._row(n, look, n in self._linked, self.scroll_offset.x, width)
 
-    def _crop(self, n: int, room: int, line: Style, sign: Style) -> Strip:
+    def _make_row(self, n: int, look: str, linked: bool, left: int, width: int) -> Strip:
+        """A finished row; kept, since between two frames only few rows differ."""
+        line = self.rich_style
+        if look == "cursor":
+            line += self._part("code--cursor")
+        elif linked:
+            line += self._part("code--linked")
+        sign = "▸" if look == "cursor" else "▐" if linked else "▹" if look == "here" else " "
+        gutter_width = self._gutter_width()
+        number = line + self._part("code--gutter")
+        gutter = [
+            Segment(sign, line + self._part("code--mark")),
+            Segment(f"{n:>{gutter_width - 2}} ", number),
+        ]
+        code = self._crop(n, max(0, width - gutter_width), left, line, number)
+        return Strip([*gutter, *code], max(width, gutter_width))
+
+    def _part(self, name: str) -> Style:
+        return self.get_component_rich_style(name, partial=True)
+
+    def _crop(self, n: int, room: int, left: int, line: Style, sign: Style) -> Strip:
         """The part of line ``n`` in view, with a sign where it goes on."""
         code = self._code(n)
-        left = self.scroll_offset.x
         right = left + room
         strip = code.crop(left, right).extend_cell_length(room).apply_style(line)
         if code.cell_length > right and room > 2:
@@ -203,8 +209,8 @@ class CodeView(ScrollView, can_focus=True, inherit_bindings=False):
         strips = notice_strips(
             self.notice,
             width,
-            base + self.get_component_rich_style("code--notice", partial=True),
-            base + self.get_component_rich_style("code--hint", partial=True),
+            base + self._part("code--notice"),
+            base + self._part("code--hint"),
         )
         if 0 <= y - 1 < len(strips):
             return strips[y - 1].extend_cell_length(width, base).apply_style(base)

@@ -199,14 +199,14 @@ class KernelTree(ScrollView, can_focus=True, inherit_bindings=False):
         base = self.rich_style
         if index >= len(self.rows):
             if not self.rows and y == 1:
-                quiet = base + self.get_component_rich_style("tree--quiet", partial=True)
+                quiet = base + self._part("tree--quiet")
                 text = shorten(" nothing fits the filter", width)
                 return Strip([Segment(text, quiet)]).extend_cell_length(width, base)
             return Strip.blank(width, base)
         row = self.rows[index]
         if index == self.cursor:
             name = "tree--cursor" if self.has_focus else "tree--cursor-quiet"
-            base = base + self.get_component_rich_style(name, partial=True)
+            base = base + self._part(name)
         sign = ("▾ " if row.open else "▸ ") if row.count else "  "
         lead = ("›" if index == self.cursor else " ") + "  " * row.depth + sign
         many, registers, spill = self._figures(row)

@@ -1,0 +1,245 @@
+"""load_inline, load and CUDAExtension: torch's own builds, with our stand-in where nvcc stands.
+
+torch writes its sources and build.ninja, and ninja runs them as ever. Device code goes through the
+real nvcc into the recording; the object that is linked holds the same C++ compiled for the host.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import sys
+import types
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from ..writer import emit, file_blob
+from . import build, hostbuild, nvcc, records, say, settings
+
+CUDA_LIBRARIES = ("cudart", "c10_cuda", "torch_cuda")
+CUDA_LINK_FLAGS = tuple(f"-l{name}" for name in CUDA_LIBRARIES)
+_module: Any = None
+
+
+def attach(module: Any) -> None:
+    """Change torch.utils.cpp_extension, whose functions look each other up in their module."""
+    global _module
+    _module = module
+    if nvcc.homes():
+        module.CUDA_HOME = nvcc.homes()[0]
+    module._get_build_directory = _build_directory(module, module._get_build_directory)
+    module._prepare_ldflags = _link_flags(module._prepare_ldflags)
+    module._write_ninja_file = _with_our_nvcc(module._write_ninja_file)
+    module.include_paths = _include_paths(module.include_paths)
+    module._jit_compile = _jit(module._jit_compile)
+    module.CUDAExtension = _cuda_extension(module.CUDAExtension)
+    builder = module.BuildExtension
+    if isinstance(builder, type):
+        builder.build_extensions = _setup(builder.build_extensions)  # type: ignore[attr-defined]
+
+
+def _build_directory(module: Any, original: Callable[..., str]) -> Callable[..., str]:
+    """A root of its own: what is built here must not lie where a real device's builds do."""
+
+    def build_directory(name: str, verbose: bool) -> str:
+        with _environment(TORCH_EXTENSIONS_DIR=_root(module)):
+            return original(name, verbose)
+
+    return build_directory
+
+
+def _root(module: Any) -> str:
+    root = os.environ.get("TORCH_EXTENSIONS_DIR") or module.get_default_build_root()
+    python = f"py{sys.version_info.major}{sys.version_info.minor}"
+    return os.path.join(root, f"{python}_ptxview_{settings().target}")
+
+
+@contextmanager
+def _environment(**values: str) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def _runtime() -> list[str]:
+    """Linker arguments for the runtime's stand-in, its names kept to the extension."""
+    try:
+        archive = hostbuild.runtime_archive(nvcc.homes()[0])
+    except (build.CannotBuild, IndexError) as error:
+        say.once("no-runtime", f"{error}: extensions that call the CUDA runtime cannot be imported")
+        return []
+    return [str(archive), f"-Wl,--exclude-libs,{archive.name}"]
+
+
+def _link_flags(original: Callable[..., list[str]]) -> Callable[..., list[str]]:
+    def prepare(extra: Any, with_cuda: bool, *rest: Any, **given: Any) -> list[str]:
+        flags = original(extra, False if with_cuda else with_cuda, *rest, **given)
+        if not with_cuda:
+            return flags
+        return [f for f in flags if f not in CUDA_LINK_FLAGS] + _runtime()
+
+    return prepare
+
+
+def _include_paths(original: Callable[..., list[str]]) -> Callable[..., list[str]]:
+    def include_paths(*args: Any, **given: Any) -> list[str]:
+        found = list(original(*args, **given))
+        if (args[:1] or [given.get("device_type", given.get("cuda"))])[0] in ("cuda", True):
+            found += hostbuild.cpu_build()[1:]
+        return found
+
+    return include_paths
+
+
+def _our_nvcc() -> str:
+    main = Path(__file__).with_name("nvcc_main.py")
+    return f"{shlex.quote(sys.executable)} {shlex.quote(str(main))}"
+
+
+def _with_our_nvcc(original: Callable[..., None]) -> Callable[..., None]:
+    def write(*args: Any, **given: Any) -> None:
+        users = os.environ.get("PYTORCH_NVCC")
+        if users and "nvcc_main.py" not in users:
+            os.environ["PTXVIEW_NVCC"] = users
+        with _environment(PYTORCH_NVCC=_our_nvcc()):
+            original(*args, **given)
+
+    return write
+
+
+def _jit(original: Callable[..., Any]) -> Callable[..., Any]:
+    """``_jit_compile``: torch's build, and then what was captured of its device code."""
+    import inspect
+
+    signature = inspect.signature(original)
+
+    def jit(*args: Any, **given: Any) -> Any:
+        bound = signature.bind(*args, **given).arguments
+        sources = bound["sources"]
+        listed = [sources] if isinstance(sources, str) else [str(s) for s in sources]
+        cuda = [s for s in listed if s.endswith((".cu", ".cuh"))]
+        wanted = bound.get("with_cuda")
+        if not (cuda or wanted):
+            return original(*args, **given)
+        folder, name = str(bound["build_directory"]), str(bound["name"])
+        if not nvcc.homes():
+            say.once("no-nvcc", nvcc.lacking())
+            _report(folder, cuda, "no nvcc")
+            return _stand_in(name, nvcc.lacking())
+        try:
+            made = original(*args, **given)
+        except ImportError as error:
+            why = _why_not_on_host(folder, cuda) or str(error)
+            text = f"the extension {name} was captured, and cannot run on the host: {why}"
+            say.once(f"extension:{name}", text.splitlines()[0])
+            made = _stand_in(name, text)
+        finally:
+            _report(folder, cuda, None)
+        return made
+
+    return jit
+
+
+def _objects(folder: str, sources: list[str]) -> Iterator[Path]:
+    for source in sources:
+        yield Path(folder) / f"{Path(source).stem}.cuda.o"
+
+
+def _why_not_on_host(folder: str, sources: list[str]) -> str:
+    reasons = [(records.read(item) or {}).get("host") for item in _objects(folder, sources)]
+    return "; ".join(r for r in reasons if r)
+
+
+def _report(folder: str, sources: list[str], why: str | None) -> None:
+    for source, item in zip(sources, _objects(folder, sources)):
+        _emit(item, folder, source, why)
+
+
+def _emit(item: Path, folder: str, source: str, why: str | None) -> None:
+    """One source's device code, into the recording."""
+    record = records.read(item) or {}
+    if record.get("status"):
+        why = f"nvcc failed: {_first_error(str(record.get('log')))}"
+    emit(
+        {
+            "event": "device_code",
+            "object": str(item),
+            "source": os.path.abspath(source),
+            "source_blob": file_blob(os.path.abspath(source)),
+            "directory": folder,
+            "arch": record.get("arch") or settings().target,
+            "flags": nvcc.split(list(record.get("argv", [])))[3],
+            "cubin": file_blob(record["cubin"]) if record.get("cubin") else None,
+            "ptx": file_blob(record["ptx"]) if record.get("ptx") else None,
+            "ptx_from": "the build's nvcc command with -lineinfo, for the target alone",
+            "ptx_command": record.get("ptx_command"),
+            "lineinfo_cubin": file_blob(record["lines_cubin"]) if record.get("lines_cubin") else None,
+            "why": why if record.get("ptx") is None else None,
+        }
+    )
+
+
+def _first_error(log: str) -> str:
+    lines = [line for line in log.splitlines() if "error" in line]
+    return (lines or log.splitlines() or [""])[0].strip()[:300]
+
+
+def refusing(name: str, why: str | None = None) -> Callable[[str], Any]:
+    """A module's ``__getattr__`` whose every function raises, saying that it was only captured."""
+    text = why or f"the extension {name} was captured, and does not compile for the host"
+
+    def getattribute(attribute: str) -> Any:
+        if attribute.startswith("__"):
+            raise AttributeError(attribute)
+
+        def call(*args: Any, **given: Any) -> Any:
+            raise RuntimeError(f"ptxview: {name}.{attribute}() cannot run here: {text}")
+
+        call.__name__ = attribute
+        return call
+
+    return getattribute
+
+
+def _stand_in(name: str, why: str) -> types.ModuleType:
+    module = types.ModuleType(name)
+    module.__dict__["__getattr__"] = refusing(name, why)
+    return module
+
+
+def _cuda_extension(original: Callable[..., Any]) -> Callable[..., Any]:
+    def extension(name: str, sources: Any, *args: Any, **given: Any) -> Any:
+        made = original(name, sources, *args, **given)
+        made.libraries = [x for x in made.libraries if x not in CUDA_LIBRARIES]
+        made.extra_link_args = [*(made.extra_link_args or []), *_runtime()]
+        return made
+
+    return extension
+
+
+def _setup(original: Callable[..., None]) -> Callable[..., None]:
+    """BuildExtension.build_extensions, without ninja too, and what it compiled."""
+
+    def build_extensions(self: Any) -> None:
+        with _environment(PYTORCH_NVCC=_our_nvcc()):
+            try:
+                original(self)
+            finally:
+                root = Path(self.build_temp).absolute()
+                for each in self.extensions:
+                    for source in each.sources:
+                        if str(source).endswith(".cu"):
+                            item = root / re.sub(r"\.cu$", ".o", str(source))
+                            _emit(item, str(root), str(source), None)
+
+    return build_extensions

@@ -1,0 +1,117 @@
+"""Stands where nvcc stands in a build: one .cu file to an object whose launches run on the host.
+
+Run as a program by ninja or setuptools. The real nvcc compiles the device code at the same time;
+what it leaves is noted in a record beside our cache, for the building process to report.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+
+def main(argv: list[str]) -> int:
+    """nvcc's exit status, or g++'s where only that failed and nothing can stand in for it."""
+    from ptxview_probes.target import build, hostbuild, nvcc, records
+
+    target = os.environ.get("PTXVIEW_TARGET", "sm_90")
+    homes = nvcc.homes()
+    if "--version" in argv or "-V" in argv:
+        return subprocess.call([f"{homes[0]}/bin/nvcc", "--version"]) if homes else 1
+    source, output, depends, flags = nvcc.split(argv)
+    if not homes:
+        print(nvcc.lacking(), file=sys.stderr)
+        return 1
+    if source is None or output is None:
+        return _empty_object(build.compiler(), output)
+    device = nvcc.Device(homes[0], Path(source), flags, target)
+    host, why = None, ""
+    try:
+        host = hostbuild.compile_host(Path(source), Path(output), flags, homes[0])
+    except (hostbuild.CannotRewrite, build.CannotBuild, OSError) as error:
+        why = str(error)
+    record: dict[str, Any] = device.finish()
+    log = str(record.get("log") or "")
+    if log:
+        sys.stderr.write(log)
+    status = int(record.get("status") or 0)
+    if host is not None:
+        said, _ = host.communicate()
+        if host.returncode:
+            why = "\n".join(line for line in said.splitlines() if "error" in line)[:2000] or said
+    if depends:
+        Path(depends).write_text(f"{output}: {' '.join([source, *record.get('depends', {})])}\n")
+    records.write(Path(output), {**record, "source": source, "argv": argv, "host": why or None})
+    if status == 0 and why:
+        return _refusing_object(build.compiler(), Path(output), flags)
+    return status
+
+
+def _empty_object(cxx: str | None, output: str | None) -> int:
+    """A device link: nothing is left to link."""
+    if cxx is None or output is None:
+        return 1
+    return subprocess.call([cxx, "-x", "c++", "-c", os.devnull, "-o", output])
+
+
+def _refusing_object(cxx: str | None, output: Path, flags: list[str]) -> int:
+    """The host cannot compile the source: an object in its place, for a library that refuses.
+
+    A module made by the source itself (PYBIND11_MODULE) imports, and each of its functions raises.
+    Functions that another file binds are missing: the import fails, and the loader stands in.
+    """
+    if cxx is None:
+        return 1
+    name = next((f.split("=", 1)[1] for f in flags if f.startswith("-DTORCH_EXTENSION_NAME=")), "")
+    stand_in = output.with_suffix(".absent.c")
+    module = f"""
+#include <Python.h>
+static struct PyModuleDef definition = {{PyModuleDef_HEAD_INIT, "{name}", 0, -1, 0}};
+__attribute__((weak)) PyMODINIT_FUNC PyInit_{name}(void) {{
+  PyObject* module = PyModule_Create(&definition);
+  PyObject* maker = PyImport_ImportModule("ptxview_probes.target.extension");
+  PyObject* refuse = maker ? PyObject_CallMethod(maker, "refusing", "s", "{name}") : 0;
+  if (!refuse) return 0;
+  PyModule_AddObject(module, "__getattr__", refuse);
+  return module;
+}}
+"""
+    stand_in.write_text(module if name else "")
+    compiler = shutil.which("gcc") or cxx
+    return subprocess.call(
+        [compiler, "-x", "c", "-fPIC", "-w", "-c", str(stand_in), "-o", str(output),
+         *(f for f in _includes(flags))]  # fmt: skip
+    )
+
+
+def _includes(flags: list[str]) -> list[str]:
+    import sysconfig
+
+    return [f"-I{sysconfig.get_path('include')}"]
+
+
+def _probes() -> None:
+    """Make our package importable where the interpreter was started without the recorder's path."""
+    if "ptxview_probes" in sys.modules:
+        return
+    from importlib.util import module_from_spec, spec_from_file_location
+
+    folder = Path(__file__).resolve().parents[1]
+    spec = spec_from_file_location(
+        "ptxview_probes", folder / "__init__.py", submodule_search_locations=[str(folder)]
+    )
+    assert spec is not None and spec.loader is not None
+    module = module_from_spec(spec)
+    sys.modules["ptxview_probes"] = module
+    spec.loader.exec_module(module)
+
+
+if __name__ == "__main__":
+    # This folder must not shadow standard modules for what is imported from here on.
+    sys.path[:] = [p for p in sys.path if Path(p or ".").resolve() != Path(__file__).parent]
+    _probes()
+    sys.exit(main(sys.argv[1:]))
