@@ -21,8 +21,10 @@ from inspector.listing.ptx_statement import (
 )
 
 _REGISTERS = re.compile(r"%[\w$]++").findall
-_NOTHING = re.compile(r"[ \t]*+(?://.*+)?\r?\Z", re.DOTALL).match
-"""A blank or a comment."""
+_NOTHING = re.compile(
+    r"[ \t]*+(\.b(?:8|16|32|64)[ \t]++[\w,$.+\-() \t]*+)?+(?://.*+)?\r?\Z", re.DOTALL
+).match
+"""A blank, a comment, or the data of a section (of which the debugging ones have thousands)."""
 _LOC = re.compile(r"[ \t]*+\.loc[ \t]").match
 
 
@@ -110,6 +112,7 @@ class _Scanner:
         make = tuple.__new__
         special = SPECIAL.isdisjoint
         instruction, directive = Kind.INSTRUCTION, Kind.DIRECTIVE
+        comment, blank = Kind.COMMENT, Kind.BLANK
         out: list[Line] = []
         add = out.append
         events: list[Event] = []
@@ -149,9 +152,11 @@ class _Scanner:
                             )
                         )  # fmt: skip
                         continue
-                elif nothing(text):
-                    bare = not text or text.isspace()
-                    kind = Kind.BLANK if bare else Kind.COMMENT
+                elif empty := nothing(text):
+                    if empty[1]:
+                        kind = directive
+                    else:
+                        kind = blank if not text or text.isspace() else comment
                     add(make(Line, (i + 1, text, kind, *_REST)))
                     continue
                 elif state.inside and _LOC(text) and "/*" not in text:
