@@ -50,9 +50,10 @@ def parser() -> argparse.ArgumentParser:
         description="Read what compilers make of PyTorch: "
         "Python → output_code → TTIR → TTGIR → LLVM IR → PTX → SASS.",
         epilog=f"commands:\n{table}\n\n"
-        "PATH is a recording (the newest if left out), a .triton or Inductor cache, an extension's\n"
-        "build folder, a .ptx .cubin .so .o .fatbin .ttir .ttgir .llir file, saved TORCH_LOGS text\n"
-        "or a TORCH_TRACE folder. KERNEL is a name, a glob, a variant's id, or NAME#2.\n"
+        "PATH is a recording (the newest if left out), a .triton or Inductor cache, a build\n"
+        "folder of an extension, a .ptx .cubin .so .o .fatbin .ttir .ttgir .llir file, saved\n"
+        "TORCH_LOGS text or a TORCH_TRACE folder.\n"
+        "KERNEL is a name, a glob, a variant's id, or NAME#2.\n"
         "ptxview COMMAND --help says more.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -126,7 +126,6 @@ class Variant:
     target: str | None = None
     config: Mapping[str, object] = field(default_factory=dict)
     stages: Mapping[Stage, StageFile] = field(default_factory=dict)
-    cubin: Content | None = None
     locations_cubin: Content | None = None
     known: Resources = Resources()
     ptxas: str | None = None

@@ -16,10 +16,10 @@ from inspector.analyse import correlate
 from inspector.analyse.resources import from_res_usage, max_threads, merge
 from inspector.capture import spills
 from inspector.capture.elf import read_cubin
-from inspector.naming import base_name
 from inspector.errors import PtxviewError, Unreadable
 from inspector.listing.line import Function, Listing
 from inspector.model import Content, Graph, Recording, Resources, Stage, Variant
+from inspector.naming import base_name
 from inspector.process import run_tool
 from inspector.recording import DerivedCache
 from inspector.toolchain import every, need

@@ -224,8 +224,8 @@ def pack(folder: Path, target: Path) -> None:
             for file in sorted((folder / "blobs").iterdir()):
                 if not file.name.startswith("."):
                     archive.write(file, f"blobs/{file.name}")
-        os.chmod(part, 0o644 & ~_umask())
-        os.replace(part, target)
+        Path(part).chmod(0o644 & ~_umask())
+        Path(part).replace(target)
     except BaseException:
         Path(part).unlink(missing_ok=True)
         raise

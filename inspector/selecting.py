@@ -5,9 +5,9 @@ from __future__ import annotations
 import difflib
 import fnmatch
 
-from inspector.naming import base_name
 from inspector.errors import UsageError
 from inspector.model import Graph, Kernel, Recording, Variant
+from inspector.naming import base_name
 
 Found = tuple[Kernel, Variant]
 HEX = frozenset("0123456789abcdef")

@@ -56,8 +56,8 @@ def places() -> Iterator[tuple[str, Path]]:
     """Where tools are looked for, in order: wheels, triton's wheel, CUDA_HOME, PATH, /usr/local."""
     for folder in dict.fromkeys(_site_folders()):
         yield "NVIDIA's wheel", folder
-    if (folder := _triton_folder()) is not None:
-        yield "triton's wheel", folder
+    if (triton := _triton_folder()) is not None:
+        yield "triton's wheel", triton
     for variable in ("CUDA_HOME", "CUDA_PATH"):
         if os.environ.get(variable):
             yield variable, Path(os.environ[variable]) / "bin"

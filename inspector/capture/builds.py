@@ -61,9 +61,9 @@ def read_folder(directory: Path, cache: DerivedCache) -> Iterator[Found | str]:
             builds = parse_ninja(ninja.read_text("utf-8", "surrogateescape"))
         held = objects(directory)
         # setup.py's objects lie in folders of the sources' names, below the build's own.
-        for build in builds:
-            made = directory / build.output
-            if made.is_file() and made not in held and _cuda(build):
+        for edge in builds:
+            made = directory / edge.output
+            if made.is_file() and made not in held and _cuda(edge):
                 held.append(made)
     except OSError as error:
         yield f"{directory} cannot be read: {error.strerror or error}"

@@ -27,9 +27,7 @@ Event = dict[str, object]
 
 def scan(root: Path) -> Iterator[Event]:
     """Events of every known thing under a folder, and a ``problem`` for what is damaged."""
-    seen = 0
-    for folder, below, names in os.walk(root):
-        seen += 1
+    for seen, (folder, below, names) in enumerate(os.walk(root), 1):
         here = Path(folder)
         depth = len(here.relative_to(root).parts)
         below[:] = sorted(d for d in below if d not in PICKLES) if depth < DEEPEST else []

@@ -29,10 +29,10 @@ KINDS = (
     "a recording, a .triton or Inductor cache, an extension's build folder, a .ptx .cubin .so .o "
     ".fatbin .ttir .ttgir .llir file, saved TORCH_LOGS=output_code text, or a TORCH_TRACE folder"
 )
-_ENTRY = re.compile(r"^[^/\n]*\.entry\s+([\w$.]+)", re.M)
+_ENTRY = re.compile(r"^[^/\n]*\.entry\s+([\w$.]+)", re.MULTILINE)
 _TT_FUNC = re.compile(r"tt\.func public @([\w$.]+)")
 _DEFINE = re.compile(
-    r"^define [^@\n]*ptx_kernel[^@\n]* @\"?([\w$.]+)|^define void @([\w$.]+)", re.M
+    r"^define [^@\n]*ptx_kernel[^@\n]* @\"?([\w$.]+)|^define void @([\w$.]+)", re.MULTILINE
 )
 LOG_HEAD = 1 << 22
 
@@ -102,7 +102,7 @@ def _open(path: Path) -> Recording:
 
 def _content(value: object) -> Content | None:
     """Events of caches carry their contents themselves."""
-    return value if hasattr(value, "read") else None  # type: ignore[return-value]
+    return value if hasattr(value, "read") else None
 
 
 def _folder(path: Path) -> Iterable[dict[str, object]]:

@@ -42,7 +42,7 @@ def from_log(text: str) -> Iterator[dict[str, object]]:
         if not found or not rest.startswith(_MARK):
             continue
         said = rest[len(_MARK) :]
-        said = said[1:] if said.startswith(" ") else said
+        said = said.removeprefix(" ")
         thread = found[1]
         if said.rstrip() == "Output code:":
             yield from flush(thread)

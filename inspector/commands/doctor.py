@@ -105,7 +105,8 @@ def _rest(table: Table, held: dict[str, object]) -> None:
         table.add_row(name, state, Text(str(path) if path else f"without it: {loss}"))
     gpu = held["gpu"]
     if isinstance(gpu, dict):
-        said = f"{gpu['name']}, compute capability {gpu['compute_cap']}, driver {gpu['driver_version']}"
+        said = f"{gpu['name']}, compute capability {gpu['compute_cap']}"
+        said += f", driver {gpu['driver_version']}"
         table.add_row("GPU", Text("found", style="green"), Text(said))
     elif held["gpu_present"]:
         table.add_row("GPU", Text("found", style="green"), Text("nvidia-smi does not say which"))

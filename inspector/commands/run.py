@@ -12,7 +12,8 @@ import sys
 from pathlib import Path
 
 from inspector.capture.opening import cache_for
-from inspector.capture.running import Outcome, Request, run as record
+from inspector.capture.running import Outcome, Request
+from inspector.capture.running import run as record
 from inspector.commands.common import console, narrate
 from inspector.commands.open import browse, on_terminal
 from inspector.errors import Exit, RunFailed
@@ -39,17 +40,20 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "-o",
         "--out",
         metavar="PATH",
-        help="where the recording goes: a folder, or a single file x.ptxview; default: the user's state folder",
+        help="where the recording goes: a folder, or a single file x.ptxview "
+        "(default: a folder of its own in the user's state folder)",
     )
     parser.add_argument(
         "--target",
         metavar="sm_90",
-        help="compile for this architecture on an emulated device, GPU or not; without a GPU the default is sm_90",
+        help="compile for this architecture on an emulated device, GPU or not "
+        "(without a GPU the default is sm_90)",
     )
     parser.add_argument(
         "--python",
         metavar="PATH",
-        help="the interpreter of the program; default: the one with torch that ptxview is installed in, the activated environment's, python3",
+        help="the program's interpreter (default: ptxview's own where torch is installed with it, "
+        "the activated environment's, python3)",
     )
     emulated = parser.add_argument_group("the emulated device")
     emulated.add_argument(
@@ -58,7 +62,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     emulated.add_argument(
         "--values",
         choices=("all", "budget", "none"),
-        help="compute the values of every launch, of those within the budget (the default), of none",
+        help="compute the values of every launch, of those within the budget, of none (budget)",
     )
     emulated.add_argument(
         "--value-seconds", type=float, metavar="S", help="the budget of one launch in seconds (20)"

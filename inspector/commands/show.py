@@ -11,7 +11,7 @@ import sys
 
 from inspector.commands.common import console, narrate, open_reader, split_path
 from inspector.errors import Exit, PtxviewError, UsageError
-from inspector.listing.line import Function, Listing
+from inspector.listing.line import Function, Line, Listing
 from inspector.model import Graph, Kernel, Stage, Variant
 from inspector.reading import Reader, decode
 from inspector.report import jsons, tables
@@ -27,7 +27,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "words",
         nargs="*",
         metavar="[PATH] KERNEL",
-        help="what to open, and which kernel of it: a name, a glob, a variant's id, NAME#2, or a graph's id",
+        help="what to open, and which kernel of it: a name, a glob, a variant's id, NAME#2, "
+        "or a graph's id",
     )
     parser.add_argument("--stage", choices=STAGES, help="default: ptx, else the lowest there is")
     parser.add_argument(
@@ -120,7 +121,7 @@ def _beside(reader: Reader, variant: Variant, stage: Stage, other: Stage) -> int
     return Exit.OK
 
 
-def _part(listing: Listing, function: Function | None) -> list[tables.Line]:
+def _part(listing: Listing, function: Function | None) -> list[Line]:
     if function is None:
         return list(listing.lines)
     return [line for line in listing.lines if function.first <= line.n <= function.last]

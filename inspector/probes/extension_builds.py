@@ -89,7 +89,7 @@ def _say(folder: Any, given: dict[str, Any] | None, fresh: bool | None, error: s
         files = {}
         for name in sorted(os.listdir(directory)):
             path = os.path.join(directory, name)
-            wanted = name.endswith(TEXTS) or name in (".ninja_log",)
+            wanted = name.endswith(TEXTS) or name == ".ninja_log"
             if wanted and os.path.isfile(path) and os.path.getsize(path) <= LARGEST_TEXT:
                 files[name] = file_blob(path)
         event = {

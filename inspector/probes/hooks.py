@@ -88,4 +88,4 @@ def _call(name: str, callback: AfterImport, module: ModuleType) -> None:
 def install() -> None:
     """Put the finder in place, once."""
     if not any(isinstance(f, Finder) for f in sys.meta_path):
-        sys.meta_path.insert(0, Finder())  # type: ignore[arg-type]
+        sys.meta_path.insert(0, Finder())

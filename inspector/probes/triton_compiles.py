@@ -198,7 +198,7 @@ def _declared(src: Any) -> list[str] | None:
 
 
 def _attributes(src: Any) -> dict[str, Any]:
-    held = getattr(src, "attrs", None)
+    held: Any = getattr(src, "attrs", None)
     if hasattr(held, "items"):
         return _by_name(src, dict(held))
     # Triton 3.2 keeps an object with the properties' argument indices.

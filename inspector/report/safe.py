@@ -8,7 +8,7 @@ _SHOWN[0x7F] = "␡"
 _SHOWN.update({n: f"\\x{n:02x}" for n in range(0x80, 0xA0)})
 _SHOWN.update({n: f"\\u{n:04x}" for n in (*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E,
                                            0x200F, 0x2028, 0x2029)})  # fmt: skip
-_SHOWN.update({n: "\ufffd" for n in range(0xD800, 0xE000)})
+_SHOWN.update(dict.fromkeys(range(55296, 57344), "�"))
 
 
 def shown(text: str) -> str:

@@ -8,9 +8,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from inspector.naming import base_name
 from inspector.listing.line import Line
 from inspector.model import Kernel, Origin, Recording, Resources, Stage, Variant
+from inspector.naming import base_name
 from inspector.report.jsons import ordered
 from inspector.report.safe import shown
 

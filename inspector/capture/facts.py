@@ -1,0 +1,105 @@
+"""Single facts out of events: values of known types, spans, targets, configurations."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+
+from inspector.errors import PtxviewError
+from inspector.model import Content
+
+Event = Mapping[str, object]
+_TARGET = re.compile(rb"^\s*\.target\s+([\w.]+)", re.MULTILINE)
+CONFIG = ("num_warps", "num_stages", "num_ctas", "maxnreg")
+
+
+def as_map(value: object) -> dict[str, object]:
+    return {str(k): v for k, v in value.items()} if isinstance(value, Mapping) else {}
+
+
+def as_text(value: object) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+def as_int(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def as_bool(value: object) -> bool | None:
+    return value if isinstance(value, bool) else None
+
+
+def digest_of(content: Content | None) -> str:
+    if content is None:
+        return ""
+    try:
+        return hashlib.sha256(content.read()).hexdigest()
+    except PtxviewError:
+        return ""
+
+
+def text_of(content: Content | None) -> str:
+    if content is None:
+        return ""
+    try:
+        return content.read().decode("utf-8", "surrogateescape")
+    except PtxviewError:
+        return ""
+
+
+def python_span(source: Mapping[str, object]) -> tuple[int, int] | None:
+    first, last = source.get("first"), source.get("last")
+    return (first, last) if isinstance(first, int) and isinstance(last, int) else None
+
+
+def cuda_span(text: str, name: str) -> tuple[int, int] | None:
+    """Lines of a kernel in CUDA C++: from ``__global__`` to the brace that closes its body."""
+    found = re.search(rf"\b{re.escape(name)}\s*\(", text)
+    while found:
+        start = text.rfind("__global__", 0, found.start())
+        between = text[start : found.start()] if start >= 0 else ";"
+        if ";" not in between and "}" not in between:
+            depth, at = 0, text.find("{", found.end())
+            end = at
+            for end in range(max(at, 0), len(text)):
+                depth += {"{": 1, "}": -1}.get(text[end], 0)
+                if depth == 0:
+                    break
+            return text.count("\n", 0, start) + 1, text.count("\n", 0, end) + 1
+        found = re.compile(rf"\b{re.escape(name)}\s*\(").search(text, found.end())
+    return None
+
+
+def target_of(ptx: Content | None, metadata: Mapping[str, object]) -> str | None:
+    if ptx is not None:
+        try:
+            found = _TARGET.search(ptx.read()[:65536])
+        except PtxviewError:
+            found = None
+        if found:
+            return found[1].decode()
+    arch = as_map(metadata.get("target")).get("arch")
+    return f"sm_{arch}" if isinstance(arch, int) else as_text(arch)
+
+
+def config_of(metadata: Mapping[str, object], event: Event) -> dict[str, object]:
+    out: dict[str, object] = {k: metadata[k] for k in CONFIG if k in metadata}
+    declared = event.get("declared")
+    # An integer argument that was 1 is compiled in as well; it is a specialisation.
+    out.update(
+        (name, value)
+        for name, value in as_map(event.get("constexprs")).items()
+        if not isinstance(declared, list) or name.partition("[")[0] in declared
+    )
+    return out
+
+
+def specialization_of(event: Event) -> dict[str, object]:
+    out = as_map(event.get("specialization"))
+    declared = event.get("declared")
+    if isinstance(declared, list):
+        for name, value in as_map(event.get("constexprs")).items():
+            if name.partition("[")[0] not in declared:
+                out[name] = [["constant", value]]
+    return {k: v for k, v in out.items() if v}

@@ -1,0 +1,226 @@
+"""One event into variants: a compile of Triton's, the device code of a build, a single file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import PurePath
+
+from inspector.capture.elf import read_cubin
+from inspector.capture.facts import (
+    as_bool,
+    as_map,
+    as_text,
+    config_of,
+    cuda_span,
+    digest_of,
+    python_span,
+    specialization_of,
+    target_of,
+    text_of,
+)
+from inspector.capture.output_code import KernelText
+from inspector.errors import PtxviewError
+from inspector.model import Content, Origin, Resources, Stage, StageFile, Variant
+from inspector.naming import base_name
+
+Event = Mapping[str, object]
+Blob = Callable[[object], Content | None]
+# A kernel is told from others by who made it, its name, and the file that it stands in.
+Key = tuple[str, str, str]
+Files = Mapping[str, tuple[StageFile, KernelText]]
+_LOC = re.compile(rb'loc\("([^"\n]{1,4096})":\d+:\d+\)')
+_ENTRY = re.compile(r"\.entry\s+([\w$.]+)")
+# Inductor names files by a 51-letter base32 digest with a "c" before it.
+_INDUCTOR_FILE = re.compile(r"c[a-z2-7]{51}\.py$")
+STAGES = (Stage.TTIR, Stage.TTGIR, Stage.LLIR, Stage.PTX)
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A variant and the kernel that it belongs to."""
+
+    key: Key
+    origin: Origin
+    name: str
+    variant: Variant
+
+
+@dataclass(frozen=True, slots=True)
+class Several:
+    """The variants of one piece of device code, and what could not be read of it."""
+
+    variants: tuple[Made, ...]
+    problems: tuple[str, ...] = ()
+
+
+def from_triton(event: Event, blob: Blob, graph_files: Files, rank: int | None) -> Made | None:
+    """A compile of Triton's; None where the event names no kernel or holds no code.
+
+    ``graph_files`` tells for a kernel file of Inductor's which ``output_code`` it belongs to.
+    """
+    metadata = as_map(event.get("metadata"))
+    name = str(event.get("name") or metadata.get("name") or "")
+    files, paths = as_map(event.get("files")), as_map(event.get("paths"))
+    ptx, cubin = blob(files.get("ptx")), blob(files.get("cubin"))
+    digest = str(event.get("hash") or metadata.get("hash") or "") or digest_of(cubin or ptx)
+    if not name or not digest:
+        return None
+    stages: dict[Stage, StageFile] = {}
+    for stage in STAGES:
+        content = blob(files.get(stage.value))
+        if content is not None:
+            stages[stage] = StageFile(content, as_text(paths.get(stage.value)), "Triton")
+    if cubin is not None:
+        stages[Stage.SASS] = StageFile(cubin, as_text(paths.get("cubin")), "nvdisasm -c")
+    missing = {s: f"Triton left no .{s.value} file" for s in STAGES if s not in stages}
+    if cubin is None:
+        missing[Stage.SASS] = "Triton left no .cubin file"
+    source = as_map(event.get("source"))
+    file = as_text(source.get("file")) or _file_of(stages.get(Stage.TTIR)) or ""
+    graph = graph_files.get(PurePath(file).name) if file else None
+    inductor = graph is not None or bool(_INDUCTOR_FILE.search(file))
+    origin = Origin.INDUCTOR if inductor else Origin.TRITON
+    key = (origin.value, name, file)
+    span: tuple[int, int] | None = None
+    embedded: tuple[str, int] | None = None
+    if graph is not None:
+        text, kernel = graph
+        key = (kernel.origin, kernel.name, kernel.path or "")
+        stages[Stage.OUTPUT_CODE] = text
+        if kernel.body is not None:
+            embedded = (kernel.path or file, kernel.body)
+            span = (kernel.body, kernel.last or kernel.body)
+    elif inductor:
+        missing[Stage.OUTPUT_CODE] = "the graph that this kernel belongs to was not recorded"
+    elif (held := blob(source.get("blob"))) is not None:
+        stages[Stage.SOURCE] = StageFile(held, file, "the script's file")
+        span = python_span(source)
+    else:
+        missing[Stage.SOURCE] = "Triton's cache keeps no Python; only a recording does"
+    shared = metadata.get("shared")
+    return Made(
+        key,
+        origin,
+        name,
+        Variant(
+            id="",
+            hash=digest,
+            symbol=name,
+            cache_key=as_text(event.get("cache_key")),
+            target=target_of(ptx, metadata),
+            config=config_of(metadata, event),
+            stages=stages,
+            known=Resources(dynamic_shared_bytes=shared if isinstance(shared, int) else None),
+            ranks=() if rank is None else (rank,),
+            signature={k: str(v) for k, v in as_map(event.get("signature")).items()},
+            specialization=specialization_of(event),
+            span=span,
+            embedded=embedded,
+            missing=missing,
+            cache_hit=as_bool(event.get("cache_hit")),
+        ),
+    )
+
+
+def _file_of(ttir: StageFile | None) -> str | None:
+    """The Python file of a kernel, from the first location of its TTIR."""
+    if ttir is None:
+        return None
+    try:
+        found = _LOC.search(ttir.content.read())
+    except PtxviewError:
+        return None
+    return found[1].decode("utf-8", "surrogateescape") if found else None
+
+
+def from_device_code(event: Event, blob: Blob, sources: Mapping[str, Content]) -> Several:
+    """Every kernel of a cubin (or, without one, of its PTX) that a build or a file holds."""
+    cubin, ptx = blob(event.get("cubin")), blob(event.get("ptx"))
+    path = as_text(event.get("source")) or ""
+    why = as_text(event.get("why"))
+    held = blob(event.get("source_blob")) or sources.get(path)
+    stages: dict[Stage, StageFile] = {}
+    missing = dict.fromkeys((Stage.TTIR, Stage.TTGIR, Stage.LLIR), "nvcc writes none")
+    if held is not None:
+        stages[Stage.SOURCE] = StageFile(held, path, "the build's source")
+    else:
+        missing[Stage.SOURCE] = "the source was not recorded"
+    if ptx is not None:
+        said = as_text(event.get("ptx_from")) or "the build's nvcc command with -ptx -lineinfo"
+        stages[Stage.PTX] = StageFile(ptx, None, said, costly=event.get("costly") is True)
+    else:
+        missing[Stage.PTX] = why or "no PTX was kept by the build"
+    if cubin is not None:
+        stages[Stage.SASS] = StageFile(cubin, as_text(event.get("object")), "nvdisasm -c")
+    else:
+        missing[Stage.SASS] = why or "no machine code was built"
+    origin = Origin(str(event.get("origin"))) if event.get("origin") in _ORIGINS else Origin.NVCC
+    symbols, problems = _symbols(cubin, ptx)
+    text = text_of(held)
+    flags = event.get("flags")
+    digest = digest_of(cubin or ptx)
+    made = (
+        Made(
+            (origin.value, symbol, path or str(event.get("object") or "")),
+            origin,
+            symbol,
+            Variant(
+                id="",
+                hash=digest,
+                symbol=symbol,
+                target=as_text(event.get("arch")) or target_of(ptx, {}),
+                config={"flags": list(flags)} if isinstance(flags, list | tuple) else {},
+                stages=stages,
+                locations_cubin=blob(event.get("lineinfo_cubin")),
+                span=cuda_span(text, base_name(symbol)),
+                missing=missing,
+            ),
+        )
+        for symbol in symbols
+    )
+    return Several(tuple(made) if digest else (), problems)
+
+
+_ORIGINS = frozenset(o.value for o in Origin)
+
+
+def _symbols(cubin: Content | None, ptx: Content | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Names of the kernels, and a sentence where the cubin cannot be read."""
+    problems: tuple[str, ...] = ()
+    if cubin is not None:
+        try:
+            known = read_cubin(cubin.read())
+        except PtxviewError as error:
+            return (), (error.message,)
+        if known is not None:
+            return known.entries, ()
+        problems = ("a cubin is damaged: its kernels cannot be listed",)
+    return tuple(dict.fromkeys(_ENTRY.findall(text_of(ptx)))), problems
+
+
+def from_file(event: Event, blob: Blob) -> Iterator[Made]:
+    """A single file of one stage, with one or several kernels in it."""
+    content = blob(event.get("blob"))
+    stage = next((s for s in Stage if s.value == event.get("stage")), None)
+    if content is None or stage is None:
+        return
+    path = as_text(event.get("path"))
+    names = event.get("symbols")
+    symbols = [str(n) for n in names] if isinstance(names, list | tuple) else []
+    arch = as_text(event.get("arch"))
+    for symbol in symbols or [PurePath(path or "kernel").stem]:
+        yield Made(
+            ("file", symbol, path or ""),
+            Origin.FILE,
+            symbol,
+            Variant(
+                id="",
+                hash=digest_of(content),
+                symbol=symbol,
+                target=target_of(content, {}) if stage is Stage.PTX else arch,
+                stages={stage: StageFile(content, path, f"the file {path}")},
+                missing={s: "only this one file was opened" for s in Stage if s is not stage},
+            ),
+        )
