@@ -270,6 +270,13 @@ class CodeView(ScrollView, can_focus=True, inherit_bindings=False):
             at = bisect_left(self.matches, self.cursor) - 1
         self.go(self.matches[at % len(self.matches)])
 
+    def action_verbatim(self) -> None:
+        """A disassembly with all its spaces, or with fewer."""
+        if self.source is not None:
+            self.source.as_it_is(verbatim=self.source.squeeze)
+            self._forget()
+            self.refresh()
+
     def action_copy(self) -> None:
         """Copy the cursor's line."""
         if self.source is not None and self.lines:

@@ -104,6 +104,8 @@ TABLE: tuple[Command, ...] = (
     Command("clear", "escape", "Esc", _P, "clear", "Forget the search", ""),
     Command("follow", "enter", "Enter", _P, "screen.follow",
             "Follow the link", "to the lines it is linked with, in the other pane"),
+    Command("verbatim", "w", "w", _P, "verbatim",
+            "All spaces of SASS", "or fewer, which is how it is shown at first"),
     Command("copy", "y", "y", _P, "copy",
             "Copy the line", "to the clipboard, over SSH as well", "copy"),
     Command("tree.up", "up,k", "↑ k", _T, "move(-1)", "Row up", ""),

@@ -15,7 +15,7 @@ from pygments.token import Token, _TokenType
 from inspector.listing.lazy import LazyLines
 from inspector.listing.line import Listing
 from inspector.model import Stage
-from inspector.tui.visible import TAB, visible
+from inspector.tui.visible import TAB, squeezed, visible
 
 Span = tuple[int, int, _TokenType]
 Spans = tuple[Span, ...]
@@ -40,13 +40,20 @@ class Highlighter:
     def __init__(self, listing: Listing, lexer: Lexer | None, whole: tuple[Spans, ...] | None):
         self.listing = listing
         self.texts = texts_of(listing)
+        self.squeeze = listing.language == Stage.SASS.value
         self._lexer = lexer
         self._whole = whole
         self._spans = lru_cache(maxsize=4096)(self._find)
 
     def text(self, n: int) -> str:
         """Line ``n`` (from 1) as it may be shown."""
-        return visible(self.texts[n - 1])
+        text = visible(self.texts[n - 1])
+        return squeezed(text) if self.squeeze else text
+
+    def as_it_is(self, verbatim: bool) -> None:
+        """Show every space of a disassembly, or leave out those that only push it to the right."""
+        self.squeeze = self.listing.language == Stage.SASS.value and not verbatim
+        self._spans.cache_clear()
 
     def spans(self, n: int) -> Spans:
         """The tokens of line ``n`` as (start, end, token) in its visible text."""

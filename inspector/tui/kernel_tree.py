@@ -16,7 +16,7 @@ from textual.worker import get_current_worker
 
 from inspector.model import Recording, Resources
 from inspector.tui.commands import Where, bindings
-from inspector.tui.figures import figure, spilled, warps
+from inspector.tui.figures import UNKNOWN, figure, spilled, warps
 from inspector.tui.outcome import attempt
 from inspector.tui.reads import Reads
 from inspector.tui.rows import Key, Kind, Row, rows, whole_tree
@@ -44,9 +44,12 @@ class KernelTree(ScrollView, can_focus=True, inherit_bindings=False):
         """A row was chosen for reading: the panes should have the focus."""
 
     class Figures(Message):
-        """A thread has read the resources of variants in view, by id."""
+        """A thread has read the resources of variants in view.
 
-        def __init__(self, found: tuple[tuple[str, Resources | None], ...]) -> None:
+        By kernel and variant: two kernels of one object file share its hash.
+        """
+
+        def __init__(self, found: tuple[tuple[Key, Resources | None], ...]) -> None:
             super().__init__()
             self.found = found
 
@@ -58,7 +61,7 @@ class KernelTree(ScrollView, can_focus=True, inherit_bindings=False):
         self.cursor = 0
         self._entries = whole_tree(reads.recording)
         self._folded: frozenset[Key] = frozenset()
-        self._resources: dict[str, Resources | None] = {}
+        self._resources: dict[Key, Resources | None] = {}
         self._asked = False
 
     @property
@@ -152,7 +155,7 @@ class KernelTree(ScrollView, can_focus=True, inherit_bindings=False):
         wanted = tuple(
             row.subject
             for row in shown
-            if row.subject.variant is not None and row.subject.variant.id not in self._resources
+            if row.subject.variant is not None and row.subject.key[:2] not in self._resources
         )
         if wanted:
             self._read(wanted)
@@ -160,14 +163,14 @@ class KernelTree(ScrollView, can_focus=True, inherit_bindings=False):
     @work(thread=True, exclusive=True, group="figures", exit_on_error=False)
     def _read(self, subjects: tuple[Subject, ...]) -> None:
         worker = get_current_worker()
-        found: list[tuple[str, Resources | None]] = []
+        found: list[tuple[Key, Resources | None]] = []
         for subject in subjects:
             if worker.is_cancelled:
                 break
             variant = subject.variant
             if variant is not None:
                 one = attempt(lambda v=variant: self.reads.resources(v))  # type: ignore[misc]
-                found.append((variant.id, one if isinstance(one, Resources) else None))
+                found.append((subject.key[:2], one if isinstance(one, Resources) else None))
         self.post_message(self.Figures(tuple(found)))
 
     def on_kernel_tree_figures(self, message: Figures) -> None:
@@ -182,8 +185,8 @@ class KernelTree(ScrollView, can_focus=True, inherit_bindings=False):
         """(warps, registers, spilled) of a row that stands for one variant, else a count."""
         variant = row.subject.variant
         if row.kind in (Kind.ORIGIN, Kind.GRAPH) or row.count or variant is None:
-            return "", f"{row.count} ", False
-        resources = self._resources.get(variant.id) or variant.known
+            return "", f"{row.count or UNKNOWN} ", False
+        resources = self._resources.get(row.subject.key[:2]) or variant.known
         many = warps(variant)
         spill = spilled(resources)
         return (

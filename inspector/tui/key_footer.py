@@ -9,13 +9,16 @@ from textual.widget import Widget
 from inspector.tui.commands import Where, footer
 
 _KEPT = ("quit", "help")
+_BARE = ("help", "palette", "quit")
 
 
 class KeyFooter(Widget):
     """As many keys as fit; help and quit to the last. Each can be clicked."""
 
-    def __init__(self) -> None:
+    def __init__(self, bare: bool = False) -> None:
+        """``bare`` where there is nothing to read: only the keys that still do something."""
         super().__init__()
+        self.bare = bare
         self.where = Where.TREE
         self._spans: list[tuple[int, int, str]] = []
 
@@ -28,7 +31,7 @@ class KeyFooter(Widget):
     def render(self) -> Content:
         """``? help  / search  1-7 stage …``."""
         width = self.size.width - 1
-        items = list(footer(self.where))
+        items = [i for i in footer(self.where) if not self.bare or i[2] in _BARE]
         while items and sum(len(k) + len(w) + 3 for k, w, _ in items) > width:
             spare = [item for item in items if item[2] not in _KEPT]
             items.remove(spare[-1] if spare else items[-1])

@@ -45,10 +45,10 @@ class MainScreen(Screen[None]):
         self.card = VariantCard(reads)
         self.status = StatusLine()
         self.prompt = Prompt()
-        self.footer = KeyFooter()
         self.tree_wanted = True
         self.tree_width: int | None = None
         self.empty = not self.recording.kernels and not self.recording.graphs
+        self.footer = KeyFooter(bare=self.empty)
 
     def compose(self) -> ComposeResult:
         """From top to bottom."""
@@ -102,7 +102,10 @@ class MainScreen(Screen[None]):
     def _changed(self) -> None:
         active = self.panes.active
         linked = tuple(
-            (str(pane.stage), len(self.panes.linked_lines(pane)))
+            (
+                str(pane.stage),
+                None if self.panes.unlinked(pane) else len(self.panes.linked_lines(pane)),
+            )
             for pane in self.panes.panes
             if pane is not active
         )

@@ -21,6 +21,14 @@ PATIENCE = 0.12
 """Seconds for which the text before stays: most stages come sooner, and flicker tires the eye."""
 
 
+def _waiting(request: Request) -> str:
+    variant = request.subject.variant
+    file = None if variant is None else variant.stages.get(request.stage)
+    if file is not None and file.costly:
+        return f"The compiler is making {request.stage} …"
+    return f"Reading {request.stage} …"
+
+
 class Pane(Vertical):
     """Shows what it was last asked for; never more than one thread reads for it."""
 
@@ -91,7 +99,7 @@ class Pane(Vertical):
     def _wait(self, request: Request) -> None:
         if self._reading == request and self.request is not None and not self.settled:
             self.title_line.show(self.request.subject, self.request.stage, busy=True)
-            self.view.show_notice(Notice("◔", f"Reading {self.request.stage} …"))
+            self.view.show_notice(Notice("◔", _waiting(self.request)))
 
     @work(thread=True, exclusive=True, group="load", exit_on_error=False)
     def _load(self, request: Request) -> None:

@@ -185,6 +185,12 @@ class Panes(Container):
         links = self._links.get((self.active.request, pane.request), {})
         return links.get(self.active.view.cursor, ())
 
+    def unlinked(self, pane: Pane) -> bool:
+        """Whether nothing at all links the active pane's lines with those of ``pane``."""
+        if self.active.request is None or pane.request is None:
+            return False
+        return self._links.get((self.active.request, pane.request)) == {}
+
     def follow(self, move: bool) -> None:
         """Mark what the active pane's cursor is linked with; with ``move``, scroll there."""
         for pane in self.panes:

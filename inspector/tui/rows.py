@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from inspector.model import Graph, Kernel, Origin, Recording, Variant
+from inspector.naming import base_name
 from inspector.tui.figures import configuration, differing
 from inspector.tui.subject import Subject
 from inspector.tui.visible import label
@@ -61,11 +62,17 @@ def _variant_text(variant: Variant, keys: tuple[str, ...]) -> str:
     return label(told or variant.id)
 
 
-def _kernel(kernel: Kernel, above: Key, depth: int, graph: Graph | None) -> Entry:
+def _short(kernel: Kernel, kernels: tuple[Kernel, ...]) -> str:
+    """A CUDA kernel's name without its parameters, unless another kernel has the same one."""
+    name = base_name(kernel.name)
+    alone = sum(base_name(other.name) == name for other in kernels) == 1
+    return name if alone else kernel.demangled or kernel.name
+
+
+def _kernel(kernel: Kernel, name: str, above: Key, depth: int, graph: Graph | None) -> Entry:
     """A kernel; with one variant only it stands for that variant, which saves a row."""
     key = (*above, kernel.id)
     first = kernel.variants[0] if kernel.variants else None
-    name = kernel.demangled or kernel.name
     row = Row(key, depth, Kind.KERNEL, label(name), Subject(kernel, first, graph))
     words = _words(*above, kernel.name, kernel.demangled, kernel.origin)
     if len(kernel.variants) == 1 and first is not None:
@@ -89,13 +96,16 @@ def _kernel(kernel: Kernel, above: Key, depth: int, graph: Graph | None) -> Entr
     return Entry(replace(row, count=len(beneath)), words, beneath)
 
 
-def _graph(graph: Graph, kernels: dict[str, Kernel], above: Key, depth: int) -> Entry:
+def _graph(graph: Graph, kernels: dict[str, tuple[Kernel, str]], above: Key, depth: int) -> Entry:
     """A graph, with its kernels in the order of the wrapper's calls."""
     key = (*above, graph.id)
     beneath = tuple(
-        _kernel(kernels[name], key, depth + 1, graph) for name in graph.kernels if name in kernels
+        _kernel(*kernels[ident], key, depth + 1, graph)
+        for ident in graph.kernels
+        if ident in kernels
     )
-    first = beneath[0].row.subject if beneath else Subject()
+    read = (e.row.subject for e in beneath if e.row.subject.variant is not None)
+    first = next(read, Subject())
     text = f"graph {graph.id}" if not graph.id.startswith("graph") else graph.id
     row = Row(
         key, depth, Kind.GRAPH, label(text), Subject(first.kernel, first.variant, graph),
@@ -106,14 +116,14 @@ def _graph(graph: Graph, kernels: dict[str, Kernel], above: Key, depth: int) -> 
 
 def whole_tree(recording: Recording) -> tuple[Entry, ...]:
     """Every row there is, origins in the order of the enumeration."""
-    kernels = {kernel.id: kernel for kernel in recording.kernels}
+    kernels = {k.id: (k, _short(k, recording.kernels)) for k in recording.kernels}
     in_graphs = {name for graph in recording.graphs for name in graph.kernels}
     entries = []
     for origin in Origin:
         key = (origin.value,)
         beneath = [_graph(g, kernels, key, 1) for g in recording.graphs if g.origin is origin]
         beneath += [
-            _kernel(kernel, key, 1, None)
+            _kernel(*kernels[kernel.id], key, 1, None)
             for kernel in recording.kernels
             if kernel.origin is origin and kernel.id not in in_graphs
         ]

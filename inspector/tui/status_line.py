@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from textual.content import Content
 from textual.widget import Widget
 
@@ -44,8 +46,13 @@ class StatusLine(Widget):
         self._said, self._place = True, _key(view)
         self.refresh()
 
-    def follow(self, view: CodeView, stage: str, linked: tuple[tuple[str, int], ...]) -> None:
-        """The cursor of ``view``; ``linked`` is how many lines of which other stage."""
+    def follow(
+        self, view: CodeView, stage: str, linked: tuple[tuple[str, int | None], ...]
+    ) -> None:
+        """The cursor of ``view``; ``linked`` is how many lines of which other stage.
+
+        None: no line of either is linked, which has to be said, else one looks for it.
+        """
         here = _key(view)
         if self._said and here == self._place:
             return  # the focus came back from a prompt: that is no move
@@ -58,7 +65,11 @@ class StatusLine(Widget):
             if stage not in ("source", "output_code"):
                 parts.append(place(line.source))
             self._left = "  ".join(parts)
-            found = [f"▐ {many} in {other}" for other, many in linked if many]
+            found = [
+                f"nothing links {stage} and {other}" if many is None else f"▐ {many} in {other}"
+                for other, many in linked
+                if many != 0
+            ]
             if view.pattern is not None:
                 at = sum(1 for n in view.matches if n <= view.cursor)
                 on = view.cursor in view.matches

@@ -53,13 +53,10 @@ class Subject:
         return self.variant is None or stage not in self.variant.stages
 
     def has(self, stage: Stage) -> bool:
-        """Whether there is something to show; SASS is made from the cubin when looked at."""
+        """Whether there is something to show, or to be made when it is looked at."""
         if self.of_graph(stage):
             return True
-        variant = self.variant
-        if variant is None:
-            return False
-        return stage in variant.stages or (stage is Stage.SASS and variant.cubin is not None)
+        return self.variant is not None and stage in self.variant.stages
 
     def stages(self) -> tuple[Stage, ...]:
         """What there is, in the order of lowering."""
@@ -67,8 +64,10 @@ class Subject:
 
     def why_missing(self, stage: Stage) -> str:
         """The recorded reason, or what can be said without one."""
+        if self.variant is None and self.kernel is None:
+            return f"A graph as a whole has no {stage}; its kernels may have."
         if self.variant is None:
-            return f"A graph as a whole has no {stage}; its kernels have."
+            return "No compilation of this kernel was recorded."
         return self.variant.missing.get(stage) or f"No {stage} was recorded for this variant."
 
     def default(self, pane: int, taken: tuple[Stage, ...]) -> Stage:

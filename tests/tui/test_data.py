@@ -18,7 +18,7 @@ from inspector.tui.status_line import place
 from inspector.tui.subject import Subject
 from inspector.tui.theme import DARK, LIGHT, TOKENS, token_style
 from inspector.tui.title_bar import banner, counts, device_name, recording_name
-from inspector.tui.visible import label, plain, shorten, visible
+from inspector.tui.visible import label, plain, shorten, squeezed, visible
 from tests.tui.sample import PTX, SOURCE, broken, listing_of, reader, recording, target
 
 # Figures
@@ -146,6 +146,36 @@ def test_folded_rows_hide_what_is_beneath_but_not_from_a_filter() -> None:
     tree = whole_tree(recording())
     assert [row.text for row in rows(tree, "", closed)][:2] == ["triton", "inductor"]
     assert "BLOCK=4096" in [row.text for row in rows(tree, "4096", closed)]
+
+
+def test_cuda_names_have_their_parameters_only_where_they_are_needed() -> None:
+    of = recording()
+    gelu = of.kernels[2]
+    double = replace(
+        gelu, id="k4", name="_Z11gelu_kernelPKdPdi",
+        demangled="gelu_kernel(double const*, double*, int)",
+    )  # fmt: skip
+    both = replace(of, kernels=(gelu, double), graphs=())
+    assert texts()[-1] == "gelu_kernel"
+    assert [row.text for row in rows(whole_tree(both), "", frozenset())][1:] == [
+        "gelu_kernel(float const*, float*, int)",
+        "gelu_kernel(double const*, double*, int)",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        ("        /*0000*/                   LDC R1, c[0x0][0x28] ;",
+         " /*0000*/       LDC R1, c[0x0][0x28] ;"),
+        ("        /*0070*/              @!P0 EXIT ;", " /*0070*/  @!P0 EXIT ;"),
+        ("        /*0070*/             @!UP0 UBRA ;", " /*0070*/ @!UP0 UBRA ;"),
+        (".L_x_5:", ".L_x_5:"),
+        ("        /*0000*/ short", "        /*0000*/ short"),
+    ],
+)  # fmt: skip
+def test_a_disassembly_is_shown_with_less_air(line: str, shown: str) -> None:
+    assert squeezed(line) == shown
 
 
 # Stages
