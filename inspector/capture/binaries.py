@@ -11,7 +11,7 @@ from inspector.capture.elf import has_device_code, is_cubin
 from inspector.errors import Unreadable
 from inspector.process import run_tool
 from inspector.recording import DerivedCache
-from inspector.toolchain import need
+from inspector.toolchain import find, need
 
 _NAMED = re.compile(r"\.(sm_\d+[af]?)\.(cubin|ptx)$")
 FATBIN_MAGIC = b"\x50\xed\x55\xba"
@@ -58,6 +58,18 @@ def images(path: Path, cache: DerivedCache | None = None) -> tuple[Image, ...]:
     if not found:
         raise Unreadable(f"cuobjdump found no device code in {path}")
     return tuple(found)
+
+
+def arch_of(path: Path) -> str | None:
+    """The architecture of a cubin as cuobjdump names it (``sm_90a``); None without cuobjdump."""
+    tool = find("cuobjdump")
+    if tool is None:
+        return None
+    with tempfile.TemporaryDirectory(prefix="ptxview-") as folder:
+        inside = Path(folder) / "input.cubin"
+        inside.symlink_to(path.resolve())
+        found = _NAMED.search(run_tool([tool.path, "-lelf", inside], seconds=60).text.strip())
+    return found[1] if found else None
 
 
 def _number(path: Path) -> tuple[int, str]:

@@ -18,6 +18,22 @@ STO_CUDA_ENTRY = 0x10
 _TOOL = re.compile(rb"Cuda compilation tools, release [\d.]+, V([\d.]+)")
 
 
+# pyelftools lets many kinds through on damaged files; all of them mean "damaged".
+DAMAGED = (
+    ELFError,
+    ConstructError,
+    ValueError,
+    KeyError,
+    IndexError,
+    TypeError,
+    OSError,
+    AttributeError,
+    AssertionError,
+    OverflowError,
+    MemoryError,
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Cubin:
     """Kernels (``entries``) and device functions of a cubin, each with its machine code.
@@ -54,9 +70,23 @@ def read_cubin(data: bytes) -> Cubin | None:
         return None
     try:
         return _read(data)
-    except (ELFError, ConstructError, ValueError, KeyError, IndexError, TypeError, OSError,
-            AttributeError, AssertionError, OverflowError, MemoryError):  # fmt: skip
-        # pyelftools lets many kinds through on damaged files; all of them mean "damaged".
+    except DAMAGED:
+        return None
+
+
+def debug_ptx(data: bytes) -> bytes | None:
+    """The PTX that ``-lineinfo`` leaves in a cubin, line for line, or None.
+
+    ptxas keeps it in ``.nv_debug_ptx_txt`` with NUL between lines and without comments and
+    ``.loc``; the line numbers are those that nvdisasm's ``-gp`` prints.
+    """
+    if not is_cubin(data):
+        return None
+    try:
+        elf: Any = ELFFile(io.BytesIO(data))
+        section = elf.get_section_by_name(".nv_debug_ptx_txt")
+        return section.data().replace(b"\0", b"\n") if section is not None else None
+    except DAMAGED:
         return None
 
 

@@ -10,10 +10,10 @@ import platformdirs
 
 from inspector.capture import torch_logs
 from inspector.capture.assemble import Assembly
-from inspector.capture.binaries import FATBIN_MAGIC, images
+from inspector.capture.binaries import FATBIN_MAGIC, arch_of, images
 from inspector.capture.builds import Found, event_of, read_folder, read_object
 from inspector.capture.caches import scan
-from inspector.capture.elf import is_cubin, is_elf
+from inspector.capture.elf import debug_ptx, is_cubin, is_elf, read_cubin
 from inspector.errors import PtxviewError, Unreadable, UsageError
 from inspector.model import Content, Recording, Stage
 from inspector.recording import BytesContent, DerivedCache, FileContent, is_recording, read_events
@@ -161,8 +161,6 @@ def _file(path: Path) -> Iterable[dict[str, object]]:
 
 def _binary(path: Path, head: bytes) -> Iterable[dict[str, object]]:
     if is_cubin(head):
-        from inspector.capture.elf import read_cubin
-
         data = path.read_bytes()
         known = read_cubin(data)
         if known is None:
@@ -172,7 +170,8 @@ def _binary(path: Path, head: bytes) -> Iterable[dict[str, object]]:
             "origin": "file",
             "object": str(path),
             "cubin": BytesContent(data),
-            "why": "a cubin holds machine code alone",
+            "arch": arch_of(path),
+            **_left_ptx(data),
         }
         return
     cache = cache_for(path)
@@ -188,6 +187,16 @@ def _binary(path: Path, head: bytes) -> Iterable[dict[str, object]]:
     images(path, cache)  # says in one sentence what is wrong, where something is
     for item in read_object(path, None, path.parent, cache):
         yield _of_build(item, cache, path)
+
+
+def _left_ptx(data: bytes) -> dict[str, object]:
+    text = debug_ptx(data)
+    if text is None:
+        return {"why": "the cubin was built without -lineinfo, which would have kept it"}
+    return {
+        "ptx": BytesContent(text),
+        "ptx_from": "the cubin's .nv_debug_ptx_txt, which ptxas keeps without its comments",
+    }
 
 
 def _whole(path: Path) -> str:
