@@ -85,8 +85,26 @@ def shim() -> Path:
     with open(place / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not library.exists():
-            _compile(torch, library)
+            _compile_once(torch, library)
     return library
+
+
+def _compile_once(torch: Path, library: Path) -> None:
+    """Compile; a failure is remembered for this compiler, so that child processes do not retry."""
+    cxx = compiler()
+    marker = library.with_name("failed")
+    tried = f"{cxx} {os.stat(cxx).st_mtime_ns if cxx else ''}\n"
+    try:
+        text = marker.read_text(encoding="utf-8")
+    except OSError:
+        text = ""
+    if text.startswith(tried):
+        raise CannotBuild(text[len(tried) :])
+    try:
+        _compile(torch, library)
+    except CannotBuild as error:
+        marker.write_text(tried + str(error), encoding="utf-8")
+        raise
 
 
 def _compile(torch: Path, library: Path) -> None:

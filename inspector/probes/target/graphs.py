@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import copy
+import functools
 from collections.abc import Callable
 from typing import Any
+
+from . import native
 
 
 def values_of(gm: Any) -> Callable[..., Any]:
@@ -43,12 +46,21 @@ def _seeded(torch: Any) -> dict[Any, Any]:
         made = torch.Generator(device=seed.device)
         return made.manual_seed(int(seed.item()))
 
+    def drawn(draw: Callable[..., Any], seed: Any) -> Any:
+        why = native.absence(seed)
+        if not why:
+            return draw(generator(seed))
+        made = draw(None)
+        native.mark_absent(made, why)
+        return made
+
     def random(size: Any, seed: Any, mode: str, *, align_dtype: Any = None, **ignored: Any) -> Any:
-        draw = getattr(torch, mode)
-        return draw(size, generator=generator(seed), device=seed.device, dtype=torch.float32)
+        draw = functools.partial(getattr(torch, mode), size, device=seed.device)
+        return drawn(lambda g: draw(generator=g, dtype=torch.float32), seed)
 
     def randint(low: int, high: int, size: Any, seed: Any) -> Any:
-        return torch.randint(low, high, size, generator=generator(seed), device=seed.device)
+        draw = functools.partial(torch.randint, low, high, size, device=seed.device)
+        return drawn(lambda g: draw(generator=g), seed)
 
     for name, function in (("inductor_random", random), ("inductor_randint", randint)):
         if hasattr(prims, name):

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..hooks import when_imported
-from . import cubin, say, tuning
+from . import cubin, native, say, tuning
 
 
 def attach(compile_fx: Any) -> None:
@@ -28,7 +28,7 @@ def attach(compile_fx: Any) -> None:
     def compile_graph(model: Any, inputs: Any, *rest: Any, **given: Any) -> Any:
         if not rest:
             given.setdefault("inner_compile", captured)
-        with _own_callables(model, inputs):
+        with _own_callables(model, inputs), _compiling():
             return original(model, inputs, *rest, **given)
 
     compile_fx.compile_fx = compile_graph
@@ -49,7 +49,8 @@ def _compile(inner: Any, gm: Any, example_inputs: Any, given: dict[str, Any]) ->
     except ImportError:
         given["cudagraphs"] = False
     try:
-        inner(gm, example_inputs, **given)
+        with _compiling():
+            inner(gm, example_inputs, **given)
     except Exception as error:
         first = str(error).strip().splitlines()
         text = f"{type(error).__name__}: {first[0] if first else ''}"[:300]
@@ -96,6 +97,16 @@ def _own_callables(model: Any, inputs: Any) -> Iterator[None]:
         patch = contextlib.nullcontext()
     with patch:
         yield
+
+
+@contextlib.contextmanager
+def _compiling() -> Iterator[None]:
+    """Inductor folds constants: it sees their values even where the program's are not kept."""
+    native.library().ptxview_compiling(1)
+    try:
+        yield
+    finally:
+        native.library().ptxview_compiling(0)
 
 
 class _StaticLauncher:

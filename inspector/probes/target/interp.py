@@ -10,7 +10,7 @@ import inspect
 import time
 from typing import Any
 
-from . import bfloat16, debug, libdevice, native
+from . import bfloat16, bounds, debug, libdevice, native
 from .scoped import Patches
 
 
@@ -63,6 +63,7 @@ class _Launch:
 
         if not _mended:
             _mended.extend(bfloat16.patches(self.interpreter))
+            _mended.extend(bounds.patches(self.interpreter, _mended))
         for owner in (tl, tl.core, tl.math, tl.core.tensor, tl.core.dtype,
                       getattr(tl.core, "tensor_descriptor_base", None),
                       getattr(tl.core, "tensor_descriptor", None),
@@ -157,6 +158,7 @@ def run(fn: Any, grid: tuple[int, int, int], named: dict[str, Any], seconds: flo
             name: value if name in constexprs else interpreter._implicit_cvt(_on_host(value))
             for name, value in named.items()
         }
+        bounds.begin(str(getattr(fn, "__name__", function.__name__)))
         clock = _Clock(seconds, grid[0] * grid[1] * grid[2])
         builder.set_grid_dim(*grid)
         done = 0
@@ -166,6 +168,7 @@ def run(fn: Any, grid: tuple[int, int, int], named: dict[str, Any], seconds: flo
                     for z in range(grid[2]):
                         builder.set_grid_idx(x, y, z)
                         debug.at((x, y, z))
+                        bounds.at((x, y, z))
                         try:
                             rewritten(**arguments)
                         except NotImplementedError as error:

@@ -36,6 +36,8 @@ def load() -> None:
     library.ptxview_memory.restype = ctypes.c_int64
     library.ptxview_get_stream.restype = ctypes.c_int64
     library.ptxview_set_stream.argtypes = [ctypes.c_int, ctypes.c_int64]
+    word = ctypes.POINTER(ctypes.c_uint64)
+    library.ptxview_range.argtypes = [ctypes.c_uint64, ctypes.c_uint64, word, word]
     _library = library
 
 
@@ -48,6 +50,13 @@ def library() -> ctypes.CDLL:
     """The shim; load() must have succeeded."""
     assert _library is not None
     return _library
+
+
+def memory_around(start: int, end: int) -> tuple[int, int] | None:
+    """The bounds of the device memory that holds the bytes [start, end), or None."""
+    first, last = ctypes.c_uint64(), ctypes.c_uint64()
+    found = library().ptxview_range(start, end, ctypes.byref(first), ctypes.byref(last))
+    return (first.value, last.value) if found else None
 
 
 def host(tensor: Any) -> Any:

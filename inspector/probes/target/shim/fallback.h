@@ -87,7 +87,7 @@ struct Survey {
         if (!absent) absent = absence(value.toStorage());
       }
     }
-    if (no_values && !to_cpu) absent = no_values_reason();
+    if (keeps_no_values() && !to_cpu) absent = no_values_reason();
   }
 
   // As the kernels of a GPU do: refuse a CPU tensor with dimensions, and a second device.
@@ -133,7 +133,8 @@ inline void run_elsewhere(const c10::OperatorHandle& op, torch::jit::Stack* stac
   Survey call(schema, *stack);
   call.refuse_mixtures(name);
   const bool meta = call.absent && !call.to_cpu;
-  const bool reads = call.to_cpu || call.cpu_written || !returns_tensors(schema);
+  const bool reads = call.to_cpu || call.cpu_written || !returns_tensors(schema) ||
+                     op.hasTag(at::Tag::data_dependent_output) || op.hasTag(at::Tag::dynamic_output_shape);
   if (call.absent && reads) refuse_absent(name, call.absent);
 
   const auto type = meta ? c10::kMeta : c10::kCPU;

@@ -72,9 +72,17 @@ TORCH_LIBRARY(ptxview_target, library) {
 extern "C" {
 int ptxview_replaced() { return int(ptxview::replaced); }
 int ptxview_get_device() { return ptxview::current_device; }
+void ptxview_compiling(int on) { ptxview::compiling = on; }
 void ptxview_set_device(int index) { ptxview::current_device = c10::DeviceIndex(index); }
 int64_t ptxview_get_stream(int device) { return ptxview::current_stream[device]; }
 void ptxview_set_stream(int device, int64_t id) { ptxview::current_stream[device] = id; }
+// The memory that holds the bytes [from, to): its bounds, and 1 where there is such.
+int ptxview_range(uint64_t from, uint64_t to, uint64_t* start, uint64_t* end) {
+  auto found = ptxview::ranges().find(from, to);
+  *start = found.first;
+  *end = found.second;
+  return found.second != 0;
+}
 // 0 current bytes, 1 peak bytes, 2 bytes ever allocated, 3 bytes ever freed, 4 blocks, 5 most blocks
 int64_t ptxview_memory(int device, int what) {
   auto& m = ptxview::memory[device];

@@ -8,10 +8,14 @@
 #include <sys/mman.h>
 
 #include <array>
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <utility>
 
 namespace ptxview {
 
@@ -28,6 +32,10 @@ inline const bool no_values = [] {
   const char* text = std::getenv("PTXVIEW_VALUES");
   return text && std::string(text) == "none";
 }();
+
+// A compiler at work folds constants, which it must see: their values are computed even then.
+inline thread_local bool compiling = false;
+inline bool keeps_no_values() { return no_values && !compiling; }
 
 inline thread_local c10::DeviceIndex current_device = 0;
 inline thread_local std::array<c10::StreamId, kMaxDevices> current_stream{};
@@ -58,11 +66,40 @@ struct Counter {
 };
 inline std::array<Counter, kMaxDevices> memory;
 
+// Where device memory lies: a kernel may touch nothing else.
+struct Ranges {
+  std::mutex lock;
+  std::map<uintptr_t, uintptr_t> ends;  // by start
+  void add(const void* data, size_t bytes) {
+    if (!bytes) return;
+    std::lock_guard<std::mutex> held(lock);
+    ends[reinterpret_cast<uintptr_t>(data)] = reinterpret_cast<uintptr_t>(data) + bytes;
+  }
+  void remove(const void* data) {
+    std::lock_guard<std::mutex> held(lock);
+    ends.erase(reinterpret_cast<uintptr_t>(data));
+  }
+  // The range that holds [from, to), or an empty one.
+  std::pair<uintptr_t, uintptr_t> find(uintptr_t from, uintptr_t to) {
+    std::lock_guard<std::mutex> held(lock);
+    auto after = ends.upper_bound(from);
+    if (after == ends.begin()) return {0, 0};
+    auto range = std::prev(after);
+    if (to > range->second) return {0, 0};
+    return {range->first, range->second};
+  }
+};
+inline Ranges& ranges() {
+  static Ranges& all = *new Ranges;  // never destroyed: tensors may outlive static objects
+  return all;
+}
+
 // The context of every CUDA DataPtr. `absent` holds the reason while the contents mean nothing.
 struct Block {
   c10::DataPtr owned;       // memory of our own …
   c10::Storage kept;        // … or another storage's, kept alive
   void* reserved = nullptr;  // … or address space
+  const void* start = nullptr;
   size_t bytes;
   c10::DeviceIndex device;
   std::shared_ptr<const std::string> absent;
@@ -70,12 +107,15 @@ struct Block {
   Block(size_t n, c10::DeviceIndex d) : bytes(n), device(d) { memory[d].add(int64_t(n)); }
   ~Block() {
     memory[device].remove(int64_t(bytes));
+    if (start) ranges().remove(start);
     if (reserved) munmap(reserved, bytes);
   }
   static void release(void* block) { delete static_cast<Block*>(block); }
 };
 
 inline c10::DataPtr wrap(void* data, Block* block) {
+  block->start = data;
+  ranges().add(data, block->bytes);
   return c10::DataPtr(data, block, &Block::release, cuda(block->device));
 }
 
@@ -88,7 +128,7 @@ inline c10::DataPtr allocate(size_t bytes, c10::DeviceIndex device) {
 // Memory for contents that are absent: address space that costs nothing until something writes it.
 inline c10::DataPtr reserve(size_t bytes, c10::DeviceIndex device,
                             std::shared_ptr<const std::string> why) {
-  if (bytes < 65536 && !no_values) {
+  if (bytes < 65536 && !keeps_no_values()) {
     c10::DataPtr data = allocate(bytes, device);
     if (auto* block = data.cast_context<Block>(&Block::release)) block->absent = std::move(why);
     return data;
@@ -121,11 +161,11 @@ inline const std::shared_ptr<const std::string>& no_values_reason() {
 
 struct Allocator final : c10::Allocator {
   c10::DataPtr allocate(size_t bytes) override {
-    return no_values ? reserve(bytes, current_device, no_values_reason())
+    return keeps_no_values() ? reserve(bytes, current_device, no_values_reason())
                      : ptxview::allocate(bytes, current_device);
   }
   void copy_data(void* to, const void* from, size_t bytes) const override {
-    if (!no_values) default_copy_data(to, from, bytes);
+    if (!keeps_no_values()) default_copy_data(to, from, bytes);
   }
 };
 inline Allocator allocator;
