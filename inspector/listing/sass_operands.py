@@ -24,6 +24,7 @@ NO_RESULT = words(
 """Instructions that define no register."""
 
 _CARRIES = frozenset(("IADD3", "UIADD3", "LEA", "ULEA", "IMAD", "UIMAD", "IADD", "UIADD", "VIADD"))
+_PREDICATES = frozenset(f"{file}{n}" for file in ("P", "UP") for n in (*range(8), "T"))
 _PREDICATES_ONLY = frozenset(("FCHK", "PLOP3", "UPLOP3", "PSETP", "UPSETP", "VOTE", "VOTEU"))
 BRANCHES = frozenset(("BRA", "BRX", "BRXU", "JMP", "JMX", "JMXU", "CALL", "JCAL", "CAL"))
 
@@ -136,7 +137,7 @@ def _add(out: dict[str, None], operand: str, width: int) -> None:
 
 
 def _is_predicate(operand: str) -> bool:
-    return operand.lstrip("!")[:1] == "P" or operand.lstrip("!")[:2] == "UP"
+    return operand.lstrip("!") in _PREDICATES
 
 
 def _is_register(operand: str) -> bool:

@@ -1,0 +1,174 @@
+"""Whatever goes in comes out again, line for line, in time linear in its size."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from inspector.listing import Kind, Listing, parse
+from inspector.listing.cuda import parse_cuda
+from inspector.model import Stage
+from tests.listing.conftest import DATA, read_sample
+from tests.listing.fuzz import SAMPLES, check, mutate
+
+WORDS = st.sampled_from(
+    [
+        *"{}()[];:,@%!#^\"'\\/*\n\r\0\t .<>=-+0",
+        *("//", "/*", "*/", "\r\n", '"""', ".loc 1 2 3", '.file 1 "a"', ".entry f(", ".func g"),
+        *("ld.global.b32 %r1, [%rd2];", "@%p1 bra L;", "L:", ".reg .pred p<3>;", "loc(#loc1)"),
+        *('#loc1 = loc("f":1:2)', "callsite(", "fused<", " at ", "%0 = tt.load %1", "!dbg !3"),
+        *("!3 = !DILocation(line: 1, scope: !3, inlinedAt: !3)", "define void @f() {", "/*0010*/"),
+        *("MOV R1, R2 ;", "/* 0x0000000000000000 */", ".section\t.text.k", "Function : k"),
+        *('//## File "f", line 3 inlined at "g", line 4', "switch i32 %1, label %2 [", "call"),
+        *("def f(x):", "'''", "for i in x", 'R"(', "#define", "\udc80", "é", "BRA `(.L_x_1)"),
+    ]
+)
+TEXTS = st.lists(WORDS, max_size=60).map("".join) | st.text(max_size=200)
+
+
+def parse_source_cuda(text: str) -> Listing:
+    return parse_cuda(text, "x.cu")
+
+
+def parser(stage: Stage) -> Callable[[str], Listing]:
+    return lambda text: parse(stage, text, annotated=text, path="x.py")
+
+
+PARSERS = {**{stage.value: parser(stage) for stage in Stage}, "cuda": parse_source_cuda}
+
+
+@pytest.mark.parametrize("name", PARSERS)
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@given(text=TEXTS)
+def test_any_text_comes_back(name: str, text: str) -> None:
+    listing = PARSERS[name](text)
+    assert "\n".join(line.text for line in listing.lines) == text == listing.text
+    assert [line.n for line in listing.lines] == list(range(1, text.count("\n") + 2))
+    for function in listing.functions:
+        assert 1 <= function.first <= function.last <= len(listing.lines)
+
+
+@pytest.mark.parametrize("name", PARSERS)
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "\n",
+        "\r\n",
+        "a\r\nb\r\n",
+        "no newline",
+        "\0\0\n\0",
+        "\udcff\udc80\n",
+        "\x0b\x0c\x85\u2028",
+    ],
+)
+def test_odd_ends_and_bytes(name: str, text: str) -> None:
+    listing = PARSERS[name](text)
+    assert [line.text for line in listing.lines] == text.split("\n")
+
+
+@pytest.mark.parametrize("stage", list(Stage))
+def test_crlf_means_the_same(stage: Stage) -> None:
+    name = {
+        Stage.SOURCE: "tma.py",
+        Stage.OUTPUT_CODE: "output_code.py",
+        Stage.TTIR: "layer_norm_sm90.ttir",
+        Stage.TTGIR: "layer_norm_sm90.ttgir",
+        Stage.LLIR: "matmul_sm90.llir",
+        Stage.PTX: "nested.ptx",
+        Stage.SASS: "extension_cuobjdump.sass",
+    }[stage]
+    text = read_sample(name)
+    plain, windows = parse(stage, text), parse(stage, text.replace("\n", "\r\n"))
+    for a, b in zip(plain.lines, windows.lines, strict=True):
+        assert a._replace(text="") == b._replace(text="")
+    assert list(plain.functions) == list(windows.functions)
+
+
+@pytest.mark.parametrize("name", sorted(p.name for p in DATA.iterdir()))
+def test_every_sample_in_every_parser(name: str) -> None:
+    check(read_sample(name))
+
+
+@pytest.mark.parametrize("name", PARSERS)
+@pytest.mark.parametrize(
+    "piece",
+    ["a", " ", "{", "/*", '"', "(", "R1,", "%r1, ", "loc(", "@x ", ";", ".a", "\\", "'", "x:", "[",
+     "fused<", "!", "#", "a.", "callsite(", ".entry a;", "ld ", "`("],
+)  # fmt: skip
+def test_long_lines_are_linear(name: str, piece: str) -> None:
+    """Twice the text may not take much more than twice the time."""
+
+    def seconds(size: int) -> float:
+        text = piece * (size // len(piece))
+        begin = time.process_time()
+        assert parse_all(PARSERS[name], text) == text
+        return time.process_time() - begin
+
+    small = seconds(20_000)
+    assert small < 0.5
+    large = seconds(200_000)
+    assert large < 10 * small * 4 + 0.5, (small, large)
+
+
+def parse_all(parse_one: Callable[[str], Listing], text: str) -> str:
+    listing = parse_one(text)
+    assert len(listing.functions) >= 0
+    return "\n".join(line.text for line in listing.lines)
+
+
+@pytest.mark.parametrize("name", PARSERS)
+def test_a_line_of_ten_megabytes(name: str) -> None:
+    text = ('\tmov.b32 \t%r1, %r2, R1, (loc, "a"), ' * 320_000)[:10_000_000]
+    begin = time.process_time()
+    assert parse_all(PARSERS[name], text) == text
+    assert time.process_time() - begin < 30
+
+
+@pytest.mark.parametrize("name", PARSERS)
+@pytest.mark.parametrize("line", ["ld.global", "{", "/*", '"', ".entry a", "x(", "switch [", "'''"])
+def test_many_lines_are_linear(name: str, line: str) -> None:
+    text = "\n".join([line] * 50_000)
+    begin = time.process_time()
+    assert parse_all(PARSERS[name], text) == text
+    assert time.process_time() - begin < 10
+
+
+def test_mutated_samples() -> None:
+    """The fuzz command's first thousand."""
+    chance = random.Random(20)
+    for _ in range(1000):
+        check(mutate(chance.choice(SAMPLES), chance))
+
+
+def test_chunks_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Looked at in any order, a line is what it is when all are parsed in one go."""
+    chance = random.Random(5)
+    for name, stage in (
+        ("nested.ptx", Stage.PTX),
+        ("matmul_sm90.ptx", Stage.PTX),
+        ("extension_cuobjdump.sass", Stage.SASS),
+        ("matmul_sm90.llir", Stage.LLIR),
+        ("output_code.py", Stage.OUTPUT_CODE),
+        ("zoo.cu", Stage.SOURCE),
+    ):
+        for text in (read_sample(name), mutate(read_sample(name), chance)):
+            path = name if stage is Stage.SOURCE else None
+            whole = list(parse(stage, text, path=path).lines)
+            pieces = parse(stage, text, path=path).lines
+            monkeypatch.setattr(pieces._pages, "size", 7)  # type: ignore[attr-defined]
+            order = list(range(len(whole)))
+            chance.shuffle(order)
+            for i in order:
+                assert pieces[i] == whole[i]
+
+
+def test_unknown_is_shown() -> None:
+    for stage in (Stage.TTIR, Stage.LLIR, Stage.PTX, Stage.SASS):
+        line = parse(stage, "?? what is this").lines[0]
+        assert (line.kind, line.text) == (Kind.UNKNOWN, "?? what is this")

@@ -1,0 +1,192 @@
+"""SASS against the vendor's tool and against the cubin's own line table."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from elftools.dwarf.structs import DWARFStructs
+from elftools.elf.elffile import ELFFile
+
+from inspector.listing import parse
+from inspector.listing.line import Kind, Line
+from inspector.listing.sass import parse_sass
+from inspector.model import Location, Stage
+from tests.listing.conftest import DATA, Disassembler, read_sample
+
+EVERY = sorted(path.name for path in DATA.glob("*.cubin"))
+WITH_LINES = [name for name in EVERY if not name.startswith("zoo")]
+LIVENESS = [name for name in EVERY if name.startswith(("zoo", "tma", "nested"))]
+"""``-plr`` works only within nvdisasm's own ELF ABI, that of CUDA 13."""
+
+Where = tuple[str, int]
+"""Section and address."""
+
+ANNOTATE = ("-c", "-gi", "-gp", "-hex")
+_SECTION = re.compile(r"\s*\.section\s+\.text\.([^,]+)")
+_ADDRESS = re.compile(r"\s*/\*([0-9a-f]{4,})\*/")
+
+
+def addressed(text: str) -> Iterator[tuple[Where | None, str]]:
+    """Every line with its section and address, None where it has none."""
+    section = ""
+    for line in text.split("\n"):
+        if found := _SECTION.match(line):
+            section = found[1]
+        address = _ADDRESS.match(line)
+        yield ((section, int(address[1], 16)) if address else None), line
+
+
+def parsed(name: str, nvdisasm: Disassembler) -> dict[Where, Line]:
+    """Our lines of a cubin."""
+    plain = nvdisasm(name, "-c")
+    lines = parse_sass(plain, nvdisasm(name, *ANNOTATE)).lines
+    where = (where for where, _ in addressed(plain))
+    return {at: line for at, line in zip(where, lines, strict=True) if at is not None}
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_every_line_is_known(name: str, nvdisasm: Disassembler) -> None:
+    plain = nvdisasm(name, "-c")
+    listing = parse_sass(plain, nvdisasm(name, *ANNOTATE))
+    assert listing.text == plain
+    assert Kind.UNKNOWN not in {line.kind for line in listing.lines}
+    instructions = [line for line in listing.lines if line.address is not None]
+    assert all(line.control is not None for line in instructions)
+    assert {line.kind for line in instructions} == {Kind.INSTRUCTION}
+    labels = {line.label for line in listing.lines if line.label}
+    assert {t for line in instructions for t in line.targets} <= labels
+
+
+@pytest.mark.parametrize("name", WITH_LINES)
+def test_locations_and_ptx_lines(name: str, nvdisasm: Disassembler) -> None:
+    """Every mark of -gi and -gp stands on the line after it, with its chain."""
+    ours = parsed(name, nvdisasm)
+    frames: list[tuple[str, int]] = []
+    ptx: int | None = None
+    seen = 0
+    mark = re.compile(r'"([^"]*)", line (\d+)')
+    for where, line in addressed(nvdisasm(name, *ANNOTATE)):
+        if "//## " in line:
+            found = [(file, int(number)) for file, number in mark.findall(line)]
+            if found[0][0] == ".nv_debug_ptx_txt":
+                ptx = found[0][1]
+            else:
+                frames.append(found[0])
+        elif where is not None:
+            if frames:
+                source = ours[where].source
+                assert source is not None
+                assert [(f.file, f.line) for f in source.frames()] == frames
+                seen += 1
+            if ptx is not None:
+                assert ours[where].ptx_line == ptx
+            frames, ptx = [], None
+    assert seen > 10
+
+
+def line_table(name: str) -> dict[str, dict[int, int]]:
+    """``.debug_line``: line by address by section; of several rows the last is the innermost."""
+    with (DATA / name).open("rb") as file:
+        elf = ELFFile(file)
+        section = elf.get_section_by_name(".debug_line")
+        symbols = elf.get_section_by_name(".symtab")
+        names = []
+        for relocation in elf.get_section_by_name(".rela.debug_line").iter_relocations():
+            symbol = symbols.get_symbol(relocation["r_info_sym"])
+            named = symbol.name or elf.get_section(symbol["st_shndx"]).name
+            names.append((relocation["r_offset"], named.removeprefix(".text.")))
+        order = [name for _, name in sorted(names)]
+        dwarf = elf.get_dwarf_info(relocate_dwarf_sections=False)
+        structs = DWARFStructs(True, 32, 8, 2)
+        out: dict[str, dict[int, int]] = {}
+        rows: dict[int, int] = {}
+        offset = 0
+        while offset < section.data_size:
+            program = dwarf._parse_line_program_at_offset(offset, structs)
+            for entry in program.get_entries():
+                if entry.state is None:
+                    continue
+                if entry.state.end_sequence:
+                    out[order[len(out)]] = rows
+                    rows = {}
+                else:
+                    rows[entry.state.address] = entry.state.line
+            offset += program.header.unit_length + 4
+    return out
+
+
+@pytest.mark.parametrize("name", WITH_LINES)
+def test_locations_are_those_of_the_line_table(name: str, nvdisasm: Disassembler) -> None:
+    """Independent of nvdisasm: pyelftools reads the cubin's DWARF. Rows hold until the next."""
+    ours = parsed(name, nvdisasm)
+    table = line_table(name)
+    assert table
+    for (section, address), line in ours.items():
+        rows = table.get(section, {})
+        before = [at for at in rows if at <= address]
+        expected = rows[max(before)] if before else None
+        assert (line.source.line if line.source else None) == expected, line.text
+
+
+@pytest.mark.parametrize("name", ["matmul_sm90", "gelu_sm90", "nested"])
+def test_the_ptx_line_has_the_same_location(name: str, nvdisasm: Disassembler) -> None:
+    """SASS → PTX by -gp, then our own reading of the PTX: the same source line."""
+    ptx = parse(Stage.PTX, read_sample(f"{name}.ptx")).lines
+    same = other = 0
+    for line in parsed(f"{name}.cubin", nvdisasm).values():
+        there = ptx[line.ptx_line - 1] if line.ptx_line else None
+        if there is None or there.kind is not Kind.INSTRUCTION or there.source is None:
+            continue  # the function's opening brace stands for what ptxas adds
+
+        def key(at: Location | None) -> tuple[str, int] | None:
+            return (at.file, at.line) if at else None
+
+        same += key(there.source) == key(line.source)
+        other += key(there.source) != key(line.source)
+    assert same > 50
+    assert other <= same / 50
+
+
+def marked(text: str) -> dict[Where, tuple[set[str], set[str]]]:
+    """What ``-plr`` says is defined (``^``) and used (``v``; ``x`` is both)."""
+    out: dict[Where, tuple[set[str], set[str]]] = {}
+    files: list[str] = []
+    columns: dict[int, str] = {}
+    short = {"GPR": "R", "PRED": "P", "UGPR": "UR", "UPRED": "UP"}
+    for where, line in addressed(text):
+        at = line.rfind("// |")
+        body = line[at + 2 :] if at >= 0 else ""
+        if where is None and (names := re.findall(r"\bU?(?:GPR|PRED)\b", body)):
+            files = [short[name] for name in names]
+        elif where is None and re.search(r"\|\s+#\s+0", body):
+            bars = [i for i, c in enumerate(body) if c == "|"]
+            columns = {
+                i: file + number[0]
+                for first, last, file in zip(bars, bars[1:], files, strict=False)
+                for number in re.finditer(r"\d+", body[first:last])
+                for i in range(first + number.start(), first + number.end())
+            }
+        elif where is not None and body:
+            marks = [(columns[i], c) for i, c in enumerate(body) if i in columns]
+            out[where] = (
+                {register for register, c in marks if c in "^x"},
+                {register for register, c in marks if c in "vx"},
+            )
+    return out
+
+
+@pytest.mark.parametrize("name", LIVENESS)
+def test_registers_are_those_of_nvdisasm(name: str, nvdisasm: Disassembler) -> None:
+    """Every instruction's defined and used registers, as ``nvdisasm -plr`` marks them."""
+    truth = marked(nvdisasm(name, "-c", "-plr"))
+    assert len(truth) > 200
+    for where, line in parsed(name, nvdisasm).items():
+        if where not in truth or line.base == "CALL":
+            continue  # -plr leaves out padding, and charges a call with what the callee does
+        defs = {r for r in line.defs if r[0] != "B"}
+        uses = {r for r in line.uses if r[0] != "B"}
+        if line.base == "P2R":  # reads predicates, which -plr does not count
+            uses = {r for r in uses if r[0] != "P"}
+        assert (defs, uses) == truth[where], line.text

@@ -1,0 +1,113 @@
+"""Python and CUDA C++."""
+
+from __future__ import annotations
+
+from inspector.listing import parse
+from inspector.listing.cuda import parse_cuda
+from inspector.listing.line import Kind
+from inspector.listing.python import parse_python
+from inspector.model import Location, Stage
+from tests.listing.conftest import read_sample
+
+PYTHON = '''"""A docstring # no comment
+
+over lines"""
+import triton  # a comment
+
+@triton.jit
+def kernel(x, n,
+           BLOCK: tl.constexpr):
+    # a comment
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    v = tl.load(x + offs, mask=offs < n,
+                other=0.0)
+    for i in range(0, n, BLOCK):
+        acc += v[i]
+    tl.store(x + offs, "# no " 'comment' + f"{v}")
+
+total = 3
+'''
+
+
+def test_python() -> None:
+    lines = parse_python(PYTHON, "/m.py").lines
+    kinds = [line.kind for line in lines]
+    assert [i for i, kind in enumerate(kinds, 1) if kind is Kind.COMMENT] == [9]
+    assert [i for i, kind in enumerate(kinds, 1) if kind is Kind.BLANK] == [2, 5, 16, 18]
+    assert lines[9].base == "tl.program_id"
+    assert (lines[9].defs, lines[9].uses) == (("offs",), ("tl", "BLOCK"))
+    assert (lines[10].base, lines[10].defs, lines[10].uses) == (
+        "tl.load", ("v",), ("tl", "x", "offs", "n"),
+    )  # fmt: skip
+    assert (lines[12].base, lines[12].defs) == ("for", ("i",))
+    assert lines[13].uses == ("acc", "v", "i")
+    assert lines[14].base == "tl.store"
+    assert lines[9].source == Location("/m.py", 10)
+    assert lines[8].source is None
+    assert {line.source for line in parse_python(PYTHON).lines} == {None}
+
+
+def test_python_functions() -> None:
+    listing = parse_python(PYTHON)
+    assert [(f.name, f.first, f.last) for f in listing.functions] == [("kernel", 6, 15)]
+
+
+def test_python_that_is_not_finished() -> None:
+    lines = parse_python("x = 'no end\ny = 1\nz = '''open\n# in the string").lines
+    assert [line.kind for line in lines] == [
+        Kind.UNKNOWN, Kind.INSTRUCTION, Kind.INSTRUCTION, Kind.INSTRUCTION,
+    ]  # fmt: skip
+
+
+def test_output_code() -> None:
+    listing = parse(Stage.OUTPUT_CODE, read_sample("output_code.py"))
+    assert listing.language == "output_code"
+    assert "call" in {function.name for function in listing.functions}
+    assert Kind.UNKNOWN not in {line.kind for line in listing.lines}
+
+
+CUDA = """// a comment
+#include <cuda.h>
+#define TWICE(x) \\
+    ((x) * 2)
+/* several
+
+lines */ __global__ void
+__launch_bounds__(128) add(float *out, int n)
+{
+    out[0] = "// no { comment"[0] + '"';  // {
+    helper<<<1, 2>>>(out);
+    auto s = R"x(
+    // raw } text
+)x";
+}
+__device__ float declared(float);
+__device__ float twice(float v) { return v * 2; }
+"""
+
+
+def test_cuda() -> None:
+    lines = parse_cuda(CUDA, "/k.cu").lines
+    assert [line.kind for line in lines[:7]] == [
+        Kind.COMMENT, Kind.DIRECTIVE, Kind.DIRECTIVE, Kind.DIRECTIVE, Kind.COMMENT, Kind.COMMENT,
+        Kind.INSTRUCTION,
+    ]  # fmt: skip
+    assert lines[9].source == Location("/k.cu", 10)
+    assert lines[10].base == "helper"
+    assert [line.kind for line in lines[11:14]] == [Kind.INSTRUCTION] * 3
+
+
+def test_cuda_functions() -> None:
+    listing = parse_cuda(CUDA)
+    assert [(f.name, f.first, f.last, f.entry) for f in listing.functions] == [
+        ("add", 7, 15, True), ("twice", 17, 17, False),
+    ]  # fmt: skip
+    names = [f.name for f in parse_cuda(read_sample("nested.cu")).functions]
+    assert names == ["square", "cube", "poly", "outer", "nested", "calls"]
+
+
+def test_the_file_name_decides() -> None:
+    text = "int x; // a comment\n// one\n"
+    assert parse(Stage.SOURCE, text, path="/a.cu").lines[1].kind is Kind.COMMENT
+    assert parse(Stage.SOURCE, text, path="/a.py").lines[1].kind is not Kind.COMMENT
+    assert parse(Stage.SOURCE, "# one\n", path=None).lines[0].kind is Kind.COMMENT
