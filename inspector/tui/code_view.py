@@ -58,6 +58,7 @@ class CodeView(ScrollView, can_focus=True, inherit_bindings=False):
         self.source: Highlighter | None = None
         self.notice: Notice | None = None
         self.cursor = 1
+        self.untouched = True
         self.linked: tuple[int, ...] = ()
         self.pattern: re.Pattern[str] | None = None
         self.matches: tuple[int, ...] = ()
@@ -83,6 +84,7 @@ class CodeView(ScrollView, can_focus=True, inherit_bindings=False):
         self._forget()
         self.virtual_size = Size(width + self._gutter_width(), self.lines)
         self.cursor = max(1, min(at, self.lines))
+        self.untouched = True
         self.scroll_to(0, max(0, top - 2), animate=False, force=True)
         self.reveal(self.cursor, self.cursor)
         self.refresh()
@@ -223,6 +225,7 @@ class CodeView(ScrollView, can_focus=True, inherit_bindings=False):
         if not self.lines:
             return
         n = max(1, min(n, self.lines))
+        self.untouched = False
         if n != self.cursor:
             self.cursor = n
             self.post_message(self.Moved(self))

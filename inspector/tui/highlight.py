@@ -103,6 +103,7 @@ def width_of(texts: list[str]) -> int:
 def highlighter_for(listing: Listing, stage: Stage, path: str | None) -> Highlighter:
     """A highlighter for a stage's listing; called in the thread that loads it."""
     try:
+        # Imported in the loading thread: the first frame need not wait for the lexers.
         from inspector.listing.lexers import lexer_for
 
         lexer = lexer_for(stage, path)

@@ -21,6 +21,9 @@ from inspector.tui.subject import Subject
 BESIDE = 88
 """Columns from which two panes stand beside each other; with fewer, one above the other."""
 
+NEAR = 40
+"""Lines beneath the kernel's first in which one that is linked is looked for."""
+
 LOW = 10
 """Rows below which only one pane fits."""
 
@@ -167,7 +170,17 @@ class Panes(Container):
         while len(self._links) > 64:
             self._links.pop(next(iter(self._links)))
         self._links[message.a, message.b] = links
+        self._begin(message.a, links)
         self.follow(move=True)
+
+    def _begin(self, request: Request, links: Links) -> None:
+        """Begin where something lights up: on the kernel's first line that is linked."""
+        pane = self.active
+        if pane.request == request and pane.settled and pane.view.untouched:
+            here = pane.view.cursor
+            near = [n for n in range(here, here + NEAR) if n in links]
+            if near and near[0] != here:
+                pane.view.go(near[0])
 
     @on(CodeView.Moved)
     def _moved(self, message: CodeView.Moved) -> None:

@@ -39,6 +39,14 @@ async def test_the_cursor_lights_up_its_lines_in_the_other_pane() -> None:
         assert "▐" in row
 
 
+async def test_reading_begins_on_the_first_line_that_is_linked() -> None:
+    async with PtxviewApp(reader()).run_test(size=(120, 40)) as pilot:
+        screen = await settle(pilot)
+        left, right = screen.panes.panes
+        assert left.view.cursor == 11  # the kernel begins at line 5
+        assert right.view.linked == (11,)
+
+
 async def test_links_go_both_ways() -> None:
     async with PtxviewApp(reader()).run_test(size=(120, 40)) as pilot:
         screen = await settle(pilot)

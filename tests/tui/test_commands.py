@@ -261,12 +261,12 @@ async def test_key_quit(start: Start) -> None:
 
 async def test_key_down(start: Start) -> None:
     async with start("tab", "j", "down") as (_, screen):
-        assert cursor(screen) == 7
+        assert cursor(screen) == 13
 
 
 async def test_key_up(start: Start) -> None:
     async with start("tab", "k", "up") as (_, screen):
-        assert cursor(screen) == 3
+        assert cursor(screen) == 9
 
 
 async def test_key_first(start: Start) -> None:
