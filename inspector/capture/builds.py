@@ -11,7 +11,7 @@ from inspector.analyse.resources import from_ptxas
 from inspector.capture import nvcc
 from inspector.capture.binaries import images
 from inspector.capture.caches import objects
-from inspector.capture.elf import read_cubin
+from inspector.capture.elf import has_device_code, read_cubin
 from inspector.capture.ninja import Build, parse_ninja
 from inspector.errors import PtxviewError, Unreadable
 from inspector.model import Content, Resources
@@ -63,7 +63,8 @@ def read_folder(directory: Path, cache: DerivedCache) -> Iterator[Found | str]:
         # setup.py's objects lie in folders of the sources' names, below the build's own.
         for edge in builds:
             made = directory / edge.output
-            if made.is_file() and made not in held and _cuda(edge):
+            known = made.is_file() and made not in held and _cuda(edge)
+            if known and has_device_code(made.read_bytes()):
                 held.append(made)
     except OSError as error:
         yield f"{directory} cannot be read: {error.strerror or error}"
