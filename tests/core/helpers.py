@@ -1,0 +1,134 @@
+"""Running ptxview, in this process and in one of its own, and asking NVIDIA's tools directly."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from inspector.cli import main
+from inspector.toolchain import find
+
+DATA = Path(__file__).resolve().parent.parent / "data" / "core"
+REPOSITORY = DATA.parents[2]
+LECTURE = DATA / "lecture"
+MATMUL = LECTURE / "triton" / "62IEO2LAXFPRDFJTFP26LDFEMSIVZSEEWKOUBVBFACS6ECD7LZEA"
+SQUARE = LECTURE / "triton" / "QGNHRXZLHGC2YJ4RCQ27CD3XUW3TPV3OLG4XBHLEQZCPY2R2NZDA"
+EXTENSION = LECTURE / "ext" / "square_gelu"
+
+
+@dataclass(frozen=True)
+class Done:
+    """How a command ended and what it printed."""
+
+    status: int
+    out: bytes
+    err: bytes
+
+    @property
+    def said(self) -> str:
+        """Standard error as text."""
+        return self.err.decode("utf-8", "replace")
+
+    @property
+    def text(self) -> str:
+        """Standard output as text."""
+        return self.out.decode("utf-8", "surrogateescape")
+
+    @property
+    def json(self) -> Any:
+        """Standard output as JSON; strictly JSON, so that NaN is an error."""
+        assert self.status == 0, self.said
+        return json.loads(self.out, parse_constant=_refuse)
+
+
+def _refuse(name: str) -> object:
+    raise AssertionError(f"{name} is no JSON")
+
+
+def call(*args: str | Path) -> Done:
+    """``ptxview`` in this process."""
+    out, err = io.BytesIO(), io.BytesIO()
+    with (
+        redirect_stdout(io.TextIOWrapper(out, "utf-8", write_through=True)),
+        redirect_stderr(io.TextIOWrapper(err, "utf-8", "backslashreplace", write_through=True)),
+    ):
+        try:
+            status = int(main([str(a) for a in args]))
+        except SystemExit as stop:
+            status = int(stop.code or 0)
+        return Done(status, out.getvalue(), err.getvalue())
+
+
+def environment(**changes: str | None) -> dict[str, str]:
+    """This process's environment with changes; None takes a variable away."""
+    env = {k: v for k, v in os.environ.items() if not k.startswith("PTXVIEW_")}
+    for name, value in changes.items():
+        env.pop(name, None)
+        if value is not None:
+            env[name] = value
+    return env
+
+
+def ptxview(
+    *args: str | Path,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    given: bytes = b"",
+    seconds: float = 120,
+) -> Done:
+    """``ptxview`` as a program of its own."""
+    done = subprocess.run(
+        command(args),
+        input=given,
+        capture_output=True,
+        cwd=cwd,
+        env=environment() if env is None else dict(env),
+        timeout=seconds,
+        check=False,
+    )
+    return Done(done.returncode, done.stdout, done.stderr)
+
+
+def command(args: Sequence[str | Path]) -> list[str]:
+    """The command that starts ptxview with this interpreter."""
+    return [sys.executable, "-m", "inspector", *(str(a) for a in args)]
+
+
+def tool(name: str) -> str:
+    """The path of a vendor's tool; the test is skipped where there is none."""
+    found = find(name)
+    if found is None:
+        pytest.skip(f"{name} is not on this machine")
+    return str(found.path)
+
+
+def printed(*argv: str | Path) -> bytes:
+    """What a tool prints."""
+    return subprocess.run([str(a) for a in argv], capture_output=True, check=True).stdout
+
+
+def variants_of(listed: Any) -> list[tuple[Any, Any]]:
+    """Every variant of ``list --json`` with its kernel."""
+    return [(k, v) for k in listed["kernels"] for v in k["variants"]]
+
+
+def write_events(folder: Path, *events: Mapping[str, object] | str | bytes) -> Path:
+    """A recording's folder with these events; a string or bytes is a line as it stands."""
+    (folder / "blobs").mkdir(parents=True, exist_ok=True)
+    with (folder / "events.jsonl").open("ab") as file:
+        for event in events:
+            if isinstance(event, Mapping):
+                file.write(json.dumps(event).encode() + b"\n")
+            else:
+                file.write(event.encode() if isinstance(event, str) else event)
+    return folder
