@@ -65,14 +65,14 @@ class _Scanner:
             state = _scan(self.texts[i], state)[1]
         return state
 
-    def parse(self, first: int, last: int, state: State) -> list[Line]:
+    def parse(self, first: int, last: int, state: State) -> tuple[list[Line], State]:
         out: list[Line] = []
         for i in range(first, last):
             text = self.texts[i]
             before = state
             code, state = _scan(text, before)
             out.append(self._line(i + 1, text, code, before))
-        return out
+        return out, state
 
     def _line(self, n: int, text: str, code: str, before: State) -> Line:
         bare = code.strip()

@@ -17,8 +17,8 @@ State = TypeVar("State")
 CHUNK = 1024
 """Lines parsed at once."""
 
-KEPT = 256
-"""Parsed chunks kept: listings up to a quarter of a million lines are parsed once."""
+KEPT = 128
+"""Parsed chunks kept: listings up to 131,072 lines are parsed once, about 60 MB of them."""
 
 
 class Scanner(Protocol[State]):
@@ -36,8 +36,8 @@ class Scanner(Protocol[State]):
         """The state after ``texts[first:last]``, without making their lines."""
         ...
 
-    def parse(self, first: int, last: int, state: State) -> list[Line]:
-        """The lines of ``texts[first:last]``."""
+    def parse(self, first: int, last: int, state: State) -> tuple[list[Line], State]:
+        """The lines of ``texts[first:last]``, and the state after them."""
         ...
 
 
@@ -113,7 +113,9 @@ class _Pages(Generic[State]):
             if found is None:
                 first = page * self.size
                 last = min(first + self.size, self._total)
-                found = self._scanner.parse(first, last, self._before(page))
+                found, after = self._scanner.parse(first, last, self._before(page))
+                if len(self._states) == page + 1:
+                    self._states.append(after)
                 self._pages[page] = found
                 if len(self._pages) > KEPT:
                     self._pages.popitem(last=False)

@@ -73,13 +73,13 @@ class _Scanner:
             state = _after(self.texts[i], state)
         return state
 
-    def parse(self, first: int, last: int, state: State) -> list[Line]:
+    def parse(self, first: int, last: int, state: State) -> tuple[list[Line], State]:
         out: list[Line] = []
         for i in range(first, last):
             text = self.texts[i]
             out.append(self._line(i + 1, text, state))
             state = _after(text, state)
-        return out
+        return out, state
 
     def functions(self) -> tuple[Function, ...]:
         """Definitions; declarations have no body and are left out."""

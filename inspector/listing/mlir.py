@@ -58,7 +58,7 @@ class _Scanner:
     def skim(self, first: int, last: int, state: None) -> None:
         return None
 
-    def parse(self, first: int, last: int, state: None) -> list[Line]:
+    def parse(self, first: int, last: int, state: None) -> tuple[list[Line], None]:
         aliases = Aliases(self.texts)
         out: list[Line] = []
         opened: list[int] = []
@@ -71,7 +71,7 @@ class _Scanner:
             out.append(line)
             if body[-1:] == "{" and body[:1] != "}" and line.kind is not Kind.COMMENT:
                 opened.append(i)
-        return out
+        return out, None
 
     def _close(
         self, out: list[Line], opened: list[int], body: str, location: Location | None

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from inspector.listing.lazy import Lazy, LazyLines
 from inspector.listing.line import Function, Kind, Line, Listing
-from inspector.listing.ptx_line import Event, LineReader, State, function_header
+from inspector.listing.ptx_line import Event, LineReader, State
 from inspector.listing.ptx_statement import (
     BRANCHES,
     PLAIN,
@@ -19,6 +19,7 @@ from inspector.listing.ptx_statement import (
     has_result,
     parse_statement,
 )
+from inspector.listing.ptx_text import function_header
 
 _REGISTERS = re.compile(r"%[\w$]++").findall
 _NOTHING = re.compile(
@@ -45,16 +46,16 @@ def parse_ptx(text: str) -> Listing:
     nor ``uses``. A ``call``'s target is the function.
     """
     texts = text.split("\n")
-    scanner = _Scanner(texts)
+    scanner = _Scanner(text, texts)
     return Listing("ptx", LazyLines(texts, scanner), Lazy(scanner.functions))
 
 
 class _Scanner:
     """See ``lazy.Scanner``."""
 
-    def __init__(self, texts: list[str]) -> None:
+    def __init__(self, text: str, texts: list[str]) -> None:
         self.texts = texts
-        self.reader = LineReader(texts)
+        self.reader = LineReader(text, texts)
         self._opcodes: dict[str, _Opcode] = {}
 
     def start(self) -> State:
@@ -105,7 +106,7 @@ class _Scanner:
         self._opcodes[opcode] = made
         return made
 
-    def parse(self, first: int, last: int, state: State) -> list[Line]:
+    def parse(self, first: int, last: int, state: State) -> tuple[list[Line], State]:
         # The hot loop: about 2 µs a line, so locals for globals, tuple.__new__ for Line(…).
         texts, plain, nothing, read = self.texts, PLAIN.match, _NOTHING, self.reader.read
         find, locate, known = _REGISTERS, self.reader.locations.at, self._opcodes.get
@@ -165,7 +166,7 @@ class _Scanner:
                     continue
             line, state = read(i + 1, text, state, events)
             add(line)
-        return out
+        return out, state
 
 
 _REST = Line(0, "", Kind.BLANK)[3:]

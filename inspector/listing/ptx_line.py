@@ -13,17 +13,14 @@ from typing import NamedTuple
 from inspector.listing.line import Kind, Line
 from inspector.listing.ptx_location import Locations
 from inspector.listing.ptx_statement import KNOWN, PLAIN, Statement, parse_statement
+from inspector.listing.ptx_text import AHEAD, HEADER, WORD, strip
 from inspector.listing.words import words
 from inspector.model import Location
 
-_COMMENT_OR_STRING = re.compile(r'//|/\*|"(?:[^"\\]|\\.)*+"?', re.DOTALL)
 _LABEL = re.compile(r"\s*+([\w$%.]++)\s*+:(?!:)")
-_WORD = re.compile(r"\s*+(\.?+[\w$@]++)")
-_HEADER = re.compile(r"\s*+(?:\.[a-z]++\s++)*?\.(entry|func)\b")
 _OPERANDS = re.compile(r"[\s%\w$.,{}()\[\]+\-|!<>:&*~^]*+;?\s*+\Z")
 _DECLARED = re.compile(r"([%\w$]++)\s*+(?:<\s*+(\d{1,9})\s*+>)?\s*+(?=[,;]|\Z)")
 _NAMES = re.compile(r"[A-Za-z_$%][\w$]*+")
-_NAME = re.compile(r"[\w$%]++")
 
 ONE_LINE = words(
     ".version .target .address_size .loc .file .section .maxnreg .maxntid .reqntid .minnctapersm "
@@ -32,9 +29,6 @@ ONE_LINE = words(
     ".blocksareclusters"
 )
 """Directives that end with their line rather than with a ``;``."""
-
-AHEAD = 64
-"""Lines looked at for the rest of a statement."""
 
 
 class State(NamedTuple):
@@ -61,9 +55,9 @@ Event = tuple[int, str]
 class LineReader:
     """Reads one line at a time, whatever is on it."""
 
-    def __init__(self, texts: list[str]) -> None:
+    def __init__(self, text: str, texts: list[str]) -> None:
         self.texts = texts
-        self.locations = Locations(texts)
+        self.locations = Locations(text, texts)
 
     def read(self, n: int, text: str, state: State, events: list[Event]) -> tuple[Line, State]:
         """Line ``n`` (from 1) in ``state``, and the state after it."""
@@ -211,9 +205,9 @@ class _Reading:
         self._directive()
         end = code.find(";", at)
         until = end if end >= 0 else size
-        word = _WORD.match(code, at)
+        word = WORD.match(code, at)
         name = word[1] if word else ""
-        if not self.state.depth and _HEADER.match(code, at, min(size, at + 1024)):
+        if not self.state.depth and HEADER.match(code, at, min(size, at + 1024)):
             return self._header(at, until)
         if name == ".reg":
             self._declare(code[at:until])
@@ -277,57 +271,7 @@ class _Reading:
         return end + 1 if end >= 0 else len(self.code)
 
 
-def function_header(texts: list[str], first: int, last: int) -> tuple[str, bool]:
-    """Name and whether it is an entry, of the function whose header begins on line ``first``."""
-    header = ""
-    comment = False
-    for text in texts[first - 1 : min(last, first + AHEAD)]:
-        code, comment = strip(text[:4096], comment)
-        header += code + " "
-        if "{" in code or len(header) > 65536:
-            break
-    found = _HEADER.search(header)
-    at = found.end() if found else 0
-    while at < len(header) and (header[at].isspace() or header[at] in ".("):
-        if header[at] == "(":
-            at = header.find(")", at) + 1 or len(header)
-        elif header[at] == "." and (word := _WORD.match(header, at)):
-            at = word.end()
-        else:
-            at += 1
-    name = _NAME.match(header, at)
-    return name[0] if name else "", bool(found and found[1] == "entry")
-
-
 def _fresh(text: str) -> bool:
     """Whether a line inside an unfinished instruction is plainly the next one."""
     found = PLAIN.match(text)
     return found is not None and (bool(found[1]) or found[2].partition(".")[0] in KNOWN)
-
-
-def strip(text: str, comment: bool) -> tuple[str, bool]:
-    """The code of a line (comments cut out, strings emptied) and whether a comment is left open."""
-    if not comment and "/" not in text and '"' not in text:
-        return text, False
-    parts: list[str] = []
-    at = 0
-    if comment:
-        end = text.find("*/")
-        if end < 0:
-            return "", True
-        at = end + 2
-    while found := _COMMENT_OR_STRING.search(text, at):
-        parts.append(text[at : found.start()])
-        if found[0] == "//":
-            return "".join(parts), False
-        if found[0] == "/*":
-            end = text.find("*/", found.end())
-            if end < 0:
-                return "".join(parts), True
-            parts.append(" ")
-            at = end + 2
-        else:
-            parts.append('""')
-            at = found.end()
-    parts.append(text[at:])
-    return "".join(parts), False

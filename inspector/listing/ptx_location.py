@@ -14,8 +14,7 @@ from typing import NamedTuple
 from inspector.model import Location
 
 _FILE = re.compile(
-    r'^[ \t]*\.file[ \t]+(\d{1,18})[ \t]+"((?:[^"\\\n]|\\.)*+)"(?:[ \t]*"((?:[^"\\\n]|\\.)*+)")?',
-    re.MULTILINE,
+    r'\.file[ \t]+(\d{1,18})[ \t]+"((?:[^"\\\n]|\\.)*+)"(?:[ \t]*"((?:[^"\\\n]|\\.)*+)")?'
 )
 _LOC = re.compile(
     r"[ \t]*\.loc[ \t]+(\d{1,18})[ \t]+(\d{1,18})(?:[ \t]+(\d{1,18}))?"
@@ -23,6 +22,13 @@ _LOC = re.compile(
 )
 _ESCAPE = re.compile(r"\\([0-7]{1,3}|.)")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
+
+
+NEAR = 64
+"""Lines above a ``.loc`` that are searched for its call site."""
+
+DEEPEST = 256
+"""Frames of a chain; the rest is left out."""
 
 
 class Place(NamedTuple):
@@ -67,7 +73,8 @@ def read_mark(text: str) -> Mark | None:
 class Locations:
     """Every ``.file`` and, where the text has inlining, every ``.loc`` of one text."""
 
-    def __init__(self, texts: list[str]) -> None:
+    def __init__(self, text: str, texts: list[str]) -> None:
+        self._text = text
         self._texts = texts
         self._files: dict[int, str] | None = None
         self._marks: dict[Place, list[tuple[int, Mark]]] | None = None
@@ -97,36 +104,55 @@ class Locations:
         """File names by index. Of two names the first is the folder."""
         if self._files is None:
             self._files = {}
-            for text in self._texts:
-                if ".file" in text and (found := _FILE.match(text)):
-                    index, name, more = found.groups()
-                    path = unescape(name)
-                    if more:
-                        path = f"{path.rstrip('/')}/{unescape(more)}"
-                    self._files.setdefault(int(index), path)
+            text = self._text
+            at = text.find(".file")
+            while at >= 0:
+                before = at
+                while before and text[before - 1] in " \t":
+                    before -= 1
+                if not before or text[before - 1] == "\n":
+                    self._read_file(at)
+                at = text.find(".file", at + 5)
         return self._files
 
+    def _read_file(self, at: int) -> None:
+        found = _FILE.match(self._text, at)
+        if found and self._files is not None:
+            index, name, more = found.groups()
+            path = unescape(name)
+            if more:
+                path = f"{path.rstrip('/')}/{unescape(more)}"
+            self._files.setdefault(int(index), path)
+
     def _chain(self, n: int, mark: Mark) -> Location:
-        if self._marks is None:
-            self._marks = {}
-            for at, text in enumerate(self._texts, 1):
-                if ".loc" in text and (one := read_mark(text)):
-                    self._marks.setdefault(one.place, []).append((at, one))
         frames = [mark]
         seen = {mark.place}
-        site = mark.site
-        while site is not None and len(frames) < 256:
-            known = self._marks.get(site, [])
-            at = bisect_left(known, n, key=lambda entry: entry[0]) - 1
-            if at < 0 or site in seen:
+        while (site := frames[-1].site) is not None and len(frames) < DEEPEST:
+            n, outer = self._before(n, site)
+            if outer is None or site in seen:
                 frames.append(Mark(site, None))
                 break
             seen.add(site)
-            n, outer = known[at]
             frames.append(outer)
-            site = outer.site
         here: Location | None = None
         for frame in reversed(frames):
             here = self._location(frame.place, here)
         assert here is not None
         return here
+
+    def _before(self, n: int, place: Place) -> tuple[int, Mark | None]:
+        """The last ``.loc`` of ``place`` before line ``n``, and its line."""
+        for at in range(n - 2, max(-1, n - 2 - NEAR), -1):
+            text = self._texts[at]
+            if ".loc" in text and (one := read_mark(text)) and one.place == place:
+                return at + 1, one
+        if n - 2 < NEAR:
+            return n, None
+        if self._marks is None:  # a call site is seldom far above; then all are looked up at once
+            self._marks = {}
+            for number, text in enumerate(self._texts, 1):
+                if ".loc" in text and (one := read_mark(text)):
+                    self._marks.setdefault(one.place, []).append((number, one))
+        known = self._marks.get(place, [])
+        at = bisect_left(known, n, key=lambda entry: entry[0]) - 1
+        return known[at] if at >= 0 else (n, None)

@@ -62,7 +62,7 @@ class _Scanner:
                 state = section_of(text) or state
         return state
 
-    def parse(self, first: int, last: int, state: str) -> list[Line]:
+    def parse(self, first: int, last: int, state: str) -> tuple[list[Line], str]:
         known = self._annotations()
         out: list[Line] = []
         for i in range(first, last):
@@ -74,7 +74,7 @@ class _Scanner:
             if ".text." in text or "Function" in text:
                 state = section_of(text) or state
             out.append(_other(i + 1, text))
-        return out
+        return out, state
 
     def _annotations(self) -> dict[tuple[str, int], Annotation]:
         if self._known is None:

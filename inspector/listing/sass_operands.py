@@ -2,7 +2,10 @@
 
 NVIDIA documents the mnemonics (CUDA Binary Utilities, "Instruction Set Reference") and neither
 the operands nor their widths. What is here was read off ``nvdisasm -plr``, which marks the
-registers that each instruction defines and uses; the tests compare with it.
+registers that each instruction defines and uses; the tests compare with it. Two things -plr
+knows and the text does not say: what a ``CALL`` does inside, and the descriptor in uniform
+registers that ``LDG.E R0, [R2.64]`` of sm_80 to sm_89 reads. One that the text says and -plr does
+not: the predicates that ``P2R`` reads.
 """
 
 from __future__ import annotations

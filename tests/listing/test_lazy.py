@@ -29,10 +29,10 @@ class Counting:
         self.skimmed.append((first, last))
         return last
 
-    def parse(self, first: int, last: int, state: int) -> list[Line]:
+    def parse(self, first: int, last: int, state: int) -> tuple[list[Line], int]:
         assert state == first, "the state is that of the lines before"
         self.parsed.append((first, last))
-        return [Line(i + 1, self.texts[i], Kind.UNKNOWN) for i in range(first, last)]
+        return [Line(i + 1, self.texts[i], Kind.UNKNOWN) for i in range(first, last)], last
 
 
 def test_only_what_is_shown_is_parsed() -> None:
@@ -46,6 +46,7 @@ def test_only_what_is_shown_is_parsed() -> None:
     assert scanner.skimmed == [(0, 10), (10, 20), (20, 30)]
     assert [line.text for line in lines[38:41]] == ["38", "39", "40"]
     assert scanner.parsed == [(30, 40), (40, 50)]
+    assert len(scanner.skimmed) == 3, "parsing a chunk tells the state after it"
     assert lines[-1].n == 100
     assert [line.n for line in lines[::50]] == [1, 51]
     with pytest.raises(IndexError):

@@ -93,7 +93,8 @@ def line_table(name: str) -> dict[str, dict[int, int]]:
         section = elf.get_section_by_name(".debug_line")
         symbols = elf.get_section_by_name(".symtab")
         names = []
-        for relocation in elf.get_section_by_name(".rela.debug_line").iter_relocations():
+        of = [elf.get_section_by_name(f"{kind}.debug_line") for kind in (".rela", ".rel")]
+        for relocation in (of[0] or of[1]).iter_relocations():
             symbol = symbols.get_symbol(relocation["r_info_sym"])
             named = symbol.name or elf.get_section(symbol["st_shndx"]).name
             names.append((relocation["r_offset"], named.removeprefix(".text.")))
