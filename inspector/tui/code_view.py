@@ -45,20 +45,13 @@ class CodeView(ScrollView, can_focus=True, inherit_bindings=False):
             """The view whose cursor it is."""
             return self.view
 
-    class Wanted(Message):
-        """The view asks for a prompt: ``kind`` is search or goto."""
-
-        def __init__(self, view: CodeView, kind: str) -> None:
-            super().__init__()
-            self.view = view
-            self.kind = kind
-
     def __init__(self) -> None:
         super().__init__()
         self.source: Highlighter | None = None
         self.notice: Notice | None = None
         self.cursor = 1
         self.untouched = True
+        self._top = 1
         self.linked: tuple[int, ...] = ()
         self.pattern: re.Pattern[str] | None = None
         self.matches: tuple[int, ...] = ()
@@ -85,10 +78,27 @@ class CodeView(ScrollView, can_focus=True, inherit_bindings=False):
         self.virtual_size = Size(width + self._gutter_width(), self.lines)
         self.cursor = max(1, min(at, self.lines))
         self.untouched = True
-        self.scroll_to(0, max(0, top - 2), animate=False, force=True)
-        self.reveal(self.cursor, self.cursor)
+        self._top = top
+        self._place()
         self.refresh()
         self.post_message(self.Moved(self))
+
+    def _place(self) -> None:
+        """Scroll to where reading begins."""
+        self.scroll_to(0, max(0, self._top - 1 - MARGIN), animate=False, force=True)
+        self.reveal(self.cursor, self.cursor)
+
+    def on_resize(self) -> None:
+        """The cursor stays in view; before the first move, so does the kernel's first line."""
+        if self.untouched:
+            self._place()
+        else:
+            self.reveal(self.cursor, self.cursor)
+
+    def begin(self, n: int) -> None:
+        """Begin on line ``n`` instead, which is not yet a move of the user's."""
+        self.go(n)
+        self.untouched = True
 
     def show_notice(self, notice: Notice) -> None:
         """Show a sentence and a hint instead of a listing."""
@@ -250,14 +260,6 @@ class CodeView(ScrollView, can_focus=True, inherit_bindings=False):
         """Left or right."""
         self.scroll_to(x=max(0, self.scroll_offset.x + cells), animate=False, force=True)
 
-    def action_search(self) -> None:
-        """Ask for a regular expression."""
-        self.post_message(self.Wanted(self, "search"))
-
-    def action_goto(self) -> None:
-        """Ask for a line."""
-        self.post_message(self.Wanted(self, "goto"))
-
     def action_clear(self) -> None:
         """Forget the search."""
         self.find(None, ())
@@ -279,11 +281,6 @@ class CodeView(ScrollView, can_focus=True, inherit_bindings=False):
             self.source.as_it_is(verbatim=self.source.squeeze)
             self._forget()
             self.refresh()
-
-    def action_copy(self) -> None:
-        """Copy the cursor's line."""
-        if self.source is not None and self.lines:
-            self.post_message(self.Wanted(self, "copy"))
 
     def on_click(self, event: events.Click) -> None:
         """The line that was clicked."""

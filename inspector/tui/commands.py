@@ -43,9 +43,9 @@ _S, _P, _T = Where.SCREEN, Where.PANE, Where.TREE
 
 # fmt: off
 TABLE: tuple[Command, ...] = (
-    Command("help", "question_mark,f1", "?", _S, "app.help",
+    Command("help", "question_mark,f1", "?", _S, "tell_app('help')",
             "Help", "all keys, and what the marks mean", "help"),
-    Command("search", "slash", "/", _P, "search",
+    Command("search", "slash", "/", _P, "screen.search",
             "Search", "a regular expression; capitals count once there is one", "search"),
     Command("tree.filter", "slash", "/", _T, "screen.filter",
             "Filter the tree", "as you type; every word must occur", "filter"),
@@ -80,12 +80,12 @@ TABLE: tuple[Command, ...] = (
             "Wider tree", "four columns more"),
     Command("tree.narrower", "less_than_sign", "<", _S, "widen(-4)",
             "Narrower tree", "four columns less"),
-    Command("problems", "exclamation_mark", "!", _S, "app.problems",
+    Command("problems", "exclamation_mark", "!", _S, "tell_app('problems')",
             "Problems", "what could not be recorded or read"),
-    Command("theme", "T", "T", _S, "app.other_theme", "Dark or light", "the other theme"),
-    Command("palette", "ctrl+p", "^p", _S, "app.command_palette",
+    Command("theme", "T", "T", _S, "tell_app('other_theme')", "Dark or light", "the other theme"),
+    Command("palette", "ctrl+p", "^p", _S, "tell_app('command_palette')",
             "Palette", "every command by its name", "palette"),
-    Command("quit", "q", "q", _S, "app.quit", "Quit", "leave ptxview", "quit"),
+    Command("quit", "q", "q", _S, "tell_app('quit')", "Quit", "leave ptxview", "quit"),
     Command("up", "up,k", "↑ k", _P, "move(-1)", "Line up", ""),
     Command("down", "down,j", "↓ j", _P, "move(1)", "Line down", ""),
     Command("page.up", "pageup,ctrl+b", "PgUp", _P, "page(-1)", "Page up", ""),
@@ -94,7 +94,7 @@ TABLE: tuple[Command, ...] = (
     Command("half.down", "ctrl+d", "^d", _P, "page(0.5)", "Half a page down", ""),
     Command("first", "g,home", "g", _P, "edge(-1)", "First line", ""),
     Command("last", "G,end", "G", _P, "edge(1)", "Last line", ""),
-    Command("goto", "colon", ":", _P, "goto", "Go to line", "by its number", "line"),
+    Command("goto", "colon", ":", _P, "screen.goto", "Go to line", "by its number", "line"),
     Command("left", "left,h", "← h", _P, "sideways(-8)", "Scroll left", ""),
     Command("right", "right,l", "→ l", _P, "sideways(8)", "Scroll right", ""),
     Command("line.start", "0", "0", _P, "sideways(-1000000)",
@@ -106,7 +106,7 @@ TABLE: tuple[Command, ...] = (
             "Follow the link", "to the lines it is linked with, in the other pane"),
     Command("verbatim", "w", "w", _P, "verbatim",
             "All spaces of SASS", "or fewer, which is how it is shown at first"),
-    Command("copy", "y", "y", _P, "copy",
+    Command("copy", "y", "y", _P, "screen.copy",
             "Copy the line", "to the clipboard, over SSH as well", "copy"),
     Command("tree.up", "up,k", "↑ k", _T, "move(-1)", "Row up", ""),
     Command("tree.down", "down,j", "↓ j", _T, "move(1)", "Row down", ""),
@@ -114,7 +114,7 @@ TABLE: tuple[Command, ...] = (
     Command("tree.page.down", "pagedown", "PgDn", _T, "page(1)", "Page down", ""),
     Command("tree.first", "g,home", "g", _T, "edge(-1)", "First row", ""),
     Command("tree.last", "G,end", "G", _T, "edge(1)", "Last row", ""),
-    Command("tree.open", "enter", "Enter", _T, "open", "Read it", "go to the panes", "read"),
+    Command("tree.open", "enter", "Enter", _T, "screen.read", "Read it", "go to the panes", "read"),
     Command("tree.unfold", "right,l", "→ l", _T, "unfold",
             "Unfold", "or go to the first row beneath"),
     Command("tree.fold", "left,h", "← h", _T, "fold", "Fold", "or go to the row above"),
@@ -135,9 +135,16 @@ MARKS: tuple[tuple[str, str], ...] = (
 
 
 def bindings(where: Where) -> list[BindingType]:
-    """The key bindings of the widget that has these actions."""
+    """The key bindings of the widget that has these actions.
+
+    They have priority: such a key is acted upon before the next one is handed on. Without it a
+    key that moves the focus and the one typed after it, which arrive together over a slow line,
+    would both go to the widget that had the focus before.
+    """
     return [
-        Binding(command.keys, command.action, command.title, show=False, id=command.id)
+        Binding(
+            command.keys, command.action, command.title, show=False, priority=True, id=command.id
+        )
         for command in TABLE
         if command.where is where
     ]

@@ -252,13 +252,13 @@ class KernelTree(ScrollView, can_focus=True, inherit_bindings=False):
         """To the first or the last row."""
         self.go(0 if side < 0 else len(self.rows) - 1)
 
-    def action_open(self) -> None:
-        """Read what the cursor is on; a row that cannot be read is folded or unfolded."""
+    def enter(self) -> bool:
+        """Whether the row can be read; one that cannot is folded or unfolded."""
         row = self.row
         if row is not None and row.kind is Kind.ORIGIN:
             self.action_flip()
-        elif row is not None:
-            self.post_message(self.Opened())
+            return False
+        return row is not None
 
     def action_unfold(self) -> None:
         """Unfold, or go in."""
@@ -296,5 +296,5 @@ class KernelTree(ScrollView, can_focus=True, inherit_bindings=False):
         row = self.row
         if row is not None and row.count and offset.x <= 2 * row.depth + 2:
             self.action_flip()
-        elif event.chain == 2:
-            self.action_open()
+        elif event.chain == 2 and self.enter():
+            self.post_message(self.Opened())

@@ -12,7 +12,6 @@ from textual.widget import Widget
 
 from inspector.model import Stage
 from inspector.tui.card import VariantCard
-from inspector.tui.code_view import CodeView
 from inspector.tui.commands import Where, bindings, command
 from inspector.tui.empty_state import EmptyState
 from inspector.tui.kernel_tree import KernelTree
@@ -79,7 +78,7 @@ class MainScreen(Screen[None]):
             return
         width = self.size.width
         narrow = width < NARROW
-        in_tree = self.kernels.has_focus
+        in_tree = self.focused is self.kernels
         self.kernels.display = in_tree or (self.tree_wanted and not narrow)
         self.panes.display = not (narrow and in_tree)
         wanted = self.tree_width or max(24, min(46, width // 5 + 6))
@@ -92,6 +91,11 @@ class MainScreen(Screen[None]):
         subject = message.subject
         self.panes.show(subject)
         self.card.show(subject)
+
+    def action_read(self) -> None:
+        """From the tree to the panes."""
+        if self.kernels.enter():
+            self._opened()
 
     @on(KernelTree.Opened)
     def _opened(self) -> None:
@@ -113,7 +117,7 @@ class MainScreen(Screen[None]):
 
     def on_descendant_focus(self) -> None:
         """The footer shows the keys of where the focus is."""
-        self.footer.show(Where.TREE if self.kernels.has_focus else Where.PANE)
+        self.footer.show(Where.TREE if self.focused is self.kernels else Where.PANE)
         self.fit()
 
     # Prompts
@@ -122,16 +126,21 @@ class MainScreen(Screen[None]):
         self.status.display = False
         self.prompt.ask(kind, value)
 
-    @on(CodeView.Wanted)
-    def _wanted(self, message: CodeView.Wanted) -> None:
-        view = message.view
-        if message.kind == "copy" and view.source is not None:
+    def action_search(self) -> None:
+        """Ask for a regular expression."""
+        pattern = self.panes.active.view.pattern
+        self._ask("search", pattern.pattern if pattern else "")
+
+    def action_goto(self) -> None:
+        """Ask for a line."""
+        self._ask("goto")
+
+    def action_copy(self) -> None:
+        """Copy the cursor's line."""
+        view = self.panes.active.view
+        if view.source is not None:
             self.app.copy_to_clipboard(plain(view.source.texts[view.cursor - 1]))
             self.status.say(f"Line {view.cursor} is on the clipboard.", view)
-        elif message.kind == "search":
-            self._ask("search", view.pattern.pattern if view.pattern else "")
-        elif message.kind == "goto":
-            self._ask("goto")
 
     @on(Prompt.Edited)
     def _edited(self, message: Prompt.Edited) -> None:
@@ -147,7 +156,7 @@ class MainScreen(Screen[None]):
                 self.kernels.filter("")
             self._focus_tree()
             return
-        view.focus()
+        self.set_focus(view)
         if message.accepted and message.text:
             (self._search if message.kind == "search" else self._goto)(message.text)
 
@@ -197,12 +206,20 @@ class MainScreen(Screen[None]):
     # Commands
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """An empty recording has nothing that most commands could work on."""
-        return not self.empty or action == "run"
+        """Keys are letters while one types, and an empty recording has little to work on."""
+        if self.focused is self.prompt.input:
+            return False
+        return not self.empty or action in ("tell_app", "run")
+
+    async def action_tell_app(self, name: str) -> None:
+        """Something that is the application's affair."""
+        await self.app.run_action(name)
 
     async def action_run(self, name: str) -> None:
         """Run a command of the table, for the palette and the footer."""
         chosen = command(name)
+        if self.focused is self.prompt.input:
+            self.set_focus(self.panes.active.view)
         if self.empty and chosen.where is not Where.SCREEN:
             return
         homes: dict[Where, Widget | Screen[None]] = {
@@ -222,7 +239,7 @@ class MainScreen(Screen[None]):
         """Tree, first pane, second pane, and round again; what is hidden is shown when narrow."""
         stops: list[Pane | None] = [None] if self.tree_wanted else []
         stops += self.panes.panes
-        here = None if self.kernels.has_focus else self.panes.active
+        here = None if self.focused is self.kernels else self.panes.active
         at = stops.index(here) if here in stops else 0
         stop = stops[(at + by) % len(stops)]
         if stop is None:
@@ -233,7 +250,7 @@ class MainScreen(Screen[None]):
 
     def _focus_tree(self) -> None:
         self.kernels.display = True
-        self.kernels.focus()
+        self.set_focus(self.kernels)
 
     def action_toggle_tree(self) -> None:
         """Show or hide the tree."""

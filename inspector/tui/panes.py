@@ -95,7 +95,7 @@ class Panes(Container):
         """Make a pane the active one and give it the focus."""
         self.active = pane
         self.fit()
-        pane.view.focus()
+        self.screen.set_focus(pane.view)
 
     def fit(self) -> None:
         """Beside or below each other, or the active one alone, as the room allows."""
@@ -107,12 +107,12 @@ class Panes(Container):
         for pane in self.panes:
             pane.display = pane is self.active or not alone
             pane.set_class(pane is self.active, "-active")
-            pane.set_class(pane.view.has_focus, "-focused")
+        self.on_descendant_focus()
 
     def on_descendant_focus(self) -> None:
         """The pane that has the focus is told by its title."""
         for pane in self.panes:
-            pane.set_class(pane.view.has_focus, "-focused")
+            pane.set_class(self.screen.focused is pane.view, "-focused")
 
     def on_descendant_blur(self) -> None:
         """The focus left for the tree or a prompt."""
@@ -180,7 +180,7 @@ class Panes(Container):
             here = pane.view.cursor
             near = [n for n in range(here, here + NEAR) if n in links]
             if near and near[0] != here:
-                pane.view.go(near[0])
+                pane.view.begin(near[0])
 
     @on(CodeView.Moved)
     def _moved(self, message: CodeView.Moved) -> None:

@@ -56,7 +56,7 @@ class Prompt(Horizontal):
         with self.input.prevent(Input.Changed):
             self.input.value = value
         self.display = True
-        self.input.focus()
+        self.screen.set_focus(self.input)
 
     def _close(self, accepted: bool) -> None:
         kind, self.kind = self.kind, ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from textual import events
 
 from inspector.listing.line import Kind, Line, Listing
 from inspector.model import Kernel, Origin, Recording, Resources, Stage, Variant
@@ -175,6 +176,19 @@ async def test_clicks_choose_rows_stages_lines_and_keys() -> None:
         assert left.stage is Stage.SASS
         await pilot.click(screen.footer, offset=(2, 0))
         assert len(pilot.app.screen_stack) == 2
+
+
+async def test_keys_that_arrive_together_go_where_the_one_before_has_led() -> None:
+    async with PtxviewApp(reader()).run_test(size=(120, 40)) as pilot:
+        screen = await settle(pilot)
+        row, line = screen.kernels.cursor, screen.panes.active.view.cursor
+        for key, character in (("tab", "\t"), ("j", "j"), ("slash", "/"), ("q", "q"), ("b", "b")):
+            pilot.app.post_message(events.Key(key, character))
+        await pilot.pause()
+        await settle(pilot)
+        assert screen.kernels.cursor == row
+        assert screen.panes.active.view.cursor == line + 1
+        assert screen.prompt.input.value == "qb"
 
 
 # What goes wrong

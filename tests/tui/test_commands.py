@@ -62,6 +62,13 @@ def test_no_key_means_two_things_in_one_place(where: Where) -> None:
     assert len(set(keys)) == len(keys)
 
 
+def test_no_key_of_a_part_is_hidden_by_one_of_the_whole() -> None:
+    def keys(where: Where) -> set[str]:
+        return {key for c in TABLE if c.where is where for key in c.keys.split(",")}
+
+    assert not keys(Where.SCREEN) & (keys(Where.PANE) | keys(Where.TREE))
+
+
 @pytest.mark.parametrize("one", TABLE, ids=lambda c: c.id)
 def test_the_action_exists(one: object) -> None:
     chosen = command(getattr(one, "id", ""))
@@ -69,6 +76,8 @@ def test_the_action_exists(one: object) -> None:
     homes: dict[str, type] = {"screen": MainScreen, "app": PtxviewApp}
     own = {Where.SCREEN: MainScreen, Where.PANE: CodeView, Where.TREE: KernelTree}
     space, _, rest = name.rpartition(".")
+    if name == "tell_app":
+        space, rest = "app", chosen.action.split("'")[1]
     assert hasattr(homes.get(space, own[chosen.where]), f"action_{rest}")
 
 

@@ -33,6 +33,7 @@ def pressing(*keys: str) -> Callable[[Pilot[None]], Awaitable[None]]:
     async def run(pilot: Pilot[None]) -> None:
         # A cursor that blinks would make two pictures of one screen.
         pilot.app.animation_level = "none"
+        await pilot.pause()
         if pilot.app.screen_stack[0].query("CodeView"):
             await settle(pilot)
         await pilot.press(*keys)
