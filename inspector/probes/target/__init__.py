@@ -22,13 +22,13 @@ from __future__ import annotations
 from ..hooks import before_import, when_imported
 from . import settings as _settings
 
-current: _settings.Settings | None = None
+_current: _settings.Settings | None = None
 
 
 def install(target: str) -> None:
     """Arrange for an emulated device of this architecture (``sm_90``) when torch is imported."""
-    global current
-    current = _settings.read(target)
+    global _current
+    _current = _settings.read(target)
     before_import("torch", _load_shim)
     when_imported("torch", lambda module: _part("cuda", module))
     when_imported("triton.runtime.driver", lambda module: _part("driver", module))
@@ -36,14 +36,15 @@ def install(target: str) -> None:
     when_imported("triton.compiler.compiler", lambda module: _part("launch", module))
     when_imported("triton.runtime.autotuner", lambda module: _part("tuning", module))
     when_imported("triton.testing", lambda module: _part("tuning", module))
-    when_imported("torch._inductor.compile_fx", lambda module: _part("inductor", module))
+    for name in ("compile_fx", "select_algorithm", "runtime.benchmarking"):
+        when_imported(f"torch._inductor.{name}", lambda module: _part("inductor", module))
     when_imported("torch.utils.cpp_extension", lambda module: _part("extension", module))
 
 
-def settings() -> _settings.Settings:
+def current() -> _settings.Settings:
     """The settings of this process; install() must have run."""
-    assert current is not None
-    return current
+    assert _current is not None
+    return _current
 
 
 def _load_shim() -> None:

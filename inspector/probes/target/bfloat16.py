@@ -102,13 +102,14 @@ class _Mended:
             if not any(half):
                 return original(ops, given)
             widened = tuple(
-                as_type(x, self.up, tl.float32) if b else x for x, b in zip(inputs, half)
+                as_type(x, self.up, tl.float32) if b else x
+                for x, b in zip(inputs, half, strict=True)
             )
             result = original(ops, widened)
             several = isinstance(result, (tuple, list))
             narrowed = tuple(
                 as_type(x, self.down, tl.bfloat16) if b else x
-                for x, b in zip(result if several else (result,), half)
+                for x, b in zip(result if several else (result,), half, strict=True)
             )
             return narrowed if several else narrowed[0]
 
@@ -164,11 +165,15 @@ def patches(interpreter: Any) -> list[tuple[Any, str, Any]]:
         (builder, "create_fp_to_fp", mended.fp_to_fp(builder.create_fp_to_fp)),
         (builder, "create_atomic_rmw", mended.atomic(builder.create_atomic_rmw)),
     ]
-    for name in ELEMENTWISE:
-        if hasattr(builder, name):
-            found.append((builder, name, mended.elementwise(getattr(builder, name))))
-    for ops in (interpreter.ReduceOps, interpreter.ScanOps):
-        found.append((ops, "apply_impl", mended.reduction(ops.apply_impl)))
+    found.extend(
+        (builder, name, mended.elementwise(getattr(builder, name)))
+        for name in ELEMENTWISE
+        if hasattr(builder, name)
+    )
+    found.extend(
+        (ops, "apply_impl", mended.reduction(ops.apply_impl))
+        for ops in (interpreter.ReduceOps, interpreter.ScanOps)
+    )
     if not hasattr(builder, "get_bf16"):  # before Triton 3.9
 
         def get_bf16(b: Any, value: Any) -> Any:

@@ -58,9 +58,7 @@ def check(pointers: Any, mask: Any, size: int, what: str) -> None:
         )
 
 
-def patches(
-    interpreter: Any, before: Iterable[tuple[Any, str, Any]]
-) -> list[tuple[Any, str, Any]]:
+def patches(interpreter: Any, before: Iterable[tuple[Any, str, Any]]) -> list[tuple[Any, str, Any]]:
     """The interpreter's memory operations, each checked first; ``before``: patches they go over."""
     builder = interpreter.InterpreterBuilder
     patched = {name: value for owner, name, value in before if owner is builder}

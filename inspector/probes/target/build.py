@@ -35,7 +35,7 @@ def torch_folder() -> Path | None:
 def torch_version(torch: Path) -> str:
     """``2.13.0+cpu`` and the commit, as torch/version.py says."""
     text = (torch / "version.py").read_text(encoding="utf-8")
-    found = dict(re.findall(r"^(__version__|git_version)[^=]*= *'([^']*)'", text, re.M))
+    found = dict(re.findall(r"^(__version__|git_version)[^=]*= *'([^']*)'", text, re.MULTILINE))
     return f"{found.get('__version__', 'unknown')} {found.get('git_version', '')}"
 
 

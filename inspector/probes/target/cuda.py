@@ -6,14 +6,14 @@ here, with real answers (current device, streams, bytes held) or with none.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
-from . import devices, memory, native, say, settings, streams
+from . import current, devices, memory, native, nvcc, runtime, say, streams
 
 
 class DeviceProperties:
@@ -57,20 +57,18 @@ _properties: list[DeviceProperties] = []
 def properties(index: int = 0) -> DeviceProperties:
     """One device's properties; the same object each time."""
     if not _properties:
-        asked = settings()
+        asked = current()
         device = devices.find(asked.target)
-        for i in range(asked.devices):
-            _properties.append(DeviceProperties(device, asked.capability, i))
+        made = (DeviceProperties(device, asked.capability, i) for i in range(asked.devices))
+        _properties.extend(made)
     return _properties[index]
 
 
 def toolkit_version() -> str | None:
     """The version of the CUDA headers at hand (nvcc's, else Triton's), as ``13.0``."""
-    from . import nvcc
-
     candidates = [Path(home) / "include" / "cuda.h" for home in nvcc.homes()]
-    for folder in sys.path:
-        candidates.append(Path(folder) / "triton/backends/nvidia/include/cuda.h")
+    bundled = "triton/backends/nvidia/include/cuda.h"
+    candidates.extend(Path(folder) / bundled for folder in sys.path)
     for header in candidates:
         try:
             found = re.search(r"#define CUDA_VERSION (\d+)", header.read_text(errors="replace"))
@@ -90,7 +88,7 @@ class _Fork:
 
 def attach(torch: Any) -> None:
     """Give torch its CUDA device; called right after ``import torch``."""
-    asked = settings()
+    asked = current()
     properties()
     low = torch._C
     library = native.library()
@@ -100,9 +98,11 @@ def attach(torch: Any) -> None:
 
     def set_device(index: int) -> None:
         if not 0 <= index < asked.devices:
-            raise torch.AcceleratorError("CUDA error: invalid device ordinal") if hasattr(
-                torch, "AcceleratorError"
-            ) else RuntimeError("CUDA error: invalid device ordinal")
+            raise (
+                torch.AcceleratorError("CUDA error: invalid device ordinal")
+                if hasattr(torch, "AcceleratorError")
+                else RuntimeError("CUDA error: invalid device ordinal")
+            )
         library.ptxview_set_device(index)
 
     def exchange_device(index: int) -> int:
@@ -121,7 +121,9 @@ def attach(torch: Any) -> None:
         torch.cuda._get_device_properties = properties
 
     def in_child() -> None:
-        _Fork.bad = bool(torch.cuda._initialized)
+        if torch.cuda._initialized:
+            _Fork.bad = True
+            _initialise_again(torch)
 
     def in_bad_fork() -> bool:
         return _Fork.bad
@@ -158,67 +160,31 @@ def attach(torch: Any) -> None:
     cuda._is_in_bad_fork = in_bad_fork
     cuda._exchange_device = exchange_device
     cuda._maybe_exchange_device = maybe_exchange_device
-    cuda._cudart = _runtime(asked.devices)
+    cuda._cudart = runtime.library(properties)
     # The original asks NVML first, which would count the machine's own.
     cuda.device_count = _named(lambda: asked.devices, "device_count")
     streams.attach(torch)
     memory.attach(torch)
     # cuDNN has no kernels here: the native paths run.
     torch.backends.cudnn.is_acceptable = _named(lambda tensor: False, "is_acceptable")
+    cuda.graphs._cuda_isCurrentStreamCapturing = lambda: False
+    cuda.CUDAGraph = cuda.graphs.CUDAGraph = runtime.NoGraph
     nvtx = sys.modules.get("torch.cuda.nvtx")
     if nvtx is not None:
-        nvtx._nvtx = _Nvtx()  # type: ignore[attr-defined]
+        nvtx._nvtx = runtime.Nvtx()  # type: ignore[attr-defined]
+
+
+def _initialise_again(torch: Any) -> None:
+    """Let the next CUDA tensor ask torch.cuda again, as torch's own fork handler for CUDA does."""
+    library = ctypes.CDLL(str(Path(torch.__file__).parent / "lib" / "libtorch_python.so"))
+    name = "_ZN5torch5utils24set_requires_device_initEN3c1010DeviceTypeEb"
+    if hasattr(library, name):
+        library[name](ctypes.c_int8(streams.CUDA), ctypes.c_bool(True))
 
 
 def _named(function: Any, name: str) -> Any:
     function.__name__ = function.__qualname__ = name
     return function
-
-
-def _runtime(count: int) -> SimpleNamespace:
-    """The part of the CUDA runtime that programs reach through ``torch.cuda.cudart()``."""
-
-    def memory_info(index: int = 0) -> tuple[int, int]:
-        total = properties(index).total_memory
-        return max(0, total - memory.held(index)), total
-
-    return SimpleNamespace(
-        cudaError=SimpleNamespace(success=0),
-        cudaGetErrorString=lambda code: f"CUDA error {code}",
-        cudaMemGetInfo=memory_info,
-        cudaProfilerStart=lambda: 0,
-        cudaProfilerStop=lambda: 0,
-        cudaDeviceSynchronize=lambda: 0,
-        cudaHostRegister=lambda pointer, size, flags: 0,
-        cudaHostUnregister=lambda pointer: 0,
-    )
-
-
-class _Nvtx:
-    """Ranges that nobody watches: each call keeps NVTX's own meaning of its result."""
-
-    def __init__(self) -> None:
-        self.depth = 0
-
-    def rangePushA(self, message: str) -> int:
-        self.depth += 1
-        return self.depth - 1
-
-    def rangePop(self) -> int:
-        self.depth -= 1
-        return self.depth
-
-    def rangeStartA(self, message: str) -> int:
-        return 0
-
-    def rangeEnd(self, handle: int) -> None:
-        return None
-
-    def markA(self, message: str) -> None:
-        return None
-
-    deviceRangeStart = rangeStartA
-    deviceRangeEnd = rangeEnd
 
 
 def timeless() -> float:

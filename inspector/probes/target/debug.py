@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import ast
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from . import settings
+from . import current
 from .scoped import Patches
 
 _program: tuple[int, int, int] = (0, 0, 0)
-_watched = False
 
 
 def at(program: tuple[int, int, int]) -> None:
@@ -23,18 +23,23 @@ def at(program: tuple[int, int, int]) -> None:
 
 @contextmanager
 def watching(fn: Any) -> Iterator[None]:
-    """While it lasts, ``breakpoint()`` stops in the chosen program of this kernel alone."""
-    global _watched
-    asked = settings()
-    if not wanted(fn):
-        yield
-        return
+    """While it lasts, ``breakpoint()`` stops in the chosen program of the debugged kernel alone.
+
+    A kernel on a GPU stops nowhere, and neither do the others here.
+    """
+    stops = wanted(fn)
+    program = current().debug_program
     original = sys.breakpointhook
 
     def hook(*args: Any, **given: Any) -> Any:
-        if _program == asked.debug_program:
-            return original(*args, **given)
-        return None
+        if not stops or _program != program:
+            return None
+        if original is sys.__breakpointhook__ and not os.environ.get("PYTHONBREAKPOINT"):
+            import pdb
+
+            # The kernel's own frame, where the default hook would stop in this one.
+            return pdb.Pdb().set_trace(sys._getframe(1))
+        return original(*args, **given)
 
     with Patches([(sys, "breakpointhook", hook)]):
         yield
@@ -42,7 +47,7 @@ def watching(fn: Any) -> Iterator[None]:
 
 def wanted(fn: Any) -> bool:
     """Whether this is the kernel that the run debugs."""
-    asked = settings().debug_kernel
+    asked = current().debug_kernel
     return asked is not None and asked in (getattr(fn, "__name__", ""), fn.fn.__name__)
 
 
@@ -62,7 +67,7 @@ class _NoBreakpoints(ast.NodeTransformer):
 
 def attach(jit: Any) -> None:
     """Let the debugged run's kernels compile although they hold breakpoints."""
-    if settings().debug_kernel is None:
+    if current().debug_kernel is None:
         return
     owner = getattr(jit, "JITCallable", jit.JITFunction)
     original = owner.parse

@@ -71,5 +71,7 @@ def find(arch: str) -> Device:
     row = rows.get(arch) or rows.get(arch.rstrip("af"))
     if row is None:
         raise ValueError(f"no device data for {arch}; known: {', '.join(rows)}")
-    fields = {name: row.get(name) for name in Device.__dataclass_fields__ if name != "arch"}
+    fields: dict[str, Any] = {
+        name: row.get(name) for name in Device.__dataclass_fields__ if name != "arch"
+    }
     return Device(arch=arch, **fields)

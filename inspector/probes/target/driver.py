@@ -12,7 +12,7 @@ import sys
 from functools import cache
 from typing import Any
 
-from . import cubin, devices, settings
+from . import cubin, current, devices
 
 
 class Utils:
@@ -21,7 +21,7 @@ class Utils:
     def load_binary(self, name: str, kernel: bytes, shared: int, device: int) -> tuple[Any, ...]:
         """Module, function, registers, spilled words (as the driver counts them), threads."""
         found = cubin.read(kernel, name)
-        limits = devices.find(settings().target)
+        limits = devices.find(current().target)
         most = limits.max_threads_per_block
         if found.registers:
             warps = limits.registers_per_sm // (-(-found.registers * 32 // 256) * 256)
@@ -33,7 +33,7 @@ class Utils:
         return None
 
     def get_device_properties(self, device: int) -> dict[str, int]:
-        limits = devices.find(settings().target)
+        limits = devices.find(current().target)
         bus = limits.memory_bus_bits or 0
         return {
             "max_shared_mem": limits.shared_per_block_optin,
@@ -45,7 +45,7 @@ class Utils:
             "mem_bus_width": bus,
         }
 
-    def cuOccupancyMaxActiveClusters(self, *args: Any) -> int:
+    def cuOccupancyMaxActiveClusters(self, *args: Any) -> int:  # noqa: N802  (Triton's name)
         raise NotImplementedError("ptxview: cluster occupancy is the CUDA driver's to say")
 
     def set_printf_fifo_size(self, size: int) -> None:
@@ -66,7 +66,7 @@ def _make_driver() -> Any:
 
     from . import launch, native
 
-    class Driver(DriverBase):  # type: ignore[misc]
+    class Driver(DriverBase):
         """The only driver of the process; ``triton.runtime.driver.active``."""
 
         def __init__(self) -> None:
@@ -76,19 +76,19 @@ def _make_driver() -> Any:
             self.get_current_device = lambda: int(library.ptxview_get_device())
             self.set_current_device = lambda index: library.ptxview_set_device(index)
             self.get_current_stream = lambda index=0: int(library.ptxview_get_stream(index or 0))
-            self.get_device_capability = lambda index=0: settings().capability
+            self.get_device_capability = lambda index=0: current().capability
 
         @staticmethod
         def is_active() -> bool:
             return True
 
         def get_current_target(self) -> Any:
-            return GPUTarget("cuda", settings().number, 32)
+            return GPUTarget("cuda", current().number, 32)
 
         def get_active_torch_device(self) -> Any:
             import torch
 
-            return torch.device("cuda", self.get_current_device())
+            return torch.device("cuda", int(native.library().ptxview_get_device()))
 
         def get_device_interface(self) -> Any:
             import torch

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ..writer import emit, file_blob
-from . import build, hostbuild, nvcc, records, say, settings
+from . import build, current, hostbuild, nvcc, records, say
 
 CUDA_LIBRARIES = ("cudart", "c10_cuda", "torch_cuda")
 CUDA_LINK_FLAGS = tuple(f"-l{name}" for name in CUDA_LIBRARIES)
@@ -54,7 +54,7 @@ def _build_directory(module: Any, original: Callable[..., str]) -> Callable[...,
 def _root(module: Any) -> str:
     root = os.environ.get("TORCH_EXTENSIONS_DIR") or module.get_default_build_root()
     python = f"py{sys.version_info.major}{sys.version_info.minor}"
-    return os.path.join(root, f"{python}_ptxview_{settings().target}")
+    return os.path.join(root, f"{python}_ptxview_{current().target}")
 
 
 @contextmanager
@@ -161,7 +161,7 @@ def _why_not_on_host(folder: str, sources: list[str]) -> str:
 
 
 def _report(folder: str, sources: list[str], why: str | None) -> None:
-    for source, item in zip(sources, _objects(folder, sources)):
+    for source, item in zip(sources, _objects(folder, sources), strict=True):
         _emit(item, folder, source, why)
 
 
@@ -177,16 +177,20 @@ def _emit(item: Path, folder: str, source: str, why: str | None) -> None:
             "source": os.path.abspath(source),
             "source_blob": file_blob(os.path.abspath(source)),
             "directory": folder,
-            "arch": record.get("arch") or settings().target,
+            "arch": record.get("arch") or current().target,
             "flags": nvcc.split(list(record.get("argv", [])))[3],
-            "cubin": file_blob(record["cubin"]) if record.get("cubin") else None,
-            "ptx": file_blob(record["ptx"]) if record.get("ptx") else None,
+            "cubin": _kept(record.get("cubin")),
+            "ptx": _kept(record.get("ptx")),
             "ptx_from": "the build's nvcc command with -lineinfo, for the target alone",
             "ptx_command": record.get("ptx_command"),
-            "lineinfo_cubin": file_blob(record["lines_cubin"]) if record.get("lines_cubin") else None,
+            "lineinfo_cubin": _kept(record.get("lines_cubin")),
             "why": why if record.get("ptx") is None else None,
         }
     )
+
+
+def _kept(path: Any) -> str | None:
+    return file_blob(str(path)) if path else None
 
 
 def _first_error(log: str) -> str:

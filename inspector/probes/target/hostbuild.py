@@ -32,7 +32,8 @@ class CannotRewrite(Exception):
 def _masked(text: str) -> str:
     """The same text with comments and literals blanked, so that positions stay."""
     pattern = re.compile(
-        r'//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\'', re.S
+        r'//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\'',
+        re.DOTALL,
     )
 
     def blank(match: re.Match[str]) -> str:
@@ -71,11 +72,11 @@ def _closing(text: str, start: int) -> int:
 
 
 def rewrite(source: str, path: str) -> str:
-    """The source with launches as calls, dynamic shared memory as a pointer, and our header first."""
+    """The source with its launches as calls, and our header first."""
     masked = _masked(source)
     pieces: list[str] = []
     done = 0
-    for match in re.finditer(r"<<<(.*?)>>>\s*\(", masked, re.S):
+    for match in re.finditer(r"<<<(.*?)>>>\s*\(", masked, re.DOTALL):
         if match.start() < done:
             raise CannotRewrite("a launch within a launch's arguments")
         begin = _kernel_start(masked, match.start())
@@ -95,8 +96,7 @@ def rewrite(source: str, path: str) -> str:
     )
     fibers = int(bool(_SYNCHRONISES.search(masked)))
     return (
-        f"#define PTXVIEW_FIBERS {fibers}\n#include <ptxview_host_cuda.h>\n"
-        f'#line 1 "{path}"\n{text}'
+        f'#define PTXVIEW_FIBERS {fibers}\n#include <ptxview_host_cuda.h>\n#line 1 "{path}"\n{text}'
     )
 
 

@@ -11,12 +11,21 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from ..hooks import when_imported
 from . import cubin, native, say, tuning
 
 
-def attach(compile_fx: Any) -> None:
-    """Let compile_fx hand each graph with CUDA in it to us; called when the module has run."""
+def attach(module: Any) -> None:
+    """Change one of Inductor's modules, right after it has run."""
+    name = module.__name__.rpartition(".")[2]
+    {
+        "compile_fx": _attach_compilation,
+        "select_algorithm": _attach_selection,
+        "benchmarking": _attach_benchmarks,
+    }[name](module)
+
+
+def _attach_compilation(compile_fx: Any) -> None:
+    """Let compile_fx hand each graph with CUDA in it to us."""
     original = compile_fx.compile_fx
     inner = compile_fx.compile_fx_inner
 
@@ -32,9 +41,7 @@ def attach(compile_fx: Any) -> None:
             return original(model, inputs, *rest, **given)
 
     compile_fx.compile_fx = compile_graph
-    when_imported("torch._inductor.select_algorithm", _attach_selection)
-    when_imported("torch._inductor.runtime.benchmarking", _attach_benchmarks)
-    sys.modules["torch"]._C._StaticCudaLauncher = _StaticLauncher  # type: ignore[attr-defined]
+    sys.modules["torch"]._C._StaticCudaLauncher = _StaticLauncher
 
 
 def _compile(inner: Any, gm: Any, example_inputs: Any, given: dict[str, Any]) -> Any:
@@ -42,6 +49,7 @@ def _compile(inner: Any, gm: Any, example_inputs: Any, given: dict[str, Any]) ->
     from . import graphs
 
     values = graphs.values_of(gm)
+    _say_what_is_not_selected()
     try:
         from torch._inductor.utils import BoxedBool
 
@@ -60,6 +68,18 @@ def _compile(inner: Any, gm: Any, example_inputs: Any, given: dict[str, Any]) ->
             "graph's own operators",
         )
     return values
+
+
+def _say_what_is_not_selected() -> None:
+    """Said where code comes from the cache, too: it was chosen just so when it was made."""
+    from torch._inductor import config
+
+    if getattr(config, "max_autotune", False) or getattr(config, "max_autotune_gemm", False):
+        say.once(
+            "no-selection",
+            "there is no GPU here, so max-autotune compiles every candidate and measures none: "
+            "the one in the generated code is the first, not a winner",
+        )
 
 
 def _on_cuda(gm: Any, example_inputs: Any) -> bool:
@@ -154,11 +174,6 @@ def _attach_selection(module: Any) -> None:
         **given: Any,
     ) -> dict[Any, float]:
         precompile_fn()
-        say.once(
-            "no-selection",
-            "there is no GPU here, so max-autotune compiles every candidate and measures none: "
-            "the one in the generated code is the first, not a winner",
-        )
         able = [c for c in choices if not getattr(c, "failed", False)]
         extern = [c for c in able if isinstance(c, module.ExternKernelCaller)]
         templates = [c for c in able if c not in extern]

@@ -7,6 +7,7 @@ back when it ends, so that compilation and the user's own TRITON_INTERPRET stay 
 from __future__ import annotations
 
 import inspect
+import math
 import time
 from typing import Any
 
@@ -159,6 +160,8 @@ def run(fn: Any, grid: tuple[int, int, int], named: dict[str, Any], seconds: flo
             for name, value in named.items()
         }
         bounds.begin(str(getattr(fn, "__name__", function.__name__)))
+        # Time at the debugger's prompt is the user's own.
+        seconds = math.inf if debug.wanted(fn) else seconds
         clock = _Clock(seconds, grid[0] * grid[1] * grid[2])
         builder.set_grid_dim(*grid)
         done = 0
@@ -192,5 +195,6 @@ def _on_host(value: Any) -> Any:
         made = [_on_host(v) for v in value]
         return type(value)(*made) if hasattr(value, "_fields") else tuple(made)
     if hasattr(value, "block_shape") and dataclasses.is_dataclass(value):
-        return dataclasses.replace(value, base=_on_host(value.base))  # type: ignore[type-var]
+        described: Any = value
+        return dataclasses.replace(described, base=_on_host(described.base))
     return value

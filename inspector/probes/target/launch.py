@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from . import native, say, settings, tuning, writes
+from . import current, native, say, tuning, writes
 
 # A benchmark's launches give values only where that is quick: their results are seldom read.
 BENCHMARK_SECONDS = 1.0
@@ -27,12 +27,12 @@ def benchmark() -> Iterator[None]:
 
 def allowance() -> float:
     """Seconds that interpreting one launch may take now."""
-    allowed = settings().seconds
+    allowed = current().seconds
     return min(allowed, BENCHMARK_SECONDS) if _benchmarks else allowed
 
 
 class Launcher:
-    """What Triton calls with grid, stream, handles, hooks and arguments, once a kernel is loaded."""
+    """What Triton calls with grid, stream, handles, hooks and arguments of a loaded kernel."""
 
     def __init__(self, src: Any, metadata: Any) -> None:
         self.src = src
@@ -87,42 +87,45 @@ class Launcher:
                 if not _benchmarks:
                     say.once(f"over-budget:{name}", f"{why}; reading its outputs will raise")
             except interp.NotInterpretable as error:
-                why = f"the kernel {name} cannot be interpreted here ({error}): it was only compiled"
+                why = f"the kernel {name} cannot be interpreted here ({error}), only compiled"
                 say.once(f"not-run:{name}", f"{why}; reading its outputs will raise")
         self._make_absent(named, why)
 
     def _make_absent(self, named: dict[str, Any], why: str) -> None:
-        ttir = getattr(self.src, "_ptxview_ttir", None)
-        positions = writes.written_arguments(ttir) if ttir else None
-        passed = [v for v in named.values() if _is_argument(v)]
-        for position, value in enumerate(passed):
-            if positions is None or len(passed) != _parameters(ttir) or position in positions:
-                for tensor in _tensors([value]):
-                    native.mark_absent(tensor, why)
+        """Mark what the kernel writes, or all that it was given where that is not known."""
+        ttir = getattr(self.src, "_ptxview_ttir", "")
+        positions = writes.written_arguments(ttir)
+        fixed = _constants(self.src, list(named))
+        passed = [value for name, value in named.items() if name not in fixed]
+        if positions is None or len(passed) != len(writes.parameters(ttir)):
+            positions = set(range(len(passed)))
+        for position in positions:
+            for tensor in _tensors([passed[position]]):
+                native.mark_absent(tensor, why)
 
 
-def _parameters(ttir: Any) -> int:
-    line = next((x for x in str(ttir).splitlines() if "tt.func public" in x), "")
-    return line.split(" attributes ")[0].count(": ") - line.count("= ") if line else -1
-
-
-def _is_argument(value: Any) -> bool:
-    return value is not None and not isinstance(value, (str, type))
+def _constants(src: Any, names: list[str]) -> dict[str, Any]:
+    """Arguments that were compiled in, with their values where they are known."""
+    found: dict[str, Any] = {}
+    signature = getattr(src, "signature", None) or {}
+    for key, kind in dict(signature).items():
+        if kind == "constexpr":
+            found[names[key] if isinstance(key, int) else str(key)] = None
+    for key, value in dict(getattr(src, "constants", None) or {}).items():
+        path = key[0] if isinstance(key, tuple) else key
+        if not isinstance(key, tuple) or len(key) == 1:
+            found[names[path] if isinstance(path, int) else str(path)] = value
+    return found
 
 
 def _named(fn: Any, src: Any, args: tuple[Any, ...]) -> dict[str, Any]:
     """Arguments by name; callers that pass only what is no constant get the constants filled in."""
     names = list(getattr(fn, "arg_names", ())) or [f"arg{i}" for i in range(len(args))]
     if len(args) == len(names):
-        return dict(zip(names, args))
-    constants: dict[str, Any] = {}
-    for key, value in dict(getattr(src, "constants", None) or {}).items():
-        path = key[0] if isinstance(key, tuple) else key
-        constants[names[path] if isinstance(path, int) else str(path)] = value
+        return dict(zip(names, args, strict=True))
+    constants = _constants(src, names)
     given = iter(args)
-    return {
-        name: constants[name] if name in constants else next(given, None) for name in names
-    }
+    return {name: constants[name] if name in constants else next(given, None) for name in names}
 
 
 def _tensors(values: Any) -> Iterator[Any]:
@@ -134,7 +137,9 @@ def _tensors(values: Any) -> Iterator[Any]:
             yield value
         elif isinstance(value, (tuple, list)):
             yield from _tensors(value)
-        elif hasattr(value, "base") and hasattr(value, "data_ptr") or hasattr(value, "block_shape"):
+        elif (hasattr(value, "base") and hasattr(value, "data_ptr")) or hasattr(
+            value, "block_shape"
+        ):
             yield from _tensors([value.base])
 
 

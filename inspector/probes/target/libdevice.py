@@ -21,7 +21,7 @@ NAMES = {
 
 
 def _apply(function: Any, *given: Any) -> Any:
-    """Call a torch function on interpreter tensors, after Triton's own promotion of the operands."""
+    """Call a torch function on interpreter tensors, promoted as Triton promotes them."""
     import numpy as np
     import torch
     import triton.language as tl
@@ -35,7 +35,8 @@ def _apply(function: Any, *given: Any) -> Any:
             raise NotImplementedError("libdevice functions of several operands before Triton 3.4")
         operands = [semantic.to_tensor(a) for a in operands]
         for i in range(1, len(operands)):
-            operands[0], operands[i] = semantic.binary_op_type_checking_impl(operands[0], operands[i])
+            promoted = semantic.binary_op_type_checking_impl(operands[0], operands[i])
+            operands[0], operands[i] = promoted
         first = operands[0]
     arrays = [torch.from_numpy(np.ascontiguousarray(o.handle.data)) for o in operands]
     result = function(*arrays).numpy()

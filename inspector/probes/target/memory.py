@@ -1,4 +1,4 @@
-"""Memory figures and storages of the emulated device: the bytes of host memory that stand for it."""
+"""Memory figures and storages of the emulated device: host memory stands for its own."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ def low_level(torch: Any) -> dict[str, Any]:
         _label()
 
         def entry(current: int, peak: int, allocated: int, freed: int) -> dict[str, Any]:
-            figures = dict(current=current, peak=peak, allocated=allocated, freed=freed)
+            names = ("current", "peak", "allocated", "freed")
+            figures = dict(zip(names, (current, peak, allocated, freed), strict=True))
             none = dict.fromkeys(figures, 0)
             return {"all": figures, "large_pool": dict(none), "small_pool": dict(none)}
 
@@ -87,7 +88,7 @@ def attach(torch: Any) -> None:
     original = plain.__new__
 
     def new(cls: Any, *args: Any, device: Any = None, **given: Any) -> Any:
-        if device is None or torch.device(device).type != "cuda" or args and not _size(args[0]):
+        if device is None or torch.device(device).type != "cuda" or (args and not _size(args[0])):
             return original(cls, *args, **({} if device is None else {"device": device}), **given)
         size = args[0] if args else 0
         if not _size(size):

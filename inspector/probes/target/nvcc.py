@@ -21,10 +21,8 @@ from . import build
 @cache
 def homes() -> tuple[str, ...]:
     """Toolkits at hand, best first: each has bin/nvcc and the runtime's headers."""
-    found: list[Path] = []
-    for name in ("CUDA_HOME", "CUDA_PATH"):
-        if os.environ.get(name):
-            found.append(Path(os.environ[name]))
+    variables = ("CUDA_HOME", "CUDA_PATH")
+    found = [Path(os.environ[name]) for name in variables if os.environ.get(name)]
     on_path = shutil.which("nvcc")
     if on_path:
         found.append(Path(on_path).resolve().parents[1])
@@ -88,7 +86,15 @@ def _device_flags(flags: list[str]) -> list[str]:
         if item in ("-gencode", "--generate-code", "-arch", "--gpu-architecture", "-code"):
             next(items, None)
         elif not item.startswith(
-            ("-gencode", "--generate-code", "-arch", "--gpu-arch", "-code=", "-rdc", "--relocatable")
+            (
+                "-gencode",
+                "--generate-code",
+                "-arch",
+                "--gpu-arch",
+                "-code=",
+                "-rdc",
+                "--relocatable",
+            )
         ):
             kept.append(item)
     return kept
@@ -136,7 +142,7 @@ class Device:
             return None
 
     def finish(self) -> dict[str, Any]:
-        """The record: paths of ptx, cubin and lines_cubin, the command, the log, the exit status."""
+        """The record: paths of ptx, cubin and lines_cubin, the command, the log, the status."""
         record = self._cached()
         if record is not None or self.process is None or self.folder is None:
             return record or {"status": 1, "log": "nvcc did not run"}

@@ -83,8 +83,18 @@ __attribute__((weak)) PyMODINIT_FUNC PyInit_{name}(void) {{
     stand_in.write_text(module if name else "")
     compiler = shutil.which("gcc") or cxx
     return subprocess.call(
-        [compiler, "-x", "c", "-fPIC", "-w", "-c", str(stand_in), "-o", str(output),
-         *(f for f in _includes(flags))]  # fmt: skip
+        [
+            compiler,
+            "-x",
+            "c",
+            "-fPIC",
+            "-w",
+            "-c",
+            str(stand_in),
+            "-o",
+            str(output),
+            *(f for f in _includes(flags)),
+        ]
     )
 
 

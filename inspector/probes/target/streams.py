@@ -35,7 +35,7 @@ def attach(torch: Any) -> None:
 
     cuda = torch.cuda
 
-    class Stream(torch.Stream):  # type: ignore[misc]
+    class Stream(torch.Stream):
         """A stream of the emulated device: work on it is done when the call returns."""
 
         def __new__(cls, device: Any = None, priority: int = 0, **given: Any) -> Any:
@@ -97,7 +97,7 @@ def attach(torch: Any) -> None:
             index = cuda._utils._get_device_index(device, optional=True)
             return super().__new__(cls, stream_id=stream_ptr, device_index=index)
 
-    class Event(torch.Event):  # type: ignore[misc]
+    class Event(torch.Event):
         """An event: recorded at once, and its times are NaN."""
 
         def __new__(

@@ -73,7 +73,12 @@ def do_bench(
 def attach(module: Any) -> None:
     """Replace what measures in triton.testing or triton.runtime.autotuner."""
     if module.__name__ == "triton.testing":
-        for name in ("do_bench", "do_bench_cudagraph", "do_bench_proton", "do_bench_cudagraph_proton"):
+        for name in (
+            "do_bench",
+            "do_bench_cudagraph",
+            "do_bench_proton",
+            "do_bench_cudagraph_proton",
+        ):
             if hasattr(module, name):
                 setattr(module, name, do_bench)
         return

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-_FUNCTION = re.compile(r"tt\.func (?:public )?@?[^(]*\((.*)\)", re.S)
 _VALUE = re.compile(r"%[\w.$-]+")
 # The first operand is the place written.
 _WRITES = (
@@ -22,9 +21,9 @@ def written_arguments(ttir: str) -> set[int] | None:
     """
     lines = ttir.splitlines()
     start = next((i for i, line in enumerate(lines) if "tt.func public" in line), None)
-    if start is None or any(" tt.call " in line or "inline_asm" in line for line in lines):
+    if start is None or any(_opaque(line) for line in lines):
         return None
-    names = re.findall(r"(%[\w.$-]+): ", lines[start])
+    names = parameters(ttir)
     origins: dict[str, set[int]] = {name: {i} for i, name in enumerate(names)}
     body = lines[start + 1 :]
     written: set[int] = set()
@@ -50,6 +49,16 @@ def written_arguments(ttir: str) -> set[int] | None:
                 for value in _VALUE.findall(results):
                     origins.setdefault(_base(value), set()).update(reached)
     return written
+
+
+def parameters(ttir: str) -> list[str]:
+    """The names of the kernel's parameters in the TTIR: no constexpr is among them."""
+    line = next((x for x in ttir.splitlines() if "tt.func public" in x), "")
+    return re.findall(r"(%[\w.$-]+): ", line)
+
+
+def _opaque(line: str) -> bool:
+    return " tt.call " in line or ("inline_asm" in line and "pure = true" not in line)
 
 
 def _base(value: str) -> str:

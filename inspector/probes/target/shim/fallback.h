@@ -82,6 +82,7 @@ struct Survey {
       if (value.isDevice()) {
         to_cpu |= value.toDevice().is_cpu();
         if (value.toDevice().is_cuda()) asked = cuda(value.toDevice().index()).index();
+        TORCH_CHECK(!asked || *asked < device_count, "CUDA error: invalid device ordinal");
       } else if (value.isStorage() && value.toStorage().device().is_cuda()) {
         if (first < 0) first = value.toStorage().device().index();
         if (!absent) absent = absence(value.toStorage());
@@ -171,18 +172,18 @@ inline void run_elsewhere(const c10::OperatorHandle& op, torch::jit::Stack* stac
     }
   }
 
-  if (meta) {
-    try {
-      op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::Meta), stack);
-    } catch (const c10::NotImplementedError&) {
-      refuse_absent(name, call.absent);
-    }
-  } else if (!generator_argument && op.hasTag(at::Tag::nondeterministic_seeded)) {
-    BorrowedGenerator borrowed(inner(default_generator(device)));
-    op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack);
-  } else {
-    op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack);
+  const auto key = meta ? c10::DispatchKey::Meta : c10::DispatchKey::CPU;
+  std::optional<BorrowedGenerator> borrowed;
+  if (!meta && !generator_argument && op.hasTag(at::Tag::nondeterministic_seeded))
+    borrowed.emplace(inner(default_generator(device)));
+  try {
+    op.redispatchBoxed(c10::DispatchKeySet(key), stack);
+  } catch (const c10::NotImplementedError& error) {
+    if (meta) refuse_absent(name, call.absent);
+    if (std::string(error.what_without_backtrace()).rfind("Could not run", 0) != 0) throw;
+    TORCH_CHECK_NOT_IMPLEMENTED(false, "ptxview: ", name, " runs on a GPU only: it has no CPU kernel to give its values here");
   }
+  borrowed.reset();
 
   crossing.settle();
   for (size_t i = stack->size() - schema.returns().size(); i < stack->size(); i++) {

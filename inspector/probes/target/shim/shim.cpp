@@ -46,6 +46,7 @@ TORCH_LIBRARY_IMPL(aten, CUDA, library) {
   for (const char* name : {"copy_", "convolution", "convolution_backward", "_fused_sdp_choice", "resize_",
                            "nonzero_static"})
     library.impl(name, torch::CppFunction::makeFromBoxedFunction<&run_elsewhere>());
+  library.impl("record_stream", [](Tensor&, c10::Stream) {});
   library.impl("_fused_rms_norm_backward", rms_norm_backward);
   library.impl("_thnn_fused_lstm_cell", lstm_cell);
   library.impl("_thnn_fused_lstm_cell_backward_impl", lstm_cell_backward);
