@@ -14,13 +14,17 @@ inside a recording, and executes, imports or unpickles nothing.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
+import lzma
 import os
 import secrets
 import shutil
+import struct
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,9 +35,13 @@ from inspector.model import Content
 SCHEMA = 1
 SUFFIX = ".ptxview"
 HEX = frozenset("0123456789abcdef")
-# A blob of a recording is a listing, a cubin or an object file; what is larger is refused on
-# reading rather than let a hostile zip fill the memory.
-LARGEST_BLOB = 2 << 30
+# A blob of a recording is a listing or a cubin; what is larger is refused on reading rather than
+# let a hostile zip fill the memory.
+LARGEST_BLOB = 512 << 20
+FAR = 1e18  # seconds
+# What Python's zipfile lets through on damaged, encrypted or hostile archives.
+DAMAGE = (OSError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError,
+          ValueError, IndexError, struct.error, lzma.LZMAError)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +55,19 @@ class FileContent:
             return self.path.read_bytes()
         except OSError as error:
             raise Unreadable(f"{self.path} cannot be read: {error.strerror or error}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class BlobContent:
+    """A blob in a recording's folder; its name is the SHA-256 that its content must have."""
+
+    path: Path
+
+    def read(self) -> bytes:
+        data = FileContent(self.path).read()
+        if hashlib.sha256(data).hexdigest() != self.path.name:
+            raise Unreadable(f"{self.path} is damaged: its content is not what was recorded")
+        return data
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +96,7 @@ class ZipContent:
                 return archive.read(info)
         except KeyError:
             raise Unreadable(f"{self.archive} lacks {self.member}: it is incomplete") from None
-        except (OSError, zipfile.BadZipFile, NotImplementedError, EOFError) as error:
+        except DAMAGE as error:
             raise Unreadable(f"{self.archive} is damaged: {error}") from None
 
 
@@ -90,7 +111,7 @@ def is_recording(path: Path) -> bool:
     try:
         with zipfile.ZipFile(path) as archive:
             return "events.jsonl" in archive.namelist()
-    except (OSError, zipfile.BadZipFile):
+    except DAMAGE:
         return False
 
 
@@ -108,7 +129,8 @@ class Events:
             return None
         if self.path.is_dir():
             file = self.path / "blobs" / digest
-            return FileContent(file) if file.is_file() else None
+            # A link could lead out of the recording.
+            return BlobContent(file) if file.is_file() and not file.is_symlink() else None
         return ZipContent(self.path, f"blobs/{digest}")
 
 
@@ -133,7 +155,8 @@ def _event_files(path: Path) -> Iterator[tuple[str, bytes]]:
         try:
             found = sorted(path.glob("events*.jsonl"), key=lambda p: (p.name != "events.jsonl", p))
             for file in found:
-                yield file.name, file.read_bytes()
+                if file.is_file() and not file.is_symlink():
+                    yield file.name, file.read_bytes()
         except OSError as error:
             raise Unreadable(f"{path} cannot be read: {error.strerror or error}") from None
         return
@@ -144,7 +167,7 @@ def _event_files(path: Path) -> Iterator[tuple[str, bytes]]:
                 if archive.getinfo(name).file_size > LARGEST_BLOB:
                     raise Unreadable(f"{name} in {path} is too large to be real")
                 yield name, archive.read(name)
-    except (OSError, zipfile.BadZipFile, NotImplementedError, EOFError) as error:
+    except DAMAGE as error:
         raise Unreadable(
             f"{path} is not a recording, or a damaged one: {error}", "Record it again."
         ) from None
@@ -168,13 +191,15 @@ def _lines(
             problems.append(f"{name}: line {number} is no record")
             continue
         schema = event.get("schema", SCHEMA)
-        if not isinstance(schema, int) or schema > SCHEMA:
+        if type(schema) is not int or schema > SCHEMA:
             raise Unreadable(
                 f"the recording is of schema {schema}; this ptxview knows {SCHEMA}",
                 "Upgrade: pip install -U ptxview",
             )
         stamp = event.get("time")
-        when = float(stamp) if isinstance(stamp, int | float) else when
+        # "Not a number" has no place in an order, and JSON's integers may be of any size.
+        if isinstance(stamp, int | float) and 0 <= stamp < FAR:
+            when = float(stamp)
         yield when, start + number, event
 
 
@@ -217,7 +242,10 @@ def pack(folder: Path, target: Path) -> None:
     try:
         with (
             os.fdopen(handle, "wb") as out,
-            zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive,
+            # A zip knows no year before 1980; a machine without a clock does.
+            zipfile.ZipFile(
+                out, "w", zipfile.ZIP_DEFLATED, compresslevel=9, strict_timestamps=False
+            ) as archive,
         ):
             for file in sorted(folder.glob("*.jsonl")):
                 archive.write(file, file.name)
@@ -279,8 +307,12 @@ class DerivedCache:
             try:
                 folder.mkdir(parents=True, exist_ok=True)
                 part = folder / f".{key}.{os.getpid()}.{secrets.token_hex(4)}"
+            except OSError:
+                continue
+            try:
                 part.write_bytes(data)
                 part.replace(folder / key)
                 return
             except OSError:
-                continue
+                with contextlib.suppress(OSError):
+                    part.unlink(missing_ok=True)

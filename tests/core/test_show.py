@@ -222,7 +222,8 @@ def test_single_cubin_and_object_open(lecture: Path) -> None:
     value = call("list", cubin, "--json").json
     (kernel,) = value["kernels"]
     assert kernel["variants"][0]["resources"]["registers"] == 18
-    assert call("show", cubin).out == printed(tool("nvdisasm"), "-c", cubin)
+    expected = printed(tool("nvdisasm"), "-c", cubin)
+    assert call("show", cubin, "--stage", "sass").out == expected
     value = call("list", lecture / "ext" / "square_gelu" / "cuda.cuda.o", "--json").json
     assert {k["variants"][0]["resources"]["registers"] for k in value["kernels"]} == {20, 10}
 
@@ -234,3 +235,15 @@ def test_object_without_its_build_opens_too(tmp_path: Path) -> None:
     assert {k["variants"][0]["resources"]["registers"] for k in value["kernels"]} == {20, 10}
     for kernel in value["kernels"]:
         assert "unknown" in kernel["variants"][0]["missing"]["ptx"]
+
+
+def instructions(text: str) -> list[list[str]]:
+    """The instructions of a PTX text, without comments and places."""
+    lines = (line.split("//")[0].split() for line in text.splitlines())
+    return [w for w in lines if w and w[-1].endswith(";") and not w[0].startswith(".")]
+
+
+def test_cubin_alone_shows_the_ptx_that_its_debug_section_keeps() -> None:
+    done = call("show", next(SQUARE.glob("*.cubin")), "--stage", "ptx")
+    # ptxas keeps the instructions, and neither comments nor places.
+    assert instructions(done.text) == instructions(next(SQUARE.glob("*.ptx")).read_text())
