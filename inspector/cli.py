@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from inspector import __version__
 from inspector.errors import Exit, PtxviewError
+from inspector.report.safe import lines_shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +70,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _dispatch(given)
     except PtxviewError as error:
         sys.stdout.flush()
-        print(f"ptxview: {error.message}", file=sys.stderr)
+        # Messages name what stands in the input.
+        print(f"ptxview: {lines_shown(error.message)}", file=sys.stderr)
         if error.hint:
-            print(error.hint, file=sys.stderr)
+            print(lines_shown(error.hint), file=sys.stderr)
         return error.status
     except KeyboardInterrupt:
         return Exit.INTERRUPTED

@@ -8,6 +8,7 @@ import fnmatch
 from inspector.errors import UsageError
 from inspector.model import Graph, Kernel, Recording, Variant
 from inspector.naming import base_name
+from inspector.report.safe import shown
 
 Found = tuple[Kernel, Variant]
 HEX = frozenset("0123456789abcdef")
@@ -68,7 +69,8 @@ def choice(found: Found, among: tuple[Found, ...] = ()) -> str:
     )
     same = [f for f in among if f[1].hash == variant.hash]
     handle = variant.id if len(same) < 2 else base_name(kernel.name)
-    return f"{handle:<12} {base_name(kernel.name)}  {variant.target or ''}  {config}".rstrip()
+    said = f"{handle:<12} {base_name(kernel.name)}  {variant.target or ''}  {config}"
+    return shown(said.rstrip())
 
 
 def select_graph(recording: Recording, selector: str | None) -> Graph | None:
@@ -88,5 +90,7 @@ def _nothing(recording: Recording, selector: str | None) -> tuple[str, str]:
     near = difflib.get_close_matches(selector, dict.fromkeys(known), n=3, cutoff=0.4)
     return (
         f"no kernel or variant is called {selector}",
-        f"Did you mean {' or '.join(near)}?" if near else "ptxview list shows what there is.",
+        f"Did you mean {' or '.join(shown(n) for n in near)}?"
+        if near
+        else "ptxview list shows what there is.",
     )

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from inspector.errors import ToolMissing
+from inspector.errors import PtxviewError, ToolMissing
 from inspector.process import run_tool
 
 # What each tool is for, and where it comes from when it is missing.
@@ -24,6 +24,11 @@ PURPOSE = {
              "pip install 'ptxview[cuda]', or a CUDA toolkit"),
     "c++filt": ("readable names of C++ kernels", "the system's binutils package"),
 }  # fmt: skip
+
+
+# Names that a C++ compiler makes; others are no business of c++filt's.
+_MANGLED = re.compile(r"_Z[\w$.]{1,20000}", re.ASCII)
+MOST_ARGUMENTS = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,16 +113,34 @@ def need(name: str) -> Tool:
 
 def demangle(names: list[str]) -> list[str]:
     """C++ names as people write them, in the same order; unchanged where c++filt is missing."""
-    mangled = [n for n in names if n.startswith("_Z")]
+    mangled = list(dict.fromkeys(n for n in names if _MANGLED.fullmatch(n)))
     tool = find("cu++filt") or find("c++filt") or _path_tool("llvm-cxxfilt")
     if not mangled or tool is None:
         return names
-    done = run_tool([tool.path, *mangled], seconds=20)
-    lines = done.text.splitlines()
-    if done.status != 0 or len(lines) != len(mangled):
-        return names
-    readable = dict(zip(mangled, lines, strict=True))
+    readable: dict[str, str] = {}
+    for part in _parts(mangled):
+        try:
+            done = run_tool([tool.path, *part], seconds=20)
+        except PtxviewError:
+            continue
+        lines = done.text.splitlines()
+        if done.status == 0 and len(lines) == len(part):
+            readable.update(zip(part, lines, strict=True))
     return [readable.get(n, n) for n in names]
+
+
+def _parts(names: list[str]) -> Iterator[list[str]]:
+    """Names in portions that fit a command line."""
+    part: list[str] = []
+    size = 0
+    for name in names:
+        if part and size + len(name) > MOST_ARGUMENTS:
+            yield part
+            part, size = [], 0
+        part.append(name)
+        size += len(name) + 1
+    if part:
+        yield part
 
 
 def _path_tool(name: str) -> Tool | None:

@@ -74,17 +74,17 @@ class Assembly:
     def recording(self, path: str, events: Iterable[Event]) -> Recording:
         """All events of a recording, to its values."""
         ordered = list(events)
-        ranks = {e.get("pid"): e.get("rank") for e in ordered if e.get("event") == "process"}
+        ranks = {as_int(e.get("pid")): as_int(e.get("rank")) for e in ordered
+                 if e.get("event") == "process"}  # fmt: skip
         graphs = [e for e in ordered if e.get("event") == "graph"]
         # The same text may lie in the cache and in a log: the one that knows its frame names it.
         for event in sorted(graphs, key=lambda e: e.get("frame_id") is None):
             self._graph(event)
         for event in ordered:
             kind = event.get("event")
-            rank = ranks.get(event.get("pid"))
+            rank = ranks.get(as_int(event.get("pid")))
             if kind == "triton":
-                of_rank = rank if isinstance(rank, int) else None
-                self._add(variants.from_triton(event, self._blob, self._files, of_rank))
+                self._add(variants.from_triton(event, self._blob, self._files, rank))
             elif kind == "extension":
                 self._extension(event)
         for event in ordered:

@@ -156,7 +156,8 @@ def from_device_code(event: Event, blob: Blob, sources: Mapping[str, Content]) -
         stages[Stage.SASS] = StageFile(cubin, as_text(event.get("object")), "nvdisasm -c")
     else:
         missing[Stage.SASS] = why or "no machine code was built"
-    origin = Origin(str(event.get("origin"))) if event.get("origin") in _ORIGINS else Origin.NVCC
+    maker = as_text(event.get("origin"))
+    origin = Origin(maker) if maker in _ORIGINS else Origin.NVCC
     symbols, problems = _symbols(cubin, ptx)
     text = text_of(held)
     flags = event.get("flags")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 
@@ -15,7 +16,21 @@ Figures = Callable[[Variant], Resources]
 
 def dumps(value: object) -> str:
     """JSON on one line, in ASCII: surrogate escapes stay what they are."""
-    return json.dumps(value, ensure_ascii=True, default=str)
+    try:
+        return json.dumps(value, ensure_ascii=True, allow_nan=False, default=str)
+    except ValueError:
+        return json.dumps(_finite(value), ensure_ascii=True, allow_nan=False, default=str)
+
+
+def _finite(value: object) -> object:
+    """JSON has no infinity and no "not a number": a constexpr that is one becomes its name."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, dict):
+        return {k: _finite(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(v) for v in value]
+    return value
 
 
 def recording(rec: Recording, figures: Figures) -> dict[str, object]:

@@ -125,7 +125,7 @@ def _of_kernel(kernel: Kernel, figures: Figures) -> Iterator[tuple[str, ...]]:
         res = figures(variant)
         yield (
             name,
-            variant.id,
+            shown(variant.id),
             shown(config(variant)),
             figure(res.registers),
             spills(res),

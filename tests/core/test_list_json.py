@@ -225,7 +225,9 @@ def test_open_without_a_terminal_prints_the_table(lecture: Path) -> None:
     assert call("open", "--no-tui", lecture).out == call("list", lecture).out
 
 
-@pytest.mark.parametrize("name", ["triton", "inductor", "ext", "trace", "stderr", "ext/square_gelu"])
+@pytest.mark.parametrize(
+    "name", ["triton", "inductor", "ext", "trace", "stderr", "ext/square_gelu"]
+)
 def test_each_folder_of_the_capture_opens_alone(lecture: Path, name: str) -> None:
     value = call("list", lecture / name, "--json").json
     counts = (len(value["kernels"]), len(variants_of(value)), len(value["graphs"]))

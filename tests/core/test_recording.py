@@ -36,7 +36,8 @@ def add_square(writer: Writer, **more: object) -> None:
     }
     paths = {e: f"/nowhere/square_kernel.{e}" for e in files}
     event = {"event": "triton", "time": 2.0, "pid": 7, "name": "square_kernel",
-             "hash": metadata["hash"], "metadata": metadata, "files": files, "paths": paths}  # fmt: skip
+             "hash": metadata["hash"], "metadata": metadata, "files": files,
+             "paths": paths}  # fmt: skip
     writer.event(**{**event, **more})
 
 
