@@ -34,8 +34,9 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
 
 
 def on_terminal() -> bool:
-    """Whether somebody sits at both ends."""
-    return sys.stdin.isatty() and sys.stdout.isatty()
+    """Whether a person sits at every end."""
+    # Textual draws on standard error.
+    return all(s.isatty() for s in (sys.stdin, sys.stdout, sys.stderr))
 
 
 def browse(reader: Reader) -> None:

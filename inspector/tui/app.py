@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from typing import ClassVar
 
+from rich.console import RenderableType
+from rich.text import Text
 from textual.app import App
 from textual.screen import Screen
 from textual.worker import Worker, WorkerState
@@ -56,6 +58,20 @@ class PtxviewApp(App[None]):
     def action_other_theme(self) -> None:
         """Dark or light."""
         self.theme = LIGHT.name if self.current_theme.dark else DARK.name
+
+    def panic(self, *renderables: RenderableType) -> None:
+        """End with one sentence instead of a traceback, unless PTXVIEW_TRACEBACK asks for it."""
+        if os.environ.get("PTXVIEW_TRACEBACK"):
+            super().panic(*renderables)
+            return
+        error = self._exception
+        what = f"{type(error).__name__}: {error}" if error is not None else "an unknown fault"
+        super().panic(
+            Text(
+                f"ptxview: the interface failed ({what}). The recording is untouched; "
+                "PTXVIEW_TRACEBACK=1 shows where it happened, for a report."
+            )
+        )
 
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
         """A fault in a thread that no pane has caught is told, and the application goes on."""

@@ -1,0 +1,27 @@
+"""Draws the README's picture: a real screen of the recording that lies beside this file.
+
+python -m examples.recordings.picture
+"""
+
+import asyncio
+from pathlib import Path
+
+from inspector.commands.common import open_reader
+from inspector.tui.app import PtxviewApp
+
+HERE = Path(__file__).parent
+
+
+async def main() -> None:
+    app = PtxviewApp(open_reader(str(HERE / "lecture-h200.ptxview")))
+    async with app.run_test(size=(140, 36)) as pilot:
+        await pilot.pause(2)
+        await pilot.press("tab")
+        for _ in range(12):
+            await pilot.press("j")
+        await pilot.pause(1)
+        (HERE / "lecture-h200.svg").write_text(app.export_screenshot(title="ptxview"))
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
