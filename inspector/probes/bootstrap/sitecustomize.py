@@ -4,7 +4,7 @@ Whatever fails here fails silently: a program must not notice that it is recorde
 """
 
 
-def _chain(here):
+def _chain(here: str) -> None:
     """Run the ``sitecustomize`` that would have been found without this one."""
     import sys
     from importlib.machinery import PathFinder
@@ -20,7 +20,7 @@ def _chain(here):
     spec.loader.exec_module(module)
 
 
-def _wake(here):
+def _wake(here: str) -> None:
     import os
     import sys
     from importlib.util import module_from_spec, spec_from_file_location
@@ -33,6 +33,8 @@ def _wake(here):
         os.path.join(folder, "__init__.py"),
         submodule_search_locations=[folder],
     )
+    if spec is None or spec.loader is None:
+        return
     module = module_from_spec(spec)
     sys.modules["ptxview_probes"] = module
     spec.loader.exec_module(module)
@@ -41,7 +43,7 @@ def _wake(here):
     start.start()
 
 
-def _main():
+def _main() -> None:
     import os
 
     here = os.path.dirname(os.path.abspath(__file__))
