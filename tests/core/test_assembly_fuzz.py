@@ -146,7 +146,8 @@ def test_lines_of_any_bytes_are_read_or_refused(
 
 
 PIECES = ["# AOT ID: ['0_inference']", "# kernel path: /a/b.py", "k(", "def call(args):",
-          "k = async_compile.triton('k', '''", "''', device_str='cuda')", "    k.run(a, b)", "    extern_kernels.mm(a)", "'''",
+          "k = async_compile.triton('k', '''", "''', device_str='cuda')", "    k.run(a, b)",
+          "    extern_kernels.mm(a)", "'''",
           "x = async_compile.cpp_pybinding([", "", "\t", "\x00", "\ud800"]  # fmt: skip
 
 
