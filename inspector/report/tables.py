@@ -71,40 +71,58 @@ def plural(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
+HEADS = ("kernel", "variant", "configuration", "regs", "spill", "stack", "shared", "stages")
+NUMBERS = ("regs", "spill", "stack", "shared")
+# Columns in the order in which they are given up where the terminal is narrow.
+GIVEN_UP = ("stages", "configuration", "stack", "shared", "spill", "variant")
+# How short a name or a configuration may be cut before a column is given up.
+SHORTEST = {"kernel": 14, "configuration": 13}
+
+
 def kernels(rec: Recording, figures: Figures, width: int) -> Table:
     """The table of kernels and variants, the origin above its kernels, fit into ``width``.
 
-    Names and configurations give way first; below 100 columns the stages are left out.
+    Long names and configurations are cut; then whole columns are left out. No figure is cut.
     """
     rows = list(_rows(rec, figures))
-    heads = ["kernel", "variant", "configuration", "regs", "spill", "stack", "shared", "stages"]
-    if width < 100:
-        heads.pop()
+    full = {h: max([len(h), *(len(r[n]) for r in rows if len(r) > 1)]) for n, h in enumerate(HEADS)}
+    sizes = _fit(full, width)
     table = Table(box=None, pad_edge=False, header_style="bold", show_edge=False)
-    sizes = [max([len(h), *(len(r[n]) for r in rows if len(r) > 1)]) for n, h in enumerate(heads)]
-    over = sum(sizes) + 2 * (len(sizes) - 1) - width
-    for column, least in ((0, 16), (2, 13)):
-        cut = min(max(over, 0), max(sizes[column] - least, 0))
-        sizes[column] -= cut
-        over -= cut
-    for name, size in zip(heads, sizes, strict=True):
-        number = name in ("regs", "spill", "stack", "shared")
+    for name, size in sizes.items():
         table.add_column(
             name,
             width=size,
             no_wrap=True,
             overflow="ellipsis",
-            justify="right" if number else "left",
+            justify="right" if name in NUMBERS else "left",
         )
     for row in rows:
         if len(row) == 1:
             table.add_row(Text(row[0], style="bold cyan"))
             continue
-        cells = [Text(c) for c in row[: len(heads)]]
-        if row[4] not in (UNKNOWN, "0", ""):
-            cells[4].stylize("bold red")
-        table.add_row(*cells)
+        cells = {h: Text(c) for h, c in zip(HEADS, row, strict=True) if h in sizes}
+        if "spill" in cells and row[HEADS.index("spill")] not in (UNKNOWN, "0", ""):
+            cells["spill"].stylize("bold red")
+        table.add_row(*cells.values())
     return table
+
+
+def _fit(full: Mapping[str, int], width: int) -> dict[str, int]:
+    """Widths of the columns that are shown: as many columns as fit, names cut where they must."""
+    for given_up in range(len(GIVEN_UP) + 1):
+        out = {h: n for h, n in full.items() if h not in GIVEN_UP[:given_up]}
+        over = sum(out.values()) + 2 * (len(out) - 1) - width
+        for name, shortest in SHORTEST.items():
+            # While the stages are shown, names keep room: they are what one looks for.
+            least = 2 * shortest if not given_up else shortest
+            cut = min(max(over, 0), max(out.get(name, 0) - least, 0))
+            if cut:
+                out[name] -= cut
+                over -= cut
+        if over <= 0:
+            return out
+    out["kernel"] = max(out["kernel"] - over, 4)
+    return out
 
 
 def _rows(rec: Recording, figures: Figures) -> Iterator[tuple[str, ...]]:
@@ -150,8 +168,15 @@ def lacking(rec: Recording) -> list[str]:
 def graphs(rec: Recording, console: Console) -> None:
     """The graphs with their kernels, in the order of the wrapper's calls."""
     for graph in rec.graphs:
-        console.print(Text.assemble(("graph ", "bold cyan"), shown(graph.id), "  → ",
-                                    shown(", ".join(graph.kernels) or "no kernels")))  # fmt: skip
+        console.print(
+            Text.assemble(
+                ("graph ", "bold cyan"),
+                shown(graph.id),
+                "  → ",
+                shown(", ".join(graph.kernels) or "no kernels"),
+            ),
+            soft_wrap=True,
+        )
 
 
 def problems(rec: Recording, console: Console) -> None:
