@@ -76,7 +76,7 @@ NUMBERS = ("regs", "spill", "stack", "shared")
 # Columns in the order in which they are given up where the terminal is narrow.
 GIVEN_UP = ("stages", "configuration", "stack", "shared", "spill", "variant")
 # How short a name or a configuration may be cut before a column is given up.
-SHORTEST = {"kernel": 14, "configuration": 13}
+SHORTEST = {"configuration": 16, "kernel": 14}
 
 
 def kernels(rec: Recording, figures: Figures, width: int) -> Table:
