@@ -122,7 +122,6 @@ struct BorrowedGenerator {
 }
 
 inline bool returns_tensors(const c10::FunctionSchema& schema) {
-  if (schema.name() == "aten::_fused_sdp_choice") return true;  // looks at shapes alone
   for (const auto& result : schema.returns())
     if (result.type()->str().find("Tensor") != std::string::npos) return true;
   return schema.returns().empty();

@@ -3,6 +3,7 @@
 // every operator's values come from the CPU's kernel over the same bytes.
 #include <ATen/native/transformers/attention.h>
 
+#include "attention.h"
 #include "fallback.h"
 #include "guard.h"
 #include "hooks.h"
@@ -28,13 +29,8 @@ static const size_t replaced = [] {
   return held.size();
 }();
 
-// Attention is decomposed: no fused CUDA kernel can run here.
-static int64_t math_attention(const Tensor&, const Tensor&, const Tensor&, const std::optional<Tensor>&, double, bool,
-                              std::optional<double>, bool) {
-  return 0;
-}
 static const int attention_set = [] {
-  at::native::_fused_sdp_choice_stub.set_cuda_dispatch_ptr(&math_attention);
+  at::native::_fused_sdp_choice_stub.set_cuda_dispatch_ptr(&choose_attention);
   return 0;
 }();
 
@@ -43,11 +39,18 @@ TORCH_LIBRARY_IMPL(_, CUDA, library) {
 }
 TORCH_LIBRARY_IMPL(aten, CUDA, library) {
   // Composite kernels that look up a stub by device themselves, and would find none for CUDA.
-  for (const char* name : {"copy_", "convolution", "convolution_backward", "_fused_sdp_choice", "resize_",
-                           "nonzero_static"})
+  for (const char* name : {"copy_", "convolution", "convolution_backward", "resize_", "nonzero_static"})
     library.impl(name, torch::CppFunction::makeFromBoxedFunction<&run_elsewhere>());
   library.impl("record_stream", [](Tensor&, c10::Stream) {});
   library.impl("_fused_rms_norm_backward", rms_norm_backward);
+  library.impl("_fused_sdp_choice", [](const Tensor& q, const Tensor& k, const Tensor& v, const OptTensor& mask,
+                                       double dropout, bool causal, std::optional<double> scale, bool gqa) {
+    return choose_attention(q, k, v, mask, dropout, causal, scale, gqa);
+  });
+  library.impl("_scaled_dot_product_flash_attention", flash_attention);
+  library.impl("_scaled_dot_product_flash_attention_backward", flash_attention_backward);
+  library.impl("_scaled_dot_product_efficient_attention", efficient_attention);
+  library.impl("_scaled_dot_product_efficient_attention_backward", efficient_attention_backward);
   library.impl("_thnn_fused_lstm_cell", lstm_cell);
   library.impl("_thnn_fused_lstm_cell_backward_impl", lstm_cell_backward);
   library.impl("_thnn_fused_gru_cell", gru_cell);
