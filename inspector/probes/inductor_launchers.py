@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 from typing import Any
 
 from .writer import problem
@@ -29,6 +30,19 @@ def _watched(original: Any) -> Any:
     return make_launcher
 
 
+def _caches(kernel: Any, meta: Any) -> list[str]:
+    """Where Inductor keeps what Triton compiled for it: beside the cubin, or in its own cache."""
+    path = getattr(kernel, "cubin_path", None)
+    found = [os.path.dirname(os.path.dirname(path))] if isinstance(path, str) else []
+    try:
+        from torch._inductor.runtime.cache_dir_utils import triton_cache_dir
+
+        found.append(triton_cache_dir(meta.get("device", 0)))
+    except ImportError:
+        pass
+    return found
+
+
 def _record(result: Any, launcher: Any) -> None:
     from . import triton_compiles
 
@@ -49,7 +63,7 @@ def _record(result: Any, launcher: Any) -> None:
             dict(getattr(getattr(result, "config", None), "kwargs", {}) or {})
         ),
     }
-    triton_compiles.record_cached(str(digest), str(name), source)
+    triton_compiles.record_cached(str(digest), str(name), source, _caches(kernel, meta))
     registers = getattr(launcher, "n_regs", None)
     if registers is not None:
         triton_compiles.loaded(digest, registers, getattr(launcher, "n_spills", None))

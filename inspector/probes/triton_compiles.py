@@ -6,6 +6,7 @@ import functools
 import linecache
 import os
 import time
+from collections.abc import Iterable
 from typing import Any
 
 from .writer import blob, emit, file_blob, problem
@@ -79,8 +80,14 @@ def _record(kernel: Any, src: Any, began: float) -> None:
     )
 
 
-def record_cached(digest: str, name: str, source: dict[str, Any] | None = None) -> None:
-    """Record a kernel that was loaded from Triton's cache without a call of ``compile``."""
+def record_cached(
+    digest: str, name: str, source: dict[str, Any] | None = None, folders: Iterable[str] = ()
+) -> None:
+    """Record a kernel that was loaded from a cache without a call of ``compile``.
+
+    ``folders`` are caches beside Triton's own: Inductor names one of its own to Triton only when
+    it compiles, and not when it loads.
+    """
     if digest in _seen:
         return
     import json
@@ -89,7 +96,11 @@ def record_cached(digest: str, name: str, source: dict[str, Any] | None = None) 
 
     group = get_cache_manager(digest).get_group(f"{name[:150]}.json") or {}
     paths = {os.path.splitext(k)[1][1:]: str(v) for k, v in group.items()}
+    for folder in folders:
+        if "json" not in paths:
+            paths = _beside(folder, digest, name[:150])
     if "json" not in paths:
+        problem("inductor launcher", f"the files of {name} ({digest[:8]}) are in no cache")
         return
     _seen.add(digest)
     with open(paths["json"], encoding="utf-8") as file:
@@ -108,6 +119,17 @@ def record_cached(digest: str, name: str, source: dict[str, Any] | None = None) 
             **(source or {}),
         }
     )
+
+
+def _beside(folder: str, digest: str, name: str) -> dict[str, str]:
+    """The files of a kernel in a cache, by extension; folders are named by the hash in base32."""
+    import base64
+
+    here = os.path.join(folder, base64.b32encode(bytes.fromhex(digest)).decode().rstrip("="))
+    if not os.path.isdir(here):
+        return {}
+    split = [os.path.splitext(each) for each in sorted(os.listdir(here))]
+    return {e[1:]: os.path.join(here, stem + e) for stem, e in split if stem == name and e}
 
 
 def _group(kernel: Any, digest: str, name: str) -> dict[str, str]:
