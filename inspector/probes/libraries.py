@@ -32,6 +32,25 @@ def install() -> None:
     ExtensionFileLoader.create_module = create_module  # type: ignore[method-assign]
 
 
+def attach_ops(module: Any) -> None:
+    """Look at what ``torch.ops.load_library`` loads: libraries of operators, no Python modules."""
+    kind = getattr(module, "_Ops", None)
+    original = getattr(kind, "load_library", None)
+    if kind is None or original is None:
+        return
+
+    @functools.wraps(original)
+    def load_library(self: Any, path: Any, *args: Any, **kwargs: Any) -> Any:
+        result = original(self, path, *args, **kwargs)
+        try:
+            _look(str(path), os.path.basename(str(path)))
+        except Exception as error:
+            problem("library", error)
+        return result
+
+    kind.load_library = load_library
+
+
 def _look(path: str, name: str) -> None:
     full = os.path.realpath(path)
     if full.startswith(_standard()) or _foreign(full):

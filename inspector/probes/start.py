@@ -16,6 +16,7 @@ def start() -> None:
     hooks.when_imported("torch._inductor.graph", _lazily("inductor_graphs"))
     hooks.when_imported("torch._inductor.runtime.triton_heuristics", _lazily("inductor_launchers"))
     hooks.when_imported("torch.utils.cpp_extension", _lazily("extension_builds"))
+    hooks.when_imported("torch._ops", libraries.attach_ops)
     hooks.when_imported("torch", _lazily("device"))
     target = os.environ.get("PTXVIEW_TARGET")
     if target:
