@@ -6,26 +6,52 @@ import re
 from collections.abc import Iterable
 
 SHORTEST = 8
-_NESTED = re.compile(r"_ZN?K?(?:L)?(\d.*)")
+_NESTED = re.compile(r"_Z(NK?)?L?(\d.*)", re.DOTALL)
+_LENGTH = re.compile(r"L?([0-9]{1,6})")
+# What opens something that an E closes, inside template arguments.
+_OPENING = frozenset("INXJF")
 
 
 def base_name(symbol: str) -> str:
     """``square_matrix_kernel`` for ``_Z20square_matrix_kernelPKfPfii``; others as they are.
 
     Itanium C++ ABI 5.1.2: a source name is its length and its letters; the last of a nested name
-    is the function's own.
+    is the function's own, and template arguments may stand between two.
     """
     found = _NESTED.match(symbol)
     if not found:
         return symbol
-    rest, name = found[1], ""
-    while match := re.match(r"(\d{1,6})", rest):
+    rest, name = found[2], ""
+    while match := _LENGTH.match(rest):
         size = int(match[1])
         start = match.end()
         if size == 0 or start + size > len(rest):
             break
         name, rest = rest[start : start + size], rest[start + size :]
+        if not found[1]:
+            break
+        if rest.startswith("I"):
+            rest = _after_arguments(rest)
     return name or symbol
+
+
+def _after_arguments(text: str) -> str:
+    """What follows template arguments; nothing where their end cannot be found."""
+    depth, at = 0, 0
+    while at < len(text):
+        if text[at] == "L":
+            # A literal (Li4E): its digits are a value, and no length of a name.
+            at = text.find("E", at) + 1
+            if at == 0:
+                break
+        elif match := _LENGTH.match(text, at):
+            at = match.end() + int(match[1])
+        else:
+            depth += (text[at] in _OPENING) - (text[at] == "E")
+            at += 1
+            if depth == 0:
+                return text[at:]
+    return ""
 
 
 def shortest_ids(digests: Iterable[str]) -> dict[str, str]:

@@ -20,8 +20,12 @@ PICKLE = "inductor/fxgraph/2x/f2x7v6gvreumntz423uyucjumf7sjhaes4kadit3p5jmchek5e
 def user_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """State, caches and build folders of a user who has none of them yet."""
     root = tmp_path_factory.mktemp("user")
+    base = tmp_path_factory.getbasetemp()
+    shared = base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("XDG_STATE_HOME", "XDG_CACHE_HOME", "TRITON_CACHE_DIR",
+        # What the emulated device builds takes a while: once, for every worker.
+        patch.setenv("XDG_CACHE_HOME", str(shared / "target-caches"))
+        for name in ("XDG_STATE_HOME", "TRITON_CACHE_DIR",
                      "TORCHINDUCTOR_CACHE_DIR", "TORCH_EXTENSIONS_DIR"):  # fmt: skip
             patch.setenv(name, str(root / name.lower()))
         # No GPU, a page's width, and no colours, whatever the machine has.

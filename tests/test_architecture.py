@@ -1,0 +1,141 @@
+"""The house's rules as failing tests: who imports what, who starts processes, who does I/O."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+HOUSE = Path(__file__).resolve().parent.parent / "inspector"
+LONGEST = 320
+MODULES = {
+    ".".join(("inspector", *p.relative_to(HOUSE).with_suffix("").parts)).removesuffix(".__init__"):
+        p for p in sorted(HOUSE.rglob("*.py"))
+}  # fmt: skip
+PROBES = {n: p for n, p in MODULES.items() if n.startswith("inspector.probes")}
+OURS = {n: p for n, p in MODULES.items() if n not in PROBES}
+PURE = {
+    n: p for n, p in OURS.items()
+    if n.split(".")[1:2] and n.split(".")[1] in ("listing", "analyse", "report")
+}  # fmt: skip
+STARTS = ("exec", "spawn", "posix_spawn", "system", "popen", "fork", "startfile")
+READS = {"open", "read_text", "read_bytes", "write_text", "write_bytes", "iterdir", "glob", "rglob",
+         "mkdir", "unlink", "rename", "replace", "touch", "stat", "exists", "is_file", "is_dir",
+         "resolve"}  # fmt: skip
+
+
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text("utf-8"), str(path))
+
+
+def imports(name: str, path: Path) -> Iterator[str]:
+    """Every module that a module names in an import, relative ones resolved, lazy ones too."""
+    package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+    for node in ast.walk(parsed(path)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = package.split(".")[: len(package.split(".")) - node.level + 1]
+            module = ".".join([*(base if node.level else []), *([node.module or ""])]).strip(".")
+            yield module
+            yield from (f"{module}.{alias.name}" for alias in node.names)
+
+
+def within(module: str, *packages: str) -> bool:
+    return any(module == p or module.startswith(p + ".") for p in packages)
+
+
+def test_importing_the_command_line_loads_no_torch_triton_or_textual() -> None:
+    code = "import sys, inspector.cli; print(*sorted({m.split('.')[0] for m in sys.modules}))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = done.stdout.split()
+    assert "inspector" in loaded
+    assert not {"torch", "triton", "textual", "rich", "pygments", "elftools"} & set(loaded)
+
+
+@pytest.mark.parametrize("command", ["list", "show", "doctor", "open"])
+def test_commands_that_print_load_no_torch_triton_or_textual(command: str) -> None:
+    data = HOUSE.parent / "tests" / "data" / "core" / "lecture"
+    words = {"list": [str(data)], "open": [str(data)], "doctor": [],
+             "show": [str(data), "matmul_kernel", "--json"]}[command]  # fmt: skip
+    code = (
+        "import sys\nfrom inspector.cli import main\n"
+        f"assert main({[command, *words]!r}) == 0\n"
+        "print(*sorted({m.split('.')[0] for m in sys.modules}), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not {"torch", "triton", "textual"} & set(done.stderr.splitlines()[-1].split())
+
+
+@pytest.mark.parametrize("name", sorted(OURS))
+def test_nothing_of_ours_imports_torch_triton_or_the_probes(name: str) -> None:
+    for module in imports(name, OURS[name]):
+        assert not within(module, "torch", "triton", "inspector.probes", "ptxview_probes")
+
+
+@pytest.mark.parametrize("name", sorted(PROBES))
+def test_probes_import_nothing_of_ours(name: str) -> None:
+    allowed = {*sys.stdlib_module_names, "torch", "triton", "numpy", "ptxview_probes"}
+    for module in imports(name, PROBES[name]):
+        if within(module, "inspector"):
+            assert within(module, "inspector.probes"), module
+        else:
+            assert module.split(".")[0] in allowed, module
+
+
+@pytest.mark.parametrize("name", sorted(set(OURS) - {"inspector.process"}))
+def test_only_process_starts_processes(name: str) -> None:
+    for module in imports(name, OURS[name]):
+        assert not within(module, "subprocess", "multiprocessing", "pty"), module
+        assert not within(module, "concurrent.futures.process"), module
+        assert not module.endswith(".ProcessPoolExecutor"), module
+    for node in ast.walk(parsed(OURS[name])):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            if node.value.id in ("os", "asyncio"):
+                assert not node.attr.startswith((*STARTS, "create_subprocess")), node.attr
+        elif isinstance(node, ast.ImportFrom) and node.module == "os":
+            assert not any(alias.name.startswith(STARTS) for alias in node.names)
+
+
+@pytest.mark.parametrize("name", [n for n in sorted(OURS) if not within(n, "inspector.tui")])
+def test_only_the_interface_imports_textual(name: str) -> None:
+    assert not any(within(module, "textual") for module in imports(name, OURS[name]))
+
+
+@pytest.mark.parametrize("name", sorted(PURE))
+def test_listing_analyse_and_report_do_no_io(name: str) -> None:
+    forbidden = ("inspector.recording", "inspector.process", "inspector.toolchain",
+                 "inspector.capture", "inspector.reading", "inspector.commands", "inspector.tui",
+                 "subprocess", "os", "socket", "tempfile", "shutil", "glob", "urllib",
+                 "pathlib.Path", "io.open")  # fmt: skip
+    for module in imports(name, PURE[name]):
+        assert not within(module, *forbidden), module
+    for node in ast.walk(parsed(PURE[name])):
+        if isinstance(node, ast.Call):
+            called = node.func
+            if isinstance(called, ast.Name):
+                assert called.id not in ("open", "print", "input"), node.lineno
+            elif isinstance(called, ast.Attribute) and called.attr in READS - {"replace"}:
+                # A string's or a text's own method is no I/O; a path's is.
+                pytest.fail(f"{name}:{node.lineno} calls .{called.attr}()")
+
+
+@pytest.mark.parametrize("name", sorted(set(OURS) - {"inspector.recording"}))
+def test_only_recording_knows_the_layout(name: str) -> None:
+    for node in ast.walk(parsed(OURS[name])):
+        if isinstance(node, ast.Constant) and node.value in ("events.jsonl", "blobs"):
+            pytest.fail(f"{name}:{node.lineno} names {node.value}")
+
+
+@pytest.mark.parametrize("name", sorted(MODULES))
+def test_no_module_is_two(name: str) -> None:
+    assert len(MODULES[name].read_text("utf-8").splitlines()) <= LONGEST
+
+
+@pytest.mark.parametrize("name", sorted(MODULES))
+def test_every_module_says_what_it_is(name: str) -> None:
+    assert ast.get_docstring(parsed(MODULES[name]))
