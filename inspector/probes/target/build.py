@@ -74,7 +74,7 @@ def shim() -> Path:
     if torch is None:
         raise CannotBuild("torch is not installed in this Python")
     digest = hashlib.sha256(f"{torch_version(torch)} {platform.machine()}".encode())
-    for source in sorted(SOURCES.iterdir()):
+    for source in (*sorted(SOURCES.iterdir()), Path(__file__)):
         digest.update(source.read_bytes())
     place = cache_root() / "target" / digest.hexdigest()[:20]
     library = place / LIBRARY
@@ -107,6 +107,15 @@ def _compile_once(torch: Path, library: Path) -> None:
         raise
 
 
+def new_abi(torch: Path) -> int:
+    """1 for GCC's present std::string, 0 for the old one: wheels before 2.7 exist with both.
+
+    One mangled name of libc10 tells: the old string is ``Ss`` in it.
+    """
+    symbol = b"_ZN3c105ErrorC2ENS_14SourceLocationESs"
+    return int(symbol not in (torch / "lib" / "libc10.so").read_bytes())
+
+
 def _compile(torch: Path, library: Path) -> None:
     cxx = compiler()
     if cxx is None:
@@ -115,13 +124,11 @@ def _compile(torch: Path, library: Path) -> None:
     if not (include / "torch" / "library.h").exists():
         raise CannotBuild(f"torch's C++ headers are not in {include}")
     part = library.with_name(f".{os.getpid()}.{LIBRARY}")
-    # Wheels before 2.7 exist with both ABIs of std::string; libc10's own symbols tell which.
-    new_abi = int(b"__cxx11" in (torch / "lib" / "libc10.so").read_bytes())
     log = ""
     for standard in ("c++20", "c++17"):  # torch 2.12 and later need 20; older compilers know 17
         argv = [
             cxx, "-O1", f"-std={standard}", "-shared", "-fPIC", "-w",
-            f"-D_GLIBCXX_USE_CXX11_ABI={new_abi}",
+            f"-D_GLIBCXX_USE_CXX11_ABI={new_abi(torch)}",
             f"-I{include}", f"-I{include}/torch/csrc/api/include",
             str(SOURCES / "shim.cpp"), "-o", str(part),
             f"-L{torch / 'lib'}", "-lc10", "-ltorch_cpu",
@@ -149,5 +156,6 @@ def _try(torch: Path, library: Path) -> None:
     done = subprocess.run(argv, capture_output=True, text=True, errors="replace")
     if done.returncode:
         library.unlink()
-        reason = next((x for x in done.stderr.splitlines() if "what()" in x), done.stderr[-300:])
+        lines = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
+        reason = next((x for x in lines if "what()" in x), lines[-1])
         raise CannotBuild(f"the shim does not load beside this torch: {reason.strip()}")

@@ -7,6 +7,7 @@ here, with real answers (current device, streams, bytes held) or with none.
 from __future__ import annotations
 
 import ctypes
+import functools
 import os
 import re
 import sys
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from . import current, devices, memory, native, nvcc, runtime, say, streams
+from .scoped import Patches
 
 
 class DeviceProperties:
@@ -167,11 +169,25 @@ def attach(torch: Any) -> None:
     memory.attach(torch)
     # cuDNN has no kernels here: the native paths run.
     torch.backends.cudnn.is_acceptable = _named(lambda tensor: False, "is_acceptable")
+    _profile_the_cpu(torch)
     cuda.graphs._cuda_isCurrentStreamCapturing = lambda: False
     cuda.CUDAGraph = cuda.graphs.CUDAGraph = runtime.NoGraph
     nvtx = sys.modules.get("torch.cuda.nvtx")
     if nvtx is not None:
         nvtx._nvtx = runtime.Nvtx()  # type: ignore[attr-defined]
+
+
+def _profile_the_cpu(torch: Any) -> None:
+    """Let the profiler find no CUDA: it says so itself, and shows the CPU's times alone."""
+    profile = torch.autograd.profiler.profile
+    original = profile.__init__
+
+    @functools.wraps(original)
+    def init(self: Any, *args: Any, **given: Any) -> None:
+        with Patches([(torch.cuda, "is_available", lambda: False)]):
+            original(self, *args, **given)
+
+    profile.__init__ = init
 
 
 def _initialise_again(torch: Any) -> None:

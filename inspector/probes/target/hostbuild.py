@@ -163,11 +163,10 @@ def runtime_archive(home: str) -> Path:
         if archive.exists():
             return archive
         item = place / "runtime.o"
-        new_abi = int(b"__cxx11" in (torch / "lib" / "libc10.so").read_bytes())
         done = subprocess.run(
             [
                 cxx, "-O1", "-w", "-std=c++20", "-fPIC", "-c", str(source), "-o", str(item),
-                f"-D_GLIBCXX_USE_CXX11_ABI={new_abi}", f"-I{INCLUDE}", *cpu_build(),
+                f"-D_GLIBCXX_USE_CXX11_ABI={build.new_abi(torch)}", f"-I{INCLUDE}", *cpu_build(),
                 f"-I{torch}/include", f"-I{torch}/include/torch/csrc/api/include",
                 "-isystem", f"{home}/include",
             ],

@@ -101,6 +101,8 @@ class _Launch:
 
         if any(inspect.ismodule(v) and v in (tl, tl.core) for v in space.values()):
             self.original(fn)
+            # Older interpreters convert an array of one element, which NumPy has ceased to do.
+            tl.core.tensor.__index__ = lambda tensor: int(tensor.handle.data.reshape(-1)[0])
         owner = _Namespace(space)
         for name in _LANGUAGE_NAMES:
             if hasattr(self.interpreter, name):

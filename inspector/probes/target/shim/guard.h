@@ -28,7 +28,7 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   c10::Stream stream(c10::Device device, c10::StreamId id) const {
     return c10::Stream(c10::Stream::UNSAFE, cuda(device.index()), id);
   }
-  c10::Stream getStream(c10::Device device) const override {
+  c10::Stream getStream(c10::Device device) const noexcept override {
     return stream(device, current_stream[cuda(device.index()).index()]);
   }
   c10::Stream getDefaultStream(c10::Device device) const override { return stream(device, 0); }
@@ -38,7 +38,7 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   c10::Stream getNewStream(c10::Device device, int = 0) const override {
     return stream(device, next_stream++);
   }
-  c10::Stream exchangeStream(c10::Stream to) const override {
+  c10::Stream exchangeStream(c10::Stream to) const noexcept override {
     c10::Stream old = getStream(to.device());
     current_stream[to.device_index()] = to.id();
     return old;

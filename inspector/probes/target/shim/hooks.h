@@ -94,43 +94,44 @@ inline Pinned pinned;
 }  // namespace ptxview
 
 namespace at {
+// Which of these are virtual differs between versions of torch, so none says `override`.
 // The name is the registry's key: Context looks up "CUDAHooks".
 struct CUDAHooks final : at::CUDAHooksInterface {
   explicit CUDAHooks(at::CUDAHooksArgs) {}
-  void init() const override {}
-  bool hasCUDA() const override { return true; }
-  bool hasCUDART() const override { return true; }
-  bool isBuilt() const override { return true; }
-  bool isAvailable() const override { return true; }
-  bool hasPrimaryContext(c10::DeviceIndex) const override { return true; }
-  int getNumGPUs() const override { return ptxview::device_count; }
-  c10::DeviceIndex current_device() const override { return ptxview::current_device; }
-  c10::DeviceIndex deviceCount() const override { return c10::DeviceIndex(ptxview::device_count); }
-  c10::DeviceIndex getCurrentDevice() const override { return ptxview::current_device; }
-  void setCurrentDevice(c10::DeviceIndex index) const override {
+  void init() const {}
+  bool hasCUDA() const { return true; }
+  bool hasCUDART() const { return true; }
+  bool isBuilt() const { return true; }
+  bool isAvailable() const { return true; }
+  bool hasPrimaryContext(c10::DeviceIndex) const { return true; }
+  int getNumGPUs() const { return ptxview::device_count; }
+  c10::DeviceIndex current_device() const { return ptxview::current_device; }
+  c10::DeviceIndex deviceCount() const { return c10::DeviceIndex(ptxview::device_count); }
+  c10::DeviceIndex getCurrentDevice() const { return ptxview::current_device; }
+  void setCurrentDevice(c10::DeviceIndex index) const {
     TORCH_CHECK(index >= 0 && index < ptxview::device_count, "CUDA error: invalid device ordinal");
     ptxview::current_device = index;
   }
-  c10::DeviceIndex exchangeDevice(c10::DeviceIndex index) const override {
+  c10::DeviceIndex exchangeDevice(c10::DeviceIndex index) const {
     c10::DeviceIndex old = ptxview::current_device;
     setCurrentDevice(index);
     return old;
   }
-  c10::DeviceIndex maybeExchangeDevice(c10::DeviceIndex index) const override {
+  c10::DeviceIndex maybeExchangeDevice(c10::DeviceIndex index) const {
     c10::DeviceIndex old = ptxview::current_device;
     if (index >= 0) setCurrentDevice(index);
     return old;
   }
-  bool isPinnedPtr(const void* pointer) const override { return ptxview::Pinned::holds(pointer); }
-  c10::Allocator* getPinnedMemoryAllocator() const override { return &ptxview::pinned; }
-  c10::Allocator* getCUDADeviceAllocator() const override { return &ptxview::allocator; }
-  const Generator& getDefaultGenerator(c10::DeviceIndex index) const override {
+  bool isPinnedPtr(const void* pointer) const { return ptxview::Pinned::holds(pointer); }
+  c10::Allocator* getPinnedMemoryAllocator() const { return &ptxview::pinned; }
+  c10::Allocator* getCUDADeviceAllocator() const { return &ptxview::allocator; }
+  const Generator& getDefaultGenerator(c10::DeviceIndex index) const {
     return ptxview::default_generator(index);
   }
-  Generator getNewGenerator(c10::DeviceIndex index) const override {
+  Generator getNewGenerator(c10::DeviceIndex index) const {
     return at::make_generator<ptxview::CudaGenerator>(ptxview::cuda(index).index());
   }
-  void deviceSynchronize(c10::DeviceIndex) const override {}
+  void deviceSynchronize(c10::DeviceIndex) const {}
 };
 C10_REGISTER_CLASS_WITH_PRIORITY(CUDAHooksRegistry, CUDAHooks, ::c10::REGISTRY_PREFERRED, CUDAHooks);
 }  // namespace at
