@@ -7,14 +7,18 @@ from __future__ import annotations
 
 import tempfile
 import threading
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from inspector import listing as parsers
 from inspector.analyse import correlate
+from inspector.analyse.operations import Operations
 from inspector.analyse.resources import from_res_usage, max_threads, merge
 from inspector.capture import spills
+from inspector.capture.disassembly import disassemble
 from inspector.capture.elf import read_cubin
 from inspector.errors import PtxviewError, Unreadable
 from inspector.listing.line import Function, Listing
@@ -22,7 +26,7 @@ from inspector.model import Content, Graph, Recording, Resources, Stage, Variant
 from inspector.naming import base_name
 from inspector.process import run_tool
 from inspector.recording import DerivedCache
-from inspector.toolchain import every, need
+from inspector.toolchain import need
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +52,7 @@ class Reader:
         self._lock = threading.Lock()
         self._listings: dict[tuple[str, str, Stage], Listing] = {}
         self._resources: dict[tuple[str, str], Resources] = {}
-        self._links: dict[tuple[str, str, Stage, Stage], correlate.Links] = {}
+        self._links: dict[tuple[str, str, Stage, Stage], Mapping[int, tuple[int, ...]]] = {}
         self._usage: dict[str, dict[str, Resources]] = {}
 
     # -- texts ------------------------------------------------------------------------------
@@ -70,38 +74,14 @@ class Reader:
 
     def _sass(self, variant: Variant, content: Content) -> StageText:
         cubin = content.read()
-        plain, tool = self._nvdisasm(cubin, ("-c",))
-        lined = cubin
+        plain, annotated, tool = disassemble(cubin, self._cache)
         if variant.locations_cubin is not None and not _has_lines(cubin):
             try:
-                lined = variant.locations_cubin.read()
+                _, lined, _ = disassemble(variant.locations_cubin.read(), self._cache)
             except PtxviewError:
-                lined = cubin
-        try:
-            annotated, _ = self._nvdisasm(lined, ("-c", "-gi", "-gp", "-hex"))
-        except Unreadable:
-            annotated = None
+                lined = None
+            annotated = lined or annotated
         return StageText(plain, f"nvdisasm {tool} -c", annotated)
-
-    def _nvdisasm(self, cubin: bytes, options: tuple[str, ...]) -> tuple[str, str]:
-        need("nvdisasm")
-        complaint = ""
-        for tool in every("nvdisasm"):
-            version = tool.version or "?"
-            key = self._cache.key("nvdisasm", version, *options, cubin)
-            kept = self._cache.get(key)
-            if kept is None:
-                with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
-                    file.write(cubin)
-                    file.flush()
-                    done = run_tool([tool.path, *options, file.name])
-                if done.status != 0 or not done.out:
-                    complaint = complaint or done.complaint
-                    continue
-                kept = done.out
-                self._cache.put(key, kept)
-            return decode(kept), version
-        raise Unreadable(f"nvdisasm cannot read this cubin: {complaint}")
 
     # -- listings ---------------------------------------------------------------------------
 
@@ -145,14 +125,31 @@ class Reader:
         return out
 
     def links(self, variant: Variant, a: Stage, b: Stage) -> Mapping[int, tuple[int, ...]]:
-        """Lines of stage ``a`` to the lines of stage ``b`` that they belong to."""
+        """Lines of stage ``a`` to the lines of stage ``b`` that they belong to.
+
+        Both directions hold the same pairs. Raises ``PtxviewError`` where a stage cannot be had.
+        """
         key = (variant.hash, variant.symbol, a, b)
         known = self._links.get(key)
         if known is None:
-            left, right = self.listing(variant, a), self.listing(variant, b)
-            known = correlate.link(left, right, (a, b), self.places(variant))
-            self._links[key] = known
+            if a is b:
+                return {}
+            upper, lower = sorted((a, b), key=lambda s: s.rank)
+            relation = self._relate(variant, upper, lower)
+            where = key[:2]
+            self._links[*where, upper, lower] = relation.forward()
+            self._links[*where, lower, upper] = relation.backward()
+            known = self._links[key]
         return known
+
+    def _relate(self, variant: Variant, upper: Stage, lower: Stage) -> correlate.Relation:
+        places = self.places(variant)
+        through: Mapping[int, tuple[int, ...]] | None = None
+        ptx = variant.stages.get(Stage.PTX)
+        if lower is Stage.SASS and upper not in (*places, Stage.PTX) and ptx and not ptx.costly:
+            through = self.links(variant, Stage.PTX, upper)
+        left, right = self.listing(variant, upper), self.listing(variant, lower)
+        return correlate.relate(left, right, (upper, lower), places, _operations(), through)
 
     # -- figures ----------------------------------------------------------------------------
 
@@ -219,3 +216,9 @@ class Reader:
 def _has_lines(cubin: bytes) -> bool:
     known = read_cubin(cubin)
     return known is not None and known.has_lines
+
+
+@cache
+def _operations() -> Operations:
+    table = Path(__file__).parent / "reference" / "operations.toml"
+    return Operations(tomllib.loads(table.read_text("utf-8")))

@@ -1,29 +1,24 @@
-"""Which lines of one stage belong to which lines of another."""
+"""Which lines of one stage belong to which lines of another.
+
+Lines are joined by the place that they come from, inlining respected; where several operations
+come from one place, by what they do; where one operation became several of the same kind, in
+order. SASS and PTX are joined by the PTX line that nvdisasm names.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from pathlib import PurePath
+from collections.abc import Mapping, Sequence
 
+from inspector.analyse.operations import Does, Operations
+from inspector.analyse.placing import Chain, Index, Names, Place, files, located, own_lines
+from inspector.analyse.relation import Block, Links, Relation, composed
 from inspector.listing.line import Line, Listing
-from inspector.model import Location, Stage
+from inspector.model import Stage
 
-Links = dict[int, tuple[int, ...]]
-# A line that holds none of these is a mark on the code, not the code.
-SILENT = frozenset({"blank", "comment"})
+__all__ = ["Links", "Place", "Relation", "link", "relate"]
 
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """How a stage's own lines are named in the locations of the lower stages.
-
-    ``file`` is the file that they name; line ``first`` of the stage is that file's line 1.
-    """
-
-    file: str
-    first: int = 1
+UNKNOWN = Operations()
 
 
 def link(
@@ -31,72 +26,167 @@ def link(
     b: Listing,
     stages: tuple[Stage, Stage],
     places: Mapping[Stage, Place],
+    operations: Operations = UNKNOWN,
+    through: Mapping[int, tuple[int, ...]] | None = None,
 ) -> Links:
-    """Lines of ``a`` to lines of ``b``, where both say that they come from the same place.
+    """Lines of ``a`` to lines of ``b``. See ``relate``; the other way round is the same pairs."""
+    if stages[0].rank > stages[1].rank:
+        swapped = (stages[1], stages[0])
+        return relate(b, a, swapped, places, operations, through).backward()
+    return relate(a, b, stages, places, operations, through).forward()
 
-    SASS and PTX are joined by the PTX line that nvdisasm names; everything else by file and line
-    of any frame of the location. Lines without a location have no links.
+
+def relate(
+    upper: Listing,
+    lower: Listing,
+    stages: tuple[Stage, Stage],
+    places: Mapping[Stage, Place],
+    operations: Operations = UNKNOWN,
+    through: Mapping[int, tuple[int, ...]] | None = None,
+) -> Relation:
+    """Which lines of a stage belong to which of a later one.
+
+    ``places`` are the stages whose lines are what locations name. ``through`` gives for lines of
+    PTX those of ``upper``: with it, SASS follows its PTX line, which knows more (columns, whole
+    chains) than its own location. Lines without a location belong to none.
     """
-    if stages == (Stage.SASS, Stage.PTX):
-        return _direct(a, b)
+    first, second = stages
     if stages == (Stage.PTX, Stage.SASS):
-        return _turned(_direct(b, a))
-    left = _keys(a, stages[0], places)
-    right: dict[tuple[str, int], set[int]] = defaultdict(set)
-    for n, keys in _keys(b, stages[1], places).items():
-        for key in keys[:1] if stages[1] in places else keys:
-            right[key].add(n)
-    out: Links = {}
-    for n, keys in left.items():
-        found = set[int]()
-        for key in keys:
-            found |= right.get(key, set())
-            # The innermost frame that the other side knows is the one that is meant.
-            if found:
-                break
-        if found:
-            out[n] = tuple(sorted(found))
-    return out
+        return Relation.of(_direct(lower, upper)).turned()
+    if first in places:
+        return _from_source(upper, lower, places[first])
+    if first in (Stage.SOURCE, Stage.OUTPUT_CODE):
+        return Relation(())
+    if second is Stage.SASS and through is not None:
+        followed = composed(_named(lower), through)
+        rest = [line for line in lower.lines if line.n not in followed]
+        other = _by_place(upper, Listing(lower.language, rest), stages, operations)
+        return Relation((*Relation.of(followed).turned().blocks, *other.blocks))
+    return _by_place(upper, lower, stages, operations)
 
 
 def _direct(sass: Listing, ptx: Listing) -> Links:
-    return {
-        line.n: (line.ptx_line,)
-        for line in sass.lines
-        if line.ptx_line is not None and 1 <= line.ptx_line <= len(ptx.lines)
-    }
+    total = len(ptx.lines)
+    return {n: lines for n, lines in _named(sass).items() if 1 <= lines[0] <= total}
 
 
-def _turned(links: Links) -> Links:
-    out: dict[int, list[int]] = defaultdict(list)
-    for n, others in links.items():
-        for other in others:
-            out[other].append(n)
-    return {n: tuple(sorted(found)) for n, found in sorted(out.items())}
+def _named(sass: Listing) -> Links:
+    return {line.n: (line.ptx_line,) for line in sass.lines if line.ptx_line is not None}
 
 
-def _keys(
-    listing: Listing, stage: Stage, places: Mapping[Stage, Place]
-) -> dict[int, list[tuple[str, int]]]:
-    place = places.get(stage)
-    if place is not None:
-        return {
-            line.n: [(_name(place.file), line.n - place.first + 1)]
-            for line in listing.lines
-            if line.n >= place.first and line.kind.value not in SILENT
-        }
-    return {
-        line.n: [(_name(f.file), f.line) for f in _frames(line)]
-        for line in listing.lines
-        if line.source is not None and line.kind.value not in SILENT
-    }
+def _from_source(source: Listing, lower: Listing, place: Place) -> Relation:
+    locations = located(lower)
+    inner, sites = own_lines(source, place, locations)
+    blocks: list[Block] = [
+        ((n,), [line.n for line in locations[location]]) for location, n in inner.items()
+    ]
+    # A call whose whole body was inlined has no instruction of its own: what came of it is its.
+    taken = set(inner.values())
+    blocks += [
+        ((n,), [line.n for location in held for line in locations[location]])
+        for n, held in sites.items()
+        if n not in taken
+    ]
+    return Relation(blocks)
 
 
-def _frames(line: Line) -> Iterable[Location]:
-    return line.source.frames() if line.source is not None else ()
+def _by_place(
+    upper: Listing, lower: Listing, stages: tuple[Stage, Stage], operations: Operations
+) -> Relation:
+    above, below = located(upper), located(lower)
+    names = Names(files(above), files(below))
+    chains: dict[Chain, list[Line]] = defaultdict(list)
+    for location, lines in above.items():
+        chains[names.chain(location)] += lines
+    index = Index(chains)
+    groups: dict[tuple[str, object], list[Line]] = defaultdict(list)
+    for location, lines in below.items():
+        key = index.nearest(names.chain(location))
+        if key is not None:
+            groups[key] += lines
+    blocks: list[Block] = []
+    for key, lines in groups.items():
+        others = [line for chain in index.at(key) for line in chains[chain]]
+        lines.sort(key=_number)
+        others.sort(key=_number)
+        blocks += _by_operation(others, lines, stages, operations)
+    return Relation(blocks)
 
 
-def _name(path: str) -> str:
-    # Compilers split and join folders each in their own way; the file's own name is what they
-    # agree on.
-    return PurePath(path).name
+def _number(line: Line) -> int:
+    return line.n
+
+
+def _by_operation(
+    upper: Sequence[Line], lower: Sequence[Line], stages: tuple[Stage, Stage], known: Operations
+) -> list[Block]:
+    """Of lines that share a place, those that do the same.
+
+    What has no counterpart below the operation belongs to what has none above it (the address of
+    a load, the default of a mask), or, where there is nothing of the kind, to all of the place.
+    """
+    if len(upper) == 1:
+        return [(_numbers(upper), _numbers(lower))]
+    above, below = _sorted(upper, stages[0], known), _sorted(lower, stages[1], known)
+    blocks: list[Block] = []
+    left: list[Line] = []
+    met: set[Does] = set()
+    for does, lines in below.items():
+        fitting = [other for other in above if other & does]
+        if not fitting:
+            left += lines
+            continue
+        met.update(fitting)
+        if len(fitting) == 1:
+            blocks += _in_order(above[fitting[0]], lines)
+        else:
+            blocks.append((_numbers([x for f in fitting for x in above[f]]), _numbers(lines)))
+    if left:
+        alone = [line for does, lines in above.items() if does not in met for line in lines]
+        blocks.append((_numbers(alone or upper), _numbers(left)))
+    return blocks
+
+
+def _sorted(lines: Sequence[Line], stage: Stage, known: Operations) -> dict[Does, list[Line]]:
+    out: dict[Does, list[Line]] = defaultdict(list)
+    for line in lines:
+        out[known.of(line, stage)].append(line)
+    return out
+
+
+def _numbers(lines: Sequence[Line]) -> list[int]:
+    return [line.n for line in lines]
+
+
+def _in_order(upper: Sequence[Line], lower: Sequence[Line]) -> list[Block]:
+    """One operation became several: the first of above the first few of below, and so on.
+
+    Lowering goes operation by operation, so that each becomes a run; an optimiser may have gone
+    element by element. Which of the two it was, and whether either, the values tell: who takes
+    another's result above must take it below. Where they tell of neither, all belong to all.
+    """
+    count, times = len(upper), len(lower) // len(upper)
+    if count == 1 or times * count != len(lower):
+        return [(_numbers(upper), _numbers(lower))]
+    takes = _takes(upper)
+    for owner in (
+        [at // times for at in range(len(lower))],
+        [at % count for at in range(len(lower))],
+    ):
+        below = {(owner[a], owner[b]) for a, b in _takes(lower)}
+        if below <= takes:
+            runs: dict[int, list[int]] = defaultdict(list)
+            for at, line in enumerate(lower):
+                runs[owner[at]].append(line.n)
+            return [((upper[o].n,), lines) for o, lines in runs.items()]
+    return [(_numbers(upper), _numbers(lower))]
+
+
+def _takes(lines: Sequence[Line]) -> set[tuple[int, int]]:
+    """(a, b) where the line at ``a`` uses a value that the line at ``b`` defines last before it."""
+    made: dict[str, int] = {}
+    out: set[tuple[int, int]] = set()
+    for at, line in enumerate(lines):
+        out.update((at, made[name]) for name in line.uses if name in made)
+        made.update(dict.fromkeys(line.defs, at))
+    return out
