@@ -146,7 +146,7 @@ class Reader:
         places = self.places(variant)
         through: Mapping[int, tuple[int, ...]] | None = None
         ptx = variant.stages.get(Stage.PTX)
-        if lower is Stage.SASS and upper not in (*places, Stage.PTX) and ptx and not ptx.costly:
+        if lower is Stage.SASS and upper is not Stage.PTX and ptx and not ptx.costly:
             through = self.links(variant, Stage.PTX, upper)
         left, right = self.listing(variant, upper), self.listing(variant, lower)
         return correlate.relate(left, right, (upper, lower), places, _operations(), through)

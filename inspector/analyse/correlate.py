@@ -48,13 +48,15 @@ def relate(
 
     ``places`` are the stages whose lines are what locations name. ``through`` gives for lines of
     PTX those of ``upper``: with it, SASS follows its PTX line, which knows more (columns, whole
-    chains) than its own location. Lines without a location belong to none.
+    chains) than its own location; to a source only where its own location names none of its
+    lines. Lines without a location belong to none.
     """
     first, second = stages
     if stages == (Stage.PTX, Stage.SASS):
         return Relation.of(_direct(lower, upper)).turned()
     if first in places:
-        return _from_source(upper, lower, places[first])
+        found = _from_source(upper, lower, places[first])
+        return found if through is None else _and_through(found, lower, through)
     if first in (Stage.SOURCE, Stage.OUTPUT_CODE):
         return Relation(())
     if second is Stage.SASS and through is not None:
@@ -88,6 +90,18 @@ def _from_source(source: Listing, lower: Listing, place: Place) -> Relation:
         if n not in taken
     ]
     return Relation(blocks)
+
+
+def _and_through(
+    found: Relation, sass: Listing, through: Mapping[int, tuple[int, ...]]
+) -> Relation:
+    have = {n for _, lines in found.blocks for n in lines}
+    rest = {
+        line.n: (line.ptx_line,)
+        for line in sass.lines
+        if line.ptx_line is not None and line.source is not None and line.n not in have
+    }
+    return Relation((*found.blocks, *Relation.of(composed(rest, through)).turned().blocks))
 
 
 def _by_place(

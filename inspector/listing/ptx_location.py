@@ -20,6 +20,8 @@ _LOC = re.compile(
     r"[ \t]*\.loc[ \t]+(\d{1,18})[ \t]+(\d{1,18})(?:[ \t]+(\d{1,18}))?"
     r"(?:[^/\n]*?inlined_at[ \t]+(\d{1,18})[ \t]+(\d{1,18})(?:[ \t]+(\d{1,18}))?)?"
 )
+# LLVM's comment, which has the chain where the directive has none (Triton before 3.9).
+_COMMENT = re.compile(r"([^@\[\]\n]{1,4096}?):(\d{1,9}):(\d{1,9})[ \]]*\Z")
 _ESCAPE = re.compile(r"\\([0-7]{1,3}|.)")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
 
@@ -78,12 +80,14 @@ class Locations:
         self._texts = texts
         self._files: dict[int, str] | None = None
         self._marks: dict[Place, list[tuple[int, Mark]]] | None = None
+        self._names: dict[str, str] | None = None
         self._plain: dict[str, Location | None] = {}
 
     def at(self, n: int, text: str) -> Location | None:
         """What the ``.loc`` on line ``n`` says; None for line 0, which is "no location"."""
         cut = text.find("//")
-        key = text if cut < 0 else text[:cut]
+        chained = cut >= 0 and " @[ " in text
+        key = text if cut < 0 or chained else text[:cut]
         if key in self._plain:
             return self._plain[key]
         mark = read_mark(key)
@@ -91,9 +95,31 @@ class Locations:
             self._plain[key] = None
             return None
         if mark.site is None:
-            found = self._plain[key] = self._location(mark.place, None)
+            outer = self._commented(text[cut + 2 :]) if chained else None
+            found = self._plain[key] = self._location(mark.place, outer)
             return found
         return self._chain(n, mark)
+
+    def _commented(self, comment: str) -> Location | None:
+        """The call sites of ``f.py:263:15 @[ g.py:293:36 @[ h.py:48:26 ] ]``."""
+        here: Location | None = None
+        for part in reversed(comment.split(" @[ ")[1 : DEEPEST + 1]):
+            found = _COMMENT.match(part.strip())
+            if found is None:
+                return None
+            name = found[1]
+            if line := int(found[2]):
+                here = Location(self._path_of(name), line, int(found[3]), here)
+        return here
+
+    def _path_of(self, name: str) -> str:
+        """The only file of that name, with its folder; the name where there are several."""
+        if self._names is None:
+            self._names = {}
+            for path in dict.fromkeys(self.files.values()):
+                last = path.rpartition("/")[2]
+                self._names[last] = last if last in self._names else path
+        return self._names.get(name, name)
 
     def _location(self, place: Place, inlined_at: Location | None) -> Location:
         file = self.files.get(place.file, "")
