@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -152,16 +153,22 @@ _HARMLESS = ("-D", "-U", "-I", "-O", "-std=", "--std=", "-isystem", "--expt-", "
 _PAIRS = {"-isystem", "-I", "-D", "-U", "-gencode", "--generate-code", "-std", "-arch"}
 
 
-def harmless(argv: tuple[str, ...], nvcc_path: Path) -> tuple[str, ...]:
+# nvcc hands its own commands to a shell, and quotes in a way that $(…) and `…` survive.
+_PLAIN = re.compile(r"[\w.,/+=:%@\[\] -]+")
+
+
+def harmless(argv: tuple[str, ...], nvcc_path: Path, source: Path) -> tuple[str, ...]:
     """The command with this machine's nvcc and only the flags that shape the code."""
     out = [str(nvcc_path)]
     words = iter(argv[1:])
     for word in words:
         if word in _PAIRS:
-            out += [word, next(words, "")]
-        elif word.startswith(_HARMLESS) or word.endswith(SOURCES):
+            value = next(words, "")
+            if _PLAIN.fullmatch(value) and not value.startswith(("-", "@")):
+                out += [word, value]
+        elif word.startswith(_HARMLESS) and _PLAIN.fullmatch(word):
             out.append(word)
-    return tuple(out)
+    return (*out, str(source))
 
 
 def event_of(found: Found, cache: DerivedCache) -> Event:
@@ -176,8 +183,10 @@ def event_of(found: Found, cache: DerivedCache) -> Event:
             event["source_blob"] = FileContent(beside)
     tool = find("nvcc")
     reason = why_not(found)
-    if found.embedded_ptx is None and reason is None and tool is not None:
-        argv = harmless(found.argv, tool.path)
+    if reason is None and not _PLAIN.fullmatch(str(found.source)):
+        reason = "PTX needs nvcc, and nvcc would obey the odd characters in the source's path"
+    if found.embedded_ptx is None and reason is None and found.source and tool is not None:
+        argv = harmless(found.argv, tool.path, found.source)
         event["ptx"] = LaterPtx(found, argv, cache)
         event["costly"] = True
         event["ptx_from"] = "nvcc again with the build's flags and -lineinfo"
