@@ -170,6 +170,7 @@ def attach(torch: Any) -> None:
     # cuDNN has no kernels here: the native paths run.
     torch.backends.cudnn.is_acceptable = _named(lambda tensor: False, "is_acceptable")
     _profile_the_cpu(torch)
+    _make_generators(torch)
     cuda.graphs._cuda_isCurrentStreamCapturing = lambda: False
     cuda.CUDAGraph = cuda.graphs.CUDAGraph = runtime.NoGraph
     nvtx = sys.modules.get("torch.cuda.nvtx")
@@ -188,6 +189,30 @@ def _profile_the_cpu(torch: Any) -> None:
             original(self, *args, **given)
 
     profile.__init__ = init
+
+
+def _make_generators(torch: Any) -> None:
+    """``torch.Generator("cuda")``: torch 2.6's CUDA build makes the real one itself."""
+    real = torch._C.Generator
+    try:
+        real(device="cuda")
+        return
+    except RuntimeError:
+        pass
+
+    class Like(type):
+        def __instancecheck__(cls, value: Any) -> bool:
+            return isinstance(value, real)
+
+    class Generator(metaclass=Like):
+        def __new__(cls, device: Any = "cpu") -> Any:
+            wanted = torch.device(device)
+            if wanted.type != "cuda":
+                return real(device=wanted)
+            index = torch.cuda.current_device() if wanted.index is None else wanted.index
+            return torch.ops.ptxview_target.new_generator(index)
+
+    torch.Generator = Generator
 
 
 def _initialise_again(torch: Any) -> None:

@@ -9,6 +9,16 @@ from typing import Any
 
 from . import native
 
+_running = 0
+
+
+def replaying() -> bool:
+    """Whether a compiled graph's operators run for their values now.
+
+    A Triton kernel of the user's that compiles meanwhile is one that Inductor has compiled already.
+    """
+    return _running > 0
+
 
 def values_of(gm: Any) -> Callable[..., Any]:
     """A stand-in for the compiled graph: called as Inductor's own callable is, with a list."""
@@ -23,11 +33,16 @@ def values_of(gm: Any) -> Callable[..., Any]:
     module = torch.fx.GraphModule(gm, graph)
 
     def call(inputs: Any, *rest: Any) -> Any:
+        global _running
         given = list(inputs)
         if isinstance(inputs, list):  # the caller gives its references up, as it does to Inductor
             inputs.clear()
-        with torch.no_grad():
-            return module(*given)
+        _running += 1
+        try:
+            with torch.no_grad():
+                return module(*given)
+        finally:
+            _running -= 1
 
     call._boxed_call = True  # type: ignore[attr-defined]
     return call
@@ -62,7 +77,14 @@ def _seeded(torch: Any) -> dict[Any, Any]:
         draw = functools.partial(torch.randint, low, high, size, device=seed.device)
         return drawn(lambda g: draw(generator=g), seed)
 
-    for name, function in (("inductor_random", random), ("inductor_randint", randint)):
+    def lookup_seed(seeds: Any, index: int) -> Any:
+        return seeds[index].clone()  # torch 2.6's own returns a view, and refuses it
+
+    for name, function in (
+        ("inductor_random", random),
+        ("inductor_randint", randint),
+        ("inductor_lookup_seed", lookup_seed),
+    ):
         if hasattr(prims, name):
             found[getattr(prims, name).default] = function
     return found

@@ -174,14 +174,45 @@ def _attach_selection(module: Any) -> None:
         **given: Any,
     ) -> dict[Any, float]:
         precompile_fn()
-        able = [c for c in choices if not getattr(c, "failed", False)]
+        able = [c for c in choices if not getattr(c, "failed", False) and _compiles(c)]
         extern = [c for c in able if isinstance(c, module.ExternKernelCaller)]
         templates = [c for c in able if c not in extern]
         if not able:
             raise module.NoValidChoicesError(f"no candidate for {name} compiles")
         return dict.fromkeys([*templates, *extern], tuning.NAN)
 
-    cache.do_autotuning = do_autotuning
+    if hasattr(cache, "do_autotuning"):
+        cache.do_autotuning = do_autotuning
+        return
+    # Before torch 2.9 it is a closure, which precompiles and then looks the times up: with none,
+    # the first candidate is taken.
+    select = cache.__call__
+
+    def without_times(self: Any, *args: Any, **given: Any) -> Any:
+        return select(self, *args, **{**given, "return_multi_template": False})
+
+    cache.__call__ = without_times
+    cache.lookup = _no_times
+
+
+def _compiles(choice: Any) -> bool:
+    """Compile one candidate: on Python 3.11.8 and before, Inductor leaves it to the benchmark."""
+    try:
+        if hasattr(choice, "precompile"):
+            choice.precompile()
+    except Exception:
+        return False
+    return True
+
+
+def _no_times(
+    self: Any, choices: Any, op: Any, inputs: Any, benchmark: Any, **given: Any
+) -> dict[Any, float]:
+    """``lookup`` of Inductor's table of times: nothing is in it, nothing goes into it."""
+    if benchmark is not None:
+        for choice in choices:
+            _compiles(choice)
+    return {}
 
 
 def _attach_benchmarks(module: Any) -> None:

@@ -29,7 +29,13 @@ class NotInterpretable(Exception):
 
 _functions: dict[Any, Any] = {}
 _mended: list[tuple[Any, str, Any]] = []
-_LANGUAGE_NAMES = ("interpreter_builder", "interpreter_semantic", "_InterpreterComparison")
+# What rewritten kernels refer to, by version of Triton.
+_LANGUAGE_NAMES = (
+    "interpreter_builder",
+    "interpreter_semantic",
+    "_InterpreterComparison",
+    "triton",
+)
 
 
 def _interpreter() -> Any:
@@ -105,7 +111,7 @@ class _Launch:
             tl.core.tensor.__index__ = lambda tensor: int(tensor.handle.data.reshape(-1)[0])
         owner = _Namespace(space)
         for name in _LANGUAGE_NAMES:
-            if hasattr(self.interpreter, name):
+            if name not in space and hasattr(self.interpreter, name):
                 self.patches.set(owner, name, getattr(self.interpreter, name))
         for name, replaced in libdevice.names(space):
             self.patches.set(owner, name, replaced)

@@ -30,21 +30,30 @@ def _apply(function: Any, *given: Any) -> Any:
     first = next(a for a in given if isinstance(a, tl.tensor))
     operands = list(given)
     if len(operands) > 1:
-        semantic = getattr(interpreter, "interpreter_semantic", None)
-        if semantic is None:
-            raise NotImplementedError("libdevice functions of several operands before Triton 3.4")
-        operands = [semantic.to_tensor(a) for a in operands]
+        convert, promote = _semantic(tl, interpreter)
+        operands = [convert(a) for a in operands]
         for i in range(1, len(operands)):
-            promoted = semantic.binary_op_type_checking_impl(operands[0], operands[i])
-            operands[0], operands[i] = promoted
+            operands[0], operands[i] = promote(operands[0], operands[i])
         first = operands[0]
     arrays = [torch.from_numpy(np.ascontiguousarray(o.handle.data)) for o in operands]
     result = function(*arrays).numpy()
     dtype = first.dtype
     if result.dtype == bool:  # as in CUDA, a truth value is an int
         result, dtype = result.astype(np.int32), tl.int32
-    kind = first.type.with_element_ty(dtype) if first.type.is_block() else dtype
+    kind = tl.block_type(dtype, list(first.type.shape)) if first.type.is_block() else dtype
     return tl.tensor(interpreter.TensorHandle(result, dtype.scalar), kind)
+
+
+def _semantic(tl: Any, interpreter: Any) -> tuple[Any, Any]:
+    """Triton's conversion to a tensor and its promotion of two: methods since 3.4."""
+    semantic = getattr(interpreter, "interpreter_semantic", None)
+    if semantic is not None:
+        return semantic.to_tensor, semantic.binary_op_type_checking_impl
+    builder, functions = interpreter.interpreter_builder, tl.semantic
+    return (
+        lambda a: functions.to_tensor(a, builder),
+        lambda a, b: functions.binary_op_type_checking_impl(a, b, builder),
+    )
 
 
 @cache

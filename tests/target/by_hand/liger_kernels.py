@@ -67,59 +67,141 @@ def cases():
     words[::7] = -100
     angles = attention_angles(16, 32)
     cos, sin = angles.cos(), angles.sin()
-    yield ("rms_norm", lambda x, w: ops.LigerRMSNormFunction.apply(x, w, 1e-6, 0.0, "llama", False),
-           rms, [of(ROWS, WIDTH), of(WIDTH)], True)
-    yield ("layer_norm", lambda x, w, b: ops.LigerLayerNormFunction.apply(x, w, b, 1e-6),
-           lambda x, w, b: functional.layer_norm(x, (WIDTH,), w, b, 1e-6),
-           [of(ROWS, WIDTH), of(WIDTH), of(WIDTH)], True)
-    yield ("group_norm", lambda x, w, b: ops.LigerGroupNormFunction.apply(x, w, b, 12, 3, 1e-6),
-           lambda x, w, b: functional.group_norm(x, 3, w, b, 1e-6),
-           [of(4, 12, 16), of(12), of(12)], True)
-    yield ("softmax", ops.LigerSoftmaxFunction.apply, lambda x: x.softmax(-1),
-           [of(ROWS, WIDTH)], True)
-    yield ("sparsemax", lambda x: ops.LigerSparsemaxFunction.apply(x, -1), sparsemax,
-           [of(ROWS, WIDTH)], False)
-    yield ("swiglu", ops.LigerSiLUMulFunction.apply, lambda a, b: functional.silu(a) * b,
-           [of(ROWS, WIDTH), of(ROWS, WIDTH)], True)
-    yield ("geglu", ops.LigerGELUMulFunction.apply,
-           lambda a, b: functional.gelu(a, approximate="tanh") * b,
-           [of(ROWS, WIDTH), of(ROWS, WIDTH)], True)
-    yield ("relu_squared", ops.LigerReLUSquaredFunction.apply,
-           lambda x: functional.relu(x).square(), [of(ROWS, WIDTH)], True)
-    yield ("dyt", ops.LigerDyTFunction.apply, lambda x, a, g, b: g * torch.tanh(a * x) + b,
-           [of(ROWS, WIDTH), of(1), of(WIDTH), of(WIDTH)], True)
-    yield ("poly_norm", lambda x, w, b: ops.LigerPolyNormFunction.apply(x, w, b, 1e-6, False), poly,
-           [of(ROWS, WIDTH), of(3), of()], False)
-    yield ("fused_add_rms_norm",
-           lambda x, r, w: ops.LigerFusedAddRMSNormFunction.apply(x, r, w, 1e-6)[0],
-           lambda x, r, w: rms(x + r, w), [of(ROWS, WIDTH), of(ROWS, WIDTH), of(WIDTH)], False)
-    yield ("rope", lambda q, k: torch.cat(ops.LigerRopeFunction.apply(q * 1, k * 1, cos, sin), 1),
-           lambda q, k: torch.cat([rotated(q, cos, sin), rotated(k, cos, sin)], 1),
-           [of(2, 4, 16, 32), of(2, 2, 16, 32)], False)
-    yield ("cross_entropy",
-           lambda x: ops.LigerCrossEntropyFunction.apply(x * 1, words, None)[0],
-           lambda x: functional.cross_entropy(x, words), [of(ROWS, WORDS)], True)
-    yield ("cross_entropy, smooth",
-           lambda x: ops.LigerCrossEntropyFunction.apply(x * 1, words, None, -100, 0.0, 0.1)[0],
-           lambda x: functional.cross_entropy(x, words, label_smoothing=0.1),
-           [of(ROWS, WORDS)], False)
-    yield ("fused_linear_cross_entropy",
-           lambda x, w: ops.LigerFusedLinearCrossEntropyFunction.apply(x, w, words)[0],
-           lambda x, w: functional.cross_entropy(x @ w.t(), words),
-           [of(ROWS, WIDTH), of(WORDS, WIDTH, scale=0.1)], False)
-    yield ("kl_div", lambda p, q: ops.LigerKLDivLossFunction.apply(p, q.detach(), "batchmean", True),
-           lambda p, q: functional.kl_div(p, q.detach(), reduction="batchmean", log_target=True),
-           [logs(ROWS, WORDS), logs(ROWS, WORDS)], False)
-    yield ("jsd", lambda p, q: ops.LigerJSDFunction.apply(p, q.detach()),
-           lambda p, q: jensen_shannon(p, q.detach()), [logs(ROWS, WORDS), logs(ROWS, WORDS)], False)
-    yield ("tvd", lambda p, q: ops.LigerTVDLossFunction.apply(p, q.detach()),
-           lambda p, q: 0.5 * (p - q.detach()).abs().sum() / ROWS,
-           [of(ROWS, WORDS).softmax(-1), of(ROWS, WORDS).softmax(-1)], False)
-    yield ("fused_linear_jsd",
-           lambda x, w: ops.LigerFusedLinearJSDFunction.apply(x, w, teacher, teacher_weight),
-           lambda x, w: jensen_shannon((x @ w.t()).log_softmax(-1),
-                                       (teacher @ teacher_weight.t()).log_softmax(-1)),
-           [of(ROWS, WIDTH), of(WORDS, WIDTH, scale=0.1)], False)
+    yield (
+        "rms_norm",
+        lambda x, w: ops.LigerRMSNormFunction.apply(x, w, 1e-6, 0.0, "llama", False),
+        rms,
+        [of(ROWS, WIDTH), of(WIDTH)],
+        True,
+    )
+    yield (
+        "layer_norm",
+        lambda x, w, b: ops.LigerLayerNormFunction.apply(x, w, b, 1e-6),
+        lambda x, w, b: functional.layer_norm(x, (WIDTH,), w, b, 1e-6),
+        [of(ROWS, WIDTH), of(WIDTH), of(WIDTH)],
+        True,
+    )
+    yield (
+        "group_norm",
+        lambda x, w, b: ops.LigerGroupNormFunction.apply(x, w, b, 12, 3, 1e-6),
+        lambda x, w, b: functional.group_norm(x, 3, w, b, 1e-6),
+        [of(4, 12, 16), of(12), of(12)],
+        True,
+    )
+    yield (
+        "softmax",
+        ops.LigerSoftmaxFunction.apply,
+        lambda x: x.softmax(-1),
+        [of(ROWS, WIDTH)],
+        True,
+    )
+    yield (
+        "sparsemax",
+        lambda x: ops.LigerSparsemaxFunction.apply(x, -1),
+        sparsemax,
+        [of(ROWS, WIDTH)],
+        False,
+    )
+    yield (
+        "swiglu",
+        ops.LigerSiLUMulFunction.apply,
+        lambda a, b: functional.silu(a) * b,
+        [of(ROWS, WIDTH), of(ROWS, WIDTH)],
+        True,
+    )
+    yield (
+        "geglu",
+        ops.LigerGELUMulFunction.apply,
+        lambda a, b: functional.gelu(a, approximate="tanh") * b,
+        [of(ROWS, WIDTH), of(ROWS, WIDTH)],
+        True,
+    )
+    yield (
+        "relu_squared",
+        ops.LigerReLUSquaredFunction.apply,
+        lambda x: functional.relu(x).square(),
+        [of(ROWS, WIDTH)],
+        True,
+    )
+    yield (
+        "dyt",
+        ops.LigerDyTFunction.apply,
+        lambda x, a, g, b: g * torch.tanh(a * x) + b,
+        [of(ROWS, WIDTH), of(1), of(WIDTH), of(WIDTH)],
+        True,
+    )
+    yield (
+        "poly_norm",
+        lambda x, w, b: ops.LigerPolyNormFunction.apply(x, w, b, 1e-6, False),
+        poly,
+        [of(ROWS, WIDTH), of(3), of()],
+        False,
+    )
+    yield (
+        "fused_add_rms_norm",
+        lambda x, r, w: ops.LigerFusedAddRMSNormFunction.apply(x, r, w, 1e-6)[0],
+        lambda x, r, w: rms(x + r, w),
+        [of(ROWS, WIDTH), of(ROWS, WIDTH), of(WIDTH)],
+        False,
+    )
+    yield (
+        "rope",
+        lambda q, k: torch.cat(ops.LigerRopeFunction.apply(q * 1, k * 1, cos, sin), 1),
+        lambda q, k: torch.cat([rotated(q, cos, sin), rotated(k, cos, sin)], 1),
+        [of(2, 4, 16, 32), of(2, 2, 16, 32)],
+        False,
+    )
+    yield (
+        "cross_entropy",
+        lambda x: ops.LigerCrossEntropyFunction.apply(x * 1, words, None)[0],
+        lambda x: functional.cross_entropy(x, words),
+        [of(ROWS, WORDS)],
+        True,
+    )
+    yield (
+        "cross_entropy, smooth",
+        lambda x: ops.LigerCrossEntropyFunction.apply(x * 1, words, None, -100, 0.0, 0.1)[0],
+        lambda x: functional.cross_entropy(x, words, label_smoothing=0.1),
+        [of(ROWS, WORDS)],
+        False,
+    )
+    yield (
+        "fused_linear_cross_entropy",
+        lambda x, w: ops.LigerFusedLinearCrossEntropyFunction.apply(x, w, words)[0],
+        lambda x, w: functional.cross_entropy(x @ w.t(), words),
+        [of(ROWS, WIDTH), of(WORDS, WIDTH, scale=0.1)],
+        False,
+    )
+    yield (
+        "kl_div",
+        lambda p, q: ops.LigerKLDivLossFunction.apply(p, q.detach(), "batchmean", True),
+        lambda p, q: functional.kl_div(p, q.detach(), reduction="batchmean", log_target=True),
+        [logs(ROWS, WORDS), logs(ROWS, WORDS)],
+        False,
+    )
+    yield (
+        "jsd",
+        lambda p, q: ops.LigerJSDFunction.apply(p, q.detach()),
+        lambda p, q: jensen_shannon(p, q.detach()),
+        [logs(ROWS, WORDS), logs(ROWS, WORDS)],
+        False,
+    )
+    yield (
+        "tvd",
+        lambda p, q: ops.LigerTVDLossFunction.apply(p, q.detach()),
+        lambda p, q: 0.5 * (p - q.detach()).abs().sum() / ROWS,
+        [of(ROWS, WORDS).softmax(-1), of(ROWS, WORDS).softmax(-1)],
+        False,
+    )
+    yield (
+        "fused_linear_jsd",
+        lambda x, w: ops.LigerFusedLinearJSDFunction.apply(x, w, teacher, teacher_weight),
+        lambda x, w: jensen_shannon(
+            (x @ w.t()).log_softmax(-1), (teacher @ teacher_weight.t()).log_softmax(-1)
+        ),
+        [of(ROWS, WIDTH), of(WORDS, WIDTH, scale=0.1)],
+        False,
+    )
 
 
 teacher, teacher_weight = of(ROWS, WIDTH), of(WORDS, WIDTH, scale=0.1)

@@ -214,6 +214,38 @@ def layers():
     torch.testing.assert_close(block.cuda()(image.cuda()).cpu(), expected, rtol=1e-4, atol=1e-5)
 
 
+def attention():
+    torch.manual_seed(0)
+    cases = [
+        (kind, causal, mask, grouped)
+        for kind in (torch.float32, torch.bfloat16)
+        for causal, mask in ((False, None), (True, None), (False, "bool"), (False, "float"))
+        for grouped in (False, True)
+    ]
+    for kind, causal, mask, grouped in cases:
+        q = torch.randn(2, 4, 33, 32, dtype=kind)
+        k, v = (torch.randn(2, 2 if grouped else 4, 33, 32, dtype=kind) for _ in range(2))
+        bias = {None: None, "bool": torch.rand(33, 33) > 0.3, "float": torch.randn(33, 33)}[mask]
+        found = []
+        for device, exact in (("cpu", torch.float32), ("cuda", kind)):
+            given = [t.clone().to(device, exact).requires_grad_() for t in (q, k, v)]
+            with_mask = bias if mask != "float" else bias.to(exact)
+            out = torch.nn.functional.scaled_dot_product_attention(
+                *given,
+                attn_mask=None if bias is None else with_mask.to(device),
+                is_causal=causal,
+                enable_gqa=grouped,
+            )
+            out.float().square().sum().backward()
+            found.append([out.detach().cpu().float(), *(t.grad.cpu().float() for t in given)])
+        tolerance = 1e-4 if kind == torch.float32 else 5e-2
+        for a, b in zip(*found, strict=True):
+            torch.testing.assert_close(a, b, rtol=tolerance, atol=tolerance)
+    half = torch.randn(1, 2, 8, 16, device="cuda", dtype=torch.bfloat16)
+    kinds = [torch._fused_sdp_choice(x, x, x) for x in (half, half.float(), half.double())]
+    assert kinds == [1, 2, 0], "flash, memory-efficient, plain: as on a GPU"
+
+
 def devices():
     assert torch.cuda.is_available() and torch.cuda.device_count() == 1
     properties = torch.cuda.get_device_properties(0)
@@ -241,6 +273,7 @@ if __name__ == "__main__":
         files,
         training,
         layers,
+        attention,
         devices,
     ):
         part()

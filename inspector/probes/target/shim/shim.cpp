@@ -69,6 +69,9 @@ TORCH_LIBRARY(ptxview_target, library) {
   });
   library.def("default_generator",  // torch versions disagree on its schema: it is inferred
               [](int64_t index) { return default_generator(c10::DeviceIndex(index)); });
+  library.def("new_generator", [](int64_t index) {
+    return at::make_generator<CudaGenerator>(c10::DeviceIndex(index));
+  });
 }
 
 }  // namespace ptxview
