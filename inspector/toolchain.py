@@ -98,8 +98,20 @@ def every(name: str) -> Iterator[Tool]:
 
 @cache
 def find(name: str) -> Tool | None:
-    """The preferred copy of a tool, or None."""
-    return next(every(name), None)
+    """The preferred copy of a tool, or None: NVIDIA's wheel's, else the newest that is here.
+
+    An older disassembler reads newer cubins, but names them wrongly (``sm_90`` for ``sm_90a``).
+    """
+    found: list[Tool] = []
+    for tool in every(name):
+        if tool.found_in == "NVIDIA's wheel":
+            return tool
+        found.append(tool)
+    return max(found, key=_age, default=None)
+
+
+def _age(tool: Tool) -> tuple[int, ...]:
+    return tuple(int(n) for n in (tool.version or "0").split("."))
 
 
 def need(name: str) -> Tool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -99,11 +100,16 @@ def read_object(
     if source is not None and not source.is_absolute():
         source = directory / source
     carried = {i.arch: i.data for i in held if i.is_ptx}
+    asked = nvcc.architectures(build.argv) if build else []
     for image in held:
         if not image.is_ptx:
+            # The command says whether it was sm_90 or sm_90a; the fat binary of an older tool
+            # gives the number alone.
+            number = re.sub(r"\D", "", image.arch)
+            exact = next((a for a in asked if re.sub(r"\D", "", a) == number), None)
             yield Found(
                 path,
-                image.arch,
+                f"sm_{exact}" if exact else image.arch,
                 image.data,
                 carried.get(image.arch),
                 source,

@@ -27,6 +27,8 @@ def texts(recording: Recording, stage: Stage) -> dict[str, list[str]]:
     for kernel, variant in recording.variants():
         if stage in variant.stages:
             text = variant.stages[stage].content.read().decode("utf-8", "surrogateescape")
+            # The debug sections spell the folders out, a byte a line.
+            text = text.partition("\t.section\t.debug_")[0]
             out[kernel.name].append(_INDUCTOR.sub("F", _PATHS.sub("", text)))
     return {name: sorted(held) for name, held in out.items()}
 
