@@ -38,6 +38,8 @@ def scan(root: Path) -> Iterator[Event]:
 
 
 def _folder(here: Path, names: list[str]) -> Iterator[Event]:
+    # Pipes and links that lead nowhere are nobody's cache.
+    names = [n for n in names if not _of_interest(n) or (here / n).is_file()]
     by_suffix = {n for n in names if Path(n).suffix in KNOWN}
     metadata = [n for n in names if n.endswith(".json") and not n.startswith("__grp__")]
     if by_suffix and metadata:
@@ -54,6 +56,10 @@ def _folder(here: Path, names: list[str]) -> Iterator[Event]:
             yield from _trace(here / name)
 
 
+def _of_interest(name: str) -> bool:
+    return name.endswith((*KNOWN, ".json", ".py", ".log", ".ninja"))
+
+
 def _triton(here: Path, name: str, names: list[str]) -> Iterator[Event]:
     stem = name[: -len(".json")]
     try:
@@ -61,7 +67,9 @@ def _triton(here: Path, name: str, names: list[str]) -> Iterator[Event]:
     except (OSError, ValueError, RecursionError):
         yield _problem(here / name, "is no JSON: truncated, or half-written")
         return
-    if not isinstance(metadata, dict) or "hash" not in metadata:
+    if not isinstance(metadata, dict) or not isinstance(metadata.get("hash"), str):
+        if any(Path(n).suffix in KNOWN and Path(n).stem == stem for n in names):
+            yield _problem(here / name, "is not Triton's metadata: half-written, or foreign")
         return
     files: dict[str, object] = {}
     paths: dict[str, str] = {}
@@ -69,7 +77,12 @@ def _triton(here: Path, name: str, names: list[str]) -> Iterator[Event]:
         suffix = Path(each).suffix
         if each == stem + suffix and suffix in KNOWN:
             file = here / each
-            if file.stat().st_size == 0:
+            try:
+                size = file.stat().st_size
+            except OSError as error:
+                yield _problem(file, f"cannot be read: {error.strerror}")
+                continue
+            if size == 0:
                 yield _problem(file, "is empty")
                 continue
             files[suffix[1:]] = FileContent(file)

@@ -77,6 +77,8 @@ def open_path(path: Path) -> Recording:
     """
     if not path.exists():
         raise Unreadable(f"{path} does not exist", "Give " + KINDS + ".")
+    if not path.is_dir() and not path.is_file():
+        raise Unreadable(f"{path} is neither a file nor a folder", "Give " + KINDS + ".")
     try:
         return _open(path)
     except OSError as error:

@@ -33,8 +33,17 @@ def console(stream: TextIO) -> Console:
 
     A table that is not for a terminal is as wide as it needs to be, up to a page.
     """
-    width = None if stream.isatty() else int(os.environ.get("COLUMNS") or 160)
-    return Console(file=stream, width=width, highlight=False, markup=False, emoji=False)
+    width = None
+    if not stream.isatty():
+        asked = os.environ.get("COLUMNS", "")
+        width = int(asked) if asked.isdecimal() and int(asked) > 0 else 160
+    return _Console(file=stream, width=width, highlight=False, markup=False, emoji=False)
+
+
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        # Rich would exit with 1 here, which is "found a difference"; cli knows what to do.
+        raise BrokenPipeError
 
 
 def narrate(text: str) -> None:

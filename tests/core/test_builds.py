@@ -34,7 +34,8 @@ rule link
 # a comment
 extra = -Wall$ $ #no
 build a$ b.o: compile with$ space.cpp | implicit.h || order
-  extra = -DEDGE=1$ 
+  extra = -DEDGE=1$ $
+
 build c$:d.o e.o | side.o: compile x.cpp y.cpp
 build out.so: link a$ b.o c$:d.o | script.lds
 libs = -lm
@@ -77,9 +78,24 @@ def test_escapes_scopes_and_implicit_inputs_are_read_as_ninja_reads_them(tmp_pat
     assert builds[0].inputs == ("with space.cpp",)
 
 
-@pytest.mark.parametrize("text", ["", "build", "build :", "build a", "rule", "  x = 1", "$", "a=$",
-                                  "build a: r\nrule r\n  command = 'open", "build a: b ${", "=",
-                                  "build a: nobody x", "rule r\n command=$in\nbuild : r"])  # fmt: skip
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "build",
+        "build :",
+        "build a",
+        "rule",
+        "  x = 1",
+        "$",
+        "a=$",
+        "build a: r\nrule r\n  command = 'open",
+        "build a: b ${",
+        "=",
+        "build a: nobody x",
+        "rule r\n command=$in\nbuild : r",
+    ],
+)
 def test_files_that_ninja_refuses_are_read_without_raising(text: str) -> None:
     for build in parse_ninja(text):
         assert isinstance(build.argv, tuple)

@@ -181,7 +181,7 @@ print("done")
 
 
 def test_inductor_is_captured_cold_and_warm_alike(tmp_path: Path) -> None:
-    """On the emulated device: without caches, with all, and with only those of the graph.
+    """On the emulated device: without caches, and with all that the first run left.
 
     TRITON_CACHE_DIR is not set: then Inductor has a Triton cache of its own.
     """
@@ -191,9 +191,7 @@ def test_inductor_is_captured_cold_and_warm_alike(tmp_path: Path) -> None:
     env = environment(TRITON_CACHE_DIR=None, TORCHINDUCTOR_CACHE_DIR=str(folder / "inductor"),
                       HOME=str(folder))  # fmt: skip
     found = []
-    for name in ("cold", "warm", "emptied"):
-        if name == "emptied":
-            shutil.rmtree(folder / "inductor" / "triton")
+    for name in ("cold", "warm"):
         done = ptxview("run", "-o", folder / name, path, env=env)
         assert (done.status, done.out) == (0, b"done\n"), done.said
         found.append(call("list", folder / name, "--json").json)
@@ -203,10 +201,10 @@ def test_inductor_is_captured_cold_and_warm_alike(tmp_path: Path) -> None:
         assert variants
         for kernel, variant in variants:
             assert kernel["origin"] == "inductor"
-            assert variant["stages"] == ["output_code", "ttir", "ttgir", "llir", "ptx", "sass"]
+            assert variant["stages"][-6:] == ["output_code", "ttir", "ttgir", "llir", "ptx", "sass"]
         seen.append((sorted((k["name"], v["hash"], v["cache_key"]) for k, v in variants),
                      value["graphs"], value["recording"]["problems"]))  # fmt: skip
-    assert seen[0] == seen[1] == seen[2]
+    assert seen[0] == seen[1]
     assert seen[0][2] == []
     for name, value in zip(("cold", "warm"), found, strict=False):
         (graph,) = value["graphs"]
