@@ -11,7 +11,9 @@ from pathlib import Path
 from inspector.errors import PtxviewError
 from inspector.process import run_tool
 
+# The folder that one stands in is no part of an interpreter: a json.py there stays asleep.
 _ASK = """
+import sys; sys.path[:] = [p for p in sys.path if p]
 import importlib.metadata as m, json, sys, importlib.util as u
 def v(n):
     try: return m.version(n)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import os
+import pty
 import signal
 import subprocess
 import sys
@@ -152,6 +153,44 @@ def test_signals_reach_the_program_and_not_ptxview(tmp_path: Path, name: str) ->
     assert started.returncode == 40 + number
     assert b"ptxview: " in err and b"Traceback" not in err
     assert open_path(tmp_path / "rec").complete
+
+
+COUNTS = """
+import signal, sys, time
+got = []
+signal.signal(signal.SIGINT, lambda number, frame: got.append(number))
+print("ready", flush=True)
+end = time.monotonic() + 1.5
+while time.monotonic() < end:
+    time.sleep(0.05)
+print("got", len(got), flush=True)
+sys.exit(7)
+"""
+
+
+def test_control_c_reaches_the_program_once(tmp_path: Path) -> None:
+    """The terminal sends it to both; ptxview must not hand it on a second time."""
+    path = script(tmp_path, COUNTS)
+    words = command(["run", "--no-tui", "-o", tmp_path / "rec", path])
+    pid, fd = pty.fork()
+    if pid == 0:
+        os.execve(sys.executable, words, environment(TERM="dumb"))
+    out = b""
+    while b"ready" not in out:
+        out += os.read(fd, 4096)
+    os.write(fd, b"\x03")
+    while True:
+        try:
+            got = os.read(fd, 4096)
+        except OSError:
+            break
+        out += got
+        if not got:
+            break
+    os.close(fd)
+    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    assert b"got 1" in out, out
+    assert status == 7 and b"Traceback" not in out
 
 
 def test_program_has_its_signals_as_they_were(tmp_path: Path) -> None:
@@ -389,6 +428,19 @@ sys.exit(6)
         assert done.status == 6
         assert done.out == b"None\nNone\n"
         assert "ptxview: " in done.said and "Traceback" not in done.said
+
+
+def test_modules_where_one_stands_are_not_imported_by_us(tmp_path: Path) -> None:
+    path = script(tmp_path / "..", "print('ran')", f"{tmp_path.name}.py")
+    script(tmp_path, "open('woken', 'w')", "json.py")
+    env = environment(XDG_STATE_HOME=str(tmp_path / "state"))
+    command_line = [str(Path(sys.executable).parent / "ptxview")]
+    if not Path(command_line[0]).exists():
+        pytest.skip("the command ptxview is not installed beside this interpreter")
+    for words in (["run", "--no-tui", str(path)], ["doctor"]):
+        subprocess.run([*command_line, *words], cwd=tmp_path, env=env, check=True,
+                       capture_output=True)  # fmt: skip
+    assert not (tmp_path / "woken").exists()
 
 
 def test_isolated_interpreter_runs_unrecorded(tmp_path: Path) -> None:
