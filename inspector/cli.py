@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
 import os
 import signal
@@ -73,7 +74,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return _dispatch(given)
     except PtxviewError as error:
-        sys.stdout.flush()
+        with contextlib.suppress(OSError):
+            sys.stdout.flush()
         # Messages name what stands in the input.
         print(f"ptxview: {lines_shown(error.message)}", file=sys.stderr)
         if error.hint:

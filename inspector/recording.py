@@ -129,8 +129,8 @@ class Events:
             return None
         if self.path.is_dir():
             file = self.path / "blobs" / digest
-            # A link could lead out of the recording.
-            return BlobContent(file) if file.is_file() and not file.is_symlink() else None
+            # A link could lead out of the recording. One that is lost says so when it is read.
+            return BlobContent(file) if not file.is_symlink() else None
         return ZipContent(self.path, f"blobs/{digest}")
 
 

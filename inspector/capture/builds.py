@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path

@@ -11,6 +11,7 @@ from inspector.model import Content
 
 Event = Mapping[str, object]
 _TARGET = re.compile(rb"^\s*\.target\s+([\w.]+)", re.MULTILINE)
+PROLOGUE = 2000
 CONFIG = ("num_warps", "num_stages", "num_ctas", "maxnreg")
 
 
@@ -55,9 +56,9 @@ def python_span(source: Mapping[str, object]) -> tuple[int, int] | None:
 
 def cuda_span(text: str, name: str) -> tuple[int, int] | None:
     """Lines of a kernel in CUDA C++: from ``__global__`` to the brace that closes its body."""
-    found = re.search(rf"\b{re.escape(name)}\s*\(", text)
-    while found:
-        start = text.rfind("__global__", 0, found.start())
+    for found in re.finditer(rf"\b{re.escape(name)}\s*\(", text):
+        # Launch bounds, templates and a return type stand between, never a page of them.
+        start = text.rfind("__global__", max(0, found.start() - PROLOGUE), found.start())
         between = text[start : found.start()] if start >= 0 else ";"
         if ";" not in between and "}" not in between:
             depth, at = 0, text.find("{", found.end())
@@ -67,7 +68,6 @@ def cuda_span(text: str, name: str) -> tuple[int, int] | None:
                 if depth == 0:
                     break
             return text.count("\n", 0, start) + 1, text.count("\n", 0, end) + 1
-        found = re.compile(rf"\b{re.escape(name)}\s*\(").search(text, found.end())
     return None
 
 

@@ -136,9 +136,12 @@ def run(request: Request, say: Callable[[str], None]) -> Outcome:
         writer.close()
         remove(folder)
         raise
-    writer.event(
-        event="end", time=time.time(), exit_status=status, seconds=time.monotonic() - began
-    )
+    try:
+        writer.event(
+            event="end", time=time.time(), exit_status=status, seconds=time.monotonic() - began
+        )
+    except OSError as error:
+        say(f"the end of the run could not be recorded: {error.strerror or error}")
     return _close(writer, pack_to, status, began, python, mode, say)
 
 

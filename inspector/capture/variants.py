@@ -142,7 +142,11 @@ def from_device_code(event: Event, blob: Blob, sources: Mapping[str, Content]) -
     why = as_text(event.get("why"))
     held = blob(event.get("source_blob")) or sources.get(path)
     stages: dict[Stage, StageFile] = {}
-    missing = dict.fromkeys((Stage.TTIR, Stage.TTGIR, Stage.LLIR), "nvcc writes none")
+    alone = event.get("origin") == Origin.FILE.value
+    missing = dict.fromkeys(
+        (Stage.TTIR, Stage.TTGIR, Stage.LLIR),
+        "only this one file was opened" if alone else "nvcc writes none",
+    )
     if held is not None:
         stages[Stage.SOURCE] = StageFile(held, path, "the build's source")
     else:

@@ -43,6 +43,18 @@ def _caches(kernel: Any, meta: Any) -> list[str]:
     return found
 
 
+def _arguments(kernel: Any) -> list[str] | None:
+    """Names of the arguments that the kernel declares ``tl.constexpr``, where it says so."""
+    function: Any = getattr(getattr(kernel, "src", None), "fn", None)
+    names = getattr(kernel, "arg_names", None) or getattr(function, "arg_names", None)
+    declared = getattr(kernel, "declared_constexprs", None)
+    if declared is None and getattr(function, "params", None) is not None:
+        declared = [p.num for p in function.params if p.is_constexpr]
+    if names is None or declared is None:
+        return None
+    return [str(names[i]) for i in declared if i < len(names)]
+
+
 def _record(result: Any, launcher: Any) -> None:
     from . import triton_compiles
 
@@ -54,7 +66,7 @@ def _record(result: Any, launcher: Any) -> None:
     name = getattr(kernel, "name", None) or getattr(
         getattr(getattr(kernel, "src", None), "fn", None), "__name__", ""
     )
-    source = {
+    source: dict[str, Any] = {
         "signature": {str(k): str(v) for k, v in (meta.get("signature") or {}).items()},
         "constexprs": {
             str(k): triton_compiles._plain(v) for k, v in (meta.get("constants") or {}).items()
@@ -63,6 +75,17 @@ def _record(result: Any, launcher: Any) -> None:
             dict(getattr(getattr(result, "config", None), "kwargs", {}) or {})
         ),
     }
+    names = _arguments(kernel)
+    if names is not None:
+        source["declared"] = names
+    attributes = next(iter(meta.get("configs") or ()), None)
+    if isinstance(attributes, dict):
+        order = list(source["signature"])
+        source["specialization"] = {
+            order[k[0]]: triton_compiles._plain(v)
+            for k, v in attributes.items()
+            if isinstance(k, tuple) and len(k) == 1 and isinstance(k[0], int) and k[0] < len(order)
+        }
     triton_compiles.record_cached(str(digest), str(name), source, _caches(kernel, meta))
     registers = getattr(launcher, "n_regs", None)
     if registers is not None:
