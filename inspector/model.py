@@ -111,12 +111,44 @@ class StageFile:
 
 
 @dataclass(frozen=True, slots=True)
+class MadeFrom:
+    """A line of the user's Python that a generated kernel was made from.
+
+    ``code`` is the line as Dynamo saw it; ``targets`` are the operators that came of it and were
+    fused into the kernel (``aten.mul.Tensor``), in the order of the graph. ``file`` is shown and
+    compared, never opened.
+    """
+
+    file: str
+    line: int
+    code: str = ""
+    targets: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Fusion:
+    """What a generated kernel was made from, as Inductor's comments and the graphs tell.
+
+    ``ops`` are the ATen operators of the program (``aten.mul``), ``made_from`` the user's lines,
+    ``unplaced`` the operators (``aten.ge.Scalar``) that Inductor added and that no line is known
+    of. ``calls`` are the lines of ``output_code`` that define and launch the kernel.
+    """
+
+    ops: tuple[str, ...] = ()
+    made_from: tuple[MadeFrom, ...] = ()
+    unplaced: tuple[str, ...] = ()
+    calls: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Variant:
     """One compilation of a kernel.
 
     ``symbol`` is the function's name in PTX and in the cubin, ``span`` the (first, last) lines
     of the kernel in its ``source``, ``embedded`` where the kernel's own file begins in
-    ``output_code`` (path of that file, line of the graph's text that holds its line 1).
+    ``output_code`` (path of that file, line of the graph's text that holds its line 1). Where
+    ``fusion`` is known the kernel was generated: its ``source`` is the user's model, in which
+    ``span`` says nothing and ``fusion.made_from`` which lines.
     """
 
     id: str
@@ -138,27 +170,45 @@ class Variant:
     embedded: tuple[str, int] | None = None
     missing: Mapping[Stage, str] = field(default_factory=dict)
     cache_hit: bool | None = None
+    fusion: Fusion | None = None
+
+    def lines_in(self, stage: Stage) -> tuple[int, int] | None:
+        """The first and last line of the kernel in ``source`` or ``output_code``."""
+        if stage is Stage.SOURCE and self.fusion is not None:
+            held = self.stages.get(stage)
+            path = held.origin_path if held is not None else None
+            lines = [m.line for m in self.fusion.made_from if m.file == path]
+            return (min(lines), max(lines)) if lines else None
+        return self.span if stage in (Stage.SOURCE, Stage.OUTPUT_CODE) else None
 
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """A GPU function by name, with who wrote it and every compilation of it."""
+    """A GPU function by name, with who wrote it and every compilation of it.
+
+    ``fusion`` is known of what torch.compile generates or calls.
+    """
 
     id: str
     name: str
     demangled: str
     origin: Origin
     variants: tuple[Variant, ...]
+    fusion: Fusion | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """One graph that Inductor compiled: its ``output_code`` and the kernels in it, by id."""
+    """One graph that Inductor compiled: its ``output_code`` and the kernels in it, by id.
+
+    ``calls`` are the lines of its ``output_code`` that define and launch each kernel.
+    """
 
     id: str
     origin: Origin
     kernels: tuple[str, ...]
     stages: Mapping[Stage, StageFile]
+    calls: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

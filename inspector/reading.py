@@ -15,14 +15,16 @@ from pathlib import Path
 
 from inspector import listing as parsers
 from inspector.analyse import correlate
+from inspector.analyse.fusion import model_lines
 from inspector.analyse.operations import Operations
+from inspector.analyse.relation import Relation, composed
 from inspector.analyse.resources import from_res_usage, max_threads, merge
 from inspector.capture import spills
 from inspector.capture.disassembly import disassemble
 from inspector.capture.elf import read_cubin
 from inspector.errors import PtxviewError, Unreadable
 from inspector.listing.line import Function, Listing
-from inspector.model import Content, Graph, Recording, Resources, Stage, Variant
+from inspector.model import Content, Fusion, Graph, Recording, Resources, Stage, Variant
 from inspector.naming import base_name
 from inspector.process import run_tool
 from inspector.recording import DerivedCache
@@ -104,9 +106,8 @@ class Reader:
     def function(self, variant: Variant, stage: Stage) -> Function | None:
         """Where the kernel stands in a stage's listing, or None where that is not known."""
         if stage in (Stage.SOURCE, Stage.OUTPUT_CODE):
-            if variant.span is None:
-                return None
-            return Function(base_name(variant.symbol), *variant.span)
+            lines = variant.lines_in(stage)
+            return Function(base_name(variant.symbol), *lines) if lines is not None else None
         functions = self.listing(variant, stage).functions
         return next((f for f in functions if f.name == variant.symbol), None) or (
             functions[0] if len(functions) == 1 else None
@@ -118,7 +119,7 @@ class Reader:
         """How locations of the lower stages name the lines of the upper ones."""
         out: dict[Stage, correlate.Place] = {}
         source = variant.stages.get(Stage.SOURCE)
-        if source is not None and source.origin_path:
+        if source is not None and source.origin_path and variant.fusion is None:
             out[Stage.SOURCE] = correlate.Place(source.origin_path)
         if variant.embedded is not None:
             out[Stage.OUTPUT_CODE] = correlate.Place(*variant.embedded)
@@ -142,14 +143,32 @@ class Reader:
             known = self._links[key]
         return known
 
-    def _relate(self, variant: Variant, upper: Stage, lower: Stage) -> correlate.Relation:
+    def _relate(self, variant: Variant, upper: Stage, lower: Stage) -> Relation:
+        if upper is Stage.SOURCE and variant.fusion is not None:
+            return self._to_model(variant, variant.fusion, lower)
         places = self.places(variant)
         through: Mapping[int, tuple[int, ...]] | None = None
         ptx = variant.stages.get(Stage.PTX)
         if lower is Stage.SASS and upper is not Stage.PTX and ptx and not ptx.costly:
             through = self.links(variant, Stage.PTX, upper)
         left, right = self.listing(variant, upper), self.listing(variant, lower)
-        return correlate.relate(left, right, (upper, lower), places, _operations(), through)
+        found = correlate.relate(left, right, (upper, lower), places, _operations(), through)
+        if upper is Stage.OUTPUT_CODE and variant.fusion is not None:
+            # Its definition and its launches belong to where it begins.
+            begin = correlate.beginning(right, self.function(variant, lower), found)
+            found = Relation((*found.blocks, (variant.fusion.calls, begin)))
+        return found
+
+    def _to_model(self, variant: Variant, fusion: Fusion, lower: Stage) -> Relation:
+        """The user's lines that a generated kernel was made from, by way of ``output_code``."""
+        held = variant.stages.get(Stage.SOURCE)
+        if held is None or held.origin_path is None or Stage.OUTPUT_CODE not in variant.stages:
+            return Relation(())
+        code, span = self.listing(variant, Stage.OUTPUT_CODE), variant.span
+        model = model_lines(code, span, fusion, held.origin_path, _operations())
+        if lower is not Stage.OUTPUT_CODE:
+            model = composed(self.links(variant, lower, Stage.OUTPUT_CODE), model)
+        return Relation.of(model).turned()
 
     # -- figures ----------------------------------------------------------------------------
 

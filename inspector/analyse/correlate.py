@@ -13,10 +13,10 @@ from collections.abc import Mapping, Sequence
 from inspector.analyse.operations import Does, Operations
 from inspector.analyse.placing import Chain, Index, Names, Place, files, located, own_lines
 from inspector.analyse.relation import Block, Links, Relation, composed
-from inspector.listing.line import Line, Listing
+from inspector.listing.line import Function, Kind, Line, Listing
 from inspector.model import Stage
 
-__all__ = ["Links", "Place", "Relation", "link", "relate"]
+__all__ = ["Links", "Place", "Relation", "beginning", "link", "relate"]
 
 UNKNOWN = Operations()
 
@@ -65,6 +65,20 @@ def relate(
         other = _by_place(upper, Listing(lower.language, rest), stages, operations)
         return Relation((*Relation.of(followed).turned().blocks, *other.blocks))
     return _by_place(upper, lower, stages, operations)
+
+
+def beginning(lower: Listing, function: Function | None, found: Relation) -> tuple[int, ...]:
+    """The lines of a kernel that belong to the first of its lines above that has any.
+
+    That is its ``def``, which the code of every stage begins with.
+    """
+    first = min((n for upper, _ in found.blocks for n in upper), default=None)
+    if first is not None:
+        return found.forward()[first]
+    if function is None:
+        return ()
+    lines = (lower.lines[n - 1] for n in range(function.first, function.last + 1))
+    return next(((line.n,) for line in lines if line.kind is Kind.INSTRUCTION), ())
 
 
 def _direct(sass: Listing, ptx: Listing) -> Links:

@@ -7,7 +7,6 @@ Triton's become the same values.
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
@@ -18,10 +17,12 @@ from inspector.capture.facts import (
     as_map,
     as_text,
 )
+from inspector.capture.origins import Origins, joined
 from inspector.capture.variants import Key, Made
 from inspector.errors import PtxviewError
 from inspector.model import (
     Content,
+    Fusion,
     Graph,
     Kernel,
     Origin,
@@ -36,11 +37,6 @@ from inspector.toolchain import demangle
 
 Event = Mapping[str, object]
 Blob = Callable[[object], Content | None]
-_LOC = re.compile(rb'loc\("([^"\n]{1,4096})":\d+:\d+\)')
-_ENTRY = re.compile(r"\.entry\s+([\w$.]+)")
-# Inductor names files by a 51-letter base32 digest with a "c" before it.
-_INDUCTOR_FILE = re.compile(r"c[a-z2-7]{51}\.py$")
-STAGES = (Stage.TTIR, Stage.TTGIR, Stage.LLIR, Stage.PTX)
 
 
 @dataclass
@@ -55,6 +51,7 @@ class _Graph:
     id: str
     text: StageFile
     kernels: list[Key] = field(default_factory=list)
+    calls: dict[Key, tuple[int, ...]] = field(default_factory=dict)
 
 
 class Assembly:
@@ -67,6 +64,8 @@ class Assembly:
         self._texts: set[str] = set()
         self._files: dict[str, tuple[StageFile, output_code.KernelText]] = {}
         self._sources: dict[str, Content] = {}
+        self._origins = Origins(blob)
+        self._fusions: dict[Key, list[Fusion]] = {}
         self._loaded: dict[str, Resources] = {}
         self._facts: dict[str, object] = {}
         self.problems: list[str] = []
@@ -76,10 +75,12 @@ class Assembly:
         ordered = list(events)
         ranks = {as_int(e.get("pid")): as_int(e.get("rank")) for e in ordered
                  if e.get("event") == "process"}  # fmt: skip
-        graphs = [e for e in ordered if e.get("event") == "graph"]
+        for at, event in enumerate(ordered):
+            self._origins.take(event, at)
+        graphs = [(at, e) for at, e in enumerate(ordered) if e.get("event") == "graph"]
         # The same text may lie in the cache and in a log: the one that knows its frame names it.
-        for event in sorted(graphs, key=lambda e: e.get("frame_id") is None):
-            self._graph(event)
+        for at, event in sorted(graphs, key=lambda g: g[1].get("frame_id") is None):
+            self._graph(event, at)
         for event in ordered:
             kind = event.get("event")
             rank = ranks.get(as_int(event.get("pid")))
@@ -107,7 +108,7 @@ class Assembly:
 
     # -- one event each ---------------------------------------------------------------------
 
-    def _graph(self, event: Event) -> None:
+    def _graph(self, event: Event, at: int) -> None:
         content = self._blob(event.get("blob"))
         if content is None:
             return
@@ -117,18 +118,22 @@ class Assembly:
             self.problems.append(error.message)
             return
         digest = hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
+        parsed = output_code.parse(text)
+        for kernel in parsed.kernels:
+            fusion = self._origins.fusion(event, at, kernel, parsed.aot_id)
+            self._fusions.setdefault(_key(kernel), []).append(fusion)
         if digest in self._texts:
             return
         self._texts.add(digest)
-        parsed = output_code.parse(text)
         graph = _Graph(
             self._graph_id(event, parsed.aot_id),
             StageFile(content, as_text(event.get("path")), "Inductor's output_code"),
         )
         self._graphs[graph.id] = graph
         for kernel in parsed.kernels:
-            key = (kernel.origin, kernel.name, kernel.path or "")
+            key = _key(kernel)
             graph.kernels.append(key)
+            graph.calls[key] = self._fusions[key][-1].calls
             self._kernels.setdefault(key, _Kernel(Origin(kernel.origin), kernel.name))
             if kernel.path:
                 self._files.setdefault(PurePath(kernel.path).name, (graph.text, kernel))
@@ -232,8 +237,18 @@ class Assembly:
         for (key, kernel), demangled in zip(self._kernels.items(), readable, strict=True):
             taken[kernel.name] = taken.get(kernel.name, 0) + 1
             n = taken[kernel.name]
+            fusion = joined(self._fusions.get(key, ()))
+            model = self._origins.source(fusion) if fusion is not None else None
+            source = {Stage.SOURCE: model} if model is not None else {}
             variants = tuple(
-                replace(v, id=ids[v.hash], known=self._known(v)) for v in kernel.variants.values()
+                replace(
+                    v,
+                    id=ids[v.hash],
+                    known=self._known(v),
+                    stages={**v.stages, **source},
+                    fusion=fusion,
+                )
+                for v in kernel.variants.values()
             )
             kernels[key] = Kernel(
                 id=kernel.name if n == 1 else f"{kernel.name}@{n}",
@@ -241,6 +256,7 @@ class Assembly:
                 demangled=demangled,
                 origin=kernel.origin,
                 variants=variants,
+                fusion=fusion,
             )
         graphs = tuple(
             Graph(
@@ -248,6 +264,7 @@ class Assembly:
                 origin=Origin.INDUCTOR,
                 kernels=tuple(kernels[k].id for k in g.kernels),
                 stages={Stage.OUTPUT_CODE: g.text},
+                calls={kernels[k].id: lines for k, lines in g.calls.items()},
             )
             for g in self._graphs.values()
         )
@@ -279,3 +296,7 @@ class Assembly:
             target=as_text(facts.get("target")),
             problems=tuple(dict.fromkeys(self.problems)),
         )
+
+
+def _key(kernel: output_code.KernelText) -> Key:
+    return (kernel.origin, kernel.name, kernel.path or "")

@@ -6,7 +6,7 @@ The text is read line by line with plain string tests; it is never executed.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 # Patterns without nested repetition: linear on any input.
 _DEFINED = re.compile(r"^(\w{1,400}) = async_compile\.(\w+)\(\s*(?:(['\"])(\w*)\3\s*,)?")
@@ -14,7 +14,24 @@ _LAUNCHED = re.compile(r"^\s+(\w{1,400})\.run\(")
 _CALLED = re.compile(r"^\s+(?:\w+ = )?(?:(extern_kernels)\.(\w+)|(\w+))\(")
 _AOT = re.compile(r"^# AOT ID: \['([^']{1,100})'\]")
 _PATH = "# kernel path: "
+_NODES = "# Topologically Sorted Source Nodes: ["
+_ATEN = "], Original ATen: ["
+_NODE = re.compile(r"#   %(\w{1,400}) :")
+_TARGET = " = call_function[target="
 _ORIGIN = {"triton": "inductor", "multi_kernel": "inductor", "cpp": "cpp", "cpp_pybinding": "cpp"}
+
+
+@dataclass(frozen=True, slots=True)
+class Comment:
+    """What Inductor says that a kernel was made from.
+
+    ``ops`` are the program's operators (``aten.mul``), ``names`` the nodes of Dynamo's graph,
+    ``nodes`` those of the last graph with the operator of each (``aten.mul.Tensor``).
+    """
+
+    ops: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+    nodes: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +40,9 @@ class KernelText:
 
     ``origin`` is ``inductor``, ``cpp`` or ``extern``; ``path`` the file that Inductor wrote the
     kernel to; ``body`` the line of ``output_code`` that holds the first line of the kernel's own
-    text, which that file repeats; ``last`` the last line of it.
+    text, which that file repeats; ``last`` the last line of it. ``comment`` is what Inductor wrote
+    above its definition (or, of an extern kernel, above its call), ``launches`` the lines of the
+    wrapper that call it.
     """
 
     name: str
@@ -32,6 +51,8 @@ class KernelText:
     line: int | None = None
     body: int | None = None
     last: int | None = None
+    comment: Comment = Comment()
+    launches: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +74,9 @@ def parse(text: str) -> OutputCode:
     lines = text.split("\n")
     defined: dict[str, KernelText] = {}
     calls: list[KernelText] = []
+    launches: dict[tuple[str, str], list[int]] = {}
+    comment = Comment()
+    nodes: list[tuple[str, str]] = []
     aot: str | None = None
     path: str | None = None
     n = 0
@@ -61,7 +85,11 @@ def parse(text: str) -> OutputCode:
         n += 1
         if aot is None and (found := _AOT.match(line)):
             aot = found[1]
-        if line.startswith(_PATH):
+        if line.lstrip().startswith(_NODES):
+            comment, nodes = _comment(line.lstrip()), []
+        elif node := _NODE.match(line):
+            _add_node(nodes, node[1], line)
+        elif line.startswith(_PATH):
             path = line[len(_PATH) :].strip()
         elif found := _DEFINED.match(line):
             quote = line.rfind("'''")
@@ -74,24 +102,57 @@ def parse(text: str) -> OutputCode:
                 # The text begins right after the quotes: its first line is what stands there.
                 body=n if quote >= 0 else None,
                 last=end,
+                comment=replace(comment, nodes=tuple(nodes)),
             )
             defined[found[1]] = kernel
-            path, n = None, end
-        elif found := _LAUNCHED.match(line):
-            if found[1] in defined:
-                calls.append(defined[found[1]])
-        elif found := _CALLED.match(line):
-            if found[1]:
-                calls.append(KernelText(found[2], "extern", line=n))
-            elif found[3] in defined:
-                calls.append(defined[found[3]])
-    ordered = dict.fromkeys(calls)
-    for kernel in defined.values():
-        ordered.setdefault(kernel)
+            path, n, comment, nodes = None, end, Comment(), []
+        elif found := _LAUNCHED.match(line) or _CALLED.match(line):
+            called = _called(found, defined, comment)
+            if called is not None:
+                calls.append(called)
+                launches.setdefault((called.origin, called.name), []).append(n)
+                comment = Comment()
     unique: dict[tuple[str, str], KernelText] = {}
-    for kernel in ordered:
-        unique.setdefault((kernel.origin, kernel.name), kernel)
+    for kernel in (*calls, *defined.values()):
+        key = (kernel.origin, kernel.name)
+        if key not in unique:
+            unique[key] = replace(kernel, launches=tuple(launches.get(key, ())))
+        elif kernel.origin == "extern":
+            # One function of a library is called for several operators.
+            unique[key] = replace(unique[key], comment=_joined(unique[key].comment, kernel.comment))
     return OutputCode(aot, tuple(unique.values()))
+
+
+def _called(
+    found: re.Match[str], defined: dict[str, KernelText], comment: Comment
+) -> KernelText | None:
+    """The kernel that a line of the wrapper calls, None where it calls something else."""
+    if found.re is _CALLED and found[1]:
+        return KernelText(found[2], "extern", comment=comment)
+    return defined.get(found[3] if found.re is _CALLED else found[1])
+
+
+def _comment(line: str) -> Comment:
+    """``# Topologically Sorted Source Nodes: [mul, add], Original ATen: [aten.mul, aten.add]``."""
+    names, _, ops = line[len(_NODES) :].partition(_ATEN)
+    return Comment(_words(ops.rpartition("]")[0]), _words(names))
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(word for part in text.split(",") if (word := part.strip()))
+
+
+def _add_node(nodes: list[tuple[str, str]], name: str, line: str) -> None:
+    """A line of the graph's fragment: ``#   %mul : … = call_function[target=…](args = …)``."""
+    _, called, rest = line.partition(_TARGET)
+    if called:
+        nodes.append((name, rest.partition("]")[0].removeprefix("torch.ops.")))
+
+
+def _joined(a: Comment, b: Comment) -> Comment:
+    both = ((a.ops, b.ops), (a.names, b.names))
+    ops, names = (tuple(dict.fromkeys((*x, *y))) for x, y in both)
+    return Comment(ops, names, tuple(dict.fromkeys((*a.nodes, *b.nodes))))
 
 
 def _end(lines: list[str], start: int) -> int:

@@ -14,6 +14,15 @@ _PREFIX = re.compile(
     r"(?:\[(\d+/\d+)(?:_\d+)?\] )?"
 )
 _MARK = "[__output_code]"
+# Graphs as text, which name the user's lines.
+GRAPHS = (
+    "dynamo_output_graph",
+    "aot_forward_graph",
+    "aot_backward_graph",
+    "aot_inference_graph",
+    "aot_joint_graph",
+    "inductor_post_grad_graph",
+)
 
 
 def is_log(text: str) -> bool:
@@ -81,6 +90,14 @@ def from_trace(text: str) -> Iterator[dict[str, object]]:
 def _of_trace(record: dict[str, Any], payload: str) -> Iterator[dict[str, object]]:
     said = record.get("inductor_output_code")
     if said is None:
+        if kind := next((k for k in GRAPHS if k in record), None):
+            yield {
+                "event": "graph_text",
+                "kind": kind,
+                "blob": BytesContent(payload.encode("utf-8", "surrogateescape")),
+                "frame_id": record.get("frame_id"),
+                "frame_compile_id": record.get("frame_compile_id"),
+            }
         return
     path = said.get("file_path") or said.get("filename") if isinstance(said, dict) else None
     frame, compiled = record.get("frame_id"), record.get("frame_compile_id")

@@ -83,8 +83,21 @@ def _graph(reader: Reader, graph: Graph, args: argparse.Namespace) -> int:
     listing = reader.graph_listing(graph)
     lines = [jsons.line(line, {}) for line in listing.lines]
     print(jsons.dumps({"schema": jsons.SCHEMA, "stage": "output_code", "text_from": held.text_from,
-                       "functions": [], "notes": [], "lines": lines}))  # fmt: skip
+                       "functions": _in_graph(reader, graph), "notes": [],
+                       "lines": lines}))  # fmt: skip
     return Exit.OK
+
+
+def _in_graph(reader: Reader, graph: Graph) -> list[dict[str, object]]:
+    """Where the text of each compiled kernel stands in its graph's ``output_code``."""
+    text = graph.stages[Stage.OUTPUT_CODE]
+    out = []
+    for kernel, variant in reader.recording.variants():
+        lines = variant.lines_in(Stage.OUTPUT_CODE)
+        if kernel.id in graph.kernels and lines and variant.stages.get(Stage.OUTPUT_CODE) == text:
+            at = Function(kernel.name, *lines)
+            out.append(jsons.function(kernel.name, variant.id, reader.resources(variant), at))
+    return out
 
 
 def _print(text: str, stage: Stage, path: str | None) -> int:

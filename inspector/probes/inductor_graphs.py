@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 from typing import Any
 
-from .writer import blob, emit, problem
+from .writer import blob, emit, file_blob, problem
 
 # Texts that tie a graph's kernels to the user's lines; the rest of the trace is left alone.
 GRAPHS = {
@@ -24,6 +25,11 @@ ARTIFACTS = {
     "inductor_provenance_tracking_node_mappings",
     "inductor_provenance_tracking_kernel_stack_traces",
 }
+
+# Above the nodes that came of a line, each graph names it; such a file is small.
+FILE = re.compile(r"^\s*# File: ([^\n]{1,4096}?):\d{1,9} in ", re.MULTILINE)
+LARGEST = 8 << 20
+_seen: set[str] = set()
 
 
 class Handler(logging.Handler):
@@ -56,6 +62,22 @@ class Handler(logging.Handler):
         if kind is not None and payload:
             text = payload if isinstance(payload, str) else str(payload)
             emit({"event": "graph_text", "kind": kind, "blob": blob(text), **where})
+            _keep_sources(text)
+
+
+def _keep_sources(text: str) -> None:
+    """The user's own files that a graph names, as they are while it is compiled."""
+    for path in dict.fromkeys(FILE.findall(text)):
+        if path in _seen:
+            continue
+        _seen.add(path)
+        try:
+            fits = os.path.isfile(path) and os.path.getsize(path) <= LARGEST
+        except (OSError, ValueError):
+            fits = False
+        digest = file_blob(path) if fits else None
+        if digest is not None:
+            emit({"event": "user_file", "path": path, "blob": digest})
 
 
 def attach(module: Any) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 
 from inspector.listing.line import Function, Line
-from inspector.model import Kernel, Location, Recording, Resources, Stage, Variant
+from inspector.model import Kernel, Location, MadeFrom, Recording, Resources, Stage, Variant
 
 SCHEMA = 1
 Figures = Callable[[Variant], Resources]
@@ -55,6 +55,7 @@ def recording(rec: Recording, figures: Figures) -> dict[str, object]:
                 "origin": g.origin.value,
                 "kernels": list(g.kernels),
                 "stages": [s.value for s in ordered(g.stages)],
+                "calls": {k: list(lines) for k, lines in g.calls.items()},
             }
             for g in rec.graphs
         ],
@@ -74,7 +75,19 @@ def kernel(k: Kernel, figures: Figures) -> dict[str, object]:
         "name": k.name,
         "demangled": k.demangled,
         "origin": k.origin.value,
+        "ops": None if k.fusion is None else list(k.fusion.ops),
+        "made_from": None if k.fusion is None else [made_from(m) for m in k.fusion.made_from],
         "variants": [variant(v, figures(v)) for v in k.variants],
+    }
+
+
+def made_from(made: MadeFrom) -> dict[str, object]:
+    """One of the user's lines that a generated kernel was made from."""
+    return {
+        "file": made.file,
+        "line": made.line,
+        "code": made.code,
+        "targets": list(made.targets),
     }
 
 

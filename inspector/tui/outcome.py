@@ -64,8 +64,8 @@ def _start(reads: Reads, request: Request) -> int:
     variant, stage = request.subject.variant, request.stage
     if variant is None:
         return 1
-    if stage in (Stage.SOURCE, Stage.OUTPUT_CODE) and variant.span is not None:
-        return variant.span[0]
+    if (lines := variant.lines_in(stage)) is not None:
+        return lines[0]
     if stage is Stage.OUTPUT_CODE and variant.embedded is not None:
         return variant.embedded[1]
     function = reads.function(variant, stage)
