@@ -15,6 +15,7 @@ from inspector.capture.builds import (
     read_object,
     recorded_event,
 )
+from inspector.capture.elf import has_device_code
 from inspector.capture.opening import open_path
 from inspector.errors import PtxviewError
 from inspector.model import Origin, Recording, Stage, Variant
@@ -78,11 +79,21 @@ def _builds(events: list[Event], cache: DerivedCache) -> Iterator[Found | str]:
                 if isinstance(item, Found) and item.cubin not in seen:
                     seen.add(item.cubin)
                     yield item
+        if not _carries_code(Path(library)):
+            # Built for the emulated device, whose kernels were recorded when they were compiled.
+            continue
         for item in read_object(Path(library), None, Path(library).parent, cache):
             if isinstance(item, str) or item.cubin not in seen:
                 if isinstance(item, Found):
                     seen.add(item.cubin)
                 yield item
+
+
+def _carries_code(library: Path) -> bool:
+    try:
+        return has_device_code(library.read_bytes())
+    except OSError:
+        return False
 
 
 def _named(events: list[Event], kind: str, field: str) -> list[str]:
