@@ -12,6 +12,8 @@ from inspector.model import Content
 Event = Mapping[str, object]
 _TARGET = re.compile(rb"^\s*\.target\s+([\w.]+)", re.MULTILINE)
 PROLOGUE = 2000
+_BOUNDS = re.compile(r"__launch_bounds__\s*\([^()]*\)")
+_NAME = re.compile(r"(\w+)\s*$")
 CONFIG = ("num_warps", "num_stages", "num_ctas", "maxnreg")
 
 
@@ -52,6 +54,19 @@ def text_of(content: Content | None) -> str:
 def python_span(source: Mapping[str, object]) -> tuple[int, int] | None:
     first, last = source.get("first"), source.get("last")
     return (first, last) if isinstance(first, int) and isinstance(last, int) else None
+
+
+def cuda_kernels(text: str) -> tuple[str, ...]:
+    """Names of the ``__global__`` functions of CUDA C++, as they are written there."""
+    found: dict[str, None] = {}
+    at = text.find("__global__")
+    while at >= 0:
+        head = _BOUNDS.sub(" ", text[at + len("__global__") : at + PROLOGUE])
+        name = _NAME.search(head.partition("(")[0]) if "(" in head else None
+        if name:
+            found[name[1]] = None
+        at = text.find("__global__", at + 1)
+    return tuple(found)
 
 
 def cuda_span(text: str, name: str) -> tuple[int, int] | None:

@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from inspector.capture.facts import as_text, text_of
+from inspector.capture.facts import as_map, as_text, text_of
 from inspector.capture.output_code import Comment, KernelText
 from inspector.model import Content, Fusion, MadeFrom, StageFile
 
@@ -64,7 +64,7 @@ class Origins:
     _memo: dict[object, Lines] = field(default_factory=dict)
 
     def take(self, event: Event, at: int) -> None:
-        """Keep a ``graph_text`` or a ``user_file``, ``at`` this place among all events."""
+        """Keep what an event has of graphs and the user's files; ``at`` its place among all."""
         if event.get("event") == "graph_text":
             kind = as_text(event.get("kind")) or ""
             self._texts[_frame(event)].append((at, kind, event.get("blob")))
@@ -72,6 +72,12 @@ class Origins:
             path, content = as_text(event.get("path")), self.blob(event.get("blob"))
             if path and content is not None:
                 self._files[path] = content
+        elif event.get("event") == "triton":
+            # A file with kernels of the user's own may hold the model too.
+            source = as_map(event.get("source"))
+            path, content = as_text(source.get("file")), self.blob(source.get("blob"))
+            if path and content is not None:
+                self._files.setdefault(path, content)
 
     def fusion(self, graph: Event, at: int, kernel: KernelText, aot: str | None) -> Fusion:
         """What a kernel of the graph that was compiled ``at`` this place was made from."""

@@ -13,6 +13,7 @@ from inspector.capture.facts import (
     as_map,
     as_text,
     config_of,
+    cuda_kernels,
     cuda_span,
     digest_of,
     python_span,
@@ -164,8 +165,11 @@ def from_device_code(event: Event, blob: Blob, sources: Mapping[str, Content]) -
     origin = Origin(maker) if maker in _ORIGINS else Origin.NVCC
     symbols, problems = _symbols(cubin, ptx)
     text = text_of(held)
+    if cubin is None and ptx is None:
+        # Nothing was compiled: the source alone says which kernels there would be.
+        symbols = cuda_kernels(text)
     flags = event.get("flags")
-    digest = digest_of(cubin or ptx)
+    digest = digest_of(cubin or ptx or held)
     made = (
         Made(
             (origin.value, symbol, path or str(event.get("object") or "")),
