@@ -60,7 +60,7 @@ def relate(
     if first in (Stage.SOURCE, Stage.OUTPUT_CODE):
         return Relation(())
     if second is Stage.SASS and through is not None:
-        followed = composed(_named(lower), through)
+        followed = _alike(composed(_named(lower), through), upper, lower, stages, operations)
         rest = [line for line in lower.lines if line.n not in followed]
         other = _by_place(upper, Listing(lower.language, rest), stages, operations)
         return Relation((*Relation.of(followed).turned().blocks, *other.blocks))
@@ -104,6 +104,28 @@ def _from_source(source: Listing, lower: Listing, place: Place) -> Relation:
         if n not in taken
     ]
     return Relation(blocks)
+
+
+def _alike(
+    links: Links, upper: Listing, lower: Listing, stages: tuple[Stage, Stage], known: Operations
+) -> Links:
+    """``links`` of the lines below to those above, to the same operation where it is there."""
+    above = [known.of(line, stages[0]) for line in upper.lines]
+    below = [known.of(line, stages[1]) for line in lower.lines]
+    memo: dict[tuple[int, Does], tuple[int, ...]] = {}
+    out: Links = {}
+    for n, others in links.items():
+        does = below[n - 1]
+        if len(others) > 1 and does:
+            # Lines with the same links share one tuple, which ``links`` keeps alive.
+            key = (id(others), does)
+            if key not in memo:
+                same = [o for o in others if above[o - 1] & does]
+                memo[key] = tuple(same) or others
+            out[n] = memo[key]
+        else:
+            out[n] = others
+    return out
 
 
 def _and_through(

@@ -22,10 +22,10 @@ class Relation:
     @classmethod
     def of(cls, links: Mapping[int, tuple[int, ...]]) -> Relation:
         """The relation that ``links`` are the forward direction of."""
-        groups: dict[tuple[int, ...], list[int]] = defaultdict(list)
+        groups: dict[object, tuple[list[int], tuple[int, ...]]] = {}
         for n, others in links.items():
-            groups[others].append(n)
-        return cls((lines, others) for others, lines in groups.items())
+            groups.setdefault(_key(others), ([], others))[0].append(n)
+        return cls(groups.values())
 
     def turned(self) -> Relation:
         """The same pairs with left and right exchanged."""
@@ -59,12 +59,21 @@ def _links(blocks: Sequence[tuple[tuple[int, ...], tuple[int, ...]]]) -> Links:
 
 def composed(first: Mapping[int, tuple[int, ...]], then: Mapping[int, tuple[int, ...]]) -> Links:
     """``first`` followed by ``then``; lines with the same middle share one result."""
-    united: dict[tuple[int, ...], tuple[int, ...]] = {}
+    united: dict[object, tuple[int, ...]] = {}
     out: Links = {}
     for n, middle in first.items():
-        found = united.get(middle)
+        key = _key(middle)
+        found = then.get(middle[0], ()) if len(middle) == 1 else united.get(key)
         if found is None:
-            found = united[middle] = tuple(sorted({x for m in middle for x in then.get(m, ())}))
+            found = united[key] = tuple(sorted({x for m in middle for x in then.get(m, ())}))
         if found:
             out[n] = found
     return out
+
+
+def _key(lines: tuple[int, ...]) -> object:
+    """Equal for the same lines; where they are many, only for the same tuple.
+
+    To hash a long tuple for each line that has it would be quadratic.
+    """
+    return lines if len(lines) < 16 else id(lines)

@@ -21,8 +21,10 @@ from inspector.model import Content, Fusion, MadeFrom, StageFile
 
 Event = Mapping[str, object]
 Blob = Callable[[object], Content | None]
-Lines = Mapping[str, tuple[str, int, str] | None]
-"""Node of a graph to the file, line and code that it came of, None where the graph names none."""
+Place = tuple[str, int, str]
+"""File, line and code."""
+Lines = Mapping[str, Place | None]
+"""Node of a graph to the place that it came of, None where the graph names none."""
 
 _FILE = "# File: "
 _NODE = re.compile(r"\s{4,}(\w{1,400})(?:: \"[^\"\n]*\")? = ")
@@ -32,8 +34,8 @@ AFTER = ("inductor_post_grad_graph", "before_post_grad_graph")
 
 def graph_lines(text: str) -> Lines:
     """The user's line of each node of a printed graph. Never raises."""
-    out: dict[str, tuple[str, int, str] | None] = {}
-    here: tuple[str, int, str] | None = None
+    out: dict[str, Place | None] = {}
+    here: Place | None = None
     for line in text.split("\n"):
         bare = line.lstrip()
         if bare.startswith(_FILE):
@@ -45,11 +47,23 @@ def graph_lines(text: str) -> Lines:
     return out
 
 
-def _place(said: str) -> tuple[str, int, str] | None:
+def _place(said: str) -> Place | None:
     """Of ``/a/b.py:9 in forward, code: y = x``."""
     where, _, code = said.partition(", code: ")
     path, _, number = where.partition(" in ")[0].rpartition(":")
     return (path, int(number), code) if path and number.isdecimal() and len(number) < 10 else None
+
+
+def _renewed(lines: Lines, fresh: Lines) -> Lines:
+    """``lines``, those of another run replaced by this run's with the same code."""
+    places = {place for place in fresh.values() if place is not None}
+    if not fresh or all(place is None or place in places for place in lines.values()):
+        return lines
+    by_code: dict[str, Place | None] = {}
+    for place in places:
+        by_code[place[2]] = None if place[2] in by_code else place
+    found = {name: by_code.get(place[2]) for name, place in lines.items() if place is not None}
+    return {name: place for name, place in found.items() if place is not None}
 
 
 @dataclass
@@ -83,7 +97,7 @@ class Origins:
         """What a kernel of the graph that was compiled ``at`` this place was made from."""
         comment = kernel.comment
         placed = self._placed(graph, at, comment, aot)
-        targets: dict[tuple[str, int, str], list[str]] = defaultdict(list)
+        targets: dict[Place, list[str]] = defaultdict(list)
         unplaced: list[str] = []
         for name, target in comment.nodes:
             if place := placed.get(name):
@@ -111,20 +125,27 @@ class Origins:
         return StageFile(self._files[path], path, "the model's file")
 
     def _placed(self, graph: Event, at: int, comment: Comment, aot: str | None) -> Lines:
-        """The user's lines by node, as the graph nearest to the code has them."""
-        part = (aot or "").partition("_")[2]
-        wanted = [*AFTER, f"aot_{part}_graph"] if part else list(AFTER)
+        """The user's lines by node, as the graph nearest to the code has them.
+
+        Dynamo's graph is of this run. The later ones may come from a cache, and then name the
+        lines of the program that filled it: these are told by their code instead.
+        """
         before = [t for t in self._texts.get(_frame(graph), ()) if t[0] <= at]
-        out: Lines = {}
-        for kind in (*wanted, "aot_joint_graph"):
-            latest = next((t for t in reversed(before) if t[1] == kind), None)
-            if latest is not None:
-                out = {**self._lines(latest[2]), **out}
-        dynamo = next((t for t in reversed(before) if t[1] == "dynamo_output_graph"), None)
-        if dynamo is not None and (not out or not comment.nodes):
-            lines = self._lines(dynamo[2])
-            out = {**out, **{n: lines[n] for n in comment.names if n in lines}}
+        dynamo = self._latest(before, "dynamo_output_graph")
+        part = (aot or "").partition("_")[2]
+        out: dict[str, Place | None] = {}
+        for kind in (*AFTER, *([f"aot_{part}_graph"] if part else []), "aot_joint_graph"):
+            out = {**_renewed(self._latest(before, kind), dynamo), **out}
+        for name, nodes in comment.became:
+            for node in nodes:
+                out.setdefault(node, dynamo.get(name))
+        if not comment.nodes:
+            out.update((n, dynamo[n]) for n in comment.names if n in dynamo)
         return out
+
+    def _latest(self, texts: list[tuple[int, str, object]], kind: str) -> Lines:
+        held = next((t for t in reversed(texts) if t[1] == kind), None)
+        return self._lines(held[2]) if held is not None else {}
 
     def _lines(self, digest: object) -> Lines:
         key = digest if isinstance(digest, str) else id(digest)

@@ -17,6 +17,7 @@ _PATH = "# kernel path: "
 _NODES = "# Topologically Sorted Source Nodes: ["
 _ATEN = "], Original ATen: ["
 _NODE = re.compile(r"#   %(\w{1,400}) :")
+_BECAME = re.compile(r"#   (\w{1,400}) => ([\w, ]+)")
 _TARGET = " = call_function[target="
 _ORIGIN = {"triton": "inductor", "multi_kernel": "inductor", "cpp": "cpp", "cpp_pybinding": "cpp"}
 
@@ -26,12 +27,14 @@ class Comment:
     """What Inductor says that a kernel was made from.
 
     ``ops`` are the program's operators (``aten.mul``), ``names`` the nodes of Dynamo's graph,
-    ``nodes`` those of the last graph with the operator of each (``aten.mul.Tensor``).
+    ``nodes`` those of the last graph with the operator of each (``aten.mul.Tensor``), ``became``
+    which of these each of ``names`` became.
     """
 
     ops: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
     nodes: tuple[tuple[str, str], ...] = ()
+    became: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +80,7 @@ def parse(text: str) -> OutputCode:
     launches: dict[tuple[str, str], list[int]] = {}
     comment = Comment()
     nodes: list[tuple[str, str]] = []
+    became: list[tuple[str, tuple[str, ...]]] = []
     aot: str | None = None
     path: str | None = None
     n = 0
@@ -86,7 +90,9 @@ def parse(text: str) -> OutputCode:
         if aot is None and (found := _AOT.match(line)):
             aot = found[1]
         if line.lstrip().startswith(_NODES):
-            comment, nodes = _comment(line.lstrip()), []
+            comment, nodes, became = _comment(line.lstrip()), [], []
+        elif known := _BECAME.match(line):
+            became.append((known[1], _words(known[2])))
         elif node := _NODE.match(line):
             _add_node(nodes, node[1], line)
         elif line.startswith(_PATH):
@@ -102,10 +108,10 @@ def parse(text: str) -> OutputCode:
                 # The text begins right after the quotes: its first line is what stands there.
                 body=n if quote >= 0 else None,
                 last=end,
-                comment=replace(comment, nodes=tuple(nodes)),
+                comment=replace(comment, nodes=tuple(nodes), became=tuple(became)),
             )
             defined[found[1]] = kernel
-            path, n, comment, nodes = None, end, Comment(), []
+            path, n, comment, nodes, became = None, end, Comment(), [], []
         elif found := _LAUNCHED.match(line) or _CALLED.match(line):
             called = _called(found, defined, comment)
             if called is not None:

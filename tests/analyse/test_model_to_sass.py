@@ -1,0 +1,84 @@
+"""From a line of the user's model to SASS and back, through a real compile without a GPU."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from inspector.capture.opening import cache_for, open_path
+from inspector.model import Origin, Stage
+from inspector.reading import Reader
+
+SCRIPT = """
+import torch
+
+def model(x):
+    y = torch.sin(x) * x
+    return torch.relu(y) + 1.0
+
+x = torch.randn(64, 256, device="cuda")
+torch.testing.assert_close(torch.compile(model)(x), model(x))
+"""
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A recording of the script; the script is gone when it is read."""
+    pytest.importorskip("torch")
+    folder = tmp_path_factory.mktemp("model")
+    script = folder / "two_ops.py"
+    script.write_text(SCRIPT)
+    target = folder / "two.ptxview"
+    argv = [sys.executable, "-m", "inspector", "run", "--no-tui", "-o", str(target), str(script)]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr[-2000:]
+    script.unlink()
+    return target
+
+
+def test_a_line_of_the_model_reaches_sass_and_back(recorded: Path) -> None:
+    reader = Reader(open_path(recorded), cache_for(recorded))
+    kernel = next(k for k in reader.recording.kernels if k.origin is Origin.INDUCTOR)
+    assert kernel.fusion is not None
+    assert {"aten.sin", "aten.mul", "aten.relu", "aten.add"} <= set(kernel.fusion.ops)
+    variant = kernel.variants[0]
+    assert reader.text(variant, Stage.SOURCE).text == SCRIPT
+    lines = SCRIPT.split("\n")
+    sine = next(n for n, text in enumerate(lines, 1) if "torch.sin" in text)
+    for stage in (Stage.OUTPUT_CODE, Stage.TTIR, Stage.TTGIR, Stage.LLIR, Stage.PTX, Stage.SASS):
+        down = reader.links(variant, Stage.SOURCE, stage)
+        up = reader.links(variant, stage, Stage.SOURCE)
+        assert set(down) == {sine, sine + 1}
+        assert all(n in up[other] for n, others in down.items() for other in others)
+        assert all(other in down[n] for other, found in up.items() for n in found)
+    sass = reader.listing(variant, Stage.SASS)
+    down = reader.links(variant, Stage.SOURCE, Stage.SASS)
+    bases = {n: {sass.lines[o - 1].base for o in others} for n, others in down.items()}
+    assert {"LDG", "FMUL"} <= bases[sine] and {"FADD", "STG"} <= bases[sine + 1]
+    assert "STG" not in bases[sine] and "LDG" not in bases[sine + 1]
+    located = [line.n for line in sass.lines if line.source is not None]
+    up = reader.links(variant, Stage.SASS, Stage.SOURCE)
+    assert sum(n in up for n in located) > 0.95 * len(located)
+    graph = reader.recording.graphs[0]
+    code = reader.graph_listing(graph)
+    calls = [code.lines[n - 1].text for n in graph.calls[kernel.id]]
+    assert "async_compile" in calls[0] and ".run(" in calls[1]
+
+
+def test_the_json_says_what_it_was_made_from(recorded: Path) -> None:
+    argv = [sys.executable, "-m", "inspector", "list", "--json", str(recorded)]
+    found = json.loads(subprocess.run(argv, capture_output=True, check=True).stdout)
+    kernel = next(k for k in found["kernels"] if k["origin"] == "inductor")
+    assert [m["code"] for m in kernel["made_from"]] == [
+        "y = torch.sin(x) * x", "return torch.relu(y) + 1.0"
+    ]  # fmt: skip
+    assert kernel["variants"][0]["stages"][:2] == ["source", "output_code"]
+    argv = [sys.executable, "-m", "inspector", "show", "--json", "--stage", "source"]
+    argv += [str(recorded), kernel["variants"][0]["id"]]
+    shown = json.loads(subprocess.run(argv, capture_output=True, check=True).stdout)
+    line = next(one for one in shown["lines"] if "torch.sin" in one["text"])
+    assert line["links"]["sass"] and line["links"]["output_code"]
