@@ -98,7 +98,8 @@ def _run(tool: Tool, options: tuple[str, ...], cubin: bytes, cache: DerivedCache
                 kept = _FAILED + (done.complaint or f"status {done.status}").encode()
             else:
                 kept = done.out
-            cache.put(key, kept)
+            if done.status >= 0:  # one that was killed may do better the next time
+                cache.put(key, kept)
     if kept.startswith(_FAILED):
         return kept.removeprefix(_FAILED).decode("utf-8", "replace")
     return kept

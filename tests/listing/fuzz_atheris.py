@@ -14,11 +14,13 @@ Where it is not installed, ``python -m tests.listing.fuzz`` mutates without guid
 
 from __future__ import annotations
 
+import importlib
 import shutil
 import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 LONGEST = 1 << 14
 
@@ -60,7 +62,7 @@ def _annotated(text: str) -> None:
 def main() -> None:
     """Run libFuzzer until a failure, or as its options say."""
     try:
-        import atheris
+        atheris: Any = importlib.import_module("atheris")
     except ImportError:
         sys.exit("atheris is not installed: pip install atheris")
     with atheris.instrument_imports(include=["inspector.listing"]):
