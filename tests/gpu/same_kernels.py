@@ -18,7 +18,10 @@ from inspector.capture.opening import open_path
 from inspector.model import Recording, Stage
 
 _PATHS = re.compile(r'(?:/[^/\s":]+)+/(?=[^/\s":]*)')
-_INDUCTOR = re.compile(r"c[a-z2-7]{51}(?=\.py|\b)")
+# Names that hold a digest of a path: Inductor's files, nvcc's translation units.
+_INDUCTOR = re.compile(
+    r"c[a-z2-7]{51}(?=\.py|\b)|(?:(?<=_INTERNAL_)|(?<=_GLOBAL__N__))[0-9a-f]{8}(?=_)"
+)
 
 
 def texts(recording: Recording, stage: Stage) -> dict[str, list[str]]:

@@ -22,6 +22,8 @@ from __future__ import annotations
 from ..hooks import before_import, when_imported
 from . import settings as _settings
 
+# Parts that work on CPU tensors, where the shim could not be compiled.
+WITHOUT_SHIM = ("driver", "launch", "tuning", "debug")
 _current: _settings.Settings | None = None
 
 
@@ -55,8 +57,8 @@ def _load_shim() -> None:
     except build.CannotBuild as error:
         say.once(
             "no-shim",
-            f"{error}; without it there is no emulated CUDA device: "
-            "device='cuda' fails, and only CPU code runs",
+            f"{error}; without it there is no emulated CUDA device and device='cuda' fails: "
+            "CPU code runs, and Triton kernels launched on CPU tensors are compiled for the target",
         )
 
 
@@ -65,5 +67,5 @@ def _part(name: str, module: object) -> None:
 
     from . import native
 
-    if native.loaded():
+    if native.loaded() or name in WITHOUT_SHIM:
         import_module(f"{__name__}.{name}").attach(module)

@@ -72,10 +72,16 @@ def _make_driver() -> Any:
         def __init__(self) -> None:
             self.utils = Utils()
             self.launcher_cls = launch.Launcher
-            library = native.library()
-            self.get_current_device = lambda: int(library.ptxview_get_device())
-            self.set_current_device = lambda index: library.ptxview_set_device(index)
-            self.get_current_stream = lambda index=0: int(library.ptxview_get_stream(index or 0))
+            self.get_current_device = lambda: 0
+            self.set_current_device = lambda index: None
+            self.get_current_stream = lambda index=0: 0
+            if native.loaded():
+                library = native.library()
+                self.get_current_device = lambda: int(library.ptxview_get_device())
+                self.set_current_device = lambda index: library.ptxview_set_device(index)
+                self.get_current_stream = lambda index=0: int(
+                    library.ptxview_get_stream(index or 0)
+                )
             self.get_device_capability = lambda index=0: current().capability
 
         @staticmethod
@@ -88,6 +94,8 @@ def _make_driver() -> Any:
         def get_active_torch_device(self) -> Any:
             import torch
 
+            if not native.loaded():
+                return torch.device("cpu")
             return torch.device("cuda", int(native.library().ptxview_get_device()))
 
         def get_device_interface(self) -> Any:

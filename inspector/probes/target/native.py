@@ -54,6 +54,8 @@ def library() -> ctypes.CDLL:
 
 def memory_around(start: int, end: int) -> tuple[int, int] | None:
     """The bounds of the device memory that holds the bytes [start, end), or None."""
+    if not loaded():
+        return None
     first, last = ctypes.c_uint64(), ctypes.c_uint64()
     found = library().ptxview_range(start, end, ctypes.byref(first), ctypes.byref(last))
     return (first.value, last.value) if found else None
@@ -63,6 +65,8 @@ def host(tensor: Any) -> Any:
     """A CPU tensor over the same memory; raises RuntimeError where the value is absent."""
     import torch
 
+    if not loaded():
+        return tensor.detach()
     return torch.ops.ptxview_target.host(tensor.detach())
 
 
@@ -70,6 +74,8 @@ def absence(tensor: Any) -> str:
     """Why the tensor's value is absent; empty where it is there."""
     import torch
 
+    if not loaded():
+        return ""
     return str(torch.ops.ptxview_target.absence(tensor.detach()))
 
 
@@ -77,4 +83,7 @@ def mark_absent(tensor: Any, why: str) -> None:
     """Make every later read of the tensor's memory raise, with this reason."""
     import torch
 
+    if not loaded():
+        # Nothing could make a later read of a plain CPU tensor raise: this launch does.
+        raise RuntimeError(f"ptxview: {why}")
     torch.ops.ptxview_target.mark_absent(tensor.detach(), why)
