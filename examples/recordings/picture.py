@@ -14,8 +14,12 @@ HERE = Path(__file__).parent
 
 async def main() -> None:
     app = PtxviewApp(open_reader(str(HERE / "lecture-h200.ptxview")))
-    async with app.run_test(size=(140, 36)) as pilot:
+    async with app.run_test(size=(150, 36)) as pilot:
         await pilot.pause(2)
+        # The variant whose rows are aligned: its loads are 16 bytes a thread.
+        for _ in range(4):
+            await pilot.press("down")
+        await pilot.pause(1)
         await pilot.press("tab")
         for _ in range(12):
             await pilot.press("j")
