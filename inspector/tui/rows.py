@@ -62,6 +62,21 @@ def _variant_text(variant: Variant, keys: tuple[str, ...]) -> str:
     return label(told or variant.id)
 
 
+def _told_apart(variants: tuple[Variant, ...], texts: list[str]) -> list[str]:
+    """Texts that differ: equal ones get their warps at the end, then the head of their id.
+
+    A row that is too long is cut in its middle, so that what tells it apart stays to be seen.
+    """
+    warps = [
+        f"{t} w{v.config['num_warps']}" if texts.count(t) > 1 and v.config.get("num_warps") else t
+        for v, t in zip(variants, texts, strict=True)
+    ]
+    return [
+        t if warps.count(t) == 1 else f"{t} {label(v.id)[:4]}"
+        for v, t in zip(variants, warps, strict=True)
+    ]
+
+
 def _short(kernel: Kernel, kernels: tuple[Kernel, ...]) -> str:
     """A CUDA kernel's name without its parameters, unless another kernel has the same one."""
     name = base_name(kernel.name)
@@ -79,14 +94,14 @@ def _kernel(kernel: Kernel, name: str, above: Key, depth: int, graph: Graph | No
         own = _words(first.id, first.hash, first.target, *first.config.items())
         return Entry(row, f"{words} {own}")
     keys = differing(kernel.variants) if kernel.variants else ()
-    texts = [_variant_text(variant, keys) for variant in kernel.variants]
+    texts = _told_apart(kernel.variants, [_variant_text(v, keys) for v in kernel.variants])
     beneath = tuple(
         Entry(
             Row(
                 (*key, variant.id),
                 depth + 1,
                 Kind.VARIANT,
-                text if texts.count(text) == 1 else f"{text} {label(variant.id)}",
+                text,
                 Subject(kernel, variant, graph),
             ),
             f"{words} " + _words(variant.id, variant.hash, variant.target, *variant.config.items()),
