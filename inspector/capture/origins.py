@@ -10,6 +10,7 @@ of it::
 
 from __future__ import annotations
 
+import json
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
@@ -28,6 +29,8 @@ Lines = Mapping[str, Place | None]
 
 _FILE = "# File: "
 _NODE = re.compile(r"\s{4,}(\w{1,400})(?:: \"[^\"\n]*\")? = ")
+_FRAME = re.compile(r'\s*File "([^"\n]{1,4096})", line (\d{1,9})')
+STACKS = "inductor_provenance_tracking_kernel_stack_traces"
 # The graphs whose nodes the fragments in output_code name, the nearest first.
 AFTER = ("inductor_post_grad_graph", "before_post_grad_graph")
 
@@ -45,6 +48,29 @@ def graph_lines(text: str) -> Lines:
         elif found := _NODE.match(line):
             out.setdefault(found[1], here)
     return out
+
+
+def stack_places(text: str, kernel: str) -> list[Place]:
+    """The innermost line of each stack that a kernel came of, in Inductor's provenance record.
+
+    The record is JSON: ``{"triton_poi_fused_sin_0:1": ["  File \"m.py\", line 3, in f\n …"]}``.
+    """
+    try:
+        held = json.loads(text)
+    except (ValueError, RecursionError):
+        return []
+    out: dict[Place, None] = {}
+    for key, stacks in as_map(held).items():
+        if key.rpartition(":")[0] != kernel or not isinstance(stacks, list):
+            continue
+        for stack in stacks:
+            rows = str(stack).split("\n")
+            frames = [(n, m) for n, row in enumerate(rows) if (m := _FRAME.match(row))]
+            if frames:
+                n, frame = frames[-1]
+                code = rows[n + 1].strip() if n + 1 < len(rows) else ""
+                out[frame[1], int(frame[2]), code] = None
+    return list(out)
 
 
 def _place(said: str) -> Place | None:
@@ -104,6 +130,9 @@ class Origins:
                 targets[place].append(target)
             elif "." in target and not target.startswith("operator."):
                 unplaced.append(target)
+        for place in self._stacks(graph, at, kernel.name):
+            if not any(place[:2] == known[:2] for known in targets):
+                targets[place].extend(())
         if not comment.nodes:
             # An extern kernel, or a version that prints no fragment: the program's own names.
             for name in comment.names:
@@ -142,6 +171,22 @@ class Origins:
         if not comment.nodes:
             out.update((n, dynamo[n]) for n in comment.names if n in dynamo)
         return out
+
+    def _stacks(self, graph: Event, at: int, name: str) -> list[Place]:
+        """The lines that Inductor's own provenance gives a kernel, where the user asked for it.
+
+        It is written after the code, once a graph. One that a cache kept of another run names
+        lines that Dynamo's graph of this run does not: those are left out.
+        """
+        texts = self._texts.get(_frame(graph), ())
+        known = {p[:2] for p in self._latest(list(texts), "dynamo_output_graph").values() if p}
+        for _, _, digest in sorted(
+            (t for t in texts if t[1] == STACKS), key=lambda t: abs(t[0] - at)
+        ):
+            places = stack_places(text_of(self.blob(digest)), name)
+            if places:
+                return [p for p in places if not known or p[:2] in known]
+        return []
 
     def _latest(self, texts: list[tuple[int, str, object]], kind: str) -> Lines:
         held = next((t for t in reversed(texts) if t[1] == kind), None)
