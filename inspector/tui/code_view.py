@@ -21,6 +21,8 @@ from inspector.tui.notice import Notice, notice_strips
 from inspector.tui.paint import code_strip, mark_matches
 
 MARGIN = 2
+# Linked lines that lie this close are shown as one block, where the pane has room.
+GAP = 6
 """Lines kept visible above and below the cursor and a linked run."""
 
 
@@ -117,8 +119,11 @@ class CodeView(ScrollView, can_focus=True, inherit_bindings=False):
         if follow and lines and self.cursor not in self._linked:
             self.cursor = self._nearest(lines)
             last = self.cursor
-            while last + 1 in self._linked:
-                last += 1
+            for n in lines[bisect_left(lines, last) :]:
+                # Directives and labels stand between the instructions of one statement.
+                if n - last > GAP:
+                    break
+                last = n
             self.reveal(self.cursor, last)
             self.refresh()
 
