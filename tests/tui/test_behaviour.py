@@ -66,6 +66,20 @@ async def test_the_other_pane_scrolls_only_as_far_as_needed() -> None:
         assert right.scroll_offset.y == before
 
 
+async def test_linked_lines_with_a_gap_come_into_view_together() -> None:
+    async with PtxviewApp(reader()).run_test(size=(120, 24)) as pilot:
+        screen = await settle(pilot)
+        right = screen.panes.panes[1].view
+        right.go(1)
+        height = right.size.height
+        lines = (height + 2, height + 5)  # both below, with two lines of something else between
+        right.link(lines, follow=True)
+        await pilot.pause()
+        top = right.scroll_offset.y + 1
+        assert right.cursor == lines[0]
+        assert top <= lines[0] and lines[1] <= top + height - 1
+
+
 async def test_a_line_without_links_leaves_the_other_pane_alone() -> None:
     async with PtxviewApp(reader()).run_test(size=(120, 24)) as pilot:
         screen = await settle(pilot)
