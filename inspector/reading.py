@@ -200,19 +200,7 @@ class Reader:
 
     def _assembled(self, variant: Variant) -> Resources:
         """Spills and barriers where the assembler that made the cubin is at hand."""
-        ptx, sass = variant.stages.get(Stage.PTX), variant.stages.get(Stage.SASS)
-        if ptx is None or ptx.costly or sass is None or variant.target is None:
-            return Resources()
-        try:
-            said = spills.measure(
-                ptx.content.read(),
-                sass.content.read(),
-                variant.target,
-                spills.assemblers(()),
-                self._cache,
-            )
-        except (PtxviewError, OSError):
-            return Resources()
+        said = spills.of_variant(variant, spills.assemblers(()), self._cache)
         return said.get(variant.symbol, Resources())
 
     def _res_usage(self, variant: Variant, content: Content) -> Resources:

@@ -102,6 +102,9 @@ class Assembly:
                     self._figures(event)
                 case "problem":
                     self.problems.append(f"{event.get('where')}: {event.get('text')}")
+                case "triton_failed":
+                    first = str(event.get("error")).strip().partition("\n")[0][:300]
+                    self.problems.append(f"Triton could not compile {event.get('name')}: {first}")
                 case _:
                     self._fact(event)
         return self._finish(path)

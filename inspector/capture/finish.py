@@ -18,7 +18,7 @@ from inspector.capture.builds import (
 from inspector.capture.elf import has_device_code
 from inspector.capture.opening import open_path
 from inspector.errors import PtxviewError
-from inspector.model import Origin, Recording, Stage, Variant
+from inspector.model import Origin, Recording, Variant
 from inspector.recording import DerivedCache, Writer, read_events
 
 Say = Callable[[str], None]
@@ -64,29 +64,25 @@ def _events_of(item: Found | str, writer: Writer, cache: DerivedCache, say: Say)
 def _builds(events: list[Event], cache: DerivedCache) -> Iterator[Found | str]:
     """Every cubin of the builds and libraries that the program made or loaded, once each."""
     seen: set[bytes] = set()
-    folders = _named(events, "extension", "directory")
-    libraries = _named(events, "library", "path")
-    for folder in folders:
-        for item in read_folder(Path(folder), cache) if Path(folder).is_dir() else ():
-            if isinstance(item, str) or item.cubin not in seen:
-                if isinstance(item, Found):
-                    seen.add(item.cubin)
-                yield item
-    for library in libraries:
-        beside = Path(library).parent / "build"
-        for ninja in sorted(beside.glob("temp*/**/build.ninja")):
-            for item in read_folder(ninja.parent, cache):
-                if isinstance(item, Found) and item.cubin not in seen:
-                    seen.add(item.cubin)
-                    yield item
-        if not _carries_code(Path(library)):
-            # Built for the emulated device, whose kernels were recorded when they were compiled.
-            continue
-        for item in read_object(Path(library), None, Path(library).parent, cache):
-            if isinstance(item, str) or item.cubin not in seen:
-                if isinstance(item, Found):
-                    seen.add(item.cubin)
-                yield item
+    for item in _held(events, cache):
+        if isinstance(item, Found):
+            if item.cubin in seen:
+                continue
+            seen.add(item.cubin)
+        yield item
+
+
+def _held(events: list[Event], cache: DerivedCache) -> Iterator[Found | str]:
+    """Build folders before libraries: only they know the commands."""
+    for folder in map(Path, _named(events, "extension", "directory")):
+        if folder.is_dir():
+            yield from read_folder(folder, cache)
+    for library in map(Path, _named(events, "library", "path")):
+        for ninja in sorted((library.parent / "build").glob("temp*/**/build.ninja")):
+            yield from read_folder(ninja.parent, cache)
+        # One built for the emulated device has none: its kernels were recorded when compiled.
+        if _carries_code(library):
+            yield from read_object(library, None, library.parent, cache)
 
 
 def _carries_code(library: Path) -> bool:
@@ -113,15 +109,7 @@ def _measure(
     ]
 
     def one(variant: Variant) -> list[dict[str, object]]:
-        ptx, cubin = variant.stages.get(Stage.PTX), variant.stages.get(Stage.SASS)
-        if ptx is None or cubin is None or variant.target is None:
-            return []
-        try:
-            known = spills.measure(
-                ptx.content.read(), cubin.content.read(), variant.target, tools, cache
-            )
-        except (PtxviewError, OSError):
-            return []
+        known = spills.of_variant(variant, tools, cache)
         return [ptxas_event(variant.hash, symbol, res) for symbol, res in known.items()]
 
     with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:

@@ -14,7 +14,7 @@ from inspector.analyse.resources import from_ptxas
 from inspector.capture.elf import Cubin, read_cubin
 from inspector.capture.nvcc import same_code
 from inspector.errors import PtxviewError
-from inspector.model import Resources
+from inspector.model import Resources, Stage, Variant
 from inspector.process import run_tool
 from inspector.recording import DerivedCache
 from inspector.toolchain import every, version_of
@@ -39,6 +39,17 @@ def assemblers(folders: Iterable[str | None]) -> list[Path]:
             found += [p for p in sorted(binaries.glob("ptxas*")) if p.is_file()]
     found += [t.path for t in every("ptxas")]
     return list(dict.fromkeys(found))
+
+
+def of_variant(variant: Variant, tools: Sequence[Path], kept: DerivedCache) -> dict[str, Resources]:
+    """What ``measure`` finds for a variant; empty where its PTX or its cubin is not at hand."""
+    ptx, sass = variant.stages.get(Stage.PTX), variant.stages.get(Stage.SASS)
+    if ptx is None or ptx.costly or sass is None or variant.target is None:
+        return {}
+    try:
+        return measure(ptx.content.read(), sass.content.read(), variant.target, tools, kept)
+    except (PtxviewError, OSError):
+        return {}
 
 
 def measure(

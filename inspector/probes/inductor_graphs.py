@@ -87,5 +87,3 @@ def attach(module: Any) -> None:
         handler = Handler()
         handler.setLevel(logging.DEBUG)
         log.addHandler(handler)
-    if os.environ.get("TORCHINDUCTOR_CACHE_DIR"):
-        emit({"event": "note", "inductor_cache": os.environ["TORCHINDUCTOR_CACHE_DIR"]})

@@ -71,9 +71,6 @@ def _record(result: Any, launcher: Any) -> None:
         "constexprs": {
             str(k): triton_compiles._plain(v) for k, v in (meta.get("constants") or {}).items()
         },
-        "inductor_config": triton_compiles._plain(
-            dict(getattr(getattr(result, "config", None), "kwargs", {}) or {})
-        ),
     }
     names = _arguments(kernel)
     if names is not None:
