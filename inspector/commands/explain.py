@@ -1,0 +1,132 @@
+"""What a word of PTX or SASS means: an opcode, a directive, a special register, a qualifier.
+
+A whole instruction may be given too, as one quoted word.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+
+from inspector import knowledge
+from inspector.analyse.isa import KINDS, PTX, SASS, Isa
+from inspector.commands.common import console
+from inspector.errors import Exit, UsageError
+from inspector.listing import parse
+from inspector.model import Stage
+from inspector.report import words as shown_words
+from inspector.report.jsons import dumps
+from inspector.report.words import Meaning
+
+# What may stand before an instruction of SASS: nvdisasm's address in a comment.
+_ADDRESS = re.compile(r"/\*[0-9a-fA-F]+\*/\s*+")
+_KINDS = {k.replace(" ", "-"): k for k in KINDS}
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of ``explain``."""
+    parser.add_argument(
+        "words", nargs="*", metavar="WORD", help="a word, or a whole instruction in quotes"
+    )
+    parser.add_argument(
+        "--list",
+        nargs="?",
+        const="all",
+        metavar="WHICH",
+        help=f"print all words of a language (ptx, sass) or a kind ({', '.join(_KINDS)})",
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON, one line for each word")
+
+
+def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
+    """Print what each word means. 1 where one is not known."""
+    args = parser.parse_args(argv)
+    isa = knowledge.isa()
+    if args.list is not None:
+        return _list(isa, args.list, args.words, args.json)
+    if not args.words:
+        raise UsageError(
+            "There is no word to explain.",
+            "Give one or several: ptxview explain ld.global.v4.b32 %ctaid.x HGMMA; "
+            "--list prints all that there are.",
+        )
+    found = [meaning(isa, word) for word in args.words]
+    if args.json:
+        for one in found:
+            print(dumps(shown_words.as_json(one)))
+    else:
+        out = console(sys.stdout)
+        for n, one in enumerate(found):
+            if n:
+                out.print()
+            shown_words.show(one, out)
+    return Exit.OK if all(one.known for one in found) else Exit.DIFFERENT
+
+
+def meaning(isa: Isa, text: str) -> Meaning:
+    """All that is known of a word, or of the opcode of an instruction."""
+    word = text.strip()
+    entries = isa.all(word)
+    if not entries and (opcode := opcode_of(isa, word)) is not None:
+        word, entries = opcode, isa.all(opcode)
+    family = isa.members(word)
+    if family and entries and entries[0].word.casefold() == word != entries[0].word:
+        # `bar` begins PTX's bar.sync: it is not SASS's BAR in the first place.
+        return Meaning(text, word, also=entries, members=family)
+    if entries:
+        given = isa.qualifiers(_as_spelt(entries[0].word, word))
+        return Meaning(text, word, entries[0], entries[1:], given, family)
+    if family := family or isa.members(word.lower()):
+        return Meaning(text, word, members=family)
+    return Meaning(text, word, nearest=isa.nearest(word), unknown=isa.unknown(word))
+
+
+def opcode_of(isa: Isa, text: str) -> str | None:
+    """The opcode of one line of PTX or SASS, whichever knows it; a directive's first word."""
+    if text.startswith("."):
+        return text.split()[0]
+    line = text.rstrip().removesuffix(";") + ";"
+    bare = _ADDRESS.sub("", line, count=1)
+    read = {}
+    for language, stage, given in ((PTX, Stage.PTX, line), (SASS, Stage.SASS, _as_sass(bare))):
+        opcodes = [at.opcode for at in parse(stage, given).lines if at.opcode]
+        if opcodes:
+            read[language] = opcodes[0]
+    for language, known in ((PTX, isa.ptx), (SASS, isa.sass)):
+        if language in read and known(read[language]) is not None:
+            return read[language]
+    return next(iter(read.values()), None) if " " in text else None
+
+
+def _as_sass(line: str) -> str:
+    return f"        /*0000*/                   {line.lstrip()}"
+
+
+def _as_spelt(word: str, given: str) -> str:
+    """The given opcode as the reference spells it: ``hgmma.f32`` → ``HGMMA.F32``."""
+    head, dot, rest = given.partition(".")
+    if head == word.partition(".")[0]:
+        return given
+    spelt = rest.upper() if word.isupper() else rest
+    return word.partition(".")[0] + dot + spelt
+
+
+def _list(isa: Isa, which: str, more: list[str], as_json: bool) -> int:
+    asked = [which, *more]
+    languages = {PTX, SASS} & set(asked)
+    kinds = {_KINDS[w] for w in asked if w in _KINDS}
+    wrong = [w for w in asked if w not in (PTX, SASS, "all") and w not in _KINDS]
+    if wrong:
+        raise UsageError(
+            f"There is no language or kind {wrong[0]}.",
+            f"Languages: ptx, sass. Kinds: {', '.join(_KINDS)}.",
+        )
+    for entry in isa.entries():
+        if (languages and entry.language not in languages) or (kinds and entry.kind not in kinds):
+            continue
+        if as_json:
+            print(dumps(shown_words.as_json(Meaning(entry.word, entry.word, entry))))
+        else:
+            print(entry.word)
+    return Exit.OK

@@ -1,0 +1,147 @@
+"""The reference of SASS against NVIDIA's tables of opcodes and against every cubin at hand."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tomllib
+import zipfile
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from inspector import knowledge
+from inspector.analyse.isa import COSTS
+from inspector.capture.elf import is_cubin
+from inspector.listing import Kind, parse
+from inspector.model import Stage
+from inspector.toolchain import every
+
+ROOT = Path(__file__).parent.parent.parent
+DATA = ROOT / "tests" / "data"
+RECORDING = ROOT / "examples" / "recordings" / "lecture-h200.ptxview"
+TABLES = tomllib.loads((DATA / "analyse" / "sass_opcodes.toml").read_text())
+NEWEST = "Blackwell"
+ISA = knowledge.isa()
+
+
+def _sm(name: str) -> int:
+    return int(re.sub(r"\D", "", name))
+
+
+def _cubins() -> Iterator[tuple[str, bytes]]:
+    for path in sorted(DATA.rglob("*.cubin")):
+        yield path.name, path.read_bytes()
+    with zipfile.ZipFile(RECORDING) as recording:
+        for name in recording.namelist():
+            if is_cubin(data := recording.read(name)):
+                yield name, data
+
+
+def disassembled(data: bytes, path: Path) -> str:
+    """The text of the first nvdisasm that reads this cubin; fails where none does."""
+    path.write_bytes(data)
+    tools = list(every("nvdisasm"))
+    assert tools, "no nvdisasm: install nvidia-cuda-nvdisasm or triton"
+    for tool in tools:
+        done = subprocess.run([str(tool.path), "-c", str(path)], capture_output=True, text=True)
+        if done.returncode == 0:
+            return done.stdout
+    pytest.fail(f"no nvdisasm reads {path.name}")
+
+
+@cache
+def _saved() -> tuple[tuple[str, str], ...]:
+    return tuple((p.name, p.read_text()) for p in sorted(DATA.rglob("*.sass")))
+
+
+@pytest.fixture(scope="module")
+def opcodes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[int]]:
+    """Every opcode that occurs in a cubin or a saved listing, with the architectures it is of."""
+    folder = tmp_path_factory.mktemp("cubins")
+    texts = [(name, disassembled(data, folder / f"{n}.cubin")) for n, (name, data) in
+             enumerate(_cubins())]  # fmt: skip
+    out: dict[str, set[int]] = {}
+    for name, text in [*texts, *_saved()]:
+        found = re.search(r"\.target\s+sm_(\d+)|EF_CUDA_SM(\d+)|sm_(\d+)", text)
+        assert found, f"{name} names no architecture"
+        sm = int(next(filter(None, found.groups())))
+        for line in parse(Stage.SASS, text).lines:
+            if line.kind is Kind.INSTRUCTION and line.opcode:
+                out.setdefault(line.opcode, set()).add(sm)
+    return out
+
+
+def test_every_opcode_that_occurs_is_known(opcodes: dict[str, set[int]]) -> None:
+    assert len(opcodes) > 250
+    assert sorted(o for o in opcodes if ISA.sass(o) is None) == []
+
+
+def test_every_qualifier_that_occurs_has_a_meaning(opcodes: dict[str, set[int]]) -> None:
+    assert {o: ISA.unknown(o) for o in opcodes if ISA.unknown(o)} == {}
+
+
+def test_opcodes_occur_on_architectures_that_have_them(opcodes: dict[str, set[int]]) -> None:
+    wrong: dict[str, str] = {}
+    for opcode, architectures in opcodes.items():
+        entry = ISA.sass(opcode)
+        assert entry is not None and entry.since is not None
+        last = _sm(entry.until) if entry.until else 999
+        if min(architectures) < _sm(entry.since) or max(architectures) > last:
+            wrong[opcode] = f"on {architectures}, known from {entry.since} to {entry.until}"
+    assert wrong == {}
+
+
+@pytest.mark.parametrize("architecture", TABLES)
+def test_every_opcode_of_the_tables_is_there(architecture: str) -> None:
+    sm = _sm(TABLES[architecture]["since"])
+    names = TABLES[architecture]["opcodes"].split()
+    assert len(names) > 130
+    missing = []
+    for name in names:
+        entry = ISA.sass(name)
+        if entry is None or entry.word != name:
+            missing.append(name)
+            continue
+        assert entry.since is not None
+        assert _sm(entry.since) <= sm, name
+        assert entry.until is None or _sm(entry.until) >= sm, name
+        assert architecture in entry.reference, name
+    assert missing == []
+
+
+def test_what_the_newest_table_lacks_is_gone() -> None:
+    newest = set(TABLES[NEWEST]["opcodes"].split())
+    older = {o for t in TABLES.values() for o in t["opcodes"].split()} - newest
+    assert "HGMMA" in older
+    for name in older:
+        entry = ISA.sass(name)
+        assert entry is not None and entry.until is not None, name
+
+
+def test_what_no_table_has_says_so() -> None:
+    documented = {o for t in TABLES.values() for o in t["opcodes"].split()}
+    for entry in ISA.entries("sass", "instruction"):
+        assert ("undocumented" in entry.reference) == (entry.word not in documented), entry.word
+
+
+def test_entries_are_whole() -> None:
+    entries = ISA.entries("sass", "instruction")
+    assert len(entries) > 290
+    for entry in entries:
+        assert entry.cost in COSTS, entry.word
+        assert entry.summary.endswith(".") and entry.summary[0].isupper(), entry.word
+        assert all(": " in o for o in entry.operands), entry.word
+        assert all(entry.qualifiers.values()), entry.word
+
+
+@pytest.mark.parametrize(
+    ("opcode", "cost"),
+    [("LDG.E.128", "memory"), ("DFMA", "arithmetic"), ("HGMMA.64x64x16.F32", "tensor"),
+     ("BRA.U", "control"), ("F2F.F16.F32", "conversion"), ("BAR.SYNC", "synchronisation"),
+     ("UTMALDG.2D", "memory"), ("FOO", None)],
+)  # fmt: skip
+def test_costs(opcode: str, cost: str | None) -> None:
+    assert ISA.cost("sass", opcode) == cost
