@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
+from inspector.tuning import Configuration as Configuration
+from inspector.tuning import Tuning as Tuning
+
 
 class Stage(StrEnum):
     """The stages a kernel passes through, in order of lowering."""
@@ -141,6 +144,56 @@ class Fusion:
 
 
 @dataclass(frozen=True, slots=True)
+class Argument:
+    """One argument of a call: a tensor by its layout, or a scalar by its value.
+
+    ``type`` is as the kernel was given it (``*fp32``, ``i32``, ``constexpr``). ``shape`` and
+    ``strides`` are in elements. ``alignment`` is the largest power of two in bytes that the
+    tensor's address is a multiple of, 512 at most: torch's allocator begins every block at such
+    an address, and what is beyond it is chance (in the emulated device's memory, 64). ``low`` and
+    ``high`` are the range of an integer tensor's values before its first such call, None where it
+    was not taken.
+    """
+
+    name: str
+    type: str | None = None
+    value: int | float | bool | str | None = None
+    dtype: str | None = None
+    shape: tuple[int, ...] | None = None
+    strides: tuple[int, ...] | None = None
+    alignment: int | None = None
+    low: int | None = None
+    high: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """Something that can be run again, as often as it was run alike: ``count`` times.
+
+    ``kind`` is ``triton`` (a launch of a Triton kernel, generated ones too), ``graph`` (a compiled
+    graph), ``extension`` (a function of an extension) or ``cuda`` (a launch of a kernel of CUDA
+    C++, which only the emulated device sees, and not its arguments). ``name`` is the kernel's,
+    the graph's or the function's; ``hash`` the variant's, of a launch of Triton's. ``grid`` counts
+    blocks (programs, not clusters) and ``block`` threads, both x, y, z; ``shared_bytes`` a block's
+    dynamic ones.
+    ``first`` says how many calls of any kind its process had made before it. None is "not known".
+
+    Counts are told while they grow: where the program was killed, up to an eighth of the true
+    count is missing. A launch into a CUDA graph counts once, and the graph's replays not at all.
+    """
+
+    kind: str
+    name: str
+    hash: str | None = None
+    grid: tuple[int, int, int] | None = None
+    block: tuple[int, int, int] | None = None
+    shared_bytes: int | None = None
+    arguments: tuple[Argument, ...] = ()
+    count: int = 1
+    first: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Variant:
     """One compilation of a kernel.
 
@@ -149,6 +202,13 @@ class Variant:
     ``output_code`` (path of that file, line of the graph's text that holds its line 1). Where
     ``fusion`` is known the kernel was generated: its ``source`` is the user's model, in which
     ``span`` says nothing and ``fusion.made_from`` which lines.
+
+    ``launches`` are the program's own, ``benchmarks`` those of autotuning; None where none was
+    seen. ``launches`` exceeds the sum of the calls' counts where there were more distinct calls
+    than are kept.
+
+    ``autotune`` is what tuning came to for this variant: of several, the tuning that it won, else
+    the last; ``Kernel.autotune`` has them all.
     """
 
     id: str
@@ -164,6 +224,7 @@ class Variant:
     autotune: Mapping[str, object] | None = None
     ranks: tuple[int, ...] = ()
     launches: int | None = None
+    benchmarks: int | None = None
     signature: Mapping[str, str] = field(default_factory=dict)
     specialization: Mapping[str, object] = field(default_factory=dict)
     span: tuple[int, int] | None = None
@@ -171,6 +232,7 @@ class Variant:
     missing: Mapping[Stage, str] = field(default_factory=dict)
     cache_hit: bool | None = None
     fusion: Fusion | None = None
+    calls: tuple[Call, ...] = ()
 
     def lines_in(self, stage: Stage) -> tuple[int, int] | None:
         """The first and last line of the kernel in ``source`` or ``output_code``."""
@@ -186,7 +248,8 @@ class Variant:
 class Kernel:
     """A GPU function by name, with who wrote it and every compilation of it.
 
-    ``fusion`` is known of what torch.compile generates or calls.
+    ``fusion`` is known of what torch.compile generates or calls. ``autotune`` is every tuning of
+    it that was seen, in order.
     """
 
     id: str
@@ -195,6 +258,7 @@ class Kernel:
     origin: Origin
     variants: tuple[Variant, ...]
     fusion: Fusion | None = None
+    autotune: tuple[Tuning, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,6 +291,7 @@ class Recording:
     mode: str = "files"
     target: str | None = None
     problems: tuple[str, ...] = ()
+    calls: tuple[Call, ...] = ()
 
     def variants(self) -> tuple[tuple[Kernel, Variant], ...]:
         """Every variant with its kernel, in the order of the list."""

@@ -12,7 +12,7 @@ from inspector.listing.words import words
 
 NO_RESULT = words(
     "bra brx call ret exit trap brkpt nanosleep pmevent bar barrier membar fence setmaxnreg "
-    "griddepcontrol stackrestore st red prefetch prefetchu discard applypriority nop wgmma "
+    "griddepcontrol stackrestore st red prefetch prefetchu discard applypriority wgmma "
     "cp stmatrix sust tensormap"
 )
 """Instructions whose first operand is no destination (unless ``_HAS_RESULT`` says otherwise)."""
@@ -27,8 +27,9 @@ KNOWN = NO_RESULT | words(
     "createpolicy cvt cvta div dp2a dp4a elect ex2 fma fns getctarank isspacep istypep ld ldmatrix "
     "ldu lg2 lop3 mad mad24 madc mapa match max mbarrier min mma mov movmatrix mul mul24 multimem "
     "neg not or popc prmt rcp redux rem rsqrt sad selp set setp shf shfl shl shr sin slct sqrt "
-    "sub subc suld suq szext tanh tcgen05 testp tex tld4 txq vabsdiff vadd vmad vmax vmin vote "
-    "vset vshl vshr vsub wmma xor clusterlaunchcontrol sured"
+    "stacksave sub subc suld suq sured szext tanh tcgen05 testp tex tld4 txq vabsdiff vabsdiff2 "
+    "vabsdiff4 vadd vadd2 vadd4 vavrg2 vavrg4 vmad vmax vmax2 vmax4 vmin vmin2 vmin4 vote vset "
+    "vset2 vset4 vshl vshr vsub vsub2 vsub4 wmma xor clusterlaunchcontrol"
 )
 """Instructions known by name; only where a statement has no ``;`` on its first line is one asked
 for, so a newer instruction is parsed as well."""

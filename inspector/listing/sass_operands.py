@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from inspector.listing.sass_texture import SURFACES, TEXTURES, surface_widths, texture_widths
 from inspector.listing.words import words
 
 NO_RESULT = words(
@@ -154,6 +155,8 @@ def _results(base: str, qualifiers: list[str], operands: list[str]) -> int:
     first = operands[0]
     if "[" in first or not first:
         return 0
+    if base in TEXTURES:
+        return min(2, len(operands))
     if base.endswith(("SETP", "SETP2")) or base in ("PLOP3", "UPLOP3"):
         return min(2, len(operands))
     if base == "FCHK" or len(operands) == 1:
@@ -184,6 +187,10 @@ def _widths(base: str, qualifiers: list[str], operands: list[str], results: int)
         return _matrix_widths(base, qualifiers, operands)
     if base.startswith("UT"):
         return _tensor_widths(base, qualifiers, operands)
+    if base in TEXTURES:
+        return texture_widths(base, qualifiers, operands)
+    if base in SURFACES:
+        return surface_widths(qualifiers, operands)
     if base in ("LDSM", "STSM"):
         data = 0 if base == "LDSM" else count - 1
         widths[data] = int(qualifiers[-1]) if qualifiers and qualifiers[-1] in "24" else 1
@@ -195,6 +202,8 @@ def _widths(base: str, qualifiers: list[str], operands: list[str], results: int)
         sources = [i for i in range(results, count) if not _is_predicate(operands[i])]
         if len(sources) > 2:
             widths[sources[2]] = 2
+    elif base in ("LEPC", "QSPC"):
+        widths[0 if base == "LEPC" else -1] = 2
     elif base == "CS2R":
         widths[0] = 1 if "32" in qualifiers else 2
     elif base in _PAIRS:

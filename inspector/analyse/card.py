@@ -1,0 +1,170 @@
+"""The card of a variant: what it takes of the device, what limits it, what it is made of.
+
+Gathered from figures and listings that are at hand; nothing is run or read here. What is not
+known is None or empty. What nobody measured is an ``Estimate``; occupancy is the theoretical one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from inspector.analyse.accesses import Access, accesses, guarded
+from inspector.analyse.declared import declared
+from inspector.analyse.device import Device
+from inspector.analyse.estimates import operations
+from inspector.analyse.flow import Flow, control_flow
+from inspector.analyse.launches import (
+    Estimate,
+    accessed_bytes,
+    blocks_of,
+    tensor_bytes,
+    threads_of,
+)  # fmt: skip
+from inspector.analyse.mix import Mix, instructions, mix
+from inspector.analyse.occupancy import Occupancy, occupancy
+from inspector.analyse.products import Product, products
+from inspector.listing.line import Function, Listing
+from inspector.model import Call, Resources, Stage
+
+__all__ = ["Card", "Made", "card"]
+
+Cost = Callable[[str, str], str | None]
+"""The cost class of an opcode: of a language (``ptx``, ``sass``) and an opcode."""
+
+MACHINE = (Stage.PTX, Stage.SASS)
+_EXITS = frozenset(("ret", "exit", "RET", "EXIT"))
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What one stage's listing of the kernel is made of; static counts throughout.
+
+    ``branches`` are places at which the threads of a warp may part: conditional branches, and
+    exits under a predicate. ``loops`` are run again and again, ``deepest`` is how many of them are
+    in one another. All three are None of TTGIR, where they are regions; ``mix`` is of PTX and
+    SASS alone, ``declared`` of PTX: its virtual registers by class.
+    """
+
+    stage: Stage
+    mix: Mix | None = None
+    accesses: tuple[Access, ...] = ()
+    products: tuple[Product, ...] = ()
+    branches: int | None = None
+    loops: int | None = None
+    deepest: int | None = None
+    declared: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """A variant at a glance.
+
+    ``threads`` are a block's, of the launch, else of the compilation. ``static_shared_bytes`` are
+    the block's own: without what the cubin counts of the driver's (``Device.own_shared``), where
+    the device is known. ``dynamic_shared_bytes`` are the launch's, else the compilation's.
+    ``blocks`` are those of the launch and ``waves`` how often they fill the device, both None
+    without a launch. ``made`` is by stage, TTGIR first. ``tensor_bytes`` and ``accessed_bytes``
+    are two estimates of global memory, ``operations`` of floating-point operations, of one launch.
+    """
+
+    resources: Resources
+    device: Device | None
+    threads: int | None
+    static_shared_bytes: int | None
+    dynamic_shared_bytes: int | None
+    occupancy: Occupancy | None
+    launch: Call | None
+    blocks: int | None
+    waves: float | None
+    made: tuple[Made, ...]
+    tensor_bytes: Estimate | None
+    accessed_bytes: Estimate | None
+    operations: Estimate | None
+
+    def of(self, stage: Stage) -> Made | None:
+        """What a stage is made of, None where it is not at hand."""
+        return next((made for made in self.made if made.stage is stage), None)
+
+
+def card(
+    resources: Resources,
+    device: Device | None,
+    listings: Mapping[Stage, tuple[Listing, Function]],
+    cost: Cost,
+    launch: Call | None = None,
+    threads: int | None = None,
+    flows: Mapping[Stage, Flow] | None = None,
+    built_for: Device | None = None,
+) -> Card:
+    """The card of a variant.
+
+    ``listings`` are those of its stages that are at hand, each with where the kernel stands in it;
+    ``launch`` the launch that is told of; ``threads`` what the kernel was compiled for (32 times
+    ``num_warps``), used without one; ``flows`` the control flow of PTX and SASS, where it is known.
+    ``built_for`` is of the architecture that the cubin is of, where ``device`` is another.
+    """
+    held = threads_of(launch) if launch is not None else None
+    held = threads if held is None else held
+    static, dynamic = resources.static_shared_bytes, resources.dynamic_shared_bytes
+    if launch is not None and launch.shared_bytes is not None:
+        dynamic = launch.shared_bytes
+    if static is not None and (built := built_for or device) is not None:
+        static = built.own_shared(static)
+    full = None
+    if device is not None and static is not None and dynamic is not None:
+        full = occupancy(
+            device, held, resources.registers, static + dynamic, barriers=resources.barriers
+        )
+    blocks = blocks_of(launch) if launch is not None else None
+    waves = None
+    if full is not None and full.blocks and blocks is not None and full.device.sms:
+        waves = blocks / (full.blocks * full.device.sms)
+    known = dict(flows or {})
+    for stage in MACHINE:
+        if stage in listings and stage not in known:
+            known[stage] = control_flow(*listings[stage])
+    made = tuple(
+        _made(stage, *listings[stage], cost, known.get(stage))
+        for stage in (Stage.TTGIR, Stage.PTX, Stage.SASS)
+        if stage in listings
+    )
+    counted = None
+    if launch is not None and Stage.TTIR in listings:
+        counted = operations(*listings[Stage.TTIR], launch)
+    return Card(
+        resources, device, held, static, dynamic, full, launch, blocks, waves, made,
+        tensor_bytes(launch) if launch is not None else None,
+        _accessed(launch, made, known), counted,
+    )  # fmt: skip
+
+
+def _made(
+    stage: Stage, listing: Listing, function: Function, cost: Cost, flow: Flow | None
+) -> Made:
+    found = products(listing, function)
+    if stage not in MACHINE or flow is None:
+        return Made(stage, products=found)
+    return Made(
+        stage,
+        mix(listing, function, lambda opcode: cost(listing.language, opcode)),
+        accesses(listing, function),
+        found,
+        sum(len(block.successors) > 1 for block in flow.blocks)
+        + sum(line.base in _EXITS and guarded(line) for line in instructions(listing, function)),
+        len(flow.loops),
+        max((loop.depth for loop in flow.loops), default=0),
+        declared(listing, function),
+    )
+
+
+def _accessed(
+    launch: Call | None, made: tuple[Made, ...], flows: Mapping[Stage, Flow]
+) -> Estimate | None:
+    """By SASS, which is what runs, else by PTX."""
+    for part in reversed(made):
+        if launch is not None and part.mix is not None:
+            return accessed_bytes(
+                launch, part.accesses, flows[part.stage], branches=bool(part.branches)
+            )
+    return None

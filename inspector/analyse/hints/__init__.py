@@ -1,0 +1,60 @@
+"""Hints: what a kernel's listings, card and launch show that is worth changing.
+
+Each is a small pure function of a ``Subject`` and the thresholds of ``reference/hints.toml``; it
+gives no finding where it does not apply, and none where what it needs is not known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from inspector.analyse.hints.access import narrow_access, uncoalesced_layout
+from inspector.analyse.hints.banks import bank_conflicts
+from inspector.analyse.hints.division import slow_division
+from inspector.analyse.hints.fp64 import fp64_promotion
+from inspector.analyse.hints.launching import low_occupancy, small_grid, tail_effect
+from inspector.analyse.hints.masks import idle_lanes, masked_lanes
+from inspector.analyse.hints.order import barrier_in_loop, early_wait, uninlined_call
+from inspector.analyse.hints.rows import narrow_rows
+from inspector.analyse.hints.spilling import local_memory, spills
+from inspector.analyse.hints.subject import Finding, Subject, Thresholds
+from inspector.analyse.hints.tensor_cores import no_tensor_cores
+from inspector.errors import PtxviewError
+
+__all__ = ["HINTS", "Finding", "Subject", "Thresholds", "hints"]
+
+Hint = Callable[[Subject, Thresholds], Iterable[Finding]]
+
+HINTS: tuple[Hint, ...] = (
+    fp64_promotion,
+    spills,
+    local_memory,
+    narrow_access,
+    narrow_rows,
+    uncoalesced_layout,
+    masked_lanes,
+    small_grid,
+    tail_effect,
+    low_occupancy,
+    early_wait,
+    slow_division,
+    no_tensor_cores,
+    bank_conflicts,
+    barrier_in_loop,
+    uninlined_call,
+    idle_lanes,
+)
+
+
+def hints(subject: Subject, thresholds: Thresholds) -> tuple[Finding, ...]:
+    """Every finding of every hint, in the order of ``HINTS``.
+
+    A hint whose stage cannot be read (no disassembler, a blob that is gone) says nothing.
+    """
+    out: list[Finding] = []
+    for hint in HINTS:
+        try:
+            out += hint(subject, thresholds)
+        except PtxviewError:
+            continue
+    return tuple(out)

@@ -1,0 +1,167 @@
+"""What a hint is told of one variant, and what it says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from inspector.analyse.flow import Flow, control_flow
+from inspector.analyse.occupancy import Device, Occupancy, occupancy
+from inspector.listing.line import Function, Line, Listing
+from inspector.model import Call, Kernel, Resources, Stage, Variant
+
+WARP = 32
+
+Thresholds = Mapping[str, Mapping[str, object]]
+"""``reference/hints.toml``: by rule, its numbers by name and why they are what they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What one rule has to say: ``severity`` is info, hint or warn.
+
+    ``text`` says what was seen, why it matters and what to try. ``lines`` are the lines that it
+    was seen on, by stage; none where it is of the whole kernel.
+    """
+
+    rule: str
+    severity: str
+    text: str
+    lines: Mapping[Stage, tuple[int, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Subject:
+    """One variant as hints see it. ``listings`` and ``functions`` may be lazy mappings.
+
+    ``calls`` are the launches of this variant, ``device`` is what hints are told for; a hint that
+    needs one of them says nothing without it.
+    """
+
+    kernel: Kernel
+    variant: Variant
+    resources: Resources = field(default_factory=Resources)
+    listings: Mapping[Stage, Listing] = field(default_factory=dict)
+    functions: Mapping[Stage, Function | None] = field(default_factory=dict)
+    calls: tuple[Call, ...] = ()
+    device: Device | None = None
+    built_for: Device | None = None
+
+    @cached_property
+    def memo(self) -> dict[object, object]:
+        """What several hints need and one of them has worked out."""
+        return {}
+
+    def instructions(self, stage: Stage) -> tuple[Line, ...]:
+        """The kernel's own instructions in a stage; none where the stage is not to be had."""
+        known = self.memo.get(stage)
+        if not isinstance(known, tuple):
+            known = tuple(line for line in self.lines(stage) if line.opcode is not None)
+            self.memo[stage] = known
+        return known
+
+    def lines(self, stage: Stage) -> tuple[Line, ...]:
+        """Every line of the kernel in a stage; none where the stage is not to be had."""
+        listing, function = self.listings.get(stage), self.functions.get(stage)
+        if listing is None or function is None:
+            return ()
+        return tuple(listing.lines[max(function.first - 1, 0) : function.last])
+
+    def flow(self, stage: Stage) -> Flow | None:
+        """Blocks and loops of the kernel in PTX or SASS; None where the stage is not to be had."""
+        listing, function = self.listings.get(stage), self.functions.get(stage)
+        if listing is None or function is None:
+            return None
+        known = self.memo.get(("flow", stage))
+        if not isinstance(known, Flow):
+            known = self.memo["flow", stage] = control_flow(listing, function)
+        return known
+
+    @property
+    def ptx(self) -> tuple[Line, ...]:
+        """The kernel's instructions in PTX."""
+        return self.instructions(Stage.PTX)
+
+    @property
+    def sass(self) -> tuple[Line, ...]:
+        """The kernel's instructions in SASS."""
+        return self.instructions(Stage.SASS)
+
+    @property
+    def ttgir(self) -> tuple[Line, ...]:
+        """The kernel's operations in TTGIR."""
+        return self.instructions(Stage.TTGIR)
+
+    @cached_property
+    def launch(self) -> Call | None:
+        """The launch that hints are about: the most frequent one, of those the largest."""
+        known = [call for call in self.calls if call.grid is not None and call.kind != "graph"]
+        return max(known, key=lambda c: (c.count, blocks_of(c) or 0), default=None)
+
+    @property
+    def block(self) -> tuple[int, int, int] | None:
+        """Threads of a block, x, y, z: the launch's, else what the kernel was compiled for."""
+        if self.launch is not None and self.launch.block is not None:
+            return self.launch.block
+        return (self.warps * WARP, 1, 1) if self.warps is not None else None
+
+    @property
+    def warps(self) -> int | None:
+        """``num_warps`` of a Triton kernel."""
+        warps = self.variant.config.get("num_warps")
+        if isinstance(warps, int) and not isinstance(warps, bool) and warps > 0:
+            return warps
+        return None
+
+    @cached_property
+    def occupancy(self) -> Occupancy | None:
+        """What an SM of the device holds; None where the device, block or figures are not known.
+
+        Dynamic shared memory is the launch's, else Triton's; not known of CUDA without a launch.
+        """
+        dynamic = self.resources.dynamic_shared_bytes
+        if self.launch is not None and self.launch.shared_bytes is not None:
+            dynamic = self.launch.shared_bytes
+        static = self.resources.static_shared_bytes
+        if self.device is None or self.block is None or static is None or dynamic is None:
+            return None
+        threads = self.block[0] * self.block[1] * self.block[2]
+        own = (self.built_for or self.device).own_shared(static)
+        barriers = self.resources.barriers
+        return occupancy(
+            self.device, threads, self.resources.registers, own + dynamic, barriers=barriers
+        )
+
+
+def blocks_of(call: Call) -> int | None:
+    """How many blocks a launch has."""
+    return None if call.grid is None else call.grid[0] * call.grid[1] * call.grid[2]
+
+
+def number(thresholds: Thresholds, rule: str, name: str) -> float:
+    """A threshold. Raises ``KeyError`` where the table lacks it, for it is part of the program."""
+    value = thresholds[rule][name]
+    if not isinstance(value, int | float):
+        raise KeyError(f"{rule}.{name}")
+    return value
+
+
+def numbers(lines: list[Line] | tuple[Line, ...]) -> tuple[int, ...]:
+    """The lines' numbers, each once, in order."""
+    return tuple(sorted({line.n for line in lines}))
+
+
+def some(names: list[str], most: int = 3) -> str:
+    """``a, b, c and 4 more``, each once."""
+    names = list(dict.fromkeys(names))
+    rest = len(names) - most
+    if rest > 0:
+        return f"{', '.join(names[:most])} and {rest} more"
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1]))) if names else ""
+
+
+def plural(count: int, word: str) -> str:
+    """``1 load``, ``2 loads``, ``3 accesses``."""
+    ending = "" if count == 1 else "es" if word.endswith("s") else "s"
+    return f"{count:,} {word}{ending}"

@@ -1,0 +1,82 @@
+"""The accesses of a kernel's first warp, under every assumption that its launch leaves open."""
+
+from __future__ import annotations
+
+import re
+
+from inspector.analyse.hints.subject import Subject
+from inspector.analyse.hints.warp import Access, Arguments, Warp
+from inspector.listing.line import Line
+from inspector.model import Stage
+
+_PLANE = re.compile(r"%tid\.[yz]\b")
+SHAPES = ((32, 32, 1), (16, 16, 1), (8, 8, 8), (64, 4, 1))
+"""Blocks that a kernel of two or three dimensions may be launched with."""
+
+Run = dict[int, Access]
+"""Accesses by their line of PTX."""
+
+
+def runs(subject: Subject, scalar: int = 1000003) -> tuple[Run, ...]:
+    """The accesses of the first warp; once for each shape that the block may have.
+
+    ``scalar`` stands in for the arguments that are not known.
+    """
+    lines = subject.lines(Stage.PTX)
+    if not lines:
+        return ()
+    known = subject.memo.get(("touched", scalar))
+    if not isinstance(known, tuple):
+        given = arguments(subject, scalar)
+        known = tuple(
+            {a.line.n: a for a in Warp(lines, shape, given).accesses}
+            for shape in _shapes(subject, lines)
+        )
+        subject.memo["touched", scalar] = known
+    return known
+
+
+def arguments(subject: Subject, scalar: int = 1000003) -> Arguments:
+    """What is known of the kernel's parameters: Triton's specialisation, and the launch."""
+    names = parameters(subject)
+    sixteenths = frozenset(at for at, name in enumerate(names) if name in divisible(subject))
+    known = {}
+    if subject.launch is not None and subject.launch.kind == "triton":
+        values = {argument.name: argument.value for argument in subject.launch.arguments}
+        for at, name in enumerate(names):
+            value = values.get(name)
+            if isinstance(value, int):
+                known[at] = int(value)
+    return Arguments(tuple(sorted(known.items())), sixteenths, scalar)
+
+
+def parameters(subject: Subject) -> tuple[str, ...]:
+    """Names of a Triton kernel's parameters as its PTX has them: constants are compiled in."""
+    constant = {name for name, said in _specialised(subject) if "constant" in {s[0] for s in said}}
+    return tuple(
+        name
+        for name, kind in subject.variant.signature.items()
+        if kind != "constexpr" and name not in constant
+    )
+
+
+def divisible(subject: Subject) -> frozenset[str]:
+    """Arguments that Triton compiled for as multiples of 16."""
+    return frozenset(n for n, said in _specialised(subject) if ("tt.divisibility", 16) in said)
+
+
+def _specialised(subject: Subject) -> list[tuple[str, list[tuple[object, ...]]]]:
+    """What Triton knew of each argument: pairs of a property and its value."""
+    return [
+        (name, [tuple(s) for s in said if isinstance(s, list | tuple) and s])
+        for name, said in subject.variant.specialization.items()
+        if isinstance(said, list | tuple)
+    ]
+
+
+def _shapes(subject: Subject, lines: tuple[Line, ...]) -> tuple[tuple[int, int, int], ...]:
+    if subject.block is not None:
+        return (subject.block,)
+    if any(_PLANE.search(line.text) for line in lines):
+        return SHAPES
+    return ((256, 1, 1),)

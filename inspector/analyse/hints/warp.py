@@ -1,0 +1,318 @@
+"""Which addresses the 32 lanes of a warp touch, computed by running a kernel's integer PTX.
+
+One pass over the instructions in the order they are written, each on 32 values at once: that is
+the first turn of every loop, of the first warp of one block. Integer arithmetic is carried out;
+what depends on data that was read is not known, and neither is what comes out of an ``if``.
+Arguments that no launch gives are stood in for by values chosen to be awkward: see ``Arguments``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from inspector.analyse.hints.integers import COMPARE, compute, width_of
+from inspector.analyse.hints.operands import guard, operands, split
+from inspector.listing.line import Kind, Line
+
+WARP = 32
+Lanes = int | tuple[int, ...]
+"""The same in every lane, or one value a lane."""
+
+_ADDRESS = re.compile(r"\[\s*([%\w$.]+)\s*(?:([+-])\s*(-?\w+))?\s*\]")
+_ACCESS = re.compile(
+    r"(ld|st|ldu|atom|red|cp|ldmatrix|stmatrix)\.(?:async\.c[ag]\.)?"
+    r"(?:[\w:]+\.)*?(global|shared)\b(?:::cta)?(.*)"
+)
+_VECTOR = re.compile(r"\.v([248])\b")
+_TYPE = re.compile(r"\.[bsuf]f?(8|16|32|64|128)(?:x2)?\Z")
+_SCALED = frozenset(("mul", "mad", "shl", "div", "rem", "setp", "min", "max"))
+_PARAMETER = re.compile(r"ld\.param\.(?:\w+\.)*[bsuf](8|16|32|64)\Z")
+_SPECIAL = re.compile(r"%(n?tid|n?ctaid)\.([xyz])\Z")
+_BLOCK_ID = {"x": 5, "y": 3, "z": 2}
+_GRID = {"x": 4099, "y": 67, "z": 5}
+
+
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """What the kernel's parameters hold, by their place in the list.
+
+    ``known`` are a launch's own, place and value. The others are ``scalar`` (a large odd number by
+    default: a stride that nothing is known of), times 16 where ``sixteenths`` says that they are a
+    multiple of it; pointers are far apart and aligned, as allocators return them.
+    """
+
+    known: tuple[tuple[int, int], ...] = ()
+    sixteenths: frozenset[int] = frozenset()
+    scalar: int = 1000003
+
+    def value(self, index: int, pointer: bool) -> int:
+        """The value of one parameter."""
+        if pointer:
+            return (index + 1) << 40
+        for at, value in self.known:
+            if at == index:
+                return value
+        return self.scalar * 16 if index in self.sixteenths else self.scalar
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """One access to memory by a warp. ``addresses`` are those of the lanes that take part.
+
+    ``width`` is the bytes a lane moves, ``space`` is global or shared; ``block`` counts the
+    stretches between labels and barriers, ``base`` is the register that the address is made of
+    and ``offset`` what is added to it.
+    """
+
+    line: Line
+    space: str
+    store: bool
+    width: int
+    addresses: tuple[int, ...]
+    block: int
+    base: str
+    offset: int
+
+
+class Warp:
+    """A kernel's accesses by one warp of a block of the given shape."""
+
+    def __init__(
+        self, lines: tuple[Line, ...], block: tuple[int, int, int], arguments: Arguments
+    ) -> None:
+        self._block = block
+        self._arguments = arguments
+        self._values: dict[str, Lanes | None] = {}
+        self._again: set[str] = set()
+        self._symbols: dict[str, int] = {}
+        self._scalars = _scalars(lines)
+        self.accesses: list[Access] = []
+        self._stretch = 0
+        for line in lines:
+            if line.kind is Kind.LABEL or line.label is not None:
+                self._join()
+            if line.opcode is not None:
+                self._run(line)
+
+    # -- one instruction ----------------------------------------------------------------------
+
+    def _join(self) -> None:
+        """At a label, what was defined a second time may be either."""
+        self._stretch += 1
+        for name in self._again:
+            self._values[name] = None
+        self._again.clear()
+
+    def _run(self, line: Line) -> None:
+        opcode = line.opcode or ""
+        if line.base in ("bar", "barrier"):
+            self._stretch += 1
+        found = _ACCESS.match(opcode)
+        if found is not None:
+            self._access(line, found[2], found[3])
+        if not line.defs:
+            return
+        value = self._result(line, opcode)
+        mask = self._guard(line)
+        for at, name in enumerate(line.defs):
+            got = value[at] if isinstance(value, list) and at < len(value) else None
+            if mask is not True:
+                got = _chosen(mask, got, self._values.get(name))
+            if name in self._values:
+                self._again.add(name)
+            self._values[name] = got
+
+    def _guard(self, line: Line) -> Lanes | bool | None:
+        """True without a guard; else which lanes it lets through, None where that is unknown."""
+        text = line.text.lstrip()
+        if not text.startswith("@"):
+            return True
+        found = guard(text)
+        value = self._values.get(found[0]) if found else None
+        if found is None or value is None:
+            return None
+        return _each(lambda p: int(not p), value) if found[1] else value
+
+    def _result(self, line: Line, opcode: str) -> list[Lanes | None] | None:
+        words = operands(line.text)
+        if line.base == "ld":
+            return self._load(line, opcode, words)
+        if len(words) < 2:
+            return None
+        if line.base == "mov":
+            return self._move(words)
+        if line.base == "shfl" and ".idx" in opcode and len(words) >= 3:
+            source, lane = self._value(words[1]), self._value(words[2])
+            if isinstance(lane, int) and source is not None:
+                return [source if isinstance(source, int) else source[lane % WARP]]
+            return None
+        values = [self._value(word) for word in words[1:]]
+        if line.base == "setp":
+            return self._compare(opcode, words[0], values)
+        out = compute(opcode, values)
+        return [out]
+
+    def _compare(
+        self, opcode: str, target: str, values: list[Lanes | None]
+    ) -> list[Lanes | None] | None:
+        parts = opcode.split(".")
+        if len(values) < 2 or len(parts) < 3 or parts[-1][0] == "f" or parts[1] not in COMPARE:
+            return None
+        out = compute(f"{parts[0]}.{parts[1]}.{parts[-1]}", values[:2])
+        if len(values) == 3 and parts[2] in ("and", "or", "xor"):
+            out = compute(f"{parts[2]}.pred", [out, values[2]])
+        if "|" not in target:
+            return [out]
+        return [out, None if out is None else _each(lambda p: int(not p), out)]
+
+    def _move(self, words: tuple[str, ...]) -> list[Lanes | None] | None:
+        to, source = words[0], words[1]
+        if to.startswith("{"):
+            value, names = self._value(source), split(to.strip("{}"))
+            if value is None or len(names) != 2:
+                return None
+            halves = [
+                _each(lambda v: v & 0xFFFFFFFF, value),
+                _each(lambda v: v >> 32 & 0xFFFFFFFF, value),
+            ]
+            return [h for h, name in zip(halves, names, strict=True) if name != "_"]
+        if source.startswith("{"):
+            parts = [self._value(word) for word in split(source.strip("{}"))]
+            return [compute("pack.b64", parts)] if len(parts) == 2 else None
+        return [self._value(source)]
+
+    def _load(self, line: Line, opcode: str, words: tuple[str, ...]) -> list[Lanes | None] | None:
+        found = _PARAMETER.match(opcode)
+        if found is None or len(words) < 2:
+            return None
+        index = _index(words[1])
+        if index is None:
+            return None
+        pointer = found[1] == "64" and line.defs[0] not in self._scalars
+        return [self._arguments.value(index, pointer)]
+
+    # -- operands -----------------------------------------------------------------------------
+
+    def _value(self, word: str) -> Lanes | None:
+        if not word:
+            return None
+        if word in self._values:
+            return self._values[word]
+        if word[0].isdigit() or (word[0] == "-" and word[1:2].isdigit()):
+            return _literal(word)
+        if word[0] == "%":
+            return self._special(word)
+        if word[0] == "!":
+            value = self._value(word[1:])
+            return None if value is None else _each(lambda p: int(not p), value)
+        if re.fullmatch(r"[A-Za-z_$][\w$]*", word):
+            return self._symbols.setdefault(word, (len(self._symbols) + 1) << 20)
+        return None
+
+    def _special(self, name: str) -> Lanes | None:
+        width, height, _ = self._block
+        if name == "%laneid":
+            return tuple(range(WARP))
+        if name == "%warpid":
+            return 0
+        found = _SPECIAL.match(name)
+        if found is None:
+            return None
+        kind, axis = found[1], found[2]
+        if kind == "ntid":
+            return self._block["xyz".index(axis)]
+        if kind == "ctaid":
+            return _BLOCK_ID[axis]
+        if kind == "nctaid":
+            return _GRID[axis]
+        lanes = range(WARP)
+        if axis == "x":
+            return tuple(lane % width for lane in lanes)
+        if axis == "y":
+            return tuple(lane // width % height for lane in lanes)
+        return tuple(lane // (width * height) for lane in lanes)
+
+    # -- memory -------------------------------------------------------------------------------
+
+    def _access(self, line: Line, space: str, rest: str) -> None:
+        found = _ADDRESS.search(line.text)
+        if found is None:
+            return
+        offset = (_literal(found[3]) or 0) if found[3] else 0
+        offset = -offset if found[2] == "-" else offset
+        base, mask = self._value(found[1]), self._guard(line)
+        if base is None or mask is None:
+            return
+        width = _moved(line, rest)
+        if width is None:
+            return
+        places = (base,) * WARP if isinstance(base, int) else base
+        active = self._threads(mask)
+        where = tuple(p + offset for p, on in zip(places, active, strict=True) if on)
+        if where:
+            store = line.base in ("st", "stmatrix", "red", "atom")
+            self.accesses.append(
+                Access(line, space, store, width, where, self._stretch, found[1], offset)
+            )
+
+    def _threads(self, mask: Lanes | bool) -> tuple[bool, ...]:
+        """Lanes that exist in the block and that the guard lets through."""
+        width, height, depth = self._block
+        on = (bool(mask),) * WARP if isinstance(mask, int) else tuple(map(bool, mask))
+        return tuple(o and lane < width * height * depth for lane, o in enumerate(on))
+
+
+def _scalars(lines: tuple[Line, ...]) -> frozenset[str]:
+    """64-bit parameters that are multiplied or compared: no pointers."""
+    out: set[str] = set()
+    for line in lines:
+        if line.base in _SCALED:
+            out.update(line.uses)
+    return frozenset(out)
+
+
+def _index(word: str) -> int | None:
+    """Which parameter an address names: 2 of ``[kernel_param_2]``."""
+    found = re.match(r"\[\s*[\w$]+_param_(\d+)\s*\]", word)
+    return int(found[1]) if found else None
+
+
+def _moved(line: Line, rest: str) -> int | None:
+    """Bytes that one lane moves."""
+    if line.base == "cp":
+        words = operands(line.text)
+        size = _literal(words[2]) if len(words) > 2 else None
+        return size if size in (4, 8, 16) else None
+    if line.base in ("ldmatrix", "stmatrix"):
+        return None
+    width = width_of(line.opcode or "")
+    if width is None:
+        return None
+    vector = _VECTOR.search(rest)
+    return width // 8 * (int(vector[1]) if vector else 1)
+
+
+def _literal(word: str) -> int | None:
+    try:
+        return int(word.rstrip("U"), 0)
+    except ValueError:
+        return None
+
+
+def _each(function: Callable[[int], int], value: Lanes) -> Lanes:
+    return function(value) if isinstance(value, int) else tuple(map(function, value))
+
+
+def _chosen(mask: Lanes | bool | None, new: Lanes | None, old: Lanes | None) -> Lanes | None:
+    """What a guarded instruction leaves in its result."""
+    if mask is None:
+        return None
+    if isinstance(mask, int):
+        return new if mask else old
+    if new is None or old is None:
+        return None
+    a = (new,) * WARP if isinstance(new, int) else new
+    b = (old,) * WARP if isinstance(old, int) else old
+    return tuple(x if m else y for m, x, y in zip(mask, a, b, strict=True))

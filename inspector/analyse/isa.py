@@ -1,0 +1,271 @@
+"""The reference of PTX and SASS as values: what a word means, by the word as it stands in code.
+
+Built from parsed tables, which ``inspector.knowledge`` loads. Nothing here raises on a word that
+is not known: the answer is None, or nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+
+from inspector.analyse.entry import (
+    COSTS,
+    DIRECTIVE,
+    INSTRUCTION,
+    KINDS,
+    PTX,
+    QUALIFIER,
+    REGISTER,
+    SASS,
+    SPACE,
+    TYPE,
+    Entry,
+    Table,
+    entry_of,
+    strings,
+)
+from inspector.analyse.opcodes import joined, qualifiers_of, split, stands_in
+from inspector.analyse.spelling import closest
+
+__all__ = ["COSTS", "DIRECTIVE", "INSTRUCTION", "KINDS", "PTX", "QUALIFIER", "REGISTER", "SASS",
+           "SPACE", "TYPE", "Entry", "Isa", "Table"]  # fmt: skip
+
+# One name may be of several kinds: which is meant in an opcode, and which where it stands alone.
+_IN_OPCODE = (QUALIFIER, SPACE, TYPE)
+_ALONE = (INSTRUCTION, REGISTER, DIRECTIVE, SPACE, TYPE, QUALIFIER)
+# "%envreg<32>" stands for %envreg0 to %envreg31, ".m<m>n<n>k<k>" for .m16n8k16 and its like.
+_PLACE = re.compile(r"<(\w++)>")
+_COMPONENT = re.compile(r"(%\w++)\.[xyzw]")
+
+
+class Isa:
+    """Every word that the reference has. Pure; safe to use from several threads.
+
+    ``tables`` are language, kind and the parsed file, later files after earlier ones.
+    """
+
+    def __init__(self, tables: Iterable[tuple[str, str, Table]]) -> None:
+        self._entries: dict[tuple[str, str], dict[str, Entry]] = {}
+        self._own: dict[tuple[str, str], Mapping[str, str]] = {}
+        self._families: list[tuple[re.Pattern[str], tuple[str, ...], Entry]] = []
+        self._heads: dict[tuple[str, str], list[tuple[str, ...]]] = {}
+        self._folded: dict[str, list[str]] = {}
+        self._words: dict[str, Entry | None] = {}
+        read = [(lang, kind, word, said) for lang, kind, table in tables
+                for word, said in table.items() if isinstance(said, Mapping)]  # fmt: skip
+        for language, kind, word, said in read:
+            self._add(entry_of(word, language, kind, said))
+            self._own[language, word] = strings(said.get("own_qualifiers"))
+        for language, kind, word, said in read:
+            if kind == INSTRUCTION:
+                self._with_qualifiers(language, word, said)
+
+    # -- looking up -------------------------------------------------------------------------
+
+    def ptx(self, opcode: str) -> Entry | None:
+        """The instruction of an opcode of PTX: that of ``ld.global.v4.b32`` is ``ld``."""
+        return self._instruction(PTX, opcode)
+
+    def sass(self, base: str) -> Entry | None:
+        """The instruction of an opcode of SASS: that of ``LDG.E.128`` is ``LDG``."""
+        return self._instruction(SASS, base)
+
+    def word(self, word: str) -> Entry | None:
+        """Any word as a user types it: what ``all`` gives first."""
+        return next(iter(self.all(word)), None)
+
+    def all(self, word: str) -> tuple[Entry, ...]:
+        """Everything that a word may mean, the likeliest first: as it is written, then in any case.
+
+        An opcode of PTX with a qualifier that PTX does not have is no word: ``unknown`` names it.
+        """
+        word = word.strip()
+        found: dict[tuple[str, str, str], Entry] = {}
+        for entry in self._as_written(word):
+            found.setdefault((entry.language, entry.kind, entry.word), entry)
+        if word.isidentifier() or (not found and self._read(word)[1] is None):
+            for name in self._in_any_case(word):
+                for entry in self._as_written(name):
+                    found.setdefault((entry.language, entry.kind, entry.word), entry)
+        return tuple(found.values())
+
+    def entries(self, language: str | None = None, kind: str | None = None) -> tuple[Entry, ...]:
+        """All entries of a language and a kind, in the order of the tables."""
+        return tuple(
+            entry
+            for (lang, of), entries in self._entries.items()
+            if language in (None, lang) and kind in (None, of)
+            for entry in entries.values()
+        )
+
+    def members(self, prefix: str) -> tuple[Entry, ...]:
+        """Instructions whose words continue ``prefix`` at a dot: ``mbarrier.init``, …"""
+        start = prefix.strip() + "."
+        return tuple(e for e in self.entries(kind=INSTRUCTION) if e.word.startswith(start))
+
+    def qualifiers(self, opcode: str) -> Mapping[str, str]:
+        """The qualifiers that stand in an opcode, in order, with what each means ("" unknown)."""
+        language, entry = self._read(opcode)
+        if entry is None:
+            return {}
+        rest = qualifiers_of(entry.word, opcode)
+        return {part: self._meaning(language, entry.word, part) or "" for part in rest}
+
+    def unknown(self, opcode: str) -> tuple[str, ...]:
+        """The qualifiers of an opcode that neither its instruction nor the tables have."""
+        return tuple(q for q, meaning in self.qualifiers(opcode).items() if not meaning)
+
+    def qualifier(self, part: str, language: str = PTX) -> Entry | None:
+        """What a qualifier, a state space or a type means in an opcode: ``.v4``, ``.b32``."""
+        return next(iter(self._get(language, _IN_OPCODE, part)), None)
+
+    def cost(self, language: str, opcode: str) -> str | None:
+        """Which part of the machine an instruction keeps busy, one of ``COSTS``."""
+        entry = self._instruction(language, opcode)
+        return entry.cost if entry else None
+
+    def nearest(self, word: str, n: int = 3) -> tuple[str, ...]:
+        """Up to ``n`` known words that are spelled most like this one, whole opcodes mended."""
+        word = word.strip()
+        if word[:1] in (".", "%", "@"):
+            return closest(word, (e.word for e in self._starting(word[0])), n)
+        language, entry = self._read(word)
+        if entry is not None:
+            return self._mended(language, entry, word, n)
+        head, *rest = split(word)
+        heads = [e.word for e in self.entries(kind=INSTRUCTION)]
+        out: dict[str, None] = {}
+        for name in closest(head, (h for h in heads if "." not in h), n) if rest else ():
+            whole = ".".join([name, *word.split(".")[1:]])
+            known = self._read(whole)
+            if known[1] is not None:
+                out.update(dict.fromkeys(self._mended(known[0], known[1], whole, 1) or (whole,)))
+        families = (joined(split(h)[:parts]) for h in heads for parts in (1, 2))
+        names = (e.word for e in self.entries() if not e.word.startswith((".", "%", "@")))
+        out.update(dict.fromkeys(closest(word, [*names, *families], n)))
+        return tuple(out)[:n]
+
+    # -- how it is found --------------------------------------------------------------------
+
+    def _as_written(self, word: str) -> Iterator[Entry]:
+        for language in (PTX, SASS):
+            yield from self._get(language, _ALONE, word)
+        if component := _COMPONENT.fullmatch(word):
+            yield from self._as_written(component[1])
+        if word[:1] not in (".", "%", "@", ""):
+            language, found = self._read(word)
+            if found is not None and (language == SASS or not self.unknown(word)):
+                yield found
+
+    def _in_any_case(self, word: str) -> list[str]:
+        head = split(word)[0] if word[:1] not in (".", "%", "@", "") else word
+        component = _COMPONENT.fullmatch(word.casefold())
+        known = self._folded.get(component[1] if component else head.casefold(), [])
+        out = []
+        for name in known:
+            if name == head:
+                continue
+            rest = word[len(head) :]
+            out.append(name + (rest.upper() if name.isupper() else rest.casefold()))
+        return out
+
+    def _read(self, opcode: str) -> tuple[str, Entry | None]:
+        """The language of an opcode and its instruction."""
+        order = (SASS, PTX) if split(opcode)[0].isupper() else (PTX, SASS)
+        for language in order:
+            if entry := self._instruction(language, opcode):
+                return language, entry
+        return order[0], None
+
+    def _instruction(self, language: str, opcode: str) -> Entry | None:
+        known = self._heads.get((language, split(opcode)[0]))
+        if known is None:
+            return None
+        key = f"{language} {opcode}"
+        if key not in self._words:
+            parts = split(opcode)
+            word = max(
+                (w for w in known if stands_in(w, parts)),
+                # Of two that are as long, the one that the opcode begins with.
+                key=lambda w: (len(w), parts[: len(w)] == w),
+                default=None,
+            )
+            entries = self._entries.get((language, INSTRUCTION), {})
+            self._words[key] = entries.get(joined(word)) if word is not None else None
+        return self._words[key]
+
+    def _get(self, language: str, kinds: Sequence[str], word: str) -> list[Entry]:
+        """The entries of exactly this word, or of the family that has it."""
+        tables = (self._entries.get((language, kind), {}) for kind in kinds)
+        if found := [table[word] for table in tables if word in table]:
+            return found
+        for pattern, names, family in self._families:
+            if family.language == language and family.kind in kinds:
+                given = pattern.fullmatch(word)
+                if given and _in_range(names, given):
+                    return [_member(family, word, names, given)]
+        return []
+
+    def _meaning(self, language: str, word: str, part: str) -> str | None:
+        own = self._own.get((language, word), {})
+        for name in (part, part.removeprefix(".")):
+            if name in own:
+                return own[name]
+        entry = self.qualifier(part, language) or self.qualifier(part.removeprefix("."), language)
+        return entry.summary if entry else None
+
+    def _mended(self, language: str, entry: Entry, opcode: str, n: int) -> tuple[str, ...]:
+        """An opcode with each qualifier that is not known replaced by those that are near."""
+        wrong = self.unknown(opcode)
+        if not wrong:
+            return ()
+        common = [e.word for k in _IN_OPCODE for e in self.entries(language, k)]
+        out = [opcode]
+        for part in wrong:
+            near = closest(part, [*entry.qualifiers, *common], n)
+            out = [text.replace(part, other, 1) for text in out for other in near]
+        return tuple(dict.fromkeys(out))[:n]
+
+    def _starting(self, mark: str) -> Sequence[Entry]:
+        return [e for e in self.entries() if e.word.startswith(mark)]
+
+    # -- how it is built --------------------------------------------------------------------
+
+    def _add(self, entry: Entry) -> None:
+        self._entries.setdefault((entry.language, entry.kind), {})[entry.word] = entry
+        folded = self._folded.setdefault(entry.word.casefold(), [])
+        if entry.word not in folded:
+            folded.append(entry.word)
+        if entry.kind == INSTRUCTION:
+            parts = split(entry.word)
+            self._heads.setdefault((entry.language, parts[0]), []).append(parts)
+        elif names := _PLACE.findall(entry.word):
+            # A number below ten is a digit, so that two places may touch.
+            pattern = re.escape(entry.word)
+            for name in names:
+                digits = "([0-9])" if len(name) == 1 and name.isdecimal() else "([0-9]{1,4})"
+                pattern = pattern.replace(re.escape(f"<{name}>"), digits, 1)
+            self._families.append((re.compile(pattern), tuple(names), entry))
+
+    def _with_qualifiers(self, language: str, word: str, said: Mapping[str, object]) -> None:
+        names = said.get("qualifiers")
+        listed = [str(n) for n in names] if isinstance(names, list | tuple) else []
+        every = dict.fromkeys([*listed, *self._own[language, word]])
+        meanings = {n: self._meaning(language, word, n) or "" for n in every}
+        entries = self._entries[language, INSTRUCTION]
+        entries[word] = replace(entries[word], qualifiers=MappingProxyType(meanings))
+
+
+def _in_range(names: Sequence[str], found: re.Match[str]) -> bool:
+    """A place that is named by a number takes the numbers below it."""
+    return all(int(found[n]) < int(name) for n, name in enumerate(names, 1) if name.isdecimal())
+
+
+def _member(family: Entry, word: str, names: Sequence[str], found: re.Match[str]) -> Entry:
+    summary = family.summary
+    for n, name in enumerate(names, 1):
+        summary = summary.replace(f"<{name}>", found[n])
+    return replace(family, word=word, summary=summary)

@@ -1,0 +1,269 @@
+"""How many blocks of a kernel an SM holds at once, what limits them, and what more would take.
+
+The rules are those of NVIDIA's own calculator, ``cuda_occupancy.h`` of the CUDA toolkit, which the
+tests compile and compare with: registers are given to each warp in units, in one of the SM's
+sub-partitions; shared memory to each block in units, with what the driver keeps of it; warps,
+blocks and barriers are counted. It is the theoretical occupancy: that of a full SM.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from inspector.analyse.device import Device, arch_of, base_arch
+
+__all__ = ["Device", "Occupancy", "Step", "arch_of", "base_arch", "occupancy"]
+
+REGISTERS = "registers"
+SHARED = "shared memory"
+THREADS = "block size"
+BLOCKS = "blocks"
+BARRIERS = "barriers"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A change to a kernel that lets an SM hold more warps of it, all else being equal.
+
+    ``registers`` a thread, ``shared_bytes`` and ``threads`` a block are what it would have; those
+    that do not change are None. ``blocks`` and ``warps`` are an SM's then, ``text`` says it all.
+    """
+
+    text: str
+    blocks: int
+    warps: int
+    registers: int | None = None
+    shared_bytes: int | None = None
+    threads: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Occupancy:
+    """What an SM holds of a kernel at once, at most.
+
+    ``blocks`` is 0 where not even one can be launched. ``percent`` is ``warps`` of those that the
+    SM could hold. ``limits`` are the blocks that each resource alone allows; what is not used is
+    not in it. ``limiters`` are those that allow no more than there are. ``registers_a_warp`` and
+    ``shared_a_block`` (bytes) are what is really taken, in whole allocation units and with what
+    the driver reserves. ``next_steps`` are the smallest changes of registers, of shared memory,
+    of both, or of the block's size that make more warps fit, none at 100 percent.
+    """
+
+    device: Device
+    blocks: int
+    warps: int
+    percent: float
+    limiters: tuple[str, ...]
+    limits: Mapping[str, int]
+    registers_a_warp: int
+    shared_a_block: int
+    next_steps: tuple[Step, ...] = field(default=())
+
+    @property
+    def next_step(self) -> str | None:
+        """The first of ``next_steps`` in words."""
+        return self.next_steps[0].text if self.next_steps else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Use:
+    threads: int
+    registers: int
+    shared_bytes: int
+    barriers: int
+    carveout: int | None
+
+
+def occupancy(
+    device: Device,
+    threads: int | None,
+    registers: int | None,
+    shared_bytes: int | None,
+    *,
+    barriers: int | None = None,
+    carveout: int | None = None,
+) -> Occupancy | None:
+    """The occupancy of blocks of ``threads`` threads, or None where a figure is not known.
+
+    ``registers`` are a thread's, ``shared_bytes`` the static and dynamic ones of a block,
+    ``barriers`` a block's named barriers (None counts as the one that every block may have).
+    ``carveout`` is the shared memory that the SM is set to in bytes, where it is known; without it
+    the most that the device can be set to, as the driver does for a kernel that needs it.
+    """
+    if threads is None or registers is None or shared_bytes is None:
+        return None
+    if threads <= 0 or registers < 0 or shared_bytes < 0:
+        return None
+    use = _Use(threads, registers, shared_bytes, 1 if barriers is None else barriers, carveout)
+    limits = _limits(device, use)
+    blocks = min(limits.values())
+    warps = blocks * _warps(device, use)
+    return Occupancy(
+        device,
+        blocks,
+        warps,
+        100 * warps / device.max_warps_per_sm,
+        tuple(name for name, limit in limits.items() if limit == blocks),
+        limits,
+        _registers_a_warp(device, registers),
+        _shared_a_block(device, use),
+        _next_steps(device, use, limits),
+    )
+
+
+def _up(value: int, unit: int) -> int:
+    return -(-value // unit) * unit
+
+
+def _warps(device: Device, use: _Use) -> int:
+    return -(-use.threads // device.warp_size)
+
+
+def _registers_a_warp(device: Device, registers: int) -> int:
+    return _up(registers * device.warp_size, device.register_allocation_unit)
+
+
+def _shared_a_block(device: Device, use: _Use) -> int:
+    used = use.shared_bytes + device.shared_reserved_per_block
+    return _up(used, device.shared_allocation_unit)
+
+
+def _limits(device: Device, use: _Use) -> dict[str, int]:
+    """Blocks that each resource alone allows, the scarcest of equals in this order."""
+    out: dict[str, int] = {}
+    if use.registers:
+        out[REGISTERS] = _by_registers(device, use)
+    if _shared_a_block(device, use):
+        out[SHARED] = _by_shared(device, use)
+    fits = use.threads <= device.max_threads_per_block
+    out[THREADS] = device.max_warps_per_sm // _warps(device, use) if fits else 0
+    out[BLOCKS] = device.max_blocks_per_sm
+    if device.barriers_per_sm is not None and use.barriers > 0:
+        out[BARRIERS] = device.barriers_per_sm // use.barriers
+    return out
+
+
+def _by_registers(device: Device, use: _Use) -> int:
+    a_warp = _registers_a_warp(device, use.registers)
+    # The hardware's check of a block is as if its warps filled all sub-partitions evenly.
+    assumed = a_warp * _up(_warps(device, use), device.sub_partitions)
+    too_many = use.registers > device.max_registers_per_thread
+    if assumed > device.registers_per_block or too_many:
+        return 0
+    a_partition = device.registers_per_sm // device.sub_partitions // a_warp
+    return a_partition * device.sub_partitions // _warps(device, use)
+
+
+def _by_shared(device: Device, use: _Use) -> int:
+    a_block = _shared_a_block(device, use)
+    if a_block > device.shared_per_block_optin + device.shared_reserved_per_block:
+        return 0
+    held = device.shared_per_sm if use.carveout is None else use.carveout
+    if held < a_block:  # one block is always made room for
+        held = next((c for c in device.shared_carveouts if c >= a_block), device.shared_per_sm)
+    return held // a_block
+
+
+# -- what the next step would take --------------------------------------------------------------
+
+
+def _next_steps(device: Device, use: _Use, limits: Mapping[str, int]) -> tuple[Step, ...]:
+    blocks = min(limits.values())
+    if blocks * _warps(device, use) >= device.max_warps_per_sm:
+        return ()
+    fewer = _fewer_registers(device, use, blocks) if limits.get(REGISTERS) == blocks else None
+    less = _less_shared(device, use, blocks) if limits.get(SHARED) == blocks else None
+    out = [
+        _step(device, use, blocks, registers=fewer),
+        _step(device, use, blocks, shared_bytes=less),
+    ]
+    if not any(out):
+        out.append(_step(device, use, blocks, registers=fewer, shared_bytes=less))
+    out.append(_other_size(device, use, blocks))
+    return tuple(step for step in out if step is not None)
+
+
+def _fewer_registers(device: Device, use: _Use, blocks: int) -> int | None:
+    """The most registers a thread with which more than ``blocks`` fit."""
+    unit = max(1, device.register_allocation_unit // device.warp_size)
+    registers = (min(use.registers, device.max_registers_per_thread + 1) - 1) // unit * unit
+    while registers > 0:
+        if _by_registers(device, _changed(use, registers=registers)) > blocks:
+            return registers
+        registers -= unit
+    return None
+
+
+def _less_shared(device: Device, use: _Use, blocks: int) -> int | None:
+    """The most shared memory a block, in bytes, with which more than ``blocks`` fit."""
+    held = device.shared_per_sm if use.carveout is None else use.carveout
+    most = min(held // (blocks + 1), device.shared_per_block_optin + _reserved(device))
+    unit = device.shared_allocation_unit
+    left = most // unit * unit - _reserved(device)
+    return left if 0 <= left < use.shared_bytes else None
+
+
+def _reserved(device: Device) -> int:
+    return device.shared_reserved_per_block
+
+
+def _other_size(device: Device, use: _Use, blocks: int) -> Step | None:
+    """The nearest block size with which an SM holds more warps.
+
+    Of 1 or 2 warps, or of whole multiples of 4, which fill the sub-partitions evenly.
+    """
+    have = blocks * _warps(device, use)
+    most, even = device.max_threads_per_block, device.sub_partitions * device.warp_size
+    sizes = [device.warp_size, 2 * device.warp_size, *range(even, most + 1, even)]
+    for threads in sorted(sizes, key=lambda size: (abs(size - use.threads), -size)):
+        other = _changed(use, threads=threads)
+        if min(_limits(device, other).values()) * _warps(device, other) > have:
+            return _step(device, use, blocks, threads=threads)
+    return None
+
+
+def _changed(
+    use: _Use,
+    registers: int | None = None,
+    shared_bytes: int | None = None,
+    threads: int | None = None,
+) -> _Use:
+    return _Use(
+        use.threads if threads is None else threads,
+        use.registers if registers is None else registers,
+        use.shared_bytes if shared_bytes is None else shared_bytes,
+        use.barriers,
+        use.carveout,
+    )
+
+
+def _step(
+    device: Device,
+    use: _Use,
+    blocks: int,
+    *,
+    registers: int | None = None,
+    shared_bytes: int | None = None,
+    threads: int | None = None,
+) -> Step | None:
+    """The change as a step, or None where it changes nothing or makes no more warps fit."""
+    if registers is None and shared_bytes is None and threads is None:
+        return None
+    then = _changed(use, registers, shared_bytes, threads)
+    more = min(_limits(device, then).values())
+    warps = more * _warps(device, then)
+    have = blocks * _warps(device, use)
+    if warps <= have:
+        return None
+    what: list[str] = []
+    if registers is not None:
+        what.append(f"{registers} instead of {use.registers} registers")
+    if shared_bytes is not None:
+        what.append(f"{shared_bytes} instead of {use.shared_bytes} bytes of shared memory a block")
+    if threads is not None:
+        what.append(f"{threads} instead of {use.threads} threads a block")
+        gain = f"{warps} warps an SM instead of {have}"
+    else:
+        gain = f"{more} block{'' if more == 1 else 's'} an SM instead of {blocks}"
+    return Step(f"{' and '.join(what)}: {gain}", more, warps, registers, shared_bytes, threads)

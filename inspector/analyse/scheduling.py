@@ -1,0 +1,249 @@
+"""When SASS issues: what each instruction waits for, and who needs its result first.
+
+Read off the control words, which the vendor does not document: see ``scoreboards``. The stall
+count of an instruction is the least number of cycles before the warp may issue its next one; sums
+of them are therefore lower bounds of the time, to which every wait for a barrier adds.
+"""
+
+from __future__ import annotations
+
+import heapq
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from inspector.analyse.flow import Flow, control_flow
+from inspector.analyse.scoreboards import OPERANDS, Mnemonic, mnemonics, waited
+from inspector.listing.line import Function, Line, Listing
+
+__all__ = ["Consumer", "Schedule", "Wait", "schedule", "stall_sums"]
+
+_GUARD = re.compile(r"@!?U?P\d")
+_FAR = 4096  # instructions that are looked at for a first consumer
+_NAMED = 3  # instructions that a sentence lists one by one
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """An instruction that another one waits for.
+
+    ``line``, ``address`` and ``opcode`` are of the one waited for; ``barrier`` is ``SB0`` to
+    ``SB5``, or ``gsb0`` of warp group matrix products. ``kind`` is ``result`` or ``operands``
+    (until they have been read). ``scoreboard`` is ``long`` or ``short`` where the vendor's
+    profiler documents which one a warp stalls on, else None.
+    """
+
+    line: int
+    barrier: str
+    address: int | None
+    opcode: str | None
+    kind: str
+    scoreboard: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Consumer:
+    """The first instruction that uses a result, on the way that takes the fewest cycles.
+
+    ``distance`` is in instructions, 1 for the next one; ``cycles`` is the sum of the stall counts
+    from the producer up to the consumer: a lower bound.
+    """
+
+    line: int
+    distance: int
+    cycles: int
+    address: int | None = None
+    opcode: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """What the control words of one function say. Lines count from 1, cycles are issue cycles."""
+
+    _lines: Sequence[Line] = ()
+    _flow: Flow | None = None
+    _known: Mapping[str, Mnemonic] = field(default_factory=dict)
+    _waited: Mapping[int, tuple[tuple[str, int, str], ...]] = field(default_factory=dict)
+    _waiters: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+
+    def stall(self, n: int) -> int | None:
+        """The stall count of a line, None where it is not known."""
+        control = self._lines[n - 1].control if 0 < n <= len(self._lines) else None
+        return None if control is None else control.stall
+
+    def waits(self, n: int) -> tuple[Wait, ...]:
+        """What line ``n`` may wait for, in the order of the listing."""
+        out: list[Wait] = []
+        for barrier, line, kind in self._waited.get(n, ()):
+            by = self._lines[line - 1]
+            known = self._known.get(by.base or "")
+            scoreboard = known.scoreboard if known and kind != OPERANDS else None
+            out.append(Wait(line, barrier, by.address, by.opcode, kind, scoreboard))
+        return tuple(out)
+
+    def waiters(self, n: int) -> tuple[int, ...]:
+        """The lines that may wait for line ``n``, in the order of the listing."""
+        return self._waiters.get(n, ())
+
+    def consumer(self, n: int) -> Consumer | None:
+        """Who first uses what line ``n`` loads or computes in a time that is not known before.
+
+        None for instructions of fixed latency, without a result, or whose result nobody uses.
+        """
+        if self._flow is None or not 0 < n <= len(self._lines):
+            return None
+        line = self._lines[n - 1]
+        known = self._known.get(line.base or "")
+        if line.control is None or (line.control.write_barrier is None and known is None):
+            return None
+        if all(register[0] != "R" and register[:2] != "UR" for register in line.defs):
+            return None
+        return _first_use(self._flow, self._lines, line, known.chained if known else False)
+
+    def sentences(self, n: int) -> tuple[str, ...]:
+        """What is to be said of line ``n``: what it waits for, and who waits for it."""
+        out = _waiting(self.waits(n), self._known)
+        if used := self.consumer(n):
+            many = "the next instruction" if used.distance == 1 else _at(used.address, used.line)
+            far = "" if used.distance == 1 else f", {used.distance} instructions on"
+            cycles = f"{used.cycles} cycle{'' if used.cycles == 1 else 's'}"
+            out.append(f"its result is first used by {many}{far}, at least {cycles} later")
+        return tuple(out)
+
+    def sentence(self, n: int) -> str | None:
+        """``sentences`` as one, None where there is nothing to say."""
+        return "; ".join(self.sentences(n)) or None
+
+
+def schedule(
+    listing: Listing,
+    function: Function,
+    table: Mapping[str, object] | None = None,
+    flow: Flow | None = None,
+) -> Schedule:
+    """The schedule of one function of a SASS listing.
+
+    ``table`` is ``reference/scheduling.toml``, which names the scoreboards; ``flow`` the
+    function's control flow where it is at hand. Without control words nothing is known.
+    """
+    lines = listing.lines
+    flow = control_flow(listing, function) if flow is None else flow
+    known = mnemonics(table or {})
+    found = waited(flow, lines, known)
+    waiters: dict[int, dict[int, None]] = {}
+    for n in sorted(found):
+        for _, line, _ in found[n]:
+            waiters.setdefault(line, {})[n] = None
+    return Schedule(lines, flow, known, found, {n: tuple(by) for n, by in waiters.items()})
+
+
+def stall_sums(
+    listing: Listing, function: Function, links: Mapping[int, tuple[int, ...]]
+) -> dict[int, int]:
+    """The stall cycles of the machine instructions of each line of another stage.
+
+    ``links`` are lines of that stage to lines of this SASS listing. Every instruction counts
+    once a line; lines without any that has control words are left out.
+    """
+    out: dict[int, int] = {}
+    lines = listing.lines
+    for upper, lower in links.items():
+        stalls = [
+            control.stall
+            for n in lower
+            if function.first <= n <= function.last and (control := lines[n - 1].control)
+        ]
+        if stalls:
+            out[upper] = sum(stalls)
+    return out
+
+
+# -- who uses a result first ----------------------------------------------------------------------
+
+
+def _first_use(flow: Flow, lines: Sequence[Line], producer: Line, chained: bool) -> Consumer | None:
+    """The nearest use by cycles: a search outwards over the control flow.
+
+    ``chained``: a following instruction of the same kind goes on with the result without a wait.
+    """
+    at = flow.block_at(producer.n)
+    if at is None:
+        return None
+    wanted = frozenset(producer.defs)
+    # cycles before it issues, instructions since, block, line to begin with, still unchanged
+    todo = [(0, 0, at, producer.n, wanted)]
+    entered: set[int] = set()
+    looked = 0
+    best: Consumer | None = None
+    while todo and looked < _FAR:
+        cycles, many, block, n, left = heapq.heappop(todo)
+        if best is not None and cycles >= best.cycles:
+            break
+        last = flow.blocks[block].last
+        while n <= last and left:
+            line = lines[n - 1]
+            if line.opcode is not None:
+                same = chained and line.base == producer.base
+                if many and not same and not left.isdisjoint(line.uses):
+                    if best is None or cycles < best.cycles:
+                        best = Consumer(n, many, cycles, line.address, line.opcode)
+                    break
+                looked += 1
+                if many and not same and not _GUARD.search(line.text):
+                    left = left.difference(line.defs)
+                cycles += line.control.stall if line.control else 0
+                many += 1
+            n += 1
+        else:
+            for following in flow.blocks[block].successors if left else ():
+                if following not in entered:
+                    entered.add(following)
+                    first = flow.blocks[following].first
+                    heapq.heappush(todo, (cycles, many, following, first, left))
+    return best
+
+
+# -- in words -------------------------------------------------------------------------------------
+
+
+def _at(address: int | None, line: int) -> str:
+    return f"line {line}" if address is None else f"0x{address:x}"
+
+
+def _waiting(waits: Sequence[Wait], known: Mapping[str, Mnemonic]) -> list[str]:
+    """``waits here for the load at 0x1e0: the long scoreboard``, one for each kind of thing."""
+    groups: dict[tuple[str, str, str | None], list[Wait]] = {}
+    for wait in waits:
+        base = (wait.opcode or "").partition(".")[0]
+        noun = known[base].noun if base in known else ""
+        if not noun or noun == "result of":
+            noun = "result of " + base
+        groups.setdefault((noun, wait.kind, wait.scoreboard), []).append(wait)
+    out: list[str] = []
+    for (noun, kind, scoreboard), held in groups.items():
+        what = _named(noun.removeprefix("result of ") if kind == OPERANDS else noun, held)
+        if kind == OPERANDS:
+            their = "its" if len(held) == 1 else "their"
+            out.append(f"waits here for {what} until {their} operands have been read")
+        else:
+            board = f": the {scoreboard} scoreboard" if scoreboard else ""
+            out.append(f"waits here for {what}{board}")
+    return out
+
+
+def _named(noun: str, held: Sequence[Wait]) -> str:
+    """``the load at 0x1e0``, ``the loads at 0x10 and 0x20``, ``7 loads from 0x10 to 0x90``."""
+    places = [_at(wait.address, wait.line) for wait in held]
+    if len(places) == 1:
+        return f"the {noun} at {places[0]}"
+    many = _plural(noun)
+    if len(places) > _NAMED:
+        return f"{len(places)} {many} from {places[0]} to {places[-1]}"
+    return f"the {many} at {', '.join(places[:-1])} and {places[-1]}"
+
+
+def _plural(noun: str) -> str:
+    head, of, rest = noun.partition(" of ")
+    if not of and head.isupper():  # a mnemonic
+        return head
+    return f"{head[:-1]}ies{of}{rest}" if head.endswith("y") else f"{head}s{of}{rest}"

@@ -1,0 +1,289 @@
+"""What is known of a kernel beside its instructions: its parameters and how it was launched."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from inspector.analyse.sentences.header import Declared, Header, read_header
+from inspector.listing.line import Function, Listing
+from inspector.model import Call, Kernel, Origin, Variant
+
+T = TypeVar("T")
+Size = tuple[int, int, int]
+
+SCRATCH = ("global_scratch", "profile_scratch")
+"""Pointers that Triton appends to a kernel's parameters: none up to 3.2, one in 3.3, then two."""
+
+_SHAPED = re.compile(r"tensordesc<\w+\[([\d, ]*)\]")
+_BITS = re.compile(r"[iu](\d+)\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One parameter of a kernel.
+
+    ``name`` and ``type`` are as the program has them (``n_cols``, ``i32``; ``float const*``); None
+    where they are not known. ``symbol`` is PTX's name, ``offset`` and ``size`` are bytes in the
+    parameter space. ``value`` is that of the launch, ``multiple`` what the value (of a pointer, the
+    address) was taken to be a multiple of when the kernel was compiled. ``hidden`` ones are the
+    compiler's own; ``pointer`` is whether PTX or the type says that it is an address.
+    """
+
+    index: int
+    name: str | None = None
+    type: str | None = None
+    offset: int | None = None
+    size: int | None = None
+    symbol: str | None = None
+    value: int | float | None = None
+    multiple: int | None = None
+    hidden: bool = False
+    pointer: bool = False
+
+    @property
+    def shown(self) -> str:
+        """``n_cols: i32``, ``parameter 2: float const*``, ``parameter 3``."""
+        name = self.name or f"parameter {self.index}"
+        return f"{name}: {self.type}" if self.type else name
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What is known of a kernel; None and () are "not known".
+
+    ``grid`` counts blocks and ``block`` threads of every launch alike (x, y, z); ``most`` is the
+    largest block that the kernel was compiled for (``.maxntid``). ``cluster`` counts blocks.
+    ``language`` is ``triton`` where a block runs one of its programs, else ``cuda`` or None.
+    """
+
+    parameters: tuple[Parameter, ...] = ()
+    grid: Size | None = None
+    block: Size | None = None
+    most: Size | None = None
+    cluster: Size | None = None
+    target: str | None = None
+    shared_bytes: int | None = None
+    language: str | None = None
+
+    def parameter(self, symbol: str) -> Parameter | None:
+        """The parameter that PTX calls ``symbol``."""
+        return next((p for p in self.parameters if p.symbol == symbol), None)
+
+    def parameter_at(self, offset: int) -> Parameter | None:
+        """The parameter that byte ``offset`` of the parameter space lies in."""
+        for p in self.parameters:
+            if p.offset is not None and p.size is not None and 0 <= offset - p.offset < p.size:
+                return p
+        return None
+
+
+def of_variant(
+    kernel: Kernel,
+    variant: Variant,
+    listing: Listing | None = None,
+    function: Function | None = None,
+    call: Call | None = None,
+) -> Context:
+    """The context of a variant; ``listing`` and ``function`` are its PTX, ``call`` one launch.
+
+    Without ``call``, what all of the variant's launches have in common. Names are given to
+    parameters only where their number and their types are those that PTX declares.
+    """
+    if listing is not None and function is None:
+        function = next((f for f in listing.functions if f.name == variant.symbol), None)
+    header = read_header(listing, function) if listing is not None and function else Header()
+    triton = kernel.origin in (Origin.TRITON, Origin.INDUCTOR)
+    if triton:
+        named = triton_parameters(header.parameters, variant.signature, variant.specialization)
+    else:
+        named = cuda_parameters(header.parameters, kernel.demangled)
+    calls = (call,) if call is not None else variant.calls
+    return Context(
+        parameters=_with_values(named, calls),
+        grid=_common([c.grid for c in calls]),
+        block=header.block or _common([c.block for c in calls]),
+        most=header.most,
+        cluster=header.cluster,
+        target=variant.target,
+        shared_bytes=_common([c.shared_bytes for c in calls]),
+        language="triton" if triton else "cuda" if kernel.origin is Origin.NVCC else None,
+    )
+
+
+def before_launch(context: Context, listing: Listing, function: Function) -> Context:
+    """What is left of a context where the kernel may be launched in any way."""
+    return replace(
+        context,
+        parameters=tuple(replace(p, value=None) for p in context.parameters),
+        grid=None,
+        block=read_header(listing, function).block,
+        shared_bytes=None,
+    )
+
+
+def of_header(listing: Listing, function: Function) -> Context:
+    """What PTX itself says of one of its functions."""
+    header = read_header(listing, function)
+    return Context(
+        parameters=_bare(header.parameters),
+        block=header.block,
+        most=header.most,
+        cluster=header.cluster,
+    )
+
+
+# -- parameters -----------------------------------------------------------------------------
+
+
+def triton_parameters(
+    declared: Sequence[Declared],
+    signature: Mapping[str, str],
+    specialization: Mapping[str, object] | None = None,
+) -> tuple[Parameter, ...]:
+    """The parameters of a Triton kernel: its arguments that are no constants, then its scratch.
+
+    What is compiled in as a constant is no parameter: ``constexpr`` in the signature, ``constant``
+    in the specialisation. Where that does not fit what PTX declares no names are given. Without
+    ``declared`` (no PTX at hand) the names come without offsets and scratch.
+    """
+    known = specialization or {}
+    arguments: list[tuple[str, str, int | None]] = []
+    for name, type_ in signature.items():
+        facts = _facts(known.get(name))
+        if type_ == "constexpr" or "constant" in facts:
+            continue
+        multiple = facts.get("tt.divisibility")
+        arguments += _expanded(name, type_, multiple if isinstance(multiple, int) else None)
+    if not declared:
+        return tuple(
+            Parameter(i, name, type_, multiple=multiple)
+            for i, (name, type_, multiple) in enumerate(arguments)
+        )
+    scratch = SCRATCH[: max(0, len(declared) - len(arguments))]
+    fits = bool(signature) and len(declared) == len(arguments) + len(scratch)
+    pairs = zip(arguments, declared, strict=False)
+    if not fits or not all(_agrees(type_, d) for (_, type_, _), d in pairs):
+        return _bare(declared)
+    if not all(_agrees("*i8", d) for d in declared[len(arguments) :]):
+        return _bare(declared)
+    hidden: list[tuple[str, str, int | None]] = [(name, "*i8", None) for name in scratch]
+    return tuple(
+        replace(
+            p,
+            name=name,
+            type=type_,
+            multiple=multiple,
+            hidden=p.index >= len(arguments),
+            pointer=type_.startswith("*"),
+        )
+        for p, (name, type_, multiple) in zip(_bare(declared), arguments + hidden, strict=True)
+    )
+
+
+def cuda_parameters(declared: Sequence[Declared], demangled: str) -> tuple[Parameter, ...]:
+    """The parameters of a C++ kernel, with the types of ``f(float const*, int)`` where they fit."""
+    types = argument_types(demangled)
+    if not declared:
+        return tuple(Parameter(i, type=t) for i, t in enumerate(types))
+    bare = _bare(declared)
+    if len(types) != len(bare):
+        return bare
+    fits = all(d.size == 8 for d, t in zip(declared, types, strict=True) if t.endswith(("*", "&")))
+    if not fits:
+        return bare
+    typed = zip(bare, types, strict=True)
+    return tuple(replace(p, type=t, pointer=t.endswith(("*", "&"))) for p, t in typed)
+
+
+def argument_types(demangled: str) -> tuple[str, ...]:
+    """The types in the last parentheses of a demangled name; () where there are none."""
+    at = demangled.rstrip()
+    if not at.endswith(")"):
+        return ()
+    depth, parts, part = 0, [], ""
+    for c in reversed(at[:-1]):
+        if c in ")>]}":
+            depth += 1
+        elif c in "(<[{":
+            depth -= 1
+            if depth < 0:
+                break
+        if c == "," and depth == 0:
+            parts.append(part)
+            part = ""
+        else:
+            part += c
+    parts.append(part)
+    types = tuple(p[::-1].strip() for p in reversed(parts))
+    return () if types in ((), ("",), ("void",)) else types
+
+
+def _bare(declared: Sequence[Declared]) -> tuple[Parameter, ...]:
+    return tuple(
+        Parameter(i, offset=d.offset, size=d.size, symbol=d.symbol, pointer=d.pointer)
+        for i, d in enumerate(declared)
+    )
+
+
+def _facts(value: object) -> dict[str, object]:
+    """``[["tt.divisibility", 16]]`` as a mapping."""
+    if not isinstance(value, Sequence) or isinstance(value, str):
+        return {}
+    return {
+        v[0]: v[1]
+        for v in value
+        if isinstance(v, Sequence) and len(v) == 2 and isinstance(v[0], str)
+    }
+
+
+def _expanded(name: str, type_: str, multiple: int | None) -> list[tuple[str, str, int | None]]:
+    """A tensor descriptor is passed with its shape and its strides."""
+    shaped = _SHAPED.match(type_)
+    if shaped is None:
+        return [(name, type_, multiple)]
+    rank = len(shaped[1].split(","))
+    return [
+        (name, type_, multiple),
+        *((f"{name}.shape[{i}]", "i32", None) for i in range(rank)),
+        *((f"{name}.strides[{i}]", "i64", None) for i in range(rank)),
+    ]
+
+
+def _agrees(type_: str, declared: Declared) -> bool:
+    """Whether a Triton type can be what PTX declares."""
+    if type_.startswith("*"):
+        return declared.size == 8 and declared.type in (".u64", ".b64")
+    if type_.startswith("tensordesc") or type_ == "nvTmaDesc":
+        return declared.size == 128
+    if integer := _BITS.match(type_):
+        return declared.size == max(1, int(integer[1]) // 8) and not declared.pointer
+    if type_.startswith(("fp", "bf")):
+        return not declared.pointer and declared.size in (1, 2, 4, 8)
+    return False
+
+
+# -- launches -------------------------------------------------------------------------------
+
+
+def _common(values: Sequence[T | None]) -> T | None:
+    """What all values are, None where they differ or there are none."""
+    return values[0] if values and all(v == values[0] for v in values) else None
+
+
+def _with_values(parameters: tuple[Parameter, ...], calls: Sequence[Call]) -> tuple[Parameter, ...]:
+    """The values that scalars had in every call, found by their names."""
+    if not calls:
+        return parameters
+    seen = [{a.name: a.value for a in call.arguments} for call in calls]
+    out: list[Parameter] = []
+    for p in parameters:
+        value = seen[0].get(p.name) if p.name else None
+        same = all(p.name in s and s[p.name] == value for s in seen)
+        if same and not p.hidden and isinstance(value, int | float):
+            out.append(replace(p, value=value))
+        else:
+            out.append(p)
+    return tuple(out)

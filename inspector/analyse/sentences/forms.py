@@ -1,0 +1,259 @@
+"""Integers as sums of multiples of things with a name: what a register holds, symbolically.
+
+A ``Form`` is an exact integer, a sum ``Σ factor × atom + constant``. That a register of ``w`` bits
+holds it means that both are equal modulo 2^w: sums and products need no more. Where the value
+itself matters (it is widened, divided, compared) it is *read* as signed or unsigned: that is the
+form itself where its range shows that it fits, else an atom ``wrap`` of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from math import gcd
+
+MOST_TERMS = 8
+MOST_ATOMS = 24
+"""What a register may hold before it is called by its own name."""
+
+LEAVES = ("parameter", "special", "register", "symbol")
+
+
+@dataclass(frozen=True, slots=True)
+class Atom:
+    """Something with a name, or an operation that is no sum.
+
+    ``op`` is one of ``LEAVES`` (``name`` says which one), ``product``, ``quotient`` and
+    ``remainder`` (rounded down, by a positive number), ``wrap`` (``name`` is ``s32``, ``u16``),
+    ``min``, ``max``, ``and``, ``or``, ``xor`` (of values that are not negative). ``low`` to
+    ``high`` is its range, both counted in; it is a multiple of ``multiple``. ``line`` is where a
+    register that changes was read.
+    """
+
+    op: str
+    name: str
+    low: int
+    high: int
+    args: tuple[Form, ...] = ()
+    multiple: int = 1
+    line: int | None = None
+    size: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """``Σ factor × atom + constant``, within ``low`` to ``high``; ``size`` counts its atoms."""
+
+    terms: tuple[tuple[Atom, int], ...]
+    constant: int
+    low: int
+    high: int
+    size: int
+
+    @property
+    def multiple(self) -> int:
+        """The largest number known that the form is always a multiple of; 0 for zero."""
+        return gcd(self.constant, *(atom.multiple * factor for atom, factor in self.terms))
+
+    @property
+    def number(self) -> int | None:
+        """The value where it is one number."""
+        return self.constant if not self.terms else None
+
+    @property
+    def atom(self) -> Atom | None:
+        """The atom where the form is nothing else."""
+        alone = len(self.terms) == 1 and not self.constant and self.terms[0][1] == 1
+        return self.terms[0][0] if alone else None
+
+
+def form(terms: Iterable[tuple[Atom, int]], constant: int = 0) -> Form:
+    """The sum of ``terms``, like atoms together."""
+    sums: dict[Atom, int] = {}
+    for atom, factor in terms:
+        sums[atom] = sums.get(atom, 0) + factor
+    kept = tuple((atom, factor) for atom, factor in sums.items() if factor)
+    low = high = constant
+    for atom, factor in kept:
+        ends = (atom.low * factor, atom.high * factor)
+        low, high = low + min(ends), high + max(ends)
+    return Form(kept, constant, low, high, sum(atom.size for atom, _ in kept))
+
+
+def constant(value: int) -> Form:
+    """A number."""
+    return Form((), value, value, value, 0)
+
+
+def leaf(
+    op: str, name: str, low: int, high: int, multiple: int = 1, line: int | None = None
+) -> Form:
+    """Something with a name."""
+    if low == high and op == "special":
+        return constant(low)
+    return form([(Atom(op, name, low, high, (), multiple, line), 1)])
+
+
+def add(a: Form, b: Form) -> Form:
+    return form((*a.terms, *b.terms), a.constant + b.constant)
+
+
+def scale(a: Form, factor: int) -> Form:
+    return form(((atom, f * factor) for atom, f in a.terms), a.constant * factor)
+
+
+def product(a: Form, b: Form) -> Form:
+    for one, other in ((a, b), (b, a)):
+        if one.number is not None:
+            return scale(other, one.number)
+    # Common factors come out, so that 4n × 2m and 8 × n × m are one thing.
+    whole = 1
+    parts: list[Form] = []
+    for one in (a, b):
+        common = _common(one, 0)
+        whole *= common
+        parts.append(_shared(one, common))
+    parts.sort(key=repr)
+    ends = [x * y for x in (parts[0].low, parts[0].high) for y in (parts[1].low, parts[1].high)]
+    multiple = parts[0].multiple * parts[1].multiple
+    return scale(made("product", "", min(ends), max(ends), parts, multiple), whole)
+
+
+def divided(a: Form, divisor: int) -> Form:
+    """``a`` by a positive number, rounded down."""
+    whole, rest = _split(a, divisor)
+    if rest.low >= 0 and rest.high < divisor:
+        return whole
+    common = _common(rest, divisor)
+    if common > 1:
+        return add(whole, divided(_shared(rest, common), divisor // common))
+    inner = rest.atom
+    if inner is not None and inner.op == "quotient":
+        return add(whole, divided(inner.args[0], inner.args[1].constant * divisor))
+    low, high = rest.low // divisor, rest.high // divisor
+    return add(whole, made("quotient", "", low, high, [rest, constant(divisor)]))
+
+
+def modulo(a: Form, divisor: int) -> Form:
+    """The remainder of ``a`` rounded down, by a positive number."""
+    rest = _split(a, divisor)[1]
+    if rest.low >= 0 and rest.high < divisor:
+        return rest
+    common = _common(rest, divisor)
+    if common > 1:
+        return scale(modulo(_shared(rest, common), divisor // common), common)
+    inner = rest.atom
+    if inner is not None and inner.op == "remainder" and inner.args[1].constant % divisor == 0:
+        return modulo(inner.args[0], divisor)
+    common = gcd(rest.multiple, divisor)
+    return made("remainder", "", 0, divisor - common, [rest, constant(divisor)], common)
+
+
+def _split(a: Form, divisor: int) -> tuple[Form, Form]:
+    """``a`` as ``whole × divisor + rest``."""
+    whole = [(atom, factor // divisor) for atom, factor in a.terms if factor % divisor == 0]
+    rest = [(atom, factor) for atom, factor in a.terms if factor % divisor]
+    over, under = divmod(a.constant, divisor)
+    return form(whole, over), form(rest, under)
+
+
+def _common(a: Form, divisor: int) -> int:
+    """What all factors and the divisor are multiples of."""
+    return gcd(divisor, a.constant, *(factor for _, factor in a.terms))
+
+
+def _shared(a: Form, by: int) -> Form:
+    return form(((atom, factor // by) for atom, factor in a.terms), a.constant // by)
+
+
+def wrapped(a: Form, bits: int, signed: bool) -> Form:
+    """What a register of ``bits`` that holds ``a`` reads as."""
+    low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
+    if low <= a.low and a.high <= high:
+        return a
+    if a.number is not None:
+        return constant((a.number - low) % (1 << bits) + low)
+    a = reduced(a, bits)
+    if low <= a.low and a.high <= high:
+        return a
+    multiple = gcd(a.multiple, 1 << bits)
+    return made("wrap", f"{'s' if signed else 'u'}{bits}", low, high, [a], multiple)
+
+
+def reduced(a: Form, bits: int) -> Form:
+    """The simplest form that is equal modulo 2^bits."""
+    terms: list[tuple[Atom, int]] = []
+    value = a.constant
+    for atom, factor in a.terms:
+        if atom.op == "wrap" and int(atom.name[1:]) >= bits:
+            inner = atom.args[0]
+            terms += [(x, f * factor) for x, f in inner.terms]
+            value += inner.constant * factor
+        else:
+            terms.append((atom, factor))
+    small = [(x, _near(f, bits)) for x, f in form(terms).terms]
+    return form(small, value if 0 <= value < 1 << bits else _near(value, bits))
+
+
+def _near(value: int, bits: int) -> int:
+    half = 1 << bits - 1
+    return (value + half) % (1 << bits) - half if not -half < value < half else value
+
+
+def extreme(op: str, a: Form, b: Form) -> Form:
+    """``min`` or ``max`` of two values."""
+    if a.high <= b.low or a == b:
+        return a if op == "min" else b
+    if b.high <= a.low:
+        return b if op == "min" else a
+    pick = min if op == "min" else max
+    parts = sorted((a, b), key=repr)
+    return made(op, "", pick(a.low, b.low), pick(a.high, b.high), parts)
+
+
+def made(op: str, name: str, low: int, high: int, args: list[Form], multiple: int = 1) -> Form:
+    size = 1 + sum(a.size for a in args)
+    return form([(Atom(op, name, low, high, tuple(args), multiple or 1, None, size), 1)])
+
+
+def leaves(a: Form) -> list[Atom]:
+    """Every atom with a name in a form, each as often as it occurs."""
+    out: list[Atom] = []
+    for atom, _ in a.terms:
+        if atom.op in LEAVES:
+            out.append(atom)
+        else:
+            for arg in atom.args:
+                out += leaves(arg)
+    return out
+
+
+def evaluated(a: Form, known: Mapping[str, int]) -> int:
+    """The value of a form, given those of its leaves by name."""
+    return a.constant + sum(f * _evaluated(atom, known) for atom, f in a.terms)
+
+
+def _evaluated(atom: Atom, known: Mapping[str, int]) -> int:
+    if atom.op in LEAVES:
+        return known[atom.name]
+    args = [evaluated(a, known) for a in atom.args]
+    match atom.op:
+        case "product":
+            return args[0] * args[1]
+        case "quotient":
+            return args[0] // args[1]
+        case "remainder":
+            return args[0] % args[1]
+        case "wrap":
+            bits = int(atom.name[1:])
+            return (args[0] - atom.low) % (1 << bits) + atom.low
+        case "min":
+            return min(args)
+        case "max":
+            return max(args)
+        case "and":
+            return args[0] & args[1]
+        case "or":
+            return args[0] | args[1]
+        case _:
+            return args[0] ^ args[1]

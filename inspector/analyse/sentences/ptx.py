@@ -1,0 +1,295 @@
+"""PTX read out: a sentence for an instruction, a directive, a label."""
+
+from __future__ import annotations
+
+from inspector.analyse.isa import Isa
+from inspector.analyse.sentences import forms
+from inspector.analyse.sentences.context import Context, before_launch, of_header
+from inspector.analyse.sentences.directives import directive, label
+from inspector.analyse.sentences.operands import Kind, Operand, Statement, registers
+from inspector.analyse.sentences.pieces import Pieces
+from inspector.analyse.sentences.special import special
+from inspector.analyse.sentences.statements import MOST_LINES, Statements
+from inspector.analyse.sentences.templates import Templates, fill
+from inspector.analyse.sentences.transfer import types_of
+from inspector.analyse.sentences.values import Values
+from inspector.analyse.sentences.wording import Wording
+from inspector.listing.line import Function, Line, Listing
+from inspector.listing.line import Kind as LineKind
+from inspector.listing.ptx_text import AHEAD
+
+LONG_VECTOR = 4
+"""Elements of a vector that are named one by one."""
+
+_BITWISE = ("and", "or", "xor", "not", "lop3", "prmt")
+"""Instructions whose larger numbers are masks, told in hexadecimal."""
+
+
+class PtxReader:
+    """Sentences of one function of a PTX listing.
+
+    ``templates`` is the table ptx_sentences.toml. ``context`` None is what PTX says of itself.
+    """
+
+    def __init__(
+        self,
+        listing: Listing,
+        function: Function,
+        isa: Isa,
+        templates: Templates,
+        context: Context | None = None,
+    ) -> None:
+        self.listing = listing
+        self.function = function
+        self.isa = isa
+        self.templates = templates
+        self.context = context if context is not None else of_header(listing, function)
+        self.statements = Statements(listing, function)
+        self.values = Values(self.statements, self.context)
+        self._unlaunched: Values | None = None
+        section = templates.section
+        self.wording = Wording(self.context, section("names"), section("constants"))
+        self._tables = {
+            **templates.pieces,
+            "types": section("types"),
+            "compare": section("compare"),
+        }
+
+    def sentence(self, n: int) -> str | None:
+        """What line ``n`` (from 1) does; None where it does nothing or that is not known."""
+        line = self.statements.line(n)
+        if line is None:
+            return None
+        if line.kind is LineKind.INSTRUCTION:
+            found = self.statements.at(n)
+            if not found:
+                return self._rest(n)
+            said = [text for one in found if (text := self._instruction(one, line))]
+            return "; then ".join(said) or None
+        if line.kind is LineKind.LABEL and line.label is not None:
+            known = self.function.last - self.function.first < MOST_LINES
+            if ".callprototype" in line.text:
+                return f"{line.label}: what the functions called by it take and give"
+            return label(line.label, n, self.statements.jumps(line.label), known)
+        if line.kind is LineKind.DIRECTIVE:
+            if line.text.strip() == "}" and n == self.function.last:
+                return "the function ends"
+            return directive(line.text, self.templates, self.context)
+        return None
+
+    def _rest(self, n: int) -> str | None:
+        """A line in the middle of an instruction."""
+        for before in range(n - 1, max(0, n - AHEAD), -1):
+            line = self.statements.line(before)
+            if line is None or line.kind is not LineKind.INSTRUCTION:
+                return None
+            if line.opcode is not None:
+                return f"the instruction of line {before} goes on" if line.opcode else None
+        return None
+
+    # -- instructions -----------------------------------------------------------------------
+
+    def _instruction(self, one: Statement, line: Line) -> str | None:
+        pieces = _Worded(one, line, self)
+        template = self.templates.of(one.parts)
+        if template is None:
+            text = self._summary(one, pieces)
+        else:
+            text = fill(template, pieces.get)
+            known = self._result(one, line)
+            text = f"{text} ({known})" if known else text
+        if text is None:
+            return None
+        return f"{self._guard(one)}{text}"
+
+    def _guard(self, one: Statement) -> str:
+        if one.guard is None:
+            return ""
+        known = self.values.condition(one.guard)
+        told = self.wording.told(known) if known is not None else ""
+        if known is not None and known.always is not None and not self._without(one.guard):
+            told = self._launched(known.always)
+        return f"{'unless' if one.unless else 'if'} {one.guard}{f' ({told})' if told else ''}: "
+
+    def _summary(self, one: Statement, pieces: Pieces) -> str | None:
+        """An instruction without a sentence of its own: what the reference says, and operands."""
+        entry = self.isa.ptx(one.opcode)
+        if entry is None:
+            return None
+        said = entry.summary.strip().removesuffix(".")
+        said = said[:1].lower() + said[1:] if not said[1:2].isupper() else said
+        operands = ", ".join(pieces.say(o) for o in one.operands)
+        return f"{one.opcode} {operands}: {said}" if operands else said
+
+    def _result(self, one: Statement, line: Line) -> str:
+        """What is known of the result beside what the sentence says."""
+        first = one.operands[0] if one.operands else None
+        if first is None or first.kind is not Kind.REGISTER or first.name not in line.defs:
+            return ""
+        base = one.parts[0]
+        if base == "setp" or one.parts[-1] == "pred":
+            return self._predicate(first.name) if base != "mov" else ""
+        last = one.operands[-1]
+        if base == "ld" or (base == "mov" and last.kind is not Kind.REGISTER):
+            return ""
+        if base == "mov" and types_of(one):
+            held = self.values.operand(last, line.n)
+            own = held is None or (held.atom is not None and held.atom.name == last.name)
+            return "" if held is None or own else self.wording.known(held, line.n)
+        if not types_of(one) or self.statements.definition(first.name) != line.n:
+            return ""
+        value = self.values.register(first.name, line.n)
+        alone = value.atom
+        if alone is not None and alone.op == "register" and alone.name == first.name:
+            return self._range(value, first.name)
+        named = {r.name for o in one.operands[1:] for r in registers(o)}
+        leaves = forms.leaves(value)
+        if leaves and all(leaf.op == "register" and leaf.name in named for leaf in leaves):
+            return self._range(value, first.name)
+        text = self.wording.known(value, line.n)
+        return f"byte offset: {text}" if text and self._is_offset(first.name) else text
+
+    def _range(self, value: forms.Form, name: str) -> str:
+        most = 1 << max(0, self.statements.bits(name) - 8)
+        return self.wording.span(value.low, value.high) if value.high - value.low < most else ""
+
+    def _predicate(self, name: str) -> str:
+        known = self.values.condition(name)
+        if known is None:
+            return ""
+        if known.always is not None and not self._without(name):
+            return self._launched(known.always)
+        told = self.wording.told(known)
+        return {"always": "always true", "never": "never true"}.get(told, told)
+
+    def _without(self, name: str) -> bool:
+        """Whether a predicate is decided without what is known of the launch."""
+        if self._unlaunched is None:
+            bare = before_launch(self.context, self.listing, self.function)
+            self._unlaunched = Values(self.statements, bare)
+        known = self._unlaunched.condition(name)
+        return known is not None and known.always is not None
+
+    @staticmethod
+    def _launched(always: bool) -> str:
+        return f"{'true' if always else 'false'} in this launch"
+
+    def _is_offset(self, register: str) -> bool:
+        """Whether a register is added to an address."""
+        for n in self.statements.uses(register)[:4]:
+            for one in self.statements.at(n):
+                if one.parts[0] != "add" or not one.operands:
+                    continue
+                others = [o for o in one.operands[1:] if o.kind is Kind.REGISTER]
+                if all(o.name != register for o in others):
+                    continue
+                values = [self.values.register(o.name, n) for o in others if o.name != register]
+                if any(self.wording.is_address(v) for v in values):
+                    return True
+        return False
+
+
+class _Worded(Pieces):
+    """The pieces of an instruction of a function, whose registers are known."""
+
+    def __init__(self, one: Statement, line: Line, reader: PtxReader) -> None:
+        self.reader = reader
+        self.line = line
+        super().__init__(one, reader._tables, self._say, self._place)
+
+    def _say(self, one: Operand) -> str:
+        wording = self.reader.wording
+        match one.kind:
+            case Kind.FLOAT:
+                return wording.real(one)
+            case Kind.NUMBER:
+                value = int(one.value or 0)
+                bits = types_of(self.one)
+                if self.parts[0] in _BITWISE and bits and not -10 < value < 1 << 16:
+                    return f"0x{value % (1 << bits[-1][0]):x}"
+                return str(value).replace("-", "−")
+            case Kind.VECTOR:
+                return self._vector(one)
+            case Kind.SPECIAL:
+                return self._special(one)
+            case Kind.REGISTER if one.negated:
+                return f"{'not ' if one.text[0] == '!' else '−'}{one.text.lstrip('!- ')}"
+            case Kind.ADDRESS:
+                return self._place(one)
+            case Kind.PAIR:
+                return " and ".join(self._say(p) for p in one.parts)
+            case _:
+                return one.text
+
+    def _vector(self, one: Operand) -> str:
+        said = [self._say(p) for p in one.parts]
+        if len(said) > LONG_VECTOR:
+            return f"{{{said[0]} … {said[-1]}}} ({len(said)} registers)"
+        return said[0] if len(said) == 1 else "{" + ", ".join(said) + "}"
+
+    def _special(self, one: Operand) -> str:
+        if self.parts[0] != "mov":
+            return one.text
+        base, _, axis = one.text.partition(".")
+        phrase = self.reader.templates.section("special").get(base)
+        if phrase is None:
+            entry = self.reader.isa.word(one.text)
+            return f"{one.text} ({entry.summary.strip().removesuffix('.')})" if entry else one.text
+        block = self.reader.wording.block
+        text = phrase.replace("{block}", block).replace("{axis}", axis or "x, y and z")
+        value = special(one.text, self.reader.context)
+        if value is None:
+            return text
+        if value.number is not None:
+            return f"{text}: {value.number}"
+        span = self.reader.wording.span(value.low, value.high)
+        return f"{text}, {span}" if span else text
+
+    def _place(self, one: Operand) -> str:
+        """An address: the register and what is added, and what is known of it."""
+        base = one.parts[0]
+        text = self._say(base)
+        if one.offset:
+            text += f" {'+' if one.offset > 0 else '−'} {abs(one.offset)}"
+        if base.kind is not Kind.REGISTER:
+            return text
+        value = self.reader.values.operand(one, self.line.n)
+        if value is None:
+            return text
+        leaves = forms.leaves(value)
+        if all(leaf.op == "register" and leaf.name == base.name for leaf in leaves) and leaves:
+            return text
+        known = self.reader.wording.form(value, self.line.n)
+        return f"{text} ({known})" if known else text
+
+    def added(self) -> bool | None:
+        said = super().added()
+        if said is None and self.args[2].kind is Kind.REGISTER:
+            known = self.reader.values.condition(self.args[2].name)
+            return known.always if known is not None else None
+        return said
+
+    def is_predicate(self, one: Operand) -> bool:
+        return one.kind is Kind.REGISTER and self.reader.statements.bits(one.name) == 1
+
+    # -- pieces that need the function ------------------------------------------------------
+
+    def _parameter(self) -> str:
+        if not self.addresses:
+            return ""
+        address = self.addresses[0]
+        p = self.reader.values.parameter(address)
+        if p is None:
+            name = address.parts[0].text + (f" + {address.offset}" if address.offset else "")
+            return f"what {name} holds"
+        if p.name is None:
+            return p.shown
+        known = f", {p.value} in this launch" if p.value is not None else ""
+        return f"{p.shown} (parameter {p.index}{known})"
+
+    def _where(self) -> str:
+        target = next((o.text for o in reversed(self.one.operands)), "")
+        line = self.reader.statements.label(target)
+        if line is None:
+            return target
+        return f"{target} (line {line}, back)" if line <= self.line.n else f"{target} (line {line})"

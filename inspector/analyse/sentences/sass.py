@@ -1,0 +1,172 @@
+"""SASS read out: one sentence for each instruction, built from its parts.
+
+What an opcode's sentence is made of stands in reference/sass_sentences.toml; an opcode that is
+not in it gets the reference's summary and its operands.
+"""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Mapping
+from typing import Any
+
+from inspector.analyse.isa import Isa
+from inspector.analyse.sentences import (
+    sass_flow,
+    sass_memory,
+    sass_moves,
+    sass_tensor,
+    sass_values,
+)
+from inspector.analyse.sentences.context import Context
+from inspector.analyse.sentences.sass_bank import Banks, architecture
+from inspector.analyse.sentences.sass_operands import Wording
+from inspector.analyse.sentences.sass_parts import Handler, Instruction, Pieces, take_apart
+from inspector.listing.line import Function, Kind, Line, Listing
+
+HANDLERS: Mapping[str, Handler] = {
+    "access": sass_memory.access,
+    "atomic": sass_memory.atomic,
+    "constant": sass_memory.constant,
+    "copy_async": sass_memory.copy_async,
+    "matrices": sass_memory.matrices,
+    "mbarrier": sass_memory.mbarrier,
+    "tensor_copy": sass_memory.tensor_copy,
+    "tensor_memory": sass_memory.tensor_memory,
+    "compute": sass_values.compute,
+    "compare": sass_values.compare,
+    "logic": sass_values.logic,
+    "predicates": sass_values.predicates,
+    "smaller": sass_values.smaller,
+    "convert": sass_moves.convert,
+    "function": sass_moves.function,
+    "lea": sass_moves.lea,
+    "permute": sass_moves.permute,
+    "select": sass_moves.select,
+    "shift": sass_moves.shift,
+    "special": sass_moves.special,
+    "product": sass_tensor.product,
+    "group_product": sass_tensor.group_product,
+    "block_product": sass_tensor.block_product,
+    "barrier": sass_flow.barrier,
+    "branch": sass_flow.branch,
+    "ends": sass_flow.ends,
+    "match": sass_flow.match,
+    "plain": sass_flow.plain,
+    "shuffle": sass_flow.shuffle,
+    "vote": sass_flow.vote,
+    "wait": sass_flow.wait,
+}
+LONGEST = 4096
+"""Characters of a line that is read; no instruction comes near."""
+
+
+class SassReader:
+    """Sentences of one function. ``templates`` is sass_sentences.toml, parsed."""
+
+    def __init__(
+        self,
+        listing: Listing,
+        function: Function | None,
+        isa: Isa,
+        templates: Mapping[str, Any],
+        context: Context | None = None,
+    ) -> None:
+        self._listing = listing
+        self._function = function
+        self._isa = isa
+        self._table = templates
+        self._context = context or Context()
+        self._words: Wording | None = None
+        self._told: dict[str, Mapping[str, object]] = {}
+
+    def sentence(self, n: int) -> str | None:
+        """The sentence of line ``n``; None where it is no instruction, or one not known."""
+        if not 1 <= n <= len(self._listing.lines):
+            return None
+        if self._function is not None and not self._function.first <= n <= self._function.last:
+            return None
+        line = self._listing.lines[n - 1]
+        if line.kind is not Kind.INSTRUCTION or line.base is None or len(line.text) > LONGEST:
+            return None
+        told = self._of(line.base)
+        i = take_apart(line, self._wording(), self._context, told, self._table)
+        if i is None:
+            return None
+        text = self._told_of(i) or self._summary(line, i)
+        return _guarded(i, text) if text else None
+
+    def _told_of(self, i: Instruction) -> str | None:
+        handler = HANDLERS.get(i.string("handler") or ("plain" if i.told else ""))
+        pieces = handler(i) if handler is not None else None
+        if pieces is None:
+            return None
+        template = self._template(i, pieces)
+        return _filled(template, {"notes": sass_values.notes(i), **pieces}) if template else None
+
+    def _template(self, i: Instruction, pieces: Pieces) -> str | None:
+        """The entry's own; ``form`` names another one, of the entry or of the table ``say``."""
+        form = pieces.get("form", "")
+        variants = i.told.get("variants")
+        if not form and isinstance(variants, Mapping) and (name := i.first(variants)):
+            form = f"variants.{name}"
+        form = form or "say"
+        if form.startswith("variants."):
+            found = variants.get(form[9:]) if isinstance(variants, Mapping) else None
+        else:
+            found = i.told.get(form)
+        if not isinstance(found, str):
+            shared = self._table.get("say")
+            key = "value" if form == "say" else form
+            found = shared.get(key) if isinstance(shared, Mapping) else None
+        return found if isinstance(found, str) else None
+
+    def _summary(self, line: Line, i: Instruction) -> str | None:
+        """The reference's summary with the operands as they stand."""
+        entry = self._isa.sass(line.opcode or "") or self._isa.sass(line.base or "")
+        if entry is None:
+            return None
+        summary = entry.summary.rstrip(".")
+        text = summary[:1].lower() + summary[1:]
+        operands = [o.text.replace(".reuse", "") for o in i.operands]
+        operands += [i.label] if i.label else []
+        return f"{text}: {', '.join(operands)}" if operands else text
+
+    def _wording(self) -> Wording:
+        if self._words is None:
+            sm = architecture(self._listing, self._context)
+            self._words = Wording(Banks(self._table.get("banks"), sm, self._context).say)
+        return self._words
+
+    def _of(self, base: str) -> Mapping[str, object]:
+        """The entry of an opcode, with what the one that it is ``like`` says."""
+        known = self._told.get(base)
+        if known is None:
+            entry = self._entry(base)
+            like = entry.get("like")
+            merged = {**self._entry(like), **entry} if isinstance(like, str) else entry
+            known = self._told[base] = merged
+        return known
+
+    def _entry(self, name: str) -> Mapping[str, object]:
+        opcodes = self._table.get("opcodes")
+        found = opcodes.get(name) if isinstance(opcodes, Mapping) else None
+        return found if isinstance(found, Mapping) else {}
+
+
+def _filled(template: str, pieces: Pieces) -> str | None:
+    """A template with its pieces, None where one is missing."""
+    needed = [name for _, name, _, _ in string.Formatter().parse(template) if name]
+    if not all(name in pieces for name in needed):
+        return None
+    text = template.format_map(pieces).replace("  ", " ").strip()
+    return text.replace(" into nowhere", " (unused)").replace("nowhere =", "unused:")
+
+
+def _guarded(i: Instruction, text: str) -> str:
+    if i.guard is None:
+        return text
+    name = i.guard.lstrip("!")
+    if name in ("PT", "UPT"):
+        return f"never (the guard is false): {text}" if i.guard != name else text
+    return f"{'unless' if i.guard != name else 'if'} {name}: {text}"

@@ -1,0 +1,230 @@
+"""Operands of SASS as they are disassembled, read and put in words.
+
+NVIDIA documents no operands; what stands here was read off nvdisasm's output.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+
+_REGISTER = re.compile(r"(UR|UP|R|P|B|SB|gsb)(\d{1,3}|Z|T)((?:\.\w++)*+)\Z")
+_NUMBER = re.compile(
+    r"0x[0-9a-f]{1,32}\Z|\d{1,40}(?:\.\d{1,60})?(?:e[+-]?\d{1,4})?\Z|(?:INF|Q?NAN)\Z"
+)
+_BANK = re.compile(r"c\[(0x[0-9a-f]{1,4}|UR\d{1,3})\]\[([^\]]*)\]((?:\.\w++)*+)\Z")
+_PARTS = {
+    "H0_H0": "the lower half of {}",
+    "H1_H1": "the upper half of {}",
+    "H0": "the lower half of {}",
+    "H1": "the upper half of {}",
+    "H0_NH1": "the halves of {} with the upper one negated",
+    "B0": "byte 0 of {}",
+    "B1": "byte 1 of {}",
+    "B2": "byte 2 of {}",
+    "B3": "byte 3 of {}",
+}
+PREDICATES = ("P", "UP")
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """One operand. ``file`` is ``R``, ``UR``, ``P``, ``UP``, ``B``, ``SB``, ``gsb``, else "".
+
+    ``number`` is None for RZ, URZ, PT, UPT and what is no register. ``bare`` is the text without
+    signs, bars and ``.reuse``.
+    """
+
+    text: str
+    bare: str
+    file: str = ""
+    number: int | None = None
+    suffixes: tuple[str, ...] = ()
+    negative: bool = False
+    inverted: bool = False
+    absolute: bool = False
+
+    @property
+    def zero(self) -> bool:
+        """RZ, URZ, or the number 0."""
+        if self.file in ("R", "UR"):
+            return self.number is None
+        return not self.file and _NUMBER.match(self.bare) is not None and value(self.bare) == 0
+
+    @property
+    def predicate(self) -> bool:
+        """Whether it is a predicate, PT and UPT too."""
+        return self.file in PREDICATES
+
+    @property
+    def always(self) -> bool | None:
+        """What PT and UPT, negated or not, always are; None for other operands."""
+        if not self.predicate or self.number is not None:
+            return None
+        return not self.inverted
+
+
+def read(text: str) -> Operand:
+    """An operand of any text."""
+    bare = text.strip()
+    negative = inverted = absolute = False
+    if bare[:1] == "-":
+        negative, bare = True, bare[1:]
+    if bare[:1] in ("!", "~"):
+        inverted, bare = True, bare[1:]
+    bare = bare.replace(".reuse", "").strip().lstrip("+")
+    if bare[:1] == "|" and "|" in bare[1:]:
+        absolute = True
+        inner, _, rest = bare[1:].partition("|")
+        bare = inner + rest
+    if found := _REGISTER.match(bare):
+        file, number, suffixes = found.groups()
+        fits = (number == "T") == (file in PREDICATES) if not number.isdecimal() else True
+        if fits:
+            return Operand(
+                text, bare, file, int(number) if number.isdecimal() else None,
+                tuple(s for s in suffixes.split(".") if s), negative, inverted, absolute,
+            )  # fmt: skip
+    return Operand(text, bare, "", None, (), negative, inverted, absolute)
+
+
+def value(bare: str) -> float | int | None:
+    """The number that an immediate is."""
+    if bare.startswith("0x"):
+        try:
+            return int(bare, 16)
+        except ValueError:
+            return None
+    try:
+        return float(bare) if any(c in bare for c in ".eNI") else int(bare)
+    except ValueError:
+        return None
+
+
+def is_number(operand: Operand) -> bool:
+    """Whether an operand is an immediate."""
+    return not operand.file and _NUMBER.match(operand.bare) is not None
+
+
+def integer(operand: Operand) -> int | None:
+    """The immediate's value where it is a whole number, its sign counted in."""
+    if operand.file in ("R", "UR") and operand.number is None:
+        return 0
+    if not is_number(operand):
+        return None
+    number = value(operand.bare)
+    if not isinstance(number, int):
+        return None
+    return -number if operand.negative else number
+
+
+def registers(file: str, first: int, count: int) -> str:
+    """``R4``, ``R2:R3``, ``R4…R7``."""
+    if count <= 1:
+        return f"{file}{first}"
+    last = f"{file}{first + count - 1}"
+    return f"{file}{first}:{last}" if count == 2 else f"{file}{first}…{last}"
+
+
+Bank = Callable[[str, str, int], str]
+
+
+class Wording:
+    """Puts operands in words; ``bank`` says what lies in a constant bank."""
+
+    def __init__(self, bank: Bank) -> None:
+        self._bank = bank
+
+    def plain(self, operand: Operand, width: int = 1, *, bits: bool = False) -> str:
+        """Without its sign. ``width`` registers; ``bits``: numbers as hexadecimal."""
+        text = self._bare(operand, width, bits)
+        if operand.absolute:
+            text = f"|{text}|"
+        return f"not {text}" if operand.inverted and not operand.zero else text
+
+    def signed(self, operand: Operand, width: int = 1, *, bits: bool = False) -> str:
+        """With its sign."""
+        text = self.plain(operand, width, bits=bits)
+        return f"-{text}" if operand.negative and text != "0" else text
+
+    def predicate(self, operand: Operand) -> str:
+        """``P0``, ``not P0``, ``true``, ``false``."""
+        if operand.always is not None:
+            return "true" if operand.always else "false"
+        return f"not {operand.bare}" if operand.inverted else operand.bare
+
+    def _bare(self, operand: Operand, width: int, bits: bool) -> str:
+        if operand.file:
+            if operand.number is None:
+                if operand.predicate:
+                    return "true"
+                return "0" if not operand.inverted else "all ones"
+            wide = 2 if "64" in operand.suffixes and width == 1 else width
+            text = registers(operand.file, operand.number, wide)
+            for suffix in operand.suffixes:
+                if suffix in _PARTS:
+                    text = _PARTS[suffix].format(text)
+            return text
+        if found := _BANK.match(operand.bare):
+            return self._bank(found[1], found[2], 4 * width)
+        if _NUMBER.match(operand.bare):
+            return number(operand.bare, bits)
+        return operand.bare
+
+
+def number(bare: str, bits: bool = False) -> str:
+    """``0x40`` → ``64``; above 65535, and where bits count, hexadecimal."""
+    known = value(bare)
+    if known is None or not isinstance(known, int) or not bare.startswith("0x"):
+        return bare.replace("INF", "infinity").replace("QNAN", "NaN").replace("NAN", "NaN")
+    return hex(known) if (bits and known > 9) or known > 0xFFFF else str(known)
+
+
+def as_float(bits: int) -> str | None:
+    """An fp32 of these bits as text where it is one that somebody would write."""
+    if not 0 < bits < 1 << 32:
+        return None
+    exponent = bits >> 23 & 255
+    if exponent == 255:
+        if bits & 0x7FFFFF:
+            return "NaN"
+        return "-infinity" if bits >> 31 else "infinity"
+    if not 64 <= exponent <= 191:
+        return None
+    return f"{struct.unpack('f', struct.pack('I', bits))[0]:.7g}"
+
+
+_ADDRESS = re.compile(r"(?:(?P<desc>g?desc)\[(?P<policy>[^\]]*)\])?(?:tmem)?\[(?P<body>[^\]]*)\]\Z")
+
+
+def address(operand: Operand, *, pair: bool = False) -> str | None:
+    """``desc[UR4][R2.64+0x10]`` → ``R2:R3 + 16``; None where it is no address.
+
+    ``pair``: registers without a suffix stand for two (global memory on sm_70 to sm_89).
+    """
+    found = _ADDRESS.match(operand.bare)
+    if found is None:
+        return None
+    terms: list[str] = []
+    for raw in re.sub(r"\+-", "-", found["body"]).replace("-", "+-").split("+"):
+        part = raw.strip()
+        if not part:
+            continue
+        sign = "-" if part.startswith("-") else ""
+        term = read(part.lstrip("-"))
+        if term.file in ("R", "UR"):
+            if term.number is None:
+                continue
+            scale = next((s[1:] for s in term.suffixes if re.match(r"X\d", s)), None)
+            wide = "64" in term.suffixes or (pair and "U32" not in term.suffixes and not scale)
+            text = registers(term.file, term.number, 2 if wide else 1)
+            pair = pair and not wide
+            terms.append(sign + (f"{text} × {scale}" if scale else text))
+        elif (known := value(term.bare)) is not None:
+            if known:
+                terms.append(f"{sign}{known}")
+        else:
+            terms.append(sign + term.bare)
+    return " + ".join(terms).replace("+ -", "− ") or "0"

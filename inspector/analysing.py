@@ -1,0 +1,224 @@
+"""What the analysis says of what a reader reads: lazily, each result kept.
+
+Everything here is computed from listings, recorded launches and tables; nothing is run but the
+disassembler that the listings come from.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from dataclasses import dataclass
+from threading import Lock, RLock
+from typing import TypeVar, cast
+
+from inspector import knowledge
+from inspector.analyse.card import Card, card
+from inspector.analyse.definitions import Chains, chains
+from inspector.analyse.device import Device, base_arch
+from inspector.analyse.flow import Flow, control_flow
+from inspector.analyse.hints import Finding, Subject, hints
+from inspector.analyse.liveness import Liveness, live_ranges
+from inspector.analyse.scheduling import Schedule, schedule
+from inspector.analyse.sentences import context as contexts
+from inspector.analyse.sentences.context import Context
+from inspector.errors import PtxviewError, UsageError
+from inspector.listing.line import Function, Listing
+from inspector.model import Kernel, Recording, Stage, Variant
+from inspector.reading import Reader
+from inspector.recording import DerivedCache
+
+T = TypeVar("T")
+
+MACHINE = (Stage.PTX, Stage.SASS)
+"""The stages that have registers."""
+
+WARP = 32
+_COUNTED = (Stage.TTIR, Stage.TTGIR, *MACHINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What is known of one function of a listing."""
+
+    function: Function
+    flow: Flow
+    live: Liveness
+    chains: Chains
+    schedule: Schedule | None
+
+
+class Analyst(Reader):
+    """A reader that also analyses. Safe to use from several threads.
+
+    ``device`` names the architecture (``sm_80``) that occupancy and hints are told for; None is
+    the one that the recording was made on or for. Raises ``UsageError`` for one that is not known.
+    """
+
+    def __init__(
+        self, recording: Recording, cache: DerivedCache, device: str | None = None
+    ) -> None:
+        super().__init__(recording, cache)
+        if device is not None and base_arch(device) not in knowledge.devices():
+            raise UsageError(
+                f"no device {device} is known",
+                f"Known are: {', '.join(knowledge.devices())}",
+            )
+        self.chosen = device
+        self._kept: dict[Hashable, object] = {}
+        self._making: dict[Hashable, RLock] = {}
+        self._guard = Lock()
+        self._kernels = {id(v): k for k, v in recording.variants()}
+
+    def _once(self, key: Hashable, make: Callable[[], T]) -> T:
+        """What ``make`` gave the first time; others who ask for the same wait, nobody else does."""
+        if key not in self._kept:
+            with self._guard:
+                lock = self._making.setdefault(key, RLock())
+            with lock:
+                if key not in self._kept:
+                    self._kept[key] = make()
+        return cast(T, self._kept[key])
+
+    # -- the kernel as a whole ----------------------------------------------------------------
+
+    def device(self, variant: Variant) -> Device | None:
+        """The device that figures are told for, None where the architecture is not known."""
+        arch = self.chosen or variant.target
+        if arch is None:
+            return None
+        known = knowledge.devices().get(base_arch(arch))
+        if known is None or self.chosen is not None:
+            return known
+        return known.recorded(self.recording.device)
+
+    def kernel(self, variant: Variant) -> Kernel:
+        """The kernel that a variant is of."""
+        return self._kernels[id(variant)]
+
+    def context(self, variant: Variant) -> Context:
+        """Parameters, grid and block, as far as PTX, the signature and the launches tell them."""
+        return self._once(("context", id(variant)), lambda: self._context(variant))
+
+    def _context(self, variant: Variant) -> Context:
+        kernel = self.kernel(variant)
+        listing, function = None, None
+        if _at_hand(variant, Stage.PTX):
+            try:
+                listing = self.listing(variant, Stage.PTX)
+                function = self.function(variant, Stage.PTX)
+            except PtxviewError:
+                listing = None
+        return contexts.of_variant(kernel, variant, listing, function)
+
+    def card(self, variant: Variant) -> Card:
+        """What the variant takes, what limits it and what it is made of."""
+        return self._once(("card", id(variant)), lambda: self._card(variant))
+
+    def _card(self, variant: Variant) -> Card:
+        listings: dict[Stage, tuple[Listing, Function]] = {}
+        flows: dict[Stage, Flow] = {}
+        for stage in _COUNTED:
+            if not _at_hand(variant, stage):
+                continue
+            try:
+                own = self.function(variant, stage)
+                if own is not None:
+                    listings[stage] = (self.listing(variant, stage), own)
+                    known = self.facts(variant, stage, own.first) if stage in MACHINE else None
+                    if known is not None:
+                        flows[stage] = known.flow
+            except PtxviewError:
+                continue  # the card says what is known without that stage
+        subject = self._subject(variant)
+        block = self.context(variant).block  # .reqntid says it without a launch
+        threads = None if block is None else block[0] * block[1] * block[2]
+        if subject.warps is not None:
+            threads = WARP * subject.warps
+        return card(
+            self.resources(variant), subject.device, listings, knowledge.isa().cost,
+            subject.launch, threads, flows, subject.built_for,
+        )  # fmt: skip
+
+    def findings(self, variant: Variant) -> tuple[Finding, ...]:
+        """The hints on the variant."""
+        return self._once(("hints", id(variant)), lambda: self._findings(variant))
+
+    def _findings(self, variant: Variant) -> tuple[Finding, ...]:
+        return hints(self._subject(variant), knowledge.table("hints"))
+
+    def _subject(self, variant: Variant) -> Subject:
+        return Subject(
+            kernel=self.kernel(variant),
+            variant=variant,
+            resources=self.resources(variant),
+            listings=Held(variant, lambda stage: self.listing(variant, stage)),
+            functions=Held(variant, lambda stage: self.function(variant, stage)),
+            calls=variant.calls,
+            device=self.device(variant),
+            built_for=knowledge.devices().get(base_arch(variant.target or "")),
+        )
+
+    def lacking(self, variant: Variant) -> tuple[str, ...]:
+        """Why figures of the machine code are not known, where it was recorded: a missing tool,
+        a damaged cubin."""
+        if not _at_hand(variant, Stage.SASS):
+            return ()
+        out: list[str] = []
+        for read in (
+            lambda: self.listing(variant, Stage.SASS),
+            lambda: self._res_usage(variant, variant.stages[Stage.SASS].content),
+        ):
+            try:
+                read()
+            except PtxviewError as error:
+                out.append(f"{error.message}. {error.hint}" if error.hint else error.message)
+        return tuple(dict.fromkeys(out))
+
+    # -- the functions of a listing -------------------------------------------------------------
+
+    def facts(self, variant: Variant, stage: Stage, n: int) -> Facts | None:
+        """What is known of the function of PTX or SASS that line ``n`` stands in."""
+        functions = self.listing(variant, stage).functions
+        at = bisect_right(functions, n, key=lambda f: f.first) - 1
+        if at < 0 or functions[at].last < n:
+            return None
+        key = ("facts", variant.hash, stage, at)
+        return self._once(key, lambda: self._facts(variant, stage, functions[at]))
+
+    def _facts(self, variant: Variant, stage: Stage, function: Function) -> Facts:
+        listing = self.listing(variant, stage)
+        flow = control_flow(listing, function)
+        live = live_ranges(listing, function)
+        times = None
+        if stage is Stage.SASS:
+            times = schedule(listing, function, knowledge.table("scheduling"), flow)
+        return Facts(function, flow, live, chains(listing, function), times)
+
+
+class Held(Mapping[Stage, T]):
+    """What a variant has of each stage, read when it is asked for.
+
+    Costly stages are none: a hint is no reason to run a compiler. Reading may raise
+    ``PtxviewError``.
+    """
+
+    def __init__(self, variant: Variant, read: Callable[[Stage], T]) -> None:
+        self._stages = tuple(s for s in variant.stages if _at_hand(variant, s))
+        self._read = read
+
+    def __getitem__(self, stage: Stage) -> T:
+        if stage not in self._stages:
+            raise KeyError(stage)
+        return self._read(stage)
+
+    def __iter__(self) -> Iterator[Stage]:
+        return iter(self._stages)
+
+    def __len__(self) -> int:
+        return len(self._stages)
+
+
+def _at_hand(variant: Variant, stage: Stage) -> bool:
+    held = variant.stages.get(stage)
+    return held is not None and not held.costly

@@ -1,0 +1,81 @@
+"""What ``nvdisasm -plr`` prints, taken apart; and a store of it for cubins that are not kept."""
+
+from __future__ import annotations
+
+import lzma
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+DATA = Path(__file__).parent.parent / "data" / "analyse"
+CLASSES = {"GPR": "gpr", "PRED": "pred", "UGPR": "ugpr", "UPRED": "upred"}
+FILES = {"GPR": "R", "PRED": "P", "UGPR": "UR", "UPRED": "UP"}
+SECTION = re.compile(r"\s*\.section\s+\.text\.([^,\s]+)")
+ADDRESS = re.compile(r"\s*/\*([0-9a-f]{4,})\*/")
+
+Where = tuple[str, int]
+"""Section and address."""
+
+
+def live_sets(text: str) -> dict[Where, frozenset[str]]:
+    """Every register that ``-plr`` marks at an instruction, be it ``^``, ``v``, ``x`` or ``:``."""
+    out: dict[Where, frozenset[str]] = {}
+    section = ""
+    files: list[str] = []
+    columns: dict[int, str] = {}
+    for line in text.split("\n"):
+        if found := SECTION.match(line):
+            section = found[1]
+        bar = line.rfind("// |")
+        body = line[bar + 2 :] if bar >= 0 else ""
+        address = ADDRESS.match(line)
+        if address is not None and body:
+            marks = {columns[i] for i, c in enumerate(body) if i in columns and c in ":^vx"}
+            out[section, int(address[1], 16)] = frozenset(marks)
+        elif re.search(r"\|\s+#\s+\d", body):
+            bars = [i for i, c in enumerate(body) if c == "|"]
+            columns = {
+                i: file + number[0]
+                for first, last, file in zip(bars, bars[1:], files, strict=False)
+                for number in re.finditer(r"\d+", body[first:last])
+                for i in range(first + number.start(), first + number.end())
+            }
+        elif names := re.findall(r"\bU?(?:GPR|PRED)\b", body):
+            files = [FILES[name] for name in names]
+    return out
+
+
+class Stored(NamedTuple):
+    """One disassembly of ``plr_counts.txt.xz``."""
+
+    name: str
+    text: str
+    """What ``nvdisasm -c`` prints."""
+    counts: dict[int, dict[str, int]]
+    """What ``-plr`` counts, by line of ``text``."""
+
+
+@cache
+def stored() -> dict[str, Stored]:
+    """By name, such as ``hard_sm75``; see ``plr_README.md``."""
+    text = lzma.decompress((DATA / "plr_counts.txt.xz").read_bytes()).decode()
+    return {one.name: one for one in _parts(text)}
+
+
+def _parts(text: str) -> Iterator[Stored]:
+    for part in re.split(r"^== ", text, flags=re.MULTILINE)[1:]:
+        heading, _, body = part.partition("\n")
+        name, _, *classes = heading.split()
+        lines: list[str] = []
+        counts: dict[int, dict[str, int]] = {}
+        for n, line in enumerate(body.split("\n"), 1):
+            plain, tab, numbers = line.rpartition("\t")
+            if tab and ADDRESS.match(line):
+                found = zip(classes, map(int, numbers.split()), strict=True)
+                counts[n] = {CLASSES[c]: count for c, count in found if count}
+                lines.append(plain)
+            else:
+                lines.append(line)
+        yield Stored(name, "\n".join(lines), counts)

@@ -1,0 +1,132 @@
+"""The card of a variant as a value, as text and as JSON."""
+
+from __future__ import annotations
+
+import json
+import random
+
+import pytest
+
+from inspector import knowledge
+from inspector import listing as parsers
+from inspector.analyse.card import Card, card
+from inspector.analyse.device import Device
+from inspector.analyse.scheduling import schedule
+from inspector.capture.disassembly import disassemble
+from inspector.listing import Function
+from inspector.model import Argument, Call, Resources, Stage
+from inspector.recording import DerivedCache
+from inspector.report.card import as_json, lines
+from tests.analyse.card_helpers import MATMUL, SQUARE, launch, stage, tensor
+
+H200: Device = knowledge.devices()["sm_90"]
+cost = knowledge.isa().cost
+
+
+@pytest.fixture(scope="session")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> DerivedCache:
+    return DerivedCache(None, tmp_path_factory.mktemp("derived"))
+
+
+@pytest.fixture(scope="session")
+def matmul(cache: DerivedCache) -> Card:
+    """The lecture's matmul of bf16 on 512×256 by 256×1024."""
+    m, n, k = 512, 1024, 256
+    call = Call(
+        "triton", "matmul_kernel", None, (m // 64, n // 64, 1), (128, 1, 1), 49152,
+        (tensor(m, k, dtype="bfloat16"), tensor(k, n, dtype="bfloat16"),
+         tensor(m, n, dtype="bfloat16"), Argument("K", "i32", k)),
+    )  # fmt: skip
+    held = Resources(72, 0, 0, 0, 1024, 49152, 1, 128)
+    stages = {Stage.TTIR: "ttir", Stage.TTGIR: "ttgir", Stage.PTX: "ptx", Stage.SASS: "cubin"}
+    listings = {s: stage(MATMUL, ending, cache) for s, ending in stages.items()}
+    return card(held, H200, listings, cost, call)
+
+
+def test_the_card_of_a_matmul(matmul: Card) -> None:
+    assert (matmul.static_shared_bytes, matmul.dynamic_shared_bytes) == (0, 49152)
+    assert matmul.occupancy is not None
+    assert (matmul.occupancy.blocks, matmul.occupancy.limiters) == (4, ("shared memory",))
+    assert matmul.blocks == 8 * 16
+    assert matmul.waves == 128 / (4 * 132)
+    assert matmul.operations is not None and matmul.tensor_bytes is not None
+    assert matmul.operations.value == 2 * 512 * 1024 * 256
+    assert matmul.tensor_bytes.value == 2 * (512 * 256 + 256 * 1024 + 512 * 1024)
+    sass = matmul.of(Stage.SASS)
+    assert sass is not None and (sass.branches, sass.loops, sass.deepest) == (2, 1, 1)
+
+
+def test_the_card_in_lines(matmul: Card) -> None:
+    text = lines(matmul)
+    assert max(map(len, text)) <= 80
+    assert "registers       72 a thread, spills 0, stack 0, barriers 1" in text
+    assert "  limited by    shared memory" in text
+    assert "  tensor cores  HGMMA m64n64k16 f32 bf16 × 4" in text
+    assert "  control       2 branches, 1 loop" in text
+    joined = " ".join(" ".join(text).split())
+    assert "45568 instead of 49152 bytes of shared memory a block: 5 blocks an SM" in joined
+    assert "0.242 full waves across 132 SMs" in joined
+    assert "268,435,456 floating-point operations a launch (estimate: counted in TTIR" in joined
+    assert "1,835,008 bytes a launch (estimate: each tensor read or written once)" in joined
+
+
+def test_the_card_as_json(matmul: Card) -> None:
+    held = json.loads(json.dumps(as_json(matmul)))
+    assert held["occupancy"]["limits"]["shared memory"] == 4
+    assert held["made"]["sass"]["products"][0]["shape"] == [64, 64, 16]
+    assert held["estimates"]["accessed_bytes"] is None  # there is a loop
+    assert held["estimates"]["operations"]["value"] == 268_435_456
+    assert held["estimates"]["operations_a_byte"] == pytest.approx(268_435_456 / 1_835_008)
+
+
+def test_a_card_of_nothing_is_dashes() -> None:
+    empty = card(Resources(), None, {}, cost)
+    assert (empty.occupancy, empty.waves, empty.tensor_bytes, empty.operations) == (None,) * 4
+    assert lines(empty) == [
+        "registers       – a thread, spills –, stack –, barriers –",
+        "shared memory   – + – bytes a block (static + dynamic)",
+        "launch          – threads a block; no launch is known",
+        "occupancy       – the limits of its architecture are not known",
+        "global memory   –",
+        "operations      –",
+    ]
+    held = as_json(empty)
+    assert held["registers"] is None and held["occupancy"] is None and held["device"] is None
+
+
+def test_without_a_launch_the_compilation_says_the_block(cache: DerivedCache) -> None:
+    held = Resources(18, 0, 0, 0, 0, 0, 0, 128)
+    told = card(held, H200, {Stage.SASS: stage(SQUARE, "cubin", cache)}, cost, threads=128)
+    assert told.occupancy is not None and told.occupancy.percent == 100
+    assert (told.blocks, told.waves, told.accessed_bytes) == (None, None, None)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_damaged_listings_do_no_harm(seed: int, cache: DerivedCache) -> None:
+    """Lines cut, doubled, moved and with characters lost: a card comes of it all the same."""
+    chance = random.Random(seed)
+    endings = {Stage.TTIR: "ttir", Stage.TTGIR: "ttgir", Stage.PTX: "ptx", Stage.SASS: "cubin"}
+    damaged = {}
+    for kind, ending in endings.items():
+        rows = stage(MATMUL, ending, cache)[0].text.split("\n")
+        # Where SASS's section begins is left alone, or nothing is known of any line.
+        first = 20 if kind is Stage.SASS else 0
+        for _ in range(60):
+            at, other = chance.randrange(first, len(rows)), chance.randrange(first, len(rows))
+            cut = chance.randrange(len(rows[at]) + 1)
+            rows[at] = chance.choice(
+                [rows[at][:cut], rows[at][cut:], rows[other], rows[at][:cut] + rows[other], ""]
+            )
+        annotated = None
+        if kind is Stage.SASS:  # control words are joined by address
+            annotated = disassemble(next(MATMUL.glob("*.cubin")).read_bytes(), cache)[1]
+        listing = parsers.parse(kind, "\n".join(rows), annotated=annotated)
+        damaged[kind] = (listing, Function("f", 1, len(rows)))
+    call = launch(3, 128, tensor(4, 4), Argument("K", "i32", 64))
+    held = card(Resources(72, 0, 0, 0, 1024, 0, 1, 128), H200, damaged, cost, call)
+    assert json.dumps(as_json(held))
+    assert max(map(len, lines(held))) <= 80
+    sass, function = damaged[Stage.SASS]
+    found = schedule(sass, function, knowledge.table("scheduling"))
+    assert any(found.waits(n) for n in range(1, function.last + 1))
+    assert all(found.sentences(n) is not None for n in range(1, function.last + 1))

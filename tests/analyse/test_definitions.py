@@ -1,0 +1,86 @@
+"""Definitions and uses against paths walked one by one, and in real SASS."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+
+from inspector.analyse.definitions import chains
+from inspector.listing import Function, Line, Listing, parse
+from inspector.model import Stage
+from tests.analyse.plr import stored
+from tests.analyse.programs import Program, programs
+
+
+@settings(max_examples=300, deadline=None)
+@given(programs())
+def test_definitions_and_uses_are_those_of_paths(program: Program) -> None:
+    listing = parse(Stage.PTX, program.text)
+    found = chains(listing, listing.functions[0])
+    for i, (one, line) in enumerate(zip(program.code, program.lines, strict=True)):
+        for register in program.registers():
+            writers = {program.lines[j] for j in program.writers(i, register)}
+            assert found.definitions(line, register) == tuple(sorted(writers)), (line, register)
+            readers: set[int] = set()
+            if register in one.defs:
+                readers = {program.lines[j] for j in program.readers(i, register)}
+            assert found.uses(line, register) == tuple(sorted(readers)), (line, register)
+
+
+def test_the_same_name_in_two_blocks() -> None:
+    text = "\n".join(
+        (
+            ".version 8.0", ".target sm_90", ".entry f()", "{", ".reg .b32 %r<3>;",
+            "mov.u32 %r1, 1;", "{", ".reg .b32 %r<3>;", "mov.u32 %r1, 2;",
+            "st.shared.u32 [0], %r1;", "}", "st.shared.u32 [0], %r1;", "}",
+        )
+    )  # fmt: skip
+    listing = parse(Stage.PTX, text)
+    found = chains(listing, listing.functions[0])
+    assert found.definitions(10, "%r1") == (9,)
+    assert found.definitions(12, "%r1") == (6,)
+    assert found.uses(6, "%r1") == (12,)
+
+
+def test_what_is_not_there() -> None:
+    listing = parse(Stage.PTX, ".entry f()\n{\n.reg .b32 %r<3>;\nmov.u32 %r1, %r2;\n}")
+    found = chains(listing, listing.functions[0])
+    assert found.definitions(4, "%r1") == ()
+    assert found.definitions(4, "%r2") == ()
+    assert found.uses(4, "%r2") == ()
+    assert found.definitions(3, "%r1") == ()
+    assert found.definitions(99, "%r1") == ()
+    nothing = chains(parse(Stage.TTIR, "module {\n}"), Function("f", 1, 2))
+    assert nothing.definitions(1, "%0") == ()
+
+
+def section(name: str, function: str) -> tuple[Listing, Function, list[Line]]:
+    listing = parse(Stage.SASS, stored()[name].text)
+    found = next(f for f in listing.functions if f.name == function)
+    lines = listing.lines[found.first - 1 : found.last]
+    return listing, found, [line for line in lines if line.opcode]
+
+
+def test_what_a_call_returns_is_written_by_the_call() -> None:
+    """A division in double precision is a function of the section; its result is in registers."""
+    listing, function, lines = section("hard_sm90a", "doubles")
+    found = chains(listing, function)
+    written = {
+        (line.n, register): found.uses(line.n, register)
+        for line in lines
+        if line.base == "CALL"
+        for register in (f"R{i}" for i in range(16))
+    }
+    assert any(written.values())
+    for (line, register), readers in written.items():
+        for reader in readers:
+            assert line in found.definitions(reader, register)
+
+
+def test_definitions_and_uses_are_the_same_chains() -> None:
+    for name, kernel in (("hard_sm75", "switches"), ("triton_gemm_sm100", "gemm")):
+        listing, function, lines = section(name, kernel)
+        found = chains(listing, function)
+        forth = {(d.n, r, u) for d in lines for r in d.defs for u in found.uses(d.n, r)}
+        back = {(d, r, u.n) for u in lines for r in u.uses for d in found.definitions(u.n, r)}
+        assert forth == back
+        assert len(forth) > 100

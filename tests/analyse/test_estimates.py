@@ -1,0 +1,182 @@
+"""Bytes and operations of a launch against figures computed by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from inspector import listing as parsers
+from inspector.analyse.accesses import Access, accesses
+from inspector.analyse.estimates import operations
+from inspector.analyse.flow import control_flow
+from inspector.analyse.launches import accessed_bytes, element_bytes, tensor_bytes
+from inspector.listing import Function
+from inspector.model import Argument, Call, Stage
+from inspector.recording import DerivedCache
+from tests.analyse.card_helpers import DATA, MATMUL, SQUARE, launch, ptx, stage, tensor, ttir
+
+
+@pytest.fixture(scope="session")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> DerivedCache:
+    return DerivedCache(None, tmp_path_factory.mktemp("derived"))
+
+
+# -- bytes ----------------------------------------------------------------------------------------
+
+
+def test_bytes_of_tensors() -> None:
+    square = launch(1823, 128, tensor(1823, 781), tensor(1823, 781), Argument("n", "i32", 781))
+    found = tensor_bytes(square)
+    assert found is not None
+    assert found.value == 2 * 1823 * 781 * 4 == 11_390_104
+    assert found.how == "each tensor read or written once"
+
+
+def test_a_broadcast_dimension_is_stored_once() -> None:
+    one = tensor(4096, 1000, dtype="bfloat16", strides=(0, 1))
+    found = tensor_bytes(launch(1, 128, one))
+    assert found is not None and found.value == 2000
+
+
+def test_bytes_of_tensors_that_cannot_be_told() -> None:
+    assert tensor_bytes(launch(1, 32, Argument("n", "i32", 5))) is None
+    assert tensor_bytes(launch(1, 32, tensor(4), tensor(4, dtype="mystery"))) is None
+
+
+def test_sizes_of_elements() -> None:
+    names = ["float32", "torch.bfloat16", "fp16", "bool", "int64", "float8_e4m3fn", "complex64",
+             "i1", "bf16", "float64", "uint8", "what"]  # fmt: skip
+    assert [element_bytes(n) for n in names] == [4, 2, 2, 1, 8, 1, 8, 1, 2, 8, 1, None]
+
+
+def test_bytes_that_a_straight_kernel_asks_for() -> None:
+    listing, function = ptx(
+        "\tld.global.v4.b32 {%r1,%r2,%r3,%r4}, [%rd1];\n\tst.global.b32 [%rd2], %r1;"
+    )
+    held = accesses(listing, function)
+    flow = control_flow(listing, function)
+    found = accessed_bytes(launch(10, 256), held, flow, branches=False)
+    assert found is not None
+    assert (found.value, found.at_most) == (10 * 256 * (16 + 4), False)
+    guarded = [replace(held[0], guarded=1), held[1]]
+    found = accessed_bytes(launch(10, 256), guarded, flow, branches=False)
+    assert found is not None and found.at_most
+    found = accessed_bytes(launch(10, 256), held, flow, branches=True)
+    assert found is not None and found.at_most
+    unknown = [Access("load", "global", None, 1, 0, (1,))]
+    assert accessed_bytes(launch(10, 256), unknown, flow, branches=False) is None
+    assert accessed_bytes(Call("triton", "k"), held, flow, branches=False) is None
+
+
+def test_bytes_asked_for_in_a_loop_are_not_known(cache: DerivedCache) -> None:
+    listing, function = stage(MATMUL, "cubin", cache)
+    flow = control_flow(listing, function)
+    assert len(flow.loops) == 1
+    held = accesses(listing, function)
+    assert accessed_bytes(launch(16, 128), held, flow, branches=True) is None
+
+
+# -- operations -----------------------------------------------------------------------------------
+
+
+def test_operations_of_a_square(cache: DerivedCache) -> None:
+    """1,024 lanes a program, one multiplication each, 1,823 programs."""
+    listing, function = stage(SQUARE, "ttir", cache)
+    found = operations(listing, function, launch(1823, 128))
+    assert found is not None and found.value == 1823 * 1024
+
+
+def test_operations_of_a_softmax() -> None:
+    """A row of 1,024: 1,023 maxima, 1,024 differences, 1,024 exponentials, 1,023 sums, 1,024
+    quotients."""
+    listing = parsers.parse(Stage.TTIR, (DATA / "analyse" / "softmax.ttir").read_text("utf-8"))
+    found = operations(listing, listing.functions[0], launch(1823, 128))
+    assert found is not None
+    assert found.value == 1823 * (1023 + 1024 + 1024 + 1023 + 1024) == 9_330_114
+
+
+def test_operations_of_a_matmul(cache: DerivedCache) -> None:
+    """Blocks of 64×64, 8 programs for 512×64…: 2·m·n·k in all, here 512×256 by 256×1024."""
+    listing, function = stage(MATMUL, "ttir", cache)
+    m, n, k = 512, 1024, 256
+    call = Call(
+        "triton", "matmul_kernel", None, (m // 64, n // 64, 1), (128, 1, 1), None,
+        (Argument("M", "i32", m), Argument("N", "i32", n), Argument("K", "i32", k)),
+    )  # fmt: skip
+    found = operations(listing, function, call)
+    assert found is not None and found.value == 2 * m * n * k
+    # A last block that is not full is computed whole.
+    odd = replace(call, arguments=(Argument("K", "i32", k - 1),))
+    found = operations(listing, function, odd)
+    assert found is not None and found.value == 2 * m * n * k
+    assert operations(listing, function, replace(call, arguments=())) is None
+    assert operations(listing, function, replace(call, grid=None)) is None
+
+
+LOOP = """    %c0 = arith.constant 0 : i32
+    %c1 = arith.constant 1 : i32
+    %c31 = arith.constant 31 : i32
+    %c32 = arith.constant 32 : i32
+    %0 = arith.addi %n, %c31 : i32
+    %1 = arith.divsi %0, %c32 : i32
+    %acc = scf.for %i = %c0 to %1 step %c1 iter_args(%a = %z) -> (tensor<32xf32>)  : i32 {
+      BODY
+      scf.yield %b : tensor<32xf32>
+    }
+    tt.return"""
+
+
+def test_a_loop_runs_as_often_as_its_arithmetic_says() -> None:
+    body = LOOP.replace("BODY", "%b = math.fma %a, %a, %a : tensor<32xf32>")
+    call = launch(7, 128, Argument("n", "i32", 100))
+    found = operations(*ttir(body), call)
+    assert found is not None and found.value == 7 * 4 * 2 * 32  # ceil(100 / 32) = 4
+    assert operations(*ttir(body), launch(7, 128)) is None
+
+
+def test_a_loop_in_a_loop_multiplies() -> None:
+    inner = """%b = scf.for %j = %c0 to %c32 step %c31 iter_args(%q = %a) -> (f32)  : i32 {
+        %r = arith.addf %q, %q : tensor<32xf32>
+        scf.yield %r : tensor<32xf32>
+      }"""
+    found = operations(*ttir(LOOP.replace("BODY", inner)), launch(1, 128, Argument("n", "i32", 64)))
+    assert found is not None and found.value == 2 * 2 * 32  # 0, 31: twice
+
+
+def test_integers_conversions_and_comparisons_are_not_counted() -> None:
+    text = """    %a = arith.addi %p, %q : tensor<64xi32>
+    %b = arith.sitofp %a : tensor<64xi32> to tensor<64xf32>
+    %c = arith.cmpf ogt, %b, %b : tensor<64xf32>
+    %d = arith.select %c, %b, %b : tensor<64xi1>, tensor<64xf32>
+    %e = arith.divf %d, %b : tensor<64xf32>
+    tt.return"""
+    found = operations(*ttir(text), launch(2, 128))
+    assert found is not None and found.value == 2 * 64
+
+
+def test_a_reduction_along_an_axis() -> None:
+    text = """    %r = "tt.reduce"(%x) <{axis = 1 : i32}> ({
+    ^bb0(%a: f32, %b: f32):
+      %s = arith.addf %a, %b : f32
+      tt.reduce.return %s : f32
+    }) : (tensor<16x8xf32>) -> tensor<16xf32>
+    tt.return"""
+    found = operations(*ttir(text), launch(1, 128))
+    assert found is not None and found.value == 16 * 7
+
+
+@pytest.mark.parametrize("opener", ["scf.if %c {", "%w = scf.while (%a = %z) : (f32) -> f32 {"])
+def test_a_branch_leaves_operations_unknown(opener: str) -> None:
+    text = f"    {opener}\n      %b = arith.addf %a, %a : tensor<8xf32>\n    }}\n    tt.return"
+    assert operations(*ttir(text), launch(1, 128)) is None
+    nothing = text.replace("arith.addf", "arith.addi").replace("f32>", "i32>")
+    found = operations(*ttir(nothing), launch(1, 128))
+    assert found is not None and found.value == 0
+
+
+@pytest.mark.parametrize("text", ["}\n}\n}", "%x = arith.addf", "scf.for {\n arith.addf : f32", ""])
+def test_damaged_ttir_does_no_harm(text: str) -> None:
+    listing = parsers.parse(Stage.TTIR, text)
+    found = operations(listing, Function("f", 1, len(listing.lines)), launch(1, 1))
+    assert found is None or found.value >= 0

@@ -1,0 +1,320 @@
+"""Words of PTX and SASS: how they are found, and whether the tables hold what assemblers know."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from inspector import knowledge
+from inspector.analyse.isa import COSTS, INSTRUCTION, PTX, REGISTER, SASS, Entry, Isa
+from inspector.analyse.spelling import closest, distance
+from inspector.listing import parse
+from inspector.model import Stage
+from inspector.process import run_tool
+from inspector.toolchain import need
+
+DATA = Path(__file__).parent.parent / "data"
+
+SMALL = Isa([
+    ("ptx", "instruction", {
+        "ld": {"summary": "Loads.", "qualifiers": [".global", ".v4", ".odd"], "since": "1.0",
+               "operands": ["d: destination", "[a]: address"], "target": "sm_10",
+               "own_qualifiers": {".v4": "four of them"}, "cost": "memory", "section": "1.2 ld"},
+        "mad": {"summary": "Multiplies, adds."}, "mad.cc": {"summary": "With a carry."},
+        "cp.async": {"summary": "Copies."}, "cp.async.bulk": {"summary": "Copies much."},
+        "fence::wide": {"summary": "Fences."}, "fence": {"summary": "Orders."},
+    }),
+    ("ptx", "directive", {".global": {"summary": "Declares."}}),
+    ("ptx", "special register", {"%tid": {"summary": "Index."}, "%env<32>": {"summary": "Env."}}),
+    ("ptx", "state space", {".global": {"summary": "Memory."}}),
+    ("ptx", "type", {".b32": {"summary": "32 bits."}, ".b1": {"summary": "A bit."}}),
+    ("ptx", "qualifier", {".v4": {"summary": "Four."}, ".lo": {"summary": "Low."},
+                          ".m<m>n<n>": {"summary": "<m> by <n>."},
+                          ".h<4><4>": {"summary": "Halves."}}),
+    ("sass", "instruction", {"LD": {"summary": "Loads.", "since": "sm_70", "until": "sm_90"},
+                             "HGMMA": {"summary": "Multiplies."}}),
+    ("sass", "qualifier", {".E": {"summary": "64-bit address."}}),
+])  # fmt: skip
+
+
+def words_of(entries: tuple[Entry, ...]) -> list[tuple[str, str]]:
+    return [(e.word, e.kind) for e in entries]
+
+
+# -- looking up ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("opcode", "word"),
+    [
+        ("ld.global.v4.b32", "ld"),
+        ("ld", "ld"),
+        ("cp.async.bulk.tensor.2d", "cp.async.bulk"),
+        ("cp.async.ca", "cp.async"),
+        ("mad.lo.cc.u32", "mad.cc"),
+        ("mad.lo.u32", "mad"),
+        ("fence::wide.gpu", "fence::wide"),
+        ("fence::narrow", "fence"),
+    ],
+)
+def test_an_opcode_is_the_longest_word_that_stands_in_it(opcode: str, word: str) -> None:
+    found = SMALL.ptx(opcode)
+    assert found is not None and found.word == word
+
+
+@pytest.mark.parametrize(
+    "opcode", ["", "cp", "cp.bulk", "loud", ".ld", "LD", "HGMMA", "ld ", "l.d"]
+)
+def test_what_is_no_opcode_of_ptx_is_none(opcode: str) -> None:
+    assert SMALL.ptx(opcode.replace("ld ", "ldx")) is None
+
+
+def test_an_entry_says_all_that_its_table_says() -> None:
+    assert SMALL.ptx("ld") == Entry(
+        "ld", PTX, INSTRUCTION, "Loads.", ("d: destination", "[a]: address"),
+        {".global": "Memory.", ".v4": "four of them", ".odd": ""},
+        "memory", "PTX ISA 1.0, sm_10", None, "PTX ISA 9.0, 1.2 ld",
+    )  # fmt: skip
+    found = SMALL.sass("LD.E.64")
+    assert found and (found.since, found.until, found.cost) == ("sm_70", "sm_90", None)
+
+
+def test_qualifiers_are_those_in_the_opcode_in_its_order() -> None:
+    given = SMALL.qualifiers("ld.v4.m16n8.global.b32.what")
+    assert list(given.items()) == [
+        (".v4", "four of them"),
+        (".m16n8", "16 by 8."),
+        (".global", "Memory."),
+        (".b32", "32 bits."),
+        (".what", ""),
+    ]
+    assert SMALL.unknown("ld.v4.what.b32") == (".what",)
+    assert list(SMALL.qualifiers("mad.lo.cc.b32")) == [".lo", ".b32"]
+    assert list(SMALL.qualifiers("fence::narrow.b32")) == [".fence::narrow", ".b32"]
+    assert list(SMALL.qualifiers("LD.E.128").items()) == [(".E", "64-bit address."), (".128", "")]
+    assert not SMALL.qualifiers("nothing.b32")
+
+
+def test_one_name_of_several_kinds_means_all_of_them() -> None:
+    assert words_of(SMALL.all(".global")) == [(".global", "directive"), (".global", "state space")]
+    assert words_of(SMALL.all("ld")) == [("ld", INSTRUCTION), ("LD", INSTRUCTION)]
+    assert words_of(SMALL.all("LD")) == [("LD", INSTRUCTION), ("ld", INSTRUCTION)]
+    assert words_of(SMALL.all("hgmma.f32")) == [("HGMMA", INSTRUCTION)]
+    assert words_of(SMALL.all("%TID.x")) == [("%tid", REGISTER)]
+
+
+def test_an_opcode_with_a_qualifier_that_is_not_known_is_no_word() -> None:
+    assert SMALL.all("ld.globl.b32") == ()
+    assert SMALL.word("ld.global.b32") is SMALL.ptx("ld")
+    # Modifiers of SASS are not all documented: the instruction is what it is.
+    assert SMALL.word("LD.NEW") is SMALL.sass("LD")
+
+
+@pytest.mark.parametrize(
+    ("word", "known"),
+    [("%env0", True), ("%env31", True), ("%env32", False), ("%env", False), ("%env1x", False),
+     (".h30", True), (".h40", False), (".h3", False), (".m8n8", True), (".m8", False),
+     (".m99999n1", False)],
+)  # fmt: skip
+def test_a_family_has_the_numbers_that_its_places_allow(word: str, known: bool) -> None:
+    assert (SMALL.word(word) is not None) == known
+
+
+def test_members_continue_a_word_at_a_dot() -> None:
+    assert [e.word for e in SMALL.members("cp")] == ["cp.async", "cp.async.bulk"]
+    assert [e.word for e in SMALL.members("cp.async")] == ["cp.async.bulk"]
+    assert SMALL.members("c") == ()
+
+
+def test_a_table_of_another_make_is_read_as_far_as_it_goes() -> None:
+    odd: dict[str, dict[str, object]] = {
+        "a": {"summary": 3, "operands": "d", "qualifiers": 7, "own_qualifiers": [], "cost": 1}
+    }
+    found = Isa([("ptx", "instruction", odd)]).ptx("a.b")
+    assert found == Entry("a", PTX, INSTRUCTION, "3", reference="PTX ISA 9.0")
+    assert Isa([]).word("ld") is None and Isa([]).nearest("ld") == ()
+
+
+@settings(max_examples=300)
+@given(st.text(alphabet=st.characters(), max_size=60) | st.from_regex(r"[%.@A-Za-z0-9_:<> ]{0,40}"))
+def test_nothing_raises_on_any_text(text: str) -> None:
+    for isa in (SMALL, knowledge.isa()):
+        assert isa.word(text) == next(iter(isa.all(text)), None)
+        assert set(isa.unknown(text)) <= set(isa.qualifiers(text))
+        assert len(isa.nearest(text)) <= 3
+        assert all(isa.cost(lang, text) in (None, *COSTS) for lang in (PTX, SASS))
+        isa.members(text)
+
+
+# -- what was meant -----------------------------------------------------------------------------
+
+
+@given(st.text("abcd", max_size=7), st.text("abcd", max_size=7), st.integers(0, 7))
+def test_distance_is_the_textbooks(one: str, other: str, most: int) -> None:
+    table = {(0, 0): 0}
+    for x in range(len(one) + 1):
+        for y in range(len(other) + 1):
+            ways = [0] if x == y == 0 else []
+            if x:
+                ways.append(table[x - 1, y] + 1)
+            if y:
+                ways.append(table[x, y - 1] + 1)
+            if x and y:
+                ways.append(table[x - 1, y - 1] + (one[x - 1] != other[y - 1]))
+            if x > 1 and y > 1 and one[x - 2 : x] == other[y - 2 : y][::-1]:
+                ways.append(table[x - 2, y - 2] + 1)
+            table[x, y] = min(ways)
+    assert distance(one, other, most) == min(table[len(one), len(other)], most + 1)
+
+
+def test_what_is_far_is_not_meant() -> None:
+    assert closest("xyzzy", ["ld", "add", "%tid"]) == ()
+    assert closest("HGMA", ["HMMA", "hgmma", "HGMMA"]) == ("HGMMA", "HMMA", "hgmma")
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("ld.globl.v4.b32", "ld.global.v4.b32"),
+        ("%ctaId", "%ctaid"),
+        (".maxntids", ".maxntid"),
+        ("HGMA", "HGMMA"),
+        ("cvt.rn.f33", "cvt.rn.f32"),
+        ("LGD.E.128", "LDG.E.128"),
+        ("mbarier.init", "mbarrier.init"),
+        ("tgcen05", "tcgen05"),
+        ("ldd.globl.b32", "ld.global.b32"),
+        ("fma.rn.rn2.f32", "fma.rn.rn.f32"),
+    ],
+)
+def test_typing_errors_are_mended(typed: str, meant: str) -> None:
+    assert knowledge.isa().nearest(typed)[0] == meant
+
+
+LONG = [e.word for e in knowledge.isa().entries() if len(e.word) > 7 and "<" not in e.word]
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.sampled_from(LONG), st.data())
+def test_a_letter_left_out_of_a_long_word_is_found_again(word: str, data: st.DataObject) -> None:
+    at = data.draw(st.integers(3, len(word) - 1))
+    short = word[:at] + word[at + 1 :]
+    isa = knowledge.isa()
+    if word[0] in ".%" and isa.word(short) is None:
+        assert word in isa.nearest(short, 10)
+
+
+# -- what the tables hold -----------------------------------------------------------------------
+
+
+def test_every_word_has_what_a_reader_needs() -> None:
+    entries = knowledge.isa().entries()
+    assert {e.language for e in entries} == {PTX, SASS}
+    for e in entries:
+        assert e.summary and e.summary == e.summary.strip(), e.word
+        assert e.reference and all(map(str.isprintable, (e.summary, e.reference))), e.word
+        assert e.language == SASS or re.match(r"PTX ISA \d+\.\d, \d+\.", e.reference), e.word
+        assert e.summary[-1] in ".:" and "\n" not in e.summary, e.word
+        assert (e.cost in COSTS) == (e.kind == INSTRUCTION), e.word
+        if e.language == PTX and e.since is not None:
+            assert re.fullmatch(r"(PTX ISA \d+\.\d(, )?)?(sm_\d+[af]?)?", e.since), e.word
+        if e.language == PTX and e.kind in ("type", "state space", "qualifier"):
+            assert e.word.startswith("."), e.word
+
+
+def test_no_word_of_a_kind_stands_in_two_files() -> None:
+    seen: dict[tuple[str, str, str], str] = {}
+    for language, kind, files in knowledge.WORDS:
+        for path in sorted(knowledge.REFERENCE.glob(files)):
+            for word in knowledge.table(path.stem):
+                assert (language, kind, word) not in seen, (word, path.name)
+                seen[language, kind, word] = path.name
+    assert len(seen) > 800
+
+
+def test_every_qualifier_that_an_instruction_of_ptx_lists_has_a_meaning() -> None:
+    for entry in knowledge.isa().entries(PTX, INSTRUCTION):
+        lacking = [q for q, meaning in entry.qualifiers.items() if not meaning]
+        assert not lacking, (entry.word, lacking)
+
+
+def test_every_opcode_that_compilers_wrote_is_known_with_its_qualifiers() -> None:
+    isa = knowledge.isa()
+    opcodes = {
+        line.opcode
+        for path in DATA.rglob("*.ptx")
+        for line in parse(Stage.PTX, path.read_text("utf-8", "surrogateescape")).lines
+        if line.opcode and line.base and not line.base.startswith(".")
+    }
+    assert len(opcodes) > 50
+    assert {o: isa.unknown(o) for o in opcodes if isa.unknown(o) or not isa.ptx(o)} == {}
+
+
+# -- what NVIDIA's assembler says ---------------------------------------------------------------
+
+KERNEL = """.version {version}
+.target sm_90
+.address_size 64
+.visible .entry k(.param .u64 out)
+{{
+.reg .b32 %r<4>; .reg .b64 %d<4>; .reg .pred %p<2>;
+ld.param.u64 %d0, [out];
+{body}
+st.global.u32 [%d0], %r1; st.global.u64 [%d0+8], %d1;
+ret;
+}}
+"""
+
+
+def assembles(body: str, tmp_path: Path, version: str = "8.3") -> bool:
+    source = tmp_path / "k.ptx"
+    source.write_text(KERNEL.format(version=version, body=body))
+    ptxas = need("ptxas").path
+    done = run_tool([ptxas, "-arch=sm_90", "-o", tmp_path / "k.cubin", source])
+    print(done)
+    return done.status == 0
+
+
+def test_the_assembler_has_every_special_register(tmp_path: Path) -> None:
+    body = []
+    for entry in knowledge.isa().entries(PTX, REGISTER):
+        if entry.since and entry.since.startswith("PTX ISA 9"):
+            continue
+        for word in {re.sub(r"<(\d+)>", n, entry.word) for n in ("0", "1")}:
+            name = word + (".x" if "Components" in entry.summary else "")
+            wide = "64" in word or word in ("%globaltimer", "%gridid", "%current_graph_exec")
+            if word == "%is_explicit_cluster":
+                body.append(f"mov.pred %p1, {name};\n@%p1 mov.u32 %r1, 1;")
+            elif wide:
+                body.append(f"mov.u64 %d1, {name};")
+            else:
+                body.append(f"mov.b32 %r1, {name};")
+    assert len(body) > 40
+    assert assembles("\n".join(body), tmp_path)
+    # So that an assembler that takes anything, or nothing, is found out.
+    assert not assembles("mov.u32 %r1, %ctaids;", tmp_path)
+
+
+def test_the_assembler_has_the_fundamental_types(tmp_path: Path) -> None:
+    fundamental = [
+        e.word for e in knowledge.isa().entries(PTX, "type")
+        if "5.2.1 " in e.reference and e.word != ".pred"
+    ]  # fmt: skip
+    assert len(fundamental) == 16
+    body = "\n".join(f".reg {word} %v{n};" for n, word in enumerate(fundamental))
+    assert assembles(body, tmp_path)
+    assert not assembles(".reg .b33 %v;", tmp_path)
+
+
+@pytest.mark.parametrize("compare", ["eq", "ne", "lt", "le", "gt", "ge"])
+def test_the_assembler_has_the_comparisons(compare: str, tmp_path: Path) -> None:
+    isa = knowledge.isa()
+    for suffix, types in (("", ("s32", "f32")), ("u", ("f32",))):
+        word = f"setp.{compare}{suffix}"
+        assert all(isa.word(f"{word}.{kind}") for kind in types)
+        body = "\n".join(f"{word}.{t} %p1, %r1, %r2;" for t in types)
+        assert assembles(body, tmp_path)

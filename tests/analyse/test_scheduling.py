@@ -1,0 +1,345 @@
+"""What the control words of SASS say, on cubins of ptxas, against register def-use."""
+
+from __future__ import annotations
+
+import time
+import tomllib
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+import inspector
+from inspector import listing as parsers
+from inspector.analyse.flow import Flow, control_flow
+from inspector.analyse.scheduling import Schedule, schedule, stall_sums
+from inspector.capture.disassembly import disassemble
+from inspector.listing import Control, Function, Kind, Line, Listing
+from inspector.listing.words import words
+from inspector.model import Stage
+from inspector.recording import DerivedCache
+
+TABLE = tomllib.loads(
+    (Path(inspector.__file__).parent / "reference" / "scheduling.toml").read_text("utf-8")
+)
+DATA = Path(__file__).parents[1] / "data"
+CUBINS = sorted(DATA.rglob("*.cubin"))
+LOADS = words("LD LDG LDL LDS LDSM LDC LDTM ATOMG ATOMS MUFU I2F F2I F2F S2R S2UR SHFL")
+
+
+@pytest.fixture(scope="session")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> DerivedCache:
+    return DerivedCache(None, tmp_path_factory.mktemp("derived"))
+
+
+def sass(cubin: Path, cache: DerivedCache) -> Listing:
+    plain, annotated, _ = disassemble(cubin.read_bytes(), cache)
+    return parsers.parse(Stage.SASS, plain, annotated=annotated)
+
+
+def successors(flow: Flow, n: int) -> list[int]:
+    """The lines that may run after line ``n``."""
+    at = flow.block_at(n)
+    if at is None:
+        return []
+    block = flow.blocks[at]
+    return [n + 1] if n < block.last else [flow.blocks[s].first for s in block.successors]
+
+
+def first_uses(
+    producer: Line, lines: list[Line], flow: Flow, stops: dict[int, bool]
+) -> tuple[set[int], set[int]]:
+    """Lines that read the result with no line of ``stops`` on the way, and the stops come to.
+
+    Plain exploration, a line at a time, of every path; a register that is overwritten whole and
+    without a guard no longer holds the result.
+    """
+    early: set[int] = set()
+    stopped: set[int] = set()
+    seen: set[tuple[int, frozenset[str]]] = set()
+    todo = [(n, frozenset(producer.defs)) for n in successors(flow, producer.n)]
+    while todo:
+        n, held = todo.pop()
+        if (n, held) in seen or not held:
+            continue
+        seen.add((n, held))
+        line = lines[n - 1]
+        if line.opcode is not None:
+            if stops.get(n):
+                stopped.add(n)
+                continue
+            if held.intersection(line.uses):
+                early.add(n)
+                continue
+            if "@" not in line.text:
+                held = held.difference(line.defs)
+        todo += [(m, held) for m in successors(flow, n)]
+    return early, stopped
+
+
+def waited_for(found: Schedule, n: int) -> set[int]:
+    """The lines whose results line ``n`` is said to wait for."""
+    return {w.line for w in found.waits(n) if w.kind == "result"}
+
+
+def judge(listing: Listing, function: Function) -> Counter[str]:
+    """Each instruction of unknown latency with a result: is its barrier waited for before use?"""
+    lines = list(listing.lines)
+    flow = control_flow(listing, function)
+    found = schedule(listing, function, TABLE, flow)
+    tally: Counter[str] = Counter()
+    for n in range(function.first, function.last + 1):
+        line = lines[n - 1]
+        general = [r for r in line.defs if r[0] == "R" or r[:2] == "UR"]
+        if line.base not in LOADS or line.control is None or not general:
+            continue
+        barrier = line.control.write_barrier
+        if barrier is None:
+            # Nothing in its own control word: who claims to wait for it must come before any use.
+            stops = dict.fromkeys(found.waiters(n), True)
+            early, _ = first_uses(line, lines, flow, stops)
+            tally["carried, early" if early else "carried, in time"] += 1
+            continue
+        stops = {
+            m: bool(c.wait >> barrier & 1) or f"DEPBAR.LE SB{barrier}, 0x0" in lines[m - 1].text
+            for m in range(function.first, function.last + 1)
+            if (c := lines[m - 1].control) is not None
+        }
+        early, stopped = first_uses(line, lines, flow, stops)
+        tally["early" if early else "in time"] += 1
+        missing = [m for m in stopped if n not in waited_for(found, m)]
+        tally["told" if not missing else "not told"] += 1
+        for m in stopped:
+            own = [w for w in found.waits(m) if w.line == n and w.kind == "result"]
+            assert all(w.barrier == f"SB{barrier}" for w in own)
+    return tally
+
+
+@pytest.mark.parametrize("cubin", CUBINS, ids=lambda c: f"{c.parent.name[:8]}-{c.stem[:24]}")
+def test_no_result_is_used_before_its_barrier_is_waited_for(
+    cubin: Path, cache: DerivedCache
+) -> None:
+    listing = sass(cubin, cache)
+    tally: Counter[str] = Counter()
+    for function in listing.functions:
+        tally += judge(listing, function)
+    assert tally["in time"] > 0
+    assert tally["early"] == tally["not told"] == tally["carried, early"] == 0, tally
+
+
+# -- in words -------------------------------------------------------------------------------------
+
+SQUARE = next(c for c in CUBINS if c.parent.name.startswith("QGNHRXZL"))
+MATMUL = next(c for c in CUBINS if c.parent.name.startswith("62IEO2LA"))
+
+
+def told(cubin: Path, cache: DerivedCache) -> tuple[Schedule, dict[int, int]]:
+    """The schedule of a cubin's only kernel, and its lines by address."""
+    listing = sass(cubin, cache)
+    found = schedule(listing, listing.functions[0], TABLE)
+    return found, {line.address: line.n for line in listing.lines if line.address is not None}
+
+
+def test_what_a_load_is_waited_for_with_in_words(cache: DerivedCache) -> None:
+    found, at = told(SQUARE, cache)
+    assert found.sentence(at[0x200]) == "waits here for the load at 0x190: the long scoreboard"
+    assert found.sentence(at[0xC0]) == (
+        "waits here for the result of S2R at 0x10: the short scoreboard"
+    )
+    assert found.sentence(at[0x1B0]) is None
+    # Stall counts from 0x190 up to 0x1f0, as nvdisasm -hex has them: 6, 1, 4, 2, 4, 3, 4.
+    consumer = found.consumer(at[0x190])
+    assert consumer is not None
+    assert (consumer.address, consumer.distance, consumer.cycles) == (0x200, 7, 24)
+    assert found.sentence(at[0x190]) == (
+        "its result is first used by 0x200, 7 instructions on, at least 24 cycles later"
+    )
+    assert found.waiters(at[0x190]) == (at[0x200],)
+    assert found.consumer(at[0x200]) is None  # FMUL: its latency is fixed
+    assert found.consumer(at[0x260]) is None  # STG: it has no result
+
+
+def test_operands_that_have_to_be_read_first(cache: DerivedCache) -> None:
+    found, at = told(MATMUL, cache)
+    assert found.sentence(at[0x1100]) == (
+        "waits here for the store at 0x10b0 until its operands have been read"
+    )
+
+
+def test_groups_of_copies_that_depbar_waits_for(cache: DerivedCache) -> None:
+    """``DEPBAR.LE SB0, 0x2``: not for the last two groups, which may go on."""
+    found, at = told(MATMUL, cache)
+    waits = found.waits(at[0xA90])
+    assert {w.opcode for w in waits} == {"LDGDEPBAR"} and {w.barrier for w in waits} == {"SB0"}
+    assert [w.address for w in waits] == [0x640, 0x6A0, 0x7E0, 0x880, 0xDC0, 0xEC0]
+    assert found.sentence(at[0xA90]) == (
+        "waits here for 6 groups of asynchronous copies from 0x640 to 0xec0: the long scoreboard"
+    )
+
+
+def test_matrix_products_of_a_warp_group(cache: DerivedCache) -> None:
+    found, at = told(MATMUL, cache)
+    assert {w.barrier for w in found.waits(at[0xEE0])} == {"gsb0"}
+    assert found.sentence(at[0xEE0]) == "waits here for 4 matrix products from 0xc10 to 0xd00"
+    # The next HGMMA accumulates without a wait; the conversion after the loop reads the result.
+    consumer = found.consumer(at[0xC10])
+    assert consumer is not None and consumer.opcode == "F2FP.BF16.F32.PACK_AB"
+
+
+# -- small listings -------------------------------------------------------------------------------
+
+
+def line(
+    n: int, opcode: str, defs: str = "", uses: str = "", *, stall: int = 1,
+    write: int | None = None, read: int | None = None, wait: int = 0, operands: str = "",
+    targets: tuple[str, ...] = (),
+) -> Line:  # fmt: skip
+    text = f"        /*{16 * n:04x}*/                   {opcode} {operands} ;"
+    return Line(
+        n, text, Kind.INSTRUCTION, opcode.partition(".")[0], opcode, tuple(defs.split()),
+        tuple(uses.split()), None, None, targets, 16 * n, None,
+        Control(stall, False, write, read, wait, 0),
+    )  # fmt: skip
+
+
+def small(*lines: Line) -> tuple[Listing, Schedule]:
+    listing = Listing("sass", lines, (Function("f", 1, len(lines)),))
+    return listing, schedule(listing, listing.functions[0], TABLE)
+
+
+def test_a_count_that_may_be_left_lets_the_last_ones_go_on() -> None:
+    _, found = small(
+        line(1, "LDGDEPBAR", write=0),
+        line(2, "LDGDEPBAR", write=0),
+        line(3, "LDGDEPBAR", write=0),
+        line(4, "DEPBAR.LE", operands="SB0, 0x1"),
+        line(5, "DEPBAR.LE", operands="SB0, 0x0"),
+        line(6, "EXIT"),
+    )
+    assert [w.line for w in found.waits(4)] == [1, 2]
+    assert [w.line for w in found.waits(5)] == [3]
+
+
+def test_depbar_with_a_list() -> None:
+    _, found = small(
+        line(1, "LDG", "R1", "R2 R3", write=3),
+        line(2, "LDG", "R4", "R2 R3", write=4),
+        line(3, "DEPBAR.LE", operands="SB3, 0x0, {4}"),
+    )
+    assert [w.line for w in found.waits(3)] == [1, 2]
+
+
+def test_a_barrier_of_two_loads_stands_for_both() -> None:
+    _, found = small(
+        line(1, "LDG.E", "R1", "R8", write=2),
+        line(2, "LDG.E", "R2", "R8", write=2),
+        line(3, "FADD", "R3", "R1 R2", wait=0b100),
+        line(4, "FADD", "R4", "R2", wait=0b100),
+    )
+    assert found.sentence(3) == "waits here for the loads at 0x10 and 0x20: the long scoreboard"
+    assert found.sentence(4) is None  # nothing is under way any more
+
+
+def test_the_same_barrier_for_two_things_is_told_apart() -> None:
+    _, found = small(
+        line(1, "LDG.E", "R1", "R8", write=1),
+        line(2, "STG.E", "", "R8 R9", read=1),
+        line(3, "FADD", "R9", "R1", wait=0b10),
+    )
+    assert found.sentences(3) == (
+        "waits here for the load at 0x10: the long scoreboard",
+        "waits here for the store at 0x20 until its operands have been read",
+    )
+
+
+def test_a_later_load_of_the_pipe_stands_for_one_without_a_barrier() -> None:
+    _, found = small(
+        line(1, "LDS.128", "R4 R5 R6 R7", "R19"),
+        line(2, "LDS.64", "R20 R21", "R20", write=0),
+        line(3, "FADD", "R4", "R4 R20", wait=1),
+    )
+    assert [w.line for w in found.waits(3)] == [1, 2]
+
+
+def test_a_consumer_in_the_next_round_of_a_loop() -> None:
+    at = "`(.L_x_0)"
+    lines = (
+        Line(1, ".L_x_0:", Kind.LABEL, label=".L_x_0"),
+        line(2, "FADD", "R3", "R1", wait=1, stall=4),
+        line(3, "LDG.E", "R1", "R8", write=0, stall=2),
+        line(4, "BRA", "", "P0", operands=f"{at}", targets=(".L_x_0",), stall=5)._replace(
+            text=f"        /*0040*/               @P0 BRA {at} ;"
+        ),
+        line(5, "EXIT"),
+    )
+    _, found = small(*lines)
+    consumer = found.consumer(3)
+    assert consumer is not None
+    assert (consumer.line, consumer.distance, consumer.cycles) == (2, 2, 7)
+    assert [w.line for w in found.waits(2)] == [3]
+
+
+def test_the_nearest_of_two_ways_counts() -> None:
+    """Past a branch the result is used sooner than on the way straight on."""
+    lines = (
+        line(1, "LDG.E", "R1", "R8", write=0, stall=2),
+        line(2, "BRA", "", "P0", stall=3, targets=(".L_x_0",))._replace(
+            text="        /*0020*/              @P0 BRA `(.L_x_0) ;"
+        ),
+        *(line(n, "MOV", "R7", stall=9) for n in range(3, 6)),
+        line(6, "FADD", "R7", "R1", wait=1),
+        Line(7, ".L_x_0:", Kind.LABEL, label=".L_x_0"),
+        line(8, "FMUL", "R7", "R1", wait=1),
+        line(9, "EXIT"),
+    )
+    _, found = small(*lines)
+    consumer = found.consumer(1)
+    assert consumer is not None and (consumer.line, consumer.cycles) == (8, 5)
+    assert found.waiters(1) == (6, 8)
+
+
+def test_a_result_that_is_overwritten_has_no_consumer() -> None:
+    _, found = small(
+        line(1, "LDG.E", "R1", "R8", write=0),
+        line(2, "MOV", "R1", wait=1),
+        line(3, "FADD", "R2", "R1"),
+        line(4, "EXIT"),
+    )
+    assert found.consumer(1) is None
+
+
+def test_without_control_words_nothing_is_said() -> None:
+    bare = [line(n, "LDG.E", "R1", "R1", write=0)._replace(control=None) for n in (1, 2)]
+    listing, found = small(*bare)
+    assert [found.sentence(n) for n in (0, 1, 2, 3)] == [None] * 4
+    assert found.stall(1) is None
+    assert stall_sums(listing, listing.functions[0], {7: (1, 2)}) == {}
+
+
+def test_stalls_of_a_source_line_add_up() -> None:
+    listing, found = small(*(line(n, "MOV", "R1", stall=n) for n in (1, 2, 3)))
+    sums = stall_sums(listing, listing.functions[0], {10: (1, 3), 11: (2,), 12: ()})
+    assert sums == {10: 4, 11: 2}
+    assert found.stall(3) == 3
+
+
+def test_unknown_opcodes_are_named_as_they_stand() -> None:
+    _, found = small(line(1, "ZZZ.X", "R1", write=5), line(2, "FADD", "R2", "R1", wait=0b100000))
+    assert found.sentence(2) == "waits here for the result of ZZZ at 0x10"
+
+
+@pytest.mark.parametrize("many", [2_000, 40_000])
+def test_time_is_linear_in_the_listing(many: int) -> None:
+    """Stores whose barriers nobody waits for: what may be under way must not pile up."""
+    lines = [
+        line(n, "STG.E", "", "R1 R2", read=n % 6, wait=0)
+        if n % 3
+        else line(n, "LDS", f"R{n % 200}", "R7")
+        for n in range(1, many)
+    ]
+    lines.append(line(many, "EXIT", wait=0b111111))
+    listing = Listing("sass", lines, (Function("f", 1, many),))
+    started = time.process_time()
+    found = schedule(listing, listing.functions[0], TABLE)
+    assert 0 < len(found.waits(many)) <= 6 * 256
+    assert time.process_time() - started < 0.2 + many * 1e-4

@@ -1,0 +1,208 @@
+"""The mix, accesses and tensor-core shapes of a kernel against its text."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from inspector import knowledge
+from inspector import listing as parsers
+from inspector.analyse.accesses import accesses
+from inspector.analyse.mix import mix
+from inspector.analyse.products import products
+from inspector.listing import Function
+from inspector.model import Stage
+from inspector.recording import DerivedCache
+from tests.analyse.card_helpers import MATMUL, SQUARE, ptx, stage
+
+cost = knowledge.isa().cost
+
+
+@pytest.fixture(scope="session")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> DerivedCache:
+    return DerivedCache(None, tmp_path_factory.mktemp("derived"))
+
+
+# -- instructions ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ending", ["ptx", "cubin"])
+@pytest.mark.parametrize("folder", [SQUARE, MATMUL], ids=["square", "matmul"])
+def test_the_mix_has_every_instruction_once(folder: Path, ending: str, cache: DerivedCache) -> None:
+    listing, function = stage(folder, ending, cache)
+    language = listing.language
+    found = mix(listing, function, lambda opcode: cost(language, opcode))
+    inside = listing.text.split("\n")[function.first - 1 : function.last]
+    if language == "ptx":
+        statement = re.compile(r"\s+(?:@!?%\w+\s+)?([a-z]\w+)[.\w:]*(?:\s|;)")
+        expected = Counter(m[1] for t in inside if (m := statement.match(t)) and ";" in t)
+    else:
+        statement = re.compile(r"\s+/\*[0-9a-f]+\*/\s+(?:@!?U?P\w+\s+)?([A-Z]\w*)")
+        expected = Counter(m[1] for t in inside if (m := statement.match(t)))
+        # What follows the last EXIT: a branch to itself, and no-operations up to the boundary.
+        expected["BRA"] -= 1
+        del expected["NOP"]
+    assert dict(found.by_opcode) == {k: v for k, v in expected.items() if v}
+    assert found.total == sum(expected.values())
+    assert found.total == found.unclassed + sum(count for _, count in found.by_cost)
+    assert found.unclassed == 0
+
+
+def test_an_opcode_that_nobody_knows_is_not_classed() -> None:
+    found = mix(*ptx("\tzzz.b32 \t%r1, %r2;"), lambda opcode: cost("ptx", opcode))
+    assert (found.unclassed, found.by_cost) == (1, (("control", 1),))
+
+
+def test_a_nop_that_does_something_is_no_padding() -> None:
+    text = "\n".join(
+        f"        /*{16 * n:04x}*/                   {code} ;"
+        for n, code in enumerate(["NOP", "MOV R1, R2", "EXIT", "NOP", "NOP"])
+    )
+    listing = parsers.parse(Stage.SASS, text)
+    found = mix(listing, Function("f", 1, 5), lambda opcode: None)
+    assert dict(found.by_opcode) == {"NOP": 1, "MOV": 1, "EXIT": 1}
+
+
+# -- accesses -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("statement", "expected"),
+    [
+        ("ld.global.v4.b32 {%r2,%r3,%r4,%r5}, [%rd1];", ("load", "global", 16)),
+        ("ld.global.L1::evict_last.L2::128B.b64 %rd2, [%rd1];", ("load", "global", 8)),
+        ("ld.global.v8.f32 {%f1}, [%rd1];", ("load", "global", 32)),
+        ("ld.volatile.shared::cta.u8 %rs2, [%r1];", ("load", "shared", 1)),
+        ("ld.b16 %rs2, [%rd1];", ("load", "generic", 2)),
+        ("ld.local.v2.f64 {%fd1,%fd2}, [%rd1];", ("load", "local", 16)),
+        ("st.shared.v2.b16 [%r1], {%rs1,%rs2};", ("store", "shared", 4)),
+        ("st.global.b128 [%rd1], %rq1;", ("store", "global", 16)),
+        ("atom.global.add.f32 %f1, [%rd1], %f2;", ("atomic", "global", 4)),
+        ("red.global.add.noftz.v2.f16x2 [%rd1], {%r1,%r2};", ("reduction", "global", 8)),
+        ("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r1}, [%r2];", ("load", "shared", 16)),
+        ("cp.async.cg.shared.global [ %r1 + 0 ], [ %rd1 + 0 ], 0x10, %r3;", ("copy", "global", 16)),
+        ("cp.async.ca.shared::cta.global [%r1], [%rd1], 4;", ("copy", "global", 4)),
+        (
+            "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes "
+            "[%r1], [%rd1, {%r2, %r3}], [%r4];",
+            ("copy", "global", None),
+        ),
+        (
+            "cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%rd1, {%r2, %r3}], [%r4];",
+            ("store", "global", None),
+        ),
+    ],
+)
+def test_width_and_space_of_an_access(
+    statement: str, expected: tuple[str, str, int | None]
+) -> None:
+    (found,) = accesses(*ptx("\t" + statement))
+    assert (found.kind, found.space, found.width) == expected
+    assert (found.count, found.guarded) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["ld.param.b64 %rd1, [p];", "cp.async.commit_group;", "cp.async.wait_group 0;", "bar.sync 0;",
+     "mov.b32 %r1, %r2;", "prefetch.global.L2 [%rd1];"],
+)  # fmt: skip
+def test_what_is_no_access(statement: str) -> None:
+    assert accesses(*ptx("\t" + statement)) == ()
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("LDG.E.128 R4, desc[UR8][R2.64]", ("load", "global", 16)),
+        ("LDG.E.U8.CONSTANT R4, desc[UR8][R2.64]", ("load", "global", 1)),
+        ("LDG.E R4, [R2.64]", ("load", "global", 4)),
+        ("LDG.E.ENL2.256 R8, R4, desc[UR8][R2.64]", ("load", "global", 32)),
+        ("STG.E.U16 desc[UR8][R2.64], R4", ("store", "global", 2)),
+        ("STS.64 [R5+UR7], R24", ("store", "shared", 8)),
+        ("LDS.U.128 R16, [R0]", ("load", "shared", 16)),
+        ("LDSM.16.M88.4 R32, [R15]", ("load", "shared", 16)),
+        ("LDSM.16.MT88.2 R32, [R15]", ("load", "shared", 8)),
+        ("LDL.LU R3, [R1]", ("load", "local", 4)),
+        ("LDGSTS.E.BYPASS.LTC128B.128 [R41], desc[UR14][R26.64], P1", ("copy", "global", 16)),
+        ("ATOMG.E.ADD.F16x2.RN.STRONG.GPU PT, R3, desc[UR4][R2.64], R5", ("atomic", "global", 4)),
+        ("REDG.E.ADD.F32.FTZ.RN.STRONG.GPU desc[UR4][R2.64], R5", ("reduction", "global", 4)),
+        ("UTMALDG.2D [UR8], [UR4]", ("load", "global", None)),
+    ],
+)
+def test_width_and_space_of_a_machine_access(
+    code: str, expected: tuple[str, str, int | None]
+) -> None:
+    listing = parsers.parse(Stage.SASS, f"        /*0000*/                   @!P0 {code} ;")
+    (found,) = accesses(listing, Function("f", 1, 1))
+    assert (found.kind, found.space, found.width) == expected
+    assert found.guarded == 1
+
+
+def test_ptx_and_sass_of_a_kernel_ask_for_the_same_bytes(cache: DerivedCache) -> None:
+    """No access of these kernels was merged or dropped by ptxas."""
+    for folder in (SQUARE, MATMUL):
+        both = []
+        for ending in ("ptx", "cubin"):
+            asked: Counter[tuple[str, str]] = Counter()
+            for a in accesses(*stage(folder, ending, cache)):
+                assert a.width is not None
+                asked[a.kind, a.space] += a.width * a.count
+            both.append(asked)
+        assert both[0] == both[1]
+
+
+# -- tensor cores ---------------------------------------------------------------------------------
+
+
+def test_shapes_by_stage_of_a_matmul(cache: DerivedCache) -> None:
+    found = {
+        ending: products(*stage(MATMUL, ending, cache))
+        for ending in ("ttir", "ttgir", "ptx", "cubin")
+    }
+    shapes = {k: [(p.opcode, p.shape, p.types, p.count) for p in v] for k, v in found.items()}
+    assert shapes == {
+        "ttir": [("tt.dot", (64, 64, 64), ("bf16", "bf16", "f32"), 1)],
+        "ttgir": [("ttng.warp_group_dot", (64, 64, 64), ("bf16", "bf16", "f32"), 1)],
+        "ptx": [("wgmma.mma_async", (64, 64, 16), ("f32", "bf16", "bf16"), 4)],
+        "cubin": [("HGMMA", (64, 64, 16), ("f32", "bf16"), 4)],
+    }
+
+
+@pytest.mark.parametrize(
+    ("statement", "expected"),
+    [
+        (
+            "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f1}, {%r1}, {%r2}, {%f2};",
+            ("mma", (16, 8, 16), ("f32", "f16", "f16", "f32")),
+        ),
+        (
+            "wmma.mma.sync.aligned.row.col.m16n16k16.f32.f32 {%f1}, {%r1}, {%r2}, {%f2};",
+            ("wmma.mma", (16, 16, 16), ("f32", "f32")),
+        ),
+        (
+            "tcgen05.mma.cta_group::1.kind::f16 [%r1], %rd1, %rd2, %r2, %p1;",
+            ("tcgen05.mma", None, ("f16",)),
+        ),
+    ],
+)
+def test_shape_of_a_product(statement: str, expected: tuple[object, ...]) -> None:
+    (found,) = products(*ptx("\t" + statement))
+    assert (found.opcode, found.shape, found.types) == expected
+
+
+def test_loading_a_fragment_is_no_product() -> None:
+    load = "\twmma.load.a.sync.aligned.row.m16n16k16.global.f16 {%r1}, [%rd1], %r2;"
+    assert products(*ptx(load)) == ()
+
+
+def test_shapes_in_opcodes_of_sass() -> None:
+    codes = ["HMMA.16816.F32 R4, R8, R12, R4", "IMMA.16832.S8.S8 R4, R8, R12, R4",
+             "DMMA.8x8x4 R4, R8, R12, R4", "FFMA R1, R2, R3, R4"]  # fmt: skip
+    text = "\n".join(f"        /*{16 * n:04x}*/          {c} ;" for n, c in enumerate(codes))
+    found = products(parsers.parse(Stage.SASS, text), Function("f", 1, 4))
+    assert [(p.opcode, p.shape) for p in found] == [
+        ("HMMA", (16, 8, 16)), ("IMMA", (16, 8, 32)), ("DMMA", (8, 8, 4)),
+    ]  # fmt: skip
