@@ -17,4 +17,6 @@ SPECIMENS = (
     "softmax",
     "matmul",
     "fused",
+    "hint_cuda",
+    "hint_triton",
 )

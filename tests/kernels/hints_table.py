@@ -1,0 +1,125 @@
+"""The table of hints by kernel in ``kernels/README.md``, of a recording of the specimens.
+
+::
+
+    ptxview run --target sm_90 --no-tui -o specimens.ptxview -m kernels
+    python tests/kernels/hints_table.py specimens.ptxview
+
+writes the table anew; the text around it stays.
+"""
+
+from __future__ import annotations
+
+import sys
+import tomllib
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+from inspector.analyse.hints import Subject, hints
+from inspector.analyse.occupancy import Device
+from inspector.commands.common import open_reader
+from inspector.errors import PtxviewError
+from inspector.model import Kernel, Stage, Variant
+from inspector.naming import base_name
+from inspector.reading import Reader
+
+ROOT = Path(__file__).resolve().parents[2]
+KERNELS = ROOT / "kernels"
+README = KERNELS / "README.md"
+BEGIN, END = "<!-- hints -->", "<!-- end of hints -->"
+HEAD = ("| specimen | kernel | compiled as | hints |", "| --- | --- | --- | --- |")
+STAGES = (Stage.TTGIR, Stage.PTX, Stage.SASS)
+
+
+def rows(recording: str) -> list[str]:
+    """The table's rows, sorted."""
+    reader = open_reader(recording)
+    variants = [(k, v) for k, v in reader.recording.variants() if _specimen(v) is not None]
+    alike = Counter((k.name, *_configuration(v)) for k, v in variants)
+    out = []
+    for kernel, variant in variants:
+        how = list(_configuration(variant))
+        if alike[kernel.name, *how] > 1:
+            how += _specialised(variant)
+        found = hints(subject(reader, kernel, variant), _table("hints"))
+        said = ", ".join(f"`{rule}`" for rule in dict.fromkeys(f.rule for f in found)) or "–"
+        out.append(f"| {_specimen(variant)} | {_name(kernel)} | {', '.join(how)} | {said} |")
+    return sorted(out)
+
+
+def subject(reader: Reader, kernel: Kernel, variant: Variant) -> Subject:
+    """A variant as hints see it, for the representative of its architecture."""
+    listings, functions = {}, {}
+    for stage in STAGES:
+        try:
+            listings[stage] = reader.listing(variant, stage)
+            functions[stage] = reader.function(variant, stage)
+        except PtxviewError:
+            continue
+    arch = (variant.target or "").rstrip("af")
+    device = Device.of(arch, _table("devices")[arch])
+    return Subject(
+        kernel, variant, reader.resources(variant), listings, functions, variant.calls, device
+    )
+
+
+def _table(name: str) -> dict[str, dict[str, object]]:
+    path = ROOT / "inspector" / "reference" / f"{name}.toml"
+    return tomllib.loads(path.read_text("utf-8"))
+
+
+def _name(kernel: Kernel) -> str:
+    name = base_name(kernel.name)
+    return f"`{name if len(name) <= 30 else name[:28] + '…'}`"
+
+
+def _specimen(variant: Variant) -> str | None:
+    """The module of a variant: by its source, by its extension's name, else the generated one."""
+    source = variant.stages.get(Stage.SOURCE)
+    path = Path(source.origin_path or "") if source is not None else Path()
+    if path.parent.name == KERNELS.name and path.suffix == ".py":
+        return path.stem
+    for module in KERNELS.glob("*.py"):
+        if f'name="{path.parent.name}"' in module.read_text("utf-8"):
+            return module.stem
+    return None
+
+
+def _configuration(variant: Variant) -> Iterator[str]:
+    """Warps and constants that a variant was compiled with."""
+    config = dict(variant.config)
+    warps = config.get("num_warps")
+    if isinstance(warps, int):
+        yield f"{warps} warp{'' if warps == 1 else 's'}"
+    for name, kind in variant.signature.items():
+        if kind == "constexpr" and name in config:
+            yield f"{name}={config[name]}"
+
+
+def _specialised(variant: Variant) -> Iterator[str]:
+    """What Triton knew of integer arguments: that they are 1, or a multiple of 16."""
+    for name, said in variant.specialization.items():
+        properties = [tuple(s) for s in said] if isinstance(said, list) else []
+        if ("constant", 1) in properties:
+            yield f"{name}=1"
+        elif variant.signature.get(name) == "i32" and ("tt.divisibility", 16) in properties:
+            yield f"{name}%16=0"
+
+
+def between(text: str) -> list[str]:
+    """The rows of the table in the README."""
+    table = text.partition(BEGIN)[2].partition(END)[0].strip().splitlines()
+    return table[len(HEAD) :]
+
+
+def main(recording: str) -> None:
+    """Write the table of a recording into the README."""
+    text = README.read_text("utf-8")
+    before, after = text.partition(BEGIN)[0], text.partition(END)[2]
+    table = "\n".join([BEGIN, "", *HEAD, *rows(recording), "", END])
+    README.write_text(before + table + after, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
