@@ -1,0 +1,278 @@
+"""What differs: two variants of a kernel, all variants of one, or two recordings.
+
+A and B are each a KERNEL of the newest recording, PATH::KERNEL, or a PATH. Two PATHs of many
+kernels are compared kernel by kernel; one KERNEL alone, or --variants, gives the table of its
+variants. Names of registers, labels and digests, .loc and comments do not count: what is only
+renumbered is identical.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+from rich.console import Console
+from rich.text import Text
+
+from inspector import comparing, comparing_many
+from inspector.analyse.diff import beside, variants
+from inspector.analyse.diff.recordings import State
+from inspector.analysing import Analyst
+from inspector.commands.common import console, open_reader
+from inspector.comparing import Compared
+from inspector.comparing_many import Files
+from inspector.errors import Exit, UsageError
+from inspector.model import Kernel, Origin, Stage, Variant
+from inspector.naming import base_name
+from inspector.report import diff, diff_lines, diff_markdown, diff_tables, diff_text, jsons
+from inspector.report.safe import shown
+from inspector.selecting import Place, names, place, select, select_one
+
+STAGES = tuple(s.value for s in Stage)
+CONTEXT = 3
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of ``diff``."""
+    parser.add_argument(
+        "words",
+        nargs="*",
+        metavar="A B",
+        help="what to compare: KERNEL, PATH::KERNEL or PATH; or PATH A B with both kernels in PATH",
+    )
+    parser.add_argument(
+        "--stage", choices=STAGES, help="default: ptx, else the lowest that both have"
+    )
+    parser.add_argument(
+        "--exact", action="store_true", help="compare the text: names, numbers and comments count"
+    )
+    parser.add_argument(
+        "--variants", action="store_true", help="the table of all variants that one KERNEL fits"
+    )
+    parser.add_argument(
+        "--sort",
+        metavar="KEY",
+        help="order of that table: time, registers, spills, shared, occupancy, instructions, "
+        "winner or a name in the configuration; -KEY the other way round (--sort=-time)",
+    )
+    parser.add_argument(
+        "--context", type=_count, default=CONTEXT, metavar="N", help="equal lines round a change"
+    )
+    parser.add_argument("--width", type=_count, metavar="N", help="columns of the output")
+    parser.add_argument(
+        "--device",
+        metavar="ARCH",
+        help="what occupancy and hints are told for (sm_80); default: what each was compiled for",
+    )
+    parser.add_argument("--exit-code", action="store_true", help="exit with 1 if anything differs")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="print JSON")
+    form.add_argument("--markdown", action="store_true", help="print Markdown for a pull request")
+
+
+def _count(text: str) -> int:
+    value = int(text)
+    if value < 0:
+        raise argparse.ArgumentTypeError(f"{text} is less than 0")
+    return value
+
+
+def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
+    """Print what differs."""
+    args = parser.parse_args(argv)
+    given = _places(parser, args)
+    readers: dict[str | None, Analyst] = {}
+    for one in given:
+        if one.path not in readers:
+            readers[one.path] = open_reader(one.path, args.device)
+        if _is_table(given, readers[one.path]):
+            given = [Place(one.path, given[1].selector)]
+            break
+    held = [readers[one.path] for one in given]
+    if len(given) == 1:
+        return _table(held[0], given[0].selector, args)
+    a, b = held
+    if given[0].selector is None and given[1].selector is None:
+        counts = [len(r.recording.variants()) for r in held]
+        if counts != [1, 1]:
+            if all(_single_file(r) for r in held) and min(counts) > 0:
+                return _files(a, b, args)
+            return _recordings(a, b, args)
+    found = (select_one(a.recording, given[0].selector), select_one(b.recording, given[1].selector))
+    whole = all(p.selector is None and _single_file(r) for p, r in zip(given, held, strict=True))
+    return _compare((a, b), found, args, whole=whole)
+
+
+def _places(parser: argparse.ArgumentParser, args: argparse.Namespace) -> list[Place]:
+    """What is to be compared: one thing for a table, two for a diff."""
+    words: list[str] = args.words
+    if len(words) > 3 or (args.variants and len(words) > 2):
+        parser.error("give at most PATH, A and B")
+    given = [place(word, lambda path: Path(path).exists()) for word in words]
+    if len(words) == 3:
+        if given[0].path is None or given[0].selector is not None:
+            raise UsageError(f"{words[0]} does not exist", "Of three words, the first is a PATH.")
+        return [Place(words[0], word) for word in words[1:]]
+    if args.variants and len(words) == 2:
+        return [Place(words[0], words[1])]
+    if not words and not args.variants:
+        parser.error("give two things to compare, or one KERNEL for the table of its variants")
+    return given or [Place(None, None)]
+
+
+def _is_table(given: list[Place], first: Analyst) -> bool:
+    """Whether two words are PATH KERNEL, as in ``show``: the path holds more than a kernel."""
+    if len(given) != 2 or given[0].path is None or given[1].path is not None:
+        return False
+    return given[0].selector is None and len(first.recording.variants()) > 1
+
+
+def _single_file(reader: Analyst) -> bool:
+    """Whether what was opened is one file of PTX, SASS or the like."""
+    kernels = reader.recording.kernels
+    paths = {v.hash for _, v in reader.recording.variants()}
+    return len(paths) == 1 and all(k.origin is Origin.FILE for k in kernels)
+
+
+# -- two variants ---------------------------------------------------------------------------------
+
+
+def _compare(
+    readers: tuple[Analyst, Analyst],
+    found: tuple[tuple[Kernel, Variant], tuple[Kernel, Variant]],
+    args: argparse.Namespace,
+    whole: bool,
+) -> int:
+    pair = (found[0][1], found[1][1])
+    stage = comparing.stage_of(*pair, Stage(args.stage) if args.stage else None)
+    held = comparing.compare(readers, pair, stage, exact=args.exact, whole=whole)
+    status = Exit.DIFFERENT if args.exit_code and not held.diff.identical else Exit.OK
+    paths = (readers[0].recording.path, readers[1].recording.path)
+    lines = (held.listings[0].lines, held.listings[1].lines)
+    if args.json:
+        print(jsons.dumps(diff.variants(held.a, held.b, stage, held.diff, held.summary,
+                                        held.explanation, paths)))  # fmt: skip
+        return status
+    rows = beside.folded(held.rows(), args.context)
+    if args.markdown:
+        _print(diff_markdown.variants(held.a, held.b, held.summary, held.explanation, rows, lines,
+                                      held.diff.identical))  # fmt: skip
+        return status
+    _show(held, rows, paths, args.width)
+    return status
+
+
+def _show(
+    held: Compared, rows: Iterable[beside.Row], paths: tuple[str, str], asked: int | None
+) -> None:
+    out = console(sys.stdout)
+    width = asked or out.width
+    for mark, one, path in (("a", held.a, paths[0]), ("b", held.b, paths[1])):
+        said = diff_text.title(mark, one)
+        if paths[0] != paths[1]:
+            said.append(f"  {shown(path)}", style="dim")
+        out.print(said, soft_wrap=True)
+    out.print()
+    for line in diff_text.lines(held.summary, held.explanation, min(width, 100)):
+        out.print(line, soft_wrap=True)
+    _text(out, held, rows, width)
+
+
+def _text(out: Console, held: Compared | Files, rows: Iterable[beside.Row], width: int) -> None:
+    if held.diff.identical:
+        out.print(f"{held.stage.value}: identical")
+        return
+    out.print(Text(f"{held.stage.value}:  {diff_lines.LEGEND}", style="dim"), soft_wrap=True)
+    lines = (held.listings[0].lines, held.listings[1].lines)
+    colour = out.color_system is not None and not out.no_color
+    for text in diff_lines.beside(rows, lines, held.intra, width, colour):
+        out.print(text, soft_wrap=True)
+
+
+def _files(a: Analyst, b: Analyst, args: argparse.Namespace) -> int:
+    """Two files of several kernels."""
+    stage = Stage(args.stage) if args.stage else None
+    held = comparing_many.compare_files(a, b, stage, args.exact)
+    status = Exit.DIFFERENT if args.exit_code and not held.diff.identical else Exit.OK
+    paths = (a.recording.path, b.recording.path)
+    if args.json:
+        print(jsons.dumps(diff.files(held.stage, held.diff, held.figures, paths)))
+        return status
+    rows = beside.folded(held.rows(), args.context)
+    if args.markdown:
+        lines = (held.listings[0].lines, held.listings[1].lines)
+        _print(diff_markdown.files(held.stage, held.diff, held.figures, paths, rows, lines))
+        return status
+    out = console(sys.stdout)
+    for mark, path in zip("ab", paths, strict=True):
+        out.print(Text.assemble((f"{mark} ", "bold cyan"), shown(path)), soft_wrap=True)
+    for line in diff_tables.functions(held.diff.functions, held.figures):
+        out.print(line, soft_wrap=True)
+    _text(out, held, rows, args.width or out.width)
+    return status
+
+
+# -- one kernel, two recordings -------------------------------------------------------------------
+
+
+def _table(reader: Analyst, selector: str | None, args: argparse.Namespace) -> int:
+    found = select(reader.recording, selector)
+    failed = [k for k in reader.recording.kernels if k.autotune and not k.variants
+              and (selector is None or selector in names(k))]  # fmt: skip
+    if not found and not failed:
+        select_one(reader.recording, selector)  # says why
+    if len(found) == 1 and not args.variants and not found[0][0].autotune:
+        raise UsageError(
+            f"{selector or reader.recording.path} fits one variant: there is nothing to compare",
+            "Name a second: ptxview diff A B",
+        )
+    stage = Stage(args.stage) if args.stage else Stage.PTX
+    rows = list(comparing.rows(reader, found, stage, failed))
+    if args.sort:
+        key = args.sort.removeprefix("-")
+        known = variants.keys(rows)
+        if key not in known:
+            raise UsageError(f"nothing is called {key} here", f"Sort by {', '.join(known)}.")
+        rows = variants.ordered(rows, key, args.sort.startswith("-"))
+    if args.json:
+        print(jsons.dumps(diff.table(rows)))
+        return Exit.OK
+    out = console(sys.stdout)
+    for kernel in {row.kernel.id: row.kernel for row in rows}.values():
+        own = [row for row in rows if row.kernel is kernel]
+        if args.markdown:
+            _print([f"### {diff_markdown.code(base_name(kernel.name))}", "",
+                    *diff_markdown.table(own)])  # fmt: skip
+            continue
+        out.print(Text(shown(base_name(kernel.name)), style="bold cyan"), soft_wrap=True)
+        out.print(diff_tables.variants(own, args.width or out.width))
+    return Exit.OK
+
+
+def _recordings(a: Analyst, b: Analyst, args: argparse.Namespace) -> int:
+    stage = Stage(args.stage) if args.stage else None
+    pairs = [
+        (one.pair.a, one.pair.b, one.state, one.resources)
+        for one in comparing_many.compare_recordings(a, b, stage, args.exact)
+    ]
+    same = all(state is State.SAME for _, _, state, _ in pairs)
+    status = Exit.DIFFERENT if args.exit_code and not same else Exit.OK
+    paths = (a.recording.path, b.recording.path)
+    if args.json:
+        print(jsons.dumps(diff.recordings(paths, pairs)))
+    elif args.markdown:
+        _print(diff_markdown.recordings(paths, pairs))
+    else:
+        out = console(sys.stdout)
+        for mark, path in zip("ab", paths, strict=True):
+            out.print(Text.assemble((f"{mark} ", "bold cyan"), shown(path)), soft_wrap=True)
+        out.print(diff_tables.counts(pairs))
+        if not same:
+            out.print(diff_tables.recordings(pairs, args.width or out.width))
+    return status
+
+
+def _print(lines: Iterable[str]) -> None:
+    sys.stdout.write("".join(f"{line}\n" for line in lines))

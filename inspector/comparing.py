@@ -1,0 +1,216 @@
+"""Compares what readers read: two variants at one stage, and all variants of a kernel.
+
+Nothing is run but the disassembler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import TypeVar
+
+from inspector.analyse.diff import summary, variants
+from inspector.analyse.diff.beside import Row as Beside
+from inspector.analyse.diff.beside import rows as rows_of
+from inspector.analyse.diff.canonical import digest
+from inspector.analyse.diff.comparing import ListingDiff, diff_listings
+from inspector.analyse.diff.explanation import explain
+from inspector.analyse.diff.intra import Spans, intra_line
+from inspector.analyse.diff.summary import Side, Summary
+from inspector.analyse.diff.variants import Row
+from inspector.analyse.hints import Subject
+from inspector.analyse.mix import instructions
+from inspector.analysing import Analyst
+from inspector.errors import PtxviewError, UsageError
+from inspector.listing.line import Function, Listing
+from inspector.model import Kernel, Stage, Variant
+from inspector.naming import base_name
+from inspector.reading import Reader
+
+T = TypeVar("T")
+_MODULES = (Stage.TTIR, Stage.TTGIR, Stage.LLIR)
+"""Stages whose files are one kernel's, with what it needs (layouts, attributes) outside of it."""
+Functions = tuple[Function | None, Function | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """Two variants side by side at one stage.
+
+    ``functions`` are where the two kernels stand in their listings; both None: the whole files
+    were compared.
+    """
+
+    a: Side
+    b: Side
+    stage: Stage
+    listings: tuple[Listing, Listing]
+    functions: Functions
+    diff: ListingDiff
+    summary: Summary
+    explanation: tuple[str, ...]
+
+    def rows(self) -> Iterator[Beside]:
+        """Every line that was compared, side by side."""
+        return rows_of(self.diff.hunks, (self.listings[0].lines, self.listings[1].lines))
+
+    def intra(self, a: int, b: int) -> tuple[Spans, Spans]:
+        """The characters of two lines, by number, that really differ."""
+        x, y = self.listings[0].lines[a - 1], self.listings[1].lines[b - 1]
+        return intra_line(x, y, self.diff.names_at(a, b))
+
+
+def stage_of(a: Variant, b: Variant, asked: Stage | None = None) -> Stage:
+    """The stage that two are compared at: the one asked for, PTX, else the lowest that both have.
+
+    Raises ``UsageError`` with the stages that there are.
+    """
+    both = [s for s in Stage if s in a.stages and s in b.stages]
+    if asked is not None and asked in both:
+        return asked
+    if asked is None and both:
+        return Stage.PTX if Stage.PTX in both else both[-1]
+    told = ", ".join(s.value for s in both)
+    if asked is None:
+        raise UsageError(
+            f"{base_name(a.symbol)} and {base_name(b.symbol)} have no stage in common",
+            f"a has {_stages(a)}; b has {_stages(b)}",
+        )
+    lacking = next(v for v in (a, b) if asked not in v.stages)
+    why = lacking.missing.get(asked, "it was not recorded")
+    hint = f"Both have {told}." if both else f"a has {_stages(a)}; b has {_stages(b)}"
+    raise UsageError(f"there is no {asked.value} of {base_name(lacking.symbol)}: {why}", hint)
+
+
+def _stages(variant: Variant) -> str:
+    return ", ".join(s.value for s in Stage if s in variant.stages) or "none"
+
+
+# -- two variants ---------------------------------------------------------------------------------
+
+
+def compare(
+    readers: tuple[Analyst, Analyst],
+    pair: tuple[Variant, Variant],
+    stage: Stage,
+    *,
+    exact: bool = False,
+    whole: bool = False,
+) -> Compared:
+    """Two variants at one stage; ``whole`` compares the files that they stand in.
+
+    Raises ``PtxviewError`` where the stage cannot be read.
+    """
+    listings = tuple(r.listing(v, stage) for r, v in zip(readers, pair, strict=True))
+    held = tuple(r.function(v, stage) for r, v in zip(readers, pair, strict=True))
+    a, b = (side(r, v, stage) for r, v in zip(readers, pair, strict=True))
+    known: Functions = (held[0], held[1])
+    if whole or None in known or stage in _MODULES:
+        known = (None, None)
+    found = diff_listings(
+        listings[0], listings[1], exact=exact,
+        functions=None if known == (None, None) else (known,),
+    )  # fmt: skip
+    same = {s: alike(readers, pair, s) for s in shared_stages(pair) if s is not stage}
+    same[stage] = found.identical
+    said = summary.summarise(a, b, stage, {s: v for s, v in same.items() if v is not None})
+    return Compared(
+        a, b, stage, (listings[0], listings[1]), known, found, said,
+        explain(a, b, said, found.identical),
+    )  # fmt: skip
+
+
+def side(reader: Analyst, variant: Variant, stage: Stage) -> Side:
+    """One variant with all that is known of it."""
+    ttir = of_stage(reader, variant, Stage.TTIR, lambda held, own: (summary.tile(held, own),
+               summary.parameters(held, own)))  # fmt: skip
+    return Side(
+        kernel=reader.kernel(variant),
+        variant=variant,
+        card=reader.card(variant),
+        findings=reader.findings(variant),
+        opcodes=of_stage(reader, variant, stage, summary.opcodes) or {},
+        stalls=of_stage(reader, variant, Stage.SASS, summary.stalls),
+        source=own_source(reader, variant),
+        tile=ttir[0] if ttir else None,
+        parameters=ttir[1] if ttir else None,
+        time_us=variants.time_us(variant),
+    )
+
+
+def of_stage(
+    reader: Reader, variant: Variant, stage: Stage, make: Callable[[Listing, Function], T]
+) -> T | None:
+    """What is made of a stage of a variant; None where the stage is not to be had for nothing."""
+    held = variant.stages.get(stage)
+    if held is None or held.costly:
+        return None
+    try:
+        own = reader.function(variant, stage)
+        return None if own is None else make(reader.listing(variant, stage), own)
+    except PtxviewError:
+        return None
+
+
+def own_source(reader: Reader, variant: Variant) -> tuple[str, ...] | None:
+    """The kernel's own lines of the user's source; of what is generated, of ``output_code``."""
+    stage = Stage.SOURCE if variant.fusion is None else Stage.OUTPUT_CODE
+    if stage not in variant.stages or variant.span is None:
+        stage = Stage.OUTPUT_CODE
+    return of_stage(
+        reader, variant, stage,
+        lambda held, own: tuple(x.text for x in held.lines[max(own.first - 1, 0) : own.last]),
+    )  # fmt: skip
+
+
+def shared_stages(pair: tuple[Variant, Variant]) -> Iterator[Stage]:
+    for stage in (Stage.TTIR, Stage.TTGIR, Stage.LLIR, Stage.PTX, Stage.SASS):
+        if all(stage in v.stages and not v.stages[stage].costly for v in pair):
+            yield stage
+
+
+def alike(
+    readers: tuple[Reader, Reader], pair: tuple[Variant, Variant], stage: Stage
+) -> bool | None:
+    """Whether two have one canonical form at a stage; None where it cannot be read."""
+    held = [of_stage(r, v, stage, digest) for r, v in zip(readers, pair, strict=True)]
+    return None if None in held else held[0] == held[1]
+
+
+# -- one kernel, many variants --------------------------------------------------------------------
+
+
+def rows(
+    reader: Analyst,
+    held: Iterable[tuple[Kernel, Variant]],
+    stage: Stage,
+    more: Iterable[Kernel] = (),
+) -> Iterator[Row]:
+    """A row for each variant, then one for each configuration that was not compiled.
+
+    ``stage`` is the one whose instructions are counted; ``more`` are kernels of which nothing was
+    compiled.
+    """
+    kernels = {kernel.id: kernel for kernel in more}
+    for kernel, variant in held:
+        kernels[kernel.id] = kernel
+        resources = reader.resources(variant)
+        subject = Subject(kernel=kernel, variant=variant, resources=resources,
+                          calls=variant.calls, device=reader.device(variant))  # fmt: skip
+        full = subject.occupancy
+        tuned = variant.autotune or {}
+        reason = tuned.get("reason")
+        yield Row(
+            kernel, variant, variant.config, resources,
+            None if full is None else full.percent,
+            of_stage(reader, variant, stage, _many),
+            variants.time_us(variant), variants.winner(variant),
+            reason if isinstance(reason, str) else None,
+        )  # fmt: skip
+    for kernel in kernels.values():
+        for one in variants.uncompiled(kernel):
+            yield Row(kernel, None, one.config, time_us=one.time_us, reason=one.reason)
+
+
+def _many(listing: Listing, function: Function) -> int:
+    return sum(1 for _ in instructions(listing, function))

@@ -1,0 +1,194 @@
+"""``diff`` as Markdown, fit for a pull request: short, and nothing in it is obeyed as markup."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from inspector.analyse.diff.beside import Row, Sign
+from inspector.analyse.diff.comparing import ListingDiff
+from inspector.analyse.diff.recordings import State
+from inspector.analyse.diff.summary import Change, Side, Summary
+from inspector.analyse.diff.variants import Row as Variant
+from inspector.listing.line import Line
+from inspector.model import Stage
+from inspector.naming import base_name
+from inspector.report.diff import Paired
+from inspector.report.diff_lines import fitted
+from inspector.report.diff_tables import became, counts, deltas, kernel, settings, taken
+from inspector.report.diff_text import MOST, NAMES, access, delta, figures, hint
+from inspector.report.safe import shown
+from inspector.report.tables import UNKNOWN, config, figure, shared, spills
+
+LONGEST = 400  # rows of text; a comment on GitHub may have 65,536 characters
+_SPECIAL = re.compile(r"([\\`*\[\]<>|~]|(?<!\w)_|_(?!\w)|^[#+-])")
+_TICKS = re.compile(r"`+")
+
+
+def escaped(text: str) -> str:
+    """Text that Markdown shows as it stands."""
+    return _SPECIAL.sub(r"\\\1", shown(text).replace("&", "&amp;"))
+
+
+def code(text: str) -> str:
+    """Text as a code span, fit for a cell of a table too."""
+    held = shown(text).replace("|", "\\|")
+    ticks = "`" * (1 + max((len(t) for t in _TICKS.findall(held)), default=0))
+    pad = " " if held.startswith("`") or held.endswith("`") else ""
+    return f"{ticks}{pad}{held}{pad}{ticks}" if held else ""
+
+
+def variants(
+    a: Side,
+    b: Side,
+    summary: Summary,
+    explanation: Sequence[str],
+    rows: Iterable[Row],
+    lines: tuple[Sequence[Line], Sequence[Line]],
+    identical: bool,
+) -> Iterator[str]:
+    """Two variants: what was chosen, the figures that differ, and the text folded away."""
+    stage = summary.stage.value
+    names = list(dict.fromkeys(base_name(s.kernel.name) for s in (a, b)))
+    same = f"the {stage} is the same" if identical else f"the {stage} differs"
+    yield f"### {' → '.join(code(n) for n in names)}: {same}"
+    yield ""
+    for mark, side in (("a", a), ("b", b)):
+        told = " ".join(p for p in (side.variant.target or "", config(side.variant)) if p)
+        yield f"- **{mark}** {code(side.variant.id)} {escaped(told)}".rstrip()
+    yield ""
+    for sentence in explanation:
+        yield f"- {escaped(sentence)}"
+    if explanation:
+        yield ""
+    yield from _figures(summary)
+    for found, word in ((summary.gained, "gained"), (summary.lost, "lost")):
+        for one in found:
+            yield f"- hint {word}: {escaped(hint(one))}"
+    if summary.gained or summary.lost:
+        yield ""
+    if not identical:
+        yield from details(f"{stage}, unified", unified(rows, lines))
+
+
+def files(
+    stage: Stage,
+    found: ListingDiff,
+    changed: Iterable[Iterable[Change]],
+    paths: tuple[str, str],
+    rows: Iterable[Row],
+    lines: tuple[Sequence[Line], Sequence[Line]],
+) -> Iterator[str]:
+    """Two files of several kernels."""
+    yield f"### {code(paths[0])} → {code(paths[1])}"
+    yield ""
+    for pair, figures_ in zip(found.functions, changed, strict=True):
+        names = dict.fromkeys(base_name(f.name) for f in (pair.a, pair.b) if f is not None)
+        yield f"- {' → '.join(code(n) for n in names)}: {escaped(became(pair, figures_))}"
+    yield ""
+    if not found.identical:
+        yield from details(f"{stage.value}, unified", unified(rows, lines))
+
+
+def details(title: str, lines: Iterable[str]) -> Iterator[str]:
+    """A folded block of a diff; what is longer than ``LONGEST`` lines is counted, not shown."""
+    held = list(lines)
+    ticks = "`" * max(3, 1 + max((len(t) for line in held for t in _TICKS.findall(line)),
+                                 default=0))  # fmt: skip
+    yield f"<details><summary>{escaped(title)}</summary>"
+    yield ""
+    yield f"{ticks}diff"
+    yield from held[:LONGEST]
+    yield ticks
+    if len(held) > LONGEST:
+        yield f"{len(held) - LONGEST} more lines"
+    yield ""
+    yield "</details>"
+
+
+def unified(rows: Iterable[Row], lines: tuple[Sequence[Line], Sequence[Line]]) -> Iterator[str]:
+    """Rows as the lines of a unified diff; ``!`` stands before what moved."""
+    gone: list[str] = []
+    new: list[str] = []
+    for row in rows:
+        left = _text(lines[0], row.a)
+        right = _text(lines[1], row.b)
+        if row.sign in (Sign.CHANGED, Sign.UNLIKE, Sign.DELETED, Sign.INSERTED):
+            gone += [f"- {left}"] if row.a is not None else []
+            new += [f"+ {right}"] if row.b is not None else []
+            continue
+        yield from (*gone, *new)
+        gone, new = [], []
+        if row.sign is Sign.FOLD:
+            yield f"@@ {row.count} equal lines @@"
+        elif row.sign is Sign.EQUAL:
+            yield f"  {right if row.b is not None else left}".rstrip()
+        elif row.sign is Sign.MOVED_AWAY:
+            yield f"! {left}  → line {row.other}"
+        else:
+            yield f"! {right}  ← line {row.other}"
+    yield from (*gone, *new)
+
+
+def _text(lines: Sequence[Line], n: int | None) -> str:
+    return "" if n is None else fitted(lines[n - 1].text)[0]
+
+
+def _figures(summary: Summary) -> Iterator[str]:
+    rows = [(NAMES.get(c.name, c.name), *said, delta(c)) for c, said in figures(summary)
+            if c.differs]  # fmt: skip
+    rows += [(access(x), str(x.a), str(x.b), f"{x.b - x.a:+d}") for x in summary.accesses]
+    rows += [(code(c.name), str(c.a), str(c.b), delta(c)) for c in summary.opcodes[:MOST]]
+    if rows:
+        yield from _table(("", "a", "b", "change"), rows)
+        rest = len(summary.opcodes) - MOST
+        if rest > 0:
+            yield f"and {rest} more opcodes"
+            yield ""
+
+
+def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    yield f"| {' | '.join(heads)} |"
+    yield f"|{'|'.join(['---', *(['---:'] * (len(heads) - 1))])}|"
+    for row in rows:
+        yield f"| {' | '.join(row)} |"
+    yield ""
+
+
+def table(rows: Iterable[Variant]) -> Iterator[str]:
+    """All variants of a kernel."""
+    heads = ("variant", "configuration", "time", "registers", "spills", "shared", "occupancy",
+             "instructions")  # fmt: skip
+    yield from _table(
+        heads,
+        [
+            (
+                ("**winner** " if row.winner else "")
+                + ("not compiled" if row.variant is None else code(row.variant.id)),
+                escaped(settings(row.config)) + (f" ({escaped(row.reason)})" if row.reason else ""),
+                UNKNOWN if row.time_us is None else f"{row.time_us:.4g} µs",
+                figure(row.resources.registers),
+                spills(row.resources),
+                shared(row.resources),
+                UNKNOWN if row.occupancy is None else f"{row.occupancy:.4g} %",
+                figure(row.instructions),
+            )
+            for row in rows
+        ],
+    )
+
+
+def recordings(paths: tuple[str, str], pairs: Sequence[Paired]) -> Iterator[str]:
+    """Two recordings."""
+    yield f"### {code(paths[0])} → {code(paths[1])}"
+    yield ""
+    yield counts(pairs)
+    yield ""
+    rows = []
+    for a, b, state, changed in pairs:
+        if state is not State.SAME:
+            said = deltas(changed) if a is not None and b is not None else taken(changed)
+            ids = [UNKNOWN if e is None else code(e.variant.id) for e in (a, b)]
+            rows.append((state.value, code(kernel(a, b)), *ids, escaped(said or "its code alone")))
+    if rows:
+        yield from _table(("state", "kernel", "a", "b", "what it takes"), rows)

@@ -1,0 +1,108 @@
+"""The aligner against the plain quadratic definition, and in bounded time."""
+
+from __future__ import annotations
+
+import time
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from inspector.analyse.diff import align as aligner
+from inspector.analyse.diff.align import Blocks, align, gaps, increasing, refine
+
+sequences = st.lists(st.integers(0, 6), max_size=40)
+
+
+def longest(a: list[int], b: list[int]) -> int:
+    row = [0] * (len(b) + 1)
+    for x in a:
+        before = row[:]
+        for j, y in enumerate(b):
+            row[j + 1] = before[j] + 1 if x == y else max(before[j + 1], row[j])
+    return row[-1]
+
+
+def holds(blocks: Blocks, a: list[int], b: list[int]) -> int:
+    """Blocks are of equal items, apart and in order; how many items they hold."""
+    x = y = 0
+    for i, j, size in blocks:
+        assert i >= x and j >= y and size > 0
+        assert a[i : i + size] == b[j : j + size]
+        x, y = i + size, j + size
+    assert x <= len(a) and y <= len(b)
+    return sum(size for _, _, size in blocks)
+
+
+@given(sequences, sequences)
+def test_longest(a: list[int], b: list[int]) -> None:
+    assert holds(align(a, b, anchors=False), a, b) == longest(a, b)
+
+
+@given(sequences, sequences)
+def test_with_anchors(a: list[int], b: list[int]) -> None:
+    """Anchors may cost length, never order; what is unique in both and in order is matched."""
+    blocks = align(a, b)
+    holds(blocks, a, b)
+    if sorted(a) == sorted(set(a)) and sorted(b) == sorted(set(b)):
+        assert holds(blocks, a, b) == longest(a, b)
+
+
+@given(sequences, sequences)
+def test_gaps_are_what_is_left(a: list[int], b: list[int]) -> None:
+    blocks = align(a, b)
+    left = sum(x1 - x0 for x0, x1, _, _ in gaps(blocks, len(a), len(b)))
+    right = sum(y1 - y0 for _, _, y0, y1 in gaps(blocks, len(a), len(b)))
+    matched = sum(size for _, _, size in blocks)
+    assert (left, right) == (len(a) - matched, len(b) - matched)
+
+
+@given(sequences, sequences)
+def test_refined(a: list[int], b: list[int]) -> None:
+    """What is matched by a stronger key stays matched, whatever a weaker one says."""
+    strong = [(x, i // 2) for i, x in enumerate(a)]
+    other = [(x, j // 2) for j, x in enumerate(b)]
+    known: dict[tuple[int, int], int] = {}
+    first = align(
+        [known.setdefault(x, len(known)) for x in strong],
+        [known.setdefault(x, len(known)) for x in other],
+    )
+    both = refine(first, a, b)
+    holds(both, a, b)
+    pairs = {(i + k, j + k) for i, j, size in both for k in range(size)}
+    assert pairs >= {(i + k, j + k) for i, j, size in first for k in range(size)}
+
+
+@given(st.lists(st.integers(0, 50), unique=True, max_size=12))
+def test_increasing(order: list[int]) -> None:
+    pairs = list(enumerate(order))
+    found = increasing(pairs)
+    assert [y for _, y in found] == sorted(y for _, y in found)
+    best = [1] * len(order)
+    for i, x in enumerate(order):
+        best[i] = 1 + max((best[k] for k in range(i) if order[k] < x), default=0)
+    assert len(found) == max(best, default=0)
+
+
+def test_hundreds_of_thousands_of_lines() -> None:
+    """Bounded where there are anchors and where there are none."""
+    size = 300_000
+    unlike = [i % 7 if i % 50 else 100 + i for i in range(size)]
+    edited = [x for i, x in enumerate(unlike) if i % 97]
+    alike = [i * i % 11 for i in range(size)]
+    fewer = [x for i, x in enumerate(alike) if i % 101]
+    for a, b, expected in ((unlike, edited, 0.95), (alike, fewer, 0.5)):
+        start = time.perf_counter()
+        blocks = align(a, b)
+        took = time.perf_counter() - start
+        assert holds(blocks, a, b) > expected * len(b)
+        assert took < 60
+
+
+def test_a_large_gap_is_cut() -> None:
+    old = aligner.LARGEST
+    aligner.LARGEST = 16
+    try:
+        a, b = [1, 2, 3, 4] * 20, [1, 2, 3, 4] * 19
+        assert holds(align(a, b, anchors=False), a, b) >= 70
+    finally:
+        aligner.LARGEST = old

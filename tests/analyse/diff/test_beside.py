@@ -1,0 +1,157 @@
+"""Rows side by side: each line once, pairs that have something in common, folds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from inspector.analyse.diff.beside import Row, Sign, folded, loud, rows
+from inspector.analyse.diff.comparing import diff_listings
+from inspector.analyse.diff.hunks import Hunk, Op
+from inspector.listing import Line, parse
+from inspector.model import Stage
+from inspector.report.diff_lines import beside, fitted
+
+
+def source(*lines: str) -> Sequence[Line]:
+    return parse(Stage.SOURCE, "\n".join(lines), path="x.py").lines
+
+
+def signs(
+    hunks: list[Hunk], a: Sequence[Line], b: Sequence[Line]
+) -> list[tuple[str, object, object]]:
+    return [(r.sign.value, r.a, r.b) for r in rows(hunks, (a, b))]
+
+
+def test_replaced_lines_stand_beside_what_they_became() -> None:
+    a = source("x = load(p)", "y = x * 2")
+    b = source("for i in r:", "    x = load(p + i)", "    y = x * 2")
+    assert signs([Hunk(Op.REPLACE, (1, 3), (1, 4))], a, b) == [
+        ("inserted", None, 1),
+        ("changed", 1, 2),
+        ("changed", 2, 3),
+    ]
+
+
+def test_lines_that_have_nothing_in_common_are_told_apart() -> None:
+    ptx = "{\n\tadd.s32 %r1, %r2, 1;\n\tret;\n}"
+    other = "{\n\tld.global.b32 %r1, [%rd1];\n\tret;\n}"
+    a, b = (parse(Stage.PTX, text).lines for text in (ptx, other))
+    assert signs([Hunk(Op.REPLACE, (2, 3), (2, 3))], a, b) == [("unlike", 2, 2)]
+
+
+def test_what_moved_stands_alone_in_both_places_and_names_the_other() -> None:
+    lines = source("a = 1", "b = 2", "c = 3")
+    held = [
+        Hunk(Op.MOVED, (1, 2), (3, 4)),
+        Hunk(Op.EQUAL, (2, 4), (1, 3)),
+    ]
+    found = list(rows(held, (lines, lines)))
+    assert found == [
+        Row(Sign.MOVED_AWAY, 1, None, 3),
+        Row(Sign.EQUAL, 2, 1),
+        Row(Sign.EQUAL, 3, 2),
+        Row(Sign.MOVED_HERE, None, 3, 1),
+    ]
+
+
+def test_what_says_nothing_of_the_code_is_equal() -> None:
+    held = [
+        Hunk(Op.EQUAL, (1, 3), (1, 3)),
+        Hunk(Op.DELETE, (3, 4), (3, 3), quiet=True),
+        Hunk(Op.EQUAL, (4, 5), (3, 4)),
+    ]
+    assert loud(held) == [Hunk(Op.EQUAL, (1, 5), (1, 4))]
+
+
+TEXTS = st.lists(
+    st.sampled_from(("x = 1", "y = x", "z = load(x)", "z = load(y)", "", "# said", "for i in r:")),
+    max_size=14,
+)
+
+
+@given(TEXTS, TEXTS)
+def test_every_line_is_in_one_row_in_the_order_of_its_side(a: list[str], b: list[str]) -> None:
+    left, right = (parse(Stage.SOURCE, "\n".join(x), path="x.py") for x in (a, b))
+    found = diff_listings(left, right)
+    held = list(rows(found.hunks, (left.lines, right.lines)))
+    assert [r.a for r in held if r.a is not None] == list(range(1, len(left.lines) + 1))
+    assert [r.b for r in held if r.b is not None] == list(range(1, len(right.lines) + 1))
+
+
+@given(st.lists(st.sampled_from(list(Sign)[:-1]), max_size=30), st.integers(0, 4))
+def test_folds_hide_only_equal_rows_and_count_them(held: list[Sign], context: int) -> None:
+    whole = [Row(sign, n, n) for n, sign in enumerate(held, 1)]
+    out = list(folded(whole, context))
+    assert [r for r in out if r.sign not in (Sign.FOLD, Sign.EQUAL)] == [
+        r for r in whole if r.sign is not Sign.EQUAL
+    ]
+    hidden = sum(r.count for r in out if r.sign is Sign.FOLD)
+    shown = sum(r.sign is Sign.EQUAL for r in out)
+    assert hidden + shown == sum(r.sign is Sign.EQUAL for r in whole)
+    assert all(r.count >= 2 for r in out if r.sign is Sign.FOLD)
+    # next to a change, ``context`` equal rows are left of each stretch that is long enough
+    for n, row in enumerate(whole):
+        near = whole[max(n - context, 0) : n + context + 1]
+        if row.sign is Sign.EQUAL and any(r.sign is not Sign.EQUAL for r in near):
+            assert row in out
+
+
+# -- as lines of a terminal -----------------------------------------------------------------------
+
+
+def drawn(a: str, b: str, width: int, colour: bool = False) -> list[str]:
+    left, right = (parse(Stage.SOURCE, x, path="x.py") for x in (a, b))
+    found = diff_listings(left, right)
+    held = rows(found.hunks, (left.lines, right.lines))
+    spans = (((4, 5),), ((4, 5),))
+    made = beside(held, (left.lines, right.lines), lambda x, y: spans, width, colour)
+    return [text.plain for text in made]
+
+
+def test_signs_under_a_line_say_what_changed_without_colour() -> None:
+    assert drawn("x = 1\ny = 2", "x = 3\ny = 2", 80) == [
+        "1 ~ x = 1                              │1 ~ x = 3",
+        "        ^                              │        ^",
+        "2   y = 2                              │2   y = 2",
+    ]
+    assert drawn("x = 1\ny = 2", "x = 3\ny = 2", 80, colour=True) == [
+        "1 ~ x = 1                              │1 ~ x = 3",
+        "2   y = 2                              │2   y = 2",
+    ]
+
+
+def test_long_lines_are_wrapped_and_nothing_is_cut() -> None:
+    text = "value = " + " + ".join(f"operand{n}" for n in range(30))
+    for width in (60, 80, 160):
+        out = drawn(text, text, width)
+        assert all(len(line) <= width for line in out)
+        sides = [line.split("│") for line in out]
+        for part in (0, 1):
+            told = " ".join(side[part][4:].strip() for side in sides)
+            assert told == text
+
+
+def test_a_line_of_no_blanks_is_wrapped_too() -> None:
+    text = "x" * 300
+    out = drawn(text, text, 80)
+    assert all(len(line) <= 80 for line in out)
+    assert "".join(line.split("│")[0][4:].strip() for line in out) == text
+
+
+def test_lines_from_elsewhere_cannot_write_to_the_terminal() -> None:
+    out = "\n".join(drawn("x = 1  # \x1b[31m\x07", "x = 2", 80))
+    assert "\x1b" not in out and "\x07" not in out
+
+
+@given(st.text(st.characters(codec="utf-8"), max_size=40))
+def test_places_in_a_line_as_it_is_shown(text: str) -> None:
+    shown, at = fitted(text)
+    assert len(at) == len(text) + 1
+    assert at == sorted(at) and at[-1] == len(shown)
+
+
+def test_tabs_and_gaps_before_comments() -> None:
+    assert fitted("\t\tmov.u32 \t%r1, 1;            \t// x\t")[0] == "    mov.u32 %r1, 1;  // x"
