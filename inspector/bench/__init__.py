@@ -1,0 +1,1 @@
+"""Runs recorded calls again and takes their time; results are values."""

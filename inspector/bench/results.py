@@ -1,0 +1,211 @@
+"""A time that was taken: whose, how, and what it is of the device's limits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+
+from inspector.bench.statistics import Median, median
+
+STOPWATCHES = ("cupti", "event", "do_bench", "cudagraph")
+CACHES = ("cold", "hot", "dirty")
+# The median's interval that is wanted, as a part of it.
+WANTED = 0.01
+# Clocks that differ by more within one measurement are worth a word.
+STEADY = 0.03
+FEWEST_OF_A_THIRD = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """One launch by one stopwatch, in µs; None: not known.
+
+    ``call`` is the number of the call among the variant's, from 0, ``count`` how often the program
+    made it, ``inputs`` its tensors in words. ``bytes`` and ``flops`` are estimates of one launch.
+    ``percent_of_peak`` is of the bandwidth of a copy that was measured by the same stopwatch in the
+    same run. ``error`` says why there is no time. ``clocks`` are the SM's in MHz as they were seen
+    meanwhile, least and greatest, the device's greatest, its temperature in °C and what slowed it.
+    """
+
+    kernel: str
+    variant: str
+    call: int
+    stopwatch: str | None
+    cache: str | None
+    median_us: float | None = None
+    low_us: float | None = None
+    high_us: float | None = None
+    samples: int = 0
+    grid: tuple[int, int, int] | None = None
+    block: tuple[int, int, int] | None = None
+    bytes: int | None = None
+    flops: int | None = None
+    gb_per_s: float | None = None
+    tflop_per_s: float | None = None
+    percent_of_peak: float | None = None
+    warnings: tuple[str, ...] = ()
+    count: int = 1
+    inputs: str = ""
+    error: str | None = None
+    clocks: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Peak:
+    """Bandwidth in GB/s of a copy, by one stopwatch; of that many bytes read and written."""
+
+    stopwatch: str
+    cache: str
+    gb_per_s: float
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """What was timed together: on which device, with what, when (ISO 8601, UTC)."""
+
+    taken: str
+    device: Mapping[str, object]
+    rows: tuple[Timing, ...]
+    peaks: tuple[Peak, ...] = ()
+    data_sheet_gb_per_s: float | None = None
+
+
+def with_time(
+    timing: Timing, samples: Sequence[float], clocks: Mapping[str, object], peak: Peak | None
+) -> Timing | None:
+    """A timing with what was measured, and what it makes of the estimates; None of no samples."""
+    taken = median(samples)
+    if taken is None:
+        return None
+    per_us = 1 / taken.value if taken.value > 0 else None
+    gb = timing.bytes * per_us / 1e3 if timing.bytes is not None and per_us else None
+    flop = timing.flops * per_us / 1e6 if timing.flops is not None and per_us else None
+    part = 100 * gb / peak.gb_per_s if gb is not None and peak is not None else None
+    return replace(
+        timing,
+        median_us=taken.value,
+        low_us=taken.low,
+        high_us=taken.high,
+        samples=taken.samples,
+        gb_per_s=gb,
+        tflop_per_s=flop,
+        percent_of_peak=part,
+        warnings=(*timing.warnings, *_warnings(taken, clocks), *_drift(samples)),
+        clocks=dict(clocks),
+    )
+
+
+def _warnings(taken: Median, clocks: Mapping[str, object]) -> list[str]:
+    out = []
+    if taken.reach is None:
+        out.append("too few samples for an interval")
+    elif taken.reach > WANTED:
+        out.append(f"the median is known to ±{100 * taken.reach:.1f} % only")
+    low, high, most = (clocks.get(k) for k in ("low_mhz", "high_mhz", "most_mhz"))
+    if isinstance(low, int) and isinstance(high, int):
+        if low < high * (1 - STEADY):
+            out.append(f"the SM clock moved between {low} and {high} MHz")
+        elif isinstance(most, int) and high < most * (1 - STEADY):
+            out.append(f"the SM clock was {high} MHz of {most}")
+    slowed = clocks.get("slowed_by")
+    if isinstance(slowed, list) and slowed:
+        out.append("the device was slowed down by: " + ", ".join(map(str, slowed)))
+    return out
+
+
+def _drift(samples: Sequence[float]) -> list[str]:
+    """The samples in their order: whether the last third took another time than the first."""
+    third = len(samples) // 3
+    if third < FEWEST_OF_A_THIRD:
+        return []
+    first, last = median(samples[:third]), median(samples[-third:])
+    if first is None or last is None or abs(last.value - first.value) <= STEADY * first.value:
+        return []
+    return [f"it took {first.value:.4g} µs at first and {last.value:.4g} in the end"]
+
+
+def row(timing: Timing) -> dict[str, object]:
+    """A timing as JSON has it."""
+    said = asdict(timing)
+    for name in ("grid", "block"):
+        said[name] = list(said[name]) if said[name] is not None else None
+    said["warnings"] = list(timing.warnings)
+    return said
+
+
+def stored(session: Session) -> dict[str, object]:
+    """A session as it is kept in a recording."""
+    return {
+        "taken": session.taken,
+        "device": dict(session.device),
+        "peaks": [asdict(p) for p in session.peaks],
+        "data_sheet_gb_per_s": session.data_sheet_gb_per_s,
+        "rows": [row(t) for t in session.rows],
+    }
+
+
+_KINDS: dict[str, tuple[type, ...]] = {
+    "kernel": (str,), "variant": (str,), "call": (int,), "stopwatch": (str,), "cache": (str,),
+    "median_us": (int, float), "low_us": (int, float), "high_us": (int, float), "samples": (int,),
+    "bytes": (int,), "flops": (int,), "gb_per_s": (int, float), "tflop_per_s": (int, float),
+    "percent_of_peak": (int, float), "count": (int,), "inputs": (str,), "error": (str,),
+}  # fmt: skip
+
+
+def read(said: Mapping[str, object]) -> Session | None:
+    """A kept session; None where it is none. Rows that are none are left out."""
+    rows, device, taken = said.get("rows"), said.get("device"), said.get("taken")
+    if not isinstance(rows, list) or not isinstance(device, dict) or not isinstance(taken, str):
+        return None
+    found = [_timing(r) for r in rows if isinstance(r, dict)]
+    peaks = said.get("peaks")
+    sheet = said.get("data_sheet_gb_per_s")
+    return Session(
+        taken,
+        device,
+        tuple(t for t in found if t is not None),
+        tuple(_peaks(peaks if isinstance(peaks, list) else [])),
+        float(sheet) if isinstance(sheet, int | float) else None,
+    )
+
+
+def _timing(said: Mapping[str, object]) -> Timing | None:
+    held: dict[str, object] = {}
+    for name, kinds in _KINDS.items():
+        value = said.get(name)
+        if isinstance(value, kinds) and not isinstance(value, bool):
+            held[name] = value
+    if not {"kernel", "variant", "call"} <= held.keys():
+        return None
+    held.setdefault("stopwatch", None)
+    held.setdefault("cache", None)
+    for name in ("grid", "block"):
+        held[name] = _three(said.get(name))
+    warnings = said.get("warnings")
+    clocks = said.get("clocks")
+    held["clocks"] = clocks if isinstance(clocks, dict) else {}
+    held["warnings"] = tuple(map(str, warnings)) if isinstance(warnings, list) else ()
+    return Timing(**held)  # type: ignore[arg-type]
+
+
+def _three(value: object) -> tuple[int, int, int] | None:
+    if isinstance(value, list) and len(value) == 3 and all(isinstance(n, int) for n in value):
+        return (value[0], value[1], value[2])
+    return None
+
+
+def _peaks(said: Sequence[object]) -> list[Peak]:
+    out = []
+    for one in said:
+        if isinstance(one, dict) and isinstance(one.get("gb_per_s"), int | float):
+            size = one.get("bytes")
+            out.append(
+                Peak(
+                    str(one.get("stopwatch")),
+                    str(one.get("cache")),
+                    float(one["gb_per_s"]),
+                    size if isinstance(size, int) else 0,
+                )
+            )
+    return out

@@ -1,0 +1,186 @@
+"""Runs launches again in a child process under the user's interpreter, and gathers what it says.
+
+A launch that breaks the device's context, hangs or kills the process costs its own row: another
+process goes on with the rest.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from inspector.errors import PtxviewError, ToolMissing, Unreadable
+from inspector.process import Finished, run_tool
+
+PROBES = Path(__file__).resolve().parent.parent / "probes"
+# The probes as a package of their own name, as a recorded program has them; the folder that one
+# stands in is no part of the interpreter.
+BOOT = """
+import sys, importlib.util as u
+sys.path[:] = [p for p in sys.path if p]
+folder = sys.argv[1]
+spec = u.spec_from_file_location("ptxview_probes", folder + "/__init__.py",
+                                 submodule_search_locations=[folder])
+sys.modules["ptxview_probes"] = u.module_from_spec(spec)
+from ptxview_probes.replay import main
+raise SystemExit(main(sys.argv[2], sys.argv[3]))
+"""
+NO_DEVICE = 4
+# To import torch and to wake the device, which takes tens of seconds on a cold disk.
+STARTING = 180
+
+Said = dict[str, object]
+Child = Callable[[Sequence[str], float, Path], Finished]
+
+
+@dataclass
+class Gathered:
+    """What child processes said: of the device, of the copy, and of each launch by its number."""
+
+    device: Said = field(default_factory=dict)
+    copies: list[Said] = field(default_factory=list)
+    rows: dict[int, list[Said]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """How to take the time. ``limit`` is of one launch by all stopwatches, in seconds."""
+
+    stopwatches: tuple[str, ...]
+    cache: str
+    seconds: float
+    limit: float
+    alignment: int
+
+
+def start(argv: Sequence[str], seconds: float, folder: Path) -> Finished:
+    """A child process, to its end."""
+    return run_tool(argv, seconds=seconds, cwd=folder)
+
+
+def measure(
+    python: str, launches: Sequence[tuple[Said, bytes]], wanted: Wanted, child: Child = start
+) -> Gathered:
+    """Take the time of launches, each (what the child is told of it, its cubin).
+
+    Raises ``ToolMissing`` where there is no device, ``Unreadable`` where no child could begin.
+    """
+    gathered = Gathered()
+    with tempfile.TemporaryDirectory(prefix="ptxview-") as held:
+        folder = Path(held)
+        told: list[Said] = []
+        for n, (said, cubin) in enumerate(launches):
+            path = folder / f"{n}.cubin"
+            path.write_bytes(cubin)
+            told.append({**said, "n": n, "cubin": str(path)})
+        while told:
+            told = _once(python, told, wanted, folder, gathered, child)
+    return gathered
+
+
+def _once(
+    python: str, told: list[Said], wanted: Wanted, folder: Path, gathered: Gathered, child: Child
+) -> list[Said]:
+    """One child process; what it left for the next."""
+    job, results = folder / "job.json", folder / "results.jsonl"
+    results.unlink(missing_ok=True)
+    job.write_text(
+        json.dumps(
+            {"stopwatches": list(wanted.stopwatches), "cache": wanted.cache,
+             "seconds": wanted.seconds, "limit": wanted.limit, "alignment": wanted.alignment,
+             "copy": not gathered.copies, "launches": told}
+        ),
+        "utf-8",
+    )  # fmt: skip
+    argv = [python, "-c", BOOT, str(PROBES), str(job), str(results)]
+    problem = ""
+    status: int | None = None
+    try:
+        done = child(argv, STARTING + (len(told) + 1) * wanted.limit, folder)
+        status, problem = done.status, _why(done, wanted.limit)
+    except Unreadable as error:  # it took too long as a whole
+        problem = error.message
+    begun, ended = gather(results, gathered)
+    if status == NO_DEVICE:
+        raise ToolMissing("timing needs an NVIDIA GPU, and the interpreter's torch sees none")
+    left = [t for t in told if t["n"] not in ended]
+    if not left:
+        return []
+    culprit = next((t for t in left if t["n"] in begun), None)
+    if culprit is None:
+        raise Unreadable(f"the process that runs calls again ended early: {problem}")
+    number = culprit["n"]
+    assert isinstance(number, int)
+    rows = gathered.rows.setdefault(number, [])
+    if not any("error" in r for r in rows):
+        rows.append({"n": number, "stopwatch": None, "error": problem})
+    return [t for t in left if t["n"] != number]
+
+
+def _why(done: Finished, limit: float) -> str:
+    if done.status < 0:
+        return f"the process was killed by signal {-done.status}"
+    if b"Timeout (" in done.err:
+        return f"it did not finish within {limit:.0f} s"
+    said = done.complaint.strip().splitlines()
+    return said[-1] if said else f"the process ended with status {done.status}"
+
+
+def gather(results: Path, gathered: Gathered) -> tuple[set[object], set[object]]:
+    """Read a child's results; the numbers of launches that it began, and that it ended."""
+    begun: set[object] = set()
+    ended: set[object] = set()
+    try:
+        lines = results.read_text("utf-8", "replace").splitlines()
+    except OSError:
+        return begun, ended
+    for line in lines:
+        try:
+            said = json.loads(line)
+        except ValueError:
+            continue  # cut short by its end
+        if not isinstance(said, dict):
+            continue
+        number = said.get("n")
+        if "begin" in said:
+            begun.add(said["begin"])
+        elif "end" in said:
+            ended.add(said["end"])
+        elif isinstance(said.get("device"), dict):
+            gathered.device = said["device"]
+        elif isinstance(said.get("copy"), dict):
+            gathered.copies.append(said["copy"])
+        elif isinstance(number, int):
+            gathered.rows.setdefault(number, []).append(said)
+    return begun, ended
+
+
+def interpreter(
+    asked: str | None, recorded: Sequence[str] | None, own: str,
+    versions: Callable[[str], Mapping[str, str | None]],
+) -> str:  # fmt: skip
+    """The interpreter to run calls under: the one asked for, else the one that recorded them where
+    it is still there and has torch, else ours where it has torch.
+
+    Raises ``ToolMissing`` where none has torch.
+    """
+    if asked is not None:
+        return asked
+    first = recorded[0] if recorded else ""
+    if Path(first).name.startswith("python") and Path(first).is_file() and _has(first, versions):
+        return first
+    if _has(own, versions):
+        return own
+    raise ToolMissing(
+        "no interpreter with torch was found to run the calls under", "Name one with --python."
+    )
+
+
+def _has(python: str, versions: Callable[[str], Mapping[str, str | None]]) -> bool:
+    try:
+        return bool(versions(python).get("torch"))
+    except PtxviewError:
+        return False

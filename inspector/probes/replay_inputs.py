@@ -1,0 +1,196 @@
+"""Inputs of the same kind as a recorded call's: shape, strides, dtype, alignment, integers' range.
+
+Values are new: floats are drawn from a normal distribution, integers evenly from the range that
+was recorded (zeros where none was), each from the same seed every time. Tensors that shared memory
+in the program do not share it here.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from typing import Any
+
+SEED = 20260
+# torch's allocator begins every block at a multiple of it.
+BLOCK = 512
+_FLOATS = {8: "<d", 4: "<f", 2: "<e"}
+
+
+class NotRebuilt(Exception):
+    """An argument cannot be made again; the message says which and why."""
+
+
+def extent(shape: list[int], strides: list[int]) -> int:
+    """How many elements of memory a layout spans."""
+    if any(size == 0 for size in shape):
+        return 0
+    if any(stride < 0 for stride in strides):
+        raise NotRebuilt("negative strides")
+    return 1 + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))
+
+
+def tensor(
+    torch: Any, said: dict[str, Any], device: str, most: int, warnings: list[str]
+) -> tuple[Any, Any]:
+    """A tensor of a recorded layout, and the flat memory that it lies in.
+
+    Its address is a multiple of the recorded alignment and, where that is below ``most`` (what
+    alignments were looked at up to), of no larger power of two. Raises ``NotRebuilt``.
+    """
+    name, shape = said["name"], said["shape"]
+    dtype = getattr(torch, str(said["dtype"]), None)
+    if not isinstance(dtype, torch.dtype):
+        raise NotRebuilt(f"{name}: this torch has no dtype {said['dtype']}")
+    strides = said["strides"]
+    if strides is None or len(strides) != len(shape):
+        raise NotRebuilt(f"{name}: its strides were not recorded")
+    try:
+        count = extent(shape, strides)
+    except NotRebuilt as error:
+        raise NotRebuilt(f"{name}: {error}") from None
+    size = torch.empty((), dtype=dtype).element_size()
+    offset = 0
+    alignment = said["alignment"]
+    if alignment is not None and alignment < most:
+        if alignment % size:
+            raise NotRebuilt(f"{name}: {said['dtype']} at a multiple of {alignment} bytes alone")
+        offset = alignment // size
+    memory = torch.empty(count + offset, dtype=dtype, device=device)
+    base = memory.data_ptr() % BLOCK
+    if base and offset and base % (2 * alignment):
+        raise NotRebuilt(f"{name}: memory begins at an odd address")
+    flat = memory[offset:]
+    fill(torch, flat, said, warnings)
+    return torch.as_strided(memory, shape, strides, offset), flat
+
+
+def fill(torch: Any, flat: Any, said: dict[str, Any], warnings: list[str]) -> None:
+    """New values, from the same seed for each name."""
+    generator = torch.Generator(device=flat.device)
+    generator.manual_seed(SEED + sum(said["name"].encode("utf-8", "replace")))
+    kind = flat.dtype
+    if not flat.numel():
+        return
+    if kind == torch.bool:
+        flat.random_(0, 2, generator=generator)
+    elif kind.is_complex:
+        torch.view_as_real(flat).normal_(generator=generator)
+    elif kind.is_floating_point:
+        try:
+            flat.normal_(generator=generator)
+        except RuntimeError:  # 8-bit floats have no such operator: a piece at a time, converted
+            for piece in flat.split(1 << 24):
+                piece.copy_(torch.randn(piece.shape, device=flat.device, generator=generator))
+    else:
+        low, high = said.get("low"), said.get("high")
+        if low is None or high is None:
+            flat.zero_()
+            warnings.append(f"the range of {said['name']} was not recorded: it is all zeros")
+        elif kind in (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64):
+            # It ends before its end, which no number is after the greatest of all.
+            end = high + 1 if high < torch.iinfo(torch.int64).max else None
+            flat.random_(low, end, generator=generator)
+        else:
+            flat.fill_(low)
+            warnings.append(f"{said['name']} ({said['dtype']}) holds {low} throughout")
+
+
+def scalar(said: dict[str, Any], size: int) -> bytes:
+    """The bytes of a scalar parameter of that size. Raises ``NotRebuilt``."""
+    value, kind = said["value"], str(said.get("type") or "")
+    if value is None or isinstance(value, str):
+        raise NotRebuilt(f"{said['name']}: its value was not recorded")
+    if kind.startswith(("fp", "bf", "f")) or (isinstance(value, float) and not kind):
+        number = float(value)
+        if kind == "bf16":
+            return struct.pack("<f", number)[2:]
+        if size not in _FLOATS:
+            raise NotRebuilt(f"{said['name']}: a float of {size} bytes")
+        try:
+            return struct.pack(_FLOATS[size], number)
+        except OverflowError:
+            return struct.pack(_FLOATS[size], math.copysign(math.inf, number))
+    if not isinstance(value, int):
+        raise NotRebuilt(f"{said['name']}: {value!r} is no {kind or 'integer'}")
+    return (int(value) & ((1 << 8 * size) - 1)).to_bytes(size, "little")
+
+
+def passed(arguments: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The arguments that a kernel gets when it runs: constexprs were compiled in."""
+    return [a for a in arguments if a.get("type") != "constexpr"]
+
+
+class Inputs:
+    """The parameters of one launch, and the memory behind them.
+
+    ``values`` are the parameters' bytes in order. Raises ``NotRebuilt`` where an argument cannot
+    be made again, and torch's error where memory is out.
+    """
+
+    def __init__(self, torch: Any, said: dict[str, Any], device: str, most: int) -> None:
+        self.warnings: list[str] = []
+        self.values: list[bytes] = []
+        self._kept: list[Any] = []
+        self.named: list[tuple[str, Any]] = []
+        self._before: list[tuple[Any, Any]] = []
+        self._torch = torch
+        sizes, given = list(said["sizes"]), passed(said["arguments"])
+        if not len(given) <= len(sizes) <= len(given) + len(said["scratch"]):
+            raise NotRebuilt(
+                f"the cubin has {len(sizes)} parameters, the call {len(given)} arguments"
+            )
+        for one, size in zip(given, sizes, strict=False):
+            self.values.append(self._value(one, size, device, most))
+        for size, needed in zip(sizes[len(given) :], said["scratch"], strict=False):
+            if size != 8:
+                raise NotRebuilt(f"a hidden parameter of {size} bytes")
+            held = torch.zeros(max(needed, 1), dtype=torch.uint8, device=device)
+            self._kept.append(held)
+            address = int(held.data_ptr()) if needed else 0  # Triton gives a null where none is
+            self.values.append(address.to_bytes(8, "little"))
+
+    def _value(self, one: dict[str, Any], size: int, device: str, most: int) -> bytes:
+        if one.get("shape") is not None and one.get("dtype"):
+            if size != 8:
+                raise NotRebuilt(f"{one['name']}: a tensor descriptor")
+            made, flat = tensor(self._torch, one, device, most, self.warnings)
+            self._kept.append(made)
+            self.named.append((one["name"], flat))
+            return int(made.data_ptr()).to_bytes(8, "little")
+        if str(one.get("type") or "").startswith("*"):
+            if one.get("alignment") is None:
+                return bytes(size)  # a null pointer
+            raise NotRebuilt(f"{one['name']}: it was a bare address, and nobody knows of what size")
+        return scalar(one, size)
+
+    def keep_integers(self) -> None:
+        """Remember integers as they are now: as indices they must not grow from run to run."""
+        for _, flat in self.named:
+            if not (flat.dtype.is_floating_point or flat.dtype.is_complex) and flat.numel():
+                self._before.append((flat, flat.clone()))
+
+    def forget_unchanged(self) -> None:
+        """After a launch: what it left as it was needs no restoring."""
+        self._before = [(f, b) for f, b in self._before if not self._torch.equal(f, b)]
+
+    @property
+    def changes(self) -> bool:
+        """Whether the launch changes integers."""
+        return bool(self._before)
+
+    def restore(self) -> None:
+        """Give integers that the launch changes their values back."""
+        for flat, before in self._before:
+            flat.copy_(before)
+
+    def overflowed(self) -> list[str]:
+        """Names of float tensors that hold an infinity or no number at all."""
+        out = []
+        for name, flat in self.named:
+            if flat.dtype.is_floating_point and flat.element_size() > 1 and flat.numel():
+                # A sum would overflow by itself; the extremes do not.
+                low, high = self._torch.aminmax(flat)
+                if not (math.isfinite(low.item()) and math.isfinite(high.item())):
+                    out.append(name)
+        return out

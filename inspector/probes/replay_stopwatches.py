@@ -1,0 +1,181 @@
+"""Ways to take the time of one launch; each gives its samples in µs.
+
+``cupti`` is the kernel's own duration on the device, through torch.profiler. ``event`` is a pair of
+CUDA events around one launch on an idle device. ``do_bench`` and ``cudagraph`` are Triton's own
+``do_bench`` and ``do_bench_cudagraph``.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+# What stands between two launches is read or written from end to end: several times the L2.
+LEAST_FLUSH = 256 << 20
+L2_TIMES = 4
+ENOUGH = 0.01
+FEWEST = 60
+MOST = 20_000
+BLOCK_SECONDS = 0.1
+# Now and then the profiler comes back with nothing (seen with torch 2.11), and then has all again.
+MOST_MISSES = 5
+COPY = "Memcpy DtoD"
+
+
+class Unavailable(Exception):
+    """This stopwatch cannot be used here; the message says why."""
+
+
+class Cache:
+    """What is done to the L2 before each launch: ``cold``, ``dirty`` or ``hot``.
+
+    ``cold`` reads other memory, which leaves none of the launch's data and nothing to write back;
+    ``dirty`` writes it, and the launch then pays for writing it back; ``hot`` leaves it alone.
+    """
+
+    def __init__(self, torch: Any, state: str) -> None:
+        self.state = state
+        self._torch = torch
+        l2 = getattr(torch.cuda.get_device_properties(0), "L2_cache_size", 0)
+        size = max(LEAST_FLUSH, L2_TIMES * int(l2 or 0))
+        self._memory: Any = (
+            None if state == "hot" else torch.zeros(size // 4, dtype=torch.float32, device="cuda")
+        )
+        self._sum = torch.zeros((), device="cuda")
+
+    def prepare(self) -> None:
+        """Bring the L2 into that state, on the current stream."""
+        if self.state == "cold":
+            self._torch.sum(self._memory, dim=0, out=self._sum)
+        elif self.state == "dirty":
+            self._memory.zero_()
+
+
+def settled(samples: list[float]) -> bool:
+    """Whether the median's 95 % interval is within 1 % of it, by the normal approximation."""
+    n = len(samples)
+    if n < FEWEST:
+        return False
+    held = sorted(samples)
+    reach = 1.96 * math.sqrt(n) / 2
+    low = held[max(0, math.floor(n / 2 - reach) - 1)]
+    high = held[min(n - 1, math.ceil(n / 2 + reach))]
+    middle = held[n // 2]
+    return (high - low) / 2 <= ENOUGH * middle
+
+
+def kernel_times(profiler: Any, name: str) -> list[float]:
+    """Durations in µs of the device's events of that name, in order of their start."""
+    found: list[tuple[float, float]] = []
+    held = getattr(getattr(profiler, "profiler", None), "kineto_results", None)
+    events = held.events() if held is not None else []
+    for event in events:
+        if matches(str(event.name()), name) and "CUDA" in str(event.device_type()):
+            if hasattr(event, "duration_ns"):
+                found.append((event.start_ns(), event.duration_ns() / 1000))
+            else:
+                found.append((event.start_us(), float(event.duration_us())))
+    return [time for _, time in sorted(found)]
+
+
+def matches(seen: str, name: str) -> bool:
+    """Whether an event is the kernel's: its name, or of a copy the beginning of it."""
+    return seen == name or (name == COPY and seen.startswith(name))
+
+
+Launch = Callable[[], None]
+
+
+def cupti(
+    torch: Any, launch: Launch, before: Launch, name: str, seconds: float, between: Launch
+) -> list[float]:
+    """The kernel's own duration, until the median is settled or the time is up."""
+    from torch.profiler import ProfilerActivity, profile
+
+    samples: list[float] = []
+    began = time.monotonic()
+    count = 20
+    misses = 0
+    while True:
+        block = time.monotonic()
+        with profile(activities=[ProfilerActivity.CUDA]) as profiler:
+            for _ in range(count):
+                before()
+                launch()
+            between()
+            torch.cuda.synchronize()
+        took = time.monotonic() - block
+        found = kernel_times(profiler, name)
+        misses = 0 if found else misses + 1
+        if misses >= MOST_MISSES:
+            raise Unavailable(
+                "the profiler saw no launch of the kernel: is CUPTI there, and no other profiler?"
+            )
+        samples += found
+        late = len(samples) >= MOST or time.monotonic() - began > seconds
+        if samples and (late or settled(samples)):
+            return samples
+        count = max(10, min(1000, int(count * BLOCK_SECONDS / max(took, 1e-3)) + 1))
+
+
+def events(
+    torch: Any, launch: Launch, before: Launch, name: str, seconds: float, between: Launch
+) -> list[float]:
+    """A pair of events around one launch on an idle device, as a script would do it."""
+    samples: list[float] = []
+    began = time.monotonic()
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    while True:
+        for _ in range(20):
+            before()
+            torch.cuda.synchronize()
+            start.record()
+            launch()
+            end.record()
+            torch.cuda.synchronize()
+            samples.append(start.elapsed_time(end) * 1000)
+        between()
+        if settled(samples) or len(samples) >= MOST or time.monotonic() - began > seconds:
+            return samples
+
+
+def do_bench(
+    torch: Any, launch: Launch, before: Launch, name: str, seconds: float, between: Launch
+) -> list[float]:
+    """Triton's ``do_bench``: the L2 is flushed by writing, events stand in a full queue."""
+    testing = _testing()
+    found = testing.do_bench(launch, warmup=25, rep=100, return_mode="all")
+    between()
+    return [1000 * float(t) for t in found]
+
+
+def cudagraph(
+    torch: Any, launch: Launch, before: Launch, name: str, seconds: float, between: Launch
+) -> list[float]:
+    """Triton's ``do_bench_cudagraph``: launches one after another in a graph, the L2 left hot."""
+    testing = _testing()
+    with torch.cuda.stream(torch.cuda.Stream()):
+        found = testing.do_bench_cudagraph(launch, rep=100, return_mode="all")
+    between()
+    return [1000 * float(t) for t in found]
+
+
+def _testing() -> Any:
+    try:
+        import triton.testing
+    except ImportError as error:
+        raise Unavailable(f"it is Triton's, which cannot be imported: {error}") from None
+    return triton.testing
+
+
+STOPWATCHES = {"cupti": cupti, "event": events, "do_bench": do_bench, "cudagraph": cudagraph}
+# Those that bring the L2 into a state of their own.
+OWN_CACHE = {"do_bench": "dirty", "cudagraph": "hot"}
+
+
+def caches(stopwatches: list[str], state: str) -> Iterator[tuple[str, str]]:
+    """Each stopwatch with the state of the L2 that its figure is of."""
+    for each in stopwatches:
+        yield each, OWN_CACHE.get(each, state)

@@ -1,0 +1,57 @@
+"""Where timings of a recording are kept: the part of its layout that grows after the run.
+
+In a recording's folder they are ``timings.jsonl``, one record a line, appended; a single file
+carries what its folder held when it was packed, and what comes later stands beside it, as
+``x.ptxview.timings.jsonl``.
+"""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from inspector.recording import DAMAGE, LARGEST_BLOB
+
+NAME = "timings.jsonl"
+
+
+def place(path: Path) -> Path:
+    """The file that timings of a recording are appended to."""
+    return path / NAME if path.is_dir() else path.with_name(f"{path.name}.{NAME}")
+
+
+def keep(path: Path, record: Mapping[str, object]) -> None:
+    """Append a record in one write. Raises ``OSError`` where that is not allowed."""
+    line = json.dumps(record, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
+    with place(path).open("ab") as out:
+        out.write(line.encode() + b"\n")
+
+
+def kept(path: Path) -> list[dict[str, object]]:
+    """Every record, the oldest first; lines that are none are passed over."""
+    out = []
+    for data in _files(path):
+        for line in data.split(b"\n"):
+            try:
+                said = json.loads(line)
+            except (ValueError, RecursionError):
+                continue
+            if isinstance(said, dict):
+                out.append(said)
+    return out
+
+
+def _files(path: Path) -> Iterator[bytes]:
+    if path.is_file():
+        try:
+            with zipfile.ZipFile(path) as archive:
+                if archive.getinfo(NAME).file_size <= LARGEST_BLOB:
+                    yield archive.read(NAME)
+        except (KeyError, *DAMAGE):
+            pass
+    try:
+        yield place(path).read_bytes()
+    except OSError:
+        return

@@ -1,0 +1,198 @@
+"""Measured times as a table and as JSON."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+from rich.table import Table
+
+from inspector.bench.results import Session, Timing, row
+from inspector.naming import base_name
+from inspector.report.jsons import SCHEMA
+from inspector.report.safe import shown
+from inspector.report.tables import UNKNOWN
+
+LESSONS = {
+    "cupti": "the kernel's own duration, from the device's own time stamps (CUPTI, by "
+    "torch.profiler): this is how long the kernel takes",
+    "event": "a pair of CUDA events around one launch on an idle device, as a script does it: the "
+    "launch's way through the CPU and the driver stands between them, and costs more than many "
+    "kernels; Triton's own launch from Python costs more than the one made here",
+    "do_bench": "Triton's do_bench: events in a full queue, which still count the gaps between "
+    "them, after a flush that writes: the kernel pays for the dirty lines in the L2",
+    "cudagraph": "Triton's do_bench_cudagraph: launches on end in a graph, without gaps or CPU, "
+    "and with all that fits left in the L2; the mean of many",
+}
+STATES = {
+    "cold": "clean cold L2, flushed by reading",
+    "hot": "hot L2, as the launch before left it",
+    "dirty": "L2 full of other data not yet written back",
+}
+
+
+# A name or a shape is never cut to fewer letters.
+SHORTEST = 16
+
+
+def document(session: Session) -> dict[str, object]:
+    """``time``'s JSON: rows, the device and what its copy reached."""
+    return {
+        "schema": SCHEMA,
+        "taken": session.taken,
+        "device": dict(session.device),
+        "peak": [
+            {"stopwatch": p.stopwatch, "cache": p.cache, "copy_gb_per_s": p.gb_per_s}
+            for p in session.peaks
+        ],
+        "data_sheet_gb_per_s": session.data_sheet_gb_per_s,
+        "rows": [row(t) for t in session.rows],
+    }
+
+
+def time(us: float | None) -> str:
+    """µs to as many places as are worth reading."""
+    if us is None:
+        return UNKNOWN
+    return f"{us:.2f}" if us < 10 else f"{us:.1f}" if us < 1000 else f"{us:,.0f}"
+
+
+def interval(timing: Timing) -> str:
+    """The median's 95 % interval."""
+    if timing.low_us is None or timing.high_us is None:
+        return UNKNOWN
+    return f"{time(timing.low_us)}…{time(timing.high_us)}"
+
+
+def amount(value: float | None, places: int = 0) -> str:
+    """A figure, or a dash."""
+    return UNKNOWN if value is None else f"{value:,.{places}f}"
+
+
+def size(value: int | None) -> str:
+    """Bytes in decimal units, as bandwidth is told."""
+    if value is None:
+        return UNKNOWN
+    for unit, one in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if value >= one:
+            return f"{value / one:.3g} {unit}"
+    return f"{value} B"
+
+
+def _table(heads: Sequence[tuple[str, bool]], rows: Sequence[Sequence[str]], width: int) -> Table:
+    """Figures stay whole; names and inputs are cut where they are too long for ``width``."""
+    table = Table(box=None, pad_edge=False, header_style="bold", show_edge=False)
+    wide = [max(map(len, (name, *(r[n] for r in rows)))) for n, (name, _) in enumerate(heads)]
+    names = [n for n, (name, _) in enumerate(heads) if name in ("kernel", "inputs")]
+    over = sum(wide) + 2 * (len(heads) - 1) - width
+    for n in sorted(names, key=lambda n: -wide[n]):
+        cut = max(min(over, wide[n] - SHORTEST), 0)
+        wide[n], over = wide[n] - cut, over - cut
+    for (name, number), size in zip(heads, wide, strict=True):
+        justify: Literal["left", "right"] = "right" if number else "left"
+        table.add_column(name, width=size, justify=justify, no_wrap=True, overflow="ellipsis")
+    for cells in rows:
+        table.add_row(*cells)
+    return table
+
+
+def _who(timing: Timing) -> tuple[str, str, str]:
+    return shown(base_name(timing.kernel)), timing.variant, shown(timing.inputs)
+
+
+def table(session: Session, width: int) -> Table:
+    """A row a launch; by several stopwatches, a column each."""
+    watches = list(dict.fromkeys(t.stopwatch for t in session.rows if t.stopwatch))
+    return _beside(session, watches, width) if len(watches) > 1 else _one(session, width)
+
+
+def _one(session: Session, width: int) -> Table:
+    heads = [("kernel", False), ("variant", False), ("inputs", False), ("µs", True),
+             ("95 %", True), ("n", True), ("bytes est.", True), ("GB/s", True),
+             ("of copy", True), ("TFLOP/s", True)]  # fmt: skip
+    narrow = width < 120
+    if narrow:
+        heads = [h for h in heads if h[0] not in ("n", "inputs", "TFLOP/s", "bytes est.")]
+    rows = []
+    for timing in session.rows:
+        kernel, variant, inputs = _who(timing)
+        part = timing.percent_of_peak
+        cells = {
+            "kernel": kernel, "variant": variant, "inputs": inputs,
+            "µs": "failed" if timing.error else time(timing.median_us),
+            "95 %": interval(timing), "n": str(timing.samples), "bytes est.": size(timing.bytes),
+            "GB/s": amount(timing.gb_per_s),
+            "of copy": UNKNOWN if part is None else f"{part:.0f} %",
+            "TFLOP/s": amount(timing.tflop_per_s, 2),
+        }  # fmt: skip
+        rows.append([cells[name] for name, _ in heads])
+    return _table(heads, rows, width)
+
+
+def _beside(session: Session, watches: list[str], width: int) -> Table:
+    states = {t.stopwatch: t.cache for t in session.rows if t.stopwatch}
+    heads = [("kernel", False), ("variant", False), ("inputs", False)]
+    heads += [(f"{w}, {states[w]}", True) for w in watches]
+    rows = []
+    by_launch: dict[tuple[str, str, int], dict[str | None, Timing]] = {}
+    for timing in session.rows:
+        key = (timing.kernel, timing.variant, timing.call)
+        by_launch.setdefault(key, {})[timing.stopwatch] = timing
+    for held in by_launch.values():
+        cells = []
+        for watch in watches:
+            found = held.get(watch)
+            failed = found.error is not None if found else None in held
+            cells.append("failed" if failed else time(found.median_us if found else None))
+        rows.append([*_who(next(iter(held.values()))), *cells])
+    return _table(heads, rows, width)
+
+
+def heading(session: Session) -> str:
+    """Where, with what and how this was measured."""
+    device = session.device
+    versions = " ".join(f"{n} {device[n]}" for n in ("torch", "triton") if device.get(n))
+    copies = [p for p in session.peaks if p.stopwatch == "cupti"] or list(session.peaks)
+    parts = [str(device.get("name") or "unknown device"), versions]
+    if copies:
+        sheet = session.data_sheet_gb_per_s
+        beside = f", {sheet:,.0f} by its data sheet" if sheet is not None else ""
+        parts.append(f"copy {copies[0].gb_per_s:,.0f} GB/s measured{beside}")
+    return shown(" · ".join(p for p in parts if p))
+
+
+def footnotes(session: Session) -> Iterator[str]:
+    """What the table's figures are, then warnings and failures, each with whose it is."""
+    watches = list(dict.fromkeys(t.stopwatch for t in session.rows if t.stopwatch))
+    if len(watches) > 1:
+        yield "Median µs of the same launch by each stopwatch:"
+        for watch in watches:
+            yield f"  {watch:<10} {LESSONS.get(watch, '')}"
+    for state in dict.fromkeys(t.cache for t in session.rows if t.cache):
+        yield f"{state}: {STATES.get(state, '')}"
+    if any(t.bytes is not None for t in session.rows):
+        yield (
+            "GB/s and TFLOP/s are of estimates: each tensor's bytes once, operations counted in "
+            "TTIR; of copy: of the bandwidth that a copy of 1 GB reached in the same run"
+        )
+    for timing in session.rows:
+        whose = f"{base_name(timing.kernel)} {timing.variant} {timing.stopwatch or ''}".rstrip()
+        if timing.error:
+            yield shown(f"{whose}: failed: {timing.error}")
+        for said in timing.warnings:
+            yield shown(f"{whose}: {said}")
+
+
+def age(taken: str, now: datetime.datetime) -> str:
+    """``3 days ago`` of an ISO 8601 time; the time itself where it cannot be read."""
+    try:
+        then = datetime.datetime.fromisoformat(taken)
+        seconds = (now - then).total_seconds()
+    except (ValueError, TypeError):
+        return taken
+    for unit, one in (("day", 86400), ("hour", 3600), ("minute", 60)):
+        if seconds >= one:
+            count = int(seconds // one)
+            return f"{count} {unit}{'s' * (count != 1)} ago"
+    return "just now" if seconds >= 0 else taken

@@ -1,0 +1,203 @@
+"""``ptxview time`` on a machine without a GPU, and with one that is made up."""
+
+from __future__ import annotations
+
+import functools
+import json
+import shutil
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from inspector.bench import running
+from inspector.bench.planning import job_of, plan
+from inspector.capture import machine
+from inspector.capture.opening import open_path, recordings_folder
+from inspector.cli import main
+from inspector.model import Stage
+from inspector.process import Finished
+from inspector.recording_timings import keep, kept, place
+
+LECTURE = Path(__file__).parents[2] / "examples" / "recordings" / "lecture-h200.ptxview"
+
+
+@pytest.fixture(autouse=True)
+def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+
+
+@pytest.fixture
+def recording(tmp_path: Path) -> Path:
+    """A copy: what is timed is kept beside it."""
+    return Path(shutil.copy(LECTURE, tmp_path / "lecture.ptxview"))
+
+
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """A device that takes 4 µs for everything, and a child that says so; the jobs it got."""
+    jobs: list[dict[str, Any]] = []
+
+    def child(argv: Sequence[str], seconds: float, folder: Path) -> Finished:
+        job = json.loads(Path(argv[-2]).read_text())
+        jobs.append(job)
+        device = {"name": "NVIDIA H200", "major": 9, "minor": 0, "torch": "2.11"}
+        said: list[dict[str, Any]] = [{"device": device}]
+        for watch in job["stopwatches"]:
+            one = {"n": None, "stopwatch": watch, "cache": "cold", "samples": [500.0] * 60}
+            said.append({"copy": {**one, "bytes": 2_000_000_000}})
+            for told in job["launches"]:
+                said += [{"begin": told["n"]}, {**one, "n": told["n"], "samples": [4.0] * 60,
+                          "clocks": {}, "warnings": ["made up"]}, {"end": told["n"]}]  # fmt: skip
+        Path(argv[-1]).write_text("".join(json.dumps(line) + "\n" for line in said))
+        return Finished(0, b"", b"")
+
+    monkeypatch.setattr(machine, "gpu_present", lambda: True)
+    monkeypatch.setattr(running, "measure", functools.partial(MEASURE, child=child))
+    return jobs
+
+
+MEASURE = running.measure
+OURS = ("--python", sys.executable)
+
+
+def test_without_a_gpu_it_says_so_in_one_line(
+    recording: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["time", str(recording), "--trust", "--json"]) == 3
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err == ("ptxview: timing needs an NVIDIA GPU, and there is none on this machine\n")
+
+
+def test_anothers_recording_is_not_run_without_trust(
+    recording: Path, gpu: list[dict[str, Any]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["time", str(recording), *OURS]) == 2
+    said = capsys.readouterr()
+    assert len(said.err.splitlines()) == 1 and "--trust" in said.err
+    assert gpu == [] and not place(recording).exists()
+
+
+def test_ones_own_recording_is_run_and_a_link_to_anothers_is_not(
+    recording: Path, gpu: list[dict[str, Any]]
+) -> None:
+    folder = recordings_folder()
+    folder.mkdir(parents=True)
+    own = Path(shutil.copy(recording, folder / "own.ptxview"))
+    link = folder / "link.ptxview"
+    link.symlink_to(recording)
+    assert main(["time", str(own), *OURS]) == 0
+    assert main(["time", str(link), *OURS]) == 2
+    assert len(gpu) == 1
+
+
+@pytest.mark.parametrize(("answer", "status"), [("y\n", 0), ("n\n", 2), ("", 2)])
+def test_on_a_terminal_it_asks(
+    recording: Path, gpu: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch, answer: str,
+    status: int, capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr(sys.stdin, "readline", lambda: answer, raising=False)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    assert main(["time", str(recording), *OURS]) == status
+    assert sys.executable in capsys.readouterr().err
+
+
+def test_rows_have_times_and_estimates_and_are_kept(
+    recording: Path, gpu: list[dict[str, Any]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["time", str(recording), "a4fe74f3", "--trust", "--json", *OURS]) == 0
+    said = json.loads(capsys.readouterr().out)
+    (row,) = said["rows"]
+    assert (row["kernel"], row["variant"], row["call"]) == ("square_kernel", "a4fe74f3", 0)
+    assert (row["median_us"], row["samples"], row["warnings"]) == (4.0, 60, ["made up"])
+    assert (row["grid"], row["block"]) == ([1823, 1, 1], [128, 1, 1])
+    assert row["bytes"] == 2 * 4 * 1823 * 781
+    assert row["flops"] == 1823 * 1024  # TTIR multiplies the whole block
+    assert row["gb_per_s"] == pytest.approx(row["bytes"] / 4e-6 / 1e9)
+    assert row["percent_of_peak"] == pytest.approx(100 * row["gb_per_s"] / 4000)
+    assert said["data_sheet_gb_per_s"] == 4800
+    assert main(["time", str(recording), "--stored", "--json"]) == 0
+    again = json.loads(capsys.readouterr().out)
+    assert [{k: r[k] for k in row} for r in again["rows"]] == [row]
+
+
+def test_stored_times_are_shown_with_their_age_and_need_no_gpu(
+    recording: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["time", str(recording), "--stored"]) == 0
+    assert "no times are kept" in capsys.readouterr().err
+    row = {"kernel": "softmax_kernel", "variant": "ed6dc2ce", "call": 0, "stopwatch": "cupti",
+           "cache": "cold", "median_us": 4.03, "samples": 60}  # fmt: skip
+    keep(recording, {"taken": "2020-01-01T00:00:00+00:00", "device": {"name": "H"}, "rows": [row]})
+    assert main(["time", str(recording), "--stored"]) == 0
+    text = capsys.readouterr().out
+    assert "days ago" in text and "4.03" in text
+    assert main(["time", str(recording), "matmul_kernel", "--stored"]) == 0
+    assert "4.03" not in capsys.readouterr().out
+
+
+def test_timings_of_a_folder_lie_in_it_and_damaged_lines_are_passed_over(tmp_path: Path) -> None:
+    keep(tmp_path, {"taken": "a"})
+    with place(tmp_path).open("ab") as out:
+        out.write(b"\xff\n[]\n{\n")
+    keep(tmp_path, {"taken": "b"})
+    assert [r["taken"] for r in kept(tmp_path)] == ["a", "b"]
+    assert place(tmp_path).parent == tmp_path
+
+
+def test_what_cannot_be_timed_says_why(
+    recording: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["time", str(recording), "no_such_kernel"]) == 2
+    assert main(["time", str(recording), "*gelu*"]) == 2
+    assert "no launch with its arguments was recorded" in capsys.readouterr().err
+    alone = tmp_path / "x.ptx"
+    alone.write_text(".version 8.0\n.target sm_90\n.visible .entry k() { ret; }\n")
+    assert main(["time", str(alone)]) == 2
+    assert "is no recording" in capsys.readouterr().err
+    assert main(["time", str(tmp_path / "nowhere.ptxview" / "x"), "--stored"]) != 0
+
+
+def test_all_stopwatches_are_asked_of_one_child(
+    recording: Path, gpu: list[dict[str, Any]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [str(recording), "softmax_kernel", "--trust", "--stopwatch", "all", *OURS]
+    assert main(["time", *words]) == 0
+    assert gpu[0]["stopwatches"] == ["cupti", "event", "do_bench", "cudagraph"]
+    assert "Median µs of the same launch by each stopwatch" in capsys.readouterr().out
+
+
+def test_the_most_frequent_calls_are_timed_and_the_rest_named() -> None:
+    recording = open_path(LECTURE)
+    kernel, variant = next((k, v) for k, v in recording.variants() if v.id == "a4fe74f3")
+    (only,) = variant.calls
+    calls = tuple(replace(only, count=n) for n in (2, 9, 1, 5))
+    what = plan([(kernel, replace(variant, calls=calls))], 2)
+    assert [(launch.number, launch.call.count) for launch in what.launches] == [(1, 9), (3, 5)]
+    assert what.left_out == (
+        "square_kernel a4fe74f3: 2 of 4 distinct calls, the less frequent ones (--calls)",
+    )
+
+
+def test_a_job_has_what_the_cubin_and_the_call_say() -> None:
+    recording = open_path(LECTURE)
+    found = {v.id: (k, v) for k, v in recording.variants()}
+    (launch,) = plan([found["ff3a7da2"]], 1).launches
+    cubin = launch.variant.stages[Stage.SASS].content.read()
+    job = job_of(launch, cubin, "x.cubin", (16, 0), True)
+    assert isinstance(job, dict)
+    # Three pointers, M, N, K, three strides that are not 1, and Triton's two of scratch.
+    assert job["sizes"] == [8, 8, 8, 4, 4, 4, 4, 4, 4, 8, 8]
+    assert job["scratch"] == [16 * 24, 0]
+    assert (job["grid"], job["block"], job["shared"]) == ([24, 1, 1], [128, 1, 1], 32768)
+    assert job["cooperative"] is True and job["symbol"] == "matmul_kernel"
+    assert job_of(launch, b"no cubin", "", (0, 0), False) == (
+        "its cubin does not say what parameters it has"
+    )

@@ -1,0 +1,210 @@
+"""Inputs of the same kind as recorded ones, on this machine's memory."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from inspector.probes.replay_inputs import Inputs, NotRebuilt, extent, passed, scalar, tensor
+
+ALIGNED = 64  # what this machine's allocator begins blocks at
+
+
+def said(**known: Any) -> dict[str, Any]:
+    bare: dict[str, Any] = dict.fromkeys(
+        ("name", "type", "value", "dtype", "shape", "strides", "alignment", "low", "high")
+    )
+    return {**bare, "name": "x", **known}
+
+
+def made(**known: Any) -> tuple[Any, list[str]]:
+    warnings: list[str] = []
+    one = said(**{"dtype": "float32", "alignment": ALIGNED, **known})
+    return tensor(torch, one, "cpu", ALIGNED, warnings)[0], warnings
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.integers(1, 5), min_size=0, max_size=4).flatmap(
+        lambda shape: st.tuples(
+            st.just(shape), st.lists(st.integers(0, 9), min_size=len(shape), max_size=len(shape))
+        )
+    ),
+    st.sampled_from(["float32", "float16", "bfloat16", "int64", "uint8", "bool", "complex64"]),
+)
+def test_shape_strides_and_dtype_are_the_recorded_ones(
+    layout: tuple[list[int], list[int]], dtype: str
+) -> None:
+    shape, strides = layout
+    found, _ = made(shape=shape, strides=strides, dtype=dtype)
+    assert list(found.shape) == shape
+    assert list(found.stride()) == strides
+    assert found.dtype == getattr(torch, dtype)
+    assert found.untyped_storage().nbytes() == extent(shape, strides) * found.element_size()
+
+
+@pytest.mark.parametrize("alignment", [2, 4, 8, 16, 32])
+def test_alignment_is_the_recorded_one_and_no_better(alignment: int) -> None:
+    found, _ = made(shape=[5, 7], strides=[7, 1], dtype="float16", alignment=alignment)
+    assert found.data_ptr() % alignment == 0
+    assert found.data_ptr() % (2 * alignment) == alignment
+
+
+def test_an_element_across_an_alignment_cannot_be_rebuilt() -> None:
+    with pytest.raises(NotRebuilt, match="x: float32 at a multiple of 2 bytes"):
+        made(shape=[4], strides=[1], alignment=2)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "low", "high"),
+    [("int32", 3, 9), ("int64", -5, -5), ("uint8", 250, 255), ("int8", -128, -120),
+     ("int32", 2**31 - 3, 2**31 - 1), ("int64", 2**63 - 2, 2**63 - 1), ("int64", 0, 2**40)],
+)  # fmt: skip
+def test_integers_stay_in_their_range(dtype: str, low: int, high: int) -> None:
+    found, warnings = made(shape=[4000], strides=[1], dtype=dtype, low=low, high=high)
+    assert low <= int(found.min()) and int(found.max()) <= high
+    assert not warnings
+    if high - low < 10:  # of a small range every value comes up
+        assert set(found.tolist()) == set(range(low, high + 1))
+
+
+def test_integers_of_no_known_range_are_zeros_and_said_to_be() -> None:
+    found, warnings = made(shape=[100], strides=[1], dtype="int32")
+    assert not found.any()
+    assert warnings == ["the range of x was not recorded: it is all zeros"]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16", "float8_e4m3fn"])
+def test_floats_are_about_normal(dtype: str) -> None:
+    found, _ = made(shape=[20000], strides=[1], dtype=dtype)
+    held = found.float()
+    assert abs(float(held.mean())) < 0.05
+    assert abs(float(held.std()) - 1) < 0.05
+
+
+def test_the_same_values_come_each_time_and_others_under_another_name() -> None:
+    first, again = (made(shape=[50], strides=[1])[0] for _ in range(2))
+    other, _ = made(shape=[50], strides=[1], name="y")
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
+
+
+@pytest.mark.parametrize(
+    ("known", "why"),
+    [
+        ({"dtype": "float13"}, "this torch has no dtype float13"),
+        ({"dtype": "nn"}, "this torch has no dtype nn"),
+        ({"strides": None}, "its strides were not recorded"),
+        ({"strides": [1, 1]}, "its strides were not recorded"),
+        ({"strides": [-1]}, "negative strides"),
+    ],
+)
+def test_what_cannot_be_rebuilt_says_why(known: dict[str, Any], why: str) -> None:
+    with pytest.raises(NotRebuilt, match=why):
+        made(**{"shape": [4], "strides": [1], **known})
+
+
+def test_an_empty_tensor_takes_no_memory() -> None:
+    found, _ = made(shape=[0, 8], strides=[8, 1])
+    assert found.numel() == 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "size", "expected"),
+    [
+        ("i32", 781, 4, struct.pack("<i", 781)),
+        ("i32", -1, 4, b"\xff\xff\xff\xff"),
+        ("i64", 2**40, 8, struct.pack("<q", 2**40)),
+        ("u64", 2**64 - 1, 8, b"\xff" * 8),
+        ("i1", True, 1, b"\x01"),
+        ("fp32", 0.5, 4, struct.pack("<f", 0.5)),
+        ("fp32", 3, 4, struct.pack("<f", 3.0)),
+        ("fp64", 0.1, 8, struct.pack("<d", 0.1)),
+        ("fp16", 0.5, 2, struct.pack("<e", 0.5)),
+        ("fp32", 1e300, 4, struct.pack("<f", float("inf"))),
+        ("bf16", -2.0, 2, b"\x00\xc0"),
+    ],
+)
+def test_scalars_are_the_bytes_that_a_kernel_gets(
+    kind: str, value: float, size: int, expected: bytes
+) -> None:
+    assert scalar(said(type=kind, value=value), size) == expected
+
+
+@pytest.mark.parametrize("value", [None, "a word"])
+def test_a_scalar_without_a_value_cannot_be_rebuilt(value: object) -> None:
+    with pytest.raises(NotRebuilt, match="x: its value was not recorded"):
+        scalar(said(type="i32", value=value), 4)
+
+
+def launch(arguments: list[dict[str, Any]], sizes: list[int], scratch: Any = (0, 0)) -> Inputs:
+    told = {"arguments": arguments, "sizes": sizes, "scratch": list(scratch)}
+    return Inputs(torch, told, "cpu", ALIGNED)
+
+
+X = said(type="*fp32", dtype="float32", shape=[8], strides=[1], alignment=64)
+N = said(name="n", type="i32", value=8)
+BLOCK = said(name="BLOCK", type="constexpr", value=1024)
+
+
+def test_parameters_are_passed_in_order_without_constexprs() -> None:
+    assert passed([X, N, BLOCK]) == [X, N]
+    held = launch([X, BLOCK, N], [8, 4])
+    address = int.from_bytes(held.values[0], "little")
+    assert address == held.named[0][1].data_ptr()
+    assert held.values[1] == struct.pack("<i", 8)
+
+
+def test_hidden_scratch_is_a_null_or_memory_of_its_size() -> None:
+    held = launch([X], [8, 8, 8], (256, 0))
+    assert int.from_bytes(held.values[1], "little") != 0
+    assert held.values[2] == bytes(8)
+
+
+@pytest.mark.parametrize("sizes", [[], [8, 8, 8, 8]])
+def test_a_cubin_of_other_parameters_is_refused(sizes: list[int]) -> None:
+    with pytest.raises(NotRebuilt, match="parameters, the call 1 arguments"):
+        launch([X], sizes)
+
+
+def test_a_bare_address_and_a_descriptor_are_refused_and_a_null_is_passed() -> None:
+    with pytest.raises(NotRebuilt, match="p: it was a bare address"):
+        launch([said(name="p", type="*fp32", alignment=512)], [8])
+    with pytest.raises(NotRebuilt, match="x: a tensor descriptor"):
+        launch([X], [128])
+    assert launch([said(name="p", type="*fp32")], [8]).values == [bytes(8)]
+
+
+def test_integers_that_a_launch_changes_are_given_back() -> None:
+    index = said(name="i", type="*i32", dtype="int32", shape=[8], strides=[1], alignment=64, low=1,
+                 high=5)  # fmt: skip
+    still = {**index, "name": "j"}
+    held = launch([X, index, still], [8, 8, 8])
+    tensors = dict(held.named)
+    before = tensors["i"].clone()
+    held.keep_integers()
+    tensors["i"] += 1
+    held.forget_unchanged()
+    assert held.changes
+    held.restore()
+    assert torch.equal(tensors["i"], before)
+
+
+def test_a_launch_that_changes_no_integers_restores_nothing() -> None:
+    held = launch([X], [8])
+    held.keep_integers()
+    held.named[0][1].add_(1)
+    held.forget_unchanged()
+    assert not held.changes
+
+
+def test_what_overflowed_is_named() -> None:
+    held = launch([X, {**X, "name": "y"}], [8, 8])
+    assert held.overflowed() == []
+    dict(held.named)["y"][3] = float("inf")
+    assert held.overflowed() == ["y"]

@@ -1,0 +1,164 @@
+"""Figures, warnings, JSON and tables of measured times."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import math
+from dataclasses import replace
+from io import StringIO
+
+import pytest
+from rich.console import Console
+
+from inspector.bench.results import Peak, Session, Timing, read, row, stored, with_time
+from inspector.report import timings
+from inspector.report.jsons import dumps
+
+BARE = Timing("square_kernel", "780c582c", 0, "cupti", "cold", grid=(64, 1, 1), block=(128, 1, 1),
+              bytes=4_000_000, flops=2_000_000, inputs="float32 64×1024", count=3)  # fmt: skip
+STEADY = {"low_mhz": 1980, "high_mhz": 1980, "most_mhz": 1980, "celsius": 30, "slowed_by": []}
+PEAK = Peak("cupti", "cold", 4000.0, 2 << 30)
+CONTRACT = {"kernel", "variant", "call", "stopwatch", "cache", "median_us", "low_us", "high_us",
+            "samples", "grid", "block", "bytes", "flops", "gb_per_s", "percent_of_peak",
+            "warnings"}  # fmt: skip
+
+
+def taken(samples: list[float], **clocks: object) -> Timing:
+    found = with_time(BARE, samples, {**STEADY, **clocks}, PEAK)
+    assert found is not None
+    return found
+
+
+def test_bandwidth_operations_and_their_part_of_the_peak() -> None:
+    found = taken([2.0] * 60)
+    # 4 MB in 2 µs are 2 TB/s, half of 4; 2 million operations in 2 µs are one TFLOP/s.
+    assert found.gb_per_s == pytest.approx(2000)
+    assert found.percent_of_peak == pytest.approx(50)
+    assert found.tflop_per_s == pytest.approx(1)
+    assert (found.median_us, found.low_us, found.high_us, found.samples) == (2, 2, 2, 60)
+    assert found.warnings == ()
+
+
+def test_what_is_not_known_stays_unknown() -> None:
+    found = with_time(replace(BARE, bytes=None, flops=None), [2.0] * 60, STEADY, PEAK)
+    assert found is not None
+    assert (found.gb_per_s, found.tflop_per_s, found.percent_of_peak) == (None, None, None)
+    without = with_time(BARE, [2.0] * 60, {}, None)
+    assert without is not None
+    assert without.gb_per_s is not None and without.percent_of_peak is None
+    assert with_time(BARE, [], STEADY, PEAK) is None
+
+
+@pytest.mark.parametrize(
+    ("samples", "clocks", "said"),
+    [
+        ([1.0, 2.0] * 30, {}, "the median is known to ±33.3 % only"),
+        ([2.0] * 3, {}, "too few samples for an interval"),
+        ([2.0] * 60, {"low_mhz": 1500}, "the SM clock moved between 1500 and 1980 MHz"),
+        ([2.0] * 60, {"low_mhz": 1500, "high_mhz": 1500}, "the SM clock was 1500 MHz of 1980"),
+        ([2.0] * 60, {"slowed_by": ["power cap"]}, "the device was slowed down by: power cap"),
+        ([2.0] * 60 + [2.2] * 60, {}, "it took 2 µs at first and 2.2 in the end"),
+    ],
+)
+def test_what_makes_a_figure_doubtful_is_said(
+    samples: list[float], clocks: dict[str, object], said: str
+) -> None:
+    assert any(said in warning for warning in taken(samples, **clocks).warnings)
+
+
+def session(*rows: Timing) -> Session:
+    return Session("2026-01-02T03:04:05+00:00", {"name": "NVIDIA H200", "torch": "2.11"}, rows,
+                   (PEAK,), 4800.0)  # fmt: skip
+
+
+def test_json_has_every_field_of_the_contract_and_null_for_the_unknown() -> None:
+    failed = replace(BARE, stopwatch=None, cache=None, bytes=None, error="no memory")
+    said = json.loads(dumps(timings.document(session(taken([2.0] * 60), failed))))
+    assert said["schema"] == 1
+    assert all(set(r) >= CONTRACT for r in said["rows"])
+    assert said["rows"][0]["grid"] == [64, 1, 1]
+    assert said["rows"][1]["median_us"] is None and said["rows"][1]["gb_per_s"] is None
+    assert said["rows"][1]["error"] == "no memory"
+
+
+def test_a_session_is_read_as_it_was_kept() -> None:
+    whole = session(taken([2.0, 3.0] * 60), replace(BARE, error="no memory", stopwatch=None))
+    assert read(json.loads(json.dumps(stored(whole)))) == whole
+
+
+@pytest.mark.parametrize(
+    "said",
+    [{}, {"rows": 3}, {"rows": [], "device": [], "taken": "x"}, {"rows": [], "device": {}}],
+)
+def test_what_is_no_session_is_none(said: dict[str, object]) -> None:
+    assert read(said) is None
+
+
+def test_odd_rows_of_a_session_are_left_out_and_odd_fields_unknown() -> None:
+    good = {**row(taken([2.0] * 60)), "median_us": "fast", "grid": [1], "warnings": None}
+    found = read({"rows": [good, {}, 7, {"kernel": 1, "variant": "a", "call": 0}], "device": {},
+                  "taken": "x"})  # fmt: skip
+    assert found is not None and len(found.rows) == 1
+    assert (found.rows[0].median_us, found.rows[0].grid, found.rows[0].warnings) == (None, None, ())
+
+
+def printed(whole: Session, width: int = 160) -> str:
+    out = StringIO()
+    Console(file=out, width=width, markup=False).print(timings.table(whole, width))
+    return out.getvalue()
+
+
+def test_the_table_has_the_figures_and_says_what_failed() -> None:
+    text = printed(session(taken([2.0] * 60), replace(BARE, variant="dead", error="no memory")))
+    first, second = text.splitlines()[1:3]
+    tail = ["2.00", "2.00…2.00", "60", "4", "MB", "2,000", "50", "%", "1.00"]
+    assert first.split()[-len(tail) :] == tail
+    assert "failed" in second and "2.00" not in second
+
+
+def test_figures_are_whole_however_long_a_name_is() -> None:
+    long = replace(taken([2.0] * 60), kernel="triton_" + "per_fused_" * 30)
+    for width in (80, 120, 160):
+        text = printed(session(long), width)
+        assert max(map(len, text.splitlines())) <= width
+        assert "2.00…2.00" in text and "2,000" in text and "50 %" in text
+
+
+def test_several_stopwatches_stand_side_by_side_and_teach() -> None:
+    other = replace(taken([15.0] * 60), stopwatch="event")
+    whole = session(taken([2.0] * 60), other)
+    head, only = printed(whole).splitlines()
+    assert head.split()[-4:] == ["cupti,", "cold", "event,", "cold"]
+    assert only.split()[-2:] == ["2.00", "15.0"]
+    notes = "\n".join(timings.footnotes(whole))
+    assert timings.LESSONS["event"] in notes and timings.LESSONS["cupti"] in notes
+
+
+def test_control_characters_of_a_recording_are_shown() -> None:
+    evil = replace(BARE, kernel="a\x1b[31mb", inputs="\x07", error="\x1b]0;x\x07")
+    text = printed(session(evil)) + "\n".join(timings.footnotes(session(evil)))
+    assert "\x1b" not in text and "\x07" not in text
+
+
+@pytest.mark.parametrize(
+    ("taken_at", "expected"),
+    [
+        ("2026-01-02T03:04:05+00:00", "just now"),
+        ("2026-01-02T03:01:05+00:00", "3 minutes ago"),
+        ("2026-01-02T01:04:05+00:00", "2 hours ago"),
+        ("2026-01-01T03:04:05+00:00", "1 day ago"),
+        ("2027-01-01T03:04:05+00:00", "2027-01-01T03:04:05+00:00"),
+        ("yesterday", "yesterday"),
+        ("2026-01-01T03:04:05", "2026-01-01T03:04:05"),
+    ],
+)
+def test_the_age_is_told_in_words(taken_at: str, expected: str) -> None:
+    now = datetime.datetime(2026, 1, 2, 3, 4, 5, tzinfo=datetime.UTC)
+    assert timings.age(taken_at, now) == expected
+
+
+def test_no_figure_of_json_is_infinite() -> None:
+    found = taken([0.0] * 60)
+    assert found.gb_per_s is None
+    assert math.isfinite(json.loads(dumps(row(found)))["median_us"])

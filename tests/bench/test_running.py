@@ -1,0 +1,137 @@
+"""Children that end as they should not: each costs its own row."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from inspector.bench.running import BOOT, NO_DEVICE, PROBES, Wanted, interpreter, measure
+from inspector.errors import ToolMissing, Unreadable
+from inspector.process import Finished, run_tool
+
+WANTED = Wanted(("cupti",), "cold", 1.0, 20.0, 512)
+JOBS: list[tuple[dict[str, object], bytes]] = [
+    ({"symbol": name}, name.encode()) for name in ("a", "b", "c")
+]
+Line = dict[str, Any]
+
+
+def fake(
+    do: Callable[[dict[str, Any]], tuple[list[Line] | None, Finished]],
+) -> tuple[Callable[[Sequence[str], float, Path], Finished], list[list[int]]]:
+    """A child: ``do`` tells of one launch what is said of it; None of lines ends the process."""
+    seen: list[list[int]] = []
+
+    def child(argv: Sequence[str], seconds: float, folder: Path) -> Finished:
+        job = json.loads(Path(argv[-2]).read_text())
+        seen.append([t["n"] for t in job["launches"]])
+        with Path(argv[-1]).open("a") as out:
+            print(json.dumps({"device": {"name": "fake"}}), file=out)
+            if job["copy"]:
+                print(json.dumps({"copy": {"samples": [1.0]}}), file=out)
+            for told in job["launches"]:
+                assert Path(told["cubin"]).read_bytes() == told["symbol"].encode()
+                print(json.dumps({"begin": told["n"]}), file=out)
+                lines, done = do(told)
+                for line in lines or []:
+                    print(json.dumps(line), file=out)
+                if lines is None or done.status:
+                    print('{"n": 0, "samp', file=out, end="")  # as cut short by the end
+                    return done
+                print(json.dumps({"end": told["n"]}), file=out)
+        return Finished(0, b"", b"")
+
+    return child, seen
+
+
+FINE = Finished(0, b"", b"")
+
+
+def time_of(told: dict[str, Any]) -> list[Line]:
+    return [{"n": told["n"], "stopwatch": "cupti", "cache": "cold", "samples": [2.0]}]
+
+
+def test_all_is_gathered_from_one_child() -> None:
+    child, seen = fake(lambda told: (time_of(told), FINE))
+    found = measure("python", JOBS, WANTED, child)
+    assert seen == [[0, 1, 2]]
+    assert found.device == {"name": "fake"}
+    assert [found.rows[n][0]["samples"] for n in range(3)] == [[2.0]] * 3
+
+
+@pytest.mark.parametrize(
+    ("ended", "why"),
+    [
+        (Finished(-9, b"", b""), "the process was killed by signal 9"),
+        (Finished(1, b"", b"Timeout (0:00:20)!\nThread 0x1\n"), "it did not finish within 20 s"),
+        (Finished(7, b"", b"some\nlast words\n"), "last words"),
+        (Finished(5, b"", b""), "the process ended with status 5"),
+    ],
+)
+def test_a_child_that_ends_costs_its_own_row(ended: Finished, why: str) -> None:
+    child, seen = fake(
+        lambda told: (None, ended) if told["symbol"] == "b" else (time_of(told), FINE)
+    )
+    found = measure("python", JOBS, WANTED, child)
+    assert seen == [[0, 1, 2], [2]]
+    assert found.rows[1] == [{"n": 1, "stopwatch": None, "error": why}]
+    assert found.rows[0][0]["samples"] == found.rows[2][0]["samples"] == [2.0]
+    assert len(found.copies) == 1  # which the second child does not take again
+
+
+def test_what_a_child_said_of_its_error_is_kept_alone() -> None:
+    said = {"n": 1, "stopwatch": None, "error": "an illegal memory access"}
+    child, _ = fake(
+        lambda told: (
+            ([said], Finished(3, b"", b"noise")) if told["symbol"] == "b" else (time_of(told), FINE)
+        )
+    )
+    assert measure("python", JOBS, WANTED, child).rows[1] == [said]
+
+
+def test_a_child_that_takes_too_long_as_a_whole_is_begun_again() -> None:
+    def hang(argv: Sequence[str], seconds: float, folder: Path) -> Finished:
+        if len(json.loads(Path(argv[-2]).read_text())["launches"]) == 3:
+            Path(argv[-1]).write_text('{"begin": 0}\n')
+            raise Unreadable("python did not finish within 1 s")
+        return child(argv, seconds, folder)
+
+    child, seen = fake(lambda told: (time_of(told), FINE))
+    found = measure("python", JOBS, WANTED, hang)
+    assert seen == [[1, 2]]
+    assert found.rows[0][0]["error"] == "python did not finish within 1 s"
+
+
+def test_no_device_is_a_lack_and_no_beginning_an_error() -> None:
+    with pytest.raises(ToolMissing, match="needs an NVIDIA GPU"):
+        measure("python", JOBS, WANTED, lambda *_: Finished(NO_DEVICE, b"", b""))
+    with pytest.raises(Unreadable, match="ended early: No module named 'torch'"):
+        measure("python", JOBS, WANTED, lambda *_: Finished(1, b"", b"No module named 'torch'"))
+
+
+def test_the_real_child_says_that_there_is_no_device(tmp_path: Path) -> None:
+    job, results = tmp_path / "job.json", tmp_path / "results.jsonl"
+    job.write_text(json.dumps({"launches": [], "limit": 60}))
+    done = run_tool([sys.executable, "-c", BOOT, str(PROBES), str(job), str(results)])
+    assert done.status == NO_DEVICE, done.complaint
+    assert "no_device" in json.loads(results.read_text())
+
+
+def test_the_interpreter_is_the_one_asked_for_else_the_recorded_one_else_ours() -> None:
+    has = {"torch": "2.11"}
+    here = sys.executable
+
+    def versions(python: str) -> dict[str, str | None]:
+        return {"torch": has["torch"] if python in (here, "/ours/python") else None}
+
+    assert interpreter("/his/python", [here, "x.py"], "/ours/python", versions) == "/his/python"
+    assert interpreter(None, [here, "x.py"], "/ours/python", versions) == here
+    for gone in (["/gone/python3", "x.py"], ["/bin/sh", "x.sh"], [], None):
+        assert interpreter(None, gone, "/ours/python", versions) == "/ours/python"
+    with pytest.raises(ToolMissing, match="no interpreter with torch"):
+        interpreter(None, None, "/bare/python", versions)

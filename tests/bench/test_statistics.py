@@ -1,0 +1,73 @@
+"""The median's interval against the binomial distribution itself, and against known samples."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from inspector.bench.statistics import median, rank
+
+
+def confidence(n: int, k: int) -> float:
+    """The exact probability that the k-th least and k-th greatest of n hold the median."""
+    return float(1 - 2 * sum(math.comb(n, i) for i in range(k)) / 2**n)
+
+
+@pytest.mark.parametrize("n", [6, 7, 10, 25, 60, 101, 500])
+def test_the_rank_is_the_greatest_that_still_holds_95_percent(n: int) -> None:
+    k = rank(n)
+    assert k is not None
+    assert confidence(n, k) >= 0.95
+    assert confidence(n, k + 1) < 0.95
+
+
+@pytest.mark.parametrize(("n", "k"), [(6, 1), (10, 2), (20, 6), (50, 18), (100, 40)])
+def test_ranks_are_those_of_the_printed_tables(n: int, k: int) -> None:
+    assert rank(n) == k
+
+
+@pytest.mark.parametrize("n", range(6))
+def test_fewer_than_six_samples_have_no_interval(n: int) -> None:
+    assert rank(n) is None
+
+
+def test_a_few_samples_have_a_median_without_an_interval() -> None:
+    found = median([3.0, 1.0, 2.0])
+    assert found is not None
+    assert (found.value, found.low, found.high, found.reach) == (2.0, None, None, None)
+
+
+def test_none_and_what_is_no_number_have_no_median() -> None:
+    assert median([]) is None
+    assert median([math.nan, math.inf]) is None
+
+
+@given(st.lists(st.floats(0, 1e6), min_size=1, max_size=300))
+def test_the_interval_holds_the_median_and_lies_within_the_samples(samples: list[float]) -> None:
+    found = median(samples)
+    assert found is not None
+    if found.low is not None and found.high is not None:
+        assert min(samples) <= found.low <= found.value <= found.high <= max(samples)
+
+
+@given(st.lists(st.floats(0, 1e6), min_size=6, max_size=60), st.randoms(use_true_random=False))
+def test_the_order_of_samples_does_not_matter(samples: list[float], source: random.Random) -> None:
+    mixed = samples.copy()
+    source.shuffle(mixed)
+    assert median(mixed) == median(samples)
+
+
+def test_it_holds_the_true_median_of_a_skewed_distribution_as_often_as_it_says() -> None:
+    source = random.Random(7)
+    truth = math.log(2)  # of the exponential distribution
+    held = 0
+    for _ in range(2000):
+        found = median([source.expovariate(1) for _ in range(61)])
+        assert found is not None and found.low is not None and found.high is not None
+        held += found.low <= truth <= found.high
+    # By the binomial distribution of 61 throws: 96.0 %; three deviations of 2000 tries are 1.3 %.
+    assert abs(held / 2000 - confidence(61, rank(61) or 0)) < 0.014
