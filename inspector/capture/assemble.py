@@ -7,16 +7,14 @@ Triton's become the same values.
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 
-from inspector.capture import output_code, variants
-from inspector.capture.facts import (
-    as_int,
-    as_map,
-    as_text,
-)
+from inspector.capture import autotune, output_code, variants
+from inspector.capture.calls import Calls
+from inspector.capture.facts import as_int, as_map, as_text, figures_of
 from inspector.capture.origins import Origins, joined
 from inspector.capture.variants import Key, Made
 from inspector.errors import PtxviewError
@@ -32,7 +30,7 @@ from inspector.model import (
     StageFile,
     Variant,
 )
-from inspector.naming import shortest_ids
+from inspector.naming import base_name, shortest_ids
 from inspector.toolchain import demangle
 
 Event = Mapping[str, object]
@@ -68,6 +66,8 @@ class Assembly:
         self._fusions: dict[Key, list[Fusion]] = {}
         self._loaded: dict[str, Resources] = {}
         self._facts: dict[str, object] = {}
+        self._calls = Calls()
+        self._tunings = autotune.Tunings()
         self.problems: list[str] = []
 
     def recording(self, path: str, events: Iterable[Event]) -> Recording:
@@ -77,6 +77,8 @@ class Assembly:
                  if e.get("event") == "process"}  # fmt: skip
         for at, event in enumerate(ordered):
             self._origins.take(event, at)
+            self._calls.take(event)
+            self._tunings.take(event)
         graphs = [(at, e) for at, e in enumerate(ordered) if e.get("event") == "graph"]
         # The same text may lie in the cache and in a log: the one that knows its frame names it.
         for at, event in sorted(graphs, key=lambda g: g[1].get("frame_id") is None):
@@ -99,7 +101,7 @@ class Assembly:
                     for each in variants.from_file(event, self._blob):
                         self._add(each)
                 case "loaded" | "ptxas":
-                    self._figures(event)
+                    self._loaded.setdefault(*figures_of(event))
                 case "problem":
                     self.problems.append(f"{event.get('where')}: {event.get('text')}")
                 case "triton_failed":
@@ -169,25 +171,6 @@ class Assembly:
             name = PurePath(directory).name or str(event.get("name"))
             self.problems.append(f"the extension {name} did not build: {told[:300]}")
 
-    def _figures(self, event: Event) -> None:
-        digest = str(event.get("hash"))
-        if event.get("event") == "ptxas":
-            key = f"{digest}\0{event.get('symbol')}"
-            known = Resources(
-                spill_store_bytes=as_int(event.get("spill_store_bytes")),
-                spill_load_bytes=as_int(event.get("spill_load_bytes")),
-                barriers=as_int(event.get("barriers")),
-            )
-        else:
-            # The loaded binary counts words of local memory; none of it means that nothing was
-            # spilled, some of it may be arrays as well as spills.
-            key, words = digest, event.get("local_words")
-            known = Resources(
-                spill_store_bytes=0 if words == 0 else None,
-                spill_load_bytes=0 if words == 0 else None,
-            )
-        self._loaded.setdefault(key, known)
-
     def _fact(self, event: Event) -> None:
         kind = event.get("event")
         if kind == "recording":
@@ -233,9 +216,17 @@ class Assembly:
         )
 
     def _finish(self, path: str) -> Recording:
+        for key, origin, name in list(self._tunings.strangers(self._kernels)):
+            self._kernels.setdefault(key, _Kernel(origin, name))
         ids = shortest_ids(v.hash for k in self._kernels.values() for v in k.variants.values())
         readable = demangle([k.name for k in self._kernels.values()])
         kernels: dict[Key, Kernel] = {}
+        alone = Counter(
+            base_name(v.symbol)
+            for k in self._kernels.values()
+            if k.origin is Origin.NVCC
+            for v in k.variants.values()
+        )
         taken: dict[str, int] = {}
         for (key, kernel), demangled in zip(self._kernels.items(), readable, strict=True):
             taken[kernel.name] = taken.get(kernel.name, 0) + 1
@@ -245,7 +236,9 @@ class Assembly:
             source = {Stage.SOURCE: model} if model is not None else {}
             variants = tuple(
                 replace(
-                    v,
+                    self._calls.launched(
+                        v, kernel.origin is Origin.NVCC and alone[base_name(v.symbol)] == 1
+                    ),
                     id=ids[v.hash],
                     known=self._known(v),
                     stages={**v.stages, **source},
@@ -261,6 +254,7 @@ class Assembly:
                 variants=variants,
                 fusion=fusion,
             )
+        self._tune(kernels)
         graphs = tuple(
             Graph(
                 id=g.id,
@@ -271,7 +265,14 @@ class Assembly:
             )
             for g in self._graphs.values()
         )
+        self.problems.extend(self._calls.problems())
         return self._with_facts(path, tuple(kernels.values()), graphs)
+
+    def _tune(self, kernels: dict[Key, Kernel]) -> None:
+        """Put to each kernel its tunings, and to each variant what they came to."""
+        files = {name: _key(kernel) for name, (_, kernel) in self._files.items()}
+        placed = self._tunings.place({k: kernel.variants for k, kernel in kernels.items()}, files)
+        kernels.update({k: autotune.tuned(kernels[k], tunings) for k, tunings in placed.items()})
 
     def _known(self, variant: Variant) -> Resources:
         from inspector.analyse.resources import merge
@@ -298,6 +299,7 @@ class Assembly:
             mode=str(facts.get("mode") or "files"),
             target=as_text(facts.get("target")),
             problems=tuple(dict.fromkeys(self.problems)),
+            calls=self._calls.rest(graphs),
         )
 
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from inspector.capture import output_code, torch_logs
+from inspector.capture import autotune_caches, output_code, torch_logs
 from inspector.capture.elf import has_device_code
 from inspector.recording import FileContent
 
@@ -41,12 +41,17 @@ def _folder(here: Path, names: list[str]) -> Iterator[Event]:
     # Pipes and links that lead nowhere are nobody's cache.
     names = [n for n in names if not _of_interest(n) or (here / n).is_file()]
     by_suffix = {n for n in names if Path(n).suffix in KNOWN}
-    metadata = [n for n in names if n.endswith(".json") and not n.startswith("__grp__")]
+    tunings = [n for n in names if autotune_caches.is_tuning(n) and not n.startswith("__grp__")]
+    metadata = [
+        n for n in names if n.endswith(".json") and not n.startswith("__grp__") and n not in tunings
+    ]
     if by_suffix and metadata:
         for name in metadata:
             yield from _triton(here, name, names)
-    elif by_suffix and any(n.startswith("__grp__") for n in names):
+    elif by_suffix and not tunings and any(n.startswith("__grp__") for n in names):
         yield _problem(here, "Triton's metadata is missing: a half-written entry")
+    for name in tunings:
+        yield from autotune_caches.from_file(here / name)
     if "build.ninja" in names:
         yield {"event": "build_folder", "directory": str(here)}
     for name in names:
@@ -57,7 +62,7 @@ def _folder(here: Path, names: list[str]) -> Iterator[Event]:
 
 
 def _of_interest(name: str) -> bool:
-    return name.endswith((*KNOWN, ".json", ".py", ".log", ".ninja"))
+    return name.endswith((*KNOWN, ".best_config", ".json", ".py", ".log", ".ninja"))
 
 
 def _triton(here: Path, name: str, names: list[str]) -> Iterator[Event]:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 
 from inspector.errors import PtxviewError
-from inspector.model import Content
+from inspector.model import Content, Resources
 
 Event = Mapping[str, object]
 _TARGET = re.compile(rb"^\s*\.target\s+([\w.]+)", re.MULTILINE)
@@ -118,3 +118,18 @@ def specialization_of(event: Event) -> dict[str, object]:
             if name.partition("[")[0] not in declared:
                 out[name] = [["constant", value]]
     return {k: v for k, v in out.items() if v}
+
+
+def figures_of(event: Event) -> tuple[str, Resources]:
+    """What ptxas or the loaded binary said, and of which: a hash, with its symbol or without."""
+    digest = str(event.get("hash"))
+    if event.get("event") == "ptxas":
+        return f"{digest}\0{event.get('symbol')}", Resources(
+            spill_store_bytes=as_int(event.get("spill_store_bytes")),
+            spill_load_bytes=as_int(event.get("spill_load_bytes")),
+            barriers=as_int(event.get("barriers")),
+        )
+    # The loaded binary counts words of local memory; none of it means that nothing was spilled,
+    # some of it may be arrays as well as spills.
+    none = 0 if event.get("local_words") == 0 else None
+    return digest, Resources(spill_store_bytes=none, spill_load_bytes=none)

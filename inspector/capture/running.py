@@ -111,38 +111,61 @@ def environment(folder: Path, request: Request, target: str | None) -> dict[str,
     return env
 
 
+class Run:
+    """A run that has a recording but, as yet, no program: ``argv`` in ``env`` is to be started."""
+
+    def __init__(self, request: Request) -> None:
+        """Begin the recording. Raises ``RunFailed`` where that cannot be."""
+        self.argv, self._python = command_of(request)
+        folder, self._pack_to = prepare(request)
+        target = request.target or (None if machine.gpu_present() else DEFAULT_TARGET)
+        self._mode = "gpu" if target is None else "target"
+        self._began = time.monotonic()
+        self._writer = Writer(folder)
+        self._writer.event(
+            event="recording",
+            schema=SCHEMA,
+            time=time.time(),
+            ptxview=__version__,
+            command=self.argv,
+            cwd=str(Path.cwd()),
+            started=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            mode=self._mode,
+            target=target,
+        )
+        self.env = environment(folder, request, target)
+
+    @property
+    def folder(self) -> Path:
+        """Where the recording grows."""
+        return self._writer.folder
+
+    def abandon(self) -> None:
+        """The program could not be started: there is no recording."""
+        self._writer.close()
+        remove(self._writer.folder)
+
+    def ended(self, status: int, say: Callable[[str], None]) -> Outcome:
+        """Complete the recording, and pack it where that is asked."""
+        took = time.monotonic() - self._began
+        try:
+            self._writer.event(event="end", time=time.time(), exit_status=status, seconds=took)
+        except OSError as error:
+            say(f"the end of the run could not be recorded: {error.strerror or error}")
+        return _close(
+            self._writer, self._pack_to, status, self._began, self._python, self._mode, say
+        )
+
+
 def run(request: Request, say: Callable[[str], None]) -> Outcome:
     """Run the program, then complete the recording and pack it where that is asked."""
-    argv, python = command_of(request)
-    folder, pack_to = prepare(request)
-    target = request.target or (None if machine.gpu_present() else DEFAULT_TARGET)
-    mode = "gpu" if target is None else "target"
-    began = time.monotonic()
-    writer = Writer(folder)
-    writer.event(
-        event="recording",
-        schema=SCHEMA,
-        time=time.time(),
-        ptxview=__version__,
-        command=argv,
-        cwd=str(Path.cwd()),
-        started=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        mode=mode,
-        target=target,
-    )
+    made = Run(request)
     try:
-        status = run_program(argv, environment(folder, request, target))
+        status = run_program(made.argv, made.env)
     except PtxviewError:
-        writer.close()
-        remove(folder)
+        made.abandon()
         raise
-    try:
-        writer.event(
-            event="end", time=time.time(), exit_status=status, seconds=time.monotonic() - began
-        )
-    except OSError as error:
-        say(f"the end of the run could not be recorded: {error.strerror or error}")
-    return _close(writer, pack_to, status, began, python, mode, say)
+    return made.ended(status, say)
 
 
 def _close(

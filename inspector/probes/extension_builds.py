@@ -7,6 +7,7 @@ import inspect
 import os
 from typing import Any
 
+from . import calls_torch
 from .writer import emit, file_blob, problem
 
 # The text files of a build folder; objects are read when the program has ended.
@@ -59,6 +60,10 @@ def _watch_jit(original: Any) -> Any:
             _say(given.get("build_directory"), given, None, f"{error}")
             raise
         _say(given.get("build_directory"), given, None, None)
+        try:
+            calls_torch.watch_module(result)
+        except Exception as error:
+            problem("an extension's calls", error)
         return result
 
     return jit

@@ -6,6 +6,7 @@ import functools
 import os
 from typing import Any
 
+from . import calls, calls_triton
 from .writer import problem
 
 
@@ -15,12 +16,35 @@ def attach(module: Any) -> None:
         kind = getattr(module, name, None)
         if kind is not None and "make_launcher" in vars(kind):
             kind.make_launcher = _watched(kind.make_launcher)
+    tuner = getattr(module, "CachingAutotuner", None)
+    if tuner is not None:
+        calls.as_benchmark(tuner, "bench")
+        if "_build_fast_launcher" in vars(tuner):
+            tuner._build_fast_launcher = _faster(tuner._build_fast_launcher)
+
+
+def _faster(original: Any) -> Any:
+    @functools.wraps(original)
+    def build(self: Any, launcher: Any, *args: Any, **kwargs: Any) -> Any:
+        made = original(self, launcher, *args, **kwargs)
+        if made is not None:
+            try:
+                calls_triton.watch_faster(launcher, made)
+            except Exception as error:
+                problem("inductor launcher", error)
+        return made
+
+    return build
 
 
 def _watched(original: Any) -> Any:
     @functools.wraps(original)
     def make_launcher(self: Any, *args: Any, **kwargs: Any) -> Any:
-        launcher = original(self, *args, **kwargs)
+        try:
+            launcher = original(self, *args, **kwargs)
+        except Exception as error:
+            _dropped(self, error)
+            raise
         try:
             _record(self, launcher)
         except Exception as error:
@@ -28,6 +52,20 @@ def _watched(original: Any) -> Any:
         return launcher
 
     return make_launcher
+
+
+def _dropped(result: Any, error: Exception) -> None:
+    """A configuration that compiled and cannot be loaded is no candidate of Inductor's any more."""
+    from . import autotune_inductor, autotune_trials
+
+    try:
+        name = (getattr(result, "inductor_meta", None) or {}).get("kernel_name")
+        digest = getattr(result.kernel, "hash", None)
+        autotune_inductor.dropped(
+            name, None, result.config, autotune_trials.first_line(error), digest
+        )
+    except Exception as failure:
+        problem("inductor launcher", failure)
 
 
 def _caches(kernel: Any, meta: Any) -> list[str]:
@@ -85,5 +123,8 @@ def _record(result: Any, launcher: Any) -> None:
         }
     triton_compiles.record_cached(str(digest), str(name), source, _caches(kernel, meta))
     registers = getattr(launcher, "n_regs", None)
+    if hasattr(kernel, "full_constexprs"):
+        signature, constants = meta.get("signature"), meta.get("constants")
+        calls_triton.watch_static(launcher, kernel, signature, constants)
     if registers is not None:
         triton_compiles.loaded(digest, registers, getattr(launcher, "n_spills", None))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from . import hooks, libraries
+from . import calls, hooks, libraries
 from .writer import problem
 
 
@@ -12,8 +12,16 @@ def start() -> None:
     """Watch for triton, Inductor and cpp_extension; set up the emulated device if one is asked."""
     hooks.install()
     libraries.install()
+    calls.install()
     hooks.when_imported("triton.compiler.compiler", _lazily("triton_compiles"))
+    hooks.when_imported("triton.runtime.autotuner", _lazily("calls_triton", "attach_autotuner"))
     hooks.when_imported("torch._inductor.graph", _lazily("inductor_graphs"))
+    for module, function in (
+        ("output_code", "attach_graphs"),
+        ("graph", "attach_compilation"),
+        ("runtime.benchmarking", "attach_benchmarks"),
+    ):
+        hooks.when_imported(f"torch._inductor.{module}", _lazily("calls_torch", function))
     hooks.when_imported("torch._inductor.runtime.triton_heuristics", _lazily("inductor_launchers"))
     hooks.when_imported("torch.utils.cpp_extension", _lazily("extension_builds"))
     hooks.when_imported("torch._ops", libraries.attach_ops)
@@ -26,12 +34,15 @@ def start() -> None:
             emulated.install(target)
         except Exception as error:
             problem("target", error)
+    # After all else that changes the tuners: what they were given is what is recorded.
+    hooks.when_imported("triton.runtime.autotuner", _lazily("autotune"))
+    hooks.when_imported("torch._inductor.runtime.triton_heuristics", _lazily("autotune_inductor"))
 
 
-def _lazily(name: str) -> hooks.AfterImport:
+def _lazily(name: str, function: str = "attach") -> hooks.AfterImport:
     def callback(module: object) -> None:
         from importlib import import_module
 
-        import_module(f"ptxview_probes.{name}").attach(module)
+        getattr(import_module(f"ptxview_probes.{name}"), function)(module)
 
     return callback

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
+from . import autotune_trials, calls_triton
 from .writer import blob, emit, file_blob, problem
 
 _seen: set[str] = set()
@@ -28,9 +29,11 @@ def attach(module: Any) -> None:
         try:
             kernel = original(src, *args, **kwargs)
         except Exception as error:
+            autotune_trials.failed(error)
             _failed(src, error)
             raise
         try:
+            autotune_trials.compiled(getattr(kernel, "hash", None), getattr(kernel, "name", None))
             _record(kernel, src, began)
         except Exception as error:
             problem("triton compile", error)
@@ -257,10 +260,16 @@ def _watch_loading(compiled: Any) -> None:
     def init_handles(self: Any) -> Any:
         if getattr(self, "module", None) is not None:
             return original(self)
-        result = original(self)
+        try:
+            result = original(self)
+        except Exception as error:
+            autotune_trials.compiled(getattr(self, "hash", None), getattr(self, "name", None))
+            autotune_trials.failed(error)
+            raise
         try:
             loaded(self.hash, getattr(self, "n_regs", None), getattr(self, "n_spills", None),
                    getattr(self, "n_max_threads", None))  # fmt: skip
+            calls_triton.watch(self)
         except Exception as error:
             problem("triton load", error)
         return result

@@ -11,7 +11,7 @@ import pytest
 from inspector.probes.target import cubin, devices, hostbuild, nvcc, settings, writes
 
 PACKAGE = Path(devices.__file__).parent
-ARCHITECTURES = [75, 80, 86, 89, 90, 100, 103, 120]
+ARCHITECTURES = [75, 80, 86, 87, 89, 90, 100, 103, 110, 120, 121]
 
 
 def test_every_architecture_has_its_limits_and_sources() -> None:
@@ -98,8 +98,8 @@ void f() {
 """
     text = hostbuild.rewrite(source, "a.cu")
     assert (
-        "ptxview_launch(dim3(1, 2), n / 2, 4 * sizeof(float))([&] { ns::k<float, (3)>(g(x), y); });"
-        in text
+        'ptxview_launch(dim3(1, 2), n / 2, 4 * sizeof(float)).named("k")'
+        "([&] { ns::k<float, (3)>(g(x), y); });" in text
     )
     assert "// not this: k<<<1, 2>>>(x)" in text and '"k<<<g>>>(y)"' in text
     assert "float* s = (float*)ptxview_dynamic_shared;" in text

@@ -85,7 +85,9 @@ def rewrite(source: str, path: str) -> str:
         configuration = source[match.start(1) : match.end(1)]
         arguments = source[match.end() : end]
         pieces.append(source[done:begin])
-        pieces.append(f"ptxview_launch({configuration})([&] {{ {kernel}({arguments}; }})")
+        name = kernel.partition("<")[0].rpartition("::")[2].strip()
+        launch = f'ptxview_launch({configuration}).named("{name}")'
+        pieces.append(f"{launch}([&] {{ {kernel}({arguments}; }})")
         done = end
     pieces.append(source[done:])
     text = re.sub(

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+from .. import calls_torch
 from . import cubin, native, say, tuning
 
 
@@ -58,7 +59,7 @@ def _compile(inner: Any, gm: Any, example_inputs: Any, given: dict[str, Any]) ->
         given["cudagraphs"] = False
     try:
         with _compiling():
-            inner(gm, example_inputs, **given)
+            return calls_torch.watched_graph(values, inner(gm, example_inputs, **given))
     except Exception as error:
         first = str(error).strip().splitlines()
         text = f"{type(error).__name__}: {first[0] if first else ''}"[:300]
