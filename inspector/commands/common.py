@@ -5,18 +5,23 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from rich.console import Console
 
 from inspector.capture.opening import cache_for, newest, open_path
-from inspector.reading import Reader
+
+if TYPE_CHECKING:
+    from inspector.annotating import Annotator
 
 
-def open_reader(path: str | None) -> Reader:
-    """A reader on a path, or on the newest recording."""
+def open_reader(path: str | None, device: str | None = None) -> Annotator:
+    """A reader on a path, or on the newest recording; ``device`` is what figures are told for."""
+    # Imported here: the analysis is large, and explain and doctor read nothing.
+    from inspector.annotating import Annotator
+
     where = Path(path) if path is not None else newest()
-    return Reader(open_path(where), cache_for(where))
+    return Annotator(open_path(where), cache_for(where), device)
 
 
 def split_path(words: list[str]) -> tuple[str | None, str | None]:
@@ -48,4 +53,6 @@ class _Console(Console):
 
 def narrate(text: str) -> None:
     """One line of narration on standard error."""
-    print(text, file=sys.stderr, flush=True)
+    # In one piece: several threads have something to say.
+    sys.stderr.write(f"{text}\n")
+    sys.stderr.flush()

@@ -1,35 +1,76 @@
 """Browse a recording, a cache or a file in the terminal.
 
-Where there is no terminal, or with --no-tui, the table of kernels is printed instead.
+Where there is no terminal, or with --no-tui, the table of kernels is printed instead. With --web
+the same interface is served to a browser on this machine.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from inspector.commands import list as listing
-from inspector.commands.common import open_reader
-from inspector.errors import Exit
-from inspector.reading import Reader
+from inspector.errors import Exit, ToolMissing, UsageError
+from inspector.tui.places import config_path
+
+if TYPE_CHECKING:
+    # Imported where they are used: the first frame does not wait for them.
+    from inspector.annotating import Annotator
+    from inspector.tui.live import Live
+    from inspector.tui.opening import Opener
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``open``."""
+    parser.epilog = (
+        f"Keys and the theme are set in {config_path()}\n"
+        "(the help of the interface, ?, shows how); PTXVIEW_TRACEBACK=1 shows where it failed."
+    )
     parser.add_argument(
         "path", nargs="?", metavar="PATH", help="what to open; the newest recording if left out"
     )
     parser.add_argument("--no-tui", action="store_true", help="print the table of kernels")
+    parser.add_argument(
+        "--web", action="store_true", help="serve the interface to a browser instead"
+    )
+    parser.add_argument(
+        "--port", type=_port, metavar="N", default=8000, help="with --web: the port (8000)"
+    )
+    parser.add_argument(
+        "--host", metavar="H", default="127.0.0.1",
+        help="with --web: the address to listen on (127.0.0.1: this machine alone)",
+    )  # fmt: skip
+
+
+def _port(text: str) -> int:
+    if not text.isdecimal() or int(text) > 65535:
+        raise argparse.ArgumentTypeError(f"{text} is no port; one is a number up to 65535")
+    return int(text)
 
 
 def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     """Show the TUI on a terminal, the table elsewhere."""
     args = parser.parse_args(argv)
-    if args.no_tui or not on_terminal():
+    if args.web:
+        return _serve(args)
+    if args.no_tui or not (on_terminal() or in_browser()):
+        from inspector.commands import list as listing
+
         plain = argparse.ArgumentParser()
         listing.arguments(plain)
         return listing.run(plain, [args.path] if args.path is not None else [])
-    browse(open_reader(args.path))
+    if args.path is None or not Path(args.path).exists():
+        args.path = str(_where(args.path))  # what is wrong with it is said without a screen
+
+    def opener() -> tuple[Annotator, Live | None]:
+        from inspector.commands.common import open_reader
+
+        reader = open_reader(args.path)
+        return reader, following(reader)
+
+    browse(opener, Path(args.path).name)
     return Exit.OK
 
 
@@ -39,8 +80,68 @@ def on_terminal() -> bool:
     return all(s.isatty() for s in (sys.stdin, sys.stdout, sys.stderr))
 
 
-def browse(reader: Reader) -> None:
-    """The TUI, imported only here."""
+def in_browser() -> bool:
+    """Whether the terminal is a browser's: textual-serve has started this process."""
+    return os.environ.get("TEXTUAL_DRIVER", "").startswith("textual.drivers.web_driver:")
+
+
+def _where(path: str | None) -> Path:
+    """A path that can be opened. Raises what is wrong with it."""
+    from inspector.capture.opening import newest, open_path
+
+    where = Path(path) if path is not None else newest()
+    open_path(where)
+    return where
+
+
+def _serve(args: argparse.Namespace) -> int:
+    """Serve the interface: a process of its own for every page that is opened."""
+    where = _where(args.path)  # what is wrong with it is said here and not in the browser
+    try:
+        from inspector.tui.web import serve
+    except ImportError as error:
+        raise ToolMissing(
+            f"--web needs textual-serve ({error})", "pip install 'ptxview[web]'"
+        ) from None
+    root = Path(__file__).resolve().parents[2]
+    code = f"import sys; sys.path.insert(0, {str(root)!r}); from inspector.cli import main; main()"
+    try:
+        serve(
+            [sys.executable, "-c", code, "open", str(where.absolute())],
+            args.host, args.port, f"ptxview {where.name}",
+        )  # fmt: skip
+    except OSError as error:
+        raise UsageError(
+            f"{args.host}, port {args.port} cannot be listened on: {error.strerror or error}",
+            "Give another --port or --host.",
+        ) from None
+    return Exit.OK
+
+
+def browse(opener: Opener, name: str, live: Live | None = None) -> None:
+    """The TUI, imported only here; ``opener`` is called in a thread while its first frame stands.
+
+    Raises what ``opener`` raises.
+    """
     from inspector.tui.app import run_tui
 
-    run_tui(reader)
+    run_tui(opener, name, live)
+
+
+def following(reader: Annotator) -> Live | None:
+    """What tells how a recording grows that another process still writes; None where none does."""
+    from inspector.annotating import Annotator
+    from inspector.capture.following import Follower, grows
+    from inspector.capture.opening import cache_for
+    from inspector.tui.live import Live
+
+    path = Path(reader.recording.path)
+    if not grows(path, reader.recording):
+        return None
+    follower, cache = Follower(path), cache_for(path)
+
+    def look() -> Annotator | None:
+        found = follower.look()
+        return None if found is None else Annotator(found, cache)
+
+    return Live(look)

@@ -1,7 +1,9 @@
 """Run a program and record every kernel that it makes.
 
 The program keeps its input, output, arguments, exit status and signals. Without a GPU it is run
-for --target, on an emulated device, and its kernels are compiled for that.
+for --target, on an emulated device, and its kernels are compiled for that. On a terminal the
+interface opens at once and fills while the program runs; a program that asks for input or draws
+itself gets the terminal until it ends.
 """
 
 from __future__ import annotations
@@ -11,13 +13,13 @@ import re
 import sys
 from pathlib import Path
 
+from inspector.annotating import Annotator
 from inspector.capture.opening import cache_for
 from inspector.capture.running import Outcome, Request
 from inspector.capture.running import run as record
 from inspector.commands.common import console, narrate
 from inspector.commands.open import browse, on_terminal
 from inspector.errors import Exit, RunFailed
-from inspector.reading import Reader
 from inspector.report import tables
 
 # Options of ours that take a value: the program's own begin at the first word that is no option.
@@ -54,6 +56,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PATH",
         help="the program's interpreter (default: ptxview's own where torch is installed with it, "
         "the activated environment's, python3)",
+    )
+    parser.add_argument(
+        "--no-ranges",
+        action="store_true",
+        help="do not look for the least and greatest value of integer tensors, which waits for "
+        "the device once for each distinct call",
     )
     emulated = parser.add_argument_group("the emulated device")
     emulated.add_argument(
@@ -114,15 +122,12 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         python=args.python,
         environment=emulation(args),
     )
-    tui = on_terminal() and not args.no_tui
+    if on_terminal() and not args.no_tui:
+        return _watched(request)
     outcome = record(request, lambda text: narrate(f"ptxview: {text}"))
     narrate(summary(outcome))
-    if outcome.recording is None:
-        return outcome.status
-    reader = Reader(outcome.recording, cache_for(outcome.path))
-    if tui:
-        browse(reader)
-    else:
+    if outcome.recording is not None:
+        reader = Annotator(outcome.recording, cache_for(outcome.path))
         err = console(sys.stderr)
         if outcome.recording.kernels:
             err.print(tables.kernels(outcome.recording, reader.resources, err.width))
@@ -131,14 +136,30 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     return outcome.status
 
 
+def _watched(request: Request) -> int:
+    """Run beneath the interface; the program's own exit status."""
+    # Imported here: only who sits at a terminal needs the interface.
+    from inspector.commands.watched import watch
+
+    outcome, wanted = watch(request, browse)
+    if outcome is None:
+        raise RunFailed("the recording could not be completed", "What it holds can be opened.")
+    narrate(summary(outcome))
+    if wanted and outcome.recording is not None:
+        made = Annotator(outcome.recording, cache_for(outcome.path))
+        browse(lambda: (made, None), outcome.path.name)
+    return outcome.status
+
+
 def emulation(args: argparse.Namespace) -> tuple[tuple[str, str], ...]:
-    """Settings of the emulated device, as the environment carries them."""
+    """Settings of the emulated device and of the probes, as the environment carries them."""
     given = {
         "PTXVIEW_DEVICES": args.devices,
         "PTXVIEW_VALUES": args.values,
         "PTXVIEW_VALUE_SECONDS": args.value_seconds,
         "PTXVIEW_DEBUG_KERNEL": args.debug,
         "PTXVIEW_DEBUG_PROGRAM": args.debug_program,
+        "PTXVIEW_RANGES": "0" if args.no_ranges else None,
     }
     return tuple((k, str(v)) for k, v in given.items() if v is not None)
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 import argparse
 import sys
 
+from inspector.annotating import Annotator
 from inspector.commands.common import console, narrate, open_reader, split_path
 from inspector.errors import Exit, PtxviewError, UsageError
 from inspector.listing.line import Function, Line, Listing
-from inspector.model import Graph, Kernel, Stage, Variant
+from inspector.model import Graph, Kernel, Note, Stage, Variant
 from inspector.reading import Reader, decode
-from inspector.report import jsons, tables
+from inspector.report import annotated, card, jsons, tables
 from inspector.report.safe import shown
 from inspector.selecting import select_graph, select_one
 
@@ -34,6 +35,18 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--beside", choices=STAGES, metavar="STAGE", help="a second stage beside it"
     )
+    parser.add_argument(
+        "-a",
+        "--annotate",
+        action="store_true",
+        help="the card and the hints, and at each line live registers, stall cycles and what it "
+        "does; without it the text alone",
+    )
+    parser.add_argument(
+        "--device",
+        metavar="ARCH",
+        help="what occupancy and hints are told for (sm_80); default: what it was compiled for",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
@@ -43,10 +56,12 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     if len(args.words) > 2:
         parser.error("give at most a PATH and a KERNEL")
     path, selector = split_path(args.words)
-    reader = open_reader(path)
+    reader = open_reader(path, args.device)
     graph = select_graph(reader.recording, selector)
     if graph is None and selector is None and not reader.recording.variants():
         graph = next(iter(reader.recording.graphs), None)
+    if args.annotate and args.beside:
+        raise UsageError("-a is of one stage: leave --beside out, or -a")
     if graph is not None:
         return _graph(reader, graph, args)
     kernel, variant = select_one(reader.recording, selector)
@@ -60,6 +75,8 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         return Exit.OK
     if beside is not None:
         return _beside(reader, variant, stage, beside)
+    if args.annotate:
+        return _annotated(reader, kernel, variant, stage)
     return _print(reader.text(variant, stage).text, stage, variant.stages[stage].origin_path)
 
 
@@ -72,6 +89,11 @@ def _default(variant: Variant) -> Stage:
 
 
 def _graph(reader: Reader, graph: Graph, args: argparse.Namespace) -> int:
+    if args.annotate:
+        raise UsageError(
+            f"{graph.id} is a graph: there is nothing to tell of its lines",
+            f"-a is for its kernels: {', '.join(graph.kernels)}",
+        )
     if args.stage not in (None, "output_code"):
         raise UsageError(
             f"{graph.id} is a graph: it has output_code alone",
@@ -134,13 +156,34 @@ def _beside(reader: Reader, variant: Variant, stage: Stage, other: Stage) -> int
     return Exit.OK
 
 
+def _annotated(reader: Annotator, kernel: Kernel, variant: Variant, stage: Stage) -> int:
+    out = console(sys.stdout)
+    listing = reader.listing(variant, stage)
+    telling = reader.telling(variant, stage)
+    out.print(f"{kernel.demangled}  {variant.id}  {variant.target or ''}  {tables.config(variant)}")
+    for row in card.lines(reader.card(variant), min(out.width, 100)):
+        out.print("  " + row, soft_wrap=True)
+    for why in reader.lacking(variant):
+        out.print(f"  {'not known':<{card.LABEL}}{shown(why)}", soft_wrap=True)
+    for finding in reader.findings(variant):
+        out.print(annotated.hint(finding), soft_wrap=True)
+    out.print()
+    if said := annotated.legend(telling, stage):
+        out.print(said, style="dim", soft_wrap=True)
+    out.print(annotated.heading(telling), style="dim", soft_wrap=True)
+    part = _part(listing, reader.function(variant, stage))
+    for line in annotated.rows(part, telling, out.width):
+        out.print(line, soft_wrap=True)
+    return Exit.OK
+
+
 def _part(listing: Listing, function: Function | None) -> list[Line]:
     if function is None:
         return list(listing.lines)
     return [line for line in listing.lines if function.first <= line.n <= function.last]
 
 
-def _json(reader: Reader, kernel: Kernel, variant: Variant, stage: Stage) -> dict[str, object]:
+def _json(reader: Annotator, kernel: Kernel, variant: Variant, stage: Stage) -> dict[str, object]:
     listing = reader.listing(variant, stage)
     links = {}
     for other in jsons.ordered(variant.stages):
@@ -150,34 +193,46 @@ def _json(reader: Reader, kernel: Kernel, variant: Variant, stage: Stage) -> dic
             links[other] = reader.links(variant, stage, other)
         except PtxviewError as error:
             narrate(f"ptxview: no links to {other.value}: {error.message}")
+    telling = reader.telling(variant, stage, whole=True)
     return {
         "schema": jsons.SCHEMA,
         "stage": stage.value,
         "text_from": reader.text(variant, stage).text_from,
         "functions": _functions(reader, kernel, variant, stage, listing),
         "notes": [],
-        "lines": [jsons.line(line, links) for line in listing.lines],
+        "lines": [
+            jsons.line(line, links, telling.at(line.n), telling.words(line.n))
+            for line in listing.lines
+        ],
     }
 
 
 def _functions(
-    reader: Reader, kernel: Kernel, variant: Variant, stage: Stage, listing: Listing
+    reader: Annotator, kernel: Kernel, variant: Variant, stage: Stage, listing: Listing
 ) -> list[dict[str, object]]:
     own = reader.function(variant, stage)
     if stage in (Stage.SOURCE, Stage.OUTPUT_CODE):
         if own is None:
             return []
-        return [jsons.function(kernel.name, variant.id, reader.resources(variant), own)]
+        return [_function(reader, kernel, variant, own)]
     others = {v.symbol: (k, v) for k, v in reader.recording.variants() if v.hash == variant.hash}
     out = []
     for each in listing.functions:
         held = others.get(each.name, (kernel, variant) if own is each else None)
         out.append(
-            jsons.function(
-                held[0].name if held else each.name,
-                held[1].id if held else None,
-                reader.resources(held[1]) if held else None,
-                each,
-            )
+            _function(reader, held[0], held[1], each)
+            if held
+            else jsons.function(each.name, None, None, each)
         )
     return out
+
+
+def _function(
+    reader: Annotator, kernel: Kernel, variant: Variant, at: Function
+) -> dict[str, object]:
+    """One kernel of a listing with its resources, hints and card."""
+    notes = [Note(f.rule, f.severity, f.text) for f in reader.findings(variant)]
+    return jsons.function(
+        kernel.name, variant.id, reader.resources(variant), at, notes,
+        card.as_json(reader.card(variant)),
+    )  # fmt: skip

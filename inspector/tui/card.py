@@ -7,6 +7,7 @@ from textual.content import Content
 from textual.message import Message
 from textual.widget import Widget
 
+from inspector.analyse.card import Card
 from inspector.model import Resources, Variant
 from inspector.tui.figures import UNKNOWN, configuration, figure, shared, spilled, spills
 from inspector.tui.outcome import attempt
@@ -28,29 +29,57 @@ class VariantCard(Widget):
             self.subject = subject
             self.resources = resources
 
+    class Analysed(Message):
+        """A thread has looked at a variant as a whole: its card and its hints, None if not."""
+
+        def __init__(self, subject: Subject, card: Card | None, hints: int | None) -> None:
+            super().__init__()
+            self.subject = subject
+            self.card = card
+            self.hints = hints
+
     def __init__(self, reads: Reads) -> None:
         super().__init__()
         self.reads = reads
         self.subject = Subject()
         self.resources: Resources | None = None
+        self.card: Card | None = None
+        self.hints: int | None = None
 
     def show(self, subject: Subject) -> None:
         """Show what is known at once, and the rest when it is read."""
         self.subject, self.resources = subject, None
+        self.card, self.hints = None, None
         self.refresh()
         if subject.variant is not None:
             self._read(subject, subject.variant)
 
-    @work(thread=True, exclusive=True, group="card", exit_on_error=False)
+    @work(thread=True, exclusive=True, group="card", exit_on_error=False, description="card")
     def _read(self, subject: Subject, variant: Variant) -> None:
         found = attempt(lambda: self.reads.resources(variant))
         self.post_message(self.Known(subject, found if isinstance(found, Resources) else None))
+        card = attempt(lambda: self.reads.card(variant))
+        hints = attempt(lambda: len(self.reads.findings(variant)))
+        self.post_message(
+            self.Analysed(
+                subject,
+                card if isinstance(card, Card) else None,
+                hints if isinstance(hints, int) else None,
+            )
+        )
 
     @on(Known)
     def _known(self, message: Known) -> None:
         message.stop()
         if message.subject == self.subject:
             self.resources = message.resources
+            self.refresh()
+
+    @on(Analysed)
+    def _analysed(self, message: Analysed) -> None:
+        message.stop()
+        if message.subject == self.subject:
+            self.card, self.hints = message.card, message.hints
             self.refresh()
 
     def _parts(self, short: bool) -> list[tuple[str, str]]:
@@ -65,6 +94,14 @@ class VariantCard(Widget):
             (f"spills {spills(known)}", warned),
             (f"shared {shared(known)}", ""),
         ]
+        full = None if self.card is None else self.card.occupancy
+        if full is not None:
+            # Theoretical: how much of an SM's warps fit, not how many were active.
+            percent = f"{full.percent:.0f} %"
+            parts.append((f"occ {percent}" if short else f"occupancy {percent} at most", ""))
+        if self.hints:
+            said = "1 hint" if self.hints == 1 else f"{self.hints} hints"
+            parts.append((f"◆ {said}", "bold $warning"))
         if not short:
             parts.append((f"stack {figure(known.stack_bytes)}", ""))
             parts.append((f"barriers {figure(known.barriers)}", ""))

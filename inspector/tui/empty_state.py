@@ -11,9 +11,17 @@ from inspector.tui.title_bar import banner
 from inspector.tui.visible import label
 
 
-def empty_text(recording: Recording) -> Content:
+def empty_text(recording: Recording, running: bool = False) -> Content:
     """What was looked at, why it may be empty, and what to do next."""
     parts: list[tuple[str, str]] = [("No kernels here yet.\n\n", "bold")]
+    if running:
+        parts += [
+            (f"Running: {label(' '.join(recording.command or ()))}\n\n", ""),
+            ("Kernels come here as soon as the program compiles one. What it writes stands beneath;"
+             " if it asks for input, it gets the whole terminal.\n", "$quiet"),
+            ("\nO", "bold"), (" goes to the output, ", ""), ("q", "bold"), (" leaves.", ""),
+        ]  # fmt: skip
+        return Content.assemble(*parts)
     if said := banner(recording):
         parts.append((f"This recording was {said}.\n\n", "$warning"))
     parts.append((f"Looked at: {label(recording.path)}\n", "$quiet"))
@@ -47,5 +55,5 @@ def empty_text(recording: Recording) -> Content:
 class EmptyState(VerticalScroll, can_focus=True):
     """A text that says what to do."""
 
-    def __init__(self, recording: Recording) -> None:
-        super().__init__(Static(empty_text(recording)))
+    def __init__(self, recording: Recording, running: bool = False) -> None:
+        super().__init__(Static(empty_text(recording, running)))

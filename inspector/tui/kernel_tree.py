@@ -7,24 +7,22 @@ from typing import ClassVar
 from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
-from textual import events, work
+from textual import events
 from textual.geometry import Size
 from textual.message import Message
-from textual.scroll_view import ScrollView
 from textual.strip import Strip
-from textual.worker import get_current_worker
 
-from inspector.model import Recording, Resources
+from inspector.model import Recording
 from inspector.tui.commands import Where, bindings
-from inspector.tui.figures import UNKNOWN, figure, spilled, warps
-from inspector.tui.outcome import attempt
+from inspector.tui.ordering import Order, ordered, orders
 from inspector.tui.reads import Reads
 from inspector.tui.rows import Key, Kind, Row, rows, whole_tree
 from inspector.tui.subject import Subject
-from inspector.tui.visible import shorten
+from inspector.tui.tree_figures import TreeFigures
+from inspector.tui.visible import cut, shorten
 
 
-class KernelTree(ScrollView, can_focus=True, inherit_bindings=False):
+class KernelTree(TreeFigures, can_focus=True, inherit_bindings=False):
     """Origins, graphs, kernels and variants, with registers, warps and spills."""
 
     BINDINGS = bindings(Where.TREE)
@@ -43,26 +41,21 @@ class KernelTree(ScrollView, can_focus=True, inherit_bindings=False):
     class Opened(Message):
         """A row was chosen for reading: the panes should have the focus."""
 
-    class Figures(Message):
-        """A thread has read the resources of variants in view.
+    class Ordered(Message):
+        """The tree stands in another order."""
 
-        By kernel and variant: two kernels of one object file share its hash.
-        """
-
-        def __init__(self, found: tuple[tuple[Key, Resources | None], ...]) -> None:
+        def __init__(self, order: Order) -> None:
             super().__init__()
-            self.found = found
+            self.order = order
 
     def __init__(self, reads: Reads) -> None:
-        super().__init__()
-        self.reads = reads
+        super().__init__(reads)
         self.query_text = ""
-        self.rows: tuple[Row, ...] = ()
         self.cursor = 0
-        self._entries = whole_tree(reads.recording)
+        self.marked: tuple[Key, ...] = ()
+        self._tree = whole_tree(reads.recording)
+        self._entries = self._tree
         self._folded: frozenset[Key] = frozenset()
-        self._resources: dict[Key, Resources | None] = {}
-        self._asked = False
 
     @property
     def recording(self) -> Recording:
@@ -74,10 +67,6 @@ class KernelTree(ScrollView, can_focus=True, inherit_bindings=False):
         self._rebuild()
         first = next((i for i, r in enumerate(self.rows) if r.subject.kernel is not None), 0)
         self.go(first)
-
-    def on_resize(self) -> None:
-        """More rows may be in view."""
-        self._ask()
 
     # Rows
 
@@ -92,13 +81,24 @@ class KernelTree(ScrollView, can_focus=True, inherit_bindings=False):
         self.rows = rows(self._entries, self.query_text, self._folded)
         self.virtual_size = Size(0, len(self.rows))
         if here is not None:
-            keys = {row.key: index for index, row in enumerate(self.rows)}
-            key = here.key
-            while key and key not in keys:
-                key = key[:-1]
-            self.cursor = keys.get(key, 0)
+            own = {here.key[:end] for end in range(1, len(here.key) + 1)}
+            there = ((len(row.key), index) for index, row in enumerate(self.rows) if row.key in own)
+            self.cursor = max(there, default=(0, 0))[1]
         self.refresh()
         self._ask()
+
+    def renew(self, reads: Reads) -> None:
+        """Show what ``reads`` has by now; the cursor stays on its row, the row in its place."""
+        self.reads = reads
+        self.stale = frozenset(self._resources)
+        self._tree = whole_tree(reads.recording)
+        self._entries = ordered(self._tree, self.order, self._resources)
+        before, selected = self.cursor, self.row
+        self._rebuild()
+        if selected is None:
+            self.on_mount()
+        elif moved := self.cursor - before:
+            self.scroll_to(y=self.scroll_offset.y + moved, animate=False, force=True)
 
     def filter(self, text: str) -> None:
         """Show only rows with all the words of ``text``; the cursor goes to the first match."""
@@ -110,21 +110,51 @@ class KernelTree(ScrollView, can_focus=True, inherit_bindings=False):
             match = (i for i, r in enumerate(self.rows) if r.kind in (Kind.KERNEL, Kind.VARIANT))
             self.go(next(match, 0))
 
+    def action_order(self) -> None:
+        """The next order that means something here."""
+        there = orders(self.recording)
+        self.order = there[(there.index(self.order) + 1) % len(there)]
+        self.reorder()
+        if self.order in (Order.REGISTERS, Order.SPILLS):
+            self.read_every()
+        self.post_message(self.Ordered(self.order))
+
+    def reorder(self) -> None:
+        """The rows in their order, the cursor on the row that it is on."""
+        self._entries = ordered(self._tree, self.order, self._resources)
+        self._rebuild()
+        self._reveal()
+
+    def mark(self, marked: tuple[Key, ...]) -> None:
+        """Show which variants are marked, the first as A and the second as B."""
+        self.marked = marked
+        self.refresh()
+
     def go(self, index: int) -> None:
         """Put the cursor on a row and say what it stands for."""
         if not self.rows:
             return
         self.cursor = max(0, min(index, len(self.rows) - 1))
-        top, height = self.scroll_offset.y, max(1, self.size.height)
-        if self.cursor < top:
-            self.scroll_to(y=self.cursor, animate=False, force=True)
-        elif self.cursor >= top + height:
-            self.scroll_to(y=self.cursor - height + 1, animate=False, force=True)
+        self._reveal()
         self.refresh()
         self._ask()
         subject = self.rows[self.cursor].subject
         if subject.variant is not None or subject.graph is not None:
             self.post_message(self.Selected(subject))
+
+    def _reveal(self) -> None:
+        """Scroll no further than it takes to see the cursor."""
+        top, height = self.scroll_offset.y, max(1, self.size.height)
+        if self.cursor < top:
+            self.scroll_to(y=self.cursor, animate=False, force=True)
+        elif self.cursor >= top + height:
+            self.scroll_to(y=self.cursor - height + 1, animate=False, force=True)
+
+    def find(self, subject: tuple[str, ...]) -> None:
+        """To the row of a subject with these ids, if there is one."""
+        found = (i for i, r in enumerate(self.rows) if r.subject.key == subject)
+        if (index := next(found, None)) is not None:
+            self.go(index)
 
     def step(self, by: int) -> None:
         """To the next row that stands for one variant, over everything else, round the ends."""
@@ -135,65 +165,7 @@ class KernelTree(ScrollView, can_focus=True, inherit_bindings=False):
                 self.go((self.cursor + by * distance) % count)
                 return
 
-    # Figures
-
-    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        """Other rows are in view."""
-        super().watch_scroll_y(old_value, new_value)
-        self._ask()
-
-    def _ask(self) -> None:
-        """Have the figures of the rows in view read, once the keys have been answered."""
-        if not self._asked and self.is_mounted:
-            self._asked = True
-            self.set_timer(0.05, self._read_visible)
-
-    def _read_visible(self) -> None:
-        self._asked = False
-        top = self.scroll_offset.y
-        shown = self.rows[top : top + max(1, self.size.height)]
-        wanted = tuple(
-            row.subject
-            for row in shown
-            if row.subject.variant is not None and row.subject.key[:2] not in self._resources
-        )
-        if wanted:
-            self._read(wanted)
-
-    @work(thread=True, exclusive=True, group="figures", exit_on_error=False)
-    def _read(self, subjects: tuple[Subject, ...]) -> None:
-        worker = get_current_worker()
-        found: list[tuple[Key, Resources | None]] = []
-        for subject in subjects:
-            if worker.is_cancelled:
-                break
-            variant = subject.variant
-            if variant is not None:
-                one = attempt(lambda v=variant: self.reads.resources(v))  # type: ignore[misc]
-                found.append((subject.key[:2], one if isinstance(one, Resources) else None))
-        self.post_message(self.Figures(tuple(found)))
-
-    def on_kernel_tree_figures(self, message: Figures) -> None:
-        """Draw what was read; None is a variant whose cubin cannot be read, asked no more."""
-        message.stop()
-        self._resources.update(message.found)
-        self.refresh()
-
     # Drawing
-
-    def _figures(self, row: Row) -> tuple[str, str, bool]:
-        """(warps, registers, spilled) of a row that stands for one variant, else a count."""
-        variant = row.subject.variant
-        if row.kind in (Kind.ORIGIN, Kind.GRAPH) or row.count or variant is None:
-            return "", f"{row.count or UNKNOWN} ", False
-        resources = self._resources.get(row.subject.key[:2]) or variant.known
-        many = warps(variant)
-        spill = spilled(resources)
-        return (
-            "" if many is None else f"w{many}",
-            f"{figure(resources.registers):>3}r{'⚠' if spill else ' '}",
-            spill,
-        )
 
     def render_line(self, y: int) -> Strip:
         """Row ``y`` of the view: name at the left, figures at the right."""
@@ -210,14 +182,13 @@ class KernelTree(ScrollView, can_focus=True, inherit_bindings=False):
         if index == self.cursor:
             name = "tree--cursor" if self.has_focus else "tree--cursor-quiet"
             base = base + self._part(name)
-        sign = ("▾ " if row.open else "▸ ") if row.count else "  "
-        lead = ("›" if index == self.cursor else " ") + "  " * row.depth + sign
-        many, registers, spill = self._figures(row)
+        lead = ("›" if index == self.cursor else " ") + "  " * row.depth + self._sign(row)
+        many, registers, spill = self.figures_of(row)
         room = width - cell_len(lead) - cell_len(registers) - 1
         if many and cell_len(row.text) + 4 <= room:
             registers = f"{many:<3} {registers}"
             room -= 4
-        text = shorten(row.text, room)
+        text = (cut if row.kind is Kind.OPERATORS else shorten)(row.text, room)
         gap = max(0, width - cell_len(lead) - cell_len(text) - cell_len(registers))
         return Strip(
             [
@@ -233,7 +204,18 @@ class KernelTree(ScrollView, can_focus=True, inherit_bindings=False):
     def _part(self, name: str) -> Style:
         return self.get_component_rich_style(name, partial=True)
 
+    def _sign(self, row: Row) -> str:
+        """Whether it is folded; of a leaf, the letter of its mark."""
+        if row.kind is Kind.OPERATORS:
+            return "∘ "
+        if row.count:
+            return "▾ " if row.open else "▸ "
+        key = row.subject.key[:2]
+        return f"{'AB'[self.marked.index(key)]} " if key in self.marked else "  "
+
     def _name_style(self, row: Row) -> Style:
+        if row.kind is Kind.OPERATORS:
+            return self._part("tree--quiet")
         if row.kind is Kind.ORIGIN:
             return self._part("tree--origin")
         return self._part("tree--kernel") if row.kind is not Kind.VARIANT else Style()

@@ -6,9 +6,10 @@ from textual import events
 from textual.content import Content
 from textual.widget import Widget
 
-from inspector.tui.commands import Where, footer
+from inspector.tui.commands import Command, Where, footer
+from inspector.tui.keymap import shown
 
-_KEPT = ("quit", "help")
+_KEPT = ("quit", "help", "diff.back", "variants.back")
 _BARE = ("help", "palette", "quit")
 
 
@@ -20,7 +21,13 @@ class KeyFooter(Widget):
         super().__init__()
         self.bare = bare
         self.where = Where.TREE
+        self.words: dict[str, str] = {}
         self._spans: list[tuple[int, int, str]] = []
+
+    def say(self, name: str, word: str) -> None:
+        """Another word for a command: what it is set to."""
+        self.words[name] = word
+        self.refresh()
 
     def show(self, where: Where) -> None:
         """The keys of where the focus is."""
@@ -31,7 +38,11 @@ class KeyFooter(Widget):
     def render(self) -> Content:
         """``? help  / search  1-7 stage …``."""
         width = self.size.width - 1
-        items = [i for i in footer(self.where) if not self.bare or i[2] in _BARE]
+        items = [
+            (key, self.words.get(name, word), name)
+            for key, word, name in footer(self.where, self._key)
+            if not self.bare or name in _BARE
+        ]
         while items and sum(len(k) + len(w) + 3 for k, w, _ in items) > width:
             spare = [item for item in items if item[2] not in _KEPT]
             items.remove(spare[-1] if spare else items[-1])
@@ -43,6 +54,9 @@ class KeyFooter(Widget):
             self._spans.append((at, at + len(key) + len(word) + 1, name))
             at += len(key) + len(word) + 3
         return Content.assemble(*parts)
+
+    def _key(self, one: Command) -> str:
+        return shown(one, getattr(self.app, "keys", {}))
 
     async def on_click(self, event: events.Click) -> None:
         """Run what was clicked."""

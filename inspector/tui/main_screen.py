@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from textual import on
 from textual.app import ComposeResult
 from textual.containers import Horizontal
@@ -13,60 +11,119 @@ from textual.widget import Widget
 from inspector.model import Stage
 from inspector.tui.card import VariantCard
 from inspector.tui.commands import Where, bindings, command
+from inspector.tui.comparisons import Comparing
 from inspector.tui.empty_state import EmptyState
 from inspector.tui.kernel_tree import KernelTree
 from inspector.tui.key_footer import KeyFooter
+from inspector.tui.live import Live
+from inspector.tui.ordering import Order
+from inspector.tui.output_view import OutputView
 from inspector.tui.pane import Pane
-from inspector.tui.panes import Panes
+from inspector.tui.panes import MOST, Panes
 from inspector.tui.prompt import Prompt
+from inspector.tui.reading_line import ReadingLine
 from inspector.tui.reads import Reads
+from inspector.tui.remembered import View
 from inspector.tui.status_line import StatusLine
 from inspector.tui.title_bar import TitleBar
-from inspector.tui.visible import label, plain
+from inspector.tui.understanding import Understanding
 
 NARROW = 80
 """Columns below which the tree and a pane do not fit beside each other."""
 
 
-class MainScreen(Screen[None]):
+class MainScreen(Comparing):
     """Passes what was chosen in the tree to the panes, and what happens there to the lines."""
 
     BINDINGS = bindings(Where.SCREEN)
+    CSS_PATH = "styles.tcss"
     AUTO_FOCUS = ""
-    VERTICAL_BREAKPOINTS = [(0, "-low"), (8, "-short"), (14, "-tall")]  # noqa: RUF012
+    VERTICAL_BREAKPOINTS = [(0, "-low"), (8, "-short"), (14, "-tall"), (30, "-high")]  # noqa: RUF012
 
-    def __init__(self, reads: Reads) -> None:
+    def __init__(self, reads: Reads, live: Live | None = None) -> None:
         super().__init__()
+        self.live = live
+        self.tree_wanted = True
+        self.tree_width: int | None = None
+        self._make(reads)
+
+    def _make(self, reads: Reads) -> None:
         self.reads = reads
         self.recording = reads.recording
         self.kernels = KernelTree(reads)
         self.panes = Panes(reads)
         self.card = VariantCard(reads)
+        self.reading = ReadingLine()
+        self.understanding = Understanding(reads)
         self.status = StatusLine()
         self.prompt = Prompt()
-        self.tree_wanted = True
-        self.tree_width: int | None = None
+        self.title_bar = TitleBar(self.recording)
+        watched = self.live if self.live is not None and self.live.send is not None else None
+        self.output = None if watched is None else OutputView(watched)
         self.empty = not self.recording.kernels and not self.recording.graphs
         self.footer = KeyFooter(bare=self.empty)
 
     def compose(self) -> ComposeResult:
         """From top to bottom."""
-        yield TitleBar(self.recording)
+        yield self.title_bar
         if self.empty:
-            yield EmptyState(self.recording)
+            yield EmptyState(self.recording, self.live is not None and self.live.running)
         else:
             yield self.card
             with Horizontal(id="body"):
                 yield self.kernels
                 yield self.panes
+            yield self.understanding
+            yield self.reading
             yield self.status
             yield self.prompt
+        if self.output is not None:
+            yield self.output
         yield self.footer
 
     def on_mount(self) -> None:
         """The tree has the focus: choosing comes first."""
-        (self.query_one(EmptyState) if self.empty else self.kernels).focus()
+        memory = getattr(self.app, "memory", None)
+        known = memory.view(self.recording.path) if memory is not None else None
+        if known is not None and not self.empty:
+            self.restore(known)
+        self.focus_first()
         self.fit()
+
+    async def fill(self, reads: Reads) -> None:
+        """There was nothing, and now there is: the tree and the panes instead of a text."""
+        self._make(reads)
+        await self.recompose()
+        self.on_mount()
+
+    def focus_first(self) -> None:
+        """To where one begins: the tree, or what stands in its place."""
+        if self.empty:
+            self.query_one(EmptyState).focus()
+        else:
+            self.focus_tree()
+
+    @property
+    def view(self) -> View | None:
+        """How the recording is looked at; None where there is nothing in it."""
+        if self.empty:
+            return None
+        return View(
+            self.panes.subject.key,
+            tuple(str(pane.preferred or "") for pane in self.panes.panes),
+            self.panes.beside,
+            self.tree_wanted,
+            self.tree_width,
+        )
+
+    def restore(self, view: View) -> None:
+        """Look at it so again, as far as what was looked at is still there."""
+        self.tree_wanted, self.tree_width = view.tree, view.tree_width
+        self.panes.beside = view.beside
+        self.panes.count = max(1, min(len(view.stages), MOST)) if view.stages else 2
+        for pane, stage in zip(self.panes.panes, view.stages, strict=False):
+            pane.preferred = next((s for s in Stage if s.value == stage), None)
+        self.kernels.find(view.subject)
 
     def on_resize(self) -> None:
         """The tree gives way when it gets narrow."""
@@ -102,8 +159,17 @@ class MainScreen(Screen[None]):
         self.panes.display = True
         self.panes.activate(self.panes.active)
 
+    @on(KernelTree.Ordered)
+    def _ordered(self, message: KernelTree.Ordered) -> None:
+        compiled = message.order is Order.COMPILED
+        word = message.order.value
+        self.footer.say("tree.order", "order" if compiled else f"by {word}")
+        said = "as it was compiled" if compiled else f"by {word}"
+        self.status.say(f"The tree stands {said}.", self.panes.active.view)
+
     @on(Panes.Changed)
-    def _changed(self) -> None:
+    def changed(self) -> None:
+        """Tell of the active pane's line: where it is, what it does."""
         active = self.panes.active
         linked = tuple(
             (
@@ -113,95 +179,18 @@ class MainScreen(Screen[None]):
             for pane in self.panes.panes
             if pane is not active
         )
-        self.status.follow(active.view, str(active.stage or ""), linked)
+        self.status.follow(active.view, str(active.stage or ""), linked, self.counts())
+        self.reading.follow(active.view)
+
+    @on(Pane.Annotated)
+    def _annotated(self, message: Pane.Annotated) -> None:
+        if message.pane is self.panes.active:
+            self.reading.follow(message.pane.view)
 
     def on_descendant_focus(self) -> None:
         """The footer shows the keys of where the focus is."""
         self.footer.show(Where.TREE if self.focused is self.kernels else Where.PANE)
         self.fit()
-
-    # Prompts
-
-    def _ask(self, kind: str, value: str = "") -> None:
-        self.status.display = False
-        self.prompt.ask(kind, value)
-
-    def action_search(self) -> None:
-        """Ask for a regular expression."""
-        pattern = self.panes.active.view.pattern
-        self._ask("search", pattern.pattern if pattern else "")
-
-    def action_goto(self) -> None:
-        """Ask for a line."""
-        self._ask("goto")
-
-    def action_copy(self) -> None:
-        """Copy the cursor's line."""
-        view = self.panes.active.view
-        if view.source is not None:
-            self.app.copy_to_clipboard(plain(view.source.texts[view.cursor - 1]))
-            self.status.say(f"Line {view.cursor} is on the clipboard.", view)
-
-    @on(Prompt.Edited)
-    def _edited(self, message: Prompt.Edited) -> None:
-        if message.kind == "filter":
-            self.kernels.filter(message.text)
-
-    @on(Prompt.Closed)
-    def _prompt_done(self, message: Prompt.Closed) -> None:
-        self.status.display = True
-        view = self.panes.active.view
-        if message.kind == "filter":
-            if not message.accepted:
-                self.kernels.filter("")
-            self._focus_tree()
-            return
-        self.set_focus(view)
-        if message.accepted and message.text:
-            (self._search if message.kind == "search" else self._goto)(message.text)
-
-    def _warn(self, text: str) -> None:
-        self.status.say(text, self.panes.active.view, warning=True)
-
-    def _goto(self, text: str) -> None:
-        try:
-            self.panes.active.view.go(int(text))
-        except ValueError:
-            self.status.say(
-                f"“{label(text)}” is no line number.", self.panes.active.view, warning=True
-            )
-
-    def _search(self, text: str) -> None:
-        # As in vim's smartcase: small letters find both, one capital makes it exact.
-        flags = re.NOFLAG if any(c.isupper() for c in text) else re.IGNORECASE
-        try:
-            self.panes.active.search(re.compile(text, flags))
-        except re.error as error:
-            self.status.say(
-                f"“{label(text)}” is no regular expression: {error}",
-                self.panes.active.view,
-                warning=True,
-            )
-
-    @on(Pane.Found)
-    def _found(self, message: Pane.Found) -> None:
-        view = message.pane.view
-        lines = message.lines
-        if not isinstance(lines, tuple):
-            self._warn("The search failed.")
-            return
-        again = view.pattern is message.pattern
-        view.find(message.pattern, lines)
-        if not lines:
-            self.status.say(
-                f"Nothing fits “{label(message.pattern.pattern)}”.",
-                self.panes.active.view,
-                warning=True,
-            )
-        elif not again and view.cursor not in lines:
-            view.action_match(1)
-        else:
-            self._changed()
 
     # Commands
 
@@ -236,19 +225,20 @@ class MainScreen(Screen[None]):
         self.panes.step(by)
 
     def action_next_pane(self, by: int) -> None:
-        """Tree, first pane, second pane, and round again; what is hidden is shown when narrow."""
+        """Tree, pane after pane, and round again; what is hidden is shown when narrow."""
         stops: list[Pane | None] = [None] if self.tree_wanted else []
         stops += self.panes.panes
         here = None if self.focused is self.kernels else self.panes.active
         at = stops.index(here) if here in stops else 0
         stop = stops[(at + by) % len(stops)]
         if stop is None:
-            self._focus_tree()
+            self.focus_tree()
         else:
             self.panes.display = True
             self.panes.activate(stop)
 
-    def _focus_tree(self) -> None:
+    def focus_tree(self) -> None:
+        """To the tree, shown if it was not."""
         self.kernels.display = True
         self.set_focus(self.kernels)
 
@@ -256,7 +246,7 @@ class MainScreen(Screen[None]):
         """Show or hide the tree."""
         self.tree_wanted = not self.tree_wanted
         if self.tree_wanted:
-            self._focus_tree()
+            self.focus_tree()
         else:
             self._opened()
         self.fit()
@@ -289,7 +279,15 @@ class MainScreen(Screen[None]):
         self.tree_width = max(16, min(self.kernels.size.width + by, self.size.width - 30))
         self.fit()
 
-    def action_follow(self) -> None:
-        """To the pane beside."""
-        panes = self.panes.panes
-        self.panes.activate(panes[(panes.index(self.panes.active) + 1) % len(panes)])
+    def action_register(self) -> None:
+        """Light up the line's next register."""
+        self.reading.next_register()
+
+    def action_understand(self, what: str) -> None:
+        """The card, the hints, or the instruction under the cursor."""
+        active = self.panes.active
+        self.understanding.ask(what, self.panes.subject, active.stage, active.view.cursor)
+
+    @on(Understanding.Jump)
+    def _jump(self, message: Understanding.Jump) -> None:
+        self.panes.jump(message.stage, message.n)

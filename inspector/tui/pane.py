@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 
 from textual import on, work
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.message import Message
+from textual.worker import get_current_worker
 
+from inspector.analyse.telling import NOTHING, Telling
 from inspector.model import Stage
 from inspector.tui.code_view import CodeView
+from inspector.tui.folding import Fold, Region, regions
+from inspector.tui.highlight import Highlighter
 from inspector.tui.notice import Notice
 from inspector.tui.outcome import Outcome, Request, attempt, load
 from inspector.tui.pane_title import PaneTitle
@@ -19,6 +24,12 @@ from inspector.tui.subject import Subject
 
 PATIENCE = 0.12
 """Seconds for which the text before stays: most stages come sooner, and flicker tires the eye."""
+
+
+CHUNK = 1000
+"""Lines searched before a search asks whether it is still wanted."""
+
+Regions = Mapping[Fold, tuple[Region, ...]]
 
 
 def _waiting(request: Request) -> str:
@@ -47,6 +58,24 @@ class Pane(Vertical):
             super().__init__()
             self.pane = pane
 
+    class Annotated(Message):
+        """A thread has analysed what a pane shows."""
+
+        def __init__(self, pane: Pane, request: Request, telling: Telling) -> None:
+            super().__init__()
+            self.pane = pane
+            self.request = request
+            self.telling = telling
+
+    class Foldable(Message):
+        """A thread has found what of a listing can be folded."""
+
+        def __init__(self, pane: Pane, source: Highlighter, regions: Regions) -> None:
+            super().__init__()
+            self.pane = pane
+            self.source = source
+            self.regions = regions
+
     class Found(Message):
         """A thread has searched; ``lines`` have the pattern, or a notice says why not."""
 
@@ -65,6 +94,7 @@ class Pane(Vertical):
         self.preferred: Stage | None = None
         self._reading: Request | None = None
         self._shown: Request | None = None
+        self._goal: tuple[Request, int] | None = None
 
     def compose(self) -> ComposeResult:
         """A title and the text."""
@@ -91,6 +121,17 @@ class Pane(Vertical):
         if self._reading is None:
             self._start(request)
 
+    def renew(self, reads: Reads, subject: Subject) -> None:
+        """Read from ``reads`` from now on, which may have what could not be shown until now."""
+        self.reads = reads
+        if self.request is None or not self.settled:
+            return
+        self.request = self._shown = Request(subject, self.request.stage)
+        self.title_line.show(subject, self.request.stage, busy=False)
+        if self.view.source is None and subject.has(self.request.stage):
+            self._shown = None
+            self._start(self.request)
+
     def _start(self, request: Request) -> None:
         self._reading = request
         self.set_timer(PATIENCE, lambda: self._wait(request))
@@ -101,7 +142,7 @@ class Pane(Vertical):
             self.title_line.show(self.request.subject, self.request.stage, busy=True)
             self.view.show_notice(Notice("◔", _waiting(self.request)))
 
-    @work(thread=True, exclusive=True, group="load", exit_on_error=False)
+    @work(thread=True, exclusive=True, group="load", exit_on_error=False, description="load")
     def _load(self, request: Request) -> None:
         self.post_message(self.Loaded(self, load(self.reads, request)))
 
@@ -120,21 +161,79 @@ class Pane(Vertical):
             self.view.show(outcome.source, outcome.width, outcome.top, outcome.at)
             if self.view.pattern is not None:
                 self.search(self.view.pattern)
+            self._annotate(outcome.request)
+            self._find_folds(outcome.source)
+            if self._goal is not None and self._goal[0] == outcome.request:
+                self.view.go(self._goal[1])
+            self._goal = None
         else:
             self.view.show_notice(outcome.notice or Notice("✗", "Nothing came of it."))
         self.post_message(self.Shown(self))
 
+    def go(self, n: int) -> None:
+        """To a line of what was asked for, once it is there."""
+        if self.settled:
+            self.view.go(n)
+        elif self.request is not None:
+            self._goal = (self.request, n)
+
+    # Analysis
+
+    @work(
+        thread=True, exclusive=True, group="annotate", exit_on_error=False, description="annotate"
+    )
+    def _annotate(self, request: Request) -> None:
+        variant = request.subject.variant
+        if variant is None or request.subject.of_graph(request.stage):
+            return
+        found = attempt(lambda: self.reads.telling(variant, request.stage))
+        # The code reads well without; what failed is told where one asks for the card.
+        telling = found if isinstance(found, Telling) else NOTHING
+        self.post_message(self.Annotated(self, request, telling))
+
+    @on(Annotated)
+    def _annotated(self, message: Annotated) -> None:
+        if message.request == self.request and self.settled:
+            self.view.annotate(message.telling)
+        else:
+            message.stop()
+
     # Searching
 
-    @work(thread=True, exclusive=True, group="search", exit_on_error=False)
+    @work(thread=True, exclusive=True, group="search", exit_on_error=False, description="search")
     def search(self, pattern: re.Pattern[str]) -> None:
-        """Find the lines that have ``pattern``."""
+        """Find the lines that have ``pattern``; the next search ends this one."""
         source = self.view.source
         if source is None:
             return
-        found = attempt(
-            lambda: tuple(
-                n for n in range(1, len(source.texts) + 1) if pattern.search(source.text(n))
-            )
-        )
-        self.post_message(self.Found(self, pattern, found))
+        worker = get_current_worker()
+        found = attempt(lambda: _matches(source, pattern, lambda: worker.is_cancelled))
+        if not worker.is_cancelled:
+            self.post_message(self.Found(self, pattern, found))
+
+    # Folding
+
+    @work(thread=True, exclusive=True, group="fold", exit_on_error=False, description="fold")
+    def _find_folds(self, source: Highlighter) -> None:
+        found = attempt(lambda: regions(source.listing))
+        if isinstance(found, dict):
+            self.post_message(self.Foldable(self, source, found))
+
+    @on(Foldable)
+    def _foldable(self, message: Foldable) -> None:
+        message.stop()
+        if message.source is self.view.source:
+            self.view.foldable(message.regions)
+
+
+def _matches(
+    source: Highlighter, pattern: re.Pattern[str], cancelled: Callable[[], bool]
+) -> tuple[int, ...]:
+    """The lines that have ``pattern``, as far as they were looked at before it was cancelled."""
+    out: list[int] = []
+    for n in range(1, len(source.texts) + 1):
+        if n % CHUNK == 0 and cancelled():
+            break
+        if pattern.search(source.text(n)):
+            out.append(n)
+    return tuple(out)

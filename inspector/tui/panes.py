@@ -11,6 +11,7 @@ from textual.message import Message
 
 from inspector.model import Stage
 from inspector.tui.code_view import CodeView
+from inspector.tui.history import History, Place
 from inspector.tui.notice import Notice
 from inspector.tui.outcome import Request, attempt
 from inspector.tui.pane import Pane
@@ -24,8 +25,13 @@ BESIDE = 88
 NEAR = 40
 """Lines beneath the kernel's first in which one that is linked is looked for."""
 
-LOW = 10
-"""Rows below which only one pane fits."""
+THREE = 150
+"""Columns from which three stand beside each other; with fewer, the third beneath the two."""
+
+LOW = 5
+"""Rows below which panes above each other are too low: then only one is shown."""
+
+MOST = 3
 
 Links = Mapping[int, tuple[int, ...]]
 
@@ -48,16 +54,68 @@ class Panes(Container):
     def __init__(self, reads: Reads, count: int = 2) -> None:
         super().__init__()
         self.reads = reads
-        self.panes = tuple(Pane(reads) for _ in range(count))
+        self._all = [Pane(reads) for _ in range(MOST)]
+        self.count = count
         self.active = self.panes[0]
+        self.history = History()
         self.subject = Subject()
         self.zoomed = False
         self.beside: bool | None = None
         self._links: dict[tuple[Request, Request], Links] = {}
 
+    @property
+    def panes(self) -> tuple[Pane, ...]:
+        """The panes that there are, the first at the left or on top."""
+        return tuple(self._all[: self.count])
+
     def compose(self) -> ComposeResult:
-        """The panes, the first at the left or on top."""
-        yield from self.panes
+        """All that there can be."""
+        yield from self._all
+
+    def set_count(self, count: int) -> None:
+        """So many panes, one to three; those that there are keep their stages."""
+        for pane in self.panes:
+            pane.preferred = pane.stage
+        self.count = max(1, min(count, MOST))
+        if self.active not in self.panes:
+            self.active = self.panes[-1]
+        self.show(self.subject)
+        self.fit()
+        for pane in self.panes:
+            self._link_all(pane)
+
+    def more(self) -> None:
+        """One pane more, the new one active; after three only the active one."""
+        if self.count == MOST:
+            self._to_front(self.active)
+            self.set_count(1)
+        else:
+            pattern = self.active.view.pattern
+            self.set_count(self.count + 1)
+            new = self.panes[-1]
+            new.view.rows.pattern = pattern
+            self.zoomed = False
+            self.active = new
+        self.activate(self.active)
+
+    def fewer(self) -> bool:
+        """Close the active pane; False where it is the only one."""
+        if self.count == 1:
+            return False
+        at = self.panes.index(self.active)
+        closed = self._all.pop(at)
+        self._all.append(closed)
+        self.move_child(closed, after=self._all[-2])
+        self.active = self.panes[max(0, at - 1)]
+        self.set_count(self.count - 1)
+        closed.preferred = None
+        self.activate(self.active)
+        return True
+
+    def _to_front(self, pane: Pane) -> None:
+        self._all.remove(pane)
+        self._all.insert(0, pane)
+        self.move_child(pane, before=self._all[1])
 
     # What is shown
 
@@ -81,6 +139,27 @@ class Panes(Container):
         self.active.preferred = stage
         self.active.show(self.subject, stage)
 
+    def here(self) -> Place | None:
+        """The active pane's line."""
+        stage = self.active.stage
+        return None if stage is None else Place(self.subject, stage, self.active.view.cursor)
+
+    def jump(self, stage: Stage, n: int) -> None:
+        """To a line of a stage: in the pane that shows it, else in the active one."""
+        if (here := self.here()) is not None:
+            self.history.leave(here)
+        self.to(stage, n)
+
+    def to(self, stage: Stage, n: int) -> None:
+        """There, without remembering where from."""
+        there = next((p for p in self.panes if p.stage is stage and p.display), None)
+        if there is not None:
+            self.activate(there)
+            there.go(n)
+        else:
+            self.choose(stage)
+            self.active.go(n)
+
     def step(self, by: int) -> None:
         """The next stage that there is, round the ends."""
         there = self.subject.stages()
@@ -102,10 +181,14 @@ class Panes(Container):
         width, height = self.size.width, self.size.height
         beside = self.beside if self.beside is not None else width >= BESIDE
         alone = self.zoomed or (self.screen.size.width < 80 and self.beside is None)
-        alone = alone or (not beside and height < LOW)
+        three = self.count == MOST and beside and width < THREE
+        above = 2 if three else 1 if beside else self.count
+        alone = alone or (above > 1 and height < LOW * above)
         self.set_class(beside, "-beside")
-        for pane in self.panes:
-            pane.display = pane is self.active or not alone
+        self.set_class(three and not alone, "-grid")
+        for index, pane in enumerate(self._all):
+            pane.display = index < self.count and (pane is self.active or not alone)
+            pane.set_class(index == MOST - 1, "-third")
             pane.set_class(pane is self.active, "-active")
         self.on_descendant_focus()
 
@@ -141,7 +224,9 @@ class Panes(Container):
     @on(Pane.Shown)
     def _shown(self, message: Pane.Shown) -> None:
         message.stop()
-        pane = message.pane
+        self._link_all(message.pane)
+
+    def _link_all(self, pane: Pane) -> None:
         for other in self.panes:
             if other is pane or not (pane.settled and other.settled):
                 continue
@@ -155,7 +240,7 @@ class Panes(Container):
         elif a.subject.variant is not None and a.stage is not b.stage:
             self._find_links(a, b)
 
-    @work(thread=True, exit_on_error=False)
+    @work(thread=True, exit_on_error=False, description="links")
     def _find_links(self, a: Request, b: Request) -> None:
         variant = a.subject.variant
         assert variant is not None
@@ -190,6 +275,13 @@ class Panes(Container):
             self.fit()
         if message.view is self.active.view:
             self.follow(move=True)
+
+    @on(CodeView.Jumped)
+    def _jumped(self, message: CodeView.Jumped) -> None:
+        message.stop()
+        pane = next((p for p in self.panes if p.view is message.view), None)
+        if pane is not None and pane.stage is not None:
+            self.history.leave(Place(self.subject, pane.stage, message.n))
 
     def linked_lines(self, pane: Pane) -> tuple[int, ...]:
         """The lines of ``pane`` that the active pane's cursor is linked with."""

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
+from inspector.analyse.card import Card
+from inspector.analyse.hints import Finding
+from inspector.analyse.telling import Explained, Telling
 from inspector.listing.line import Function, Listing
 from inspector.model import Graph, Recording, Resources, Stage, Variant
 
@@ -39,4 +42,20 @@ class Reads(Protocol):
 
     def graph_listing(self, graph: Graph) -> Listing:
         """The ``output_code`` of a graph."""
+        ...
+
+    def telling(self, variant: Variant, stage: Stage) -> Telling:
+        """What the analysis says of the lines of a stage."""
+        ...
+
+    def card(self, variant: Variant) -> Card:
+        """What the variant takes, what limits it and what it is made of."""
+        ...
+
+    def findings(self, variant: Variant) -> tuple[Finding, ...]:
+        """The hints on the variant."""
+        ...
+
+    def explain(self, variant: Variant, stage: Stage, n: int) -> tuple[Explained, ...]:
+        """The reference of each word on a line that it knows, the opcode first."""
         ...

@@ -1,8 +1,9 @@
-"""The tree as rows: origin, graph, kernel, variant. Made anew for every filter, drawn by one."""
+"""The tree as rows: origin, graph, kernel, operators, variant. Drawn by one, made by a filter."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -22,6 +23,7 @@ class Kind(Enum):
     GRAPH = "graph"
     KERNEL = "kernel"
     VARIANT = "variant"
+    OPERATORS = "operators"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,21 +69,31 @@ def _told_apart(variants: tuple[Variant, ...], texts: list[str]) -> list[str]:
 
     A row that is too long is cut in its middle, so that what tells it apart stays to be seen.
     """
+    many = Counter(texts)
     warps = [
-        f"{t} w{v.config['num_warps']}" if texts.count(t) > 1 and v.config.get("num_warps") else t
+        f"{t} w{v.config['num_warps']}" if many[t] > 1 and v.config.get("num_warps") else t
         for v, t in zip(variants, texts, strict=True)
     ]
+    many = Counter(warps)
     return [
-        t if warps.count(t) == 1 else f"{t} {label(v.id)[:4]}"
+        t if many[t] == 1 else f"{t} {label(v.id)[:4]}"
         for v, t in zip(variants, warps, strict=True)
     ]
 
 
-def _short(kernel: Kernel, kernels: tuple[Kernel, ...]) -> str:
+def _short(kernel: Kernel, many: Mapping[str, int]) -> str:
     """A CUDA kernel's name without its parameters, unless another kernel has the same one."""
     name = base_name(kernel.name)
-    alone = sum(base_name(other.name) == name for other in kernels) == 1
-    return name if alone else kernel.demangled or kernel.name
+    return name if many[name] == 1 else kernel.demangled or kernel.name
+
+
+def _operators(kernel: Kernel, above: Key, depth: int, subject: Subject) -> tuple[Entry, ...]:
+    """One row with the operators that were fused into a kernel, where they are known."""
+    names = () if kernel.fusion is None else kernel.fusion.ops
+    if not names:
+        return ()
+    text = label(", ".join(name.removeprefix("aten.") for name in names))
+    return (Entry(Row((*above, "operators"), depth, Kind.OPERATORS, text, subject), ""),)
 
 
 def _kernel(kernel: Kernel, name: str, above: Key, depth: int, graph: Graph | None) -> Entry:
@@ -89,10 +101,12 @@ def _kernel(kernel: Kernel, name: str, above: Key, depth: int, graph: Graph | No
     key = (*above, kernel.id)
     first = kernel.variants[0] if kernel.variants else None
     row = Row(key, depth, Kind.KERNEL, label(name), Subject(kernel, first, graph))
-    words = _words(*above, kernel.name, kernel.demangled, kernel.origin)
+    fused = () if kernel.fusion is None else kernel.fusion.ops
+    words = _words(*above, kernel.name, kernel.demangled, kernel.origin, *fused)
+    under = _operators(kernel, key, depth + 1, row.subject)
     if len(kernel.variants) == 1 and first is not None:
         own = _words(first.id, first.hash, first.target, *first.config.items())
-        return Entry(row, f"{words} {own}")
+        return Entry(row, f"{words} {own}", under)
     keys = differing(kernel.variants) if kernel.variants else ()
     texts = _told_apart(kernel.variants, [_variant_text(v, keys) for v in kernel.variants])
     beneath = tuple(
@@ -108,7 +122,7 @@ def _kernel(kernel: Kernel, name: str, above: Key, depth: int, graph: Graph | No
         )
         for variant, text in zip(kernel.variants, texts, strict=True)
     )
-    return Entry(replace(row, count=len(beneath)), words, beneath)
+    return Entry(replace(row, count=len(beneath)), words, (*under, *beneath))
 
 
 def _graph(graph: Graph, kernels: dict[str, tuple[Kernel, str]], above: Key, depth: int) -> Entry:
@@ -131,7 +145,8 @@ def _graph(graph: Graph, kernels: dict[str, tuple[Kernel, str]], above: Key, dep
 
 def whole_tree(recording: Recording) -> tuple[Entry, ...]:
     """Every row there is, origins in the order of the enumeration."""
-    kernels = {k.id: (k, _short(k, recording.kernels)) for k in recording.kernels}
+    many = Counter(base_name(kernel.name) for kernel in recording.kernels)
+    kernels = {k.id: (k, _short(k, many)) for k in recording.kernels}
     in_graphs = {name for graph in recording.graphs for name in graph.kernels}
     entries = []
     for origin in Origin:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
+
 from textual.content import Content
 from textual.widget import Widget
 
@@ -25,7 +27,7 @@ def place(location: Location | None) -> str:
 
 
 def _key(view: CodeView) -> tuple[object, ...]:
-    return (view, view.source, view.cursor, view.pattern)
+    return (view, view.source, view.cursor, view.pattern, view.chosen_from)
 
 
 class StatusLine(Widget):
@@ -45,11 +47,16 @@ class StatusLine(Widget):
         self.refresh()
 
     def follow(
-        self, view: CodeView, stage: str, linked: tuple[tuple[str, int | None], ...]
+        self,
+        view: CodeView,
+        stage: str,
+        linked: tuple[tuple[str, int | None], ...],
+        found: tuple[tuple[str, int], ...] = (),
     ) -> None:
         """The cursor of ``view``; ``linked`` is how many lines of which other stage.
 
-        None: no line of either is linked, which has to be said, else one looks for it.
+        None: no line of either is linked, which has to be said, else one looks for it. ``found``
+        is how many lines of the other panes have the pattern.
         """
         here = _key(view)
         if self._said and here == self._place:
@@ -63,20 +70,21 @@ class StatusLine(Widget):
             if stage not in ("source", "output_code"):
                 parts.append(place(line.source))
             self._left = "  ".join(parts)
-            found = [
+            right = [
                 f"nothing links {stage} and {other}" if many is None else f"▐ {many} in {other}"
                 for other, many in linked
                 if many != 0
             ]
             if view.pattern is not None:
-                at = sum(1 for n in view.matches if n <= view.cursor)
-                on = view.cursor in view.matches
-                found.insert(
-                    0,
-                    f"/{label(view.pattern.pattern)}/  "
-                    + (f"{at} of {len(view.matches)}" if on else f"{len(view.matches)}"),
-                )
-            self._right = "   ".join(found)
+                at = bisect_right(view.matches, view.cursor)
+                on = at > 0 and view.matches[at - 1] == view.cursor
+                own = f"{at} of {len(view.matches)}" if on else f"{len(view.matches)}"
+                counts = [own, *(f"{many} in {other}" for other, many in found)]
+                right.insert(0, f"/{label(view.pattern.pattern)}/  " + ", ".join(counts))
+            if view.chosen is not None:
+                first, last = view.chosen
+                right.insert(0, f"lines {first} to {last}, y copies")
+            self._right = "   ".join(right)
         self.refresh()
 
     def render(self) -> Content:

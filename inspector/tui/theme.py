@@ -37,7 +37,15 @@ DARK = Theme(
     background="#11151b",
     surface="#171c24",
     panel="#222a35",
-    variables={"cursor-line": "#1a3454", "linked-line": "#3a2c1a", "quiet": "#98a4b3"},
+    variables={
+        "cursor-line": "#1a3454",
+        "linked-line": "#3a2c1a",
+        "quiet": "#98a4b3",
+        "removed-line": "#2a1e14",
+        "removed-part": "#4d3413",
+        "added-line": "#12292f",
+        "added-part": "#173d46",
+    },
 )
 
 LIGHT = Theme(
@@ -53,7 +61,15 @@ LIGHT = Theme(
     background="#fcfbf8",
     surface="#f3f1ec",
     panel="#e4e1da",
-    variables={"cursor-line": "#cfe3fb", "linked-line": "#fbe6c8", "quiet": "#586473"},
+    variables={
+        "cursor-line": "#cfe3fb",
+        "linked-line": "#fbe6c8",
+        "quiet": "#586473",
+        "removed-line": "#fdf1e0",
+        "removed-part": "#fadfb8",
+        "added-line": "#e2f3f0",
+        "added-part": "#c4e8e1",
+    },
 )
 
 TOKENS: tuple[tuple[_TokenType, str, str, str], ...] = (

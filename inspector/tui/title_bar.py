@@ -53,13 +53,17 @@ class TitleBar(Widget):
     def __init__(self, recording: Recording) -> None:
         super().__init__()
         self.recording = recording
+        self.told = ""
+        """What is said of a program that runs."""
 
     def render(self) -> Content:
         """Name, device or banner, counts, and warnings at the right."""
         recording = self.recording
         width = self.size.width - 2
         warnings = []
-        if not recording.complete:
+        if self.told:
+            warnings.append(self.told)
+        elif not recording.complete:
             warnings.append("unfinished")
         if recording.problems:
             warnings.append(f"! {_plural(len(recording.problems), 'problem')}")

@@ -80,3 +80,10 @@ def shorten(text: str, width: int) -> str:
 def plain(text: str) -> str:
     """``text`` for the clipboard: bytes that were not UTF-8 become the replacement character."""
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def cut(text: str, width: int) -> str:
+    """``text`` in at most ``width`` cells, cut at its end: a sentence says the most first."""
+    if cell_len(text) <= width:
+        return text
+    return set_cell_size(text, width - 1).rstrip() + "…" if width > 1 else ""

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from textual.pilot import Pilot
+from textual.worker import WorkerCancelled
 
+from inspector import knowledge
+from inspector.analyse.card import Card, card
+from inspector.analyse.hints import Finding
+from inspector.analyse.rollup import Rolled
+from inspector.analyse.telling import NOTHING, Explained, Register, Telling, Told, Words
 from inspector.errors import ToolMissing, Unreadable
 from inspector.listing.line import Function, Kind, Line, Listing
 from inspector.model import (
     Graph,
     Kernel,
     Location,
+    Note,
     Origin,
     Recording,
     Resources,
@@ -21,6 +29,13 @@ from inspector.model import (
     Variant,
 )
 from inspector.tui.main_screen import MainScreen
+
+NOTE = Note("narrow-access", "hint", "4 loads of 4 bytes could be one of 16.")
+SENTENCES = {
+    11: "the program's number along x into %r1",
+    14: "if %p1: load 4 × 32 bits (16 bytes a thread) from global memory at %rd1",
+}
+REGISTERS = (Register("%r3", (14,), (15, 16)), Register("%p1", (13,), (14, 55)))
 
 Text = Sequence[tuple[str, int | None]]
 """Lines, each with the line of the source that it comes from."""
@@ -154,6 +169,7 @@ class FakeReader:
     figures: Mapping[str, Resources] = field(default_factory=dict)
     broken: dict[Stage, Exception] = field(default_factory=dict)
     starts: Mapping[Stage, int] = field(default_factory=dict)
+    untold: dict[Stage, Exception] = field(default_factory=dict)
 
     def listing(self, variant: Variant, stage: Stage) -> Listing:
         """From the table."""
@@ -183,6 +199,46 @@ class FakeReader:
         """From the table."""
         start = self.starts.get(stage)
         return None if start is None else Function(variant.symbol, start, start)
+
+    def telling(self, variant: Variant, stage: Stage) -> Telling:
+        """Counts that follow from the number of the line; one note, one register of PTX."""
+        if stage in self.untold:
+            raise self.untold[stage]
+        if stage in (Stage.SOURCE, Stage.OUTPUT_CODE):
+            rolled = {14: Rolled({"gpr": 18}, 25, 4, True), 15: Rolled({"gpr": 9}, 12, 3)}
+            return Telling(
+                lambda n: Told(rolled=rolled.get(n)), lambda n: Words(), lambda n: (),
+                ("gpr",), stalls=True,
+            )  # fmt: skip
+        if stage is not Stage.PTX:
+            return NOTHING
+        return Telling(
+            at=lambda n: Told({"b32": n % 7, "pred": 1}, notes=(NOTE,) if n == 14 else ()),
+            words=lambda n: Words(SENTENCES.get(n)),
+            registers=lambda n: REGISTERS if n == 14 else (),
+            classes=("b32", "pred"),
+            noted=(14,),
+            peaks=(13,),
+            machine=False,
+        )
+
+    def card(self, variant: Variant) -> Card:
+        """Of the figures alone."""
+        held = self.resources(variant)
+        return card(held, knowledge.devices()["sm_90"], {}, lambda language, opcode: None,
+                    threads=held.max_threads)  # fmt: skip
+
+    def findings(self, variant: Variant) -> tuple[Finding, ...]:
+        """One, on the load."""
+        if variant.id != "3f2a91c0":
+            return ()
+        return (Finding(NOTE.rule, NOTE.severity, NOTE.text, {Stage.PTX: (14,)}),)
+
+    def explain(self, variant: Variant, stage: Stage, n: int) -> tuple[Explained, ...]:
+        """From the reference."""
+        opcode = "ld.global.v4.b32" if (stage, n) == (Stage.PTX, 14) else None
+        entry = knowledge.isa().ptx(opcode) if opcode else None
+        return (Explained(entry, knowledge.isa().qualifiers(str(opcode))),) if entry else ()
 
     def graph_listing(self, graph: Graph) -> Listing:
         """The only graph's."""
@@ -285,13 +341,21 @@ def screen_of(pilot: Pilot[None]) -> MainScreen:
     return screen
 
 
+GROUPS = (
+    "load", "search", "card", "figures", "annotate", "words", "understand", "order", "fold",
+    "target", "export",
+)  # fmt: skip
+
+
 async def settle(pilot: Pilot[None]) -> MainScreen:
     """Wait until every thread has answered and every message was handled."""
     screen = screen_of(pilot)
     for _ in range(20):
-        await pilot.app.workers.wait_for_complete(
-            [w for w in pilot.app.workers if w.group in ("load", "search", "card", "figures")]
-        )
+        # One that another has overtaken is cancelled, and answers all the same.
+        with suppress(WorkerCancelled):
+            await pilot.app.workers.wait_for_complete(
+                [w for w in pilot.app.workers if w.group in GROUPS]
+            )
         await pilot.pause()
         if screen.kernels._asked:  # it asks for figures once the keys have been answered
             await pilot.pause(0.02)

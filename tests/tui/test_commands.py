@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from pathlib import Path
 
 import pytest
+from textual.content import Content
 from textual.pilot import Pilot
 
 from inspector.model import Stage
+from inspector.tui import acting
 from inspector.tui.app import PtxviewApp
 from inspector.tui.code_view import CodeView
 from inspector.tui.commands import TABLE, Where, command, footer
+from inspector.tui.diff_screen import DiffScreen
+from inspector.tui.diff_view import DiffView
 from inspector.tui.kernel_tree import KernelTree
+from inspector.tui.live import Live, State
 from inspector.tui.main_screen import MainScreen
+from inspector.tui.output_view import OutputView
 from inspector.tui.overlay import Overlay
+from inspector.tui.subject import Subject
+from inspector.tui.understanding import HintList
+from inspector.tui.variants_screen import VariantsScreen
+from inspector.tui.variants_table import VariantTable
 from tests.tui.sample import reader, settle, text_of
 
 Ui = Pilot[None]
@@ -73,8 +84,12 @@ def test_no_key_of_a_part_is_hidden_by_one_of_the_whole() -> None:
 def test_the_action_exists(one: object) -> None:
     chosen = command(getattr(one, "id", ""))
     name = chosen.action.partition("(")[0]
-    homes: dict[str, type] = {"screen": MainScreen, "app": PtxviewApp}
-    own = {Where.SCREEN: MainScreen, Where.PANE: CodeView, Where.TREE: KernelTree}
+    screens: dict[Where, type] = {Where.DIFF: DiffScreen, Where.VARIANTS: VariantsScreen}
+    homes: dict[str, type] = {
+        "screen": screens.get(chosen.where, MainScreen), "app": PtxviewApp,
+    }  # fmt: skip
+    own = {Where.SCREEN: MainScreen, Where.PANE: CodeView, Where.TREE: KernelTree,
+           Where.DIFF: DiffView, Where.VARIANTS: VariantTable}  # fmt: skip
     space, _, rest = name.rpartition(".")
     if name == "tell_app":
         space, rest = "app", chosen.action.split("'")[1]
@@ -82,7 +97,8 @@ def test_the_action_exists(one: object) -> None:
 
 
 def test_every_command_has_a_test() -> None:
-    assert {c.id.replace(".", "_") for c in TABLE} <= {
+    elsewhere = (Where.DIFF, Where.VARIANTS)  # in test_diff_screen.py
+    assert {c.id.replace(".", "_") for c in TABLE if c.where not in elsewhere} <= {
         name.removeprefix("test_key_") for name in globals()
     }
 
@@ -242,6 +258,21 @@ async def test_key_tree_narrower(start: Start) -> None:
 async def test_key_problems(start: Start) -> None:
     async with start("exclamation_mark") as (pilot, _):
         assert "Nothing went wrong" in text_of(pilot)
+
+
+async def test_key_output(start: Start) -> None:
+    live = Live(lambda: None, lambda number: None)
+    live.state = State.ENDED
+    async with PtxviewApp(reader(), live=live).run_test(size=(120, 40)) as pilot:
+        screen = await settle(pilot)
+        output = screen.query_one(OutputView)
+        assert output.display
+        await pilot.press("O")
+        assert screen.focused is output
+        await pilot.press("O")
+        assert not output.display
+    async with start("O") as (pilot, screen):  # without a program nothing changes
+        assert screen.focused is screen.kernels
 
 
 async def test_key_theme(start: Start) -> None:
@@ -467,3 +498,344 @@ async def test_key_tree_clear(start: Start) -> None:
     async with start("slash", *"gelu", "enter", "escape") as (_, screen):
         assert screen.kernels.query_text == ""
         assert len(screen.kernels.rows) > 3
+
+
+async def test_key_tree_order(start: Start) -> None:
+    async with start("o") as (ui, screen):
+        assert [row.text for row in screen.kernels.rows[1:4]] == [
+            "square_kernel", "BLOCK=4096", "BLOCK=1024",
+        ]  # fmt: skip
+        assert "by registers" in text_of(ui).split("\n")[-1]
+        row = screen.kernels.row
+        assert row is not None
+        assert row.key == ("triton", "k1")
+        await ui.press("o")
+        assert "16/24 B⚠" in text_of(ui)
+        await ui.press("o", "o")  # nothing was timed: by name, and round
+        assert [row.text for row in screen.kernels.rows[2:4]] == ["BLOCK=1024", "BLOCK=4096"]
+        assert "o order" in text_of(ui)
+
+
+async def test_key_card(start: Start) -> None:
+    async with start("i") as (ui, _):
+        assert isinstance(ui.app.screen, Overlay)
+        assert "22 a thread" in text_of(ui)
+        assert "warps" in text_of(ui)
+
+
+async def test_key_hints(start: Start) -> None:
+    async with start("tab", "H") as (ui, screen):
+        assert isinstance(ui.app.screen, HintList)
+        assert "narrow-access" in text_of(ui)
+        await ui.press("enter")
+        await settle(ui)
+        assert ui.app.screen_stack == [screen]
+        assert (screen.panes.active.stage, cursor(screen)) == (Stage.PTX, 14)
+
+
+async def test_hints_where_there_are_none_say_so(start: Start) -> None:
+    async with start("j", "j", "j", "H") as (ui, _):
+        assert "No hint" in text_of(ui)
+
+
+async def test_key_explain(start: Start) -> None:
+    async with start("tab", "tab", "colon", "1", "4", "enter", "e") as (ui, _):
+        shown = text_of(ui)
+        assert "ld" in shown
+        assert ".v4" in shown
+        assert "PTX ISA" in shown
+
+
+async def test_explain_on_a_line_without_a_word(start: Start) -> None:
+    async with start("tab", "e") as (ui, _):
+        assert "no word of PTX or SASS" in text_of(ui)
+
+
+async def test_key_register(start: Start) -> None:
+    async with start("tab", "tab", "colon", "1", "4", "enter") as (ui, screen):
+        view = screen.panes.active.view
+        assert view.register is not None
+        assert view.register.name == "%r3"
+        row = next(line for line in text_of(ui).split("\n") if "%f1, %f1" in line)
+        assert "○" in row
+        await ui.press("r")
+        assert view.register is not None
+        assert view.register.name == "%p1"
+        row = next(line for line in text_of(ui).split("\n") if "setp.lt" in line)
+        assert "●" in row
+
+
+async def test_key_columns(start: Start) -> None:
+    async with start("tab", "colon", "1", "4", "enter") as (ui, screen):
+        view = screen.panes.active.view
+        before = view.rows.margin
+        assert " 18 " in next(r for r in text_of(ui).split("\n") if "tl.load" in r)
+        await ui.press("c")
+        assert view.rows.margin == before + 5
+        assert " 25 " in next(r for r in text_of(ui).split("\n") if "tl.load" in r)
+        await ui.press("c")
+        assert view.rows.margin == before - 4
+        await ui.press("c")
+        assert view.rows.margin == before
+
+
+async def test_key_note_next(start: Start) -> None:
+    async with start("tab", "tab", "right_curly_bracket") as (ui, screen):
+        assert cursor(screen) == 14
+        assert "4 loads of 4 bytes" in text_of(ui)
+
+
+async def test_key_note_previous(start: Start) -> None:
+    async with start("tab", "tab", "left_curly_bracket") as (_, screen):
+        assert cursor(screen) == 14
+
+
+# Panes, marks, files
+
+
+async def test_key_pane_more(start: Start) -> None:
+    async with start("tab", "p") as (ui, screen):
+        assert stages(screen) == ["source", "ptx", "sass"]
+        assert screen.panes.active is screen.panes.panes[2]
+        assert screen.panes.active.view.has_focus
+        await ui.press("shift+tab", "p")
+        await settle(ui)
+        assert stages(screen) == ["ptx"]
+        assert screen.panes.active.view.has_focus
+
+
+async def test_key_pane_fewer(start: Start) -> None:
+    async with start("tab", "P") as (ui, screen):
+        assert stages(screen) == ["ptx"]
+        await ui.press("P")
+        assert "the only pane" in text_of(ui)
+        await ui.press("p")
+        await settle(ui)
+        assert len(screen.panes.panes) == 2
+
+
+async def test_key_mark(start: Start) -> None:
+    async with start("d", "j", "j", "d") as (ui, screen):
+        assert [one.key[:2] for one in screen.marked] == [("k1", "3f2a91c0"), ("k1", "84d20b7e")]
+        rows = [row[:24] for row in text_of(ui).split("\n")]
+        assert any("A BLOCK=1024" in row for row in rows)
+        assert any("B BLOCK=4096" in row for row in rows)
+        await ui.press("d")
+        assert len(screen.marked) == 1
+        assert "Marked: A square_kernel 3f2a91c0. d marks another" in text_of(ui)
+
+
+async def test_key_compare(start: Start) -> None:
+    async with start("D") as (ui, _):
+        assert "Mark two variants with d" in text_of(ui)
+
+
+async def test_marked_variants_are_given_to_the_screen_of_differences(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def compare(reads: object, a: Subject, b: Subject) -> Overlay:
+        return Overlay("Differences", Content(f"{a.key[1]} and {b.key[1]}"))
+
+    monkeypatch.setattr(acting, "COMPARE", compare)
+    async with start("d", "j", "j", "d", "D") as (ui, _):
+        assert "3f2a91c0 and 84d20b7e" in text_of(ui)
+
+
+async def test_key_time(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(acting, "TIME", None)
+    async with start("t") as (ui, _):
+        assert "Timing is not there yet" in text_of(ui)
+
+
+async def test_key_edit(start: Start, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    calls: list[list[str]] = []
+    texts: list[str] = []
+
+    def run(argv: list[str], env: object) -> int:
+        calls.append(argv)
+        texts.append(Path(argv[-1]).read_text("utf-8"))
+        return 0
+
+    monkeypatch.setattr(acting, "run_program", run)
+    monkeypatch.setattr(PtxviewApp, "suspend", lambda self: nullcontext())
+    monkeypatch.setenv("VISUAL", "code --wait")
+    async with start("tab", "tab", "colon", *"14", "enter", "E") as (_, screen):
+        assert calls[0][:3] == ["code", "--wait", "+14"]
+        assert texts[0].split("\n")[13].lstrip().startswith("@%p1 ld.global")
+        assert not Path(calls[0][-1]).exists()  # it was a copy
+        assert screen.panes.active.view.has_focus
+
+
+async def test_the_editor_opens_the_source_where_it_lies(
+    start: Start, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    calls: list[list[str]] = []
+
+    def run(argv: list[str], env: object) -> int:
+        calls.append(argv)
+        return 3
+
+    monkeypatch.setattr(acting, "run_program", run)
+    monkeypatch.setattr(PtxviewApp, "suspend", lambda self: nullcontext())
+    monkeypatch.setattr(acting.Acting, "_recorded", lambda self, stage: tmp_path / "square.py")
+    monkeypatch.setenv("VISUAL", "vi")
+    async with start("tab", "E") as (ui, _):
+        assert calls == [["vi", "+11", str(tmp_path / "square.py")]]
+        assert "vi ended with status 3" in text_of(ui)
+
+
+async def test_without_an_editor_it_says_what_to_set(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("VISUAL", "EDITOR"):
+        monkeypatch.delenv(name, raising=False)
+    async with start("tab", "E") as (ui, _):
+        assert "EDITOR=vim" in text_of(ui)
+
+
+async def test_key_export(start: Start, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    async with start("tab", "tab", "X") as (ui, _):
+        assert "what is told of it are in" in text_of(ui)
+        text = (tmp_path / "square_kernel-3f2a91c0.ptx.txt").read_text("utf-8")
+        assert text.startswith("square_kernel  3f2a91c0  sm_90a  ptx")
+        assert "if %p1: load 4 × 32 bits" in text
+        assert "narrow-access" in text
+        await ui.press("X")
+        await settle(ui)
+        assert (tmp_path / "square_kernel-3f2a91c0.ptx-2.txt").exists()
+
+
+async def test_key_screenshot(
+    start: Start, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    async with start("ctrl+s") as (ui, _):
+        assert "square_kernel" in (tmp_path / "ptxview.svg").read_text("utf-8")
+        assert "A picture of the screen is in" in text_of(ui)
+
+
+async def test_key_choose(start: Start) -> None:
+    async with start("tab", "colon", *"12", "enter", "V", "j", "y") as (ui, screen):
+        assert ui.app.clipboard.split("\n") == [
+            "    columns = tl.arange(0, BLOCK)", "    mask = columns < n",
+        ]  # fmt: skip
+        assert "Lines 12 to 13 are on the clipboard." in text_of(ui)
+        assert screen.panes.active.view.chosen is None
+        await ui.press("V", "escape")
+        assert screen.panes.active.view.chosen is None
+
+
+async def test_key_copy_all(start: Start) -> None:
+    async with start("tab", "Y") as (ui, screen):
+        assert len(ui.app.clipboard.split("\n")) == screen.panes.active.view.lines
+
+
+# Getting about
+
+
+async def test_key_back(start: Start) -> None:
+    async with start("tab", "tab", "colon", *"14", "enter", "G", "comma") as (ui, screen):
+        assert cursor(screen) == 14
+        await ui.press("comma", "comma")
+        assert "nothing to go back to" in text_of(ui)
+
+
+async def test_key_forward(start: Start) -> None:
+    async with start("tab", "tab", "G", "comma", "full_stop") as (_, screen):
+        assert cursor(screen) == screen.panes.active.view.lines
+
+
+async def test_back_goes_to_another_variant_as_well(start: Start) -> None:
+    async with start("tab", "tab", "colon", *"30", "enter", "right_square_bracket") as (ui, screen):
+        await ui.press("right_square_bracket", "G", "comma", "comma")
+        await settle(ui)
+        assert screen.panes.subject.key[1] != ""
+        assert screen.panes.subject.key[:2] == ("k1", "3f2a91c0")
+
+
+async def test_key_frames(start: Start) -> None:
+    async with start("tab", "tab", "colon", *"14", "enter", "I") as (ui, _):
+        assert "/home/ada/square.py:14:4" in text_of(ui)
+
+
+async def test_key_definition(start: Start) -> None:
+    async with start("tab", "tab", "colon", *"14", "enter") as (ui, screen):
+        await ui.press("r", "a")
+        assert cursor(screen) == 13
+
+
+async def test_key_use_next(start: Start) -> None:
+    async with start("tab", "tab", "colon", *"14", "enter") as (ui, screen):
+        await ui.press("u")
+        assert cursor(screen) == 15
+
+
+async def test_key_use_previous(start: Start) -> None:
+    async with start("tab", "tab", "colon", *"14", "enter") as (ui, screen):
+        await ui.press("U")
+        assert cursor(screen) == 16  # round the beginning
+
+
+async def test_without_a_register_the_keys_say_so(start: Start) -> None:
+    async with start("tab", "a") as (ui, _):
+        assert "No register is looked at" in text_of(ui)
+
+
+async def test_key_label_next(start: Start) -> None:
+    async with start("tab", "tab", "7", "colon", "1", "enter", "right_parenthesis") as (_, screen):
+        await settle(_)
+        assert cursor(screen) == 2
+
+
+async def test_key_label_previous(start: Start) -> None:
+    async with start("tab", "tab", "7", "G", "left_parenthesis") as (ui, screen):
+        await settle(ui)
+        assert cursor(screen) == 2
+
+
+async def test_key_columns_choose(start: Start) -> None:
+    async with start("tab", "tab", "C") as (ui, screen):
+        assert "live registers: pred" in text_of(ui)
+        before = screen.panes.active.view.rows.margin
+        await ui.press("j", "j", "space", "escape")
+        await ui.pause()
+        assert screen.panes.active.view.rows.gutter.columns == ("live", "live:pred")
+        assert screen.panes.active.view.rows.margin == before + 4
+
+
+async def test_key_fold(start: Start) -> None:
+    async with start("tab", "tab", "g", "minus") as (ui, screen):
+        assert "… 2 lines of comments" in text_of(ui)
+        await ui.press("j")
+        assert cursor(screen) == 3
+        await ui.press("k", "minus")
+        assert "Generated by LLVM" in text_of(ui)
+        await ui.press("G", "minus")
+        assert "Nothing to fold here." in text_of(ui)
+
+
+async def test_key_fold_level(start: Start) -> None:
+    async with start("tab", "tab", "F") as (ui, screen):
+        view = screen.panes.active.view
+        assert view.map.rows == view.lines - 1
+        assert "Folded: debug sections, comments." in text_of(ui)
+        await ui.press("F", "F")
+        assert "Nothing is folded." in text_of(ui)
+        assert view.map.rows == view.lines
+
+
+async def test_key_wrap(start: Start) -> None:
+    async with start("tab", "tab", "3", "W", size=(80, 24)) as (ui, _):
+        assert "↪" in text_of(ui)
+        assert "‹" not in text_of(ui)
+        await ui.press("W")
+        assert "↪" not in text_of(ui)
+
+
+async def test_key_tree_variants(start: Start) -> None:
+    async with start("V") as (ui, screen):
+        assert isinstance(ui.app.screen, VariantsScreen)
+        assert "2 variants" in text_of(ui)
+        await ui.press("escape")
+        assert ui.app.screen_stack == [screen]

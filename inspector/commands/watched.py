@@ -1,0 +1,226 @@
+"""Runs a program beneath the interface: its kernels and its output are seen as they come.
+
+The program has a terminal of its own, as large as the real one. One that reads it, or draws on it,
+gets the real one until it ends, and the interface comes back then.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import sys
+import termios
+import threading
+import tty
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import FrameType
+
+from inspector.annotating import Annotator
+from inspector.capture.following import Follower
+from inspector.capture.opening import cache_for, open_path
+from inspector.capture.running import Outcome, Request, Run
+from inspector.commands.common import narrate
+from inspector.errors import PtxviewError
+from inspector.process import FORWARDED, WANTS_TERMINAL, Attended
+from inspector.tui.live import Choice, Live, State
+from inspector.tui.opening import Opener
+from inspector.tui.reads import Reads
+
+HANG_UP = 60.0
+"""Seconds in which a program whose terminal is gone may end, and its recording be completed."""
+
+DRAIN = 0.5
+"""Seconds in which the last of the output must come once the program has ended."""
+
+
+class Watched:
+    """A program that runs, and the threads that tell ``live`` of it."""
+
+    def __init__(self, request: Request) -> None:
+        """Start the program. Raises ``RunFailed`` where that cannot be."""
+        self._run = Run(request)
+        size = os.get_terminal_size(sys.stdout.fileno())
+        try:
+            self._program = Attended.start(self._run.argv, self._run.env, size)
+        except PtxviewError:
+            self._run.abandon()
+            raise
+        self._follower = Follower(self._run.folder)
+        self.live = Live(self._look, self._program.signal, (size.columns, size.lines))
+        self.outcome: Outcome | None = None
+        self._relays = False
+        self._say: Callable[[str], None] = self._into_output
+        self._drained = threading.Event()
+        self._done = threading.Event()
+        threading.Thread(target=self._read, daemon=True, name="output").start()
+        threading.Thread(target=self._attend, daemon=True, name="program").start()
+
+    @property
+    def folder(self) -> Path:
+        """Where the recording grows."""
+        return self._run.folder
+
+    def reader(self) -> Annotator:
+        """A reader of what there is by now."""
+        folder = self._run.folder
+        return Annotator(open_path(folder), cache_for(folder))
+
+    def _look(self) -> Reads | None:
+        if self.live.state is State.ENDED and self.outcome is not None:
+            outcome, self._follower = self.outcome, _Ended()
+            return _reader(outcome) if outcome.recording is not None else None
+        found = self._follower.look()
+        return None if found is None else Annotator(found, cache_for(self._run.folder))
+
+    # Threads
+
+    def _read(self) -> None:
+        while True:
+            try:
+                data = os.read(self._program.master, 1 << 16)
+            except OSError:
+                break
+            if not data:
+                break
+            self.live.feed(data)
+            if self._relays:
+                self._print()
+        self._drained.set()
+
+    def _attend(self) -> None:
+        status = 128 + signal.SIGKILL  # of the session's leader, should nothing be told
+        for what, value in self._program.events():
+            if what == "stopped" and value in WANTS_TERMINAL:
+                self.live.wants_terminal()
+            elif what == "stopped" and value == signal.SIGTSTP and self._relays:
+                # Ctrl-Z was typed: the shell stops us, and we go on together.
+                os.kill(os.getpid(), signal.SIGTSTP)
+            elif what == "ended":
+                status = int(value)
+        self._drained.wait(DRAIN)
+        self.live.status = status
+        self.live.state = State.FINISHING
+        with contextlib.suppress(Exception):
+            self.outcome = self._run.ended(status, lambda text: self._say(text))
+        self.live.state = State.ENDED
+        self._done.set()
+
+    def _into_output(self, text: str) -> None:
+        self.live.text.feed(f"ptxview: {text}\r\n".encode("utf-8", "surrogateescape"))
+
+    # The real terminal
+
+    def _print(self) -> None:
+        data = self.live.printed()
+        if data:
+            with contextlib.suppress(OSError):
+                os.write(sys.stdout.fileno(), data)
+
+    def relay(self) -> None:
+        """Give the program the real terminal until it ends."""
+        with _raw_terminal(self._program) as fileno:
+            self._print()
+            self._relays = True
+            self._program.foreground()
+            while self.live.running:
+                ready, _, _ = select.select([fileno], [], [], 0.05)
+                if ready:
+                    typed = os.read(fileno, 1 << 14)
+                    with contextlib.suppress(OSError):
+                        os.write(self._program.master, typed or b"\x04")
+                    if not typed:
+                        break
+            while self.live.running and not self._done.wait(0.05):
+                pass
+            self._print()
+
+    def finish(self) -> Outcome | None:
+        """Wait until the program has ended and its recording is complete; None if that failed."""
+        self._say = lambda text: narrate(f"ptxview: {text}")
+        while not self._done.wait(0.1):
+            pass
+        self._print()
+        self._program.close()
+        return self.outcome
+
+    def _hung_up(self) -> None:
+        """The terminal is gone: nobody can leave the interface, and there is nothing to restore."""
+        self._done.wait(HANG_UP)
+        os._exit(128 + signal.SIGHUP)
+
+    @contextlib.contextmanager
+    def signals(self) -> Iterator[None]:
+        """Hand on what is sent to us and meant for the program."""
+
+        def hand_on(number: int, frame: FrameType | None) -> None:
+            if self.live.running:
+                self._program.signal(number)
+            elif number != signal.SIGHUP:
+                signal.signal(number, signal.SIG_DFL)  # it is meant for us alone
+                os.kill(os.getpid(), number)
+            if number == signal.SIGHUP:
+                threading.Thread(target=self._hung_up, daemon=True, name="hung up").start()
+
+        def resized(number: int, frame: FrameType | None) -> None:
+            self._program.resize(*os.get_terminal_size(sys.stdout.fileno()))
+
+        wanted = dict.fromkeys(FORWARDED, hand_on) | {signal.SIGWINCH: resized}
+        before = {number: signal.signal(number, do) for number, do in wanted.items()}
+        try:
+            yield
+        finally:
+            for number, do in before.items():
+                signal.signal(number, do)
+
+
+class _Ended(Follower):
+    """Of a recording that is complete nothing more is to come."""
+
+    def __init__(self) -> None:
+        """Nothing is looked at."""
+
+    def look(self) -> None:
+        """Nothing new."""
+
+
+def _reader(outcome: Outcome) -> Annotator:
+    assert outcome.recording is not None
+    return Annotator(outcome.recording, cache_for(outcome.path))
+
+
+@contextlib.contextmanager
+def _raw_terminal(program: Attended) -> Iterator[int]:
+    """Standard input handed on key by key; given back as it was."""
+    fileno = sys.stdin.fileno()
+    before = termios.tcgetattr(fileno)
+    tty.setraw(fileno, termios.TCSANOW)
+    # What the program writes has its line ends already.
+    try:
+        program.resize(*os.get_terminal_size(sys.stdout.fileno()))
+        yield fileno
+    finally:
+        termios.tcsetattr(fileno, termios.TCSADRAIN, before)
+
+
+def watch(
+    request: Request, show: Callable[[Opener, str, Live], None]
+) -> tuple[Outcome | None, bool]:
+    """Run a program beneath the interface, which ``show`` opens and which ends when one leaves it.
+
+    Gives how the run ended (None: it could not be completed), and whether the interface is still
+    wanted: it had to go because the program needed the terminal.
+    """
+    watched = Watched(request)
+    live = watched.live
+    with watched.signals():
+        try:
+            show(lambda: (watched.reader(), live), watched.folder.name, live)
+        finally:
+            # Left by hand, by the program's wish, or by a fault: the program goes on or is ended.
+            if live.running and live.choice is not Choice.END:
+                watched.relay()
+            outcome = watched.finish()
+    return outcome, live.choice is Choice.TERMINAL

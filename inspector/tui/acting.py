@@ -1,0 +1,220 @@
+"""Doing something with what one reads: mark, compare, time, copy, edit, save."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from textual import on, work
+from textual.app import SuspendNotSupported
+from textual.message import Message
+from textual.screen import Screen
+
+from inspector.errors import PtxviewError
+from inspector.model import Stage, Variant
+from inspector.process import run_program
+from inspector.tui.export import file_name, text_of, unused
+from inspector.tui.navigating import Navigating
+from inspector.tui.notice import Notice
+from inspector.tui.outcome import attempt
+from inspector.tui.reads import Reads
+from inspector.tui.subject import Subject
+from inspector.tui.visible import label, plain
+
+Compare = Callable[[Reads, Subject, Subject], Screen[None]]
+Time = Callable[[Reads, Subject], Screen[None]]
+
+
+def _compare(reads: Reads, a: Subject, b: Subject) -> Screen[None]:
+    # Imported when something is compared: the first frame need not wait for it.
+    from inspector.tui.diff_screen import DiffScreen
+
+    return DiffScreen(reads, a, b)
+
+
+COMPARE: Compare | None = _compare
+"""Makes the screen that shows how two variants differ. None: there is no such screen."""
+
+TIME: Time | None = None
+"""Makes the screen that measures a variant. None: there is no such screen."""
+
+EDITORS = ("VISUAL", "EDITOR")
+
+
+class Acting(Navigating):
+    """A screen whose keys do something beyond reading."""
+
+    reads: Reads
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.marked: tuple[Subject, ...] = ()
+
+    class Saved(Message):
+        """A thread has written a file, or could not."""
+
+        def __init__(self, text: str, warning: bool) -> None:
+            super().__init__()
+            self.text = text
+            self.warning = warning
+
+    def _say(self, text: str) -> None:
+        self.status.say(text, self.panes.active.view)
+
+    # Marks
+
+    def action_mark(self) -> None:
+        """Mark the variant, or take its mark away; a third takes the place of the second."""
+        subject = self.panes.subject
+        if subject.variant is None:
+            self._warn("There is no compilation here to mark.")
+            return
+        own = Subject(subject.kernel, subject.variant)
+        if own in self.marked:
+            self.marked = tuple(one for one in self.marked if one != own)
+        else:
+            self.marked = (*self.marked[:1], own)
+        self.kernels.mark(tuple(one.key[:2] for one in self.marked))
+        names = [f"{letter} {label(one.name)} {one.key[1]}"
+                 for letter, one in zip("AB", self.marked, strict=False)]  # fmt: skip
+        hint = ("d marks another, then D compares them", "D compares them")
+        if names:
+            self._say(f"Marked: {', '.join(names)}. {hint[len(names) - 1]}.")
+        else:
+            self._say("Nothing is marked.")
+
+    def action_compare(self) -> None:
+        """Show how the two marked variants differ."""
+        if len(self.marked) < 2:
+            self._warn("Mark two variants with d; then this compares them.")
+        elif COMPARE is None:
+            a, b = (one.key[1] for one in self.marked)
+            self._warn(f"No screen shows differences yet: ptxview diff {a} {b} prints them.")
+        else:
+            self.app.push_screen(COMPARE(self.reads, *self.marked))
+
+    def action_time(self) -> None:
+        """Measure the variant."""
+        if self.panes.subject.variant is None:
+            self._warn("There is no compilation here to time.")
+        elif TIME is None:
+            self._warn("Timing is not there yet: it takes a GPU, and ptxview time to run the call.")
+        else:
+            self.app.push_screen(TIME(self.reads, self.panes.subject))
+
+    # Copying
+
+    def action_copy(self) -> None:
+        """Copy the chosen lines, else the cursor's."""
+        view = self.panes.active.view
+        if view.source is None:
+            return
+        first, last = view.chosen or (view.cursor, view.cursor)
+        view.unchoose()
+        self._copy(first, last)
+
+    def action_copy_all(self) -> None:
+        """Copy the whole listing."""
+        view = self.panes.active.view
+        if view.source is not None:
+            self._copy(1, view.lines)
+
+    def _copy(self, first: int, last: int) -> None:
+        view = self.panes.active.view
+        assert view.source is not None
+        self.app.copy_to_clipboard(plain("\n".join(view.source.texts[first - 1 : last])))
+        said = f"Line {first} is" if first == last else f"Lines {first} to {last} are"
+        self._say(f"{said} on the clipboard.")
+
+    # The editor
+
+    def action_edit(self) -> None:
+        """Open the line in the user's editor, and come back when that ends."""
+        view, stage = self.panes.active.view, self.panes.active.stage
+        if view.source is None or stage is None:
+            return
+        named = next((os.environ[name] for name in EDITORS if os.environ.get(name)), "")
+        try:
+            words = shlex.split(named)
+        except ValueError:
+            words = []
+        if not words:
+            self._warn("Say which editor: set EDITOR, as in EDITOR=vim.")
+            return
+        path = self._recorded(stage)
+        with contextlib.ExitStack() as held:
+            if path is None:
+                folder = held.enter_context(tempfile.TemporaryDirectory(prefix="ptxview-"))
+                path = Path(folder) / file_name(self.panes.subject, stage, "")
+                text = "\n".join(view.source.texts)
+                path.write_bytes(text.encode("utf-8", "surrogateescape"))
+            self._edit(words, path, view.cursor)
+
+    def _recorded(self, stage: Stage) -> Path | None:
+        """The user's own source, where there is a file where it was recorded."""
+        variant = self.panes.subject.variant
+        file = None if variant is None else variant.stages.get(stage)
+        if stage is not Stage.SOURCE or file is None or file.origin_path is None:
+            return None
+        path = Path(file.origin_path)
+        try:
+            return path if path.is_file() else None
+        except (OSError, ValueError):
+            return None
+
+    def _edit(self, words: list[str], path: Path, n: int) -> None:
+        try:
+            with self.app.suspend():
+                status = run_program([*words, f"+{n}", str(path)], os.environ)
+        except SuspendNotSupported:
+            self._warn("This terminal cannot be lent to an editor.")
+        except PtxviewError as error:
+            self._warn(error.message)
+        else:
+            if status:
+                self._warn(f"{label(words[0])} ended with status {status}.")
+        self.refresh(layout=True)
+
+    # Files
+
+    def action_screenshot(self) -> None:
+        """Save what the terminal shows as a picture."""
+        path = unused(Path.cwd() / "ptxview.svg")
+        try:
+            path.write_text(self.app.export_screenshot(title="ptxview"), "utf-8")
+        except OSError as error:
+            self._warn(f"No picture could be saved: {error.strerror or error}.")
+        else:
+            self._say(f"A picture of the screen is in {label(str(path))}.")
+
+    def action_export(self) -> None:
+        """Save the listing with everything that is told of it."""
+        stage, variant = self.panes.active.stage, self.panes.subject.variant
+        if stage is None or variant is None or self.panes.active.view.source is None:
+            self._warn("There is no listing here to save.")
+        else:
+            self._export(self.panes.subject, variant, stage)
+
+    @work(thread=True, exclusive=True, group="export", exit_on_error=False, description="export")
+    def _export(self, subject: Subject, variant: Variant, stage: Stage) -> None:
+        def write() -> Path:
+            text = text_of(self.reads, subject, variant, stage)
+            path = unused(Path.cwd() / file_name(subject, stage, ".txt"))
+            path.write_bytes(text.encode("utf-8", "surrogateescape"))
+            return path
+
+        found = attempt(write)
+        if isinstance(found, Notice):
+            self.post_message(self.Saved(found.message, warning=True))
+        else:
+            said = f"The listing and what is told of it are in {label(str(found))}."
+            self.post_message(self.Saved(said, warning=False))
+
+    @on(Saved)
+    def _saved(self, message: Saved) -> None:
+        message.stop()
+        self.status.say(message.text, self.panes.active.view, message.warning)

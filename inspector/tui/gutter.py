@@ -1,0 +1,103 @@
+"""The columns between a line's number and its text: what the analysis counts there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from inspector.analyse.telling import NOTHING, Telling, Told, virtual
+
+LIVE, STALL, NOTES, SAMPLES = "live", "stall", "notes", "samples"
+"""Columns by name; ``live:pred`` counts the live registers of one class."""
+
+CHOICES: tuple[tuple[str, ...], ...] = (
+    (LIVE, NOTES, SAMPLES),
+    (LIVE, STALL, NOTES, SAMPLES),
+    (NOTES,),
+)
+"""What the key goes through."""
+
+SIGNS = {"warn": "⚠", "hint": "◆", "info": "·"}
+_ORDER = ("warn", "hint", "info")
+
+_WIDTHS = {LIVE: 4, STALL: 5, SAMPLES: 7}
+
+
+def title(column: str) -> str:
+    """What a column is called."""
+    kind, _, one = column.partition(":")
+    words = {LIVE: "live registers", STALL: "stall cycles", NOTES: "notes",
+             SAMPLES: "measured samples"}[kind]  # fmt: skip
+    return f"{words}: {one}" if one else words
+
+
+@dataclass(frozen=True, slots=True)
+class Gutter:
+    """What stands there for one listing; ``samples`` are a profiler's by line, where there are."""
+
+    telling: Telling = NOTHING
+    wanted: tuple[str, ...] = ()
+    samples: Mapping[int, int] | None = None
+
+    @property
+    def there(self) -> tuple[str, ...]:
+        """The columns that this listing has something for, in the order in which they stand."""
+        telling = self.telling
+        classes = tuple(f"{LIVE}:{name}" for name in telling.classes)
+        return (
+            *((LIVE, *classes) if classes else ()),
+            *((STALL,) if telling.stalls else ()),
+            *((SAMPLES,) if self.samples else ()),
+            *((NOTES,) if telling.noted else ()),
+        )
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Those of them that are wanted and have cells of their own."""
+        return tuple(c for c in self.there if c in self.wanted and c != NOTES)
+
+    @property
+    def width(self) -> int:
+        """Cells of all columns."""
+        return sum(map(_width, self.columns))
+
+    def cells(self, n: int) -> str:
+        """The columns of line ``n``, ``width`` cells; a figure too long for its column is cut."""
+        columns = self.columns
+        if not columns:
+            return ""
+        told = self.telling.at(n)
+        return "".join(
+            f"{self._cell(c, told, n)[: _width(c) - 1]:>{_width(c) - 1}} " for c in columns
+        )
+
+    def _cell(self, column: str, told: Told, n: int) -> str:
+        kind, _, one = column.partition(":")
+        if kind == STALL:
+            cycles = told.cycles()
+            return "" if cycles is None else str(cycles)
+        if kind == SAMPLES:
+            seen = None if self.samples is None else self.samples.get(n)
+            return "" if seen is None else str(seen)
+        counts = told.counts()
+        if counts is None:
+            return ""
+        if one:
+            return str(counts.get(one, 0))
+        return str(counts.get("gpr", 0) if self.telling.machine else virtual(counts))
+
+    def sign(self, n: int) -> str:
+        """The mark of the gravest note on line ``n``, or a space."""
+        if NOTES not in self.wanted:
+            return " "
+        held = {note.severity for note in self.telling.at(n).notes}
+        return next((SIGNS[s] for s in _ORDER if s in held), " ")
+
+    def peak(self, n: int) -> bool:
+        """Whether as many registers are live here as anywhere."""
+        told = self.telling.at(n)
+        return n in self.telling.peaks or (told.rolled is not None and told.rolled.peak)
+
+
+def _width(column: str) -> int:
+    return _WIDTHS[column.partition(":")[0]]

@@ -1,0 +1,175 @@
+"""What the reference and the analysis say, over the screen: the card, the hints, an instruction."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.content import Content
+from textual.message import Message
+from textual.screen import ModalScreen
+from textual.widget import Widget
+from textual.widgets import OptionList
+from textual.widgets.option_list import Option
+
+from inspector.analyse.hints import Finding
+from inspector.analyse.telling import Explained
+from inspector.model import Stage, Variant
+from inspector.report import card as card_report
+from inspector.tui.figures import UNKNOWN
+from inspector.tui.gutter import SIGNS
+from inspector.tui.notice import Notice
+from inspector.tui.outcome import attempt
+from inspector.tui.overlay import Overlay
+from inspector.tui.reads import Reads
+from inspector.tui.subject import Subject
+from inspector.tui.visible import label
+
+
+class HintList(ModalScreen[Finding | None]):
+    """The hints on a variant; Enter goes to the first line that one was seen on."""
+
+    BINDINGS: ClassVar = [
+        Binding("escape,q,H", "dismiss", "Close", show=False),
+        Binding("j", "cursor(1)", show=False),
+        Binding("k", "cursor(-1)", show=False),
+    ]
+
+    def __init__(self, name: str, findings: tuple[Finding, ...]) -> None:
+        super().__init__()
+        self.heading = name
+        self.findings = findings
+
+    def compose(self) -> ComposeResult:
+        """One option a hint."""
+        options = OptionList(*(Option(_hint(f), id=str(n)) for n, f in enumerate(self.findings)))
+        options.border_title = Content(f"Hints · {self.heading}")
+        options.border_subtitle = Content("Enter goes there, Esc closes")
+        yield options
+
+    @on(OptionList.OptionSelected)
+    def _chosen(self, message: OptionList.OptionSelected) -> None:
+        self.dismiss(self.findings[message.option_index])
+
+    def action_cursor(self, by: int) -> None:
+        """Up or down."""
+        options = self.query_one(OptionList)
+        (options.action_cursor_down if by > 0 else options.action_cursor_up)()
+
+
+def _hint(finding: Finding) -> Content:
+    places = "   ".join(
+        f"{stage.value} {', '.join(map(str, lines[:6]))}{' …' if len(lines) > 6 else ''}"
+        for stage, lines in finding.lines.items()
+        if lines
+    )
+    return Content.assemble(
+        (f"{SIGNS.get(finding.severity, '·')} {finding.rule}", "bold $warning"),
+        (f"   {places}\n" if places else "\n", "$quiet"),
+        (label(finding.text), ""),
+    )
+
+
+def explained(found: tuple[Explained, ...]) -> Content:
+    """The words of a line as the reference has them."""
+    parts: list[tuple[str, str]] = []
+    for one in found:
+        entry = one.entry
+        parts.append((entry.word, "bold $primary"))
+        parts.append((f"  {entry.kind}\n" if entry.kind != "instruction" else "\n", "$quiet"))
+        parts.append((f"{entry.summary}\n", ""))
+        parts += [(f"  {operand}\n", "$secondary") for operand in entry.operands]
+        for name, meaning in one.qualifiers.items():
+            parts += [(f"  {label(name)}  ", "bold $accent"), (f"{meaning or UNKNOWN}\n", "")]
+        since = f"since {entry.since}" if entry.since else ""
+        parts.append(("  ".join(p for p in (entry.reference, since) if p) + "\n\n", "$quiet"))
+    return Content.assemble(*parts)
+
+
+class Understanding(Widget):
+    """Asks in threads, and shows the answers when they come; it draws nothing itself."""
+
+    class Answer(Message):
+        """A thread has an answer: what to show, or why there is none."""
+
+        def __init__(self, heading: str, found: Content | tuple[Finding, ...] | Notice) -> None:
+            super().__init__()
+            self.heading = heading
+            self.found = found
+
+    class Jump(Message):
+        """A hint was chosen that was seen on lines."""
+
+        def __init__(self, stage: Stage, n: int) -> None:
+            super().__init__()
+            self.stage = stage
+            self.n = n
+
+    def __init__(self, reads: Reads) -> None:
+        super().__init__()
+        self.reads = reads
+        self.display = False
+
+    def ask(self, what: str, subject: Subject, stage: Stage | None, n: int) -> None:
+        """``card`` and ``hints`` of a subject's variant, ``explain`` of line ``n`` of a stage."""
+        if subject.variant is None:
+            self.post_message(self.Answer("", Notice("∅", "No compilation of it was recorded.")))
+        else:
+            self._find(what, subject.name, subject.variant, stage, n)
+
+    @work(
+        thread=True,
+        exclusive=True,
+        group="understand",
+        exit_on_error=False,
+        description="understand",
+    )
+    def _find(self, what: str, name: str, variant: Variant, stage: Stage | None, n: int) -> None:
+        heading = f"{label(name)} {variant.id}"
+        found: Content | tuple[Finding, ...] | Notice
+        if what == "hints":
+            found = attempt(lambda: self.reads.findings(variant))
+        elif what == "card":
+            found = attempt(lambda: _card(self.reads, variant))
+        else:
+            heading = "Reference"
+            found = attempt(lambda: self._explain(variant, stage, n))
+        self.post_message(self.Answer(heading, found))
+
+    def _explain(self, variant: Variant, stage: Stage | None, n: int) -> Content | Notice:
+        words = () if stage is None else self.reads.explain(variant, stage, n)
+        if words:
+            return explained(words)
+        return Notice("∅", "On this line stands no word of PTX or SASS that the reference knows.")
+
+    @on(Answer)
+    def _answered(self, message: Answer) -> None:
+        message.stop()
+        found = message.found
+        if isinstance(found, Content):
+            self.app.push_screen(Overlay(message.heading, found))
+        elif isinstance(found, tuple):
+            if found:
+                self.app.push_screen(HintList(message.heading, found), self._jump)
+            else:
+                self.app.push_screen(Overlay(message.heading, Content(NO_HINTS)))
+        else:
+            self.app.push_screen(Overlay("", Content(f"{found.message}\n{found.hint}".strip())))
+
+    def _jump(self, finding: Finding | None) -> None:
+        if finding is None:
+            return
+        for stage in (Stage.PTX, Stage.SASS, Stage.TTGIR, *Stage):
+            if lines := finding.lines.get(stage):
+                self.post_message(self.Jump(stage, lines[0]))
+                return
+
+
+NO_HINTS = "No hint: none of the rules found anything to say about this variant."
+
+
+def _card(reads: Reads, variant: Variant) -> Content:
+    rows = card_report.lines(reads.card(variant), width=78)
+    return Content("\n".join(label(row) for row in rows))

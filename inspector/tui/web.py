@@ -1,0 +1,102 @@
+"""The interface in a browser: textual-serve with a page of our own.
+
+Its page loads a font from elsewhere; ours loads nothing but what this server has. A page of another
+site that the browser shows may try to connect to a server on this machine: requests that name
+another host, or come from another origin, are refused.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import shlex
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from aiohttp import web
+from textual_serve.server import Server
+
+DRIVER = "textual.drivers.web_driver:WebDriver"
+"""What textual-serve names in TEXTUAL_DRIVER to the processes that it starts."""
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+def loopback(host: str) -> bool:
+    """Whether only this machine reaches an address."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def allowed(host: str, origin: str | None, bound: str) -> bool:
+    """Whether a request may be answered: its Host, its Origin (None: not sent), where we listen.
+
+    On a loopback address the host must be one, lest a name of somebody else's lead here; a browser
+    that sends an origin must have had the page from us.
+    """
+    name = host.rsplit(":", 1)[0] if not host.endswith("]") else host
+    if loopback(bound) and not loopback(name):
+        return False
+    return origin is None or origin in (f"http://{host}", f"https://{host}")
+
+
+class WebServer(Server):
+    """Serves one command, anew for every page that is opened."""
+
+    def __init__(self, argv: list[str], host: str, port: int, title: str) -> None:
+        super().__init__(
+            shlex.join(argv), host, port, title, templates_path=Path(__file__).parent / "web_page"
+        )
+
+    async def _make_app(self) -> web.Application:
+        app = await super()._make_app()
+        app.middlewares.append(self._guard())
+        return app
+
+    def _guard(self) -> Any:
+        bound = self.host
+
+        @web.middleware
+        async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
+            if not allowed(request.host, request.headers.get("Origin"), bound):
+                raise web.HTTPForbidden(text="This page is for another address.")
+            answer = await handler(request)
+            if not answer.prepared:
+                answer.headers["Content-Security-Policy"] = POLICY
+                answer.headers["X-Frame-Options"] = "DENY"
+            return answer
+
+        return guard
+
+    async def on_startup(self, app: web.Application) -> None:
+        """Say where, on standard error as all that is no data."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        print(f"ptxview: http://{host}:{self.port}/   (Ctrl-C ends it)", file=sys.stderr)
+        if not loopback(self.host):
+            print(
+                "ptxview: whoever reaches this address reads the recording and can save files "
+                "as you do",
+                file=sys.stderr,
+            )
+        sys.stderr.flush()
+
+    def initialize_logging(self) -> None:
+        """Only what goes wrong is said, by the standard library's own last resort."""
+
+
+# The terminal's script sets styles and draws with WebGL; everything comes from this server.
+POLICY = (
+    "default-src 'self'; style-src 'self' 'unsafe-inline'; "
+    "script-src 'self' 'unsafe-inline' blob:; "
+    "worker-src 'self' blob:; img-src 'self' data: blob:; connect-src 'self' ws: wss:"
+)
+
+
+def serve(argv: list[str], host: str, port: int, title: str) -> None:
+    """Serve a command until Ctrl-C. Raises ``OSError`` where the address cannot be had."""
+    WebServer(argv, host, port, title).serve()
