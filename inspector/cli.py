@@ -38,6 +38,9 @@ COMMANDS = (
     Command("open", "ptxview open [PATH]", "browse a recording, a cache or a file in the terminal"),
     Command("list", "ptxview list [PATH]", "kernels and variants, as a table"),
     Command("show", "ptxview show [PATH] KERNEL", "one stage of a kernel, or two side by side"),
+    Command("diff", "ptxview diff A B", "what differs: two variants, all of a kernel, recordings"),
+    Command("time", "ptxview time [PATH] [KERNEL…]", "measured times of recorded launches"),
+    Command("explain", "ptxview explain WORD…", "what a word of PTX or SASS means"),
     Command("doctor", "ptxview doctor", "what is on this machine, and what each lack costs"),
 )
 

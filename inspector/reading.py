@@ -7,22 +7,20 @@ from __future__ import annotations
 
 import tempfile
 import threading
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 from inspector import listing as parsers
 from inspector.analyse import correlate
 from inspector.analyse.fusion import model_lines
-from inspector.analyse.operations import Operations
 from inspector.analyse.relation import Relation, composed
 from inspector.analyse.resources import from_res_usage, max_threads, merge
 from inspector.capture import spills
 from inspector.capture.disassembly import disassemble
 from inspector.capture.elf import read_cubin
 from inspector.errors import PtxviewError, Unreadable
+from inspector.knowledge import operations
 from inspector.listing.line import Function, Listing
 from inspector.model import Content, Fusion, Graph, Recording, Resources, Stage, Variant
 from inspector.naming import base_name
@@ -56,6 +54,7 @@ class Reader:
         self._resources: dict[tuple[str, str], Resources] = {}
         self._links: dict[tuple[str, str, Stage, Stage], Mapping[int, tuple[int, ...]]] = {}
         self._usage: dict[str, dict[str, Resources]] = {}
+        self._spills: dict[str, dict[str, Resources]] = {}
 
     # -- texts ------------------------------------------------------------------------------
 
@@ -152,7 +151,7 @@ class Reader:
         if lower is Stage.SASS and upper is not Stage.PTX and ptx and not ptx.costly:
             through = self.links(variant, Stage.PTX, upper)
         left, right = self.listing(variant, upper), self.listing(variant, lower)
-        found = correlate.relate(left, right, (upper, lower), places, _operations(), through)
+        found = correlate.relate(left, right, (upper, lower), places, operations(), through)
         if upper is Stage.OUTPUT_CODE and variant.fusion is not None:
             # Its definition and its launches belong to where it begins.
             begin = correlate.beginning(right, self.function(variant, lower), found)
@@ -165,7 +164,7 @@ class Reader:
         if held is None or held.origin_path is None or Stage.OUTPUT_CODE not in variant.stages:
             return Relation(())
         code, span = self.listing(variant, Stage.OUTPUT_CODE), variant.span
-        model = model_lines(code, span, fusion, held.origin_path, _operations())
+        model = model_lines(code, span, fusion, held.origin_path, operations())
         if lower is not Stage.OUTPUT_CODE:
             model = composed(self.links(variant, lower, Stage.OUTPUT_CODE), model)
         return Relation.of(model).turned()
@@ -200,7 +199,10 @@ class Reader:
 
     def _assembled(self, variant: Variant) -> Resources:
         """Spills and barriers where the assembler that made the cubin is at hand."""
-        said = spills.of_variant(variant, spills.assemblers(()), self._cache)
+        said = self._spills.get(variant.hash)
+        if said is None:  # it is told of all kernels of a cubin at once
+            said = spills.of_variant(variant, spills.assemblers(()), self._cache)
+            self._spills[variant.hash] = said
         return said.get(variant.symbol, Resources())
 
     def _res_usage(self, variant: Variant, content: Content) -> Resources:
@@ -223,9 +225,3 @@ class Reader:
 def _has_lines(cubin: bytes) -> bool:
     known = read_cubin(cubin)
     return known is not None and known.has_lines
-
-
-@cache
-def _operations() -> Operations:
-    table = Path(__file__).parent / "reference" / "operations.toml"
-    return Operations(tomllib.loads(table.read_text("utf-8")))

@@ -150,13 +150,17 @@ def read_events(path: Path) -> Events:
     return Events(path, tuple(e[2] for e in events), tuple(problems))
 
 
+def event_files(path: Path) -> list[Path]:
+    """The events files of a recording's folder, the run's own first. Raises ``OSError``."""
+    found = sorted(path.glob("events*.jsonl"), key=lambda p: (p.name != "events.jsonl", p))
+    return [file for file in found if file.is_file() and not file.is_symlink()]
+
+
 def _event_files(path: Path) -> Iterator[tuple[str, bytes]]:
     if path.is_dir():
         try:
-            found = sorted(path.glob("events*.jsonl"), key=lambda p: (p.name != "events.jsonl", p))
-            for file in found:
-                if file.is_file() and not file.is_symlink():
-                    yield file.name, file.read_bytes()
+            for file in event_files(path):
+                yield file.name, file.read_bytes()
         except OSError as error:
             raise Unreadable(f"{path} cannot be read: {error.strerror or error}") from None
         return
@@ -252,17 +256,13 @@ def pack(folder: Path, target: Path) -> None:
             for file in sorted((folder / "blobs").iterdir()):
                 if not file.name.startswith("."):
                     archive.write(file, f"blobs/{file.name}")
-        Path(part).chmod(0o644 & ~_umask())
+        mask = os.umask(0)  # it can only be read by setting it
+        os.umask(mask)
+        Path(part).chmod(0o644 & ~mask)
         Path(part).replace(target)
     except BaseException:
         Path(part).unlink(missing_ok=True)
         raise
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def remove(folder: Path) -> None:

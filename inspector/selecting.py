@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import difflib
 import fnmatch
+from collections.abc import Callable
+from dataclasses import dataclass
 
 from inspector.errors import UsageError
 from inspector.model import Graph, Kernel, Recording, Variant
@@ -71,6 +73,30 @@ def choice(found: Found, among: tuple[Found, ...] = ()) -> str:
     handle = variant.id if len(same) < 2 else base_name(kernel.name)
     said = f"{handle:<12} {base_name(kernel.name)}  {variant.target or ''}  {config}"
     return shown(said.rstrip())
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where to look for what: a path, None for the newest recording; a selector, None for all."""
+
+    path: str | None
+    selector: str | None
+
+
+def place(word: str, exists: Callable[[str], bool]) -> Place:
+    """What one word of the command line means: PATH, PATH::KERNEL or KERNEL.
+
+    An existing path wins over a kernel of that name. Names of C++ have ``::`` in them too, so the
+    longest beginning that exists is the path.
+    """
+    if exists(word):
+        return Place(word, None)
+    at = word.rfind("::")
+    while at > 0:
+        if exists(word[:at]):
+            return Place(word[:at], word[at + 2 :] or None)
+        at = word.rfind("::", 0, at)
+    return Place(None, word)
 
 
 def select_graph(recording: Recording, selector: str | None) -> Graph | None:

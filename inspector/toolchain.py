@@ -72,6 +72,7 @@ def places() -> Iterator[tuple[str, Path]]:
     yield "the usual place", Path("/usr/local/cuda/bin")
 
 
+@cache
 def version_of(path: Path) -> str | None:
     """The release that a CUDA tool prints (``13.0.88``), or None."""
     try:

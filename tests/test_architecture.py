@@ -57,11 +57,16 @@ def test_importing_the_command_line_loads_no_torch_triton_or_textual() -> None:
     assert not {"torch", "triton", "textual", "rich", "pygments", "elftools"} & set(loaded)
 
 
-@pytest.mark.parametrize("command", ["list", "show", "doctor", "open"])
+@pytest.mark.parametrize("command", ["list", "show", "explain", "doctor", "open"])
 def test_commands_that_print_load_no_torch_triton_or_textual(command: str) -> None:
     data = HOUSE.parent / "tests" / "data" / "core" / "lecture"
-    words = {"list": [str(data)], "open": [str(data)], "doctor": [],
-             "show": [str(data), "matmul_kernel", "--json"]}[command]  # fmt: skip
+    words = {
+        "list": [str(data)],
+        "open": [str(data)],
+        "doctor": [],
+        "explain": ["ld"],
+        "show": [str(data), "matmul_kernel", "--json"],
+    }[command]
     code = (
         "import sys\nfrom inspector.cli import main\n"
         f"assert main({[command, *words]!r}) == 0\n"

@@ -4,11 +4,24 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 
+from inspector.analyse.rollup import Rolled
+from inspector.analyse.telling import NO_WORDS, NOTHING_TOLD, Told, Words
 from inspector.listing.line import Function, Line
-from inspector.model import Kernel, Location, MadeFrom, Recording, Resources, Stage, Variant
+from inspector.model import (
+    Call,
+    Kernel,
+    Location,
+    MadeFrom,
+    Note,
+    Recording,
+    Resources,
+    Stage,
+    Variant,
+)
+from inspector.tuning import Tuning
 
 SCHEMA = 1
 Figures = Callable[[Variant], Resources]
@@ -60,6 +73,7 @@ def recording(rec: Recording, figures: Figures) -> dict[str, object]:
             for g in rec.graphs
         ],
         "kernels": [kernel(k, figures) for k in rec.kernels],
+        "calls": [call(c) for c in rec.calls],
     }
 
 
@@ -78,6 +92,31 @@ def kernel(k: Kernel, figures: Figures) -> dict[str, object]:
         "ops": None if k.fusion is None else list(k.fusion.ops),
         "made_from": None if k.fusion is None else [made_from(m) for m in k.fusion.made_from],
         "variants": [variant(v, figures(v)) for v in k.variants],
+        "autotune": [tuning(t) for t in k.autotune],
+    }
+
+
+def tuning(t: Tuning) -> dict[str, object]:
+    """One time that a kernel was tuned; ``winner`` is a variant, ``best_config`` what it is of."""
+    return {
+        "key": dict(t.key) if isinstance(t.key, Mapping) else t.key,
+        "by": t.by,
+        "winner": None if t.winner is None else t.winner.variant,
+        "best_config": None if t.winner is None else dict(t.winner.config),
+        "stopwatch": t.stopwatch,
+        "method": t.method,
+        "from_cache": t.from_cache,
+        "seconds": t.seconds,
+        "configurations": [
+            {
+                "config": dict(c.config),
+                "variant": c.variant,
+                "time_us": c.time_us,
+                "quantiles_us": c.quantiles_us,
+                "reason": c.reason,
+            }
+            for c in t.configurations
+        ],
     }
 
 
@@ -108,7 +147,26 @@ def variant(v: Variant, resources: Resources) -> dict[str, object]:
         "autotune": dict(v.autotune) if v.autotune is not None else None,
         "ranks": list(v.ranks),
         "launches": v.launches,
+        "benchmarks": v.benchmarks,
+        "calls": [launch(c) for c in v.calls],
     }
+
+
+def launch(c: Call) -> dict[str, object]:
+    """One distinct launch of a variant."""
+    return {
+        "grid": c.grid,
+        "block": c.block,
+        "shared_bytes": c.shared_bytes,
+        "count": c.count,
+        "first": c.first,
+        "arguments": [asdict(a) for a in c.arguments],
+    }
+
+
+def call(c: Call) -> dict[str, object]:
+    """One distinct call of a graph or of an extension's function."""
+    return {"kind": c.kind, "name": c.name, **launch(c)}
 
 
 def location(source: Location | None) -> dict[str, object] | None:
@@ -123,8 +181,13 @@ def location(source: Location | None) -> dict[str, object] | None:
     }
 
 
-def line(one: Line, links: Mapping[Stage, Mapping[int, tuple[int, ...]]]) -> dict[str, object]:
-    """One line of a listing, with the lines of the other stages that it is tied to."""
+def line(
+    one: Line,
+    links: Mapping[Stage, Mapping[int, tuple[int, ...]]],
+    told: Told = NOTHING_TOLD,
+    words: Words = NO_WORDS,
+) -> dict[str, object]:
+    """One line of a listing, with the lines of other stages that it is tied to and what is told."""
     control = one.control
     return {
         "n": one.n,
@@ -136,7 +199,8 @@ def line(one: Line, links: Mapping[Stage, Mapping[int, tuple[int, ...]]]) -> dic
         "uses": list(one.uses),
         "source": location(one.source),
         "links": {s.value: list(held[one.n]) for s, held in links.items() if one.n in held},
-        "live": None,
+        "live": None if told.live is None else dict(told.live),
+        "rolled_up": rolled_up(told.rolled),
         "control": None
         if control is None
         else {
@@ -147,17 +211,47 @@ def line(one: Line, links: Mapping[Stage, Mapping[int, tuple[int, ...]]]) -> dic
             "wait": control.wait,
             "reuse": control.reuse,
         },
-        "notes": [],
+        "sentence": words.sentence,
+        "waits": list(words.waits),
+        "waits_for": [asdict(w) for w in words.waits_for],
+        "consumer": None if words.consumer is None else asdict(words.consumer),
+        "definitions": {name: list(lines) for name, lines in words.definitions.items()},
+        "notes": [note(n) for n in told.notes],
     }
 
 
-def function(name: str, v: str | None, res: Resources | None, at: Function) -> dict[str, object]:
-    """Where a function stands in a listing, and which variant it is."""
+def rolled_up(rolled: Rolled | None) -> dict[str, object] | None:
+    """What the SASS of a line comes to."""
+    if rolled is None:
+        return None
+    return {
+        "live": dict(rolled.live),
+        "stall": rolled.stall,
+        "instructions": rolled.instructions,
+        "peak": rolled.peak,
+    }
+
+
+def note(one: Note) -> dict[str, object]:
+    """One remark of the analysis."""
+    return {"rule": one.rule, "severity": one.severity, "text": one.text}
+
+
+def function(
+    name: str,
+    v: str | None,
+    res: Resources | None,
+    at: Function,
+    notes: Sequence[Note] = (),
+    card: Mapping[str, object] | None = None,
+) -> dict[str, object]:
+    """Where a function stands in a listing, which variant it is, and its card and hints."""
     return {
         "kernel": name,
         "variant": v,
         "resources": asdict(res) if res is not None else None,
-        "notes": [],
+        "notes": [note(n) for n in notes],
+        "card": card,
         "first": at.first,
         "last": at.last,
     }

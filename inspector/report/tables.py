@@ -71,12 +71,40 @@ def plural(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
-HEADS = ("kernel", "variant", "configuration", "regs", "spill", "stack", "shared", "stages")
-NUMBERS = ("regs", "spill", "stack", "shared")
+def tuned(variant: Variant) -> str:
+    """The time that autotuning measured, and whether this variant won; "" if nothing is known."""
+    said = variant.autotune or {}
+    time = said.get("time_us")
+    why = str(said.get("reason") or "").partition(":")[0]
+    parts = [why] if why in ("pruned", "failed") else []
+    if isinstance(time, int | float):
+        parts.append(f"{time:.1f} µs" if time < 1000 else f"{time / 1000:.2f} ms")
+    if said.get("winner") is True:
+        parts.append("best")
+    return " ".join(parts)
+
+
+HEADS = (
+    "kernel",
+    "variant",
+    "configuration",
+    "regs",
+    "spill",
+    "stack",
+    "shared",
+    "tuned",
+    "stages",
+)
+NUMBERS = ("regs", "spill", "stack", "shared", "tuned")
 # Columns in the order in which they are given up where the terminal is narrow.
-GIVEN_UP = ("stages", "configuration", "stack", "shared", "spill", "variant")
+GIVEN_UP = ("stages", "configuration", "stack", "shared", "spill", "tuned", "variant")
 # How short a name or a configuration may be cut before a column is given up.
-SHORTEST = {"configuration": 16, "kernel": 14}
+NAMES = {"configuration": 32, "kernel": 28}
+# Both give in turn, so that neither is whole while the other is a stump.
+CUTS = (
+    ("kernel", 48), ("configuration", 40), ("kernel", 28), ("configuration", 32),
+    ("configuration", 16), ("kernel", 14),
+)  # fmt: skip
 
 
 def kernels(rec: Recording, figures: Figures, width: int) -> Table:
@@ -86,6 +114,8 @@ def kernels(rec: Recording, figures: Figures, width: int) -> Table:
     """
     rows = list(_rows(rec, figures))
     full = {h: max([len(h), *(len(r[n]) for r in rows if len(r) > 1)]) for n, h in enumerate(HEADS)}
+    if not any(tuned(v) for _, v in rec.variants()):
+        del full["tuned"]
     sizes = _fit(full, width)
     table = Table(box=None, pad_edge=False, header_style="bold", show_edge=False)
     for name, size in sizes.items():
@@ -112,9 +142,10 @@ def _fit(full: Mapping[str, int], width: int) -> dict[str, int]:
     for given_up in range(len(GIVEN_UP) + 1):
         out = {h: n for h, n in full.items() if h not in GIVEN_UP[:given_up]}
         over = sum(out.values()) + 2 * (len(out) - 1) - width
-        for name, shortest in SHORTEST.items():
+        for name, least in CUTS:
             # While the stages are shown, names keep room: they are what one looks for.
-            least = 2 * shortest if not given_up else shortest
+            if not given_up and least < NAMES[name]:
+                continue
             cut = min(max(over, 0), max(out.get(name, 0) - least, 0))
             if cut:
                 out[name] -= cut
@@ -126,7 +157,7 @@ def _fit(full: Mapping[str, int], width: int) -> dict[str, int]:
 
 
 def _rows(rec: Recording, figures: Figures) -> Iterator[tuple[str, ...]]:
-    """A row of one cell for each origin, of eight for each variant."""
+    """A row of one cell for each origin, of nine for each variant."""
     origins = dict.fromkeys(k.origin for k in rec.kernels)
     for origin in origins:
         yield (origin.value,)
@@ -138,7 +169,7 @@ def _rows(rec: Recording, figures: Figures) -> Iterator[tuple[str, ...]]:
 def _of_kernel(kernel: Kernel, figures: Figures) -> Iterator[tuple[str, ...]]:
     name = "  " + shown(base_name(kernel.name))
     if not kernel.variants:
-        yield (name, "", "not compiled here", "", "", "", "", "")
+        yield (name, "", "not compiled here", "", "", "", "", "", "")
     for variant in kernel.variants:
         res = figures(variant)
         yield (
@@ -149,6 +180,7 @@ def _of_kernel(kernel: Kernel, figures: Figures) -> Iterator[tuple[str, ...]]:
             spills(res),
             figure(res.stack_bytes),
             shared(res),
+            tuned(variant),
             " ".join(s.value for s in ordered(variant.stages)),
         )
         name = ""

@@ -1,0 +1,107 @@
+"""A listing for people to read: gutters at the left, what each line does, the notes beneath it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from rich.text import Text
+
+from inspector.analyse.hints import Finding
+from inspector.analyse.telling import Telling, Told
+from inspector.listing.line import Line
+from inspector.model import Note, Stage
+from inspector.report.tables import clean
+
+WIDE = 150
+"""Columns from which what a line does stands beside it; below, it stands beneath."""
+
+_PLAIN = (".loc", "$L__tmp", "$L__func")
+"""What only debuggers need: it stands there, and is not read out."""
+
+MARKS = {"warn": "⚠", "hint": "◆", "info": "·"}
+STYLES = {"warn": "bold red", "hint": "bold yellow", "info": "cyan"}
+
+
+def legend(telling: Telling, stage: Stage) -> str:
+    """What the gutter counts: virtual and allocated registers are different things."""
+    if not telling.classes:
+        return ""
+    if stage is Stage.PTX:
+        return "Live at each instruction: virtual registers, by declared class."
+    if stage is Stage.SASS:
+        of = "" if telling.allocated is None else f" of {telling.allocated} a thread"
+        return f"Live at each instruction: allocated registers (gpr{of}); stall: issue cycles."
+    return "Of each line's SASS: the most allocated registers live, ▲ the peak; stall: the sum."
+
+
+def heading(telling: Telling) -> str:
+    """The names of the gutter's columns."""
+    cells = [f"{name:>5}" for name in telling.classes] + ["stall"] * telling.stalls
+    return f"{'line':>6} " + " ".join(cells)
+
+
+def rows(lines: Iterable[Line], telling: Telling, width: int) -> Iterator[Text]:
+    """The lines with their gutters; as wide as they are, ``width`` decides only where words go."""
+    wide = width >= WIDE
+    room = max(40, width // 2 - 10)
+    own = telling.peaks if "gpr" in telling.classes and telling.machine else ()
+    told: dict[Note, int] = {}
+    peaked = False
+    for line in lines:
+        one = telling.at(line.n)
+        gutter = f"{line.n:>6} " + " ".join(_cells(one, telling.classes, telling.stalls))
+        text = clean(line.text)
+        said = [] if line.text.lstrip().startswith(_PLAIN) else list(telling.words(line.n).said())
+        if line.n in own[:1] or (one.rolled is not None and one.rolled.peak and not peaked):
+            said.append(peak(one, telling))
+            peaked = telling.machine is False
+        row = Text.assemble((gutter, "dim"), " ", text)
+        if said and wide and len(text) <= room:
+            row.append(" " * (room - len(text)) + "  " + " · ".join(said), "green")
+            said = []
+        yield row
+        margin = " " * (len(gutter) + 1)
+        indent = " " * (len(text) - len(text.lstrip()))
+        for sentence in said:
+            yield Text.assemble(margin, indent, ("└ " + sentence, "green"))
+        for note in one.notes:
+            mark = MARKS.get(note.severity, "·")
+            style = STYLES.get(note.severity, "")
+            words = f"as on line {told[note]}" if note in told else note.text
+            told.setdefault(note, line.n)
+            yield Text.assemble(margin, indent, (f"{mark} {note.rule}: {words}", style))
+
+
+def peak(one: Told, telling: Telling) -> str:
+    """That a line holds the kernel's peak of live registers, of how many."""
+    counts = one.live if one.rolled is None else one.rolled.live
+    live = (counts or {}).get("gpr", 0)
+    of = (
+        f"{live} allocated registers"
+        if telling.allocated is None
+        else (f"{live} of {telling.allocated} allocated registers")
+    )
+    where = "the kernel's peak" if one.rolled is None else "its SASS holds the kernel's peak"
+    return f"{where}: {of} live"
+
+
+def hint(finding: Finding) -> Text:
+    """A hint of the kernel, with the first lines that it was seen on."""
+    places = ", ".join(
+        f"{stage.value} {lines[0]}" + (f" and {len(lines) - 1} more" if len(lines) > 1 else "")
+        for stage, lines in finding.lines.items()
+        if lines
+    )
+    mark, style = MARKS.get(finding.severity, "·"), STYLES.get(finding.severity, "")
+    where = f" ({places})" if places else ""
+    return Text.assemble((f"  {mark} {finding.rule}", style), f"{where}: {finding.text}")
+
+
+def _cells(one: Told, classes: Sequence[str], stalls: bool) -> Iterator[str]:
+    counts = one.counts()
+    for name in classes:
+        peak = "▲" if name == "gpr" and one.rolled is not None and one.rolled.peak else ""
+        yield f"{'' if counts is None else f'{peak}{counts.get(name, 0)}':>5}"
+    if stalls:
+        cycles = one.cycles()
+        yield f"{'' if cycles is None else cycles:>5}"

@@ -1,0 +1,249 @@
+"""The card of a variant, as lines of text and as JSON. A figure that is not known is a dash."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator
+
+from inspector.analyse.accesses import Access
+from inspector.analyse.card import Card, Made
+from inspector.analyse.launches import Estimate
+from inspector.analyse.occupancy import Occupancy
+from inspector.analyse.products import Product
+from inspector.report.tables import UNKNOWN, figure, plural, spills
+
+WIDTH = 80
+LABEL = 16
+_TIMES = " × "
+
+
+def lines(card: Card, width: int = WIDTH) -> list[str]:
+    """The card in lines of at most ``width`` cells, labels on the left."""
+    out: list[str] = []
+    for label, text in _rows(card):
+        wrapped = textwrap.wrap(text, max(20, width - LABEL)) or [""]
+        out.append(f"{label:<{LABEL}}{wrapped[0]}")
+        out += [" " * LABEL + rest for rest in wrapped[1:]]
+    return out
+
+
+def _rows(card: Card) -> Iterator[tuple[str, str]]:
+    held = card.resources
+    yield (
+        "registers",
+        f"{figure(held.registers)} a thread, spills {spills(held)}, "
+        f"stack {figure(held.stack_bytes)}, barriers {figure(held.barriers)}",
+    )
+    shared = f"{figure(card.static_shared_bytes)} + {figure(card.dynamic_shared_bytes)}"
+    yield "shared memory", f"{shared} bytes a block (static + dynamic)"
+    yield "launch", _launch(card)
+    yield "occupancy", _occupancy(card)
+    if card.occupancy is not None:
+        if card.occupancy.limiters:
+            yield "  limited by", " and ".join(card.occupancy.limiters)
+        for step in card.occupancy.next_steps:
+            yield "  more with", step.text
+    for made in card.made:
+        yield from _made(made)
+    yield "global memory", _estimate(card.tensor_bytes, "bytes a launch")
+    if card.accessed_bytes is not None:
+        yield "  asked for", _estimate(card.accessed_bytes, "bytes a launch")
+    yield "operations", _estimate(card.operations, "floating-point operations a launch")
+    if (ratio := intensity(card)) is not None:
+        yield "  for each byte", f"{ratio:.3g} operations (estimate)"
+
+
+def _launch(card: Card) -> str:
+    threads = f"{figure(card.threads)} threads a block"
+    if card.launch is None or card.blocks is None:
+        return f"{threads}; no launch is known"
+    grid = _TIMES.join(map(str, card.launch.grid or ()))
+    out = f"{threads}, {plural(card.blocks, 'block')} ({grid})"
+    if card.waves is not None and card.device is not None:
+        out += f": {card.waves:.3g} full waves across {card.device.sms} SMs"
+    return out
+
+
+def _occupancy(card: Card) -> str:
+    found = card.occupancy
+    if found is None:
+        return f"{UNKNOWN} {unknown_occupancy(card)}"
+    device = found.device
+    return (
+        f"{found.percent:.4g} % in theory: {plural(found.blocks, 'block')} an SM, "
+        f"{found.warps} of {device.max_warps_per_sm} warps ({device.name}, {device.arch})"
+    )
+
+
+def unknown_occupancy(card: Card) -> str | None:
+    """Why there is no occupancy, None where there is one."""
+    if card.occupancy is not None:
+        return None
+    if card.device is None:
+        return "the limits of its architecture are not known"
+    of_code = {
+        "registers": card.resources.registers,
+        "static shared memory": card.static_shared_bytes,
+    }
+    of_launch = {
+        "threads of a block": card.threads,
+        "dynamic shared memory": card.dynamic_shared_bytes,
+    }
+    parts = []
+    for figures, lacking in (
+        (of_code, "without figures of machine code"),
+        (of_launch, "without a recorded launch" if card.launch is None else "not in the launch"),
+    ):
+        if names := [name for name, value in figures.items() if value is None]:
+            parts.append(f"{' and '.join(names)} ({lacking})")
+    return f"not known: {', '.join(parts)}" if parts else "no block of this size can be launched"
+
+
+def _made(made: Made) -> Iterator[tuple[str, str]]:
+    stage = made.stage.value
+    if made.mix is not None:
+        parts = [f"{cost} {count}" for cost, count in made.mix.by_cost]
+        if made.mix.unclassed:
+            parts.append(f"not classed {made.mix.unclassed}")
+        total = plural(made.mix.total, "instruction")
+        yield stage, f"{total}: {', '.join(parts)}" if parts else total
+        if made.declared:
+            named = ", ".join(f"{n} {name}" for name, n in sorted(made.declared.items()))
+            yield "  declares", f"{named}: virtual registers, which ptxas allocates anew"
+        for space in dict.fromkeys(access.space for access in made.accesses):
+            here = [_access(a) for a in made.accesses if a.space == space]
+            yield f"  {space}", f"{', '.join(here)} a thread"
+    for n, product in enumerate(made.products):
+        label = stage if made.mix is None and n == 0 else "  tensor cores"
+        yield label, _product(product)
+    if made.branches is not None and made.loops is not None:
+        loops = plural(made.loops, "loop")
+        if made.deepest and made.deepest > 1:
+            loops += f", {made.deepest} deep"
+        many = "branch" if made.branches == 1 else "branches"
+        yield "  control", f"{made.branches} {many}, {loops}"
+
+
+def _access(access: Access) -> str:
+    width = f"{access.width} B" if access.width is not None else f"{UNKNOWN} B"
+    text = f"{access.kind} {access.count}{_TIMES}{width}"
+    if not access.guarded:
+        return text
+    which = "" if access.guarded == access.count else f"{access.guarded} "
+    return f"{text} ({which}under a predicate)"
+
+
+def _product(product: Product) -> str:
+    shape = "m{}n{}k{}".format(*product.shape) if product.shape else f"shape {UNKNOWN}"
+    types = " ".join(product.types)
+    return f"{product.opcode} {shape} {types}".rstrip() + f"{_TIMES}{product.count}"
+
+
+def _estimate(found: Estimate | None, of: str) -> str:
+    if found is None:
+        return UNKNOWN
+    most = "at most " if found.at_most else ""
+    return f"{most}{found.value:,} {of} (estimate: {found.how})"
+
+
+def intensity(card: Card) -> float | None:
+    """Operations for each byte of the tensors, both estimates; None where one is not known."""
+    if card.operations is None or card.tensor_bytes is None or not card.tensor_bytes.value:
+        return None
+    return card.operations.value / card.tensor_bytes.value
+
+
+# -- JSON -----------------------------------------------------------------------------------------
+
+
+def as_json(card: Card) -> dict[str, object]:
+    """The card as JSON values. Unknown is null; what is estimated is under ``estimates``."""
+    held = card.resources
+    return {
+        "registers": held.registers,
+        "spill_store_bytes": held.spill_store_bytes,
+        "spill_load_bytes": held.spill_load_bytes,
+        "stack_bytes": held.stack_bytes,
+        "barriers": held.barriers,
+        "static_shared_bytes": card.static_shared_bytes,
+        "dynamic_shared_bytes": card.dynamic_shared_bytes,
+        "threads": card.threads,
+        "grid": list(card.launch.grid) if card.launch and card.launch.grid else None,
+        "blocks": card.blocks,
+        "waves": card.waves,
+        "device": _device(card),
+        "occupancy": _occupancy_json(card.occupancy),
+        "occupancy_unknown": unknown_occupancy(card),
+        "made": {made.stage.value: _made_json(made) for made in card.made},
+        "estimates": {
+            "tensor_bytes": _estimate_json(card.tensor_bytes),
+            "accessed_bytes": _estimate_json(card.accessed_bytes),
+            "operations": _estimate_json(card.operations),
+            "operations_a_byte": intensity(card),
+        },
+    }
+
+
+def _device(card: Card) -> dict[str, object] | None:
+    if card.device is None:
+        return None
+    return {"arch": card.device.arch, "name": card.device.name, "sms": card.device.sms}
+
+
+def _occupancy_json(found: Occupancy | None) -> dict[str, object] | None:
+    if found is None:
+        return None
+    return {
+        "blocks": found.blocks,
+        "warps": found.warps,
+        "percent": found.percent,
+        "limiters": list(found.limiters),
+        "limits": dict(found.limits),
+        "registers_a_warp": found.registers_a_warp,
+        "shared_a_block": found.shared_a_block,
+        "next_steps": [
+            {
+                "text": step.text,
+                "blocks": step.blocks,
+                "warps": step.warps,
+                "registers": step.registers,
+                "shared_bytes": step.shared_bytes,
+                "threads": step.threads,
+            }
+            for step in found.next_steps
+        ],
+    }
+
+
+def _made_json(made: Made) -> dict[str, object]:
+    mix = made.mix
+    return {
+        "instructions": mix.total if mix is not None else None,
+        "by_cost": dict(mix.by_cost) if mix is not None else None,
+        "by_opcode": dict(mix.by_opcode) if mix is not None else None,
+        "unclassed": mix.unclassed if mix is not None else None,
+        "accesses": [
+            {
+                "kind": a.kind, "space": a.space, "width": a.width, "count": a.count,
+                "guarded": a.guarded, "lines": list(a.lines),
+            }
+            for a in made.accesses
+        ],
+        "products": [
+            {
+                "opcode": p.opcode, "shape": list(p.shape) if p.shape else None,
+                "types": list(p.types), "count": p.count, "lines": list(p.lines),
+            }
+            for p in made.products
+        ],
+        "branches": made.branches,
+        "loops": made.loops,
+        "deepest": made.deepest,
+        "declared": dict(made.declared),
+    }  # fmt: skip
+
+
+def _estimate_json(found: Estimate | None) -> dict[str, object] | None:
+    if found is None:
+        return None
+    return {"value": found.value, "how": found.how, "at_most": found.at_most}

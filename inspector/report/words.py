@@ -1,0 +1,163 @@
+"""What a word of PTX or SASS means, for people and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from inspector.analyse.isa import INSTRUCTION, Entry
+from inspector.report.jsons import SCHEMA
+from inspector.report.safe import shown
+from inspector.report.tables import plural
+
+NAMES = {"ptx": "PTX", "sass": "SASS"}
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """What was found of a word.
+
+    ``given`` is as the user typed it, ``word`` the opcode of it where it was a whole instruction.
+    ``entry`` is what it means, ``also`` what else it may; ``qualifiers`` are those that stand in
+    it, ``members`` the instructions whose names begin with it. Where nothing was found,
+    ``unknown`` are the qualifiers that an instruction does not have and ``nearest`` what may be
+    meant.
+    """
+
+    given: str
+    word: str
+    entry: Entry | None = None
+    also: tuple[Entry, ...] = ()
+    qualifiers: Mapping[str, str] = field(default_factory=dict)
+    members: tuple[Entry, ...] = ()
+    nearest: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+
+    @property
+    def known(self) -> bool:
+        """Whether the reference has it, as a word or as the beginning of words."""
+        return bool(self.entry or self.members)
+
+
+def as_json(found: Meaning) -> dict[str, object]:
+    """One word. ``qualifiers`` are those that stand in it, else those that it may have."""
+    entry = found.entry
+    told = entry or next(iter(found.members), None)
+    return {
+        "schema": SCHEMA,
+        "word": found.given,
+        "entry": entry.word if entry else None,
+        "language": told.language if told else None,
+        "kind": entry.kind if entry else "family" if told else None,
+        "summary": entry.summary if entry else _family(found) if found.members else None,
+        "operands": list(entry.operands) if entry else [],
+        "qualifiers": dict(_qualifiers(found)),
+        "cost": entry.cost if entry else None,
+        "since": entry.since if entry else None,
+        "until": entry.until if entry else None,
+        "reference": entry.reference if entry else None,
+        "also": [
+            {"entry": e.word, "language": e.language, "kind": e.kind, "summary": e.summary}
+            for e in found.also
+        ],
+        "members": [e.word for e in found.members],
+        "nearest": list(found.nearest),
+    }
+
+
+def show(found: Meaning, out: Console) -> None:
+    """A word and what is known of it, fit to the console's width."""
+    if found.entry:
+        _entry(found, found.entry, out)
+    elif found.members:
+        out.print(Text.assemble((shown(found.word), "bold"), f"  {_family(found)}"))
+    else:
+        _unknown(found, out)
+    if found.members:
+        if found.entry:
+            out.print(Text("Further forms:"))
+        _rows(((e.word, e.summary) for e in found.members), out)
+    for other in found.also:
+        text = Text.assemble("Also ", (other.word, "bold"), f", {_what(other)}: ")
+        out.print(text.append(shown(other.summary)))
+
+
+def _entry(found: Meaning, entry: Entry, out: Console) -> None:
+    out.print(
+        Text.assemble(
+            (shown(found.word), "bold"),
+            "" if found.word in (entry.word, "") else f"  {entry.word}",
+            (f"  {_what(entry)}" + (f", {entry.cost}" if entry.cost else ""), "cyan"),
+        )
+    )
+    out.print(Text(shown(entry.summary)))
+    if entry.operands:
+        _rows(_parted(entry.operands), out)
+    qualifiers = _qualifiers(found)
+    if qualifiers:
+        if any(qualifiers.values()):
+            out.print(Text("Qualifiers in it:" if found.qualifiers else "Qualifiers it may have:"))
+        _rows(((q, m) for q, m in qualifiers.items() if m), out)
+        if bare := [shown(q) for q, m in qualifiers.items() if not m]:
+            out.print(Text(f"Not told by the reference: {' '.join(bare)}"))
+    until = f"until {entry.until}" if entry.until else ""
+    since = f"since {entry.since}" if entry.since else ""
+    told = " · ".join(t for t in (since, until, entry.reference) if t)
+    if told:
+        out.print(Text(told, style="dim"))
+
+
+def _family(found: Meaning) -> str:
+    return plural(len(found.members), f"{_names(found)} instruction")
+
+
+def _names(found: Meaning) -> str:
+    return " and ".join(NAMES.get(n, n) for n in dict.fromkeys(e.language for e in found.members))
+
+
+def _unknown(found: Meaning, out: Console) -> None:
+    text = Text.assemble((shown(found.word) or '""', "bold"), " is not in the reference")
+    if found.unknown:
+        text.append(f": no {' and no '.join(shown(q) for q in found.unknown)} is known there")
+    text.append(".")
+    if found.nearest:
+        text.append(" Did you mean ")
+        for n, near in enumerate(found.nearest):
+            text.append(", " if n and n < len(found.nearest) - 1 else " or " if n else "")
+            text.append(near, "bold")
+        text.append("?")
+    out.print(text)
+
+
+def _qualifiers(found: Meaning) -> Mapping[str, str]:
+    entry = found.entry
+    if entry is None or entry.kind != INSTRUCTION:
+        return {}
+    return found.qualifiers or entry.qualifiers
+
+
+def _what(entry: Entry) -> str:
+    return f"{NAMES.get(entry.language, entry.language)} {entry.kind}"
+
+
+def _parted(operands: Iterable[str]) -> Iterable[tuple[str, str]]:
+    for operand in operands:
+        name, colon, meaning = operand.partition(": ")
+        yield (name, meaning) if colon else ("", operand)
+
+
+def _rows(rows: Iterable[tuple[str, str]], out: Console) -> None:
+    """Names and meanings, the meanings in a column of their own."""
+    table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
+    known = list(rows)
+    widest = max((len(name) for name, _ in known), default=0)
+    table.add_column("", no_wrap=True, width=2)
+    table.add_column(overflow="fold", width=min(widest, max(out.width * 2 // 5, 8)))
+    table.add_column(overflow="fold")
+    for name, meaning in known:
+        table.add_row("", Text(shown(name), style="bold"), Text(shown(meaning)))
+    out.print(table)
