@@ -56,3 +56,9 @@ class RunFailed(PtxviewError):
     """``run`` itself failed, before or beside the user's program."""
 
     status = Exit.RUN_FAILED
+
+
+class Stopped(PtxviewError):
+    """The user stopped what was under way."""
+
+    status = Exit.INTERRUPTED

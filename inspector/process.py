@@ -12,11 +12,12 @@ import socket
 import struct
 import subprocess
 import termios
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from inspector.errors import RunFailed, ToolMissing, Unreadable
+from inspector.errors import RunFailed, Stopped, ToolMissing, Unreadable
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,33 +39,60 @@ class Finished:
         return "\n".join(self.err.decode("utf-8", "replace").strip().splitlines()[-5:])
 
 
+# Seconds between two questions whether to go on, and for the output of a tool that was killed:
+# another process may hold its pipes open.
+GLANCE, DRAIN = 0.1, 2.0
+
+
 def run_tool(
     argv: Sequence[str | Path],
     *,
     seconds: float = 120,
     cwd: Path | None = None,
     env: Mapping[str, str] | None = None,
+    go_on: Callable[[], bool] | None = None,
 ) -> Finished:
     """Run a tool to its end without a shell; its input is empty.
 
-    Raises ``ToolMissing`` where it cannot be started, ``Unreadable`` where it takes longer than
-    ``seconds``.
+    ``go_on`` is asked some times a second; once it says no, the tool is killed. Raises
+    ``ToolMissing`` where it cannot be started, ``Unreadable`` where it takes longer than
+    ``seconds``, ``Stopped`` where ``go_on`` said no.
     """
     try:
-        done = subprocess.run(
+        child = subprocess.Popen(
             [os.fspath(a) for a in argv],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=seconds,
-            cwd=cwd,
-            env=None if env is None else dict(env),
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        raise Unreadable(f"{argv[0]} did not finish within {seconds:.0f} s") from None
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            cwd=cwd, env=None if env is None else dict(env),
+        )  # fmt: skip
     except OSError as error:
         raise ToolMissing(f"{argv[0]} cannot be started: {error.strerror or error}") from None
-    return Finished(done.returncode, done.stdout, done.stderr)
+    with child:
+        try:
+            out, err = _gather(child, seconds, go_on)
+        except subprocess.TimeoutExpired:
+            raise Unreadable(f"{argv[0]} did not finish within {seconds:.0f} s") from None
+        finally:  # also where we are interrupted
+            if child.poll() is None:
+                child.kill()
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    child.communicate(timeout=DRAIN)
+    return Finished(child.returncode, out, err)
+
+
+def _gather(
+    child: subprocess.Popen[bytes], seconds: float, go_on: Callable[[], bool] | None
+) -> tuple[bytes, bytes]:
+    """What a tool prints until its end."""
+    if go_on is None:
+        return child.communicate(timeout=seconds)
+    until = time.monotonic() + seconds
+    while go_on():
+        try:
+            return child.communicate(timeout=GLANCE)
+        except subprocess.TimeoutExpired:
+            if time.monotonic() > until:
+                raise
+    raise Stopped("it was stopped before its end")
 
 
 # Signals that somebody may send to the run and means for the program.

@@ -8,8 +8,10 @@ from __future__ import annotations
 import datetime
 import os
 import sys
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from inspector import knowledge
@@ -98,11 +100,17 @@ def own(path: Path) -> bool:
 
 
 def take(
-    reader: Annotator, path: Path, given: Ready, wish: Wish, say: Callable[[str], None]
+    reader: Annotator,
+    path: Path,
+    given: Ready,
+    wish: Wish,
+    say: Callable[[str], None],
+    stop: threading.Event | None = None,
 ) -> Session:
     """Run the launches; their times in the order of the plan.
 
-    This runs the recording's machine code: whoever calls has the user's leave (``own``).
+    This runs the recording's machine code: whoever calls has the user's leave (``own``). With
+    ``stop`` it says how far it is, and raises ``Stopped`` once that is set.
     """
     what, python = given.plan, given.python
     events = read_events(path).events
@@ -131,7 +139,11 @@ def take(
     )
     count = len(jobs) * len(watches)
     say(f"taking {count} times, {wish.seconds:g} s each at most, under {python}")
-    gathered = running.measure(python, jobs, wanted) if jobs else running.Gathered()
+    measure = running.measure
+    if stop is not None:
+        child = running.watched(stop, lambda n: say(f"{n} of {count} times are taken"))
+        measure = partial(measure, child=child)
+    gathered = measure(python, jobs, wanted) if jobs else running.Gathered()
     peaks = tuple(p for p in map(_peak, gathered.copies) if p is not None)
     rows: list[Timing] = []
     said_of = {at: gathered.rows.get(n, []) for n, at in enumerate(whose)}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -59,6 +60,22 @@ class Wanted:
 def start(argv: Sequence[str], seconds: float, folder: Path) -> Finished:
     """A child process, to its end."""
     return run_tool(argv, seconds=seconds, cwd=folder)
+
+
+def watched(stop: threading.Event, tell: Callable[[int], None]) -> Child:
+    """How a child process is started that ends with ``Stopped`` once ``stop`` is set; ``tell`` is
+    told some times a second how many times it has taken."""
+
+    def child(argv: Sequence[str], seconds: float, folder: Path) -> Finished:
+        def go_on() -> bool:
+            known = Gathered()
+            gather(Path(argv[-1]), known)
+            tell(sum(map(len, known.rows.values())))
+            return not stop.is_set()
+
+        return run_tool(argv, seconds=seconds, cwd=folder, go_on=go_on)
+
+    return child
 
 
 def measure(

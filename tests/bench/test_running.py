@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from inspector.bench.running import BOOT, NO_DEVICE, PROBES, Wanted, interpreter, measure
-from inspector.errors import ToolMissing, Unreadable
+from inspector.bench.running import BOOT, NO_DEVICE, PROBES, Wanted, interpreter, measure, watched
+from inspector.errors import Stopped, ToolMissing, Unreadable
 from inspector.process import Finished, run_tool
 
 WANTED = Wanted(("cupti",), "cold", 1.0, 20.0, 512)
@@ -135,3 +137,30 @@ def test_the_interpreter_is_the_one_asked_for_else_the_recorded_one_else_ours() 
         assert interpreter(None, gone, "/ours/python", versions) == "/ours/python"
     with pytest.raises(ToolMissing, match="no interpreter with torch"):
         interpreter(None, None, "/bare/python", versions)
+
+
+def test_a_child_is_ended_when_it_is_stopped_even_where_another_holds_its_pipes(
+    tmp_path: Path,
+) -> None:
+    code = (
+        "import json, os, subprocess, sys, time\n"
+        "other = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(20)'])\n"
+        "open('pid', 'w').write(f'{os.getpid()} {other.pid}')\n"
+        "with open(sys.argv[-1], 'w') as out: out.write(json.dumps({'n': 0}) + chr(10))\n"
+        "time.sleep(600)"
+    )
+    stop, told = threading.Event(), []
+
+    def tell(count: int) -> None:
+        told.append(count)
+        if count:
+            stop.set()
+
+    with pytest.raises(Stopped):
+        argv = [sys.executable, "-c", code, str(tmp_path / "results.jsonl")]
+        watched(stop, tell)(argv, 300, tmp_path)
+    child, other = map(int, (tmp_path / "pid").read_text().split())
+    os.kill(other, 9)
+    assert told[-1] == 1
+    with pytest.raises(ProcessLookupError):
+        os.kill(child, 0)
