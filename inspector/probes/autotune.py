@@ -25,7 +25,7 @@ from .autotune_trials import (
     number,
     times_of,
 )
-from .writer import emit
+from .writer import emit, plain
 
 # Tunings under way, by thread; of several, the last began while the one before was trying.
 _begun: dict[int, list[Tuning]] = {}
@@ -257,16 +257,14 @@ def _file(function: Any) -> str | None:
 
 def _key(tuning: Tuning, key: Any) -> Any:
     """The key's values under the arguments' names; Triton's bare values where they do not fit."""
-    from .triton_compiles import _plain
-
     owner = tuning.owner
     given = {k: v for k, v in tuning.arguments.items() if k in owner.arg_names}
     named = [(k, given[k]) for k in owner.keys if k in given]
     named += [(k, str(v.dtype)) for k, v in given.items() if hasattr(v, "dtype")]
     fits = len({k for k, _ in named}) == len(named)
     if fits and (key is None or (isinstance(key, tuple) and len(key) == len(named))):
-        return {str(k): _plain(v) for k, v in named}
-    return None if key is None else _plain(list(key) if isinstance(key, tuple) else [key])
+        return {str(k): plain(v) for k, v in named}
+    return None if key is None else plain(list(key) if isinstance(key, tuple) else [key])
 
 
 def _stopwatch(owner: Any) -> str | None:

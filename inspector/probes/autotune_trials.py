@@ -8,6 +8,8 @@ import os
 import threading
 from typing import Any
 
+from .writer import plain
+
 now = threading.local()  # trial: the configuration that is measured in this thread
 _numbers = itertools.count()
 LONGEST_REASON = 300
@@ -45,8 +47,6 @@ def emulated() -> bool:
 
 def config_of(config: Any) -> dict[str, Any]:
     """A ``triton.Config`` as plain values, those that it leaves to the compiler left out."""
-    from .triton_compiles import _plain
-
     # num_consumer_groups and the like are 0 where they are not used.
     held = {
         **config.kwargs,
@@ -55,7 +55,7 @@ def config_of(config: Any) -> dict[str, Any]:
             for name in ("num_warps", "num_stages", "num_ctas", "maxnreg", "ir_override")
         },
     }
-    return {str(k): _plain(v) for k, v in held.items() if v is not None}
+    return {str(k): plain(v) for k, v in held.items() if v is not None}
 
 
 def times_of(measured: Any) -> list[float] | None:

@@ -7,7 +7,7 @@ import os
 from typing import Any
 
 from . import calls, calls_triton
-from .writer import problem
+from .writer import plain, problem
 
 
 def attach(module: Any) -> None:
@@ -106,9 +106,7 @@ def _record(result: Any, launcher: Any) -> None:
     )
     source: dict[str, Any] = {
         "signature": {str(k): str(v) for k, v in (meta.get("signature") or {}).items()},
-        "constexprs": {
-            str(k): triton_compiles._plain(v) for k, v in (meta.get("constants") or {}).items()
-        },
+        "constexprs": {str(k): plain(v) for k, v in (meta.get("constants") or {}).items()},
     }
     names = _arguments(kernel)
     if names is not None:
@@ -117,7 +115,7 @@ def _record(result: Any, launcher: Any) -> None:
     if isinstance(attributes, dict):
         order = list(source["signature"])
         source["specialization"] = {
-            order[k[0]]: triton_compiles._plain(v)
+            order[k[0]]: plain(v)
             for k, v in attributes.items()
             if isinstance(k, tuple) and len(k) == 1 and isinstance(k[0], int) and k[0] < len(order)
         }

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from . import autotune_trials, calls_triton
-from .writer import blob, emit, file_blob, problem
+from .writer import blob, emit, file_blob, plain, problem
 
 _seen: set[str] = set()
 
@@ -74,7 +74,7 @@ def _record(kernel: Any, src: Any, began: float) -> None:
             "hash": digest,
             "cache_key": _cache_key(paths),
             "cache_hit": _hit(paths, began),
-            "metadata": _plain(metadata),
+            "metadata": plain(metadata),
             "files": files,
             "paths": paths,
             "seconds": time.time() - began,
@@ -203,9 +203,9 @@ def _by_name(src: Any, items: dict[Any, Any]) -> dict[str, Any]:
         path = key if isinstance(key, tuple) else (key,)
         first = path[0] if path else key
         if isinstance(first, int) and first < len(names):
-            out[names[first] + "".join(f"[{i}]" for i in path[1:])] = _plain(value)
+            out[names[first] + "".join(f"[{i}]" for i in path[1:])] = plain(value)
         else:
-            out[str(key)] = _plain(value)
+            out[str(key)] = plain(value)
     return out
 
 
@@ -232,22 +232,6 @@ def _attributes(src: Any) -> dict[str, Any]:
         if getattr(held, name, None):
             out[name] = [n for i, n in enumerate(_names(src)) if i in getattr(held, name)]
     return out
-
-
-def _plain(value: Any) -> Any:
-    """A value that JSON can hold, with the rest as its text."""
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    if isinstance(value, dict):
-        return {str(k): _plain(v) for k, v in value.items()}
-    if isinstance(value, list | tuple | set | frozenset) and not hasattr(value, "_asdict"):
-        return [_plain(v) for v in value]
-    if hasattr(value, "backend") and hasattr(value, "arch"):
-        return {k: getattr(value, k, None) for k in ("backend", "arch", "warp_size")}
-    inner = getattr(value, "value", None)
-    if inner is not None and not callable(inner):
-        return _plain(inner)
-    return getattr(value, "__name__", None) or str(value)
 
 
 def _watch_loading(compiled: Any) -> None:

@@ -105,3 +105,19 @@ def _rank() -> int | None:
         return int(os.environ["RANK"])
     except (KeyError, ValueError):
         return None
+
+
+def plain(value: Any) -> Any:
+    """A value that JSON can hold, with the rest as its text."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, dict):
+        return {str(k): plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple | set | frozenset) and not hasattr(value, "_asdict"):
+        return [plain(v) for v in value]
+    if hasattr(value, "backend") and hasattr(value, "arch"):
+        return {k: getattr(value, k, None) for k in ("backend", "arch", "warp_size")}
+    inner = getattr(value, "value", None)
+    if inner is not None and not callable(inner):
+        return plain(inner)
+    return getattr(value, "__name__", None) or str(value)
