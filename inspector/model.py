@@ -152,7 +152,7 @@ class Argument:
     tensor's address is a multiple of, 512 at most: torch's allocator begins every block at such
     an address, and what is beyond it is chance (in the emulated device's memory, 64). ``low`` and
     ``high`` are the range of an integer tensor's values before its first such call, None where it
-    was not taken.
+    was not taken. ``device`` is ``cuda`` or ``cpu``.
     """
 
     name: str
@@ -164,6 +164,7 @@ class Argument:
     alignment: int | None = None
     low: int | None = None
     high: int | None = None
+    device: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

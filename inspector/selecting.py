@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from inspector.errors import UsageError
-from inspector.model import Graph, Kernel, Recording, Variant
+from inspector.model import Call, Graph, Kernel, Recording, Variant
 from inspector.naming import base_name
 from inspector.report.safe import shown
 
@@ -102,6 +102,18 @@ def place(word: str, exists: Callable[[str], bool]) -> Place:
 def select_graph(recording: Recording, selector: str | None) -> Graph | None:
     """The graph of that id, or None."""
     return next((g for g in recording.graphs if g.id == selector), None)
+
+
+def select_calls(recording: Recording, selector: str) -> tuple[Call, ...]:
+    """The calls of the graph of that id, of the extension's function or module of that name, or of
+    all that a glob fits."""
+    out = []
+    for call in recording.calls:
+        module, _, function = call.name.rpartition(".")
+        names = (call.name, module, function) if call.kind == "extension" else (call.name,)
+        if any(n and (n == selector or fnmatch.fnmatchcase(n, selector)) for n in names):
+            out.append(call)
+    return tuple(out)
 
 
 def _nothing(recording: Recording, selector: str | None) -> tuple[str, str]:

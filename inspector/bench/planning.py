@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from inspector.bench.results import Timing
@@ -39,12 +39,18 @@ class Plan:
     left_out: tuple[str, ...]
 
 
-def plan(found: Iterable[Found], most: int) -> Plan:
-    """The ``most`` frequent calls of each variant, in the order of the list."""
+def plan(found: Iterable[Found], most: int, covered: Container[tuple[str, str]] = ()) -> Plan:
+    """The ``most`` frequent calls of each variant, in the order of the list.
+
+    Of variants that are ``covered`` (kernel's id, variant's id), a call that launches them is made
+    again: it is no lack that no launch of their own was recorded.
+    """
     launches: list[Launch] = []
     left_out: list[str] = []
     unknown: list[str] = []
     for kernel, variant in found:
+        if (kernel.id, variant.id) in covered and not variant.calls:
+            continue
         if Stage.SASS not in variant.stages:
             left_out.append(f"{kernel.name} {variant.id}: its cubin was not recorded")
             continue
@@ -123,16 +129,17 @@ def job_of(
         "cooperative": together,
         "sizes": [p.size for p in known.parameters],
         "scratch": [each * programs * wide for each in need],
-        "arguments": [_argument(a) for a in call.arguments],
+        "arguments": [argument(a) for a in call.arguments],
     }
 
 
-def _argument(one: Argument) -> dict[str, object]:
+def argument(one: Argument) -> dict[str, object]:
+    """What the child process is told of an argument."""
     return {
         "name": one.name, "type": one.type, "value": one.value, "dtype": one.dtype,
         "shape": None if one.shape is None else list(one.shape),
         "strides": None if one.strides is None else list(one.strides),
-        "alignment": one.alignment, "low": one.low, "high": one.high,
+        "alignment": one.alignment, "low": one.low, "high": one.high, "device": one.device,
     }  # fmt: skip
 
 

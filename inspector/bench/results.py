@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 
 from inspector.bench.statistics import Median, median
@@ -17,8 +17,30 @@ FEWEST_OF_A_THIRD = 20
 
 
 @dataclass(frozen=True, slots=True)
+class KernelTime:
+    """One kernel of a call: its launches' own durations in µs, and how many a call makes.
+
+    ``name`` is the recorded kernel's where it is known which one it was, else as CUPTI gave it;
+    ``variant`` is None where it is not known.
+    """
+
+    name: str
+    variant: str | None
+    median_us: float
+    per_call: int
+    low_us: float | None = None
+    high_us: float | None = None
+    samples: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Timing:
-    """One launch by one stopwatch, in µs; None: not known.
+    """One launch or call by one stopwatch, in µs; None: not known.
+
+    ``kind`` is ``triton`` (a launch), ``graph`` or ``extension``: of those ``kernel`` is the
+    graph's id or the function's name, ``variant`` empty, the time the sum of what the device did
+    for one call, ``kernels`` what of it was whose, and ``cpu_us`` the median of the CPU's time
+    until the call returned.
 
     ``call`` is the number of the call among the variant's, from 0, ``count`` how often the program
     made it, ``inputs`` its tensors in words. ``bytes`` and ``flops`` are estimates of one launch.
@@ -48,6 +70,9 @@ class Timing:
     inputs: str = ""
     error: str | None = None
     clocks: Mapping[str, object] = field(default_factory=dict)
+    kind: str = "triton"
+    kernels: tuple[KernelTime, ...] = ()
+    cpu_us: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +156,8 @@ def row(timing: Timing) -> dict[str, object]:
     for name in ("grid", "block"):
         said[name] = list(said[name]) if said[name] is not None else None
     said["warnings"] = list(timing.warnings)
+    said["variant"] = timing.variant or None
+    said["kernels"] = [asdict(k) for k in timing.kernels]
     return said
 
 
@@ -150,6 +177,7 @@ _KINDS: dict[str, tuple[type, ...]] = {
     "median_us": (int, float), "low_us": (int, float), "high_us": (int, float), "samples": (int,),
     "bytes": (int,), "flops": (int,), "gb_per_s": (int, float), "tflop_per_s": (int, float),
     "percent_of_peak": (int, float), "count": (int,), "inputs": (str,), "error": (str,),
+    "kind": (str,), "cpu_us": (int, float),
 }  # fmt: skip
 
 
@@ -176,6 +204,8 @@ def _timing(said: Mapping[str, object]) -> Timing | None:
         value = said.get(name)
         if isinstance(value, kinds) and not isinstance(value, bool):
             held[name] = value
+    if said.get("variant", 0) is None:
+        held["variant"] = ""
     if not {"kernel", "variant", "call"} <= held.keys():
         return None
     held.setdefault("stopwatch", None)
@@ -186,7 +216,28 @@ def _timing(said: Mapping[str, object]) -> Timing | None:
     clocks = said.get("clocks")
     held["clocks"] = clocks if isinstance(clocks, dict) else {}
     held["warnings"] = tuple(map(str, warnings)) if isinstance(warnings, list) else ()
+    kernels = said.get("kernels")
+    held["kernels"] = tuple(_kernels(kernels if isinstance(kernels, list) else []))
     return Timing(**held)  # type: ignore[arg-type]
+
+
+def _kernels(said: Sequence[object]) -> Iterator[KernelTime]:
+    for one in said:
+        if not isinstance(one, dict) or not isinstance(one.get("name"), str):
+            continue
+        time, many, low, high, variant, samples = (
+            one.get(k) for k in ("median_us", "per_call", "low_us", "high_us", "variant", "samples")
+        )
+        if isinstance(time, int | float) and isinstance(many, int):
+            yield KernelTime(
+                one["name"],
+                variant if isinstance(variant, str) else None,
+                float(time),
+                many,
+                float(low) if isinstance(low, int | float) else None,
+                float(high) if isinstance(high, int | float) else None,
+                samples if isinstance(samples, int) else 0,
+            )
 
 
 def _three(value: object) -> tuple[int, int, int] | None:

@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from inspector.errors import PtxviewError, ToolMissing, Unreadable
@@ -29,9 +30,12 @@ sys.modules["ptxview_probes"] = u.module_from_spec(spec)
 from ptxview_probes.replay import main
 raise SystemExit(main(sys.argv[2], sys.argv[3]))
 """
-NO_DEVICE = 4
+NO_DEVICE, NO_TORCH = 4, 45
 # To import torch and to wake the device, which takes tens of seconds on a cold disk.
 STARTING = 180
+
+# What a launch's file is called to the child, by the launch's kind.
+FILES = {"graph": ("code", ".py"), "extension": ("nothing", ".none")}
 
 Said = dict[str, object]
 Child = Callable[[Sequence[str], float, Path], Finished]
@@ -39,22 +43,31 @@ Child = Callable[[Sequence[str], float, Path], Finished]
 
 @dataclass
 class Gathered:
-    """What child processes said: of the device, of the copy, and of each launch by its number."""
+    """What child processes said: of the device, of the copy, and of each launch by its number.
+
+    ``spent``: the budget was, before the last launch was begun; of those that were not there is no
+    row.
+    """
 
     device: Said = field(default_factory=dict)
     copies: list[Said] = field(default_factory=list)
     rows: dict[int, list[Said]] = field(default_factory=dict)
+    spent: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """How to take the time. ``limit`` is of one launch by all stopwatches, in seconds."""
+    """How to take the time. ``limit`` is of one launch by all stopwatches, in seconds.
+
+    Once ``budget`` seconds have passed, no further launch is begun; None: all are.
+    """
 
     stopwatches: tuple[str, ...]
     cache: str
     seconds: float
     limit: float
     alignment: int
+    budget: float | None = None
 
 
 def start(argv: Sequence[str], seconds: float, folder: Path) -> Finished:
@@ -81,20 +94,26 @@ def watched(stop: threading.Event, tell: Callable[[int], None]) -> Child:
 def measure(
     python: str, launches: Sequence[tuple[Said, bytes]], wanted: Wanted, child: Child = start
 ) -> Gathered:
-    """Take the time of launches, each (what the child is told of it, its cubin).
+    """Take the time of launches, each (what the child is told of it, its cubin or its code).
 
-    Raises ``ToolMissing`` where there is no device, ``Unreadable`` where no child could begin.
+    Raises ``ToolMissing`` where there is no device or no torch, ``Unreadable`` where no child could
+    begin.
     """
     gathered = Gathered()
+    began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="ptxview-") as held:
         folder = Path(held)
         told: list[Said] = []
-        for n, (said, cubin) in enumerate(launches):
-            path = folder / f"{n}.cubin"
-            path.write_bytes(cubin)
-            told.append({**said, "n": n, "cubin": str(path)})
-        while told:
-            told = _once(python, told, wanted, folder, gathered, child)
+        for n, (said, data) in enumerate(launches):
+            what, ending = FILES.get(str(said.get("kind")), ("cubin", ".cubin"))
+            path = folder / f"{n}{ending}"
+            path.write_bytes(data)
+            told.append({**said, "n": n, what: str(path)})
+        while told and not gathered.spent:
+            left = None
+            if wanted.budget is not None:
+                left = max(wanted.budget - (time.monotonic() - began), 0)
+            told = _once(python, told, replace(wanted, budget=left), folder, gathered, child)
     return gathered
 
 
@@ -108,7 +127,7 @@ def _once(
         json.dumps(
             {"stopwatches": list(wanted.stopwatches), "cache": wanted.cache,
              "seconds": wanted.seconds, "limit": wanted.limit, "alignment": wanted.alignment,
-             "copy": not gathered.copies, "launches": told}
+             "budget": wanted.budget, "copy": not gathered.copies, "launches": told}
         ),
         "utf-8",
     )  # fmt: skip
@@ -123,9 +142,11 @@ def _once(
     begun, ended = gather(results, gathered)
     if status == NO_DEVICE:
         raise ToolMissing("timing needs an NVIDIA GPU, and the interpreter's torch sees none")
+    if status == NO_TORCH:
+        raise ToolMissing(f"timing needs torch, which {python} cannot import", "See --python.")
     left = [t for t in told if t["n"] not in ended]
-    if not left:
-        return []
+    if not left or gathered.spent:
+        return left
     culprit = next((t for t in left if t["n"] in begun), None)
     if culprit is None:
         raise Unreadable(f"the process that runs calls again ended early: {problem}")
@@ -166,6 +187,8 @@ def gather(results: Path, gathered: Gathered) -> tuple[set[object], set[object]]
             begun.add(said["begin"])
         elif "end" in said:
             ended.add(said["end"])
+        elif said.get("spent") is True:
+            gathered.spent = True
         elif isinstance(said.get("device"), dict):
             gathered.device = said["device"]
         elif isinstance(said.get("copy"), dict):

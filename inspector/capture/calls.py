@@ -176,6 +176,7 @@ def _argument(said: Mapping[str, object]) -> Argument:
         alignment=as_int(said.get("alignment")),
         low=as_int(said.get("low")),
         high=as_int(said.get("high")),
+        device=as_text(said.get("device")),
     )
 
 

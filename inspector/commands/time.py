@@ -14,14 +14,15 @@ from dataclasses import replace
 from pathlib import Path
 
 from inspector.annotating import Annotator
-from inspector.bench.results import CACHES, STOPWATCHES, Session
+from inspector.bench.results import CACHES, STOPWATCHES, Session, Timing
 from inspector.bench.results import row as timing_row
 from inspector.capture.opening import newest
 from inspector.commands.common import console, narrate, open_reader
 from inspector.errors import Exit, UsageError
+from inspector.model import Call
 from inspector.recording_timings import place
 from inspector.report import jsons, timings
-from inspector.selecting import Found, select, select_one
+from inspector.selecting import Found, select, select_calls, select_one
 from inspector.timing import Wish, own, ready, sessions, store, take
 
 
@@ -79,11 +80,11 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     words = list(args.words)
     path = Path(words.pop(0)) if words and Path(words[0]).exists() else newest()
     reader = open_reader(str(path))
-    found = chosen(reader, words)
+    found, calls = chosen(reader, words)
     if args.stored:
-        return _stored(path, found if words else None, args.json)
+        return _stored(path, (found, calls) if words else None, args.json)
     wish = Wish(args.stopwatch, args.cache, args.seconds, args.limit, args.calls, args.python)
-    given = ready(reader, path, found, wish)
+    given = ready(reader, path, found, wish, calls)
     if not args.trust and not own(path):
         ask(path, given.python)
     session = take(reader, path, given, wish, narrate)
@@ -97,15 +98,24 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     return Exit.DIFFERENT if any(t.error for t in session.rows) else Exit.OK
 
 
-def chosen(reader: Annotator, words: list[str]) -> tuple[Found, ...]:
-    """The variants that the words name, each once; all without words. Raises ``UsageError``."""
+def chosen(reader: Annotator, words: list[str]) -> tuple[tuple[Found, ...], tuple[Call, ...]]:
+    """The variants and the calls that the words name, each once; all without words.
+
+    A word is KERNEL, a graph's id, an extension's function or its module. Raises ``UsageError``.
+    """
+    recording = reader.recording
     if not words:
-        return reader.recording.variants()
+        return recording.variants(), recording.calls
     out: dict[tuple[str, str], Found] = {}
+    calls: list[Call] = []
     for word in words:
-        fits = select(reader.recording, word) or (select_one(reader.recording, word),)
+        fits = select(recording, word)
+        named = select_calls(recording, word)
+        if not fits and not named:
+            fits = (select_one(recording, word),)
         out.update({(k.id, v.id): (k, v) for k, v in fits})
-    return tuple(out.values())
+        calls += [c for c in named if c not in calls]
+    return tuple(out.values()), tuple(calls)
 
 
 def ask(path: Path, python: str) -> None:
@@ -132,11 +142,17 @@ def _keep(path: Path, session: Session) -> None:
         narrate(f"the times are not kept: {place(path)}: {error.strerror or error}")
 
 
-def _stored(path: Path, found: tuple[Found, ...] | None, json: bool) -> int:
+def _stored(path: Path, only: tuple[tuple[Found, ...], tuple[Call, ...]] | None, json: bool) -> int:
     known = sessions(path)
-    if found is not None:
-        wanted = {v.id for _, v in found}
-        known = [replace(s, rows=tuple(t for t in s.rows if t.variant in wanted)) for s in known]
+    if only is not None:
+        wanted = {v.id for _, v in only[0]}
+        names = {c.name for c in only[1]}
+
+        def fits(one: Timing) -> bool:
+            of = {one.variant, *(k.variant for k in one.kernels)}
+            return bool(of & wanted) or one.kernel in names
+
+        known = [replace(s, rows=tuple(filter(fits, s.rows))) for s in known]
     known = [s for s in known if s.rows]
     if json:
         held = [timings.document(s) for s in known]

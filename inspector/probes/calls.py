@@ -235,6 +235,7 @@ def _layout(one: Described, value: Any, tensor: Any) -> None:
         ("shape", lambda: [int(n) for n in value.shape]),
         ("strides", lambda: [int(n) for n in (strides() if callable(strides) else value.strides)]),
         ("alignment", lambda: aligned(int(tensor.data_ptr()))),
+        ("device", lambda: str(tensor.device.type)),
     ):
         try:
             one[field] = read()

@@ -9,6 +9,8 @@ from typing import Any
 from . import calls
 from .writer import problem
 
+# A library of more bytes is known by its size alone.
+LARGEST_HASHED = 64 << 20
 # What a C++ function is to Python, by the binding that made it.
 FUNCTIONS = ("builtin_function_or_method", "instancemethod", "nb_func", "pybind11_function")
 
@@ -136,17 +138,34 @@ def watch_module(module: Any) -> None:
     name = getattr(module, "__name__", None)
     if not isinstance(name, str) or not hasattr(module, "__file__"):
         return
+    facts = {"library": library(str(module.__file__))}
     for attribute, value in list(vars(module).items()):
         if attribute.startswith("__") or type(value).__name__ not in FUNCTIONS:
             continue
         try:
-            setattr(module, attribute, _watched(f"{name}.{attribute}", value))
+            setattr(module, attribute, _watched(f"{name}.{attribute}", value, facts))
         except Exception as error:
             problem(f"the extension's function {attribute}", error)
 
 
-def _watched(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
-    held = calls.subject("extension", name, name, {})
+def library(path: str) -> dict[str, Any]:
+    """What a library is known by when its functions are called again: path, size, digest."""
+    import hashlib
+    import os
+
+    known: dict[str, Any] = {"path": os.path.abspath(path), "size": None, "sha256": None}
+    try:
+        known["size"] = os.path.getsize(path)
+        if known["size"] <= LARGEST_HASHED:
+            with open(path, "rb") as file:
+                known["sha256"] = hashlib.sha256(file.read()).hexdigest()
+    except OSError:
+        pass  # it was loaded, and is gone already
+    return known
+
+
+def _watched(name: str, original: Callable[..., Any], facts: dict[str, Any]) -> Callable[..., Any]:
+    held = calls.subject("extension", name, name, facts)
 
     @functools.wraps(original)
     def call(*args: Any, **given: Any) -> Any:

@@ -15,6 +15,8 @@ from .writer import emit, problem
 # Libraries of these packages hold thousands of kernels that are not the user's.
 NOT_HIS = ("torch", "nvidia", "triton", "torchvision", "torchaudio", "cupy", "jaxlib", "numba")
 
+_his: set[str] = set()
+
 
 def install() -> None:
     """Look at each extension module once, after it has been created."""
@@ -24,12 +26,28 @@ def install() -> None:
     def create_module(self: Any, spec: Any) -> Any:
         module = original(self, spec)
         try:
-            _look(str(self.path), str(spec.name))
+            if _look(str(self.path), str(spec.name)):
+                _his.add(str(spec.name))
         except Exception as error:
             problem("library", error)
         return module
 
+    executed: Any = ExtensionFileLoader.exec_module
+
+    @functools.wraps(executed)
+    def exec_module(self: Any, module: Any) -> Any:
+        result = executed(self, module)
+        try:
+            if getattr(module, "__name__", None) in _his:
+                from . import calls_torch
+
+                calls_torch.watch_module(module)
+        except Exception as error:
+            problem("an extension's calls", error)
+        return result
+
     ExtensionFileLoader.create_module = create_module  # type: ignore[method-assign]
+    ExtensionFileLoader.exec_module = exec_module  # type: ignore[method-assign]
 
 
 def attach_ops(module: Any) -> None:
@@ -51,12 +69,15 @@ def attach_ops(module: Any) -> None:
     kind.load_library = load_library
 
 
-def _look(path: str, name: str) -> None:
+def _look(path: str, name: str) -> bool:
+    """Whether this is the user's and holds device code; told if so."""
     full = os.path.realpath(path)
     if full.startswith(_standard()) or _foreign(full):
-        return
-    if "torch" in sys.modules and has_fatbin(full):
-        emit({"event": "library", "path": os.path.abspath(path), "name": name})
+        return False
+    if "torch" not in sys.modules or not has_fatbin(full):
+        return False
+    emit({"event": "library", "path": os.path.abspath(path), "name": name})
+    return True
 
 
 @functools.cache

@@ -5,27 +5,32 @@
 JOB is a JSON file: what to launch and how to take the time. RESULTS grows by one JSON object a
 line, flushed: ``{"device": …}``, ``{"copy": …}``, and for each launch ``{"begin": n}``, then a
 ``{"n", "stopwatch", "cache", "samples": [µs…], "clocks", "warnings"}`` for each stopwatch, or
-``{"n", "stopwatch", "error"}``, and ``{"end": n}``. Where a launch breaks the device's context, or
-takes longer than its limit, the process ends before that: whoever started it goes on with the next.
+``{"n", "stopwatch", "error"}``, and ``{"end": n}``. Of a call of a graph or of an extension,
+CUPTI's line has ``kernels`` and ``cpu`` too. Where a launch breaks the device's context, or takes
+longer than its limit, the process ends before that: whoever started it goes on with the next.
+When the job's ``budget`` of seconds is spent, no further launch is begun: ``{"spent": true}``.
 """
 
 from __future__ import annotations
 
 import faulthandler
 import json
+import os
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
+from . import replay_calls
 from .replay_driver import Clocks, Driver, Kernel
-from .replay_inputs import Inputs, NotRebuilt
+from .replay_inputs import Inputs, Memory, NotRebuilt
 from .replay_stopwatches import COPY, OWN_CACHE, STOPWATCHES, Cache, Unavailable, caches
 
 WARM_SECONDS = 0.3
 COPIED_BYTES = 1 << 30
 BROKEN = 3
 NO_DEVICE = 4
+NO_TORCH = 45
 
 
 class Session:
@@ -63,7 +68,7 @@ class Session:
             "multi_processor_count": at.multi_processor_count,
             "torch": self.torch.__version__, "triton": version,
             "python": sys.version.split()[0], "cuda": self.torch.version.cuda,
-            "warm_up": self.clocks.look(),
+            "driver": self.clocks.driver(), "warm_up": self.clocks.look(),
         }  # fmt: skip
 
     def warm(self) -> None:
@@ -78,6 +83,17 @@ class Session:
     def measure(self, n: int | None, stopwatch: str, state: str, launch: Any, name: str,
                 restore: Any) -> dict[str, Any]:  # fmt: skip
         """Samples of one stopwatch, with the clocks around and within."""
+
+        def take(before: Any, between: Any) -> dict[str, Any]:
+            seconds = self.job["seconds"]
+            samples = STOPWATCHES[stopwatch](self.torch, launch, before, name, seconds, between)
+            return {"samples": samples}
+
+        return {"n": n, **self.watched(stopwatch, state, launch, restore, take)}
+
+    def watched(self, stopwatch: str, state: str, launch: Any, restore: Any,
+                take: Any) -> dict[str, Any]:  # fmt: skip
+        """What ``take`` says of launches that were warmed up, with the clocks around and within."""
         cache = self.cache(state)
         looks: list[dict[str, Any]] = []
 
@@ -89,13 +105,24 @@ class Session:
             before()
             launch()
         looks.append(self.clocks.look())
-        samples = STOPWATCHES[stopwatch](
-            self.torch, launch, before, name, self.job["seconds"],
-            lambda: looks.append(self.clocks.look()),
-        )  # fmt: skip
+        said = take(before, lambda: looks.append(self.clocks.look()))
         looks.append(self.clocks.look())
-        return {"n": n, "stopwatch": stopwatch, "cache": state, "samples": samples,
-                "clocks": summed(looks)}  # fmt: skip
+        return {"stopwatch": stopwatch, "cache": state, **said, "clocks": summed(looks)}
+
+    def measure_call(self, again: Any, stopwatch: str, state: str) -> dict[str, Any]:
+        """As ``measure``, of a call that is many launches."""
+        torch, call = self.torch, again.made
+
+        def take(before: Any, between: Any) -> dict[str, Any]:
+            if stopwatch != "cupti":
+                seconds = self.job["seconds"]
+                watch = STOPWATCHES[stopwatch]
+                return {"samples": watch(torch, call, before, again.name, seconds, between)}
+            found = replay_calls.cupti(torch, call, before, self.job["seconds"], between)
+            return {"samples": found.sums, "kernels": found.as_said(),
+                    "cpu": replay_calls.on_cpu(torch, call, before)}  # fmt: skip
+
+        return self.watched(stopwatch, state, call, again.memory.restore, take)
 
 
 def summed(looks: list[dict[str, Any]]) -> dict[str, Any]:
@@ -145,39 +172,62 @@ def replay(session: Session, said: dict[str, Any]) -> None:
         def launch() -> None:
             kernel.launch(torch.cuda.current_stream().cuda_stream)
 
-        inputs.keep_integers()
-        torch.cuda.synchronize()
-        launch()
-        torch.cuda.synchronize()
-        inputs.forget_unchanged()
-        odd = set(inputs.overflowed())
-        for stopwatch, state in caches(session.job["stopwatches"], session.job["cache"]):
-            try:
-                if inputs.changes and stopwatch in OWN_CACHE:
-                    raise Unavailable(
-                        "the launch changes integers that it reads, and this stopwatch leaves no "
-                        "time to give them back"
-                    )
-                result = session.measure(
-                    n, stopwatch, state, launch, said["symbol"], inputs.restore
-                )
-            except Unavailable as error:
-                session.say(n=n, stopwatch=stopwatch, cache=state, error=str(error))
-                continue
-            grown = [name for name in inputs.overflowed() if name not in odd]
-            said_too = [f"{name} overflowed as the launch was repeated" for name in grown]
-            session.say(**result, warnings=[*inputs.warnings, *said_too])
+        by_each(session, n, launch, inputs,
+                lambda stopwatch, state: session.measure(
+                    n, stopwatch, state, launch, said["symbol"], inputs.restore))  # fmt: skip
     finally:
         torch.cuda.synchronize()
         driver.call("cuModuleUnload", module)
 
 
+def replay_call(session: Session, said: dict[str, Any]) -> None:
+    """One call of a graph or of an extension's function, by every stopwatch."""
+    again = replay_calls.Again(session.torch, said, "cuda", session.job["alignment"])
+    by_each(session, said["n"], again.made, again.memory,
+            lambda stopwatch, state: session.measure_call(again, stopwatch, state))  # fmt: skip
+
+
+def by_each(session: Session, n: int, launch: Any, inputs: Memory, measure: Any) -> None:
+    """Launch once, in which all is compiled that is not, then take the time by each stopwatch."""
+    torch = session.torch
+    inputs.keep_integers()
+    torch.cuda.synchronize()
+    launch()
+    torch.cuda.synchronize()
+    inputs.forget_unchanged()
+    odd = set(inputs.overflowed())
+    for stopwatch, state in caches(session.job["stopwatches"], session.job["cache"]):
+        try:
+            if inputs.changes and stopwatch in OWN_CACHE:
+                raise Unavailable(
+                    "the launch changes integers that it reads, and this stopwatch leaves no "
+                    "time to give them back"
+                )
+            result = measure(stopwatch, state)
+        except Unavailable as error:
+            session.say(n=n, stopwatch=stopwatch, cache=state, error=str(error))
+            continue
+        except RuntimeError as error:
+            torch.cuda.synchronize()  # raises where nothing can be launched any more
+            session.say(n=n, stopwatch=stopwatch, cache=state, error=first_line(error))
+            continue
+        grown = [name for name in inputs.overflowed() if name not in odd]
+        said_too = [f"{name} overflowed as the launch was repeated" for name in grown]
+        session.say(**{**result, "n": n}, warnings=[*inputs.warnings, *said_too])
+
+
 def main(job_path: str, results_path: str) -> int:
     """Do a job; 0, or why not."""
+    began = time.monotonic()
     job = json.loads(Path(job_path).read_text("utf-8"))
+    # A graph's kernels are compiled here, and not by workers that outlive a process that is killed.
+    os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
     with Path(results_path).open("a", encoding="utf-8") as out:
-        import torch
-
+        try:
+            import torch
+        except ImportError as error:
+            out.write(json.dumps({"no_torch": first_line(error)}) + "\n")
+            return NO_TORCH
         if not torch.cuda.is_available():
             out.write(json.dumps({"no_device": f"torch {torch.__version__} sees none"}) + "\n")
             return NO_DEVICE
@@ -190,16 +240,21 @@ def main(job_path: str, results_path: str) -> int:
         if job["copy"]:
             copy(session)
             torch.cuda.empty_cache()
+        budget = job.get("budget")
         for said in job["launches"]:
+            if budget is not None and time.monotonic() - began > budget:
+                session.say(spent=True)
+                break
             faulthandler.dump_traceback_later(job["limit"], exit=True)
             session.say(begin=said["n"])
+            once = replay if said.get("kind", "triton") == "triton" else replay_call
             try:
                 with torch.no_grad():
-                    replay(session, said)
-            except (NotRebuilt, RuntimeError, ValueError, OSError) as error:
+                    once(session, said)
+            except Exception as error:  # the code of a call may raise whatever it likes
                 session.say(n=said["n"], stopwatch=None, error=first_line(error))
-            torch.cuda.empty_cache()
             try:
+                torch.cuda.empty_cache()
                 torch.cuda.synchronize()
             except RuntimeError:
                 return BROKEN
@@ -210,4 +265,9 @@ def main(job_path: str, results_path: str) -> int:
 
 def first_line(error: BaseException) -> str:
     """An error's own words, without torch's advice."""
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+    text = (str(error).strip().splitlines() or [""])[0]
+    if "out of memory" in text:
+        # What torch says after the second sentence is of its allocator.
+        return ". ".join(text.split(". ")[:2]).rstrip(".")
+    plain = isinstance(error, RuntimeError | ValueError | OSError | NotRebuilt) and text
+    return text if plain else f"{type(error).__name__}: {text}".rstrip(": ")

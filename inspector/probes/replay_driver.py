@@ -152,6 +152,14 @@ class Clocks:
             return None
         return int(value.value) if status == 0 else None
 
+    def driver(self) -> str | None:
+        """The driver's version; None: not known."""
+        if self._lib is None:
+            return None
+        text = ctypes.create_string_buffer(80)
+        status = self._lib.nvmlSystemGetDriverVersion(text, len(text))
+        return None if status else text.value.decode("utf-8", "replace")
+
     def look(self) -> dict[str, Any]:
         """SM clock in MHz, its greatest, °C, and what slows the device; None: not known."""
         if self._lib is None:

@@ -8,12 +8,19 @@ in the program do not share it here.
 from __future__ import annotations
 
 import math
+import re
 import struct
 from typing import Any
 
 SEED = 20260
 # torch's allocator begins every block at a multiple of it.
 BLOCK = 512
+# What Inductor's kernels take for granted of what they are given.
+ALIGNED_FOR_CODE = 16
+MOST_ITEMS = 4096
+# How a recorded argument is named: ``arg2``, ``arg2[0][1]``, ``eps``, ``sizes[3]``.
+_PLACE = re.compile(r"(?:arg(?P<number>[0-9]{1,4})|(?P<name>\w+))(?P<within>(?:\[[0-9]{1,4}\])*)")
+_INDEX = re.compile(r"\[([0-9]+)\]")
 _FLOATS = {8: "<d", 4: "<f", 2: "<e"}
 
 
@@ -121,48 +128,22 @@ def passed(arguments: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [a for a in arguments if a.get("type") != "constexpr"]
 
 
-class Inputs:
-    """The parameters of one launch, and the memory behind them.
+class Memory:
+    """Tensors that were made for a call, and what is known of them."""
 
-    ``values`` are the parameters' bytes in order. Raises ``NotRebuilt`` where an argument cannot
-    be made again, and torch's error where memory is out.
-    """
-
-    def __init__(self, torch: Any, said: dict[str, Any], device: str, most: int) -> None:
+    def __init__(self, torch: Any) -> None:
         self.warnings: list[str] = []
-        self.values: list[bytes] = []
-        self._kept: list[Any] = []
         self.named: list[tuple[str, Any]] = []
+        self._kept: list[Any] = []
         self._before: list[tuple[Any, Any]] = []
         self._torch = torch
-        sizes, given = list(said["sizes"]), passed(said["arguments"])
-        if not len(given) <= len(sizes) <= len(given) + len(said["scratch"]):
-            raise NotRebuilt(
-                f"the cubin has {len(sizes)} parameters, the call {len(given)} arguments"
-            )
-        for one, size in zip(given, sizes, strict=False):
-            self.values.append(self._value(one, size, device, most))
-        for size, needed in zip(sizes[len(given) :], said["scratch"], strict=False):
-            if size != 8:
-                raise NotRebuilt(f"a hidden parameter of {size} bytes")
-            held = torch.zeros(max(needed, 1), dtype=torch.uint8, device=device)
-            self._kept.append(held)
-            address = int(held.data_ptr()) if needed else 0  # Triton gives a null where none is
-            self.values.append(address.to_bytes(8, "little"))
 
-    def _value(self, one: dict[str, Any], size: int, device: str, most: int) -> bytes:
-        if one.get("shape") is not None and one.get("dtype"):
-            if size != 8:
-                raise NotRebuilt(f"{one['name']}: a tensor descriptor")
-            made, flat = tensor(self._torch, one, device, most, self.warnings)
-            self._kept.append(made)
-            self.named.append((one["name"], flat))
-            return int(made.data_ptr()).to_bytes(8, "little")
-        if str(one.get("type") or "").startswith("*"):
-            if one.get("alignment") is None:
-                return bytes(size)  # a null pointer
-            raise NotRebuilt(f"{one['name']}: it was a bare address, and nobody knows of what size")
-        return scalar(one, size)
+    def make(self, one: dict[str, Any], device: str, most: int) -> Any:
+        """A tensor of a recorded kind. Raises ``NotRebuilt``, and torch's error without memory."""
+        made, flat = tensor(self._torch, one, device, most, self.warnings)
+        self._kept.append(made)
+        self.named.append((one["name"], flat))
+        return made
 
     def keep_integers(self) -> None:
         """Remember integers as they are now: as indices they must not grow from run to run."""
@@ -194,3 +175,99 @@ class Inputs:
                 if not (math.isfinite(low.item()) and math.isfinite(high.item())):
                     out.append(name)
         return out
+
+
+class Inputs(Memory):
+    """The parameters of one launch, and the memory behind them.
+
+    ``values`` are the parameters' bytes in order. Raises ``NotRebuilt`` where an argument cannot
+    be made again, and torch's error where memory is out.
+    """
+
+    def __init__(self, torch: Any, said: dict[str, Any], device: str, most: int) -> None:
+        super().__init__(torch)
+        self.values: list[bytes] = []
+        sizes, given = list(said["sizes"]), passed(said["arguments"])
+        if not len(given) <= len(sizes) <= len(given) + len(said["scratch"]):
+            raise NotRebuilt(
+                f"the cubin has {len(sizes)} parameters, the call {len(given)} arguments"
+            )
+        for one, size in zip(given, sizes, strict=False):
+            self.values.append(self._value(one, size, device, most))
+        for size, needed in zip(sizes[len(given) :], said["scratch"], strict=False):
+            if size != 8:
+                raise NotRebuilt(f"a hidden parameter of {size} bytes")
+            held = torch.zeros(max(needed, 1), dtype=torch.uint8, device=device)
+            self._kept.append(held)
+            address = int(held.data_ptr()) if needed else 0  # Triton gives a null where none is
+            self.values.append(address.to_bytes(8, "little"))
+
+    def _value(self, one: dict[str, Any], size: int, device: str, most: int) -> bytes:
+        if one.get("shape") is not None and one.get("dtype"):
+            if size != 8:
+                raise NotRebuilt(f"{one['name']}: a tensor descriptor")
+            return int(self.make(one, device, most).data_ptr()).to_bytes(8, "little")
+        if str(one.get("type") or "").startswith("*"):
+            if one.get("alignment") is None:
+                return bytes(size)  # a null pointer
+            raise NotRebuilt(f"{one['name']}: it was a bare address, and nobody knows of what size")
+        return scalar(one, size)
+
+
+class Arguments(Memory):
+    """The arguments of a call from Python: ``args`` and ``given``, by place and by name.
+
+    Of a compiled graph (``flat``) each recorded argument is one, whatever its name, and memory is
+    aligned well: its code copies what is not, before its kernels run. Raises as ``Inputs`` does.
+    """
+
+    def __init__(
+        self, torch: Any, arguments: list[dict[str, Any]], device: str, most: int, flat: bool
+    ) -> None:
+        super().__init__(torch)
+        self.args: list[Any] = []
+        self.given: dict[str, Any] = {}
+        if flat:
+            for one in arguments:
+                low = one.get("alignment")
+                if low is not None and low < ALIGNED_FOR_CODE:
+                    self.warnings.append(
+                        f"{one['name']} lay at a multiple of {low} bytes alone; here it lies better"
+                    )
+                self.args.append(self._value({**one, "alignment": most}, device, most))
+            return
+        for one in arguments:
+            found = _PLACE.fullmatch(one["name"])
+            if found is None:
+                raise NotRebuilt(f"an argument of the name {one['name']}")
+            value = self._value(one, device, most)
+            within = [int(n) for n in _INDEX.findall(found["within"])]
+            if found["number"] is not None:
+                # A number that is not there was an empty list: nothing was recorded of it.
+                _put(self.args, [int(found["number"]), *within], value)
+            elif within:
+                _put(self.given.setdefault(found["name"], []), within, value)
+            else:
+                self.given[found["name"]] = value
+
+    def _value(self, one: dict[str, Any], device: str, most: int) -> Any:
+        if one.get("shape") is not None and one.get("dtype"):
+            return self.make(one, str(one.get("device") or device), most)
+        value = one["value"]
+        if isinstance(value, str) and value.startswith("torch."):
+            named = getattr(self._torch, value.removeprefix("torch."), None)
+            return named if isinstance(named, self._torch.dtype) else value
+        return value
+
+
+def _put(into: list[Any], path: list[int], value: Any) -> None:
+    """Set an item of lists within lists, which grow as they must."""
+    at, *rest = path
+    if at >= MOST_ITEMS:
+        raise NotRebuilt(f"an argument with an item of the number {at}")
+    while len(into) <= at:
+        into.append([])
+    if rest:
+        _put(into[at], rest, value)
+    else:
+        into[at] = value

@@ -60,9 +60,11 @@ def time(us: float | None) -> str:
 
 def interval(timing: Timing) -> str:
     """The median's 95 % interval."""
-    if timing.low_us is None or timing.high_us is None:
-        return UNKNOWN
-    return f"{time(timing.low_us)}…{time(timing.high_us)}"
+    return _between(timing.low_us, timing.high_us)
+
+
+def _between(low: float | None, high: float | None) -> str:
+    return UNKNOWN if low is None or high is None else f"{time(low)}…{time(high)}"
 
 
 def amount(value: float | None, places: int = 0) -> str:
@@ -127,6 +129,18 @@ def _one(session: Session, width: int) -> Table:
             "TFLOP/s": amount(timing.tflop_per_s, 2),
         }  # fmt: skip
         rows.append([cells[name] for name, _ in heads])
+        parts = timing.kernels if timing.kind != "triton" else ()
+        for part_of in parts:
+            many = f"{part_of.per_call} a call" if part_of.per_call != 1 else ""
+            own = {
+                "kernel": f"  {shown(base_name(part_of.name))}",
+                "variant": shown(part_of.variant or UNKNOWN), "inputs": many,
+                "µs": time(part_of.median_us), "95 %": _between(part_of.low_us, part_of.high_us),
+                "n": str(part_of.samples),
+            }  # fmt: skip
+            if narrow and many:
+                own["kernel"] += f" ×{part_of.per_call}"
+            rows.append([own.get(name, "") for name, _ in heads])
     return _table(heads, rows, width)
 
 
@@ -176,6 +190,18 @@ def footnotes(session: Session) -> Iterator[str]:
             "GB/s and TFLOP/s are of estimates: each tensor's bytes once, operations counted in "
             "TTIR; of copy: of the bandwidth that a copy of 1 GB reached in the same run"
         )
+    calls = [t for t in session.rows if t.kind != "triton" and t.stopwatch == "cupti"]
+    if calls:
+        yield (
+            "of a graph or an extension's function: the sum of what the device did for one call, "
+            "and below it one launch of each kernel"
+        )
+    for timing in calls:
+        if timing.cpu_us is not None:
+            yield shown(
+                f"{timing.kernel}: one call keeps the CPU for {time(timing.cpu_us)} µs, its "
+                f"kernels the device for {time(timing.median_us)}"
+            )
     for timing in session.rows:
         whose = f"{base_name(timing.kernel)} {timing.variant} {timing.stopwatch or ''}".rstrip()
         if timing.error:

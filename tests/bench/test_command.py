@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from inspector.bench import running
+from inspector.bench import calls, running
+from inspector.bench.calls import Library
 from inspector.bench.planning import job_of, plan
 from inspector.capture import machine
 from inspector.capture.opening import open_path, recordings_folder
@@ -52,8 +53,11 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
             one = {"n": None, "stopwatch": watch, "cache": "cold", "samples": [500.0] * 60}
             said.append({"copy": {**one, "bytes": 2_000_000_000}})
             for told in job["launches"]:
-                said += [{"begin": told["n"]}, {**one, "n": told["n"], "samples": [4.0] * 60,
-                          "clocks": {}, "warnings": ["made up"]}, {"end": told["n"]}]  # fmt: skip
+                made = {**one, "n": told["n"], "samples": [4.0] * 60, "clocks": {},
+                        "warnings": ["made up"]}  # fmt: skip
+                if told.get("kind") is not None:
+                    made |= {"cpu": [30.0] * 6, "kernels": KERNELS[told["kind"]]}
+                said += [{"begin": told["n"]}, made, {"end": told["n"]}]
         Path(argv[-1]).write_text("".join(json.dumps(line) + "\n" for line in said))
         return Finished(0, b"", b"")
 
@@ -63,6 +67,14 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
 
 
 MEASURE = running.measure
+FUSED = (
+    "triton_per_fused__softmax_add_amax_ge_mul_native_layer_norm_neg_scalar_tensor_sub_tanh_where_0"
+)
+KERNELS = {
+    "graph": [{"name": FUSED, "per_call": 1, "samples": [4.0] * 60}],
+    "extension": [{"name": "gelu_kernel(float const*, float*, int)", "per_call": 1,
+                   "samples": [4.0] * 60}],
+}  # fmt: skip
 OURS = ("--python", sys.executable)
 
 
@@ -92,8 +104,8 @@ def test_ones_own_recording_is_run_and_a_link_to_anothers_is_not(
     own = Path(shutil.copy(recording, folder / "own.ptxview"))
     link = folder / "link.ptxview"
     link.symlink_to(recording)
-    assert main(["time", str(own), *OURS]) == 0
-    assert main(["time", str(link), *OURS]) == 2
+    assert main(["time", str(own), "softmax_kernel", *OURS]) == 0
+    assert main(["time", str(link), "softmax_kernel", *OURS]) == 2
     assert len(gpu) == 1
 
 
@@ -105,7 +117,7 @@ def test_on_a_terminal_it_asks(
     monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
     monkeypatch.setattr(sys.stdin, "readline", lambda: answer, raising=False)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    assert main(["time", str(recording), *OURS]) == status
+    assert main(["time", str(recording), "softmax_kernel", *OURS]) == status
     assert sys.executable in capsys.readouterr().err
 
 
@@ -126,6 +138,65 @@ def test_rows_have_times_and_estimates_and_are_kept(
     assert main(["time", str(recording), "--stored", "--json"]) == 0
     again = json.loads(capsys.readouterr().out)
     assert [{k: r[k] for k in row} for r in again["rows"]] == [row]
+
+
+def test_a_graph_is_called_again_with_its_code_and_its_kernels_are_known(
+    recording: Path, gpu: list[dict[str, Any]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["time", str(recording), "0/0", "--trust", "--json", *OURS]) == 0
+    (row,) = json.loads(capsys.readouterr().out)["rows"]
+    (told,) = gpu[0]["launches"]
+    assert told["kind"] == "graph" and told["code"].endswith(".py")
+    assert [a["shape"] for a in told["arguments"]] == [[1823, 781]]
+    assert (row["kind"], row["kernel"], row["variant"]) == ("graph", "0/0", None)
+    assert (row["median_us"], row["cpu_us"], row["bytes"]) == (4.0, 30.0, None)
+    assert [(k["name"], k["variant"]) for k in row["kernels"]] == [(FUSED, "ba6e6b76")]
+
+
+@pytest.fixture
+def built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the recorded extensions were built, as far as they still are: gelu alone."""
+    names = ("square_matrix_extension", "gelu_double_extension", "gelu_float_extension")
+    where = {n: Library(str(tmp_path / "ext" / n / f"{n}.so")) for n in names}
+    monkeypatch.setattr(calls, "libraries", lambda events: where)
+    for name in names[1:]:
+        file = Path(where[name].path)
+        file.parent.mkdir(parents=True)
+        file.write_bytes(b"a library")
+    return tmp_path / "ext"
+
+
+def test_a_library_that_is_gone_costs_its_own_row(
+    recording: Path, gpu: list[dict[str, Any]], built: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [str(recording), "square_matrix", "softmax_kernel", "--trust", "--json", *OURS]
+    assert main(["time", *words]) == 1
+    first, second = json.loads(capsys.readouterr().out)["rows"]
+    assert (first["kernel"], first["median_us"], first["error"]) == ("softmax_kernel", 4.0, None)
+    assert second["kernel"] == "square_matrix_extension.square_matrix"
+    assert second["error"].startswith(f"its code is gone: {built}/square_matrix_extension/")
+    assert len(gpu[0]["launches"]) == 1
+
+
+def test_a_kernel_of_cuda_is_timed_by_the_function_that_launches_it(
+    recording: Path, gpu: list[dict[str, Any]], built: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["time", str(recording), "gelu_kernel", "--trust", "--json", *OURS]) == 1
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    row = next(r for r in rows if r["kernel"] == "gelu_double_extension.gelu")
+    (one,) = row["kernels"]
+    assert (one["name"], one["variant"]) == ("_Z11gelu_kernelPKfPfi", "4848992d")
+    assert (one["median_us"], one["per_call"]) == (4.0, 1)
+
+
+def test_without_words_all_calls_are_timed(
+    recording: Path, gpu: list[dict[str, Any]], built: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["time", str(recording), "--trust", "--json", *OURS]) == 1  # one library is gone
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    kinds = [r["kind"] for r in rows]
+    assert kinds == ["triton"] * (len(rows) - 4) + ["extension"] * 3 + ["graph"]
+    assert all(r["kernels"][0]["variant"] == r["variant"] for r in rows if r["kind"] == "triton")
 
 
 def test_stored_times_are_shown_with_their_age_and_need_no_gpu(
@@ -156,7 +227,7 @@ def test_what_cannot_be_timed_says_why(
     recording: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["time", str(recording), "no_such_kernel"]) == 2
-    assert main(["time", str(recording), "*gelu*"]) == 2
+    assert main(["time", str(recording), "290e47d8"]) == 2
     assert "no launch with its arguments was recorded" in capsys.readouterr().err
     alone = tmp_path / "x.ptx"
     alone.write_text(".version 8.0\n.target sm_90\n.visible .entry k() { ret; }\n")

@@ -11,7 +11,7 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from inspector.bench.results import Peak, Session, Timing, read, row, stored, with_time
+from inspector.bench.results import KernelTime, Peak, Session, Timing, read, row, stored, with_time
 from inspector.report import timings
 from inspector.report.jsons import dumps
 
@@ -21,7 +21,7 @@ STEADY = {"low_mhz": 1980, "high_mhz": 1980, "most_mhz": 1980, "celsius": 30, "s
 PEAK = Peak("cupti", "cold", 4000.0, 2 << 30)
 CONTRACT = {"kernel", "variant", "call", "stopwatch", "cache", "median_us", "low_us", "high_us",
             "samples", "grid", "block", "bytes", "flops", "gb_per_s", "percent_of_peak",
-            "warnings"}  # fmt: skip
+            "warnings", "kind", "kernels", "cpu_us"}  # fmt: skip
 
 
 def taken(samples: list[float], **clocks: object) -> Timing:
@@ -82,8 +82,36 @@ def test_json_has_every_field_of_the_contract_and_null_for_the_unknown() -> None
     assert said["rows"][1]["error"] == "no memory"
 
 
+GRAPH = replace(
+    BARE, kernel="0/0", variant="", kind="graph", median_us=9.0, samples=60, cpu_us=41.0,
+    low_us=9.0, high_us=9.0,
+    kernels=(KernelTime("triton_fused", "ba6e6b76", 2.0, 1, 2.0, 2.0, 60),
+             KernelTime("Memset (Device)", None, 3.5, 2)),
+)  # fmt: skip
+
+
+def test_a_graphs_kernels_are_told_with_it() -> None:
+    said = json.loads(dumps(row(GRAPH)))
+    assert said["variant"] is None and said["kind"] == "graph"
+    assert [(k["name"], k["variant"], k["median_us"], k["per_call"]) for k in said["kernels"]] == [
+        ("triton_fused", "ba6e6b76", 2.0, 1), ("Memset (Device)", None, 3.5, 2),
+    ]  # fmt: skip
+    text = printed(session(GRAPH))
+    lines = [line.split() for line in text.splitlines()]
+    assert ["triton_fused", "ba6e6b76", "2.00", "2.00…2.00", "60"] in lines
+    assert any(line[:4] == ["Memset", "(Device)", "–", "2"] for line in lines)
+    assert "CPU for 41.0 µs" in "\n".join(timings.footnotes(session(GRAPH)))
+
+
+def test_odd_kernels_of_a_kept_row_are_left_out() -> None:
+    said = {**row(GRAPH), "kernels": [7, {"name": 1}, {"name": "k", "median_us": 1, "per_call": 1}]}
+    found = read({"rows": [said], "device": {}, "taken": "x"})
+    assert found is not None and [k.name for k in found.rows[0].kernels] == ["k"]
+    assert found.rows[0].variant == ""
+
+
 def test_a_session_is_read_as_it_was_kept() -> None:
-    whole = session(taken([2.0, 3.0] * 60), replace(BARE, error="no memory", stopwatch=None))
+    whole = session(taken([2.0, 3.0] * 60), replace(BARE, error="no memory", stopwatch=None), GRAPH)
     assert read(json.loads(json.dumps(stored(whole)))) == whole
 
 
