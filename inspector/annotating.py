@@ -11,6 +11,7 @@ from inspector.analyse.accesses import accesses
 from inspector.analyse.definitions import Chains
 from inspector.analyse.hints import Finding
 from inspector.analyse.rollup import Rolled, roll_up
+from inspector.analyse.samples import hottest
 from inspector.analyse.sentences.ptx import PtxReader
 from inspector.analyse.sentences.sass import SassReader
 from inspector.analyse.sentences.templates import Templates
@@ -23,16 +24,17 @@ from inspector.analyse.telling import (
     Words,
     virtual,
 )
-from inspector.analysing import MACHINE, Analyst, Facts
+from inspector.analysing import MACHINE, Facts
 from inspector.errors import PtxviewError
 from inspector.listing.line import Function, Line
 from inspector.model import Note, Stage, Variant
+from inspector.profiled import Profiled
 
 _WORDS = re.compile(r"(?<![\w$%.])(?:%[a-z_]\w*|\.[a-z]\w*|SR_\w+)")
 _BESIDE = ("special register", "directive")
 
 
-class Annotator(Analyst):
+class Annotator(Profiled):
     """An analyst that tells of each line what the analysis says of it."""
 
     def telling(self, variant: Variant, stage: Stage, whole: bool = False) -> Telling:
@@ -53,6 +55,9 @@ class Annotator(Analyst):
             starts = (f.first for f in self.listing(variant, stage).functions)
             known = [f for n in starts if (f := self.facts(variant, stage, n)) is not None]
         firsts = [f.function.first for f in known]
+        samples = self.samples(variant, stage)
+        profile = self.measured(variant) if samples else None
+        sampled = None if profile is None else profile.sampled
 
         def at(n: int) -> Told:
             here = bisect_right(firsts, n) - 1
@@ -66,6 +71,7 @@ class Annotator(Analyst):
                 rolled=rolled.get(n),
                 stall=None if times is None else times.stall(n),
                 notes=notes.get(n, ()),
+                samples=samples.get(n),
             )
 
         live = {name for r in rolled.values() for name in r.live}
@@ -83,6 +89,8 @@ class Annotator(Analyst):
             peaks=_peaks(facts, stage),
             machine=stage is not Stage.PTX,
             allocated=self.resources(variant).registers,
+            sampled=0 if sampled is None else sampled.all,
+            hottest=() if sampled is None else hottest(samples, sampled.all),
         )
 
     def _rolled(self, variant: Variant, stage: Stage) -> Mapping[int, Rolled]:

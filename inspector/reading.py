@@ -18,11 +18,20 @@ from inspector.analyse.relation import Relation, composed
 from inspector.analyse.resources import from_res_usage, max_threads, merge
 from inspector.capture import spills
 from inspector.capture.disassembly import disassemble
-from inspector.capture.elf import read_cubin
+from inspector.capture.elf import is_elf, read_cubin
 from inspector.errors import PtxviewError, Unreadable
 from inspector.knowledge import operations
 from inspector.listing.line import Function, Listing
-from inspector.model import Content, Fusion, Graph, Recording, Resources, Stage, Variant
+from inspector.model import (
+    Content,
+    Fusion,
+    Graph,
+    Recording,
+    Resources,
+    Stage,
+    StageFile,
+    Variant,
+)
 from inspector.naming import base_name
 from inspector.process import run_tool
 from inspector.recording import DerivedCache
@@ -65,7 +74,7 @@ class Reader:
             why = variant.missing.get(stage, "it was not recorded")
             raise Unreadable(f"there is no {stage.value} of {variant.symbol}: {why}")
         if stage is Stage.SASS:
-            return self._sass(variant, held.content)
+            return self._sass(variant, held)
         return StageText(decode(held.content.read()), held.text_from)
 
     def graph_listing(self, graph: Graph) -> Listing:
@@ -73,8 +82,10 @@ class Reader:
         held = graph.stages[Stage.OUTPUT_CODE]
         return parsers.parse(Stage.OUTPUT_CODE, decode(held.content.read()), path=held.origin_path)
 
-    def _sass(self, variant: Variant, content: Content) -> StageText:
-        cubin = content.read()
+    def _sass(self, variant: Variant, held: StageFile) -> StageText:
+        cubin = held.content.read()
+        if not is_elf(cubin):  # a profiler's report has the text alone
+            return StageText(decode(cubin), held.text_from)
         plain, annotated, tool = disassemble(cubin, self._cache)
         if variant.locations_cubin is not None and not _has_lines(cubin):
             try:
@@ -209,6 +220,8 @@ class Reader:
         by_name = self._usage.get(variant.hash)
         if by_name is None:
             cubin = content.read()
+            if not is_elf(cubin):
+                return Resources()
             tool = need("cuobjdump")
             key = self._cache.key("cuobjdump -res-usage", tool.version or "?", cubin)
             printed = self._cache.get(key)

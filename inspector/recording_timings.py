@@ -2,7 +2,7 @@
 
 In a recording's folder they are ``timings.jsonl``, one record a line, appended; a single file
 carries what its folder held when it was packed, and what comes later stands beside it, as
-``x.ptxview.timings.jsonl``.
+``x.ptxview.timings.jsonl``. Reports of ncu are ``ncu.jsonl`` likewise.
 """
 
 from __future__ import annotations
@@ -15,24 +15,25 @@ from pathlib import Path
 from inspector.recording import DAMAGE, LARGEST_BLOB
 
 NAME = "timings.jsonl"
+REPORTS = "ncu.jsonl"
 
 
-def place(path: Path) -> Path:
-    """The file that timings of a recording are appended to."""
-    return path / NAME if path.is_dir() else path.with_name(f"{path.name}.{NAME}")
+def place(path: Path, name: str = NAME) -> Path:
+    """The file that timings (or what ``name`` holds) of a recording are appended to."""
+    return path / name if path.is_dir() else path.with_name(f"{path.name}.{name}")
 
 
-def keep(path: Path, record: Mapping[str, object]) -> None:
+def keep(path: Path, record: Mapping[str, object], name: str = NAME) -> None:
     """Append a record in one write. Raises ``OSError`` where that is not allowed."""
     line = json.dumps(record, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
-    with place(path).open("ab") as out:
+    with place(path, name).open("ab") as out:
         out.write(line.encode() + b"\n")
 
 
-def kept(path: Path) -> list[dict[str, object]]:
+def kept(path: Path, name: str = NAME) -> list[dict[str, object]]:
     """Every record, the oldest first; lines that are none are passed over."""
     out = []
-    for data in _files(path):
+    for data in _files(path, name):
         for line in data.split(b"\n"):
             try:
                 said = json.loads(line)
@@ -43,15 +44,15 @@ def kept(path: Path) -> list[dict[str, object]]:
     return out
 
 
-def _files(path: Path) -> Iterator[bytes]:
+def _files(path: Path, name: str) -> Iterator[bytes]:
     if path.is_file():
         try:
             with zipfile.ZipFile(path) as archive:
-                if archive.getinfo(NAME).file_size <= LARGEST_BLOB:
-                    yield archive.read(NAME)
+                if archive.getinfo(name).file_size <= LARGEST_BLOB:
+                    yield archive.read(name)
         except (KeyError, *DAMAGE):
             pass
     try:
-        yield place(path).read_bytes()
+        yield place(path, name).read_bytes()
     except OSError:
         return

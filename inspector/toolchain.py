@@ -23,6 +23,8 @@ PURPOSE = {
     "nvcc": ("PTX of load_inline, load and CUDAExtension builds, and .cu files",
              "pip install 'ptxview[cuda]', or a CUDA toolkit"),
     "c++filt": ("readable names of C++ kernels", "the system's binutils package"),
+    "ncu": ("ptxview ncu; reading .ncu-rep files (CSV exports need none)",
+            "Nsight Compute, a part of the CUDA toolkit"),
 }  # fmt: skip
 
 
@@ -72,6 +74,22 @@ def places() -> Iterator[tuple[str, Path]]:
     yield "the usual place", Path("/usr/local/cuda/bin")
 
 
+def _nsight_places() -> Iterator[tuple[str, Path]]:
+    """Where Nsight Compute's installers put ncu, the newest first; it is in no wheel."""
+    root = Path("/usr/local")
+    for folder in sorted(root.glob("cuda-*/bin"), key=_release, reverse=True):
+        yield "the usual place", folder
+    for pattern in ("/opt/nvidia/nsight-compute/*", "/usr/local/NVIDIA-Nsight-Compute*",
+                    "/usr/local/cuda*/nsight-compute-*"):  # fmt: skip
+        found = Path("/").glob(pattern.removeprefix("/"))
+        for folder in sorted(found, key=_release, reverse=True):
+            yield "Nsight Compute's own folder", folder
+
+
+def _release(path: Path) -> tuple[int, ...]:
+    return tuple(int(n) for n in re.findall(r"\d+", str(path)))
+
+
 @cache
 def version_of(path: Path) -> str | None:
     """The release that a CUDA tool prints (``13.0.88``), or None."""
@@ -87,7 +105,7 @@ def version_of(path: Path) -> str | None:
 def every(name: str) -> Iterator[Tool]:
     """Every copy of a tool on this machine, the preferred one first; versions are read lazily."""
     seen: set[Path] = set()
-    for where, folder in places():
+    for where, folder in (*places(), *(_nsight_places() if name == "ncu" else ())):
         # Triton keeps a second assembler for sm_100 and later beside the first.
         names = (name, "ptxas-blackwell") if name == "ptxas" else (name,)
         for each in names:

@@ -66,6 +66,7 @@ class Card:
     ``blocks`` are those of the launch and ``waves`` how often they fill the device, both None
     without a launch. ``made`` is by stage, TTGIR first. ``tensor_bytes`` and ``accessed_bytes``
     are two estimates of global memory, ``operations`` of floating-point operations, of one launch.
+    ``measured`` is what a profiler measured of launches, a sentence each.
     """
 
     resources: Resources
@@ -81,6 +82,7 @@ class Card:
     tensor_bytes: Estimate | None
     accessed_bytes: Estimate | None
     operations: Estimate | None
+    measured: tuple[str, ...] = ()
 
     def of(self, stage: Stage) -> Made | None:
         """What a stage is made of, None where it is not at hand."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from inspector.analyse.entry import Entry
 from inspector.analyse.rollup import Rolled
+from inspector.analyse.samples import Samples
 from inspector.analyse.scheduling import Consumer, Wait
 from inspector.model import Note
 
@@ -24,14 +25,15 @@ class Told:
     """What is told of one line.
 
     ``live`` counts live registers at the line itself (PTX, SASS), ``rolled`` is of the SASS that
-    came of it (every stage above), ``stall`` is the line's own, in issue cycles. None and () are
-    "nothing is known".
+    came of it (every stage above), ``stall`` is the line's own, in issue cycles. ``samples`` are a
+    profiler's of the line's machine code. None and () are "nothing is known".
     """
 
     live: Mapping[str, int] | None = None
     rolled: Rolled | None = None
     stall: int | None = None
     notes: tuple[Note, ...] = ()
+    samples: Samples | None = None
 
     def counts(self) -> Mapping[str, int] | None:
         """The live registers to show: the line's own, else the most at any of its SASS."""
@@ -90,7 +92,9 @@ class Telling:
     registers that are live anywhere, ``stalls`` whether there are control words. ``noted`` are
     the lines that have notes and ``peaks`` those with as many live registers as any, both
     ascending. ``machine``: the counts are of allocated registers; else they are PTX's virtual ones.
-    ``allocated``: how many a thread has, None where that is not known.
+    ``allocated``: how many a thread has, None where that is not known. ``sampled`` is how many
+    samples a profiler took of the kernel, 0 where there are none to show, and ``hottest`` the
+    lines that have a tenth of them or more.
     """
 
     at: Callable[[int], Told]
@@ -102,6 +106,13 @@ class Telling:
     peaks: tuple[int, ...] = ()
     machine: bool = True
     allocated: int | None = None
+    sampled: int = 0
+    hottest: tuple[int, ...] = ()
+
+    def share(self, n: int) -> float | None:
+        """The percentage of the kernel's samples that line ``n`` has, None where it has none."""
+        held = self.at(n).samples
+        return None if held is None or not self.sampled else 100 * held.all / self.sampled
 
 
 NOTHING_TOLD = Told()

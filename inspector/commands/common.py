@@ -2,26 +2,53 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from rich.console import Console
 
+from inspector.capture.ncu import is_report
 from inspector.capture.opening import cache_for, newest, open_path
 
 if TYPE_CHECKING:
     from inspector.annotating import Annotator
 
 
-def open_reader(path: str | None, device: str | None = None) -> Annotator:
-    """A reader on a path, or on the newest recording; ``device`` is what figures are told for."""
+def open_reader(
+    path: str | None, device: str | None = None, reports: Sequence[str] = ()
+) -> Annotator:
+    """A reader on a path, or on the newest recording; ``device`` is what figures are told for.
+
+    ``reports`` are ncu's; without any, those that lie beside the recording or are kept with it. A
+    path may be a report itself.
+    """
     # Imported here: the analysis is large, and explain and doctor read nothing.
     from inspector.annotating import Annotator
+    from inspector.bench import ncu_files
 
     where = Path(path) if path is not None else newest()
-    return Annotator(open_path(where), cache_for(where), device)
+    if is_report(where):
+        report = ncu_files.load([where, *map(Path, reports)])
+        return Annotator(ncu_files.alone(where, report), cache_for(where), device, report)
+    recording = open_path(where)
+    report = ncu_files.of_recording(where, [Path(r) for r in reports])
+    return Annotator(recording, cache_for(where), device, report)
+
+
+def takes_reports(parser: argparse.ArgumentParser) -> None:
+    """The option that names reports of ncu."""
+    parser.add_argument(
+        "--ncu",
+        action="append",
+        default=[],
+        metavar="REPORT",
+        help="a report of ncu to tie to the kernels: a CSV export (page details, raw or source; "
+        "give the option again for another page of it) or an .ncu-rep",
+    )
 
 
 def split_path(words: list[str]) -> tuple[str | None, str | None]:

@@ -7,10 +7,14 @@ from __future__ import annotations
 
 import argparse
 import sys
+from pathlib import Path
 
-from inspector.commands.common import console, open_reader
+from inspector.annotating import Annotator
+from inspector.bench.ncu_attach import Key
+from inspector.capture.ncu import is_report
+from inspector.commands.common import console, open_reader, takes_reports
 from inspector.errors import Exit
-from inspector.report import jsons, tables
+from inspector.report import jsons, ncu, tables
 from inspector.report.safe import shown
 
 
@@ -19,22 +23,48 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "path", nargs="?", metavar="PATH", help="what to open; the newest recording if left out"
     )
+    takes_reports(parser)
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     """Print the table, or JSON."""
     args = parser.parse_args(argv)
-    reader = open_reader(args.path)
+    reader = open_reader(args.path, reports=args.ncu)
     rec = reader.recording
     if args.json:
-        print(jsons.dumps(jsons.recording(rec, reader.resources)))
+        value = jsons.recording(rec, reader.resources, lambda v: ncu.variant(reader.measured(v)))
+        value["ncu"] = ncu.document(reader.attached(), reader.report, _names(reader))
+        print(jsons.dumps(value))
         return Exit.OK
     out = console(sys.stdout)
     out.print(shown(rec.path), style="bold")
     out.print(shown(tables.heading(rec)))
-    if rec.kernels:
+    alone = args.path is not None and is_report(Path(args.path))
+    if rec.kernels and not alone:
         out.print(tables.kernels(rec, reader.resources, out.width))
     tables.graphs(rec, out)
-    tables.problems(rec, console(sys.stderr))
+    if reader.report.launches or reader.report.problems:
+        print_launches(reader, None if alone else _names(reader))
+    if not alone:
+        tables.problems(rec, console(sys.stderr))
     return Exit.OK
+
+
+def print_launches(reader: Annotator, name: ncu.Name | None) -> None:
+    """What ncu measured: Nsight's summary, and what is odd about it on standard error."""
+    out, err = console(sys.stdout), console(sys.stderr)
+    found = reader.attached()
+    if found:
+        out.print("measured by ncu", style="bold cyan")
+        out.print(ncu.summary(found, name, out.width))
+    for text in ncu.footnotes(found, reader.report):
+        err.print(f"! {text}", style="yellow", soft_wrap=True)
+
+
+def _names(reader: Annotator) -> ncu.Name:
+    """The ids of a kernel and a variant, by what a launch is tied to."""
+    known: dict[Key, tuple[str, str]] = {
+        (v.hash, v.symbol): (k.id, v.id) for k, v in reader.recording.variants()
+    }
+    return known.__getitem__

@@ -31,6 +31,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "path", nargs="?", metavar="PATH", help="what to open; the newest recording if left out"
     )
+    parser.add_argument(
+        "--ncu", action="append", default=[], metavar="REPORT",
+        help="a report of ncu to tie to the kernels: a CSV export (page details, raw or source; "
+        "give the option again for another page of it) or an .ncu-rep",
+    )  # fmt: skip
     parser.add_argument("--no-tui", action="store_true", help="print the table of kernels")
     parser.add_argument(
         "--web", action="store_true", help="serve the interface to a browser instead"
@@ -60,15 +65,17 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
 
         plain = argparse.ArgumentParser()
         listing.arguments(plain)
-        return listing.run(plain, [args.path] if args.path is not None else [])
+        given = [args.path] if args.path is not None else []
+        return listing.run(plain, given + [w for r in args.ncu for w in ("--ncu", r)])
     if args.path is None or not Path(args.path).exists():
         args.path = str(_where(args.path))  # what is wrong with it is said without a screen
 
     def opener() -> tuple[Annotator, Live | None]:
+        from inspector.capture.ncu import is_report
         from inspector.commands.common import open_reader
 
-        reader = open_reader(args.path)
-        return reader, following(reader)
+        reader = open_reader(args.path, reports=args.ncu)
+        return reader, None if is_report(Path(args.path)) else following(reader)
 
     browse(opener, Path(args.path).name)
     return Exit.OK
@@ -87,10 +94,12 @@ def in_browser() -> bool:
 
 def _where(path: str | None) -> Path:
     """A path that can be opened. Raises what is wrong with it."""
+    from inspector.capture.ncu import is_report
     from inspector.capture.opening import newest, open_path
 
     where = Path(path) if path is not None else newest()
-    open_path(where)
+    if not is_report(where):
+        open_path(where)
     return where
 
 
@@ -107,7 +116,8 @@ def _serve(args: argparse.Namespace) -> int:
     code = f"import sys; sys.path.insert(0, {str(root)!r}); from inspector.cli import main; main()"
     try:
         serve(
-            [sys.executable, "-c", code, "open", str(where.absolute())],
+            [sys.executable, "-c", code, "open", str(where.absolute())]
+            + [w for r in args.ncu for w in ("--ncu", str(Path(r).absolute()))],
             args.host, args.port, f"ptxview {where.name}",
         )  # fmt: skip
     except OSError as error:

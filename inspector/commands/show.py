@@ -10,12 +10,18 @@ import argparse
 import sys
 
 from inspector.annotating import Annotator
-from inspector.commands.common import console, narrate, open_reader, split_path
+from inspector.commands.common import (
+    console,
+    narrate,
+    open_reader,
+    split_path,
+    takes_reports,
+)
 from inspector.errors import Exit, PtxviewError, UsageError
 from inspector.listing.line import Function, Line, Listing
 from inspector.model import Graph, Kernel, Note, Stage, Variant
 from inspector.reading import Reader, decode
-from inspector.report import annotated, card, jsons, tables
+from inspector.report import annotated, card, jsons, ncu, tables
 from inspector.report.safe import shown
 from inspector.selecting import select_graph, select_one
 
@@ -47,6 +53,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         metavar="ARCH",
         help="what occupancy and hints are told for (sm_80); default: what it was compiled for",
     )
+    takes_reports(parser)
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
@@ -56,7 +63,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     if len(args.words) > 2:
         parser.error("give at most a PATH and a KERNEL")
     path, selector = split_path(args.words)
-    reader = open_reader(path, args.device)
+    reader = open_reader(path, args.device, args.ncu)
     graph = select_graph(reader.recording, selector)
     if graph is None and selector is None and not reader.recording.variants():
         graph = next(iter(reader.recording.graphs), None)
@@ -234,5 +241,5 @@ def _function(
     notes = [Note(f.rule, f.severity, f.text) for f in reader.findings(variant)]
     return jsons.function(
         kernel.name, variant.id, reader.resources(variant), at, notes,
-        card.as_json(reader.card(variant)),
+        card.as_json(reader.card(variant)), ncu.variant(reader.measured(variant)),
     )  # fmt: skip

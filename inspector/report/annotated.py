@@ -7,7 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from rich.text import Text
 
 from inspector.analyse.hints import Finding
+from inspector.analyse.samples import Samples
 from inspector.analyse.telling import Telling, Told
+from inspector.bench.ncu import waits_for
 from inspector.listing.line import Line
 from inspector.model import Note, Stage
 from inspector.report.tables import clean
@@ -24,6 +26,13 @@ STYLES = {"warn": "bold red", "hint": "bold yellow", "info": "cyan"}
 
 def legend(telling: Telling, stage: Stage) -> str:
     """What the gutter counts: virtual and allocated registers are different things."""
+    sampled = ""
+    if telling.sampled:
+        sampled = f" Samples: percent of the kernel's {telling.sampled}, measured by ncu."
+    return (_counted(telling, stage) + sampled).strip()
+
+
+def _counted(telling: Telling, stage: Stage) -> str:
     if not telling.classes:
         return ""
     if stage is Stage.PTX:
@@ -37,6 +46,7 @@ def legend(telling: Telling, stage: Stage) -> str:
 def heading(telling: Telling) -> str:
     """The names of the gutter's columns."""
     cells = [f"{name:>5}" for name in telling.classes] + ["stall"] * telling.stalls
+    cells += ["samples"] if telling.sampled else []
     return f"{'line':>6} " + " ".join(cells)
 
 
@@ -49,12 +59,18 @@ def rows(lines: Iterable[Line], telling: Telling, width: int) -> Iterator[Text]:
     peaked = False
     for line in lines:
         one = telling.at(line.n)
-        gutter = f"{line.n:>6} " + " ".join(_cells(one, telling.classes, telling.stalls))
+        cells = list(_cells(one, telling.classes, telling.stalls))
+        if telling.sampled:
+            share = telling.share(line.n)
+            cells.append(f"{'' if share is None else f'{share:.1f} %':>7}")
+        gutter = f"{line.n:>6} " + " ".join(cells)
         text = clean(line.text)
         said = [] if line.text.lstrip().startswith(_PLAIN) else list(telling.words(line.n).said())
         if line.n in own[:1] or (one.rolled is not None and one.rolled.peak and not peaked):
             said.append(peak(one, telling))
             peaked = telling.machine is False
+        if one.samples is not None and telling.sampled:
+            said += sampled(one.samples, telling.sampled)
         row = Text.assemble((gutter, "dim"), " ", text)
         if said and wide and len(text) <= room:
             row.append(" " * (room - len(text)) + "  " + " · ".join(said), "green")
@@ -70,6 +86,21 @@ def rows(lines: Iterable[Line], telling: Telling, width: int) -> Iterator[Text]:
             words = f"as on line {told[note]}" if note in told else note.text
             told.setdefault(note, line.n)
             yield Text.assemble(margin, indent, (f"{mark} {note.rule}: {words}", style))
+
+
+WORTH_WORDS = 0.01
+"""The share of a kernel's samples from which a line's reasons are told."""
+
+
+def sampled(samples: Samples, all_of: int) -> list[str]:
+    """What warps waited for on a line, the two most frequent reasons in words."""
+    if samples.all < max(1.0, WORTH_WORDS * all_of):
+        return []
+    reasons = [
+        f"{waits_for(name)} {100 * count / samples.all:.0f} %" for name, count in samples.top()
+    ]
+    share = f"{100 * samples.all / all_of:.1f} % of the samples"
+    return [f"{share}: {', '.join(reasons)}" if reasons else share]
 
 
 def peak(one: Told, telling: Telling) -> str:

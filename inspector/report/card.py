@@ -37,6 +37,8 @@ def _rows(card: Card) -> Iterator[tuple[str, str]]:
     shared = f"{figure(card.static_shared_bytes)} + {figure(card.dynamic_shared_bytes)}"
     yield "shared memory", f"{shared} bytes a block (static + dynamic)"
     yield "launch", _launch(card)
+    for text in card.measured:
+        yield "ncu", text
     yield "occupancy", _occupancy(card)
     if card.occupancy is not None:
         if card.occupancy.limiters:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 
 from inspector.analyse.rollup import Rolled
+from inspector.analyse.samples import Samples
 from inspector.analyse.telling import NO_WORDS, NOTHING_TOLD, Told, Words
 from inspector.listing.line import Function, Line
 from inspector.model import (
@@ -25,6 +26,7 @@ from inspector.tuning import Tuning
 
 SCHEMA = 1
 Figures = Callable[[Variant], Resources]
+Profiled = Callable[[Variant], object]
 
 
 def dumps(value: object) -> str:
@@ -46,8 +48,10 @@ def _finite(value: object) -> object:
     return value
 
 
-def recording(rec: Recording, figures: Figures) -> dict[str, object]:
-    """``list``: the recording, its graphs, kernels and variants."""
+def recording(
+    rec: Recording, figures: Figures, profiled: Profiled = lambda _: None
+) -> dict[str, object]:
+    """``list``: the recording, its graphs, kernels and variants; ``profiled`` is ncu's."""
     return {
         "schema": SCHEMA,
         "recording": {
@@ -72,7 +76,7 @@ def recording(rec: Recording, figures: Figures) -> dict[str, object]:
             }
             for g in rec.graphs
         ],
-        "kernels": [kernel(k, figures) for k in rec.kernels],
+        "kernels": [kernel(k, figures, profiled) for k in rec.kernels],
         "calls": [call(c) for c in rec.calls],
     }
 
@@ -82,7 +86,7 @@ def ordered(stages: Mapping[Stage, object]) -> list[Stage]:
     return sorted(stages, key=lambda s: s.rank)
 
 
-def kernel(k: Kernel, figures: Figures) -> dict[str, object]:
+def kernel(k: Kernel, figures: Figures, profiled: Profiled) -> dict[str, object]:
     """One kernel with its variants."""
     return {
         "id": k.id,
@@ -91,7 +95,7 @@ def kernel(k: Kernel, figures: Figures) -> dict[str, object]:
         "origin": k.origin.value,
         "ops": None if k.fusion is None else list(k.fusion.ops),
         "made_from": None if k.fusion is None else [made_from(m) for m in k.fusion.made_from],
-        "variants": [variant(v, figures(v)) for v in k.variants],
+        "variants": [variant(v, figures(v), profiled(v)) for v in k.variants],
         "autotune": [tuning(t) for t in k.autotune],
     }
 
@@ -130,7 +134,7 @@ def made_from(made: MadeFrom) -> dict[str, object]:
     }
 
 
-def variant(v: Variant, resources: Resources) -> dict[str, object]:
+def variant(v: Variant, resources: Resources, ncu: object = None) -> dict[str, object]:
     """One variant; ``missing`` gives the reason for each stage that it lacks."""
     return {
         "id": v.id,
@@ -149,6 +153,7 @@ def variant(v: Variant, resources: Resources) -> dict[str, object]:
         "launches": v.launches,
         "benchmarks": v.benchmarks,
         "calls": [launch(c) for c in v.calls],
+        "ncu": ncu,
     }
 
 
@@ -201,6 +206,7 @@ def line(
         "links": {s.value: list(held[one.n]) for s, held in links.items() if one.n in held},
         "live": None if told.live is None else dict(told.live),
         "rolled_up": rolled_up(told.rolled),
+        "samples": samples(told.samples),
         "control": None
         if control is None
         else {
@@ -218,6 +224,13 @@ def line(
         "definitions": {name: list(lines) for name, lines in words.definitions.items()},
         "notes": [note(n) for n in told.notes],
     }
+
+
+def samples(held: Samples | None) -> dict[str, object] | None:
+    """A profiler's samples, with what warps waited for."""
+    if held is None:
+        return None
+    return {"all": held.all, "not_issued": held.not_issued, "stalls": dict(held.stalls)}
 
 
 def rolled_up(rolled: Rolled | None) -> dict[str, object] | None:
@@ -244,6 +257,7 @@ def function(
     at: Function,
     notes: Sequence[Note] = (),
     card: Mapping[str, object] | None = None,
+    ncu: object = None,
 ) -> dict[str, object]:
     """Where a function stands in a listing, which variant it is, and its card and hints."""
     return {
@@ -252,6 +266,7 @@ def function(
         "resources": asdict(res) if res is not None else None,
         "notes": [note(n) for n in notes],
         "card": card,
+        "ncu": ncu,
         "first": at.first,
         "last": at.last,
     }

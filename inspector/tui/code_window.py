@@ -28,7 +28,7 @@ MARGIN = 2
 """Lines kept visible above and below the cursor and a linked run."""
 
 _STYLES = {"cursor": "code--mark", "match": "code--found", "note": "code--note",
-           "linked": "code--link", "peak": "code--peak"}  # fmt: skip
+           "linked": "code--link", "hot": "code--peak", "peak": "code--peak"}  # fmt: skip
 
 
 class CodeWindow(ScrollView, inherit_bindings=False):
@@ -239,7 +239,7 @@ class CodeWindow(ScrollView, inherit_bindings=False):
         telling = self.rows.gutter.telling
         wanted = {
             "cursor": (self.cursor,), "match": self.matches, "note": telling.noted,
-            "linked": self.linked, "peak": telling.peaks,
+            "linked": self.linked, "hot": telling.hottest, "peak": telling.peaks,
         }  # fmt: skip
         return {
             y: (SIGNS[kind], self._part(_STYLES[kind]))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from inspector.analyse.telling import NOTHING, Telling, Told, virtual
 
 LIVE, STALL, NOTES, SAMPLES = "live", "stall", "notes", "samples"
-"""Columns by name; ``live:pred`` counts the live registers of one class."""
+"""Columns by name; ``live:pred`` counts the live registers of one class, ``samples`` are a
+profiler's, in percent of the kernel's."""
 
 CHOICES: tuple[tuple[str, ...], ...] = (
     (LIVE, NOTES, SAMPLES),
@@ -27,17 +27,16 @@ def title(column: str) -> str:
     """What a column is called."""
     kind, _, one = column.partition(":")
     words = {LIVE: "live registers", STALL: "stall cycles", NOTES: "notes",
-             SAMPLES: "measured samples"}[kind]  # fmt: skip
+             SAMPLES: "samples (ncu)"}[kind]  # fmt: skip
     return f"{words}: {one}" if one else words
 
 
 @dataclass(frozen=True, slots=True)
 class Gutter:
-    """What stands there for one listing; ``samples`` are a profiler's by line, where there are."""
+    """What stands there for one listing."""
 
     telling: Telling = NOTHING
     wanted: tuple[str, ...] = ()
-    samples: Mapping[int, int] | None = None
 
     @property
     def there(self) -> tuple[str, ...]:
@@ -47,7 +46,7 @@ class Gutter:
         return (
             *((LIVE, *classes) if classes else ()),
             *((STALL,) if telling.stalls else ()),
-            *((SAMPLES,) if self.samples else ()),
+            *((SAMPLES,) if telling.sampled else ()),
             *((NOTES,) if telling.noted else ()),
         )
 
@@ -77,8 +76,8 @@ class Gutter:
             cycles = told.cycles()
             return "" if cycles is None else str(cycles)
         if kind == SAMPLES:
-            seen = None if self.samples is None else self.samples.get(n)
-            return "" if seen is None else str(seen)
+            share = self.telling.share(n)
+            return "" if share is None else f"{share:.1f}%"
         counts = told.counts()
         if counts is None:
             return ""
@@ -94,8 +93,10 @@ class Gutter:
         return next((SIGNS[s] for s in _ORDER if s in held), " ")
 
     def peak(self, n: int) -> bool:
-        """Whether as many registers are live here as anywhere."""
+        """Whether as many registers are live here as anywhere, or a tenth of the samples here."""
         told = self.telling.at(n)
+        if SAMPLES in self.columns and n in self.telling.hottest:
+            return True
         return n in self.telling.peaks or (told.rolled is not None and told.rolled.peak)
 
 

@@ -1,4 +1,5 @@
-"""Marks in the scrollbar: where in the listing the cursor, links, matches, notes and peaks are."""
+"""Marks in the scrollbar: where in the listing the cursor, links, matches, notes, peaks
+and the hottest lines are."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from inspector.tui.row_map import RowMap
 Marks = Mapping[int, tuple[str, Style]]
 """By the row of the scrollbar: a sign and its style."""
 
-SIGNS = {"cursor": "◂", "match": "=", "note": "◆", "linked": "▐", "peak": "▴"}
+SIGNS = {"cursor": "◂", "match": "=", "note": "◆", "linked": "▐", "hot": "▪", "peak": "▴"}
 """The most wanted first: one row has room for one."""
 
 

@@ -245,7 +245,7 @@ def test_doctor_says_what_it_found_and_what_each_lack_costs() -> None:
     value = call("doctor", "--json").json
     assert value["schema"] == 1
     tools = {t["name"]: t for t in value["tools"]}
-    assert set(tools) == {"nvdisasm", "cuobjdump", "ptxas", "nvcc", "c++filt"}
+    assert set(tools) == {"nvdisasm", "cuobjdump", "ptxas", "nvcc", "c++filt", "ncu"}
     for each in tools.values():
         assert each["for"] and each["get"]
         for found in each["found"]:
