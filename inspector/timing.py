@@ -22,8 +22,9 @@ from inspector.annotating import Annotator
 from inspector.bench import calls as again_calls
 from inspector.bench import running
 from inspector.bench.calls import Again
+from inspector.bench.measured import sessions as sessions
 from inspector.bench.planning import Launch, Plan, cooperative, job_of, plan, scratch
-from inspector.bench.results import STOPWATCHES, KernelTime, Peak, Session, Timing, read
+from inspector.bench.results import STOPWATCHES, KernelTime, Peak, Session, Timing
 from inspector.bench.results import stored as as_stored
 from inspector.bench.results import with_time as timed
 from inspector.bench.statistics import median
@@ -32,7 +33,7 @@ from inspector.capture.opening import recordings_folder
 from inspector.errors import PtxviewError, ToolMissing, UsageError
 from inspector.model import Call, Stage
 from inspector.recording import is_recording, read_events
-from inspector.recording_timings import keep, kept
+from inspector.recording_timings import keep
 from inspector.selecting import Found
 
 # What alignments were recorded up to: of torch's allocator on a device, on the emulated one.
@@ -297,8 +298,3 @@ def data_sheet(device: Mapping[str, object]) -> float | None:
 def store(path: Path, session: Session) -> None:
     """Keep a session with its recording. Raises ``OSError`` where that is not allowed."""
     keep(path, as_stored(session))
-
-
-def sessions(path: Path) -> list[Session]:
-    """What was timed before, the oldest first; empty for what is no recording."""
-    return [s for s in map(read, kept(path)) if s is not None]

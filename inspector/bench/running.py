@@ -7,6 +7,7 @@ process goes on with the rest.
 from __future__ import annotations
 
 import json
+import signal
 import tempfile
 import threading
 import time
@@ -159,12 +160,21 @@ def _once(
 
 
 def _why(done: Finished, limit: float) -> str:
+    if done.status == -signal.SIGKILL:
+        return "the process was killed (SIGKILL), as for want of memory"
     if done.status < 0:
-        return f"the process was killed by signal {-done.status}"
+        return f"the process was ended by {_signal(-done.status)}"
     if b"Timeout (" in done.err:
-        return f"it did not finish within {limit:.0f} s"
+        return f"it did not finish within {limit:.0f} s (--limit)"
     said = done.complaint.strip().splitlines()
     return said[-1] if said else f"the process ended with status {done.status}"
+
+
+def _signal(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
 
 
 def gather(results: Path, gathered: Gathered) -> tuple[set[object], set[object]]:

@@ -19,9 +19,11 @@ from inspector.capture.running import Outcome, Request
 from inspector.capture.running import run as record
 from inspector.commands.common import console, narrate
 from inspector.commands.open import browse, on_terminal
-from inspector.errors import Exit, RunFailed
+from inspector.errors import Exit, PtxviewError, RunFailed
 from inspector.report import tables
 
+# Seconds for all times of a run, for one time, and after which a launch is given up.
+TIME_BUDGET, TIME_SECONDS, TIME_LIMIT = 120, 1.0, 30.0
 # Options of ours that take a value: the program's own begin at the first word that is no option.
 VALUED = (
     "-o",
@@ -82,6 +84,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--debug-program", metavar="X,Y,Z", help="in this program of its grid (0,0,0)"
     )
     parser.add_argument(
+        "--time",
+        action="store_true",
+        help=f"when the program has ended, run the recorded calls again and take their time, for "
+        f"{TIME_BUDGET} s at most; on a GPU, and without the terminal interface",
+    )
+    parser.add_argument(
         "--no-tui",
         action="store_true",
         help="print the table of kernels on standard error instead of the terminal interface",
@@ -122,7 +130,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         python=args.python,
         environment=emulation(args),
     )
-    if on_terminal() and not args.no_tui:
+    if on_terminal() and not args.no_tui and not args.time:
         return _watched(request)
     outcome = record(request, lambda text: narrate(f"ptxview: {text}"))
     narrate(summary(outcome))
@@ -133,7 +141,43 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
             err.print(tables.kernels(outcome.recording, reader.resources, err.width))
         tables.graphs(outcome.recording, err)
         tables.problems(outcome.recording, err)
+        if args.time:
+            _times(reader, outcome.path, args.python)
     return outcome.status
+
+
+def _times(reader: Annotator, path: Path, python: str | None) -> None:
+    """Take the times of all calls that were just recorded, keep them and print them.
+
+    Whatever fails costs a line on standard error: the status is the program's.
+    """
+    # Imported here: most runs are not timed.
+    from inspector import timing
+    from inspector.report import timings
+
+    rec = reader.recording
+    wish = timing.Wish(
+        seconds=TIME_SECONDS, limit=TIME_LIMIT, calls=sys.maxsize, python=python, budget=TIME_BUDGET
+    )
+    try:
+        given = timing.ready(reader, path, rec.variants(), wish, rec.calls)
+        session = timing.take(reader, path, given, wish, lambda text: narrate(f"ptxview: {text}"))
+    except (PtxviewError, OSError) as error:
+        why = error.message if isinstance(error, PtxviewError) else str(error)
+        narrate(f"ptxview: no times: {why}")
+        return
+    except KeyboardInterrupt:
+        narrate("ptxview: interrupted: no times are kept")
+        return
+    try:
+        timing.store(path, session)
+    except OSError as error:
+        narrate(f"ptxview: the times are not kept: {error}")
+    err = console(sys.stderr)
+    err.print(timings.heading(session))
+    err.print(timings.table(session, err.width))
+    for line in (*timings.footnotes(session), *(f"left out: {x}" for x in given.plan.left_out)):
+        err.print(line, soft_wrap=True)
 
 
 def _watched(request: Request) -> int:

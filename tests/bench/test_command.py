@@ -18,7 +18,9 @@ from inspector.bench.calls import Library
 from inspector.bench.planning import job_of, plan
 from inspector.capture import machine
 from inspector.capture.opening import open_path, recordings_folder
+from inspector.capture.running import Outcome
 from inspector.cli import main
+from inspector.commands import run
 from inspector.model import Stage
 from inspector.process import Finished
 from inspector.recording_timings import keep, kept, place
@@ -197,6 +199,39 @@ def test_without_words_all_calls_are_timed(
     kinds = [r["kind"] for r in rows]
     assert kinds == ["triton"] * (len(rows) - 4) + ["extension"] * 3 + ["graph"]
     assert all(r["kernels"][0]["variant"] == r["variant"] for r in rows if r["kind"] == "triton")
+
+
+@pytest.fixture
+def ran(recording: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A run that has just ended with status 7 and left the lecture's recording behind."""
+    outcome = Outcome(7, recording, open_path(recording), 1.0, 0.1)
+    monkeypatch.setattr(run, "record", lambda request, say: outcome)
+    monkeypatch.setattr(run, "on_terminal", lambda: True)
+    return recording
+
+
+def test_a_run_with_time_keeps_its_status_and_has_the_times_of_all_its_calls(
+    ran: Path, gpu: list[dict[str, Any]], built: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["run", "--time", "--python", sys.executable, "x.py"]) == 7
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "4.00…4.00" in said.err and "its code is gone" in said.err
+    ((session),) = kept(ran)
+    rows = session["rows"]
+    assert isinstance(rows, list) and {r["kind"] for r in rows} == {"triton", "extension", "graph"}
+    assert gpu[0]["budget"] is not None
+
+
+def test_a_run_with_time_and_without_a_gpu_says_so_in_one_line(
+    ran: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["run", "--time", "x.py"]) == 7
+    lines = [line for line in capsys.readouterr().err.splitlines() if "GPU" in line]
+    assert lines == [
+        "ptxview: no times: timing needs an NVIDIA GPU, and there is none on this machine"
+    ]
+    assert not place(ran).exists()
 
 
 def test_stored_times_are_shown_with_their_age_and_need_no_gpu(

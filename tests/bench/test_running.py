@@ -7,11 +7,13 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from inspector.bench import running
 from inspector.bench.running import BOOT, NO_DEVICE, PROBES, Wanted, interpreter, measure, watched
 from inspector.errors import Stopped, ToolMissing, Unreadable
 from inspector.process import Finished, run_tool
@@ -69,8 +71,11 @@ def test_all_is_gathered_from_one_child() -> None:
 @pytest.mark.parametrize(
     ("ended", "why"),
     [
-        (Finished(-9, b"", b""), "the process was killed by signal 9"),
-        (Finished(1, b"", b"Timeout (0:00:20)!\nThread 0x1\n"), "it did not finish within 20 s"),
+        (Finished(-9, b"", b""), "the process was killed (SIGKILL), as for want of memory"),
+        (
+            Finished(1, b"", b"Timeout (0:00:20)!\nThread 0x1\n"),
+            "it did not finish within 20 s (--limit)",
+        ),
         (Finished(7, b"", b"some\nlast words\n"), "last words"),
         (Finished(5, b"", b""), "the process ended with status 5"),
     ],
@@ -107,6 +112,53 @@ def test_a_child_that_takes_too_long_as_a_whole_is_begun_again() -> None:
     found = measure("python", JOBS, WANTED, hang)
     assert seen == [[1, 2]]
     assert found.rows[0][0]["error"] == "python did not finish within 1 s"
+
+
+def test_what_the_budget_leaves_out_has_no_row_and_begins_no_child() -> None:
+    budgets: list[float] = []
+
+    def child(argv: Sequence[str], seconds: float, folder: Path) -> Finished:
+        job = json.loads(Path(argv[-2]).read_text())
+        budgets.append(job["budget"])
+        said = [{"device": {}}, {"copy": {}}, {"begin": 0}, *time_of({"n": 0}), {"end": 0},
+                {"spent": True}]  # fmt: skip
+        Path(argv[-1]).write_text("".join(json.dumps(x) + "\n" for x in said))
+        return FINE
+
+    found = measure("python", JOBS, replace(WANTED, budget=50.0), child)
+    assert found.spent and list(found.rows) == [0]
+    assert len(budgets) == 1 and 0 < budgets[0] <= 50
+
+
+def test_a_child_after_a_failure_has_what_is_left_of_the_budget() -> None:
+    budgets: list[float] = []
+    inner, _ = fake(lambda told: (None, Finished(-9, b"", b"")))
+
+    def child(argv: Sequence[str], seconds: float, folder: Path) -> Finished:
+        budgets.append(json.loads(Path(argv[-2]).read_text())["budget"])
+        return inner(argv, seconds, folder)
+
+    measure("python", JOBS, replace(WANTED, budget=50.0), child)
+    assert len(budgets) == 3 and budgets == sorted(budgets, reverse=True)
+
+
+def test_a_graphs_code_and_a_cubin_are_files_of_their_own_and_a_library_is_none() -> None:
+    seen: list[dict[str, Any]] = []
+
+    def child(argv: Sequence[str], seconds: float, folder: Path) -> Finished:
+        job = json.loads(Path(argv[-2]).read_text())
+        seen.extend(
+            {k: Path(told[k]).read_bytes() for k in ("cubin", "code") if k in told}
+            for told in job["launches"]
+        )
+        Path(argv[-1]).write_text('{"spent": true}\n')
+        return FINE
+
+    jobs: list[tuple[dict[str, object], bytes]] = [
+        ({"symbol": "k"}, b"ELF"), ({"kind": "graph"}, b"def call"), ({"kind": "extension"}, b"")
+    ]  # fmt: skip
+    measure("python", jobs, WANTED, child)
+    assert seen == [{"cubin": b"ELF"}, {"code": b"def call"}, {}]
 
 
 def test_no_device_is_a_lack_and_no_beginning_an_error() -> None:
@@ -164,3 +216,54 @@ def test_a_child_is_ended_when_it_is_stopped_even_where_another_holds_its_pipes(
     assert told[-1] == 1
     with pytest.raises(ProcessLookupError):
         os.kill(child, 0)
+
+
+@pytest.fixture
+def bare(tmp_path: Path) -> str:
+    """An interpreter that has no torch."""
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} -S -I "$@"\n')
+    python.chmod(0o755)
+    return str(python)
+
+
+def test_an_interpreter_without_torch_is_named(bare: str) -> None:
+    with pytest.raises(ToolMissing, match=r"needs torch, which .* cannot import"):
+        measure(bare, JOBS, WANTED)
+
+
+def test_an_interpreter_that_is_gone_is_named() -> None:
+    with pytest.raises(ToolMissing, match="/gone/python3 cannot be started"):
+        measure("/gone/python3", JOBS, WANTED)
+
+
+REAL = """
+import json, os, signal, sys, time, faulthandler
+job, out = json.load(open(sys.argv[-2])), open(sys.argv[-1], "a")
+say = lambda **x: print(json.dumps(x), file=out, flush=True)
+say(device={"name": "none"}); say(copy={})
+for told in job["launches"]:
+    faulthandler.dump_traceback_later(job["limit"], exit=True)
+    say(begin=told["n"])
+    if told["symbol"] == "killed": os.kill(os.getpid(), signal.SIGKILL)
+    if told["symbol"] == "hangs": time.sleep(600)
+    if told["symbol"] == "crashes": os.abort()
+    if told["symbol"] == "exits": print("its last words", file=sys.stderr); os._exit(3)
+    say(n=told["n"], stopwatch="cupti", cache="cold", samples=[2.0]); say(end=told["n"])
+"""
+
+
+def test_real_processes_that_die_each_in_its_own_way_cost_their_own_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(running, "BOOT", REAL)
+    names = ["fine", "killed", "hangs", "crashes", "exits", "well"]
+    jobs: list[tuple[dict[str, object], bytes]] = [({"symbol": n}, b"") for n in names]
+    found = measure(sys.executable, jobs, replace(WANTED, limit=3.0))
+    said = {name: found.rows[n] for n, name in enumerate(names)}
+    assert all(len(rows) == 1 for rows in said.values())
+    assert said["fine"][0]["samples"] == said["well"][0]["samples"] == [2.0]
+    assert said["killed"][0]["error"] == "the process was killed (SIGKILL), as for want of memory"
+    assert said["hangs"][0]["error"] == "it did not finish within 3 s (--limit)"
+    assert said["crashes"][0]["error"] == "the process was ended by SIGABRT"
+    assert said["exits"][0]["error"] == "its last words"

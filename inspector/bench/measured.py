@@ -1,0 +1,102 @@
+"""The newest time that is kept of each variant: the kernel's own, by CUPTI, with a cold L2."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from inspector.bench.results import KernelTime, Session, Timing, read
+from inspector.model import Kernel, Variant
+from inspector.recording_timings import kept
+
+STOPWATCH, CACHE = "cupti", "cold"
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One launch of a variant, in µs: the median with its 95 % interval (None: too few samples).
+
+    ``inputs`` are the tensors of the call in words, ``taken`` when that was (ISO 8601), ``device``
+    the device's name.
+    """
+
+    median_us: float
+    low_us: float | None
+    high_us: float | None
+    stopwatch: str
+    cache: str
+    taken: str
+    device: str | None
+    inputs: str
+
+
+class Times:
+    """The times that are kept of a recording, by variant."""
+
+    def __init__(self, sessions: Sequence[Session]) -> None:
+        self._found: dict[str, list[tuple[str, Measured]]] = {}
+        for session in reversed(sessions):
+            newest: dict[tuple[str, str], tuple[Timing, KernelTime]] = {}
+            for row, time in _of(session):
+                key = (time.name, time.variant or "")
+                before = newest.get(key)
+                if before is None or _rank(row) > _rank(before[0]):
+                    newest[key] = (row, time)
+            for (name, variant), (row, time) in newest.items():
+                held = self._found.setdefault(name, [])
+                if all(variant != other for other, _ in held):
+                    held.append((variant, _measured(session, row, time)))
+
+    def of(self, kernel: Kernel, variant: Variant) -> Measured | None:
+        """The newest time of a variant: of its most frequent call that was timed; None: none."""
+        for known, measured in self._found.get(kernel.name, ()):
+            # An id is as long as it must be: it may have grown since.
+            if variant.hash.startswith(known):
+                return measured
+        return None
+
+    def __bool__(self) -> bool:
+        return bool(self._found)
+
+
+def times(path: str | Path) -> Times:
+    """What is kept of the recording at a path; nothing of what is none."""
+    return Times(sessions(Path(path)))
+
+
+def sessions(path: Path) -> list[Session]:
+    """What was timed before, the oldest first; empty for what is no recording."""
+    return [s for s in map(read, kept(path)) if s is not None]
+
+
+def document(found: Measured | None) -> Mapping[str, object] | None:
+    """A measured time as ``list``'s JSON has it."""
+    if found is None:
+        return None
+    return {name: getattr(found, name) for name in Measured.__slots__}
+
+
+def _of(session: Session) -> Iterator[tuple[Timing, KernelTime]]:
+    for row in session.rows:
+        if row.stopwatch != STOPWATCH or row.cache != CACHE or row.median_us is None:
+            continue
+        parts = row.kernels
+        if not parts and row.variant:  # kept before rows told their kernels
+            parts = (KernelTime(row.kernel, row.variant, row.median_us, 1, row.low_us,
+                                row.high_us, row.samples),)  # fmt: skip
+        for time in parts:
+            if time.variant:
+                yield row, time
+
+
+def _rank(row: Timing) -> tuple[bool, int]:
+    return row.kind == "triton", row.count
+
+
+def _measured(session: Session, row: Timing, time: KernelTime) -> Measured:
+    name = session.device.get("name")
+    return Measured(
+        time.median_us, time.low_us, time.high_us, STOPWATCH, CACHE, session.taken,
+        name if isinstance(name, str) else None, row.inputs,
+    )  # fmt: skip
