@@ -6,7 +6,7 @@ Nothing is run but the disassembler.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from inspector.analyse.diff import summary, variants
@@ -21,6 +21,8 @@ from inspector.analyse.diff.variants import Row
 from inspector.analyse.hints import Subject
 from inspector.analyse.mix import instructions
 from inspector.analysing import Analyst
+from inspector.bench.measured import alike as alike_times
+from inspector.bench.measured import times
 from inspector.errors import PtxviewError, UsageError
 from inspector.listing.line import Function, Listing
 from inspector.model import Kernel, Stage, Variant
@@ -103,7 +105,7 @@ def compare(
     """
     listings = tuple(r.listing(v, stage) for r, v in zip(readers, pair, strict=True))
     held = tuple(r.function(v, stage) for r, v in zip(readers, pair, strict=True))
-    a, b = (side(r, v, stage) for r, v in zip(readers, pair, strict=True))
+    a, b = _timed(readers, *(side(r, v, stage) for r, v in zip(readers, pair, strict=True)))
     known: Functions = (held[0], held[1])
     if whole or None in known or stage in _MODULES:
         known = (None, None)
@@ -136,6 +138,18 @@ def side(reader: Analyst, variant: Variant, stage: Stage) -> Side:
         parameters=ttir[1] if ttir else None,
         time_us=variants.time_us(variant),
     )
+
+
+def _timed(readers: tuple[Analyst, Analyst], a: Side, b: Side) -> tuple[Side, Side]:
+    """Both with their measured times, where both were timed alike; else with the tuner's."""
+    held = [
+        times(reader.recording.path).by_inputs(one.kernel, one.variant)
+        for reader, one in zip(readers, (a, b), strict=True)
+    ]
+    found = alike_times(*held)
+    if found is None:
+        return a, b
+    return replace(a, time_us=found[0].median_us), replace(b, time_us=found[1].median_us)
 
 
 def of_stage(

@@ -32,32 +32,40 @@ class Measured:
 
 
 class Times:
-    """The times that are kept of a recording, by variant."""
+    """The times that are kept of a recording, by variant and by what it was launched with."""
 
     def __init__(self, sessions: Sequence[Session]) -> None:
-        self._found: dict[str, list[tuple[str, Measured]]] = {}
+        # By the kernel's name and the variant's id; the newest session first, in it the most
+        # frequent call.
+        self._found: dict[str, dict[str, dict[str, Measured]]] = {}
         for session in reversed(sessions):
-            newest: dict[tuple[str, str], tuple[Timing, KernelTime]] = {}
-            for row, time in _of(session):
-                key = (time.name, time.variant or "")
-                before = newest.get(key)
-                if before is None or _rank(row) > _rank(before[0]):
-                    newest[key] = (row, time)
-            for (name, variant), (row, time) in newest.items():
-                held = self._found.setdefault(name, [])
-                if all(variant != other for other, _ in held):
-                    held.append((variant, _measured(session, row, time)))
+            for row, time in sorted(_of(session), key=lambda each: _rank(each[0])):
+                held = self._found.setdefault(time.name, {}).setdefault(time.variant or "", {})
+                held.setdefault(row.inputs, _measured(session, row, time))
 
     def of(self, kernel: Kernel, variant: Variant) -> Measured | None:
         """The newest time of a variant: of its most frequent call that was timed; None: none."""
-        for known, measured in self._found.get(kernel.name, ()):
+        return next(iter(self.by_inputs(kernel, variant).values()), None)
+
+    def by_inputs(self, kernel: Kernel, variant: Variant) -> Mapping[str, Measured]:
+        """The newest time of a variant with each kind of inputs that it was timed with."""
+        for known, held in self._found.get(kernel.name, {}).items():
             # An id is as long as it must be: it may have grown since.
             if variant.hash.startswith(known):
-                return measured
-        return None
+                return held
+        return {}
 
     def __bool__(self) -> bool:
         return bool(self._found)
+
+
+def alike(a: Mapping[str, Measured], b: Mapping[str, Measured]) -> tuple[Measured, Measured] | None:
+    """The times of two variants that can be compared: of one kind of inputs, on one device."""
+    for inputs, time in a.items():
+        other = b.get(inputs)
+        if other is not None and other.device == time.device:
+            return time, other
+    return None
 
 
 def times(path: str | Path) -> Times:
@@ -91,7 +99,7 @@ def _of(session: Session) -> Iterator[tuple[Timing, KernelTime]]:
 
 
 def _rank(row: Timing) -> tuple[bool, int]:
-    return row.kind == "triton", row.count
+    return row.kind != "triton", -row.count
 
 
 def _measured(session: Session, row: Timing, time: KernelTime) -> Measured:
