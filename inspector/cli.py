@@ -40,9 +40,17 @@ COMMANDS = (
     Command("show", "ptxview show [PATH] KERNEL", "one stage of a kernel, or two side by side"),
     Command("diff", "ptxview diff A B", "what differs: two variants, all of a kernel, recordings"),
     Command("time", "ptxview time [PATH] [KERNEL…]", "measured times of recorded launches"),
+    Command(
+        "profile",
+        "ptxview profile [options] SCRIPT [ARGS…] | -m MODULE [ARGS…] | -- COMMAND [ARGS…]",
+        "run a program under torch.profiler: operators, kernels, overhead",
+    ),
     Command("explain", "ptxview explain WORD…", "what a word of PTX or SASS means"),
     Command("doctor", "ptxview doctor", "what is on this machine, and what each lack costs"),
 )
+
+# What stands around a program of the user's, whose own exit statuses it gives.
+RUNS = (["run"], ["profile"])
 
 
 def parser() -> argparse.ArgumentParser:
@@ -93,7 +101,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         print(f"ptxview: {where}{error.strerror or error}", file=sys.stderr)
-        return Exit.RUN_FAILED if given[:1] == ["run"] else Exit.UNREADABLE
+        return Exit.RUN_FAILED if given[:1] in RUNS else Exit.UNREADABLE
 
 
 def _dispatch(given: list[str]) -> int:
@@ -112,7 +120,7 @@ def _dispatch(given: list[str]) -> int:
     module = importlib.import_module(command.module)
     own = argparse.ArgumentParser(
         prog=f"ptxview {command.name}",
-        usage=command.usage + (" [options]" if command.name != "run" else ""),
+        usage=command.usage + ("" if "[options]" in command.usage else " [options]"),
         description=module.__doc__.split("\n\n")[0] if module.__doc__ else command.help,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,

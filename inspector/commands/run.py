@@ -96,7 +96,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def split(argv: list[str]) -> tuple[list[str], str, list[str]]:
+def split(argv: list[str], valued: tuple[str, ...] = VALUED) -> tuple[list[str], str, list[str]]:
     """Our options, the kind of program, and the program's words."""
     at = 0
     while at < len(argv):
@@ -107,7 +107,7 @@ def split(argv: list[str]) -> tuple[list[str], str, list[str]]:
             return argv[:at], "module", argv[at + 1 :]
         if not word.startswith("-") or word == "-":
             return argv[:at], "script", argv[at:]
-        at += 2 if word in VALUED else 1
+        at += 2 if word in valued else 1
     return argv, "script", []
 
 

@@ -15,15 +15,19 @@ _after: dict[str, list[AfterImport]] = {}
 _before: dict[str, list[Callable[[], object]]] = {}
 
 
-def when_imported(name: str, callback: AfterImport) -> None:
-    """Call ``callback(module)`` right after the module has run; at once where it already has."""
+def when_imported(name: str, callback: AfterImport, first: bool = False) -> None:
+    """Call ``callback(module)`` right after the module has run; at once where it already has.
+
+    ``first``: before those that wait for it already, so that what they wrap is wrapped within.
+    """
     module = sys.modules.get(name)
     if module is not None and not getattr(
         getattr(module, "__spec__", None), "_initializing", False
     ):
         _call(name, callback, module)
         return
-    _after.setdefault(name, []).append(callback)
+    waiting = _after.setdefault(name, [])
+    waiting.insert(0 if first else len(waiting), callback)
 
 
 def before_import(name: str, callback: Callable[[], object]) -> None:

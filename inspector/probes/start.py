@@ -34,6 +34,13 @@ def start() -> None:
             emulated.install(target)
         except Exception as error:
             problem("target", error)
+    if os.environ.get("PTXVIEW_PROFILE"):
+        try:
+            from . import profile
+
+            profile.install()
+        except Exception as error:
+            problem("profile", error)
     # After all else that changes the tuners: what they were given is what is recorded.
     hooks.when_imported("triton.runtime.autotuner", _lazily("autotune"))
     hooks.when_imported("torch._inductor.runtime.triton_heuristics", _lazily("autotune_inductor"))

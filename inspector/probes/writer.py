@@ -52,6 +52,22 @@ def file_blob(path: str) -> str | None:
         return None
 
 
+def moved(path: str) -> str | None:
+    """Make a blob of a file beside the blobs without reading it whole; None where that fails."""
+    root = folder()
+    if root is None:
+        return None
+    held = hashlib.sha256()
+    try:
+        with open(path, "rb") as source:
+            while part := source.read(1 << 20):
+                held.update(part)
+        os.replace(path, os.path.join(root, "blobs", held.hexdigest()))
+    except OSError:
+        return None
+    return held.hexdigest()
+
+
 def emit(event: dict[str, Any]) -> None:
     """Append one event; a recording that cannot be written is given up in silence."""
     try:

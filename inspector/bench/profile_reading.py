@@ -1,0 +1,187 @@
+"""Profiles of a recording: from the events that name traces to what the traces say."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from inspector.bench.profile import (
+    Chain,
+    Compiling,
+    GpuWork,
+    Operator,
+    Overhead,
+    Profile,
+    Shape,
+    Window,
+)
+from inspector.bench.profile_linking import linked
+from inspector.bench.profile_summing import summarise
+from inspector.bench.profile_warning import Facts, facts, warned
+from inspector.errors import PtxviewError, Unreadable
+from inspector.model import Recording
+from inspector.recording import DerivedCache, Events, read_events
+
+# What the summary of a trace is kept by; it grows when the summary changes.
+VERSION = "profile-1"
+Said = Mapping[str, object]
+
+
+def windows(events: Events) -> list[Window]:
+    """Every window of a recording, in the order in which they began."""
+    ranks = {e.get("pid"): e.get("rank") for e in events.events if e.get("event") == "process"}
+    found = [e for e in events.events if e.get("event") == "profile"]
+    found.sort(key=lambda e: _float(e.get("began")) or 0.0)
+    return [_window(e, n, ranks) for n, e in enumerate(found, 1)]
+
+
+def _window(event: Said, number: int, ranks: Mapping[object, object]) -> Window:
+    rank = ranks.get(event.get("pid"))
+    return Window(
+        number=number,
+        by="program" if event.get("by") == "program" else "ptxview",
+        about=about(event),
+        rank=rank if isinstance(rank, int) else None,
+        pid=_int(event.get("pid")),
+        seen=_int(event.get("seen")),
+        began=_float(event.get("began")),
+        ended=_float(event.get("ended")),
+        trace=str(event["trace"]) if isinstance(event.get("trace"), str) else None,
+        torch=str(event["torch"]) if isinstance(event.get("torch"), str) else None,
+        stacks=event.get("stacks") is True,
+        gpu=event.get("gpu") is True,
+    )
+
+
+def about(event: Said) -> str:
+    """What a window is, in words."""
+    mode, ended = event.get("mode"), event.get("ended_by")
+    stepped = _stepped(event.get("step"))
+    end = {
+        "seconds": f"until its time was up ({_plain(event.get('seconds'))} s, --seconds)",
+        "memory": "until memory ran short",
+    }.get(str(ended), "to the program's end")
+    if mode == "program":
+        return "the program's own torch.profiler; this one stepped aside for it"
+    if mode == "steps":
+        plan = event.get("schedule")
+        told = ""
+        if isinstance(plan, dict):
+            told = ", ".join(f"{n} {_plain(plan.get(n))}" for n in ("wait", "warmup", "active"))
+        cut = "" if ended == "steps" else f", {end}"
+        return f"{stepped}; {told}{cut}"
+    start = "from the first use of CUDA" if event.get("gpu") is True else "from the import of torch"
+    if mode == "fallback":
+        seen = _plain(event.get("seen"))
+        return (
+            f"{start} to the end of the first step: the program made {seen} in all ({stepped}), "
+            "too few for the schedule to become active"
+        )
+    return f"the whole program as one window, {start} {end}: it made no steps (--step names some)"
+
+
+def _stepped(step: object) -> str:
+    if not isinstance(step, dict):
+        return "no steps"
+    name = _plain(step.get("name"))
+    return f"a step ends at {name}" if step.get("kind") == "optimizer" else f"a step is {name}"
+
+
+def _plain(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)[:200]
+
+
+def profile_of(events: Events, window: Window, cache: DerivedCache) -> Profile:
+    """One window, summed up, without the recording's kernels. Raises ``Unreadable``."""
+    content = events.blob(window.trace)
+    if content is None:
+        raise Unreadable("the trace of this window was not stored")
+    key = DerivedCache.key(VERSION, window.trace or "")
+    held = cache.get(key)
+    known = _restored(held, window) if held is not None else None
+    if known is None:
+        known = summarise(content.read(), window)
+        bare = Window(0, "", "", steps=known.window.steps, gpu=known.window.gpu)
+        cache.put(key, json.dumps(asdict(replace(known, window=bare))).encode())
+    return known
+
+
+def trace_of(path: Path, window: Window) -> bytes:
+    """The Chrome trace of a window, compressed by gzip. Raises ``Unreadable``."""
+    content = read_events(path).blob(window.trace)
+    if content is None:
+        raise Unreadable("the trace of this window was not stored")
+    return content.read()
+
+
+def profiles(
+    path: Path, rec: Recording, cache: DerivedCache, number: int | None = None
+) -> tuple[list[Window], Profile | None, list[str]]:
+    """The windows of a recording, one of them summed up, and what could not be recorded.
+
+    ``number`` is the window's; without one it is the last of ours, else the last of the program's.
+    Raises ``Unreadable`` where there is none of that number or its trace cannot be read.
+    """
+    events = read_events(path)
+    known = windows(events)
+    problems = [
+        str(e.get("text")) for e in events.events
+        if e.get("event") == "problem" and e.get("where") == "profile"
+    ]  # fmt: skip
+    if not known:
+        return [], None, problems
+    if number is not None and not 1 <= number <= len(known):
+        raise Unreadable(f"there is no window {number}", f"There are {len(known)}.")
+    chosen = known[number - 1] if number is not None else _default(known)
+    told: list[Facts] = [facts(e) for e in events.events if e.get("event") == "profile_facts"]
+    found = linked(profile_of(events, chosen, cache), rec)
+    return known, warned(found, told), problems
+
+
+def _default(known: list[Window]) -> Window:
+    """The last window of the lowest rank."""
+    lowest = min((w.rank for w in known if w.rank is not None), default=None)
+    mine = [w for w in known if w.rank == lowest] or known
+    return mine[-1]
+
+
+def _restored(data: bytes, window: Window) -> Profile | None:
+    """A summary that was kept; None where it is none."""
+    try:
+        said = json.loads(data)
+        return Profile(
+            window=replace(
+                window, steps=tuple(said["window"]["steps"]), gpu=said["window"]["gpu"] is True
+            ),
+            operators=tuple(Operator(**o) for o in said["operators"]),
+            kernels=tuple(_kernel(k) for k in said["kernels"]),
+            chains=tuple(Chain(**{**c, "path": tuple(c["path"])}) for c in said["chains"]),
+            overhead=Overhead(**said["overhead"]),
+            compiling=tuple(
+                Compiling(**{**c, "steps": tuple(c["steps"])}) for c in said["compiling"]
+            ),
+            notes=tuple(said["notes"]),
+            events=said["events"],
+            device=said["device"],
+        )
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, PtxviewError):
+        return None
+
+
+def _kernel(said: dict[str, object]) -> GpuWork:
+    shapes = said["shapes"]
+    made = []
+    for shape in shapes if isinstance(shapes, list) else []:
+        fixed = {n: tuple(shape[n]) if shape[n] is not None else None for n in ("grid", "block")}
+        made.append(Shape(**{**shape, **fixed}))
+    return GpuWork(**{**said, "shapes": tuple(made), "variants": (), "fused": ()})  # type: ignore[arg-type]
+
+
+def _int(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _float(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) else None

@@ -1,0 +1,266 @@
+"""Run a program with torch.profiler around it: operators, kernels, and which launched which.
+
+The program is not changed, and is recorded as by run. A step ends where an optimizer's step does,
+or is each call of the function that --step names; the schedule is torch.profiler's: --wait steps
+are left out, --warmup ones thrown away, --active ones kept. A program without steps is one window.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import datetime
+import gzip
+import json
+import os
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from inspector.bench.profile import Profile, Window
+from inspector.bench.profile_reading import profiles, trace_of
+from inspector.bench.profile_stacks import stacks
+from inspector.capture.opening import kept_cache, newest, open_path
+from inspector.capture.running import Outcome, Request
+from inspector.capture.running import run as record
+from inspector.commands.common import console, narrate
+from inspector.commands.run import split, summary
+from inspector.errors import Exit, PtxviewError, RunFailed, Unreadable
+from inspector.model import Recording
+from inspector.recording import is_recording
+from inspector.report import jsons, timings
+from inspector.report import profile as tables
+from inspector.report.safe import shown
+
+VALUED = (
+    "-o", "--out", "--target", "--python", "--wait", "--warmup", "--active", "--repeat", "--step",
+    "--seconds", "--trace", "--stacks", "--stacks-by", "--window", "--top",
+)  # fmt: skip
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of ``profile``, all of them before the program."""
+    plan = parser.add_argument_group("what is profiled")
+    for name, default, what in (
+        ("wait", 1, "steps that are left out"),
+        ("warmup", 1, "steps after these that are profiled and thrown away"),
+        ("active", 3, "steps that are kept"),
+        ("repeat", 1, "how often all this is done; each time gives a window of its own"),
+    ):
+        plan.add_argument(
+            f"--{name}", type=int, default=default, metavar="N", help=f"{what} ({default})"
+        )
+    plan.add_argument(
+        "--step", default="auto", metavar="WHAT",
+        help="what a step is: optimizer, each optimizer's step; a function's name (train_step, "
+        "Model.forward, module:name), each call of it; none, all of the program is one window "
+        "(auto: optimizer where there is one, else none)",
+    )  # fmt: skip
+    plan.add_argument(
+        "--seconds", type=float, default=10.0, metavar="S",
+        help="a window without steps ends after that long; its memory grows with it (10)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--trace", metavar="PATH", help="write the Chrome trace there, for Perfetto (x.json[.gz])"
+    )
+    parser.add_argument(
+        "--stacks", metavar="PATH",
+        help="record Python's stacks too, and write them there as a flame graph's input",
+    )  # fmt: skip
+    parser.add_argument(
+        "--stacks-by", choices=("cpu", "gpu"), help="which time the stacks have (gpu where it was)"
+    )
+    parser.add_argument("-o", "--out", metavar="PATH", help="where the recording goes, as for run")
+    parser.add_argument("--target", metavar="sm_90", help="on the emulated device, as for run")
+    parser.add_argument("--python", metavar="PATH", help="the program's interpreter, as for run")
+    parser.add_argument(
+        "--stored", action="store_true",
+        help="run nothing, show what a recording holds: profile --stored [PATH]",
+    )  # fmt: skip
+    parser.add_argument("--window", type=int, metavar="N", help="which window is shown (the last)")
+    parser.add_argument("--top", type=int, default=15, metavar="N", help="rows of a table (15)")
+    parser.add_argument(
+        "--json", action="store_true",
+        help="print JSON; the program's own standard output then goes to standard error",
+    )  # fmt: skip
+
+
+def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
+    """Profile a run; the program's own exit status, and 125 where we fail."""
+    own, kind, words = split(argv, VALUED)
+    try:
+        args = parser.parse_args(own)
+        _checked(parser, args)
+    except SystemExit as stop:
+        if stop.code in (0, None):
+            return Exit.OK
+        return Exit.USAGE if "--stored" in own else Exit.RUN_FAILED
+    if args.stored:
+        return _stored(args, words)
+    if not words:
+        raise RunFailed(
+            "there is nothing to run", "ptxview profile SCRIPT, -m MODULE, or -- COMMAND"
+        )
+    if args.target is not None and not re.fullmatch(r"sm_\d{2,3}[af]?", args.target):
+        raise RunFailed(f"{args.target} is no target", "A target is written like sm_90.")
+    for path in (args.trace, args.stacks):
+        if path and not os.access(Path(path).resolve().parent, os.W_OK | os.X_OK):
+            raise RunFailed(f"{path} cannot be written", "Give another place.")
+    request = Request(
+        kind=kind,
+        words=tuple(words),
+        out=Path(args.out) if args.out else None,
+        target=args.target,
+        python=args.python,
+        environment=(("PTXVIEW_PROFILE", _wish(args)),),
+    )
+    with _program_on_stderr() if args.json else contextlib.nullcontext():
+        outcome = record(request, lambda text: narrate(f"ptxview: {text}"))
+    narrate(summary(outcome))
+    try:
+        _show(args, outcome.path, outcome.recording or open_path(outcome.path), outcome)
+    except PtxviewError as error:
+        raise RunFailed(error.message, error.hint) from None
+    return outcome.status
+
+
+def _checked(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
+    if min(args.wait, args.warmup) < 0 or min(args.active, args.repeat, args.top) < 1:
+        parser.error("--wait and --warmup are 0 or more, --active, --repeat and --top 1 or more")
+    if not args.seconds > 0:
+        parser.error("--seconds is greater than 0")
+    if not re.fullmatch(r"(?:[\w.]+:)?[\w.<>]+", args.step):
+        parser.error(f"--step: {args.step} is no function's name")
+
+
+def _wish(args: argparse.Namespace) -> str:
+    """What the probe is told."""
+    wish = {n: getattr(args, n) for n in ("wait", "warmup", "active", "repeat", "step", "seconds")}
+    return json.dumps({**wish, "stack": args.stacks is not None})
+
+
+@contextlib.contextmanager
+def _program_on_stderr() -> Iterator[None]:
+    """Within it, programs that are started write to standard error what they print."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    kept = os.dup(1)
+    try:
+        os.dup2(2, 1)
+        yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
+
+
+def _stored(args: argparse.Namespace, words: list[str]) -> int:
+    if len(words) > 1:
+        raise Unreadable("--stored takes one recording", "ptxview profile --stored [PATH]")
+    path = Path(words[0]) if words else newest()
+    if path.exists() and not is_recording(path):
+        raise Unreadable(f"{path} is no recording, and only one holds profiles")
+    _show(args, path, open_path(path), None)
+    return Exit.OK
+
+
+def _show(args: argparse.Namespace, path: Path, rec: Recording, ran: Outcome | None) -> None:
+    """Print what a recording's profile says, and write what was asked for."""
+    windows, profile, problems = profiles(path, rec, kept_cache(), args.window)
+    if args.json:
+        print(jsons.dumps(tables.document(str(path), windows, profile, problems)))
+    for said in problems:
+        narrate(f"ptxview: {shown(said)}")
+    if profile is None:
+        narrate(f"ptxview: nothing was profiled: {_why(rec, ran)}")
+        return
+    if args.trace:
+        _write(Path(args.trace), trace_of(path, profile.window))
+        narrate(f"ptxview: the trace is in {args.trace}: ui.perfetto.dev opens it")
+    if args.stacks:
+        _stacks(args, path, profile)
+    if not args.json:
+        _print(args, rec, windows, profile, to_stdout=ran is None)
+
+
+def _why(rec: Recording, ran: Outcome | None) -> str:
+    if ran is None:
+        return "the recording holds no profile; ptxview profile SCRIPT makes one"
+    if ran.status > 128:
+        return "the program was ended by a signal, and left no profile"
+    if not any(name == "torch" for name in rec.tools):
+        return "the program did not import torch"
+    return (
+        "no window was open; is the function of --step called, and torch imported by the program?"
+    )
+
+
+def _stacks(args: argparse.Namespace, path: Path, profile: Profile) -> None:
+    if not profile.window.stacks:
+        narrate("ptxview: this window was recorded without stacks (--stacks)")
+        return
+    gpu = profile.window.gpu if args.stacks_by is None else args.stacks_by == "gpu"
+    if gpu and not profile.window.gpu:
+        raise Unreadable("there are no stacks by GPU time: there was no GPU")
+    lines = stacks(trace_of(path, profile.window), gpu)
+    _write(Path(args.stacks), "".join(f"{line}\n" for line in lines).encode("utf-8", "replace"))
+    by = "GPU" if gpu else "CPU"
+    narrate(f"ptxview: {len(lines):,} stacks with {by} µs are in {args.stacks}")
+
+
+def _write(path: Path, data: bytes) -> None:
+    """Write a file whole or not at all; compressed where its name says so, else not."""
+    packed = data[:2] == b"\x1f\x8b"
+    wanted = path.suffix == ".gz"
+    handle, part = tempfile.mkstemp(dir=path.resolve().parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as out:
+            if packed and not wanted:
+                import io
+
+                with gzip.GzipFile(fileobj=io.BytesIO(data)) as source:
+                    shutil.copyfileobj(source, out, 1 << 20)
+            else:
+                out.write(gzip.compress(data, 3) if wanted and not packed else data)
+        mask = os.umask(0)
+        os.umask(mask)
+        Path(part).chmod(0o644 & ~mask)
+        Path(part).replace(path)
+    except OSError as error:
+        Path(part).unlink(missing_ok=True)
+        raise Unreadable(f"{path} cannot be written: {error.strerror or error}") from None
+
+
+def _print(
+    args: argparse.Namespace,
+    rec: Recording,
+    windows: list[Window],
+    profile: Profile,
+    to_stdout: bool,
+) -> None:
+    """The tables: on standard error beside a program, whose standard output is its own."""
+    out = console(sys.stdout if to_stdout else sys.stderr)
+    if to_stdout and profile.window.ended is not None:
+        now = datetime.datetime.now(datetime.UTC)
+        taken = datetime.datetime.fromtimestamp(profile.window.ended, datetime.UTC)
+        out.print(timings.age(taken.isoformat(), now), style="bold")
+    for line in tables.heading(profile, len(windows)):
+        out.print(line, soft_wrap=True)
+    out.print()
+    out.print(tables.operators(profile, out.width, args.top))
+    if profile.kernels:
+        out.print()
+        out.print(tables.kernels(profile, out.width, args.top))
+        out.print()
+        for line in tables.chains(profile, args.top):
+            out.print(line, soft_wrap=True)
+    out.print()
+    said = tables.sentence(profile.overhead)
+    if said:
+        out.print(said, soft_wrap=True)
+    for line in tables.footnotes(profile, rec.mode):
+        out.print(line, soft_wrap=True)
+    for line in profile.warnings:
+        out.print(f"! {shown(line)}", style="yellow", soft_wrap=True)

@@ -1,0 +1,311 @@
+"""torch.profiler around the program: its schedule steps where the program's own steps end.
+
+Until the first step is seen everything is profiled, from the first use of CUDA (without a GPU,
+from the import of torch): of a program without steps that is the window. At the first step that is
+put aside, and the schedule begins. Traces are stored as Kineto writes them, and read elsewhere.
+"""
+
+from __future__ import annotations
+
+import atexit
+import gzip
+import json
+import os
+import shutil
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from . import hooks, profile_others, profile_steps, profile_watch
+from .profile_limits import Limits
+from .writer import emit, folder, moved, problem
+
+VARIABLE = "PTXVIEW_PROFILE"
+OWNER = "PTXVIEW_PROFILE_BY"
+# Python processes that work for the program and are not the program.
+HELPERS = ("torch._inductor.compile_worker", "from multiprocessing", "torch/_inductor")
+COMPRESSION = 3
+
+
+class Session:
+    """The profiler of this process; every method is called in the thread that imported torch."""
+
+    def __init__(self, wish: dict[str, Any]) -> None:
+        self.wish = wish
+        self.torch: Any = None
+        self.thread = threading.get_ident()
+        self.pid = os.getpid()
+        self.off = False
+        # The profiler that runs, what the window before the first step held, who steps.
+        self.running: Any = None
+        self.began = 0.0
+        self.scheduled = False
+        self.before: dict[str, Any] | None = None
+        self.step: dict[str, str] | None = None
+        self.seen = 0
+        self.stored = 0
+        self.ours = False
+        self.ended_by = "exit"
+        self.limits = Limits(self.limit)
+
+    # -- beginning ----------------------------------------------------------------------------
+
+    def attach(self, torch: Any) -> None:
+        """torch has been imported."""
+        self.torch = torch
+        self.thread = threading.get_ident()
+        profile_others.attach(self)
+        atexit.register(self.finish)
+        if threading.current_thread() is not threading.main_thread():
+            problem("profile", "torch was imported by a thread that is not the main one")
+            self.off = True
+        elif self.wish["step"] in ("auto", "optimizer", "none"):
+            self.begin(False)
+            if not os.environ.get("PTXVIEW_TARGET"):
+                torch.cuda._lazy_call(self.cuda)
+
+    def cuda(self) -> None:
+        """The program is about to use CUDA for the first time: kernels can be recorded from now."""
+        try:
+            if self.idle() or self.scheduled:
+                return
+            self.discard()
+            self.begin(True)
+        except Exception as error:
+            self.fail(error)
+
+    def idle(self) -> bool:
+        """Whether there is nothing to do here: another process or thread, or all is done."""
+        return self.off or os.getpid() != self.pid or threading.get_ident() != self.thread
+
+    def make(self, **given: Any) -> Any:
+        """A profiler of torch's, not started."""
+        profiler = self.torch.profiler
+        kinds = [profiler.ProfilerActivity.CPU]
+        if self.on_gpu():
+            kinds.append(profiler.ProfilerActivity.CUDA)
+        return profiler.profile(activities=kinds, with_stack=bool(self.wish["stack"]), **given)
+
+    def on_gpu(self) -> bool:
+        """Whether the program uses a real GPU."""
+        if os.environ.get("PTXVIEW_TARGET"):
+            return False
+        cuda = self.torch.cuda
+        return bool(cuda.is_initialized() or hasattr(cuda._tls, "is_initializing"))
+
+    @contextmanager
+    def own(self) -> Iterator[None]:
+        """Within it, what torch's profiler is told comes from here; it keeps its warnings."""
+        self.ours = True
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                yield
+        finally:
+            self.ours = False
+
+    def begin(self, gpu: bool) -> None:
+        """Profile everything from now on."""
+        try:
+            with self.own():
+                self.running = self.make()
+                self.running.start()
+            self.began = time.time()
+            self.limits.watch(float(self.wish["seconds"]))
+        except Exception as error:
+            self.fail(error)
+
+    def fail(self, error: object) -> None:
+        """Nothing is profiled from now on."""
+        self.off, self.running = True, None
+        problem("profile", error)
+
+    # -- steps --------------------------------------------------------------------------------
+
+    def boundary(self, kind: str, name: str) -> None:
+        """A step of the program has ended, or with an explicit function, begins."""
+        if self.idle():
+            return
+        try:
+            self.seen += 1
+            if not self.scheduled:
+                self.step = {"kind": kind, "name": name}
+                self.put_aside()
+                self.schedule(0 if kind == "function" else 1)
+            elif self.running is not None:
+                with self.own():
+                    self.running.step()
+                if self.stored >= self.wish["repeat"] and self.wish["repeat"] > 0:
+                    with self.own():
+                        self.running.stop()
+                    self.running, self.before = None, None
+                    self.limits.stop()
+        except Exception as error:
+            self.fail(error)
+
+    def schedule(self, first: int) -> None:
+        """Begin with step ``first``; before it was what is not known to be a step."""
+        profiler = self.torch.profiler
+        wish = {n: self.wish[n] for n in ("wait", "warmup", "active", "repeat")}
+        with self.own():
+            plan = profiler.schedule(**wish)
+            self.running = self.make(schedule=plan, on_trace_ready=self.ready)
+            self.running.step_num = first
+            self.running.current_action = plan(first)
+            self.running.start()
+        self.scheduled, self.began = True, time.time()
+        self.limits.watch(None)
+
+    def ready(self, running: Any) -> None:
+        """torch has a trace of the active steps."""
+        self.store(running, "steps", "steps" if not self.off else self.ended_by)
+
+    # -- ending -------------------------------------------------------------------------------
+
+    def limit(self, why: str) -> None:
+        """Time or memory is used up: the window ends here."""
+        if self.idle() or self.running is None:
+            return
+        try:
+            self.ended_by = why
+            if self.scheduled:
+                self.off = True
+                with self.own():
+                    self.running.stop()
+                self.running = None
+            else:
+                self.put_aside()
+        except Exception as error:
+            self.fail(error)
+
+    def aside(self) -> None:
+        """The program starts torch's profiler itself, and there is room for one."""
+        if self.ours or self.idle():
+            return
+        self.off = True
+        if self.running is not None:
+            self.discard()
+        self.before = None
+        self.limits.stop()
+
+    def discard(self) -> None:
+        """Stop the profiler and forget what it has."""
+        running, self.running = self.running, None
+        if running is not None:
+            self.end(running)
+
+    def end(self, running: Any) -> None:
+        """Stop a profiler; where the program has no CUDA context, none is made for it."""
+        inner = getattr(running, "profiler", None)
+        if inner is not None and not self.torch.cuda.is_initialized():
+            inner.use_device = None
+        with self.own():
+            running.stop()
+
+    def put_aside(self) -> None:
+        """End the window that began before the first step, and keep what it has."""
+        running, self.running = self.running, None
+        if running is not None:
+            ended = time.time()
+            self.end(running)
+            self.before = {"running": running, "began": self.began, "ended": ended}
+        self.limits.stop()
+
+    def finish(self) -> None:
+        """The program ends."""
+        if os.getpid() != self.pid:
+            return
+        self.limits.stop()
+        try:
+            if not self.idle() and self.running is not None:
+                if self.scheduled:
+                    self.off = True
+                    self.end(self.running)
+                    self.running = None
+                else:
+                    self.put_aside()
+            if self.before is not None and not self.stored:
+                mode = "fallback" if self.scheduled else "whole"
+                kept = self.before
+                self.began = kept["began"]
+                self.store(kept["running"], mode, self.ended_by, kept["ended"])
+        except Exception as error:
+            problem("profile", error)
+        finally:
+            self.off = True
+            profile_others.finish(self)
+            profile_watch.finish(self.seen, self.step)
+
+    def store(self, running: Any, mode: str, ended_by: str, ended: float | None = None) -> None:
+        """Keep a window's trace, and tell what it is."""
+        self.stored += 1
+        when = time.time() if ended is None else ended
+        facts = {
+            "by": "ptxview",
+            "mode": mode,
+            "step": self.step,
+            "seen": self.seen,
+            "schedule": {n: self.wish[n] for n in ("wait", "warmup", "active", "repeat")},
+            "ended_by": ended_by,
+            "seconds": self.wish["seconds"],
+            "began": self.began,
+            "ended": when,
+            "stacks": bool(self.wish["stack"]),
+        }
+        keep(self, facts, lambda path: running.export_chrome_trace(path))
+        self.began = time.time()
+
+
+def keep(session: Session, facts: dict[str, Any], write: Callable[[str], object]) -> None:
+    """Store the trace that ``write(path)`` makes, compressed, and the event that names it."""
+    root = folder()
+    if root is None:
+        return
+    base = os.path.join(root, "blobs", f".profile.{os.getpid()}.{time.time_ns():x}")
+    plain, packed = base + ".json", base + ".gz"
+    try:
+        with session.own():
+            write(plain)
+        with open(plain, "rb") as source, gzip.open(packed, "wb", COMPRESSION) as out:
+            shutil.copyfileobj(source, out, 1 << 20)
+        digest = moved(packed)
+        torch = session.torch
+        emit(
+            {
+                "event": "profile",
+                **facts,
+                "trace": digest,
+                "gpu": session.on_gpu(),
+                "torch": str(getattr(torch, "__version__", "")),
+            }
+        )
+    except Exception as error:
+        problem("profile", error)
+    finally:
+        for path in (plain, packed):
+            if os.path.exists(path):
+                os.unlink(path)
+
+
+def install() -> None:
+    """Profile this process, where it is the program's own and not a helper's of torch."""
+    given = os.environ.get(VARIABLE)
+    if not given or folder() is None:
+        return
+    # A rank is a process of its own; a child that a rank starts is not.
+    rank = os.environ.get("RANK", "")
+    owner, _, its_rank = os.environ.get(OWNER, "").partition(":")
+    words = " ".join(getattr(sys, "orig_argv", ()))
+    if any(helper in words for helper in HELPERS):
+        return
+    if owner and owner != str(os.getpid()) and its_rank == rank:
+        return
+    os.environ[OWNER] = f"{os.getpid()}:{rank}"
+    session = Session(json.loads(given))
+    hooks.when_imported("torch", session.attach)
+    profile_steps.install(session)
+    profile_watch.install()

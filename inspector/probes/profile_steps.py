@@ -1,0 +1,166 @@
+"""Where a step of the program ends: at an optimizer's step, or where a named function is called."""
+
+from __future__ import annotations
+
+import functools
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from . import hooks
+from .writer import problem
+
+MARK = "_ptxview_step"
+
+
+def install(session: Any) -> None:
+    """Look for steps as the session wishes."""
+    step = str(session.wish["step"])
+    if step in ("auto", "optimizer"):
+        watch = Optimizers(session)
+        hooks.when_imported("torch.optim.optimizer", watch.attach)
+        hooks.when_imported("torch._dynamo.eval_frame", watch.attach_dynamo)
+    elif step != "none":
+        module, _, name = step.rpartition(":")
+        Function(session, module or "__main__", name).install()
+
+
+class Optimizers:
+    """Each step of the optimizer that steps first; others (a GAN has two) step beside it."""
+
+    def __init__(self, session: Any) -> None:
+        self._session = session
+        self._first: int | None = None
+        self._deep = 0
+        self._base: Any = None
+
+    def attach(self, module: Any) -> None:
+        """``torch.optim.optimizer``: each class's ``step`` is wrapped when one is made."""
+        self._base = base = module.Optimizer
+        original = base.profile_hook_step
+
+        @functools.wraps(original)
+        def profile_hook_step(func: Any) -> Any:
+            return self._watched(original(func), func)
+
+        base.profile_hook_step = staticmethod(profile_hook_step)
+
+    def attach_dynamo(self, module: Any) -> None:
+        """``torch._dynamo.eval_frame``: some versions take what wraps ``step`` off again."""
+        original = module.TorchPatcher.patch
+
+        @functools.wraps(original)
+        def patch() -> None:
+            original()
+            try:
+                if self._base is not None:
+                    self._again(self._base)
+            except Exception as error:
+                problem("profile", error)
+
+        module.TorchPatcher.patch = staticmethod(patch)
+
+    def _again(self, kind: Any) -> None:
+        for each in kind.__subclasses__():
+            step = vars(each).get("step")
+            # A class of which there is no optimizer yet is wrapped when there is one.
+            if step is not None and not hasattr(step, MARK) and getattr(step, "hooked", False):
+                each.step = self._watched(step, step)
+            self._again(each)
+
+    def _watched(self, step: Any, inner: Any) -> Any:
+        import torch
+
+        compiling: Callable[[], bool] = torch.compiler.is_compiling
+
+        @functools.wraps(step)
+        def stepped(optimizer: Any, *args: Any, **given: Any) -> Any:
+            if compiling():
+                return step(optimizer, *args, **given)
+            self._deep += 1
+            try:
+                return step(optimizer, *args, **given)
+            finally:
+                self._deep -= 1
+                if self._deep == 0:
+                    self._ended(optimizer)
+
+        setattr(stepped, MARK, True)
+        # What takes the wrapper off must come to the function itself, as without this one.
+        stepped.__wrapped__ = inner
+        return stepped
+
+    def _ended(self, optimizer: Any) -> None:
+        if self._first is None:
+            self._first = id(optimizer)
+        if id(optimizer) == self._first:
+            self._session.boundary("optimizer", f"{type(optimizer).__name__}.step")
+
+
+class Function:
+    """Each call of a function of the user's is a step; found when it is called for the first time.
+
+    A script's own functions cannot be found by an import. Until the first call Python is traced,
+    and slower; then the function stands behind one that counts.
+    """
+
+    def __init__(self, session: Any, module: str, name: str) -> None:
+        self._session, self._module, self._name = session, module, name
+        self._deep = 0
+        self._found = False
+
+    def install(self) -> None:
+        """Trace calls until the function is found."""
+        threading.setprofile(None)
+        sys.setprofile(self._seen)
+
+    def _seen(self, frame: Any, event: str, _: Any) -> None:
+        if event != "call" or self._found:
+            return
+        code = frame.f_code
+        if code.co_qualname != self._name or frame.f_globals.get("__name__") != self._module:
+            return
+        self._found = True
+        sys.setprofile(None)
+        try:
+            self._replace(frame.f_globals)
+        except Exception as error:
+            problem("profile", error)
+        self._step()
+
+    def _replace(self, space: dict[str, Any]) -> None:
+        *outer, last = self._name.split(".")
+        if not outer:
+            space[last] = self._watched(space[last])
+            return
+        holder = space[outer[0]]
+        for part in outer[1:]:
+            holder = getattr(holder, part)
+        held = vars(holder)[last]
+        if isinstance(held, staticmethod | classmethod):
+            setattr(holder, last, type(held)(self._watched(held.__func__)))
+        else:
+            setattr(holder, last, self._watched(held))
+
+    def _watched(self, original: Any) -> Any:
+        import torch
+
+        compiling: Callable[[], bool] = torch.compiler.is_compiling
+
+        @functools.wraps(original)
+        def stepped(*args: Any, **given: Any) -> Any:
+            if compiling():
+                return original(*args, **given)
+            if self._deep == 0:
+                self._step()
+            self._deep += 1
+            try:
+                return original(*args, **given)
+            finally:
+                self._deep -= 1
+
+        return stepped
+
+    def _step(self) -> None:
+        self._session.boundary("function", f"{self._module}:{self._name}")

@@ -1,0 +1,214 @@
+"""A profile as tables, as chains of calls, in one sentence, and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from typing import Literal
+
+from rich.table import Table
+from rich.text import Text
+
+from inspector.bench.profile import Chain, GpuWork, Overhead, Profile, Window
+from inspector.bench.profile_names import short_name
+from inspector.report.jsons import SCHEMA
+from inspector.report.safe import shown
+from inspector.report.tables import UNKNOWN
+
+NO_GPU = "GPU times need a GPU: there was none, and the CPU's times are all that was taken"
+EMULATED = (
+    "GPU times need a GPU, and there was none: CPU times are this machine's, and what the emulated "
+    "device's operators take of them says nothing of a GPU"
+)
+# A name is never cut to fewer letters.
+SHORTEST = 24
+Head = tuple[str, bool]
+
+
+def document(
+    path: str, windows: Sequence[Window], profile: Profile | None, problems: Sequence[str]
+) -> dict[str, object]:
+    """``profile``'s JSON: the windows of the recording, and one of them summed up."""
+    out: dict[str, object] = {
+        "schema": SCHEMA,
+        "recording": path,
+        "windows": [_window(w) for w in windows],
+        "window": _window(profile.window) if profile is not None else None,
+        "problems": list(problems),
+    }
+    if profile is None:
+        empty: list[object] = []
+        lists = ("operators", "kernels", "chains", "compiling", "warnings", "notes")
+        return {**out, **dict.fromkeys(lists, empty), "overhead": None, "device": None}
+    return {
+        **out,
+        "device": dict(profile.device) or None,
+        "operators": [asdict(o) for o in profile.operators],
+        "kernels": [_listed(asdict(k)) for k in profile.kernels],
+        "chains": [{**_listed(asdict(c)), "short": short_name(c.kernel)} for c in profile.chains],
+        "overhead": {**asdict(profile.overhead), "busy_percent": busy(profile.overhead)},
+        "compiling": [_listed(asdict(c)) for c in profile.compiling],
+        "warnings": list(profile.warnings),
+        "notes": list(profile.notes),
+    }
+
+
+def _window(window: Window) -> dict[str, object]:
+    return {k: v for k, v in _listed(asdict(window)).items() if k != "pid"}
+
+
+def _listed(said: dict[str, object]) -> dict[str, object]:
+    return {k: list(v) if isinstance(v, tuple) else v for k, v in said.items()}
+
+
+def time(us: float | None) -> str:
+    """A time in the unit that is worth reading, or a dash."""
+    if us is None:
+        return UNKNOWN
+    for unit, one in (("s", 1e6), ("ms", 1e3)):
+        if us >= one:
+            return f"{us / one:.3f} {unit}"
+    return f"{us:.1f} µs" if us >= 10 else f"{us:.2f} µs"
+
+
+def heading(profile: Profile, windows: int) -> Iterator[str]:
+    """What was profiled, where, and how its steps were found."""
+    window = profile.window
+    device = str(profile.device.get("name") or "")
+    torch = f"torch {window.torch}" if window.torch else ""
+    parts = [p for p in (device, torch) if p]
+    if window.steps:
+        first, last = window.steps[0], window.steps[-1]
+        parts.append(f"step #{first}" if first == last else f"steps #{first} to #{last}")
+    parts.append(time(profile.overhead.window_us))
+    if window.rank is not None:
+        parts.append(f"rank {window.rank}")
+    yield shown(" · ".join(parts))
+    yield shown(f"profiled: {window.about}")
+    if windows > 1:
+        yield f"window {window.number} of {windows}; --stored --window N shows another"
+
+
+def operators(profile: Profile, width: int, top: int) -> Table:
+    """Operators, annotations and CUDA's own functions by the time of their kernels."""
+    gpu = profile.window.gpu
+    heads = [("name", False), ("calls", True), ("self CPU", True), ("CPU", True),
+             ("self GPU", True), ("GPU", True)]  # fmt: skip
+    rows = [
+        (shown(o.name), f"{o.calls:,}", time(o.self_cpu_us), time(o.cpu_us),
+         time(o.self_gpu_us) if gpu and o.self_gpu_us else _none(gpu),
+         time(o.gpu_us) if gpu and o.gpu_us else _none(gpu))
+        for o in profile.operators[:top]
+    ]  # fmt: skip
+    return _table(heads, rows, width)
+
+
+def _none(gpu: bool) -> str:
+    """No time of kernels: nothing was launched, which a GPU knows."""
+    return "" if gpu else UNKNOWN
+
+
+def kernels(profile: Profile, width: int, top: int) -> Table:
+    """What the GPU did, by its time, with the variant of the recording that it was."""
+    total = sum(k.gpu_us for k in profile.kernels)
+    heads = [("on the GPU", False), ("calls", True), ("GPU", True), ("%", True), ("mean", True),
+             ("low…high", True), ("variant", False)]  # fmt: skip
+    if width < 110:
+        heads.remove(("low…high", True))
+    rows = []
+    for work in profile.kernels[:top]:
+        cells = {
+            "on the GPU": shown(work.short), "calls": f"{work.calls:,}", "GPU": time(work.gpu_us),
+            "%": f"{100 * work.gpu_us / total:.1f}" if total else UNKNOWN,
+            "mean": time(work.gpu_us / work.calls),
+            "low…high": f"{time(work.low_us)}…{time(work.high_us)}", "variant": variants(work),
+        }  # fmt: skip
+        rows.append(tuple(cells[name] for name, _ in heads))
+    return _table(heads, rows, width)
+
+
+def variants(work: GpuWork) -> str:
+    """The variant, or those of which it may be one; "" for what the program did not make."""
+    if work.kernel is None:
+        return ""
+    if len(work.variants) > 2:
+        return shown(f"one of {len(work.variants)} of {work.kernel}")
+    return shown(" or ".join(work.variants) or work.kernel)
+
+
+def _table(heads: Sequence[Head], rows: Sequence[Sequence[str]], width: int) -> Table:
+    """Figures stay whole; the name is cut where there is no room for it."""
+    table = Table(box=None, pad_edge=False, header_style="bold", show_edge=False)
+    wide = [max(map(len, (name, *(r[n] for r in rows)))) for n, (name, _) in enumerate(heads)]
+    over = sum(wide) + 2 * (len(heads) - 1) - width
+    wide[0] = max(wide[0] - max(over, 0), min(SHORTEST, wide[0]))
+    for (name, number), size in zip(heads, wide, strict=True):
+        justify: Literal["left", "right"] = "right" if number else "left"
+        table.add_column(name, width=size, justify=justify, no_wrap=True, overflow="ellipsis")
+    for cells in rows:
+        table.add_row(*(Text(c) for c in cells))
+    return table
+
+
+def chains(profile: Profile, top: int) -> Iterator[str]:
+    """Who launched what: ``aten::square → aten::pow → kernel``, the longest on the GPU first."""
+    by_name = {k.name: k for k in profile.kernels}
+    for chain in profile.chains[:top]:
+        yield shown(_chain(chain, by_name.get(chain.kernel)))
+    left = len(profile.chains) - top
+    if left > 0:
+        yield f"… and {left} more (--top)"
+
+
+def _chain(chain: Chain, work: GpuWork | None) -> str:
+    words = [*(chain.path or ("launched beside every operator",)), short_name(chain.kernel)]
+    text = f"{' → '.join(words)}  {chain.calls:,} × {time(chain.gpu_us / chain.calls)}"
+    if work is not None and work.kernel is not None:
+        text += f"  [{variants(work)}]"
+        if work.fused:
+            text += f"  fuses {', '.join(work.fused)}"
+    return text
+
+
+def busy(overhead: Overhead) -> float | None:
+    """Percent of the window in which the GPU did anything."""
+    if overhead.busy_us is None or overhead.window_us <= 0:
+        return None
+    return 100 * overhead.busy_us / overhead.window_us
+
+
+def sentence(overhead: Overhead) -> str:
+    """Launches against kernels, in one sentence; "" without a GPU."""
+    part = busy(overhead)
+    if part is None:
+        return ""
+    if not overhead.kernels:
+        return f"the GPU ran no kernel in the {time(overhead.window_us)} of the window"
+    said = f"the GPU was busy {_percent(part)} of {time(overhead.window_us)}: "
+    mean = (overhead.kernel_us or 0.0) / overhead.kernels
+    if overhead.launches:
+        each = (overhead.launch_us or 0.0) / overhead.launches
+        said += f"{overhead.launches:,} launches take {time(each)} of the CPU each, "
+        said += f"{overhead.kernels:,} kernels {time(mean)} of the GPU"
+    else:
+        said += f"{overhead.kernels:,} kernels take {time(mean)} each"
+    if overhead.gaps and overhead.median_gap_us is not None:
+        said += f"; it idled {time(overhead.gap_us)} in {overhead.gaps:,} gaps between its work"
+        said += f" (median {time(overhead.median_gap_us)})"
+    if overhead.syncs and overhead.sync_us is not None:
+        share = 100 * overhead.sync_us / overhead.window_us
+        said += f"; the CPU waited for it {_percent(share)} of the time ({overhead.syncs:,} calls)"
+    return said
+
+
+def _percent(value: float) -> str:
+    return f"{value:.2g} %" if value < 10 else f"{value:.0f} %"
+
+
+def footnotes(profile: Profile, mode: str) -> Iterator[str]:
+    """What the figures need to be understood."""
+    if not profile.window.gpu:
+        yield EMULATED if mode == "target" else NO_GPU
+    if profile.overhead.devices > 1:
+        yield f"{profile.overhead.devices} devices took part; busy is the busiest one's"
+    yield from map(shown, profile.notes)
