@@ -45,6 +45,11 @@ COMMANDS = (
         "ptxview profile [options] SCRIPT [ARGS…] | -m MODULE [ARGS…] | -- COMMAND [ARGS…]",
         "run a program under torch.profiler: operators, kernels, overhead",
     ),
+    Command(
+        "ncu",
+        "ptxview ncu [options] SCRIPT [ARGS…] | -m MODULE [ARGS…] | -- COMMAND [ARGS…]",
+        "run a program under Nsight Compute, and tie what it measures to the kernels",
+    ),
     Command("explain", "ptxview explain WORD…", "what a word of PTX or SASS means"),
     Command("doctor", "ptxview doctor", "what is on this machine, and what each lack costs"),
 )

@@ -245,7 +245,7 @@ def _identity(cells: Mapping[str, str], have: int, need: int, line: int, name: s
         cells.get("Process ID", ""),
         _dim(cells.get("Block Size", "")),
         _dim(cells.get("Grid Size", "")),
-        cells.get("CC") or None,
+        cells.get("CC", "").replace(",", ".") or None,
     )
 
 

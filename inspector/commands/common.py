@@ -60,6 +60,22 @@ def split_path(words: list[str]) -> tuple[str | None, str | None]:
     return None, None
 
 
+def split_program(argv: list[str], valued: Sequence[str]) -> tuple[list[str], str, list[str]]:
+    """Our options, the kind of program, and the program's words; ``valued`` options take a value.
+
+    The program's words begin at the first that is no option of ours.
+    """
+    at = 0
+    while at < len(argv):
+        word = argv[at]
+        if word in ("--", "-m"):
+            return argv[:at], "command" if word == "--" else "module", argv[at + 1 :]
+        if not word.startswith("-") or word == "-":
+            return argv[:at], "script", argv[at:]
+        at += 2 if word in valued else 1
+    return argv, "script", []
+
+
 def console(stream: TextIO) -> Console:
     """A console on a stream: no colour where it is no terminal, or with NO_COLOR.
 

@@ -9,6 +9,8 @@ import argparse
 import sys
 from pathlib import Path
 
+from rich.console import Console
+
 from inspector.annotating import Annotator
 from inspector.bench.ncu_attach import Key
 from inspector.capture.ncu import is_report
@@ -45,19 +47,22 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         out.print(tables.kernels(rec, reader.resources, out.width))
     tables.graphs(rec, out)
     if reader.report.launches or reader.report.problems:
-        print_launches(reader, None if alone else _names(reader))
+        print_launches(reader, out, alone)
     if not alone:
         tables.problems(rec, console(sys.stderr))
     return Exit.OK
 
 
-def print_launches(reader: Annotator, name: ncu.Name | None) -> None:
-    """What ncu measured: Nsight's summary, and what is odd about it on standard error."""
-    out, err = console(sys.stdout), console(sys.stderr)
+def print_launches(reader: Annotator, out: Console, alone: bool = False) -> None:
+    """What ncu measured: Nsight's summary, and what is odd about it on standard error.
+
+    ``alone``: there is no recording whose variants could be named.
+    """
+    err = console(sys.stderr)
     found = reader.attached()
     if found:
         out.print("measured by ncu", style="bold cyan")
-        out.print(ncu.summary(found, name, out.width))
+        out.print(ncu.summary(found, None if alone else _names(reader), out.width))
     for text in ncu.footnotes(found, reader.report):
         err.print(f"! {text}", style="yellow", soft_wrap=True)
 

@@ -1,0 +1,164 @@
+"""Run a program under ncu (Nsight Compute), and tie what it measures to the kernels.
+
+The program is recorded as by ptxview run, and the report is kept with the recording: list, show
+and the interface have it from then on. Every launch is run several times over, so that measuring
+takes a while; --kernel and --launch-count say of how many. As with run, standard output and the
+exit status are the program's own, and the table is printed on standard error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+from inspector.annotating import Annotator
+from inspector.bench import ncu_csv, ncu_files
+from inspector.bench.ncu import Report
+from inspector.capture import ncu
+from inspector.capture.machine import gpu_present
+from inspector.capture.opening import cache_for
+from inspector.capture.running import Outcome, Request, Run
+from inspector.commands.common import console, narrate, split_program
+from inspector.commands.list import print_launches
+from inspector.commands.run import summary
+from inspector.errors import PtxviewError, RunFailed, ToolMissing, Unreadable, UsageError
+from inspector.process import run_program
+
+VALUED = ("-o", "--out", "--python", "--kernel", "--launch-count", "--launch-skip", "--set",
+          "--report")  # fmt: skip
+SETS = ("full", "detailed", "basic")
+REMEDY = (
+    "Run it as root, or have the driver allow everyone: as root,\n"
+    "  echo 'options nvidia NVreg_RestrictProfilingToAdminUsers=0' > /etc/modprobe.d/nvidia.conf\n"
+    "then load the driver anew. In a container it takes --cap-add=SYS_ADMIN. Machines that are\n"
+    "rented often allow none of these. ptxview time needs no counters."
+)
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of ``ncu``, all of them before the program."""
+    parser.add_argument(
+        "-o", "--out", metavar="PATH",
+        help="where the recording goes: a folder, or a single file x.ptxview "
+        "(default: a folder of its own in the user's state folder)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--kernel",
+        metavar="NAME",
+        help="measure kernels of this name alone; regex:EXPRESSION fits several",
+    )
+    parser.add_argument(
+        "--launch-count", type=int, default=50, metavar="N", help="measure at most N launches (50)"
+    )
+    parser.add_argument(
+        "--launch-skip", type=int, default=0, metavar="N", help="after the first N that fit (0)"
+    )
+    parser.add_argument(
+        "--set",
+        choices=SETS,
+        default="full",
+        help="what ncu measures: full has the samples of lines and every rule, basic is quickest",
+    )
+    parser.add_argument(
+        "--report", metavar="PATH", help="keep ncu's own report as well, for its interface"
+    )
+    parser.add_argument(
+        "--python", metavar="PATH", help="the program's interpreter (as for ptxview run)"
+    )
+
+
+def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
+    """Measure a program; its exit status, 3 where the counters are not permitted."""
+    own, kind, words = split_program(argv, VALUED)
+    args = parser.parse_args(own)
+    if args.launch_count < 1 or args.launch_skip < 0:
+        parser.error("--launch-count is 1 at least, --launch-skip no less than 0")
+    if not words:
+        raise UsageError("there is nothing to run", "ptxview ncu SCRIPT, -m MODULE, or -- COMMAND")
+    if not gpu_present():
+        raise ToolMissing("ncu needs an NVIDIA GPU, and there is none on this machine")
+    tool = ncu.need()
+    request = Request(
+        kind=kind,
+        words=tuple(words),
+        out=Path(args.out) if args.out else None,
+        python=args.python,
+        # The ranges of integer tensors are found by kernels of their own, which ncu would measure.
+        environment=(*ncu.ENVIRONMENT, ("PTXVIEW_RANGES", "0")),
+    )
+    try:
+        made = Run(request)
+    except RunFailed as error:
+        raise UsageError(error.message, error.hint) from None
+    with tempfile.TemporaryDirectory(prefix="ptxview-ncu-") as folder:
+        return _measure(args, made, tool, Path(folder))
+
+
+def _measure(args: argparse.Namespace, made: Run, tool: Path, folder: Path) -> int:
+    log, report = folder / "ncu.log", folder / "report.ncu-rep"
+    options = ncu.arguments(
+        report.with_suffix(""), log, args.set, args.kernel, args.launch_count, args.launch_skip
+    )
+    command = ncu.command(tool, options, made.argv)
+    try:
+        status = run_program(command, made.env)
+    except PtxviewError:
+        made.abandon()
+        raise
+    said = log.read_text("utf-8", "replace") if log.is_file() else ""
+    error: PtxviewError | None = None
+    found = Report(())
+    try:
+        found = _keep(args, made.folder, report, command, said)
+    except PtxviewError as trouble:
+        error = trouble
+    outcome = made.ended(status, lambda text: narrate(f"ptxview: {text}"))
+    narrate(summary(outcome))
+    if error is not None:
+        narrate(f"ptxview: the recording is kept: {outcome.path}")
+        raise error
+    _print(outcome, found, args.launch_count)
+    return outcome.status
+
+
+def _keep(
+    args: argparse.Namespace, folder: Path, report: Path, command: list[str], said: str
+) -> Report:
+    """The report, which is kept with the recording. Raises what kept it from being made."""
+    if not report.is_file():
+        if ncu.COUNTERS in said:
+            raise ToolMissing(
+                "ncu is not permitted to read this GPU's performance counters "
+                f"({ncu.COUNTERS}), and measured nothing",
+                REMEDY,
+            )
+        why = ncu.complaints(said) or ["no kernel was launched that it could see"]
+        raise Unreadable(f"ncu measured nothing: {why[0]}")
+    if args.report:
+        _copy(report, Path(args.report))
+    text = ncu.texts(report)
+    found = ncu_csv.read(text, "ncu's report")
+    try:
+        ncu_files.store(folder, text, command)
+    except OSError as error:
+        narrate(f"ptxview: the report is not kept with the recording: {error.strerror or error}")
+    return found
+
+
+def _copy(report: Path, to: Path) -> None:
+    try:
+        shutil.copyfile(report, to)
+    except OSError as error:
+        narrate(f"ptxview: {to} cannot be written: {error.strerror or error}")
+
+
+def _print(outcome: Outcome, found: Report, most: int) -> None:
+    if outcome.recording is None:
+        return
+    reader = Annotator(outcome.recording, cache_for(outcome.path), report=found)
+    print_launches(reader, console(sys.stderr))
+    if len(found.launches) >= most:
+        narrate(f"ptxview: only the first {most} launches were measured (--launch-count)")
