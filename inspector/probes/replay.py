@@ -118,7 +118,8 @@ class Session:
                 seconds = self.job["seconds"]
                 watch = STOPWATCHES[stopwatch]
                 return {"samples": watch(torch, call, before, again.name, seconds, between)}
-            found = replay_calls.cupti(torch, call, before, self.job["seconds"], between)
+            flushes = state != "hot" or again.memory.changes
+            found = replay_calls.cupti(torch, call, before, flushes, self.job["seconds"], between)
             return {"samples": found.sums, "kernels": found.as_said(),
                     "cpu": replay_calls.on_cpu(torch, call, before)}  # fmt: skip
 

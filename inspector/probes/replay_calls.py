@@ -167,21 +167,32 @@ def profiled(torch: Any, run: Launch, count: int) -> list[tuple[str, float]]:
     return work(profiler)
 
 
-def lead_of(torch: Any, before: Launch) -> list[str]:
-    """Names of what stands before each call. Raises ``Unavailable`` where that is not seen."""
+def lead_of(torch: Any, before: Launch, something: bool) -> list[str]:
+    """Names of what stands before each call, which is ``something`` or nothing at all.
+
+    Raises ``Unavailable`` where that is not seen.
+    """
     for _ in range(MOST_MISSES):
         seen = [name for name, _ in profiled(torch, before, LEADS)]
         each, rest = divmod(len(seen), LEADS)
-        if not rest and seen == seen[:each] * LEADS:
+        if not rest and seen == seen[:each] * LEADS and bool(seen) == something:
             return seen[:each]
     raise Unavailable("the profiler does not see what stands before a call: is CUPTI there?")
 
 
 def cupti(
-    torch: Any, call: Launch, before: Launch, seconds: float, between: Callable[[], None]
+    torch: Any,
+    call: Launch,
+    before: Launch,
+    flushes: bool,
+    seconds: float,
+    between: Callable[[], None],
 ) -> Gathered:
-    """The device's own times of a call, until the sum's median is settled or the time is up."""
-    lead = lead_of(torch, before)
+    """The device's own times of a call, until the sum's median is settled or the time is up.
+
+    ``flushes``: whether ``before`` does anything on the device.
+    """
+    lead = lead_of(torch, before, flushes)
     out = Gathered()
     began = time.monotonic()
     count, misses = 10, 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import sys
 import textwrap
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,10 @@ import torch
 from inspector.bench.calls import Library, again, frequent, job_of_call, kernel_times, owner
 from inspector.capture.opening import open_path
 from inspector.model import Kernel, Origin, Recording, Variant
+from inspector.probes import replay_calls
 from inspector.probes.replay_calls import Again, Gathered, parts
 from inspector.probes.replay_inputs import Arguments, NotRebuilt
+from inspector.probes.replay_stopwatches import Unavailable
 from inspector.recording import read_events
 from inspector.selecting import select, select_calls
 
@@ -161,6 +164,77 @@ def test_a_lost_event_makes_the_block_unclear() -> None:
     assert parts(whole[:-1], 3, lead) is None
     assert parts(whole[1:] + whole[:1], 3, lead) is None
     assert parts(FLUSH * 3, 3, lead) == [[], [], []]
+
+
+class Device:
+    """A torch whose profiler sees what was made up: a flush, then what each call does."""
+
+    def __init__(self, does: list[list[tuple[str, float]]]) -> None:
+        self.does = does
+        self.seen: list[tuple[str, float]] = []
+        self.calls = 0
+        self.cuda = self
+
+    def synchronize(self) -> None:
+        pass
+
+    def flush(self) -> None:
+        self.seen += FLUSH
+
+    def call(self) -> None:
+        self.seen += self.does[self.calls % len(self.does)]
+        self.calls += 1
+
+    def profiled(self, torch: object, run: Callable[[], object], count: int) -> object:
+        self.seen.clear()
+        for _ in range(count):
+            run()
+        return list(self.seen)
+
+
+def measured(device: Device, monkeypatch: pytest.MonkeyPatch) -> Gathered:
+    monkeypatch.setattr(replay_calls, "profiled", device.profiled)
+    return replay_calls.cupti(device, device.call, device.flush, True, 5.0, lambda: None)
+
+
+def test_a_call_is_repeated_until_its_sum_is_settled(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = measured(Device([CALL]), monkeypatch)
+    assert len(found.sums) >= 60 and set(found.sums) == {9.0}
+    assert found.per_call == {"reduce": 1, "square": 2}
+
+
+@pytest.mark.parametrize(
+    ("does", "why"),
+    [
+        ([[]], "launched nothing on the device"),
+        ([CALL, CALL[:2]], "does not launch the same kernels as the next"),
+    ],
+)
+def test_what_cannot_be_told_apart_has_no_time(
+    does: list[list[tuple[str, float]]], why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(Unavailable, match=why):
+        measured(Device(does), monkeypatch)
+
+
+def test_a_profiler_that_sees_nothing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    device = Device([CALL])
+    monkeypatch.setattr(replay_calls, "profiled", lambda torch, run, count: [])
+    with pytest.raises(Unavailable, match="CUPTI"):
+        replay_calls.cupti(device, device.call, device.flush, True, 5.0, lambda: None)
+
+
+def test_a_flush_that_was_not_seen_is_not_taken_for_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    device = Device([CALL])
+    misses = iter([True, False])  # as the profiler comes back with nothing now and then
+
+    def profiled(torch: object, run: Callable[[], object], count: int) -> object:
+        found = device.profiled(torch, run, count)
+        return [] if next(misses, False) else found
+
+    monkeypatch.setattr(replay_calls, "profiled", profiled)
+    found = replay_calls.cupti(device, device.call, device.flush, True, 5.0, lambda: None)
+    assert set(found.sums) == {9.0}
 
 
 # -- which calls ----------------------------------------------------------------------------------
