@@ -44,6 +44,29 @@ def compiled() -> Callable[[torch.Tensor], torch.Tensor]:
     return torch.compile(chain)
 
 
+VARIANTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "eager": chain,
+    "torch.compile": lambda x: compiled()(x),
+}
+# Twelve operations, each rounded to fp32.
+TOLERANCE = {"rtol": 1e-4, "atol": 1e-6}
+
+
+def inputs(N: int = 781, M: int = 1823, device: str = "cuda") -> torch.Tensor:
+    """M rows of N columns, fp32."""
+    return torch.randn(M, N, device=device)
+
+
+def reference(x: torch.Tensor) -> torch.Tensor:
+    """The chain in fp64."""
+    return chain(x.double())
+
+
+def bytes_of(x: torch.Tensor) -> int:
+    """What one fused kernel has to move: each value read once and written once."""
+    return 2 * x.nbytes
+
+
 def run(device: str = "cuda") -> dict[str, torch.Tensor]:
     """The chain over 1823×781 values, compiled against eager."""
     x = torch.randn(1823, 781, device=device)

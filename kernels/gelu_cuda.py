@@ -12,11 +12,15 @@ What to look for in it (nvcc 13.0 for sm_90):
 * **SASS**: ``DFMA``, ``DMUL``, ``DADD``, 40 of them, and ``F2F.F64.F32``. An H200 does fp64 at half
   the rate of fp32, a GeForce card at 1/64.
 * **Registers**: 20, against 14 in ``gelu_cuda_float``: a double takes two.
+
+``ptxview time kernels/gelu_cuda.py`` says what the promotion costs: both versions on one input,
+beside PyTorch's own, its formula in nine eager operations, and that compiled.
 """
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -58,6 +62,56 @@ def extension() -> Any:
         with_cuda=True,
         extra_cuda_cflags=["-O2"],
     )
+
+
+def gelu_float(x: torch.Tensor) -> torch.Tensor:
+    """The same with float literals."""
+    from kernels.gelu_cuda_float import extension as other
+
+    out: torch.Tensor = other().gelu_float(x)
+    return out
+
+
+def spelt_out(x: torch.Tensor) -> torch.Tensor:
+    """The formula in PyTorch: nine operations, in eager mode a kernel each."""
+    return 0.5 * x * (1.0 + torch.tanh(0.79788456 * (x + 0.044715 * x * x * x)))
+
+
+@functools.cache
+def compiled() -> Callable[[torch.Tensor], torch.Tensor]:
+    """The formula, compiled."""
+    return torch.compile(spelt_out)
+
+
+VARIANTS: dict[str, Callable[[torch.Tensor], Any]] = {
+    "CUDA, double literals": lambda x: extension().gelu(x),
+    "CUDA, float literals": gelu_float,
+    "torch gelu": lambda x: torch.nn.functional.gelu(x, approximate="tanh"),
+    "eager, spelt out": spelt_out,
+    "torch.compile": lambda x: compiled()(x),
+}
+# The constant is cut to eight digits, and tanh is not the same function everywhere.
+TOLERANCE = {"rtol": 1e-4, "atol": 1e-5}
+
+
+def inputs(N: int = 4096, M: int = 4096, device: str = "cuda") -> torch.Tensor:
+    """M rows of N columns, fp32."""
+    return torch.randn(M, N, device=device)
+
+
+def reference(x: torch.Tensor) -> torch.Tensor:
+    """PyTorch's tanh approximation in fp64."""
+    return torch.nn.functional.gelu(x.double(), approximate="tanh")
+
+
+def bytes_of(x: torch.Tensor) -> int:
+    """Each value is read once and written once."""
+    return 2 * x.nbytes
+
+
+def flops_of(x: torch.Tensor) -> int:
+    """Nine operations a value, a hyperbolic tangent counted as one of them."""
+    return 9 * x.numel()
 
 
 def run(device: str = "cuda") -> dict[str, torch.Tensor]:

@@ -25,6 +25,9 @@ What to look for in it (Triton 3.9 for sm_90a):
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
+
 import torch
 import triton
 import triton.language as tl
@@ -106,6 +109,54 @@ def matmul(a: torch.Tensor, b: torch.Tensor, config: triton.Config | None = None
     else:
         matmul_kernel.fn[grid](a, b, c, m, n, k, *strides, **config.all_kwargs())
     return c
+
+
+def _of(config: triton.Config) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
+    return lambda a, b: matmul(a, b, config)
+
+
+def _name(config: triton.Config) -> str:
+    tile = "×".join(str(config.kwargs[f"BLOCK_{axis}"]) for axis in "MNK")
+    return f"Triton, {tile}, {config.num_warps} warps"
+
+
+@functools.cache
+def compiled() -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
+    """``torch.matmul``, compiled: it calls the library, unless it is told to autotune."""
+    return torch.compile(torch.matmul)
+
+
+VARIANTS: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
+    **{_name(config): _of(config) for config in CONFIGS},
+    "Triton, autotuned": matmul,
+    "torch.matmul": torch.matmul,
+    "torch.compile": lambda a, b: compiled()(a, b),
+}
+# Sums of many products, rounded to fp16 in the end.
+TOLERANCE = {"rtol": 1e-2, "atol": 5e-2}
+
+
+def inputs(
+    N: int = 1024, M: int | None = None, K: int | None = None, device: str = "cuda"
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """M×K and K×N in fp16, squares unless M and K are given."""
+    a = torch.randn(M or N, K or N, device=device, dtype=torch.float16)
+    return a, torch.randn(K or N, N, device=device, dtype=torch.float16)
+
+
+def reference(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """The product in fp32."""
+    return a.float() @ b.float()
+
+
+def bytes_of(a: torch.Tensor, b: torch.Tensor) -> int:
+    """Both read once, the product written once."""
+    return a.nbytes + b.nbytes + a.shape[0] * b.shape[1] * a.element_size()
+
+
+def flops_of(a: torch.Tensor, b: torch.Tensor) -> int:
+    """A multiplication and an addition for each of M·N·K."""
+    return 2 * a.shape[0] * a.shape[1] * b.shape[1]
 
 
 def run(device: str = "cuda") -> dict[str, torch.Tensor]:

@@ -20,11 +20,17 @@ What to look for in it (PTX of Triton 3.9 for sm_90a; other versions differ a li
   rows, it is wonderfully fast, because it leaves the rest of the row unwritten: check values before
   you compare times. ``square_loop_kernel`` walks along the row (in PTX a backward branch, ``bra
   $L__BB0_2``), ``square_grid_kernel`` takes a second grid axis (``%ctaid.y``).
+
+``ptxview time kernels/square.py`` compares them all with CUDA C++ (``square_cuda``), with the three
+ways to write it in PyTorch, and with torch.compile.
 """
 
 # mypy: allow-untyped-defs, allow-incomplete-defs
 
 from __future__ import annotations
+
+import functools
+from collections.abc import Callable
 
 import torch
 import triton
@@ -122,6 +128,54 @@ def square_grid(x: torch.Tensor) -> torch.Tensor:
         out, x, x.stride(0), out.stride(0), cols, BLOCK_SIZE=1024
     )
     return out
+
+
+def square_cuda(x: torch.Tensor) -> torch.Tensor:
+    """Square a matrix in CUDA C++, 16×16 threads a block; the first call builds it."""
+    from kernels.square_cuda import extension
+
+    out: torch.Tensor = extension().square_matrix(x)
+    return out
+
+
+@functools.cache
+def compiled() -> Callable[[torch.Tensor], torch.Tensor]:
+    """``torch.square``, compiled; made once, outside of what is timed."""
+    return torch.compile(torch.square)
+
+
+VARIANTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "Triton, 4 warps": lambda x: square(x, num_warps=4),
+    "Triton, 8 warps": lambda x: square(x, num_warps=8),
+    "Triton, 16 warps": lambda x: square(x, num_warps=16),
+    "Triton, loop of 1024": square_loop,
+    "Triton, grid of 1024": square_grid,
+    "CUDA, 16×16": square_cuda,
+    "torch.square": torch.square,
+    "a * a": lambda x: x * x,
+    "a ** 2": lambda x: x**2,
+    "torch.compile": lambda x: compiled()(x),
+}
+
+
+def inputs(N: int = 781, M: int = 1823, device: str = "cuda") -> torch.Tensor:
+    """M rows of N columns, fp32."""
+    return torch.randn(M, N, device=device)
+
+
+def reference(x: torch.Tensor) -> torch.Tensor:
+    """The square in fp64."""
+    return x.double() ** 2
+
+
+def bytes_of(x: torch.Tensor) -> int:
+    """Each value is read once and written once."""
+    return 2 * x.nbytes
+
+
+def flops_of(x: torch.Tensor) -> int:
+    """One multiplication a value."""
+    return x.numel()
 
 
 def run(device: str = "cuda") -> dict[str, torch.Tensor]:

@@ -17,6 +17,7 @@ from inspector.annotating import Annotator
 from inspector.bench.results import CACHES, STOPWATCHES, Session, Timing
 from inspector.bench.results import row as timing_row
 from inspector.capture.opening import newest
+from inspector.commands import time_compare, time_options
 from inspector.commands.common import console, narrate, open_reader
 from inspector.errors import Exit, UsageError
 from inspector.model import Call
@@ -70,6 +71,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--stored", action="store_true", help="show the times that were taken before, take none"
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
+    time_options.arguments(parser)
 
 
 def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
@@ -77,6 +79,9 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     args = parser.parse_args(argv)
     if args.seconds <= 0 or args.limit <= 0 or args.calls < 1:
         parser.error("--seconds, --limit and --calls are greater than 0")
+    if time_compare.is_script(args.words):
+        return time_compare.run(args)
+    time_options.check(args)
     words = list(args.words)
     path = Path(words.pop(0)) if words and Path(words[0]).exists() else newest()
     reader = open_reader(str(path))

@@ -1,0 +1,142 @@
+"""Takes the times of a script's variants, and puts them beside the device's limits."""
+
+from __future__ import annotations
+
+import datetime
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from inspector import knowledge
+from inspector.bench import compare_running, running
+from inspector.bench.compare_running import Task
+from inspector.bench.comparison import Comparison, Row, peaks_of, rows_of
+from inspector.bench.results import STOPWATCHES
+from inspector.bench.roofline import UNITS, Peaks, Spot
+from inspector.bench.roofline import peaks_of as sheet_of
+from inspector.capture import machine
+from inspector.errors import ToolMissing
+from inspector.process import Finished, run_tool
+from inspector.report.comparison import name_of
+from inspector.report.figures import Figure
+from inspector.report.rooflines import figure
+from inspector.timing import data_sheet
+
+# Between two words on how far it is, in seconds.
+NEWS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """How to take times, as in ``timing.Wish``."""
+
+    stopwatch: str = "cupti"
+    cache: str = "cold"
+    seconds: float = 2.0
+    limit: float = 60.0
+    python: str | None = None
+
+    @property
+    def stopwatches(self) -> tuple[str, ...]:
+        """The stopwatches by name."""
+        return STOPWATCHES if self.stopwatch == "all" else (self.stopwatch,)
+
+
+def compare(
+    script: Path, sizes: Sequence[dict[str, int]], swept: str | None, wish: Wish,
+    say: Callable[[str], None],
+) -> Comparison:  # fmt: skip
+    """Run what a script declares at each of the sizes.
+
+    Raises ``ToolMissing`` without a GPU or torch, ``Unreadable`` where it declares nothing.
+    """
+    if not machine.gpu_present():
+        raise ToolMissing("timing needs an NVIDIA GPU, and there is none on this machine")
+    python = running.interpreter(wish.python, None, machine.interpreter(None), machine.versions)
+    task = Task(script, sizes, wish.stopwatches, wish.cache, wish.seconds, wish.limit)
+    what = f"{script.name} at {len(sizes)} sizes" if len(sizes) > 1 else script.name
+    say(f"comparing the variants of {what}, {wish.seconds:g} s each at most, under {python}")
+    gathered = compare_running.measure(python, task, say, partial(_told, say))
+    peaks = peaks_of(gathered.copies)
+    return Comparison(
+        datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        str(script),
+        python,
+        gathered.device,
+        rows_of(gathered, script.stem, sizes, peaks),
+        peaks,
+        _bandwidth(gathered.device),
+        swept,
+        gathered.sizes,
+    )
+
+
+def _told(
+    say: Callable[[str], None], argv: Sequence[str], seconds: float, folder: Path
+) -> Finished:
+    """A child process that runs where the user stands, with a word on how far it is."""
+    results = Path(argv[-1])
+    read, done, last = 0, 0, time.monotonic()
+
+    def go_on() -> bool:
+        nonlocal read, done, last
+        try:
+            with results.open("rb") as held:
+                held.seek(read)
+                new = held.read()
+        except OSError:
+            return True
+        read += len(new)
+        done += new.count(b'{"end"')
+        if time.monotonic() - last > NEWS:
+            last = time.monotonic()
+            say(f"{done} variant{'s' * (done != 1)} done")
+        return True
+
+    return run_tool(argv, seconds=seconds, go_on=go_on)
+
+
+def peaks_by_sheet(device: object) -> Peaks | None:
+    """What the data sheet of a device of that name promises."""
+    return sheet_of(device, knowledge.table("peaks"))
+
+
+def _bandwidth(device: running.Said) -> float | None:
+    sheet = peaks_by_sheet(device.get("name"))
+    return sheet.bandwidth / 1e9 if sheet and sheet.bandwidth else data_sheet(device)
+
+
+def ridge(found: Comparison) -> float | None:
+    """How many operations a byte the device can do while it moves one, for the inputs' dtypes."""
+    sheet = peaks_by_sheet(found.device.get("name"))
+    if sheet is None or not sheet.bandwidth or not found.rows:
+        return None
+    units = [u for d in found.rows[-1].dtypes for u in UNITS.get(d, ())]
+    known = [sheet.flops[u] for u in units if u in sheet.flops]
+    return max(known) / sheet.bandwidth if known else None
+
+
+def roofline(found: Comparison) -> Figure | None:
+    """The variants that agree, of the largest size, under the device's roofs."""
+    last = max((r.timing.call for r in found.rows), default=0)
+    rows = [r for r in found.rows if r.timing.call == last and r.rank is not None]
+    watch = rows[0].timing.stopwatch if rows else None
+    spots = [_spot(r) for r in rows if r.timing.stopwatch == watch]
+    peak = next((p for p in found.peaks if p.stopwatch == watch), None)
+    sheet = found.data_sheet_gb_per_s
+    inputs = rows[0].timing.inputs if rows else ""
+    return figure(
+        f"{name_of(found.script)}, {inputs}",
+        [s for s in spots if s is not None],
+        peak.gb_per_s * 1e9 if peak is not None else None,
+        sheet * 1e9 if sheet is not None else None,
+        peaks_by_sheet(found.device.get("name")),
+        rows[0].dtypes if rows else (),
+    )
+
+
+def _spot(row: Row) -> Spot | None:
+    timing = row.timing
+    return Spot.of(timing.variant, timing.median_us, timing.bytes, timing.flops)
