@@ -78,13 +78,6 @@ def sessions(path: Path) -> list[Session]:
     return [s for s in map(read, kept(path)) if s is not None]
 
 
-def document(found: Measured | None) -> Mapping[str, object] | None:
-    """A measured time as ``list``'s JSON has it."""
-    if found is None:
-        return None
-    return {name: getattr(found, name) for name in Measured.__slots__}
-
-
 def _of(session: Session) -> Iterator[tuple[Timing, KernelTime]]:
     for row in session.rows:
         if row.stopwatch != STOPWATCH or row.cache != CACHE or row.median_us is None:

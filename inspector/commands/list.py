@@ -6,17 +6,20 @@ Registers, stack and static shared memory are cuobjdump's; a dash is a figure th
 from __future__ import annotations
 
 import argparse
+import datetime
 import sys
 from pathlib import Path
 
 from rich.console import Console
 
 from inspector.annotating import Annotator
+from inspector.bench.measured import times
 from inspector.bench.ncu_attach import Key
 from inspector.capture.ncu import is_report
-from inspector.commands.common import console, open_reader, takes_reports
+from inspector.commands.common import console, narrate, open_reader, takes_reports
 from inspector.errors import Exit
-from inspector.report import jsons, ncu, tables
+from inspector.model import Kernel, Recording, Variant
+from inspector.report import calls, jsons, ncu, tables, timings
 from inspector.report.safe import shown
 
 
@@ -24,6 +27,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``list``."""
     parser.add_argument(
         "path", nargs="?", metavar="PATH", help="what to open; the newest recording if left out"
+    )
+    parser.add_argument(
+        "--calls",
+        action="store_true",
+        help="the distinct calls of each kernel, graph and extension's function with their counts, "
+        "and what differs between them",
     )
     takes_reports(parser)
     parser.add_argument("--json", action="store_true", help="print JSON")
@@ -34,22 +43,43 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     args = parser.parse_args(argv)
     reader = open_reader(args.path, reports=args.ncu)
     rec = reader.recording
+    if args.calls and not args.json:
+        return _calls(rec)
     if args.json:
         value = jsons.recording(rec, reader.resources, lambda v: ncu.variant(reader.measured(v)))
         value["ncu"] = ncu.document(reader.attached(), reader.report, _names(reader))
-        print(jsons.dumps(value))
+        print(jsons.dumps(timings.with_times(value, rec, times(rec.path))))
         return Exit.OK
     out = console(sys.stdout)
     out.print(shown(rec.path), style="bold")
     out.print(shown(tables.heading(rec)))
     alone = args.path is not None and is_report(Path(args.path))
     if rec.kernels and not alone:
-        out.print(tables.kernels(rec, reader.resources, out.width))
+        out.print(tables.kernels(rec, reader.resources, out.width, clock_of(rec)))
     tables.graphs(rec, out)
     if reader.report.launches or reader.report.problems:
         print_launches(reader, out, alone)
     if not alone:
         tables.problems(rec, console(sys.stderr))
+    return Exit.OK
+
+
+def clock_of(rec: Recording) -> tables.Clock:
+    """What the table's column of times says of a variant."""
+    known, now = times(rec.path), datetime.datetime.now(datetime.UTC)
+
+    def clock(kernel: Kernel, variant: Variant) -> str:
+        return timings.cell(known.of(kernel, variant), now)
+
+    return clock
+
+
+def _calls(rec: Recording) -> int:
+    out = console(sys.stdout)
+    for line in calls.lines(rec):
+        out.print(line, soft_wrap=True)
+    if (why := calls.none_known(rec)) is not None:
+        narrate(why)
     return Exit.OK
 
 

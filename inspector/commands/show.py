@@ -7,9 +7,11 @@ what each is, where it comes from and what it is tied to in the other stages.
 from __future__ import annotations
 
 import argparse
+import datetime
 import sys
 
 from inspector.annotating import Annotator
+from inspector.bench.measured import times
 from inspector.commands.common import (
     console,
     narrate,
@@ -21,7 +23,7 @@ from inspector.errors import Exit, PtxviewError, UsageError
 from inspector.listing.line import Function, Line, Listing
 from inspector.model import Graph, Kernel, Note, Stage, Variant
 from inspector.reading import Reader, decode
-from inspector.report import annotated, card, jsons, ncu, tables
+from inspector.report import annotated, card, jsons, ncu, tables, timings
 from inspector.report.safe import shown
 from inspector.selecting import select_graph, select_one
 
@@ -170,6 +172,9 @@ def _annotated(reader: Annotator, kernel: Kernel, variant: Variant, stage: Stage
     out.print(f"{kernel.demangled}  {variant.id}  {variant.target or ''}  {tables.config(variant)}")
     for row in card.lines(reader.card(variant), min(out.width, 100)):
         out.print("  " + row, soft_wrap=True)
+    if (taken := times(reader.recording.path).of(kernel, variant)) is not None:
+        told = timings.sentence(taken, datetime.datetime.now(datetime.UTC))
+        out.print(f"  {'time':<{card.LABEL}}{told}", soft_wrap=True)
     for why in reader.lacking(variant):
         out.print(f"  {'not known':<{card.LABEL}}{shown(why)}", soft_wrap=True)
     for finding in reader.findings(variant):
@@ -237,9 +242,10 @@ def _functions(
 def _function(
     reader: Annotator, kernel: Kernel, variant: Variant, at: Function
 ) -> dict[str, object]:
-    """One kernel of a listing with its resources, hints and card."""
+    """One kernel of a listing with its resources, hints, card and newest time."""
     notes = [Note(f.rule, f.severity, f.text) for f in reader.findings(variant)]
-    return jsons.function(
+    out = jsons.function(
         kernel.name, variant.id, reader.resources(variant), at, notes,
         card.as_json(reader.card(variant)), ncu.variant(reader.measured(variant)),
     )  # fmt: skip
+    return {**out, "timing": timings.timing(times(reader.recording.path).of(kernel, variant))}

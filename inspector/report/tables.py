@@ -15,6 +15,7 @@ from inspector.report.jsons import ordered
 from inspector.report.safe import shown
 
 Figures = Callable[[Variant], Resources]
+Clock = Callable[[Kernel, Variant], str]
 UNKNOWN = "–"
 
 
@@ -93,11 +94,12 @@ HEADS = (
     "stack",
     "shared",
     "tuned",
+    "time",
     "stages",
 )
-NUMBERS = ("regs", "spill", "stack", "shared", "tuned")
+NUMBERS = ("regs", "spill", "stack", "shared", "tuned", "time")
 # Columns in the order in which they are given up where the terminal is narrow.
-GIVEN_UP = ("stages", "configuration", "stack", "shared", "spill", "tuned", "variant")
+GIVEN_UP = ("stages", "configuration", "stack", "shared", "spill", "tuned", "variant", "time")
 # How short a name or a configuration may be cut before a column is given up.
 NAMES = {"configuration": 32, "kernel": 28}
 # Both give in turn, so that neither is whole while the other is a stump.
@@ -107,15 +109,20 @@ CUTS = (
 )  # fmt: skip
 
 
-def kernels(rec: Recording, figures: Figures, width: int) -> Table:
+def kernels(
+    rec: Recording, figures: Figures, width: int, time: Clock = lambda kernel, variant: ""
+) -> Table:
     """The table of kernels and variants, the origin above its kernels, fit into ``width``.
 
-    Long names and configurations are cut; then whole columns are left out. No figure is cut.
+    ``time`` says how long a variant takes, "" where that was not measured. Long names and
+    configurations are cut; then whole columns are left out. No figure is cut.
     """
-    rows = list(_rows(rec, figures))
+    rows = list(_rows(rec, figures, time))
     full = {h: max([len(h), *(len(r[n]) for r in rows if len(r) > 1)]) for n, h in enumerate(HEADS)}
     if not any(tuned(v) for _, v in rec.variants()):
         del full["tuned"]
+    if not any(time(k, v) for k, v in rec.variants()):
+        del full["time"]
     sizes = _fit(full, width)
     table = Table(box=None, pad_edge=False, header_style="bold", show_edge=False)
     for name, size in sizes.items():
@@ -156,20 +163,20 @@ def _fit(full: Mapping[str, int], width: int) -> dict[str, int]:
     return out
 
 
-def _rows(rec: Recording, figures: Figures) -> Iterator[tuple[str, ...]]:
-    """A row of one cell for each origin, of nine for each variant."""
+def _rows(rec: Recording, figures: Figures, time: Clock) -> Iterator[tuple[str, ...]]:
+    """A row of one cell for each origin, of ten for each variant."""
     origins = dict.fromkeys(k.origin for k in rec.kernels)
     for origin in origins:
         yield (origin.value,)
         for kernel in rec.kernels:
             if kernel.origin is origin:
-                yield from _of_kernel(kernel, figures)
+                yield from _of_kernel(kernel, figures, time)
 
 
-def _of_kernel(kernel: Kernel, figures: Figures) -> Iterator[tuple[str, ...]]:
+def _of_kernel(kernel: Kernel, figures: Figures, time: Clock) -> Iterator[tuple[str, ...]]:
     name = "  " + shown(base_name(kernel.name))
     if not kernel.variants:
-        yield (name, "", "not compiled here", "", "", "", "", "", "")
+        yield (name, "", "not compiled here", "", "", "", "", "", "", "")
     for variant in kernel.variants:
         res = figures(variant)
         yield (
@@ -181,6 +188,7 @@ def _of_kernel(kernel: Kernel, figures: Figures) -> Iterator[tuple[str, ...]]:
             figure(res.stack_bytes),
             shared(res),
             tuned(variant),
+            time(kernel, variant),
             " ".join(s.value for s in ordered(variant.stages)),
         )
         name = ""

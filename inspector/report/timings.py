@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from typing import Literal
 
 from rich.table import Table
 
+from inspector.bench.measured import Measured, Times
 from inspector.bench.results import Session, Timing, row
+from inspector.model import Recording
 from inspector.naming import base_name
 from inspector.report.jsons import SCHEMA
 from inspector.report.safe import shown
@@ -222,3 +225,49 @@ def age(taken: str, now: datetime.datetime) -> str:
             count = int(seconds // one)
             return f"{count} {unit}{'s' * (count != 1)} ago"
     return "just now" if seconds >= 0 else taken
+
+
+# -- the newest time of a variant -----------------------------------------------------------------
+
+HOUR = 3600
+
+
+def cell(found: Measured | None, now: datetime.datetime) -> str:
+    """``4.03 µs``, with its age where it is older than an hour; "" of none."""
+    if found is None:
+        return ""
+    text = f"{time(found.median_us)} µs"
+    return f"{text}, {age(found.taken, now)}" if _old(found.taken, now) else text
+
+
+def _old(taken: str, now: datetime.datetime) -> bool:
+    try:
+        return abs((now - datetime.datetime.fromisoformat(taken)).total_seconds()) > HOUR
+    except (ValueError, TypeError):
+        return True
+
+
+def sentence(found: Measured, now: datetime.datetime) -> str:
+    """A measured time with all that it was taken with."""
+    between = _between(found.low_us, found.high_us)
+    how = f"{found.stopwatch}, {STATES.get(found.cache, found.cache)}"
+    parts = (found.inputs, found.device or "unknown device", age(found.taken, now))
+    return shown(
+        f"{time(found.median_us)} µs measured (95 %: {between}) by {how}; "
+        + ", ".join(p for p in parts if p)
+    )
+
+
+def with_times(value: dict[str, object], rec: Recording, times: Times) -> dict[str, object]:
+    """``list``'s JSON with the newest time of each variant."""
+    kernels = value["kernels"]
+    assert isinstance(kernels, list)
+    for said, kernel in zip(kernels, rec.kernels, strict=True):
+        for one, variant in zip(said["variants"], kernel.variants, strict=True):
+            one["timing"] = timing(times.of(kernel, variant))
+    return value
+
+
+def timing(found: Measured | None) -> dict[str, object] | None:
+    """A variant's time as JSON has it."""
+    return None if found is None else asdict(found)

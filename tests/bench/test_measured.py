@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 
 from inspector.analysing import Analyst
-from inspector.bench.measured import Times, alike, document, times
+from inspector.bench.measured import Times, alike, times
 from inspector.bench.results import KernelTime, Session, Timing, stored
 from inspector.capture.opening import cache_for, open_path
 from inspector.comparing import compare, stage_of
 from inspector.model import Kernel, Origin, Variant
 from inspector.recording_timings import keep
+from inspector.report.timings import timing
 
 LECTURE = Path(__file__).parents[2] / "examples" / "recordings" / "lecture-h200.ptxview"
 VARIANT = Variant("0123456789", "0123456789abcdef", "k")
@@ -38,7 +39,7 @@ def test_the_newest_time_stands_and_of_it_the_most_frequent_call() -> None:
     found = Times([session(1, row(1.0)), session(2, row(2.0), often)]).of(KERNEL, VARIANT)
     assert found is not None
     assert (found.median_us, found.inputs, found.taken[:10]) == (3.0, "float32 16", "2026-01-02")
-    assert document(found) == {
+    assert timing(found) == {
         "median_us": 3.0, "low_us": 3.0, "high_us": 3.0, "stopwatch": "cupti", "cache": "cold",
         "taken": "2026-01-02T00:00:00+00:00", "device": "H", "inputs": "float32 16",
     }  # fmt: skip

@@ -1,0 +1,156 @@
+"""Distinct calls of a recording: what each was given, how often, and what differs between them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
+
+from rich.text import Text
+
+from inspector.model import Argument, Call, Recording
+from inspector.naming import base_name
+from inspector.report.safe import shown
+from inspector.report.tables import UNKNOWN, plural
+
+_TIMES = "×"
+
+
+def lines(rec: Recording) -> Iterator[Text]:
+    """All calls: a line for each kernel, graph and function, below it one for each distinct call.
+
+    The first call is told in full, each later one by what it has different from the first.
+    """
+    for kernel in rec.kernels:
+        held = [(v.id, c) for v in kernel.variants for c in v.calls]
+        held.sort(key=lambda each: (each[1].first is None, each[1].first or 0))
+        all_in_all = [v.launches for v in kernel.variants if v.launches is not None]
+        yield from _of(base_name(kernel.name), held, sum(all_in_all))
+    names = dict.fromkeys((c.kind, c.name) for c in rec.calls)
+    for kind, name in names:
+        calls = [("", c) for c in rec.calls if (c.kind, c.name) == (kind, name)]
+        yield from _of(f"{kind} {name}".rstrip(), calls, sum(c.count for _, c in calls))
+
+
+def _of(name: str, calls: Sequence[tuple[str, Call]], total: int) -> Iterator[Text]:
+    if not calls:
+        return
+    ways = f", {len(calls)} distinct" if len(calls) > 1 else ""
+    yield Text.assemble(
+        (shown(name), "bold"), f"  {total:,} {'call' if total == 1 else 'calls'}{ways}"
+    )
+    first_id, first = calls[0]
+    wide = max(len(f"{c.count:,}") for _, c in calls)
+    for n, (variant, call) in enumerate(calls):
+        told = described(call) if n == 0 else differences(first, call)
+        if n and variant != first_id:
+            told = [f"variant {variant}", *told]
+        if n:
+            told = ["as the first but " + told[0], *told[1:]] if told else ["as the first"]
+        head = f"  {call.count:>{wide},}{_TIMES} " + (f"{variant} " if n == 0 and variant else "")
+        yield Text(head + shown(", ".join(told)))
+
+
+def described(call: Call) -> list[str]:
+    """A call in words: its grid and block, then its arguments."""
+    out = []
+    if call.grid is not None:
+        out.append(_launch(call))
+    return out + [argument(a) for a in call.arguments if a.type != "constexpr"]
+
+
+def _launch(call: Call) -> str:
+    text = f"{_sizes(call.grid)} blocks"
+    if call.block is not None:
+        text += f" of {_sizes(call.block)} threads"
+    return f"{text}, {call.shared_bytes} B shared" if call.shared_bytes else text
+
+
+def argument(one: Argument) -> str:
+    """``x float32 64×1024 strided 2048×1 at 16 B 0…781``, ``n 781``."""
+    if one.shape is None:
+        return f"{one.name} {one.value}"
+    parts = [one.name, one.dtype or UNKNOWN, _shape(one.shape)]
+    if one.strides is not None and one.strides != _dense(one.shape):
+        parts.append(f"strided {_shape(one.strides)}")
+    if one.alignment is not None and one.alignment < 16:
+        parts.append(f"at {one.alignment} B")
+    if one.low is not None:
+        parts.append(f"{one.low}…{one.high}")
+    return " ".join(parts)
+
+
+def differences(first: Call, other: Call) -> list[str]:
+    """What a call has other than the first: ``n 2048 (1024)``, with the first's in parentheses."""
+    out = []
+    for name in ("grid", "block"):
+        a, b = getattr(first, name), getattr(other, name)
+        if a != b:
+            out.append(f"{name} {_sizes(b)} ({_sizes(a)})")
+    if first.shared_bytes != other.shared_bytes:
+        out.append(f"shared {other.shared_bytes} B ({first.shared_bytes})")
+    for one, two in zip_longest(first.arguments, other.arguments):
+        if one is None:
+            out.append(f"{argument(two)} (not there)")
+        elif two is None:
+            out.append(f"without {one.name}")
+        elif one != two:
+            out += _changed(one, two)
+    return out
+
+
+def _changed(one: Argument, two: Argument) -> Iterator[str]:
+    if (one.shape is None) != (two.shape is None) or (one.shape is None and one.value != two.value):
+        yield f"{argument(two)} ({argument(one).partition(' ')[2]})"
+        return
+    fields = (
+        ("", one.dtype, two.dtype),
+        ("", _shape(one.shape), _shape(two.shape)),
+        ("strides ", _shape(one.strides), _shape(two.strides)),
+        ("alignment ", one.alignment, two.alignment),
+        ("range ", _range(one), _range(two)),
+        ("on ", one.device, two.device),
+    )
+    # Other strides of another shape are no news where both are dense.
+    dense = one.strides == _dense(one.shape) and two.strides == _dense(two.shape)
+    for label, a, b in fields:
+        if a != b and not (label == "strides " and dense):
+            yield f"{two.name} {label}{UNKNOWN if b is None else b} ({UNKNOWN if a is None else a})"
+
+
+def _range(one: Argument) -> str | None:
+    return None if one.low is None else f"{one.low}…{one.high}"
+
+
+def _dense(shape: Sequence[int] | None) -> tuple[int, ...] | None:
+    if shape is None:
+        return None
+    out: list[int] = []
+    step = 1
+    for size in reversed(shape):
+        out.insert(0, step)
+        step *= size
+    return tuple(out)
+
+
+def _shape(sizes: Sequence[int] | None) -> str:
+    if sizes is None:
+        return UNKNOWN
+    return _TIMES.join(map(str, sizes)) or "scalar"
+
+
+def _sizes(sizes: Sequence[int] | None) -> str:
+    """A grid or a block, without the trailing ones."""
+    if sizes is None:
+        return UNKNOWN
+    held = list(sizes)
+    while len(held) > 1 and held[-1] == 1:
+        held.pop()
+    return _TIMES.join(map(str, held))
+
+
+def none_known(rec: Recording) -> str | None:
+    """Why there is nothing to list, where there is nothing."""
+    if any(v.calls for _, v in rec.variants()) or rec.calls:
+        return None
+    many = plural(len(rec.kernels), "kernel")
+    return f"no call was recorded: {many}, and nothing is known of what they were called with"

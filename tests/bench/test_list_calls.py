@@ -1,0 +1,146 @@
+"""Distinct calls and measured times as ``list`` and ``show`` print them."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from inspector.bench.results import Session, Timing, stored
+from inspector.cli import main
+from inspector.model import Argument, Call, Kernel, Origin, Recording, Variant
+from inspector.recording_timings import keep
+from inspector.report import calls
+
+LECTURE = Path(__file__).parents[2] / "examples" / "recordings" / "lecture-h200.ptxview"
+X = Argument("x", "*fp32", None, "float32", (64, 1024), (1024, 1), 512)
+N = Argument("n", "i32", 1024)
+BLOCK = Argument("BLOCK", "constexpr", 1024)
+FIRST = Call("triton", "k", "aa", (64, 1, 1), (128, 1, 1), 0, (X, N, BLOCK), 200, 0)
+
+
+@pytest.fixture(autouse=True)
+def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("COLUMNS", "200")
+
+
+@pytest.fixture
+def recording(tmp_path: Path) -> Path:
+    return Path(shutil.copy(LECTURE, tmp_path / "lecture.ptxview"))
+
+
+def recorded(*held: Call) -> list[str]:
+    variant = Variant("aa", "aa", "k", launches=sum(c.count for c in held), calls=held)
+    kernel = Kernel("k", "k", "k", Origin.TRITON, (variant,))
+    return [text.plain for text in calls.lines(Recording("x", (kernel,)))]
+
+
+def test_the_first_call_is_told_whole_and_a_later_one_by_what_it_has_different() -> None:
+    wide = replace(X, shape=(64, 2048), strides=(2048, 1))
+    odd = replace(X, strides=(2048, 1), alignment=4)
+    name, first, second, third = recorded(
+        FIRST,
+        replace(FIRST, arguments=(wide, replace(N, value=2048), BLOCK), count=50, first=9),
+        replace(FIRST, arguments=(odd, N, BLOCK), grid=(32, 2, 1), count=1, first=12),
+    )
+    assert name == "k  251 calls, 3 distinct"
+    assert first == "  200× aa 64 blocks of 128 threads, x float32 64×1024, n 1024"
+    assert second == "   50× as the first but x 64×2048 (64×1024), n 2048 (1024)"
+    assert third == (
+        "    1× as the first but grid 32×2 (64), x strides 2048×1 (1024×1), x alignment 4 (512)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        (replace(X, dtype="float16"), "x float16 (float32)"),
+        (replace(X, low=0, high=9), "x range 0…9 (–)"),
+        (replace(X, device="cpu"), "x on cpu (–)"),
+        (replace(X, alignment=None), "x alignment – (512)"),
+        (Argument("x", value=3), "x 3 (float32 64×1024)"),
+    ],
+)
+def test_each_thing_that_can_differ_is_named(changed: Argument, said: str) -> None:
+    other = replace(FIRST, arguments=(changed, N, BLOCK), first=1)
+    assert calls.differences(FIRST, other) == [said]
+
+
+def test_calls_of_another_length_and_calls_of_other_variants() -> None:
+    more = replace(FIRST, arguments=(X, N, BLOCK, Argument("m", "i32", 7)))
+    assert calls.differences(FIRST, more) == ["m 7 (not there)"]
+    assert calls.differences(more, FIRST) == ["without m"]
+    kernel = Kernel("k", "k", "k", Origin.TRITON, tuple(
+        Variant(n, n, "k", launches=1, calls=(replace(FIRST, count=1, first=at),))
+        for at, n in enumerate(("aa", "bb"))))  # fmt: skip
+    lines = [text.plain for text in calls.lines(Recording("x", (kernel,)))]
+    assert lines[0] == "k  2 calls, 2 distinct"
+    assert lines[2] == "  1× as the first but variant bb"
+
+
+def test_list_prints_the_calls_of_kernels_graphs_and_functions(
+    recording: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["list", "--calls", str(recording)]) == 0
+    text = capsys.readouterr().out
+    assert "square_kernel  6 calls, 6 distinct" in text
+    assert "graph 0/0  1 call" in text
+    assert "extension gelu_double_extension.gelu  1 call" in text
+    assert "as the first but variant 9c81a042, grid 64 (1823), block 256 (128)" in text
+
+
+def test_a_recording_without_calls_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    alone = tmp_path / "x.ptx"
+    alone.write_text(".version 8.0\n.target sm_90\n.visible .entry k() { ret; }\n")
+    assert main(["list", "--calls", str(alone)]) == 0
+    said = capsys.readouterr()
+    assert said.out == "" and "no call was recorded" in said.err
+
+
+def timed(recording: Path, days: float, us: float) -> None:
+    then = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=days)
+    row = Timing("square_kernel", "780c582c", 0, "cupti", "cold", us, us, us, 60,
+                 inputs="float32 64×1024")  # fmt: skip
+    keep(recording, stored(Session(then.isoformat(), {"name": "NVIDIA H200"}, (row,))))
+
+
+def test_the_newest_time_stands_in_the_list_with_its_age(
+    recording: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["list", str(recording)]) == 0
+    assert " time " not in capsys.readouterr().out
+    timed(recording, 3.1, 1.38)
+    assert main(["list", str(recording)]) == 0
+    text = capsys.readouterr().out
+    assert "1.38 µs, 3 days ago" in text and text.count("ago") == 1
+    timed(recording, 0, 1.36)
+    assert main(["list", str(recording)]) == 0
+    text = capsys.readouterr().out
+    assert "1.36 µs" in text and "ago" not in text
+
+
+def test_list_and_show_have_the_time_as_json_and_null_elsewhere(
+    recording: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    timed(recording, 2, 1.38)
+    assert main(["list", str(recording), "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    times = {v["id"]: v["timing"] for k in said["kernels"] for v in k["variants"]}
+    known = times.pop("780c582c")
+    assert set(times.values()) == {None}
+    assert (known["median_us"], known["stopwatch"], known["cache"], known["device"]) == (
+        1.38, "cupti", "cold", "NVIDIA H200",
+    )  # fmt: skip
+    assert main(["show", str(recording), "780c582c", "--json"]) == 0
+    (function,) = json.loads(capsys.readouterr().out)["functions"]
+    assert function["timing"] == known
+    assert main(["show", str(recording), "780c582c", "-a"]) == 0
+    assert "1.38 µs measured (95 %: 1.38…1.38) by cupti" in capsys.readouterr().out
