@@ -6,6 +6,7 @@ import importlib.util
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from inspector.commands.common import narrate
 from inspector.errors import ToolMissing, Unreadable, UsageError
 
 if TYPE_CHECKING:
@@ -29,7 +30,10 @@ def writable(path: Path) -> None:
 
 
 def in_terminal(out: Console, figure: Figure, rows: int) -> None:
-    """A figure as wide as the terminal."""
+    """A figure as wide as the terminal; what was measured is shown also where it cannot be drawn."""
+    if importlib.util.find_spec("plotext") is None:
+        narrate("no plot: it needs plotext (pip install 'plotext>=6.1,<7')")
+        return
     from inspector.report.plots import plot
 
     out.print()
