@@ -30,7 +30,7 @@ def writable(path: Path) -> None:
 
 
 def in_terminal(out: Console, figure: Figure, rows: int) -> None:
-    """A figure as wide as the terminal; what was measured is shown also where it cannot be drawn."""
+    """A figure as wide as the terminal; where it cannot be drawn, a word on why."""
     if importlib.util.find_spec("plotext") is None:
         narrate("no plot: it needs plotext (pip install 'plotext>=6.1,<7')")
         return

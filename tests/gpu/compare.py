@@ -122,25 +122,25 @@ def truth(function: Any, given: tuple[Any, ...]) -> tuple[float, int]:
             memory.sum()
             function(*given)
         torch.cuda.synchronize()
-    flush = {name for _, name, _ in profiled(memory.sum, 5)}
-    flush = {name for name in flush if "Mem" not in name}
+    alone = [name for _, name, _ in profiled(memory.sum, 5)]
+    flush = {name for name in alone if "Mem" not in name}
     assert flush, "the profiler saw nothing"
+    ahead = sum("Mem" in name for name in alone) // 5  # what a sum clears before it
 
     def both() -> None:
         memory.sum()
         function(*given)
 
-    sums: list[float] = []
-    kernels: list[int] = []
+    done: list[list[float]] = [[]]
     for _, name, us in profiled(both, CALLS):
         if name in flush:
-            sums.append(0.0)
-            kernels.append(0)
-        elif sums:
-            sums[-1] += us
-            kernels[-1] += 1
-    assert len(sums) == CALLS, len(sums)
-    return statistics.median(sums), round(statistics.median(kernels))
+            del done[-1][len(done[-1]) - ahead :]
+            done.append([])
+        else:
+            done[-1].append(us)
+    calls = done[1:]
+    assert len(calls) == CALLS, len(calls)
+    return statistics.median(map(sum, calls)), round(statistics.median(map(len, calls)))
 
 
 def specimen(name: str) -> int:
