@@ -137,7 +137,7 @@ def sentence(launch: Launch) -> str:
         most = "" if of is None else f" of {of:.4g} %"
         parts.append(f"occupancy {launch.achieved_occupancy:.1f}{most or ' %'} achieved")
     if launch.speedup is not None:
-        parts.append(f"it could be {launch.speedup:.4g} % faster (ncu's estimate)")
+        parts.append(f"estimated speed-up {launch.speedup:.4g} % (ncu's estimate)")
     samples = launch.samples
     if samples is not None and samples.all:
         parts.append(f"{samples.all} samples")

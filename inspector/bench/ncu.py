@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from inspector.analyse.samples import Samples, total
 
@@ -110,6 +111,7 @@ def joined(reports: Iterable[Report]) -> Report:
     )
 
 
+@lru_cache(maxsize=4096)
 def function_of(demangled: str) -> str:
     """``copy`` of ``void ns::copy<float, 4>(float const*, int)``; other names as they are."""
     out: list[str] = []

@@ -62,6 +62,9 @@ def tables(text: str, name: str) -> list[Table]:
 
 def _page(cells: list[str]) -> Page | None:
     """The page whose header a row is, None where it is none."""
+    # Headers begin so; most rows are none, and are told apart quickly.
+    if cells[0].strip() not in ("ID", "Address", "#"):
+        return None
     names = {c.strip() for c in cells}
     if "Address" in names and "Source" in names:
         return Page.SOURCE

@@ -62,7 +62,8 @@ def _sampling(
     def read(row: Sequence[str]) -> Samples | None:
         if every is None:
             return None
-        seen = {name: numbers.count(row[n]) or 0 for n, name in stalls.items()}
+        # Nearly all are 0, in every locale.
+        seen = {name: numbers.count(row[n]) or 0 for n, name in stalls.items() if row[n] != "0"}
         return Samples(
             numbers.count(row[every]) or 0,
             0 if quiet is None else numbers.count(row[quiet]) or 0,

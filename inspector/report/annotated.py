@@ -12,6 +12,7 @@ from inspector.analyse.telling import Telling, Told
 from inspector.bench.ncu import waits_for
 from inspector.listing.line import Line
 from inspector.model import Note, Stage
+from inspector.report.safe import shown
 from inspector.report.tables import clean
 
 WIDE = 150
@@ -97,7 +98,8 @@ def sampled(samples: Samples, all_of: int) -> list[str]:
     if samples.all < max(1.0, WORTH_WORDS * all_of):
         return []
     reasons = [
-        f"{waits_for(name)} {100 * count / samples.all:.0f} %" for name, count in samples.top()
+        f"{shown(waits_for(name))} {100 * count / samples.all:.0f} %"
+        for name, count in samples.top()
     ]
     share = f"{100 * samples.all / all_of:.1f} % of the samples"
     return [f"{share}: {', '.join(reasons)}" if reasons else share]
@@ -125,7 +127,10 @@ def hint(finding: Finding) -> Text:
     )
     mark, style = MARKS.get(finding.severity, "·"), STYLES.get(finding.severity, "")
     where = f" ({places})" if places else ""
-    return Text.assemble((f"  {mark} {finding.rule}", style), f"{where}: {finding.text}")
+    # What a profiler's rules say comes from a file.
+    return Text.assemble(
+        (f"  {mark} {shown(finding.rule)}", style), f"{where}: {shown(finding.text)}"
+    )
 
 
 def _cells(one: Told, classes: Sequence[str], stalls: bool) -> Iterator[str]:

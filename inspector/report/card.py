@@ -10,6 +10,7 @@ from inspector.analyse.card import Card, Made
 from inspector.analyse.launches import Estimate
 from inspector.analyse.occupancy import Occupancy
 from inspector.analyse.products import Product
+from inspector.report.safe import shown
 from inspector.report.tables import UNKNOWN, figure, plural, spills
 
 WIDTH = 80
@@ -38,7 +39,7 @@ def _rows(card: Card) -> Iterator[tuple[str, str]]:
     yield "shared memory", f"{shared} bytes a block (static + dynamic)"
     yield "launch", _launch(card)
     for text in card.measured:
-        yield "ncu", text
+        yield "ncu", shown(text)
     yield "occupancy", _occupancy(card)
     if card.occupancy is not None:
         if card.occupancy.limiters:
