@@ -14,19 +14,23 @@ from textual.app import SuspendNotSupported
 from textual.message import Message
 from textual.screen import Screen
 
+from inspector.bench.results import Session
 from inspector.errors import PtxviewError
 from inspector.model import Stage, Variant
 from inspector.process import run_program
+from inspector.timing import sessions
+from inspector.tui.card import VariantCard
 from inspector.tui.export import file_name, text_of, unused
 from inspector.tui.navigating import Navigating
 from inspector.tui.notice import Notice
 from inspector.tui.outcome import attempt
 from inspector.tui.reads import Reads
 from inspector.tui.subject import Subject
+from inspector.tui.times import Times
 from inspector.tui.visible import label, plain
 
 Compare = Callable[[Reads, Subject, Subject], Screen[None]]
-Time = Callable[[Reads, Subject], Screen[None]]
+Time = Callable[[Reads, Subject, Times], Screen[None]]
 
 
 def _compare(reads: Reads, a: Subject, b: Subject) -> Screen[None]:
@@ -39,8 +43,15 @@ def _compare(reads: Reads, a: Subject, b: Subject) -> Screen[None]:
 COMPARE: Compare | None = _compare
 """Makes the screen that shows how two variants differ. None: there is no such screen."""
 
-TIME: Time | None = None
-"""Makes the screen that measures a variant. None: there is no such screen."""
+
+def _time(reads: Reads, subject: Subject, times: Times) -> Screen[None]:
+    from inspector.tui.timing_screen import TimingScreen
+
+    return TimingScreen(reads, subject, times)
+
+
+TIME: Time = _time
+"""Makes the screen that measures a variant."""
 
 EDITORS = ("VISUAL", "EDITOR")
 
@@ -49,6 +60,8 @@ class Acting(Navigating):
     """A screen whose keys do something beyond reading."""
 
     reads: Reads
+    times: Times
+    card: VariantCard
 
     def __init__(self) -> None:
         super().__init__()
@@ -61,6 +74,13 @@ class Acting(Navigating):
             super().__init__()
             self.text = text
             self.warning = warning
+
+    class WereTaken(Message):
+        """A thread has read the times that were taken before."""
+
+        def __init__(self, sessions: tuple[Session, ...]) -> None:
+            super().__init__()
+            self.sessions = sessions
 
     def _say(self, text: str) -> None:
         self.status.say(text, self.panes.active.view)
@@ -101,10 +121,28 @@ class Acting(Navigating):
         """Measure the variant."""
         if self.panes.subject.variant is None:
             self._warn("There is no compilation here to time.")
-        elif TIME is None:
-            self._warn("Timing is not there yet: it takes a GPU, and ptxview time to run the call.")
         else:
-            self.app.push_screen(TIME(self.reads, self.panes.subject))
+            screen = TIME(self.reads, self.panes.subject, self.times)
+            self.app.push_screen(screen, lambda _: self.timed())
+
+    def timed(self) -> None:
+        """Other times are known than before."""
+        self.kernels.timed()
+        self.card.refresh()
+
+    @work(thread=True, exclusive=True, group="times", exit_on_error=False, description="times")
+    def read_times(self) -> None:
+        """Have the times read that were taken before."""
+        found = attempt(lambda: tuple(sessions(self.times.path)))
+        if not isinstance(found, Notice):
+            self.post_message(self.WereTaken(found))
+
+    @on(WereTaken)
+    def _were_taken(self, message: WereTaken) -> None:
+        message.stop()
+        if len(message.sessions) >= len(self.times.sessions):
+            self.times.know(message.sessions)
+            self.timed()
 
     # Copying
 

@@ -9,10 +9,12 @@ from textual.widget import Widget
 
 from inspector.analyse.card import Card
 from inspector.model import Resources, Variant
+from inspector.report.timings import time
 from inspector.tui.figures import UNKNOWN, configuration, figure, shared, spilled, spills
 from inspector.tui.outcome import attempt
 from inspector.tui.reads import Reads
 from inspector.tui.subject import Subject
+from inspector.tui.times import Times
 from inspector.tui.visible import label, shorten
 
 _TOLD = ("num_warps", "num_stages", "num_ctas", "maxnreg")
@@ -38,9 +40,10 @@ class VariantCard(Widget):
             self.card = card
             self.hints = hints
 
-    def __init__(self, reads: Reads) -> None:
+    def __init__(self, reads: Reads, times: Times) -> None:
         super().__init__()
         self.reads = reads
+        self.times = times
         self.subject = Subject()
         self.resources: Resources | None = None
         self.card: Card | None = None
@@ -99,6 +102,10 @@ class VariantCard(Widget):
             # Theoretical: how much of an SM's warps fit, not how many were active.
             percent = f"{full.percent:.0f} %"
             parts.append((f"occ {percent}" if short else f"occupancy {percent} at most", ""))
+        taken = self.times.latest(self.subject.kernel, variant)
+        if taken is not None:
+            us = f"{time(taken.us)} µs"
+            parts.append((f"{us} measured" + ("" if short else f" {taken.age}"), "bold"))
         if self.hints:
             said = "1 hint" if self.hints == 1 else f"{self.hints} hints"
             parts.append((f"◆ {said}", "bold $warning"))

@@ -23,7 +23,7 @@ class Comparing(Acting):
         if row is None or kernel is None:
             self._warn("There is no kernel here whose variants could be shown.")
             return
-        table = VariantsScreen(self.reads, kernel, self.marked, row.subject.variant)
+        table = VariantsScreen(self.reads, kernel, self.marked, row.subject.variant, self.times)
         self.app.push_screen(table, self._left)
 
     def _left(self, left: Left | None) -> None:

@@ -18,6 +18,7 @@ from inspector.tui.ordering import Order, ordered, orders
 from inspector.tui.reads import Reads
 from inspector.tui.rows import Key, Kind, Row, rows, whole_tree
 from inspector.tui.subject import Subject
+from inspector.tui.times import Times
 from inspector.tui.tree_figures import TreeFigures
 from inspector.tui.visible import cut, shorten
 
@@ -48,8 +49,8 @@ class KernelTree(TreeFigures, can_focus=True, inherit_bindings=False):
             super().__init__()
             self.order = order
 
-    def __init__(self, reads: Reads) -> None:
-        super().__init__(reads)
+    def __init__(self, reads: Reads, times: Times | None = None) -> None:
+        super().__init__(reads, times)
         self.query_text = ""
         self.cursor = 0
         self.marked: tuple[Key, ...] = ()
@@ -92,7 +93,7 @@ class KernelTree(TreeFigures, can_focus=True, inherit_bindings=False):
         self.reads = reads
         self.stale = frozenset(self._resources)
         self._tree = whole_tree(reads.recording)
-        self._entries = ordered(self._tree, self.order, self._resources)
+        self._entries = ordered(self._tree, self.order, self._resources, self.times.us)
         before, selected = self.cursor, self.row
         self._rebuild()
         if selected is None:
@@ -112,16 +113,22 @@ class KernelTree(TreeFigures, can_focus=True, inherit_bindings=False):
 
     def action_order(self) -> None:
         """The next order that means something here."""
-        there = orders(self.recording)
+        there = orders(self.recording, bool(self.times))
         self.order = there[(there.index(self.order) + 1) % len(there)]
         self.reorder()
         if self.order in (Order.REGISTERS, Order.SPILLS):
             self.read_every()
         self.post_message(self.Ordered(self.order))
 
+    def timed(self) -> None:
+        """Other times are known."""
+        if self.order is Order.TIME:
+            self.reorder()
+        self.refresh()
+
     def reorder(self) -> None:
         """The rows in their order, the cursor on the row that it is on."""
-        self._entries = ordered(self._tree, self.order, self._resources)
+        self._entries = ordered(self._tree, self.order, self._resources, self.times.us)
         self._rebuild()
         self._reveal()
 
@@ -185,6 +192,10 @@ class KernelTree(TreeFigures, can_focus=True, inherit_bindings=False):
         lead = ("›" if index == self.cursor else " ") + "  " * row.depth + self._sign(row)
         many, registers, spill = self.figures_of(row)
         room = width - cell_len(lead) - cell_len(registers) - 1
+        timed = self.measured(row)
+        if timed and cell_len(row.text) + cell_len(timed) + 2 <= room:
+            registers = f"{timed}  {registers}"
+            room -= cell_len(timed) + 2
         if many and cell_len(row.text) + 4 <= room:
             registers = f"{many:<3} {registers}"
             room -= 4

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from textual.keys import KEY_NAME_REPLACEMENTS, Keys, _character_to_key, key_to_character
 
-from inspector.tui.commands import BARE, SHARED, TABLE, Command, Where
+from inspector.tui.commands import ALSO, TABLE, Command, Where
 
 UNBOUND = "unbound"
 """Textual's name of no key there is: what a command has whose key was given to another."""
@@ -65,9 +65,8 @@ def shown_key(key: str) -> str:
 
 def places(command: Command) -> frozenset[Where]:
     """Where the key of a command does something: two commands cannot share a key in one place."""
-    also = {Where.DIFF: SHARED, Where.VARIANTS: BARE}
     own = {Where.PANE, Where.TREE} if command.where is Where.SCREEN else {command.where}
-    return frozenset(own | {where for where, names in also.items() if command.id in names})
+    return frozenset(own | {where for where, names in ALSO.items() if command.id in names})
 
 
 def rebind(

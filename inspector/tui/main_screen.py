@@ -25,6 +25,7 @@ from inspector.tui.reading_line import ReadingLine
 from inspector.tui.reads import Reads
 from inspector.tui.remembered import View
 from inspector.tui.status_line import StatusLine
+from inspector.tui.times import Times
 from inspector.tui.title_bar import TitleBar
 from inspector.tui.understanding import Understanding
 
@@ -50,11 +51,12 @@ class MainScreen(Comparing):
     def _make(self, reads: Reads) -> None:
         self.reads = reads
         self.recording = reads.recording
-        self.kernels = KernelTree(reads)
+        self.times = Times(self.recording.path)
+        self.kernels = KernelTree(reads, self.times)
         self.panes = Panes(reads)
-        self.card = VariantCard(reads)
+        self.card = VariantCard(reads, self.times)
         self.reading = ReadingLine()
-        self.understanding = Understanding(reads)
+        self.understanding = Understanding(reads, self.times)
         self.status = StatusLine()
         self.prompt = Prompt()
         self.title_bar = TitleBar(self.recording)
@@ -89,6 +91,7 @@ class MainScreen(Comparing):
             self.restore(known)
         self.focus_first()
         self.fit()
+        self.read_times()
 
     async def fill(self, reads: Reads) -> None:
         """There was nothing, and now there is: the tree and the panes instead of a text."""

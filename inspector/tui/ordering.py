@@ -6,11 +6,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from enum import Enum
 
-from inspector.model import Recording, Resources, Variant
+from inspector.model import Kernel, Recording, Resources, Variant
 from inspector.tui.rows import Entry, Key, Kind
+from inspector.tui.subject import Subject
 
 Figures = Mapping[Key, Resources | None]
 """What has been read of a variant's resources, by the ids of its kernel and its own."""
+
+
+Measured = Callable[[Kernel | None, Variant | None], float | None]
+"""Microseconds that were measured of a variant."""
 
 
 class Order(Enum):
@@ -29,9 +34,13 @@ def time_of(variant: Variant) -> float | None:
     return float(found) if isinstance(found, int | float) and not isinstance(found, bool) else None
 
 
-def orders(recording: Recording) -> tuple[Order, ...]:
+def _not_measured(kernel: Kernel | None, variant: Variant | None) -> float | None:
+    return None
+
+
+def orders(recording: Recording, measured: bool = False) -> tuple[Order, ...]:
     """The orders that mean something here: by time only where one is known."""
-    timed = any(time_of(variant) is not None for _, variant in recording.variants())
+    timed = measured or any(time_of(variant) is not None for _, variant in recording.variants())
     return tuple(order for order in Order if order is not Order.TIME or timed)
 
 
@@ -44,28 +53,40 @@ def _spills(variant: Variant, resources: Resources) -> float | None:
     return None if known == (None, None) else sum(known_ or 0 for known_ in known)
 
 
-def _time(variant: Variant, resources: Resources) -> float | None:
-    return time_of(variant)
-
-
 _FIGURES: Mapping[Order, Callable[[Variant, Resources], float | None]] = {
     Order.REGISTERS: _registers,
     Order.SPILLS: _spills,
-    Order.TIME: _time,
 }
 
 
-def ordered(tree: tuple[Entry, ...], order: Order, figures: Figures) -> tuple[Entry, ...]:
+def ordered(
+    tree: tuple[Entry, ...], order: Order, figures: Figures, measured: Measured = _not_measured
+) -> tuple[Entry, ...]:
     """The tree in an order. A kernel counts as its costliest variant does, a graph as its costliest
-    kernel; what is not known comes last. Origins, and the operators of a kernel, stay in place."""
+    kernel; what is not known comes last. Origins, and the operators of a kernel, stay in place.
+
+    The time of a variant is the measured one, else its tuner's.
+    """
     if order is Order.COMPILED:
         return tree
-    return tuple(_ordered(entry, order, figures)[0] for entry in tree)
+
+    def figure(subject: Subject) -> float | None:
+        variant = subject.variant
+        if variant is None:
+            return None
+        if order is Order.TIME:
+            found = measured(subject.kernel, variant)
+            return time_of(variant) if found is None else found
+        return _FIGURES[order](variant, figures.get(subject.key[:2]) or variant.known)
+
+    return tuple(_ordered(entry, order, figure)[0] for entry in tree)
 
 
-def _ordered(entry: Entry, order: Order, figures: Figures) -> tuple[Entry, float | None]:
+def _ordered(
+    entry: Entry, order: Order, figure: Callable[[Subject], float | None]
+) -> tuple[Entry, float | None]:
     """An entry with what stands beneath it in order, and its own figure."""
-    below = [_ordered(one, order, figures) for one in entry.beneath]
+    below = [_ordered(one, order, figure) for one in entry.beneath]
     fixed = [one for one, _ in below if one.row.kind is Kind.OPERATORS]
     rest = [(one, value) for one, value in below if one.row.kind is not Kind.OPERATORS]
     if order is Order.NAME:
@@ -73,9 +94,6 @@ def _ordered(entry: Entry, order: Order, figures: Figures) -> tuple[Entry, float
         return replace(entry, beneath=(*fixed, *(one for one, _ in rest))), None
     rest.sort(key=lambda pair: (pair[1] is None, -(pair[1] or 0)))
     values = [value for _, value in rest if value is not None]
-    variant = entry.row.subject.variant
-    if not rest and variant is not None:
-        read = figures.get(entry.row.subject.key[:2]) or variant.known
-        own = _FIGURES[order](variant, read)
-        values = [] if own is None else [own]
+    if not rest and (own := figure(entry.row.subject)) is not None:
+        values = [own]
     return replace(entry, beneath=(*fixed, *(one for one, _ in rest))), max(values, default=None)

@@ -35,3 +35,4 @@ def renew(main: MainScreen, reads: Reads) -> None:
         shown = pane.request
         pane.renew(reads, resolve(reads.recording, shown.subject) if shown else Subject())
     main.kernels.renew(reads)
+    main.read_times()

@@ -11,12 +11,14 @@ from textual.scroll_view import ScrollView
 from textual.worker import get_current_worker
 
 from inspector.model import Recording, Resources
+from inspector.report.timings import time as duration
 from inspector.tui.figures import UNKNOWN, figure, spilled, spills, warps
 from inspector.tui.ordering import Order, time_of
 from inspector.tui.outcome import attempt
 from inspector.tui.reads import Reads
 from inspector.tui.rows import Key, Kind, Row
 from inspector.tui.subject import Subject
+from inspector.tui.times import Times
 
 BATCH = 0.5
 """Seconds between two answers while all are read: each makes the tree anew."""
@@ -40,9 +42,10 @@ class TreeFigures(ScrollView, inherit_bindings=False):
             self.found = found
             self.every = every
 
-    def __init__(self, reads: Reads) -> None:
+    def __init__(self, reads: Reads, times: Times | None = None) -> None:
         super().__init__()
         self.reads = reads
+        self.times = times if times is not None else Times(reads.recording.path)
         self.order = Order.COMPILED
         self.rows: tuple[Row, ...] = ()
         self._resources: dict[Key, Resources | None] = {}
@@ -131,6 +134,23 @@ class TreeFigures(ScrollView, inherit_bindings=False):
             self.reorder()
         self.refresh()
 
+    def time_of(self, row: Row) -> str:
+        """The time of a row's variant as it was measured, else its tuner's with a sign."""
+        subject = row.subject
+        found = self.times.us(subject.kernel, subject.variant)
+        if found is not None:
+            return f"{duration(found)} µs "
+        tuned = None if subject.variant is None else time_of(subject.variant)
+        return f"{UNKNOWN} " if tuned is None else f"{duration(tuned)} µs°"
+
+    def measured(self, row: Row) -> str:
+        """A time that was measured of the row's variant, where the order shows none already."""
+        leaf = row.kind in (Kind.KERNEL, Kind.VARIANT) and not row.count
+        if not leaf or self.order is Order.TIME:
+            return ""
+        found = self.times.us(row.subject.kernel, row.subject.variant)
+        return "" if found is None else f"{duration(found)} µs"
+
     def figures_of(self, row: Row) -> tuple[str, str, bool]:
         """(warps, what the order is by, spilled) of a row that stands for one variant; of others
         a count."""
@@ -145,8 +165,7 @@ class TreeFigures(ScrollView, inherit_bindings=False):
         if self.order is Order.SPILLS:
             shown = spills(resources).removesuffix(" ⚠") + ("⚠" if spill else " ")
         elif self.order is Order.TIME:
-            taken = time_of(variant)
-            shown = f"{UNKNOWN} " if taken is None else f"{taken:.4g} µs "
+            shown = self.time_of(row)
         else:
             shown = f"{figure(resources.registers):>3}r{'⚠' if spill else ' '}"
         return "" if many is None else f"w{many}", shown, spill

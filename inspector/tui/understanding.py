@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import ClassVar
 
 from textual import on, work
@@ -16,7 +17,7 @@ from textual.widgets.option_list import Option
 
 from inspector.analyse.hints import Finding
 from inspector.analyse.telling import Explained
-from inspector.model import Stage, Variant
+from inspector.model import Kernel, Stage, Variant
 from inspector.report import card as card_report
 from inspector.tui.figures import UNKNOWN
 from inspector.tui.gutter import SIGNS
@@ -25,6 +26,7 @@ from inspector.tui.outcome import attempt
 from inspector.tui.overlay import Overlay
 from inspector.tui.reads import Reads
 from inspector.tui.subject import Subject
+from inspector.tui.times import Times
 from inspector.tui.visible import label
 
 
@@ -107,9 +109,10 @@ class Understanding(Widget):
             self.stage = stage
             self.n = n
 
-    def __init__(self, reads: Reads) -> None:
+    def __init__(self, reads: Reads, times: Times) -> None:
         super().__init__()
         self.reads = reads
+        self.times = times
         self.display = False
 
     def ask(self, what: str, subject: Subject, stage: Stage | None, n: int) -> None:
@@ -117,7 +120,15 @@ class Understanding(Widget):
         if subject.variant is None:
             self.post_message(self.Answer("", Notice("∅", "No compilation of it was recorded.")))
         else:
-            self._find(what, subject.name, subject.variant, stage, n)
+            times = self._times(subject.kernel, subject.variant)
+            self._find(what, subject.name, subject.variant, stage, n, times)
+
+    def _times(self, kernel: Kernel | None, variant: Variant) -> tuple[str, ...]:
+        """What was measured of a variant, a line each."""
+        if kernel is None:
+            return ()
+        device = (self.reads.recording.device or {}).get("name")
+        return tuple(self.times.lines(kernel, variant, str(device or "")))
 
     @work(
         thread=True,
@@ -126,13 +137,16 @@ class Understanding(Widget):
         exit_on_error=False,
         description="understand",
     )
-    def _find(self, what: str, name: str, variant: Variant, stage: Stage | None, n: int) -> None:
+    def _find(
+        self, what: str, name: str, variant: Variant, stage: Stage | None, n: int,
+        times: tuple[str, ...],
+    ) -> None:  # fmt: skip
         heading = f"{label(name)} {variant.id}"
         found: Content | tuple[Finding, ...] | Notice
         if what == "hints":
             found = attempt(lambda: self.reads.findings(variant))
         elif what == "card":
-            found = attempt(lambda: _card(self.reads, variant))
+            found = attempt(lambda: _card(self.reads, variant, times))
         else:
             heading = "Reference"
             found = attempt(lambda: self._explain(variant, stage, n))
@@ -170,6 +184,11 @@ class Understanding(Widget):
 NO_HINTS = "No hint: none of the rules found anything to say about this variant."
 
 
-def _card(reads: Reads, variant: Variant) -> Content:
+def _card(reads: Reads, variant: Variant, times: tuple[str, ...]) -> Content:
     rows = card_report.lines(reads.card(variant), width=78)
+    for said in times or (f"{UNKNOWN} not measured; t takes the time",):
+        head = "" if said in times[1:] else "measured"
+        for line in textwrap.wrap(said, 78 - card_report.LABEL):
+            rows.append(f"{head:<{card_report.LABEL}}{line}")
+            head = ""
     return Content("\n".join(label(row) for row in rows))

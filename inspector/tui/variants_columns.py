@@ -11,7 +11,9 @@ from rich.cells import cell_len
 
 from inspector.analyse.diff.variants import Row
 from inspector.report.diff_tables import settings
+from inspector.report.timings import time as duration
 from inspector.tui.figures import UNKNOWN, figure, shared, spills
+from inspector.tui.ordering import Measured
 from inspector.tui.visible import label
 
 Value = float | str | None
@@ -42,8 +44,8 @@ def _ident(row: Row) -> str:
     return "not compiled" if row.variant is None else label(row.variant.id)
 
 
-def _time(row: Row) -> str:
-    return UNKNOWN if row.time_us is None else f"{row.time_us:.4g} µs"
+def _time(us: float | None) -> str:
+    return UNKNOWN if us is None else f"{duration(us)} µs"
 
 
 def _full(row: Row) -> str:
@@ -56,8 +58,10 @@ def _won(row: Row) -> float | None:
 
 IDENT = Column("variant", "variant", _ident, _ident, right=False)
 WINNER = Column("winner", "★", lambda r: "★" if r.winner else " ", _won, right=False, least=False)
+TUNED = Column("tuner's", "tuner's", lambda r: _time(r.time_us), lambda r: r.time_us)
+"""What the program's own tuner measured: by another stopwatch, on its own inputs."""
+
 FIGURES = (
-    Column("time", "time", _time, lambda r: r.time_us),
     Column("registers", "registers", lambda r: figure(r.resources.registers),
            lambda r: r.resources.registers),
     Column("spills", "spills", lambda r: spills(r.resources), lambda r: r.spills),
@@ -109,27 +113,42 @@ def _whole(names: tuple[str, ...]) -> Column:
     return Column("configuration", "configuration", lambda r: label(told(r)), value, right=False)
 
 
-def columns(rows: Sequence[Row], width: int) -> list[tuple[Column, int]]:
+def measured(of: Measured) -> Column:
+    """The kernel's own duration as it was measured here."""
+
+    def us(row: Row) -> float | None:
+        return of(row.kernel, row.variant)
+
+    return Column("time", "time", lambda r: _time(us(r)), us)
+
+
+def columns(rows: Sequence[Row], width: int, of: Measured) -> list[tuple[Column, int]]:
     """The columns that fit into ``width`` cells, each with its own width.
 
-    Each setting that differs has a column; where they do not fit, all stand in one.
+    Each setting that differs has a column; where they do not fit, all stand in one. ``of`` gives
+    the measured time of a variant; the tuner's has a column where there is one, alone where nothing
+    else was measured.
     """
+    tuned = [TUNED] if any(row.time_us is not None for row in rows) else []
+    own = measured(of)
+    taken = [own] if not tuned or any(own.value(row) is not None for row in rows) else []
+    figures = [*taken, *tuned, *FIGURES]
     each = [
         Column(name, name, partial(_setting_text, name), partial(_setting, name))
         for name in differing(rows)
     ]
     reasons = [REASON] if any(row.reason for row in rows) else []
     for shorten in (lambda one: one, _short):
-        wide = [IDENT, WINNER, *each, *map(shorten, FIGURES), *reasons]
+        wide = [IDENT, WINNER, *each, *map(shorten, figures), *reasons]
         if (found := _fitted(wide, rows, width)) is not None:
             return found
     whole = _whole(tuple(one.name for one in each))
     for many in range(len(GIVEN_UP)):
-        kept = [_short(c) for c in (*FIGURES, *reasons) if c.name not in GIVEN_UP[:many]]
+        kept = [_short(c) for c in (*figures, *reasons) if c.name not in GIVEN_UP[:many]]
         found = _fitted([IDENT, WINNER, whole, *kept], rows, width, whole)
         if found is not None:
             return found
-    kept = [_short(c) for c in FIGURES if c.name not in GIVEN_UP]
+    kept = [_short(c) for c in figures if c.name not in GIVEN_UP]
     return [(one, _size(one, rows)) for one in (IDENT, WINNER, whole, *kept)]
 
 

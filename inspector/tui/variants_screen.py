@@ -25,6 +25,7 @@ from inspector.tui.key_footer import KeyFooter
 from inspector.tui.outcome import attempt
 from inspector.tui.reads import Reads
 from inspector.tui.subject import Subject
+from inspector.tui.times import Times
 from inspector.tui.variants_table import VariantTable
 from inspector.tui.visible import label, shorten
 
@@ -106,14 +107,15 @@ class VariantsScreen(Screen[Left]):
 
     def __init__(
         self, reads: Reads, kernel: Kernel, marked: tuple[Subject, ...] = (),
-        at: Variant | None = None,
+        at: Variant | None = None, times: Times | None = None,
     ) -> None:  # fmt: skip
         super().__init__()
+        self.times = times if times is not None else Times(reads.recording.path)
         self.reads = reads
         self.kernel = kernel
         self.bar = VariantsBar(kernel)
         rows = recorded(kernel)
-        self.table = VariantTable(rows, marked)
+        self.table = VariantTable(rows, self.times.us, marked)
         self.table.cursor = next((i for i, r in enumerate(rows) if at and r.variant is at), 0)
         self.status = DiffStatus()
         self.footer = KeyFooter()
@@ -137,7 +139,9 @@ class VariantsScreen(Screen[Left]):
         """Whether every variant was read."""
         return self.left == 0
 
-    @work(thread=True, exclusive=True, group="variants", exit_on_error=False)
+    @work(
+        thread=True, exclusive=True, group="variants", exit_on_error=False, description="variants"
+    )
     def _read(self, rows: tuple[Row, ...]) -> None:
         held, last = list(rows), monotonic()
         left = len(self.kernel.variants)
@@ -175,6 +179,8 @@ class VariantsScreen(Screen[Left]):
                 "D compares them")[len(names)]  # fmt: skip
         row = self.table.row
         why = "" if row is None or not row.reason else f"   {label(row.reason)}"
+        if row is not None and (taken := self.times.latest(row.kernel, row.variant)) is not None:
+            why += f"   Measured {taken.age}, {taken.timing.cache} L2."
         marked = f"Marked: {', '.join(names)}. " if names else ""
         self.status.say(f"{marked}{hint}.{why}")
 

@@ -15,6 +15,7 @@ from textual.strip import Strip
 
 from inspector.analyse.diff.variants import Row
 from inspector.tui.commands import Where, bindings
+from inspector.tui.ordering import Measured
 from inspector.tui.subject import Subject
 from inspector.tui.variants_columns import IDENT, Column, columns, ordered
 from inspector.tui.visible import cut
@@ -32,8 +33,11 @@ class VariantTable(ScrollView, can_focus=True, inherit_bindings=False):
     class Changed(Message):
         """The order or the marks are others."""
 
-    def __init__(self, rows: tuple[Row, ...], marked: tuple[Subject, ...] = ()) -> None:
+    def __init__(
+        self, rows: tuple[Row, ...], measured: Measured, marked: tuple[Subject, ...] = ()
+    ) -> None:
         super().__init__()
+        self.measured = measured
         self.known = rows
         self.rows = list(rows)
         self.marked = marked
@@ -72,7 +76,7 @@ class VariantTable(ScrollView, can_focus=True, inherit_bindings=False):
 
     def _lay(self) -> None:
         here = self.row
-        self._columns = columns(self.known, self.scrollable_content_region.width - 4)
+        self._columns = columns(self.known, self.scrollable_content_region.width - 4, self.measured)
         column = self.column
         self.rows = list(self.known)
         if column is not None:

@@ -23,6 +23,7 @@ from inspector.tui.main_screen import MainScreen
 from inspector.tui.output_view import OutputView
 from inspector.tui.overlay import Overlay
 from inspector.tui.subject import Subject
+from inspector.tui.timing_screen import TimingScreen
 from inspector.tui.understanding import HintList
 from inspector.tui.variants_screen import VariantsScreen
 from inspector.tui.variants_table import VariantTable
@@ -84,12 +85,16 @@ def test_no_key_of_a_part_is_hidden_by_one_of_the_whole() -> None:
 def test_the_action_exists(one: object) -> None:
     chosen = command(getattr(one, "id", ""))
     name = chosen.action.partition("(")[0]
-    screens: dict[Where, type] = {Where.DIFF: DiffScreen, Where.VARIANTS: VariantsScreen}
+    screens: dict[Where, type] = {
+        Where.DIFF: DiffScreen, Where.VARIANTS: VariantsScreen, Where.TIMING: TimingScreen,
+    }  # fmt: skip
     homes: dict[str, type] = {
         "screen": screens.get(chosen.where, MainScreen), "app": PtxviewApp,
     }  # fmt: skip
-    own = {Where.SCREEN: MainScreen, Where.PANE: CodeView, Where.TREE: KernelTree,
-           Where.DIFF: DiffView, Where.VARIANTS: VariantTable}  # fmt: skip
+    own = {
+        Where.SCREEN: MainScreen, Where.PANE: CodeView, Where.TREE: KernelTree,
+        Where.DIFF: DiffView, Where.VARIANTS: VariantTable, Where.TIMING: TimingScreen,
+    }  # fmt: skip
     space, _, rest = name.rpartition(".")
     if name == "tell_app":
         space, rest = "app", chosen.action.split("'")[1]
@@ -97,7 +102,8 @@ def test_the_action_exists(one: object) -> None:
 
 
 def test_every_command_has_a_test() -> None:
-    elsewhere = (Where.DIFF, Where.VARIANTS)  # in test_diff_screen.py
+    # In test_diff_screen.py and in test_timing.py.
+    elsewhere = (Where.DIFF, Where.VARIANTS, Where.TIMING)
     assert {c.id.replace(".", "_") for c in TABLE if c.where not in elsewhere} <= {
         name.removeprefix("test_key_") for name in globals()
     }
@@ -641,10 +647,13 @@ async def test_marked_variants_are_given_to_the_screen_of_differences(
         assert "3f2a91c0 and 84d20b7e" in text_of(ui)
 
 
-async def test_key_time(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(acting, "TIME", None)
+async def test_key_time(start: Start) -> None:
     async with start("t") as (ui, _):
-        assert "Timing is not there yet" in text_of(ui)
+        screen = ui.app.screen
+        assert isinstance(screen, TimingScreen)
+        while not screen.settled:
+            await ui.pause(0.01)
+        assert "This reader reads, but does not take times." in text_of(ui)
 
 
 async def test_key_edit(start: Start, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ from inspector.tui.diff_work import Layout, Place, unified
 from inspector.tui.main_screen import MainScreen
 from inspector.tui.overlay import Overlay
 from inspector.tui.subject import Subject
-from inspector.tui.variants_columns import FIGURES, ordered
+from inspector.tui.variants_columns import TUNED, ordered
 from inspector.tui.variants_screen import VariantsScreen
 from inspector.tuning import Configuration, Tuning
 from tests.tui.sample import Bytes, settle, text_of, variant
@@ -659,7 +659,7 @@ async def test_settings_stand_in_one_column_where_it_is_narrow() -> None:
         ("winner", ["1111", "0000", "2222", "–"]),
         ("BLOCK", ["2222", "0000", "1111", "–"]),
         ("num_warps", ["0000", "1111", "2222", "–"]),
-        ("time", ["1111", "0000", "2222", "–"]),
+        ("tuner's", ["1111", "0000", "2222", "–"]),
         ("regs", ["0000", "1111", "2222", "–"]),
         ("spills", ["0000", "1111", "2222", "–"]),
     ],
@@ -788,16 +788,15 @@ async def test_a_variant_that_cannot_be_read_says_why(monkeypatch: pytest.Monkey
     async with table() as (ui, _):
         row = next(line for line in lines(ui) if "11110000" in line)
         assert "This could" in row
-        assert "12 µs" in text_of(ui)
+        assert "12.0 µs" in text_of(ui)
 
 
 def test_what_is_not_known_is_last_whichever_end_is_first() -> None:
     kernel = Kernel("k", "k", "k", Origin.TRITON, ())
     times = (3.0, None, 1.0, 2.0, 2.0)
     rows = [VariantRow(kernel, None, {"n": n}, time_us=t) for n, t in enumerate(times)]
-    time = FIGURES[0]
-    assert [r.config["n"] for r in ordered(rows, time, False)] == [2, 3, 4, 0, 1]
-    assert [r.config["n"] for r in ordered(rows, time, True)] == [0, 3, 4, 2, 1]
+    assert [r.config["n"] for r in ordered(rows, TUNED, False)] == [2, 3, 4, 0, 1]
+    assert [r.config["n"] for r in ordered(rows, TUNED, True)] == [0, 3, 4, 2, 1]
 
 
 # Pictures
