@@ -15,6 +15,7 @@ from inspector.errors import PtxviewError
 from inspector.listing.line import Function, Listing
 from inspector.model import Kernel, Recording, Stage, Variant
 from inspector.recording import DerivedCache
+from inspector.report.safe import shown
 from inspector.selecting import names
 
 NOTHING = Report(())
@@ -159,7 +160,9 @@ def ruled(measured: Measured) -> list[Finding]:
                 of = "of this part alone" if rule.scope == "local" else "of the launch's time"
                 gain = f" Estimated speed-up by ncu: {rule.speedup:.4g} %, {of}."
             finding = Finding(
-                f"ncu:{rule.name}", SEVERITIES.get(rule.kind, "info"), f"{said}{rule.text}{gain}"
+                f"ncu:{shown(rule.name)}",
+                SEVERITIES.get(rule.kind, "info"),
+                f"{said}{rule.text}{gain}",
             )
             worth = rule.speedup if rule.speedup is not None and rule.scope == "global" else -1.0
             out[key] = (worth, finding)

@@ -152,6 +152,6 @@ def following(reader: Annotator) -> Live | None:
 
     def look() -> Annotator | None:
         found = follower.look()
-        return None if found is None else Annotator(found, cache)
+        return None if found is None else Annotator(found, cache, report=reader.report)
 
     return Live(look)
