@@ -13,11 +13,13 @@ from inspector import knowledge
 from inspector.bench import compare_running, running
 from inspector.bench.compare_running import Task
 from inspector.bench.comparison import Comparison, Row, peaks_of, rows_of
-from inspector.bench.results import STOPWATCHES
-from inspector.bench.roofline import UNITS, Peaks, Spot
+from inspector.bench.profile_names import short_name
+from inspector.bench.results import STOPWATCHES, Session
+from inspector.bench.roofline import UNITS, Peaks, Spot, dtypes_in
 from inspector.bench.roofline import peaks_of as sheet_of
 from inspector.capture import machine
 from inspector.errors import ToolMissing
+from inspector.naming import base_name
 from inspector.process import Finished, run_tool
 from inspector.report.comparison import name_of
 from inspector.report.figures import Figure
@@ -140,3 +142,27 @@ def roofline(found: Comparison) -> Figure | None:
 def _spot(row: Row) -> Spot | None:
     timing = row.timing
     return Spot.of(timing.variant, timing.median_us, timing.bytes, timing.flops)
+
+
+def session_roofline(session: Session, name: str) -> Figure | None:
+    """Recorded launches that were timed, by the first stopwatch, under the device's roofs."""
+    watch = next((t.stopwatch for t in session.rows if t.stopwatch), None)
+    rows = [t for t in session.rows if t.stopwatch == watch]
+    spots = [
+        Spot.of(f"{short_name(base_name(t.kernel))} {t.variant} {t.inputs}".strip(), t.median_us,
+                t.bytes, t.flops)
+        for t in rows
+    ]  # fmt: skip
+    peak = next((p for p in session.peaks if p.stopwatch == watch), None)
+    sheet = peaks_by_sheet(session.device.get("name"))
+    known = session.data_sheet_gb_per_s
+    band = known * 1e9 if known is not None else sheet.bandwidth if sheet else None
+    estimated = any("estimate" in (t.bytes_from, t.flops_from) for t in rows)
+    return figure(
+        f"{name}; bytes and operations are estimates" if estimated else name,
+        [s for s in spots if s is not None],
+        peak.gb_per_s * 1e9 if peak is not None else None,
+        band,
+        sheet,
+        list(dict.fromkeys(d for t in rows for d in dtypes_in(t.inputs))),
+    )

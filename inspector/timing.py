@@ -246,6 +246,8 @@ def estimated(reader: Annotator, launch: Launch) -> Timing:
     return launch.timing(
         bytes=None if moved is None else moved.value,
         flops=None if counted is None else counted.value,
+        bytes_from=None if moved is None else "estimate",
+        flops_from=None if counted is None else "estimate",
     )
 
 

@@ -96,9 +96,11 @@ def _rows(
     heard: Heard, bare: Timing, sizes: Mapping[str, int], peaks: tuple[Peak, ...]
 ) -> list[Row]:
     about, checked = heard.about, heard.checked or {}
+    moved, done = _whole(about.get("bytes")), _whole(about.get("flops"))
     bare = replace(
-        bare, inputs=str(about.get("inputs", "")), bytes=_whole(about.get("bytes")),
-        flops=_whole(about.get("flops")),
+        bare, inputs=str(about.get("inputs", "")), bytes=moved, flops=done,
+        bytes_from=None if moved is None else "script",
+        flops_from=None if done is None else "script",
     )  # fmt: skip
     dtypes = about.get("dtypes")
     agrees, wrong, far = (checked.get(k) for k in ("agrees", "why", "difference"))

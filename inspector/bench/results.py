@@ -43,7 +43,9 @@ class Timing:
     until the call returned.
 
     ``call`` is the number of the call among the variant's, from 0, ``count`` how often the program
-    made it, ``inputs`` its tensors in words. ``bytes`` and ``flops`` are estimates of one launch.
+    made it, ``inputs`` its tensors in words. ``bytes`` and ``flops`` are of one launch,
+    ``bytes_from`` and ``flops_from`` say whence: an ``estimate``, ``given`` by the user, or by the
+    ``script`` that declares the call.
     ``percent_of_peak`` is of the bandwidth of a copy that was measured by the same stopwatch in the
     same run. ``error`` says why there is no time. ``clocks`` are the SM's in MHz as they were seen
     meanwhile, least and greatest, the device's greatest, its temperature in °C and what slowed it.
@@ -73,6 +75,8 @@ class Timing:
     kind: str = "triton"
     kernels: tuple[KernelTime, ...] = ()
     cpu_us: float | None = None
+    bytes_from: str | None = None
+    flops_from: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +181,7 @@ _KINDS: dict[str, tuple[type, ...]] = {
     "median_us": (int, float), "low_us": (int, float), "high_us": (int, float), "samples": (int,),
     "bytes": (int,), "flops": (int,), "gb_per_s": (int, float), "tflop_per_s": (int, float),
     "percent_of_peak": (int, float), "count": (int,), "inputs": (str,), "error": (str,),
-    "kind": (str,), "cpu_us": (int, float),
+    "kind": (str,), "cpu_us": (int, float), "bytes_from": (str,), "flops_from": (str,),
 }  # fmt: skip
 
 

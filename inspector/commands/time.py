@@ -14,10 +14,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from inspector.annotating import Annotator
+from inspector.bench.amounts import with_amounts
 from inspector.bench.results import CACHES, STOPWATCHES, Session, Timing
 from inspector.bench.results import row as timing_row
 from inspector.capture.opening import newest
-from inspector.commands import time_compare, time_options
+from inspector.commands import time_compare, time_options, time_plots
 from inspector.commands.common import console, narrate, open_reader
 from inspector.errors import Exit, UsageError
 from inspector.model import Call
@@ -88,11 +89,17 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     found, calls = chosen(reader, words)
     if args.stored:
         return _stored(path, (found, calls) if words else None, args.json)
+    if args.png is not None:
+        time_plots.can_draw()
+        time_plots.writable(args.png)
     wish = Wish(args.stopwatch, args.cache, args.seconds, args.limit, args.calls, args.python)
     given = ready(reader, path, found, wish, calls)
+    if args.bytes or args.flops:
+        time_options.one_launch(len(given.plan.launches) + len(given.calls))
     if not args.trust and not own(path):
         ask(path, given.python)
     session = take(reader, path, given, wish, narrate)
+    session = with_amounts(session, args.bytes, args.flops)
     _keep(path, session)
     if args.json:
         print(jsons.dumps(timings.document(session)))
@@ -100,6 +107,8 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         _print(session)
         for said in given.plan.left_out:
             narrate(f"left out: {said}")
+    if args.roofline:
+        time_plots.of_session(session, path.name, args.json, args.png)
     return Exit.DIFFERENT if any(t.error for t in session.rows) else Exit.OK
 
 

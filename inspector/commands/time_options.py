@@ -63,5 +63,16 @@ def check(args: argparse.Namespace) -> None:
                 f"--{name} is of a comparison",
                 "Name a script that declares its variants: ptxview time kernels/square.py",
             )
+    if args.stored and (args.roofline or args.bytes or args.flops):
+        raise UsageError("--roofline, --bytes and --flops are of times that are taken now")
     if args.png is not None and not args.roofline:
         raise UsageError("--png draws what --roofline asks for, or --sweep of a script")
+
+
+def one_launch(count: int) -> None:
+    """``--bytes`` and ``--flops`` are of one launch. Raises ``UsageError`` where there are more."""
+    if count != 1:
+        raise UsageError(
+            f"--bytes and --flops are of one launch, and {count} are to be timed",
+            "Name a variant by its id, with --calls 1.",
+        )

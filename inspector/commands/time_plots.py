@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import importlib.util
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from inspector.commands.common import narrate
+from inspector.commands.common import console, narrate
+from inspector.comparing_variants import session_roofline
 from inspector.errors import ToolMissing, Unreadable, UsageError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from inspector.bench.results import Session
     from inspector.report.figures import Figure
 
 PLOT_ROWS = 22
+NO_ROOFLINE = (
+    "no roofline: no launch has a time, bytes and operations that are known (--bytes, --flops)"
+)
 
 
 def can_draw() -> None:
@@ -50,3 +56,15 @@ def save_png(figure: Figure | None, path: Path) -> None:
         path.write_bytes(png(figure))
     except OSError as error:
         raise Unreadable(f"{path} cannot be written: {error.strerror or error}") from None
+
+
+def of_session(session: Session, name: str, quiet: bool, path: Path | None) -> None:
+    """The roofline of launches that were timed: in the terminal, unless ``quiet``, and as PNG."""
+    figure = session_roofline(session, name)
+    if figure is None:
+        narrate(NO_ROOFLINE)
+        return
+    if not quiet:
+        in_terminal(console(sys.stdout), figure, PLOT_ROWS)
+    if path is not None:
+        save_png(figure, path)

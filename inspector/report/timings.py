@@ -113,12 +113,13 @@ def table(session: Session, width: int) -> Table:
 
 
 def _one(session: Session, width: int) -> Table:
+    moved = "bytes" if any(t.bytes_from == "given" for t in session.rows) else "bytes est."
     heads = [("kernel", False), ("variant", False), ("inputs", False), ("µs", True),
-             ("95 %", True), ("n", True), ("bytes est.", True), ("GB/s", True),
+             ("95 %", True), ("n", True), (moved, True), ("GB/s", True),
              ("of copy", True), ("TFLOP/s", True)]  # fmt: skip
     narrow = width < 120
     if narrow:
-        heads = [h for h in heads if h[0] not in ("n", "inputs", "TFLOP/s", "bytes est.")]
+        heads = [h for h in heads if h[0] not in ("n", "inputs", "TFLOP/s", moved)]
     rows = []
     for timing in session.rows:
         kernel, variant, inputs = _who(timing)
@@ -126,7 +127,7 @@ def _one(session: Session, width: int) -> Table:
         cells = {
             "kernel": kernel, "variant": variant, "inputs": inputs,
             "µs": "failed" if timing.error else time(timing.median_us),
-            "95 %": interval(timing), "n": str(timing.samples), "bytes est.": size(timing.bytes),
+            "95 %": interval(timing), "n": str(timing.samples), moved: size(timing.bytes),
             "GB/s": amount(timing.gb_per_s),
             "of copy": UNKNOWN if part is None else f"{part:.0f} %",
             "TFLOP/s": amount(timing.tflop_per_s, 2),
@@ -145,6 +146,22 @@ def _one(session: Session, width: int) -> Table:
                 own["kernel"] += f" ×{part_of.per_call}"
             rows.append([own.get(name, "") for name, _ in heads])
     return _table(heads, rows, width)
+
+
+def _amounts(session: Session) -> str:
+    """Whence the bytes and operations are, in words."""
+    given = any("given" in (t.bytes_from, t.flops_from) for t in session.rows)
+    # What was kept before this was told is an estimate.
+    if not given:
+        return "estimates: each tensor's bytes once, operations counted in TTIR"
+    parts = []
+    for what, whence in (
+        ("bytes", [t.bytes_from for t in session.rows if t.bytes is not None]),
+        ("operations", [t.flops_from for t in session.rows if t.flops is not None]),
+    ):
+        if whence:
+            parts.append(f"{what} as given" if "given" in whence else f"{what} as estimated")
+    return " and ".join(parts)
 
 
 def _beside(session: Session, watches: list[str], width: int) -> Table:
@@ -190,8 +207,8 @@ def footnotes(session: Session) -> Iterator[str]:
         yield f"{state}: {STATES.get(state, '')}"
     if any(t.bytes is not None for t in session.rows):
         yield (
-            "GB/s and TFLOP/s are of estimates: each tensor's bytes once, operations counted in "
-            "TTIR; of copy: of the bandwidth that a copy of 1 GB reached in the same run"
+            f"GB/s and TFLOP/s are of {_amounts(session)}; of copy: of the bandwidth that a copy "
+            "of 1 GB reached in the same run"
         )
     calls = [t for t in session.rows if t.kind != "triton" and t.stopwatch == "cupti"]
     if calls:

@@ -1,0 +1,235 @@
+"""Figures: ticks, what is drawn at 80 and at 160 columns, PNG, rooflines."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import shutil
+import sys
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from inspector.bench import running
+from inspector.bench.roofline import Peaks, Spot, dtypes_in
+from inspector.capture import machine
+from inspector.cli import main
+from inspector.process import Finished
+from inspector.report.figures import Figure, Line, spread, ticks
+from inspector.report.plots import plot
+from inspector.report.rooflines import figure as roofline
+
+LECTURE = Path(__file__).parents[2] / "examples" / "recordings" / "lecture-h200.ptxview"
+SIZES = tuple(range(256, 12673, 128))
+RISING = Line("rising", tuple((float(n), 4000 * n / (n + 800)) for n in SIZES), said="3,763 GB/s")
+FALLING = Line("falling", tuple((float(n), 4000.0 - n / 4) for n in SIZES))
+COPY = Line("copy, measured", ((256.0, 4200.0), (12672.0, 4200.0)), limit=True)
+SWEEP = Figure("square", "N", "GB/s", (RISING, FALLING, COPY))
+H200 = Peaks("NVIDIA H200", 4.8e12, {"fp32": 67e12, "fp16_tensor": 989.5e12}, "its data sheet")
+
+
+def drawn(figure: Figure, width: int, colour: bool = False) -> list[str]:
+    colours: Any = "256" if colour else None
+    out = Console(width=width, file=io.StringIO(), force_terminal=colour, color_system=colours,
+                  markup=False, highlight=False, legacy_windows=False)  # fmt: skip
+    with out.capture() as held:
+        out.print(plot(figure, width, 20))
+    return held.get().splitlines()
+
+
+@pytest.mark.parametrize("width", [80, 160])
+def test_a_sweep_is_as_wide_as_the_terminal_with_each_line_named(
+    width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")  # which is not what it is drawn for
+    lines = drawn(SWEEP, width)
+    body = lines[1:21]
+    assert lines[0] == "GB/s over N: square" and {len(line) for line in body[:-1]} == {width}
+    assert lines[21:] == ["A rising  3,763 GB/s", "B falling", "C copy, measured"]
+    inside = [line.partition("│")[2] or line.partition("┤")[2] for line in body]
+    for letter in "ABC":
+        assert any(letter in line for line in inside)
+    # A falls where the line rises: to the right it stands higher up.
+    rows = [n for n in range(len(inside)) if "A" in inside[n]]
+    assert inside[rows[0]].index("A") > inside[rows[-1]].index("A")
+    assert "12,000" in lines[19] or "10,000" in lines[19]
+
+
+def test_without_colour_there_is_none_and_with_it_each_line_has_its_own() -> None:
+    assert not any("\x1b" in line for line in drawn(SWEEP, 80))
+    coloured = "\n".join(drawn(SWEEP, 80, colour=True))
+    assert len({part.split("m")[0] for part in coloured.split("\x1b[")[1:]}) >= 4
+
+
+def test_points_at_one_place_all_show() -> None:
+    spots = tuple(Line(f"spot {n}", ((0.125, 0.5),)) for n in range(4))
+    figure = Figure("t", "FLOP/byte", "TFLOP/s", (*spots, Line("far", ((8.0, 4.0),))), True, True)
+    assert any("ABCD" in line for line in drawn(figure, 80))
+
+
+def test_a_single_point_and_a_level_line_can_be_drawn() -> None:
+    for points in (((5.0, 3.0),), ((1.0, 2.0), (9.0, 2.0)), ((1.0, 0.0), (2.0, 0.0))):
+        assert len(drawn(Figure("t", "N", "µs", (Line("a", points),)), 80)) == 22
+
+
+def test_hostile_names_are_shown_and_not_obeyed() -> None:
+    evil = "\x1b[2J[red]x[/] $\\frac{1}{0}$ \u202e"
+    figure = Figure(evil, evil, "GB/s", (Line(evil, RISING.points, said=evil),))
+    text = "\n".join(drawn(figure, 120))
+    assert "\x1b" not in text and "\u202e" not in text and "[red]x[/]" in text
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "most", "log", "texts"),
+    [
+        (0, 4410, 6, False, ["0", "1,000", "2,000", "3,000", "4,000"]),
+        (0.0, 0.9, 4, False, ["0", "0.5"]),
+        (256, 12672, 4, False, ["5,000", "10,000"]),
+        (0.03, 70, 9, True, ["0.03", "0.1", "0.3", "1", "3", "10", "30"]),
+        (0.03, 70, 4, True, ["0.1", "1", "10"]),
+        (100, 900, 9, True, ["100", "200", "500"]),
+    ],
+)
+def test_ticks_are_round_and_not_too_many(
+    low: float, high: float, most: int, log: bool, texts: list[str]
+) -> None:
+    found = ticks(low, high, most, log)
+    assert [text for _, text in found] == texts
+    assert all(low <= value <= high * (1 + 1e-9) for value, _ in found)
+
+
+def test_letters_of_a_line_are_few_and_on_it() -> None:
+    for count in (1, 2, 5, 98, 2000):
+        for shift in range(8):
+            found = spread(count, 4, shift)
+            assert 1 <= len(found) <= 5 and found == sorted(set(found))
+            assert found[0] >= 0 and found[-1] < count
+
+
+def test_a_picture_is_drawn_of_whatever_names(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed")
+    from inspector.report.pictures import png
+
+    evil = Line("_hidden $\\frac{1}{", RISING.points)
+    spot = Line("a", ((0.1, 0.5),))
+    evils = Figure("$", "N$", "µs", (evil, COPY))
+    for figure in (SWEEP, evils, Figure("r", "x", "y", (spot, COPY), True, True)):
+        assert png(figure).startswith(b"\x89PNG\r\n")
+
+
+# -- rooflines ------------------------------------------------------------------------------------
+
+
+def test_a_roofline_bends_where_the_bandwidth_meets_the_peak() -> None:
+    spot = Spot.of("square", 30.4, 2 * 4 * 4096**2, 4096**2)
+    assert spot is not None and spot.intensity == pytest.approx(1 / 8)
+    made = roofline("t", [spot], 4e12, 4.8e12, H200, ["float32"])
+    assert made is not None
+    copy, sheet, level, point = made.lines
+    assert [line.limit for line in made.lines] == [True, True, True, False]
+    assert copy.points[1] == pytest.approx((67 / 4, 67)) and copy.points[0][0] < 1 / 8
+    assert sheet.points[1] == pytest.approx((67 / 4.8, 67))
+    assert level.points[0] == pytest.approx((67 / 4.8, 67)) and level.points[1][0] > 67 / 4
+    assert level.name == "fp32 by data sheet"
+    for line in (copy, sheet):
+        (x0, y0), (x1, y1) = line.points
+        assert math.log(y1 / y0) == pytest.approx(math.log(x1 / x0))
+    assert point.said == "0.125 FLOP/byte, 0.552 TFLOP/s, 110 % of copy, measured"
+
+
+def test_a_call_that_computes_is_held_against_its_units_peak() -> None:
+    n = 8192
+    spot = Spot.of("matmul", 2 * n**3 / 700e6, 3 * 2 * n * n, 2 * n**3)
+    assert spot is not None
+    made = roofline("t", [spot], 4e12, None, H200, ["float16"])
+    assert made is not None
+    names = [line.name for line in made.lines]
+    assert names == ["copy, measured", "fp32 by data sheet", "fp16 tensor cores by data sheet",
+                     "matmul"]  # fmt: skip
+    assert made.lines[-1].said.endswith("71 % of fp16 tensor cores")
+
+
+def test_what_is_not_known_is_not_drawn() -> None:
+    assert Spot.of("a", None, 8, 1) is None and Spot.of("a", 1.0, None, 1) is None
+    assert Spot.of("a", 1.0, 8, 0) is None
+    spot = Spot("a", 0.5, 1e12)
+    assert roofline("t", [], 4e12, None, H200, ["float32"]) is None
+    assert roofline("t", [spot], None, None, None, ["float32"]) is None
+    bare = roofline("t", [spot], 4e12, None, None, ["float32"])
+    assert bare is not None and [line.name for line in bare.lines] == ["copy, measured", "a"]
+    assert dtypes_in("float32 3×4, bfloat16 3, int64 1") == ["float32", "bfloat16"]
+
+
+@pytest.fixture
+def recording(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A recording, and a device that is made up: 4 µs a launch, a copy of 4,000 GB/s."""
+
+    def child(argv: Sequence[str], *_: Any) -> Finished:
+        job = json.loads(Path(argv[-2]).read_text())
+        one = {"n": None, "stopwatch": "cupti", "cache": "cold", "samples": [500.0] * 60}
+        said: list[dict[str, Any]] = [
+            {"device": {"name": "NVIDIA H200", "major": 9, "minor": 0}},
+            {"copy": {**one, "bytes": 2_000_000_000}},
+        ]
+        for told in job["launches"]:
+            n = told["n"]
+            said += [{"begin": n}, {**one, "n": n, "samples": [4.0] * 60}, {"end": n}]
+        Path(argv[-1]).write_text("".join(json.dumps(line) + "\n" for line in said))
+        return Finished(0, b"", b"")
+
+    for name in ("STATE", "CACHE"):
+        monkeypatch.setenv(f"XDG_{name}_HOME", str(tmp_path / name))
+    monkeypatch.setenv("COLUMNS", "160")
+    monkeypatch.setattr(machine, "gpu_present", lambda: True)
+    monkeypatch.setattr(running, "measure", partial(running.measure, child=child))
+    return str(shutil.copy(LECTURE, tmp_path / "lecture.ptxview"))
+
+
+def test_recorded_launches_have_a_roofline_of_estimates(
+    recording: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed")
+    words = [recording, "a4fe74f3", "--trust", "--python", sys.executable, "--roofline"]
+    assert main(["time", *words, "--png", str(tmp_path / "x.png")]) == 0
+    out = capsys.readouterr().out
+    assert "TFLOP/s over FLOP/byte: lecture.ptxview; bytes and operations are estimates" in out
+    assert "square_kernel a4fe74f3 float32 1823×781" in out and "fp32 by data sheet" in out
+    assert (tmp_path / "x.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_bytes_and_operations_can_be_given_of_one_launch(
+    recording: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--trust", "--python", sys.executable]
+    assert main(["time", recording, "a4fe74f3", *words, "--bytes", "8e6", "--json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)["rows"]
+    assert (row["bytes"], row["bytes_from"], row["flops_from"]) == (8_000_000, "given", "estimate")
+    assert (row["gb_per_s"], row["percent_of_peak"]) == (2000.0, 50.0)
+    assert main(["time", recording, "a4fe74f3", *words, "--flops", "4000000", "--roofline"]) == 0
+    out = capsys.readouterr().out
+    assert "bytes as estimated and operations as given" in out and "0.351 FLOP/byte" in out
+    assert main(["time", recording, "square_kernel", *words, "--bytes", "1"]) == 2
+    assert "--bytes and --flops are of one launch" in capsys.readouterr().err
+    for bad in ("x", "0", "1.5", "-3", "inf"):
+        with pytest.raises(SystemExit):
+            main(["time", recording, "--bytes", bad])
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--png", "x.png"], "--png draws what --roofline asks for"),
+        (["--stored", "--roofline"], "of times that are taken now"),
+        (["--roofline", "--png", "/no/such/folder/x.png"], "cannot be written"),
+    ],
+)
+def test_what_cannot_be_meant_of_a_recording_is_refused(
+    recording: str, words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["time", recording, "a4fe74f3", *words]) == 2
+    assert said in capsys.readouterr().err
