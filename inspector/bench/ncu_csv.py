@@ -35,6 +35,8 @@ DETAILS = {
     "SM Frequency": "sm_ghz",
     "Elapsed Cycles": "cycles",
 }
+# With --metrics the details page has ncu's own names.
+DETAILS |= {name: field for field, metrics in RAW.items() for name in metrics}
 PERCENT = {"compute_percent", "memory_percent", "achieved_occupancy", "theoretical_occupancy"}
 COUNTS = {"registers", "cycles"}
 _DIM = re.compile(r"\(?\s*(\d+)\s*[,x]\s*(\d+)\s*[,x]\s*(\d+)\s*\)?")

@@ -11,7 +11,12 @@ from inspector.bench.ncu_numbers import Notation, notation
 from inspector.bench.ncu_rows import REMEDY, Table
 from inspector.errors import Unreadable
 
-ALL = ("Warp Stall Sampling (All Samples)", "Sampling Data (All)", "# Samples")
+ALL = (
+    "Warp Stall Sampling (All Samples)",
+    "Warp Stall Sampling (All Cycles)",
+    "Sampling Data (All)",
+    "# Samples",
+)
 NOT_ISSUED = (
     "Warp Stall Sampling (Not-issued Samples)",
     "Warp Stall Sampling (Not-issued Cycles)",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,6 +19,7 @@ EXPORT_SECONDS = 600.0
 COUNTERS = "ERR_NVGPUCTRPERM"
 """What ncu says where the driver gives the GPU's counters to administrators alone."""
 
+_RETURNED = re.compile(r"==ERROR== The application returned an error code \((\d+)\)")
 _SAID = re.compile(r"==(ERROR|WARNING)== *(.*)")
 
 
@@ -66,7 +68,9 @@ def _exported(path: Path) -> list[str]:
     out: list[str] = []
     for page in PAGES:
         done = run_tool(
-            [tool.path, "--import", path, "--csv", "--page", page], seconds=EXPORT_SECONDS
+            [tool.path, "--import", path, "--csv", "--page", page],
+            seconds=EXPORT_SECONDS,
+            env={**os.environ, "LC_ALL": "C"},  # numbers in English
         )
         # A report without SASS has no source page; the other two every report has.
         if done.status == 0:
@@ -84,18 +88,33 @@ def complaints(log: str) -> list[str]:
                               for said, text in found if said == kind and text))  # fmt: skip
 
 
+def status_of(log: str, status: int) -> int:
+    """The program's own status, where ``status`` is that of ncu: its log tells of any but 0."""
+    if found := _RETURNED.search(log):
+        return int(found[1])
+    return 0 if "==PROF== Disconnected" in log and status < 128 else status
+
+
 def arguments(
-    report: Path, log: Path, sections: str, kernel: str | None, count: int, skip: int
+    report: Path,
+    log: Path,
+    sections: str,
+    kernel: str | None,
+    count: int,
+    skip: int,
+    children: bool = False,
 ) -> list[str]:
     """The options of ncu that work for programs of torch.
 
     Clocks stay as they are (locking them takes privileges on rented machines, and times would be
-    of other clocks than ``ptxview time``'s); compile workers and other children are left alone.
+    of other clocks than ``ptxview time``'s); compile workers and other children are left alone,
+    unless ``children`` are wanted.
     ``log`` takes what ncu says, so that the program keeps its own output. ``kernel`` is a name or
     ``regex:…``.
     """
     out = [
-        "--clock-control", "none", "--target-processes", "application-only",
+        "--clock-control", "none",
+        "--target-processes", "all" if children else "application-only",
         "--set", sections, "--import-source", "yes", "--launch-count", str(count),
         "--force-overwrite", "--export", str(report), "--log-file", str(log),
     ]  # fmt: skip

@@ -63,6 +63,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         help="what ncu measures: full has the samples of lines and every rule, basic is quickest",
     )
     parser.add_argument(
+        "--children", action="store_true", help="measure what processes that it starts launch, too"
+    )
+    parser.add_argument(
         "--report", metavar="PATH", help="keep ncu's own report as well, for its interface"
     )
     parser.add_argument(
@@ -100,8 +103,9 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
 def _measure(args: argparse.Namespace, made: Run, tool: Path, folder: Path) -> int:
     log, report = folder / "ncu.log", folder / "report.ncu-rep"
     options = ncu.arguments(
-        report.with_suffix(""), log, args.set, args.kernel, args.launch_count, args.launch_skip
-    )
+        report.with_suffix(""), log, args.set, args.kernel, args.launch_count, args.launch_skip,
+        args.children,
+    )  # fmt: skip
     command = ncu.command(tool, options, made.argv)
     try:
         status = run_program(command, made.env)
@@ -115,7 +119,7 @@ def _measure(args: argparse.Namespace, made: Run, tool: Path, folder: Path) -> i
         found = _keep(args, made.folder, report, command, said)
     except PtxviewError as trouble:
         error = trouble
-    outcome = made.ended(status, lambda text: narrate(f"ptxview: {text}"))
+    outcome = made.ended(ncu.status_of(said, status), lambda text: narrate(f"ptxview: {text}"))
     narrate(summary(outcome))
     if error is not None:
         narrate(f"ptxview: the recording is kept: {outcome.path}")
@@ -136,7 +140,8 @@ def _keep(
                 REMEDY,
             )
         why = ncu.complaints(said) or ["no kernel was launched that it could see"]
-        raise Unreadable(f"ncu measured nothing: {why[0]}")
+        hint = "\n".join(why[1:4]).replace("--target-processes all", "--children")
+        raise Unreadable(f"ncu measured nothing: {why[0]}", hint)
     if args.report:
         _copy(report, Path(args.report))
     text = ncu.texts(report)

@@ -50,14 +50,18 @@ if mode == "denied":
              "https://developer.nvidia.com/ERR_NVGPUCTRPERM"]
 done = subprocess.run(args)
 said += ["==PROF== Disconnected from process 7"]
+if done.returncode:
+    said += [f"==ERROR== The application returned an error code ({{done.returncode}})."]
 if mode == "nothing":
-    said += ["==WARNING== No kernels were profiled."]
+    said += ["==WARNING== No kernels were profiled.",
+             "==WARNING== Profiling kernels launched by child processes requires the "
+             "--target-processes all option."]
 if not mode:
     Path(given["--export"] + ".ncu-rep").write_bytes(b"NVR\\0")
     said += ["==PROF== Report: " + given["--export"] + ".ncu-rep"]
 log.write_text("\\n".join(said) + "\\n")
 Path(os.environ["FAKE_SAW"]).write_text(repr(given))
-raise SystemExit(1 if mode else done.returncode)
+raise SystemExit(1 if mode or done.returncode else 0)
 """
 
 
@@ -292,6 +296,8 @@ def test_counters_that_are_not_permitted(
     assert "not permitted" in said.err and "ERR_NVGPUCTRPERM" in said.err
     assert "NVreg_RestrictProfilingToAdminUsers=0" in said.err
     assert out.is_file() and f"the recording is kept: {out}" in said.err
+    assert main(["list", str(out), "--json"]) == 0
+    assert json.loads(capfd.readouterr().out)["recording"]["exit_status"] == 0
 
 
 def test_nothing_to_measure(
@@ -299,11 +305,14 @@ def test_nothing_to_measure(
 ) -> None:
     monkeypatch.setenv("FAKE_NCU", "nothing")
     assert main(["ncu", "--", sys.executable, "-c", "pass"]) == 4
-    assert "No kernels were profiled" in capfd.readouterr().err
+    said = capfd.readouterr().err
+    assert "ncu measured nothing: No kernels were profiled." in said
+    assert "requires the --children option" in said
 
 
 def test_the_exit_status_is_the_programs(fake: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    assert main(["ncu", "--", sys.executable, "-c", "raise SystemExit(7)"]) == 7
+    assert main(["ncu", "--children", "--", sys.executable, "-c", "raise SystemExit(7)"]) == 7
+    assert eval(fake.read_text())["--target-processes"] == "all"
 
 
 def test_without_ncu_or_a_gpu(

@@ -158,6 +158,23 @@ def test_a_unit_in_the_header_as_the_interface_writes_it() -> None:
     assert one.duration_us == pytest.approx(260)
 
 
+def test_metrics_by_ncus_own_names_on_the_details_page() -> None:
+    said = (
+        '"ID","Process ID","Process Name","Host Name","Kernel Name","Context","Stream",'
+        '"Block Size","Grid Size","Device","CC","Section Name","Metric Name","Metric Unit",'
+        '"Metric Value"\n'
+    )
+    row = '"0","19963","plain","127.0.0.1","saxpy","1","7","(256, 1, 1)","(16384, 1, 1)","0","12.1"'
+    for metric, unit, value in (
+        ("dram__throughput.avg.pct_of_peak_sustained_elapsed", "", "n/a"),
+        ("gpu__time_duration.sum", "us", "211.94"),
+        ("launch__registers_per_thread", "register/thread", "16"),
+    ):
+        said += f'{row},"Command line profiler metrics","{metric}","{unit}","{value}"\n'
+    (one,) = read(said, "x.csv").launches
+    assert (one.duration_us, one.registers, one.capability) == (211.94, 16, "12.1")
+
+
 def test_what_the_program_printed_is_passed_over() -> None:
     noise = (
         "==PROF== Connected to process 3300 (/usr/bin/python3.12)\nTrain Epoch: 1 loss 2.29\n"
