@@ -99,7 +99,7 @@ class PtxviewApp(Growing):
         self.made = MainScreen(reads, self.live)
         return self.made
 
-    @work(thread=True, exit_on_error=False)
+    @work(thread=True, exit_on_error=False, description="open")
     def _open(self, opener: Opener) -> None:
         try:
             reads, live = load(opener)

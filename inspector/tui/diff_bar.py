@@ -191,6 +191,8 @@ class DiffStatus(Widget):
         super().__init__()
         self._left = self._right = ""
         self._said: str | None = None
+        self.match = ""
+        """Which match of a search it is."""
 
     def say(self, text: str) -> None:
         """A message until the next move."""
@@ -211,6 +213,7 @@ class DiffStatus(Widget):
             else:
                 said = f"change {at} of {many}" if at > 0 else f"{-at} of {many} changes above"
                 self._right = said
+            self._right = " · ".join(part for part in (self.match, self._right) if part)
         self.refresh()
 
     def render(self) -> Content:

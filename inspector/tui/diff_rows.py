@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 
@@ -14,7 +15,7 @@ from inspector.analyse.diff.beside import Row, Sign
 from inspector.comparing import Compared
 from inspector.report.diff_lines import SIGNS
 from inspector.tui.highlight import Highlighter
-from inspector.tui.paint import code_strip
+from inspector.tui.paint import code_strip, mark_matches
 from inspector.tui.visible import visible
 
 Spans = Sequence[tuple[int, int]]
@@ -63,6 +64,9 @@ class DiffRows:
         self.sources: tuple[Highlighter, ...] = ()
         self.dark = True
         self.plain = Style()
+        self.pattern: re.Pattern[str] | None = None
+        """What was searched for."""
+
         self._part = part
         self._code = lru_cache(maxsize=2048)(self._make_code)
         self._intra = lru_cache(maxsize=2048)(self._make_intra)
@@ -74,7 +78,7 @@ class DiffRows:
         self._intra.cache_clear()
 
     def forget(self) -> None:
-        """The colours have changed."""
+        """The colours have changed, or what was searched for."""
         self._code.cache_clear()
 
     @property
@@ -181,11 +185,13 @@ class DiffRows:
         source = self.sources[side]
         text = source.text(n)
         strip = code_strip(text, source.spans(n), self.dark)
-        if partner is None:
-            return strip
-        spans = self._intra(partner, n)[1] if side else self._intra(n, partner)[0]
-        name = "diff--new" if side else "diff--old"
-        return marked(strip, text, moved_spans(source.texts[n - 1], text, spans), self._part(name))
+        if partner is not None:
+            spans = self._intra(partner, n)[1] if side else self._intra(n, partner)[0]
+            shown = moved_spans(source.texts[n - 1], text, spans)
+            strip = marked(strip, text, shown, self._part("diff--new" if side else "diff--old"))
+        if self.pattern is not None:
+            strip = mark_matches(strip, text, self.pattern, self._part("diff--match"))
+        return strip
 
     def first_mark(self, row: Row) -> int | None:
         """The cell of its code at which a changed row begins to differ; None where it does not."""

@@ -8,12 +8,12 @@ from textual import on, work
 from textual.app import ComposeResult
 from textual.content import Content
 from textual.message import Message
-from textual.screen import Screen
 
 from inspector.model import Stage
 from inspector.report import diff_text
 from inspector.tui.commands import SHARED, Where, bindings_of, command
 from inspector.tui.diff_bar import DiffBar, DiffHeads, DiffStatus, DiffSummary
+from inspector.tui.diff_search import DiffSearching
 from inspector.tui.diff_view import DiffView
 from inspector.tui.diff_work import Outcome, Place, Request, load, shared_stages
 from inspector.tui.key_footer import KeyFooter
@@ -28,7 +28,7 @@ FIGURES = 78
 """Columns of the overlay with all figures."""
 
 
-class DiffScreen(Screen[None]):
+class DiffScreen(DiffSearching):
     """Compares ``a`` with ``b``; one thread at a time, the newest wish counts."""
 
     BINDINGS = bindings_of(SHARED)
@@ -64,6 +64,7 @@ class DiffScreen(Screen[None]):
         yield self.heads
         yield self.view
         yield self.status
+        yield self.prompt
         yield self.footer
 
     def on_mount(self) -> None:
@@ -98,7 +99,7 @@ class DiffScreen(Screen[None]):
             stage = request.stage or "the two"
             self.view.show_notice(Notice("◔", f"Comparing {stage} …"))
 
-    @work(thread=True, exclusive=True, group="compare", exit_on_error=False)
+    @work(thread=True, exclusive=True, group="compare", exit_on_error=False, description="compare")
     def _compare(self, request: Request) -> None:
         self.post_message(self.Compared(load(self.reads, request)))
 
@@ -114,6 +115,7 @@ class DiffScreen(Screen[None]):
         self.summary.show(outcome.held)
         self._landed = self.view.place
         self._tell()
+        self.search_again()
 
     def _tell(self) -> None:
         """What the lines above say."""
@@ -132,6 +134,7 @@ class DiffScreen(Screen[None]):
     @on(DiffView.Moved)
     def _moved(self, message: DiffView.Moved) -> None:
         message.stop()
+        self.tell_match()
         self.status.follow(self.view)
         if self.heads.beside is not self.view.beside:
             self._tell()
@@ -201,6 +204,11 @@ class DiffScreen(Screen[None]):
         """Close it."""
         self.dismiss()
 
+    def action_escape(self) -> None:
+        """Forget the search; without one, close it."""
+        if not self.forget():
+            self.dismiss()
+
     async def action_tell_app(self, name: str) -> None:
         """Something that is the application's affair."""
         await self.app.run_action(name)
@@ -208,4 +216,6 @@ class DiffScreen(Screen[None]):
     async def action_run(self, name: str) -> None:
         """Run a command of the table, for the palette and the footer."""
         chosen = command(name)
+        if self.focused is self.prompt.input:
+            self.set_focus(self.view)
         await self.app.run_action(chosen.action, self.view if chosen.where is Where.DIFF else self)

@@ -16,7 +16,7 @@ from inspector.tui.commands import Where, bindings
 from inspector.tui.diff_rows import DiffRows
 from inspector.tui.diff_work import Layout, Outcome, Place
 from inspector.tui.moving import MovingRows
-from inspector.tui.notice import Notice, notice_strips
+from inspector.tui.notice import Notice, notice_row
 
 WIDE = 100
 """Columns from which on two listings stand beside each other, unless the user says otherwise."""
@@ -34,7 +34,7 @@ class DiffView(MovingRows, can_focus=True, inherit_bindings=False):
     COMPONENT_CLASSES: ClassVar = {
         "diff--gutter", "diff--cursor", "diff--mark", "diff--fold", "diff--notice", "diff--hint",
         "diff--removed", "diff--added", "diff--changed", "diff--old", "diff--new",
-        "diff--minus", "diff--plus", "diff--tilde", "diff--moved",
+        "diff--minus", "diff--plus", "diff--tilde", "diff--moved", "diff--match",
     }  # fmt: skip
 
     class Moved(Message):
@@ -197,6 +197,12 @@ class DiffView(MovingRows, can_focus=True, inherit_bindings=False):
         self.refresh()
         self.post_message(self.Moved())
 
+    def reach(self, row: int) -> None:
+        """Put the cursor on a row; what it is folded away in is unfolded."""
+        self._open(row)
+        self._measure()
+        self.go(row)
+
     def go_visible(self, at: int) -> None:
         if self._visible:
             self.go(self._visible[max(0, min(at, len(self._visible) - 1))])
@@ -280,7 +286,8 @@ class DiffView(MovingRows, can_focus=True, inherit_bindings=False):
         width = self.scrollable_content_region.width
         base = self.rich_style
         if not self._visible:
-            return self._render_notice(y, width, base)
+            loud, quiet = self._part("diff--notice"), self._part("diff--hint")
+            return notice_row(self.notice, y, width, base, loud, quiet)
         at = self.scroll_offset.y + y
         if at >= len(self._visible):
             return Strip.blank(width, base)
@@ -297,14 +304,6 @@ class DiffView(MovingRows, can_focus=True, inherit_bindings=False):
 
     def _part(self, name: str) -> Style:
         return self.get_component_rich_style(name, partial=True)
-
-    def _render_notice(self, y: int, width: int, base: Style) -> Strip:
-        strips = notice_strips(
-            self.notice, width, base + self._part("diff--notice"), base + self._part("diff--hint")
-        )
-        if 0 <= y - 1 < len(strips):
-            return strips[y - 1].extend_cell_length(width, base).apply_style(base)
-        return Strip.blank(width, base)
 
     def on_click(self, event: events.Click) -> None:
         """The row that was clicked; a fold is unfolded."""

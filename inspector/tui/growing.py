@@ -81,7 +81,7 @@ class Growing(App[None]):
             waiting, self._waiting = self._waiting, None
             await self.show(waiting)
 
-    @work(thread=True, exclusive=True, group="look", exit_on_error=False)
+    @work(thread=True, exclusive=True, group="look", exit_on_error=False, description="look")
     def _look(self) -> None:
         from inspector.tui.outcome import attempt
 

@@ -9,7 +9,7 @@ from textual.widget import Widget
 from inspector.tui.commands import Command, Where, footer
 from inspector.tui.keymap import shown
 
-_KEPT = ("quit", "help", "diff.back", "variants.back", "timing.back")
+_KEPT = ("quit", "help", "diff.escape", "diff.back", "variants.back", "timing.back")
 _BARE = ("help", "palette", "quit")
 
 

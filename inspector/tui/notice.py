@@ -29,6 +29,16 @@ def _wrapped(text: str, width: int, style: Style) -> list[Strip]:
     ]
 
 
+def notice_row(
+    notice: Notice | None, y: int, width: int, base: Style, message: Style, hint: Style
+) -> Strip:
+    """Row ``y`` of a view that has nothing but the notice to show."""
+    strips = notice_strips(notice, width, base + message, base + hint)
+    if 0 <= y - 1 < len(strips):
+        return strips[y - 1].extend_cell_length(width, base).apply_style(base)
+    return Strip.blank(width, base)
+
+
 def notice_strips(notice: Notice | None, width: int, message: Style, hint: Style) -> list[Strip]:
     """The notice in rows of at most ``width`` cells, a column free on either side."""
     if notice is None:

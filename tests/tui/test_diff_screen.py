@@ -254,18 +254,86 @@ async def test_moved_lines_say_where() -> None:
 async def test_key_diff_change_next() -> None:
     async with diff() as (ui, screen):
         assert screen.view.place == Place(Stage.PTX, CHANGED, CHANGED)
-        await ui.press("n")
+        await ui.press("right_square_bracket")
         assert screen.view.place == Place(Stage.PTX, None, ADDED)
         assert "change 2 of 2" in text_of(ui)
-        await ui.press("n")
+        await ui.press("right_square_bracket")
         assert screen.view.place == Place(Stage.PTX, CHANGED, CHANGED)
 
 
 async def test_key_diff_change_previous() -> None:
-    async with diff("G", "N") as (ui, screen):
+    async with diff("G", "left_square_bracket") as (ui, screen):
         assert screen.view.place == Place(Stage.PTX, None, ADDED)
-        await ui.press("N", "N")
+        await ui.press("left_square_bracket", "left_square_bracket")
         assert screen.view.place == Place(Stage.PTX, None, ADDED)
+
+
+SEARCH = ("slash", *"mul", "full_stop", "asterisk", *"f10", "vertical_line", *"max", "enter")
+"""Two lines that use %f10, which are folded away, and the one that only b has."""
+
+
+def place_of(screen: DiffScreen) -> str:
+    """The line of b under the cursor."""
+    place, held = screen.view.place, screen.summary.held
+    assert place is not None and place.b is not None and held is not None
+    return held.listings[1].lines[place.b - 1].text.split()[0]
+
+
+async def test_key_diff_search() -> None:
+    async with diff("g", *SEARCH) as (ui, screen):
+        text = text_of(ui)
+        assert "match 1 of 3" in text and "n next match" in text
+        assert place_of(screen) == "mul.f32" and "%f10, %f9, %f9" in text
+        await ui.press("v")  # in one column the same lines are found
+        assert len(screen.matches) == 3
+        await ui.press("slash", *"nothing like it".replace(" ", "_"), "enter")
+        await wait(ui)
+        assert "nothing fits “nothing_like_it”" in text_of(ui)
+        await ui.press("slash", "left_parenthesis", "enter")
+        await wait(ui)
+        assert "“(” is no regular expression" in text_of(ui)
+
+
+async def test_key_diff_next() -> None:
+    async with diff("g", *SEARCH) as (ui, screen):
+        await ui.press("n", "n")
+        assert place_of(screen) == "max.f32" and "match 3 of 3" in text_of(ui)
+        await ui.press("n")
+        assert place_of(screen) == "mul.f32"
+    async with diff("n") as (_, screen):  # nothing is searched for
+        assert screen.view.place == Place(Stage.PTX, None, ADDED)
+
+
+async def test_key_diff_previous() -> None:
+    async with diff("g", *SEARCH, "N") as (_, screen):
+        assert place_of(screen) == "max.f32"
+    async with diff("G", "N") as (_, screen):
+        assert screen.view.place == Place(Stage.PTX, None, ADDED)
+
+
+async def test_key_diff_escape() -> None:
+    async with diff("g", *SEARCH, "escape") as (ui, screen):
+        assert screen.pattern is None and "match 1 of 3" not in text_of(ui)
+        assert isinstance(ui.app.screen, DiffScreen)
+        await ui.press("escape")
+        assert isinstance(ui.app.screen, MainScreen)
+
+
+async def test_a_search_that_is_given_up_leaves_the_cursor_where_it_was() -> None:
+    async with diff() as (ui, screen):
+        before = screen.view.cursor
+        await ui.press("slash", *"ret")  # letters that are keys elsewhere
+        await wait(ui)
+        assert screen.view.cursor != before and not screen.status.display
+        await ui.press("escape")
+        await wait(ui)
+        assert screen.view.cursor == before and screen.pattern is None
+        assert screen.view.has_focus and screen.status.display
+
+
+async def test_a_search_goes_on_where_something_else_is_compared() -> None:
+    async with diff("g", *SEARCH, "x") as (_, screen):
+        assert len(screen.matches) == 3 and screen.pattern is not None
 
 
 async def test_key_diff_unfold() -> None:
@@ -335,7 +403,7 @@ async def test_key_diff_turn() -> None:
 
 
 async def test_key_diff_back() -> None:
-    async with diff("escape") as (ui, _):
+    async with diff("g", *SEARCH, "q") as (ui, _):
         assert isinstance(ui.app.screen, MainScreen)
 
 
