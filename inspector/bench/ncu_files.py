@@ -121,20 +121,36 @@ def _variant(short: str, digest: str, launches: Sequence[Launch]) -> Variant:
         for grid, block in shapes
         if grid is not None
     )  # fmt: skip
-    block = {} if first.block is None else {"block": "×".join(map(str, first.block))}
     why = "a report of ncu has machine code alone"
     return Variant(
         short,
         digest,
         symbol,
         target=_target(first),
-        config=block,
+        config=_told(launches),
         stages=stages,
         known=Resources(registers=first.registers),
         launches=len(launches),
         missing={s: why for s in Stage if s not in stages},
         calls=calls,
     )
+
+
+MOST = 3
+"""Launches of one variant that its line in the interface tells of."""
+
+
+def _told(launches: Sequence[Launch]) -> dict[str, object]:
+    """What tells launches apart, in place of a configuration, which a report does not have."""
+    some = launches[:MOST]
+    rest = ["…"] if len(launches) > MOST else []
+    times = [f"{one.duration_us:.2f}" for one in some if one.duration_us is not None]
+    out = {"launch": [*(str(one.number) for one in some), *rest], "µs": [*times, *rest]}
+    told: dict[str, object] = {k: " ".join(v) for k, v in out.items() if v and v != rest}
+    for name, dim in (("grid", some[0].grid), ("block", some[0].block)):
+        if dim is not None:
+            told[name] = "×".join(map(str, dim))
+    return told
 
 
 def _target(launch: Launch) -> str | None:

@@ -61,4 +61,5 @@ async def test_a_report_alone_can_be_browsed(pages: list[str]) -> None:
         screen = await settle(pilot)
         said = text_of(pilot)
         assert "square_kernel" in said and "LDC" in said
+        assert all(f"launch={n}" in said for n in range(5))
         assert screen.panes.active.view.rows.gutter.telling.sampled == 43
