@@ -18,6 +18,9 @@ Code = Callable[[], tuple[Listing, Function] | None]
 Key = tuple[str, str]
 """A variant: the hash of its machine code, its symbol."""
 
+STRANGER = "no kernel here is called"
+"""How the reason begins where a launch is of another's kernel, as torch's own are."""
+
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
@@ -93,7 +96,7 @@ def _attach(launch: Launch, candidates: Sequence[Candidate]) -> Attached:
     exact = [c for c in candidates if launch.demangled in c.names]
     fits = exact or [c for c in candidates if launch.function in c.names]
     if not fits:
-        return Attached(launch, None, f"no kernel here is called {launch.function}")
+        return Attached(launch, None, f"{STRANGER} {launch.function}")
     left = [
         c for c in fits if c.registers is None or c.registers == (launch.registers or c.registers)
     ]

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from inspector.bench.ncu import Dim3, Launch, Report
-from inspector.bench.ncu_attach import Attached, Key, Measured
+from inspector.bench.ncu_attach import STRANGER, Attached, Key, Measured
 from inspector.report.jsons import samples as samples_json
 from inspector.report.safe import shown
 from inspector.report.tables import UNKNOWN
@@ -75,6 +75,10 @@ def summary(found: Sequence[Attached], name: Name | None, width: int) -> Table:
     return table
 
 
+MOST = 8
+"""Launches, or names, that one footnote tells."""
+
+
 def _tells_more(found: Iterable[Attached]) -> bool:
     return any(one.launch.demangled != one.launch.function for one in found)
 
@@ -83,11 +87,19 @@ def footnotes(found: Sequence[Attached], report: Report) -> list[str]:
     """What is odd: launches of no variant here, samples that are not shown, what ncu left out."""
     said = [shown(p) for p in report.problems]
     lone: dict[str, list[int]] = {}
+    strangers = [one.launch.function for one in found if one.why.startswith(STRANGER)]
+    if strangers:
+        names = list(dict.fromkeys(strangers))
+        some = ", ".join(names[:MOST]) + (f" and {len(names) - MOST} more" * (len(names) > MOST))
+        many = "launch is" if len(strangers) == 1 else "launches are"
+        said.append(shown(f"{len(strangers)} {many} of kernels that are not here: {some}"))
     for one in found:
+        if one.why.startswith(STRANGER):
+            continue
         if why := one.why or one.unplaced:
             lone.setdefault(("" if one.why else "no samples: ") + why, []).append(one.launch.number)
     for why, numbers in lone.items():
-        some = ", ".join(map(str, numbers[:8])) + (" …" if len(numbers) > 8 else "")
+        some = ", ".join(map(str, numbers[:MOST])) + (" …" if len(numbers) > MOST else "")
         said.append(shown(f"launch {some}: {why}"))
     if not any(one.launch.rules for one in found):
         said.append("estimated speed-ups are on the details page, which the report lacks")

@@ -161,6 +161,18 @@ def test_without_a_report_there_is_none(
     assert all(v["ncu"] is None for k in value["kernels"] for v in k["variants"])
 
 
+def test_launches_of_others_are_told_in_one_line(
+    recording: Path, pages: dict[str, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = pages["details"]
+    file.write_text(file.read_text().replace('"square_kernel"', '"void at::fill<4>(int)"'))
+    assert main(["list", str(recording), "--ncu", str(file)]) == 0
+    said = capsys.readouterr()
+    assert said.err.count("not here") == 1 and "5 launches are of kernels" in said.err
+    assert "! 5 launches are of kernels that are not here: fill\n" in said.err
+    assert "void at::fill<4>(int)" in said.out  # the demangled name, where it says more
+
+
 def test_show_has_samples_at_lines(
     recording: Path, pages: dict[str, Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
