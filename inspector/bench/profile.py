@@ -88,8 +88,10 @@ class Overhead:
     busy_us: float | None = None
     kernels: int = 0
     kernel_us: float | None = None
+    median_kernel_us: float | None = None
     launches: int = 0
     launch_us: float | None = None
+    median_launch_us: float | None = None
     syncs: int = 0
     sync_us: float | None = None
     gaps: int = 0

@@ -19,6 +19,8 @@ LEFT_OUT = frozenset(
      "profiler::_record_function_enter_new", "profiler::_record_function_exit", "aten::is_leaf",
      "aten::output_nr", "aten::_version")
 )  # fmt: skip
+# The emulated device's own.
+OURS = "ptxview_target::"
 STEP = "ProfilerStep#"
 
 
@@ -108,7 +110,7 @@ def _thread(event: dict[str, object]) -> object:
 
 def _cpu(out: Gathered, event: dict[str, object], kind: int) -> None:
     name = str(event.get("name"))
-    if name in LEFT_OUT:
+    if name in LEFT_OUT or name.startswith(OURS):
         return
     start, end = _times(event)
     out.events += 1

@@ -13,7 +13,7 @@ _PLAIN = re.compile(
     r"BinaryFunctor|[AB]UnaryFunctor|ReduceOp|func_wrapper_t|GpuReduce.*)$"
 )
 _ANONYMOUS = re.compile(r"\(anonymous namespace\)::|\{lambda[^}]*\}|<unnamed>::")
-LONGEST = 60
+LONGEST = 72
 
 
 def short_name(name: str) -> str:
@@ -26,7 +26,8 @@ def short_name(name: str) -> str:
     base, inner = _split(text)
     found = _operation(inner)
     own = base.rpartition("::")[2] or base
-    return f"{own}<{found}>" if found else own
+    short = (f"{own}<{found}>" if found else own) or name
+    return short if len(short) <= LONGEST else f"{short[: LONGEST - 1]}…"
 
 
 def _split(text: str) -> tuple[str, str]:
@@ -47,5 +48,5 @@ def _operation(arguments: str) -> str:
     for part in re.split(r"[<>,()&]", arguments):
         word = part.strip().removesuffix("::").rpartition("::")[2].strip()
         if word and not _PLAIN.match(part.strip()) and not _PLAIN.match(word):
-            return word[:LONGEST]
+            return word
     return ""

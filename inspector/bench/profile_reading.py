@@ -140,6 +140,27 @@ def profiles(
     return known, warned(found, told), problems
 
 
+def why_none(path: Path) -> str:
+    """Why a recording holds no profile, in words."""
+    held = read_events(path).events
+    told = [e for e in held if e.get("event") == "profile_facts"]
+    if not any(e.get("event") == "torch" for e in held):
+        return "the program did not import torch"
+    if not told:
+        return "the recording holds none; ptxview profile SCRIPT makes one"
+    wish = told[0].get("wish")
+    plan = wish if isinstance(wish, dict) else {}
+    if seen := max(_int(e.get("seen")) or 0 for e in told):
+        left = f"wait {_plain(plan.get('wait'))}, warmup {_plain(plan.get('warmup'))}"
+        return f"the program made {count_of(seen)}, and with {left} none of them counts"
+    return f"the program never called {_plain(plan.get('step'))}"
+
+
+def count_of(steps: int) -> str:
+    """``1 step``, ``2 steps``."""
+    return f"{steps} step" if steps == 1 else f"{steps} steps"
+
+
 def _default(known: list[Window]) -> Window:
     """The last window of the lowest rank."""
     lowest = min((w.rank for w in known if w.rank is not None), default=None)

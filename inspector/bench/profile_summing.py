@@ -235,14 +235,21 @@ def _overhead(held: Gathered, gpu: bool, first: int, last: int) -> Overhead:
         busy_us=best[0] / 1000,
         kernels=len(kernels),
         kernel_us=sum(kernels) / 1000,
+        median_kernel_us=_median(kernels),
         launches=len(launches),
         launch_us=sum(launches) / 1000,
+        median_launch_us=_median(launches),
         syncs=len(waits),
         sync_us=sum(waits) / 1000,
         gaps=len(gaps),
         gap_us=sum(gaps) / 1000,
-        median_gap_us=median(gaps) / 1000 if gaps else None,
+        median_gap_us=_median(gaps),
     )
+
+
+def _median(ns: Sequence[int]) -> float | None:
+    """The median in µs; None of nothing."""
+    return median(ns) / 1000 if ns else None
 
 
 def _busy(pieces: Sequence[Work], first: int) -> tuple[int, list[int]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import median
 
 from inspector.bench.profile import Compiling, Profile
 
@@ -24,7 +25,7 @@ class Facts:
 
 def facts(event: Said) -> Facts:
     """The facts of a ``profile_facts`` event, whatever it holds."""
-    compiles = [(_text(e, "name"), _place(e), t) for e in _rows(event, "dynamo") if (t := _span(e))]
+    compiles = [(*_compiled_what(e), t) for e in _rows(event, "dynamo") if (t := _span(e))]
     compiles += [
         (f"Triton's {_text(e, 'name')}", "", t) for e in _rows(event, "triton") if (t := _span(e))
     ]
@@ -96,10 +97,10 @@ def _calls(told: Facts, within: Times) -> Iterator[str]:
     for site, count, times in told.calls:
         inside = [t for t in times if _us(t, within) > 0]
         if count > 1 and inside:
-            each = sum(b - a for a, b in times) / len(times) * 1e6
+            each = median(b - a for a, b in times) * 1e6
             yield (
-                f"torch.compile was called {count:,} times at {site}, {_time(each)} each: what "
-                "is timed around it is the wrapper too; call it once, outside"
+                f"torch.compile was called {count:,} times at {site}, {_time(each)} each (median): "
+                "what is timed around it times the wrapper and its checks; call it once, outside"
             )
 
 
@@ -160,10 +161,14 @@ def _pair(value: object) -> Times | None:
     return None
 
 
-def _place(one: Said) -> str:
+def _compiled_what(one: Said) -> tuple[str, str]:
+    """The function that torch.compile compiled, and where it stands."""
     line = one.get("line")
     path = _text(one, "file")
-    return f"{path}:{line}" if path and isinstance(line, int) else path
+    if "/torch/" in path:
+        # A function of torch's own goes through one of Dynamo's, whose name says nothing.
+        return "a function of torch's", ""
+    return _text(one, "name"), f"{path}:{line}" if path and isinstance(line, int) else path
 
 
 def _text(one: Said, name: str) -> str:

@@ -21,14 +21,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from inspector.bench.profile import Profile, Window
-from inspector.bench.profile_reading import profiles, trace_of
+from inspector.bench.profile_reading import profiles, trace_of, why_none
 from inspector.bench.profile_stacks import stacks
 from inspector.capture.opening import kept_cache, newest, open_path
 from inspector.capture.running import Outcome, Request
 from inspector.capture.running import run as record
 from inspector.commands.common import console, narrate
 from inspector.commands.run import split, summary
-from inspector.errors import Exit, PtxviewError, RunFailed, Unreadable
+from inspector.errors import Exit, PtxviewError, RunFailed, Unreadable, UsageError
 from inspector.model import Recording
 from inspector.recording import is_recording
 from inspector.report import jsons, timings
@@ -91,15 +91,19 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     """Profile a run; the program's own exit status, and 125 where we fail."""
     own, kind, words = split(argv, VALUED)
+    stored = "--stored" in own
     try:
-        args = parser.parse_args(own)
+        # Without a program our options may stand behind the recording, too.
+        args, rest = parser.parse_known_args(argv if stored else own)
+        if [word for word in rest if not stored or word.startswith("-")]:
+            parser.error(f"unknown: {' '.join(rest)}")
         _checked(parser, args)
     except SystemExit as stop:
         if stop.code in (0, None):
             return Exit.OK
-        return Exit.USAGE if "--stored" in own else Exit.RUN_FAILED
-    if args.stored:
-        return _stored(args, words)
+        return Exit.USAGE if stored else Exit.RUN_FAILED
+    if stored:
+        return _stored(args, rest)
     if not words:
         raise RunFailed(
             "there is nothing to run", "ptxview profile SCRIPT, -m MODULE, or -- COMMAND"
@@ -158,7 +162,7 @@ def _program_on_stderr() -> Iterator[None]:
 
 def _stored(args: argparse.Namespace, words: list[str]) -> int:
     if len(words) > 1:
-        raise Unreadable("--stored takes one recording", "ptxview profile --stored [PATH]")
+        raise UsageError("--stored shows one recording", "ptxview profile --stored [PATH]")
     path = Path(words[0]) if words else newest()
     if path.exists() and not is_recording(path):
         raise Unreadable(f"{path} is no recording, and only one holds profiles")
@@ -174,7 +178,9 @@ def _show(args: argparse.Namespace, path: Path, rec: Recording, ran: Outcome | N
     for said in problems:
         narrate(f"ptxview: {shown(said)}")
     if profile is None:
-        narrate(f"ptxview: nothing was profiled: {_why(rec, ran)}")
+        killed = ran is not None and ran.status > 128
+        why = "the program was ended by a signal" if killed else why_none(path)
+        narrate(f"ptxview: there is no profile: {shown(why)}")
         return
     if args.trace:
         _write(Path(args.trace), trace_of(path, profile.window))
@@ -183,18 +189,6 @@ def _show(args: argparse.Namespace, path: Path, rec: Recording, ran: Outcome | N
         _stacks(args, path, profile)
     if not args.json:
         _print(args, rec, windows, profile, to_stdout=ran is None)
-
-
-def _why(rec: Recording, ran: Outcome | None) -> str:
-    if ran is None:
-        return "the recording holds no profile; ptxview profile SCRIPT makes one"
-    if ran.status > 128:
-        return "the program was ended by a signal, and left no profile"
-    if not any(name == "torch" for name in rec.tools):
-        return "the program did not import torch"
-    return (
-        "no window was open; is the function of --step called, and torch imported by the program?"
-    )
 
 
 def _stacks(args: argparse.Namespace, path: Path, profile: Profile) -> None:

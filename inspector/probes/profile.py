@@ -47,6 +47,8 @@ class Session:
         self.before: dict[str, Any] | None = None
         self.step: dict[str, str] | None = None
         self.seen = 0
+        # Whether the step that begins next has been told of already.
+        self.ahead = False
         self.stored = 0
         self.ours = False
         self.ended_by = "exit"
@@ -100,13 +102,13 @@ class Session:
     @contextmanager
     def own(self) -> Iterator[None]:
         """Within it, what torch's profiler is told comes from here; it keeps its warnings."""
-        self.ours = True
+        before, self.ours = self.ours, True
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 yield
         finally:
-            self.ours = False
+            self.ours = before
 
     def begin(self, gpu: bool) -> None:
         """Profile everything from now on."""
@@ -136,16 +138,35 @@ class Session:
                 self.step = {"kind": kind, "name": name}
                 self.put_aside()
                 self.schedule(0 if kind == "function" else 1)
-            elif self.running is not None:
-                with self.own():
-                    self.running.step()
-                if self.stored >= self.wish["repeat"] and self.wish["repeat"] > 0:
-                    with self.own():
-                        self.running.stop()
-                    self.running, self.before = None, None
-                    self.limits.stop()
+            elif self.running is not None and not self.ahead:
+                self.next()
+            self.ahead = False
         except Exception as error:
             self.fail(error)
+
+    def returned(self) -> None:
+        """A call that is a step has returned: the last active step ends here, not at the next."""
+        if self.idle() or self.running is None or not self.scheduled:
+            return
+        try:
+            if self.action() == "RECORD_AND_SAVE":
+                self.next()
+                self.ahead = True
+        except Exception as error:
+            self.fail(error)
+
+    def next(self) -> None:
+        """Tell torch's profiler that a step has ended, and let it go after the last."""
+        before = self.action()
+        with self.own():
+            self.running.step()
+        if "RECORD" in self.action() and "RECORD" not in before:
+            self.began = time.time()
+        if self.stored >= self.wish["repeat"]:
+            with self.own():
+                self.running.stop()
+            self.running, self.before = None, None
+            self.limits.stop()
 
     def schedule(self, first: int) -> None:
         """Begin with step ``first``; before it was what is not known to be a step."""
@@ -159,6 +180,10 @@ class Session:
             self.running.start()
         self.scheduled, self.began = True, time.time()
         self.limits.watch(None)
+
+    def action(self) -> str:
+        """What the schedule does with the step that it is at: NONE, WARMUP, RECORD …"""
+        return str(getattr(self.running.current_action, "name", ""))
 
     def ready(self, running: Any) -> None:
         """torch has a trace of the active steps."""
@@ -238,7 +263,7 @@ class Session:
         finally:
             self.off = True
             profile_others.finish(self)
-            profile_watch.finish(self.seen, self.step)
+            profile_watch.finish(self.seen, self.step, self.wish)
 
     def store(self, running: Any, mode: str, ended_by: str, ended: float | None = None) -> None:
         """Keep a window's trace, and tell what it is."""

@@ -159,6 +159,8 @@ class Function:
                 return original(*args, **given)
             finally:
                 self._deep -= 1
+                if self._deep == 0:
+                    self._session.returned()
 
         return stepped
 

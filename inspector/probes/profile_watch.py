@@ -135,7 +135,7 @@ def _dynamo() -> list[dict[str, Any]]:
     return out
 
 
-def finish(seen: int, step: dict[str, str] | None) -> None:
+def finish(seen: int, step: dict[str, str] | None, wish: dict[str, Any]) -> None:
     """Tell what was seen; called once, when the program ends."""
     dynamo: list[dict[str, Any]] = []
     try:
@@ -147,6 +147,7 @@ def finish(seen: int, step: dict[str, str] | None) -> None:
             "event": "profile_facts",
             "seen": seen,
             "step": step,
+            "wish": wish,
             "dynamo": dynamo,
             "triton": _compiles,
             "calls": [

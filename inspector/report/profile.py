@@ -161,7 +161,10 @@ def chains(profile: Profile, top: int) -> Iterator[str]:
 
 
 def _chain(chain: Chain, work: GpuWork | None) -> str:
-    words = [*(chain.path or ("launched beside every operator",)), short_name(chain.kernel)]
+    short = short_name(chain.kernel)
+    path = list(chain.path or ("launched beside every operator",))
+    # torch.compile's launchers stand in the trace under their kernel's name.
+    words = [*(path[:-1] if path[-1] in (short, chain.kernel) else path), short]
     text = f"{' → '.join(words)}  {chain.calls:,} × {time(chain.gpu_us / chain.calls)}"
     if work is not None and work.kernel is not None:
         text += f"  [{variants(work)}]"
@@ -185,13 +188,12 @@ def sentence(overhead: Overhead) -> str:
     if not overhead.kernels:
         return f"the GPU ran no kernel in the {time(overhead.window_us)} of the window"
     said = f"the GPU was busy {_percent(part)} of {time(overhead.window_us)}: "
-    mean = (overhead.kernel_us or 0.0) / overhead.kernels
+    ran = f"{overhead.kernels:,} kernels"
     if overhead.launches:
-        each = (overhead.launch_us or 0.0) / overhead.launches
-        said += f"{overhead.launches:,} launches take {time(each)} of the CPU each, "
-        said += f"{overhead.kernels:,} kernels {time(mean)} of the GPU"
+        said += f"{overhead.launches:,} launches take {time(overhead.median_launch_us)} of the CPU "
+        said += f"each, {ran} {time(overhead.median_kernel_us)} of the GPU (medians)"
     else:
-        said += f"{overhead.kernels:,} kernels take {time(mean)} each"
+        said += f"{ran} take {time(overhead.median_kernel_us)} each (median)"
     if overhead.gaps and overhead.median_gap_us is not None:
         said += f"; it idled {time(overhead.gap_us)} in {overhead.gaps:,} gaps between its work"
         said += f" (median {time(overhead.median_gap_us)})"
@@ -202,6 +204,8 @@ def sentence(overhead: Overhead) -> str:
 
 
 def _percent(value: float) -> str:
+    if 0 < value < 0.1:
+        return "less than 0.1 %"
     return f"{value:.2g} %" if value < 10 else f"{value:.0f} %"
 
 

@@ -1,0 +1,62 @@
+"""Traces as Kineto writes them, made by hand: known calls, known launches, known times."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+
+class Made:
+    """A trace that grows; times in µs."""
+
+    def __init__(self) -> None:
+        self.events: list[dict[str, Any]] = []
+        self._number = 0
+
+    def cpu(
+        self, name: str, start: float, took: float, category: str = "cpu_op", **args: Any
+    ) -> int:
+        """A span of the CPU; the number by which the GPU's work names it."""
+        self._number += 1
+        held = {"External id": self._number, **args}
+        self.events.append(
+            {"ph": "X", "cat": category, "name": name, "pid": 7, "tid": 7, "ts": start,
+             "dur": took, "args": held}
+        )  # fmt: skip
+        return self._number
+
+    def launched(
+        self,
+        path: Sequence[str],
+        kernel: str,
+        at: float,
+        took: float,
+        launch: float = 2.0,
+        block: int = 128,
+        grid: int = 10,
+        registers: int = 16,
+        later: float = 4.0,
+    ) -> None:
+        """Operators within each other, of which the innermost launches a kernel."""
+        number = 0
+        for n, name in enumerate(path):
+            number = self.cpu(name, at + n * 0.25, 6.0 - n)
+        correlation = 1_000_000 + len(self.events)
+        self.events.append(
+            {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 7, "tid": 7,
+             "ts": at + 1.5, "dur": launch,
+             "args": {"External id": number, "cbid": 211, "correlation": correlation}}
+        )  # fmt: skip
+        self.events.append(
+            {"ph": "X", "cat": "kernel", "name": kernel, "pid": 0, "tid": 7, "ts": at + later,
+             "dur": took, "args": {"External id": number, "device": 0, "stream": 7,
+             "correlation": correlation, "registers per thread": registers, "shared memory": 0,
+             "grid": [grid, 1, 1], "block": [block, 1, 1]}}
+        )  # fmt: skip
+
+    def json(self) -> str:
+        """The file's text, laid out as Kineto does it."""
+        lines = ",\n".join("  " + json.dumps(e) for e in self.events)
+        head = '"schemaVersion": 1,\n"deviceProperties": [{"id": 0, "name": "Made Up"}],\n'
+        return '{\n%s"traceEvents": [\n%s\n], "traceName": "x"\n}' % (head, lines)  # noqa: UP031
