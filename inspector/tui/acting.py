@@ -18,7 +18,6 @@ from inspector.bench.results import Session
 from inspector.errors import PtxviewError
 from inspector.model import Stage, Variant
 from inspector.process import run_program
-from inspector.timing import sessions
 from inspector.tui.card import VariantCard
 from inspector.tui.export import file_name, text_of, unused
 from inspector.tui.navigating import Navigating
@@ -133,6 +132,8 @@ class Acting(Navigating):
     @work(thread=True, exclusive=True, group="times", exit_on_error=False, description="times")
     def read_times(self) -> None:
         """Have the times read that were taken before."""
+        from inspector.timing import sessions
+
         found = attempt(lambda: tuple(sessions(self.times.path)))
         if not isinstance(found, Notice):
             self.post_message(self.WereTaken(found))

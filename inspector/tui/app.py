@@ -13,6 +13,7 @@ from textual.message import Message
 from textual.screen import Screen
 from textual.worker import Worker, WorkerState
 
+from inspector.tui.collecting import spare
 from inspector.tui.config import Config, read_config
 from inspector.tui.growing import Growing
 from inspector.tui.live import Live
@@ -198,6 +199,7 @@ def run_tui(opener: Opener, name: str, live: Live | None = None) -> None:
 
     Raises what ``opener`` raises.
     """
+    spare()
     app = PtxviewApp(None, read_config(config_path()), Memory(memory_path()), live, opener, name)
     app.run()
     if app.fault is not None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from types import MappingProxyType
 
 from textual.message import Message
 
@@ -40,6 +41,7 @@ class CodeListing(CodeWindow, inherit_bindings=False):
         self.untouched = True
         self.level: frozenset[Fold] = LEVELS[0]
         self.regions: Mapping[Fold, tuple[Region, ...]] = {}
+        self._maps: Mapping[frozenset[Fold], RowMap] = {}
         self._flipped: set[Region] = set()
         self._top = 1
 
@@ -67,7 +69,7 @@ class CodeListing(CodeWindow, inherit_bindings=False):
 
     def _begin(self, width: int) -> None:
         self.linked, self._linked, self.matches = (), frozenset(), ()
-        self.regions, self._flipped, self.chosen_from = {}, set(), None
+        self.regions, self._maps, self._flipped, self.chosen_from = {}, {}, set(), None
         self._width = width
         self.map = RowMap(self.lines)
         self._light_up(None)
@@ -157,26 +159,39 @@ class CodeListing(CodeWindow, inherit_bindings=False):
 
     # Folding
 
-    def foldable(self, regions: Mapping[Fold, tuple[Region, ...]]) -> None:
-        """What can be folded is known: fold what is wanted so, nothing on the screen moving."""
-        self.regions, self._flipped = regions, set()
+    def foldable(
+        self,
+        regions: Mapping[Fold, tuple[Region, ...]],
+        maps: Mapping[frozenset[Fold], RowMap] = MappingProxyType({}),
+    ) -> None:
+        """What can be folded is known: fold what is wanted so, nothing on the screen moving.
+
+        ``maps`` are those of the usual levels, as a thread has made them.
+        """
+        self.regions, self._maps, self._flipped = regions, maps, set()
         self.fold()
 
-    def _folds(self) -> Iterator[Region]:
+    def _folds(self) -> list[Region]:
         """What is folded: what is wanted so but for what was flipped."""
+        out: list[Region] = []
         for kind, each in self.regions.items():
-            flipped = {region for region in self._flipped if region.kind is kind}
+            flipped = sorted(region for region in self._flipped if region.kind is kind)
             if kind not in self.level:
-                yield from flipped
-            elif flipped:
-                yield from (region for region in each if region not in flipped)
-            else:
-                yield from each
+                out += flipped
+                continue
+            at = 0
+            for region in flipped:
+                end = bisect_left(each, region)
+                out += each[at:end]
+                at = end + 1
+            out += each[at:]
+        return out
 
     def fold(self) -> None:
         """Fold anew; the cursor's row stays where it is."""
         at = self.map.row(self.cursor) - self.scroll_offset.y
-        self.map = RowMap(self.lines, self._folds())
+        known = None if self._flipped else self._maps.get(self.level)
+        self.map = known or RowMap(self.lines, self._folds())
         self.measure()
         if self.untouched:
             self._place()

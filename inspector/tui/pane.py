@@ -14,12 +14,13 @@ from textual.worker import get_current_worker
 from inspector.analyse.telling import NOTHING, Telling
 from inspector.model import Stage
 from inspector.tui.code_view import CodeView
-from inspector.tui.folding import Fold, Region, regions
+from inspector.tui.folding import LEVELS, Fold, Region, regions
 from inspector.tui.highlight import Highlighter
 from inspector.tui.notice import Notice
 from inspector.tui.outcome import Outcome, Request, attempt, load
 from inspector.tui.pane_title import PaneTitle
 from inspector.tui.reads import Reads
+from inspector.tui.row_map import RowMap
 from inspector.tui.subject import Subject
 
 PATIENCE = 0.12
@@ -30,6 +31,7 @@ CHUNK = 1000
 """Lines searched before a search asks whether it is still wanted."""
 
 Regions = Mapping[Fold, tuple[Region, ...]]
+Maps = Mapping[frozenset[Fold], RowMap]
 
 
 def _waiting(request: Request) -> str:
@@ -70,11 +72,12 @@ class Pane(Vertical):
     class Foldable(Message):
         """A thread has found what of a listing can be folded."""
 
-        def __init__(self, pane: Pane, source: Highlighter, regions: Regions) -> None:
+        def __init__(self, pane: Pane, source: Highlighter, regions: Regions, maps: Maps) -> None:
             super().__init__()
             self.pane = pane
             self.source = source
             self.regions = regions
+            self.maps = maps
 
     class Found(Message):
         """A thread has searched; ``lines`` have the pattern, or a notice says why not."""
@@ -216,14 +219,24 @@ class Pane(Vertical):
     @work(thread=True, exclusive=True, group="fold", exit_on_error=False, description="fold")
     def _find_folds(self, source: Highlighter) -> None:
         found = attempt(lambda: regions(source.listing))
-        if isinstance(found, dict):
-            self.post_message(self.Foldable(self, source, found))
+        if not isinstance(found, dict):
+            return
+        # Here and not where they are wanted: it takes a while for a hundred thousand.
+        maps = attempt(lambda: {level: _map(source, found, level) for level in LEVELS})
+        self.post_message(
+            self.Foldable(self, source, found, maps if isinstance(maps, dict) else {})
+        )
 
     @on(Foldable)
     def _foldable(self, message: Foldable) -> None:
         message.stop()
         if message.source is self.view.source:
-            self.view.foldable(message.regions)
+            self.view.foldable(message.regions, message.maps)
+
+
+def _map(source: Highlighter, found: Regions, level: frozenset[Fold]) -> RowMap:
+    """The rows of a listing whose folds are those of a level."""
+    return RowMap(len(source.texts), [one for kind in level for one in found.get(kind, ())])
 
 
 def _matches(

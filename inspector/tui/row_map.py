@@ -4,10 +4,28 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable
-from itertools import accumulate
-from operator import itemgetter
+from itertools import accumulate, islice
+from operator import itemgetter, lt, sub
 
 from inspector.tui.folding import Region
+
+_FIRST, _LAST = itemgetter(0), itemgetter(1)
+
+
+def _outer(regions: list[Region]) -> list[Region]:
+    """Of regions by their first line, those that lie in no other."""
+    if all(map(lt, map(_LAST, regions), map(_FIRST, islice(regions, 1, None)))):
+        return regions
+    outer: list[Region] = []
+    end = 0
+    for region in regions:
+        if region[0] > end:
+            outer.append(region)
+            end = region[1]
+        elif region[1] > end and region[0] == outer[-1][0]:
+            outer[-1] = region
+            end = region[1]
+    return outer
 
 
 class RowMap:
@@ -16,24 +34,14 @@ class RowMap:
 
     def __init__(self, lines: int, closed: Iterable[Region] = ()) -> None:
         """``closed`` in any order; one that lies in another is folded away with it."""
-        outer: list[Region] = []
-        end = 0
-        for region in sorted(closed, key=itemgetter(0)):
-            if region[0] > end:
-                outer.append(region)
-                end = region[1]
-            elif region[1] > end and region[0] == outer[-1][0]:
-                outer[-1] = region
-                end = region[1]
         self.lines = lines
-        self.closed = outer
-        # By place and not by name, here and above: there may be a hundred thousand of them.
-        self._firsts = [region[0] for region in outer]
+        self.closed = _outer(sorted(closed, key=_FIRST))
+        # Without a step of Python's for each: there may be a hundred thousand of them.
+        self._firsts: list[int] = list(map(_FIRST, self.closed))
         # How many lines are hidden before each region, and in all of them.
-        self._hidden = [0, *accumulate([region[1] - region[0] for region in outer])]
-        self._rows = [
-            first - 1 - hidden for first, hidden in zip(self._firsts, self._hidden, strict=False)
-        ]
+        hidden: Iterable[int] = map(sub, map(_LAST, self.closed), self._firsts)
+        self._hidden: list[int] = [0, *accumulate(hidden)]
+        self._rows: list[int] = list(map(sub, self._firsts, map((1).__add__, self._hidden)))
 
     @property
     def rows(self) -> int:
