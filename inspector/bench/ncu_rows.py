@@ -10,6 +10,7 @@ from enum import StrEnum
 from inspector.errors import Unreadable
 
 REMEDY = "Export it again: ncu --import report.ncu-rep --csv --page details > report.csv"
+SASS_REMEDY = "Export it again: ncu --import report.ncu-rep --csv --page source --print-source sass"
 # Of what ncu is not allowed, its own lines before the header tell.
 DENIED = "ERR_NVGPUCTRPERM"
 
@@ -43,7 +44,7 @@ def tables(text: str, name: str) -> list[Table]:
     out: list[Table] = []
     title = ""
     for line, cells in _rows(text, name):
-        page = _page(cells)
+        page = _page(cells, name)
         if page is not None:
             out.append(Table(page, tuple(c.strip() for c in cells), [], title))
         elif cells[0] == "Kernel Name" and len(cells) in (2, 3):
@@ -60,14 +61,19 @@ def tables(text: str, name: str) -> list[Table]:
     return out
 
 
-def _page(cells: list[str]) -> Page | None:
-    """The page whose header a row is, None where it is none."""
+def _page(cells: list[str], name: str) -> Page | None:
+    """The page whose header a row is, None where it is none.
+
+    Raises ``Unreadable`` for a source page of anything but SASS.
+    """
     # Headers begin so; most rows are none, and are told apart quickly.
-    if cells[0].strip() not in ("ID", "Address", "#"):
+    if cells[0].strip() not in ("ID", "Address", "#", "Source"):
         return None
     names = {c.strip() for c in cells}
     if "Address" in names and "Source" in names:
         return Page.SOURCE
+    if "Source" in names and "# Samples" in names:
+        raise Unreadable(f"{name} has the source page of other lines than SASS", SASS_REMEDY)
     if cells[0].strip() != "ID" or not names & {"Kernel Name", "Function Name"}:
         return None
     return Page.DETAILS if {"Metric Name", "Metric Value"} <= names else Page.RAW

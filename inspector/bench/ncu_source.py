@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from inspector.analyse.samples import Samples
 from inspector.bench.ncu import Instruction, Launch, function_of
 from inspector.bench.ncu_numbers import Notation, notation
-from inspector.bench.ncu_rows import REMEDY, Table
+from inspector.bench.ncu_rows import REMEDY, SASS_REMEDY, Table
 from inspector.errors import Unreadable
 
 ALL = (
@@ -40,8 +40,7 @@ def source(table: Table, number: int, name: str) -> Launch:
         if not re.fullmatch(r"(?:0x)?[0-9a-fA-F]+", address):
             raise Unreadable(
                 f"{name} is cut short, or is no page of SASS, in line {line}",
-                "Export it again: ncu --import report.ncu-rep --csv --page source "
-                "--print-source sass",
+                SASS_REMEDY,
             )
         rows.append((int(address, 16), row[text], samples(row)))
     if not rows:

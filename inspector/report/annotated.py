@@ -29,7 +29,9 @@ def legend(telling: Telling, stage: Stage) -> str:
     """What the gutter counts: virtual and allocated registers are different things."""
     sampled = ""
     if telling.sampled:
-        sampled = f" Samples: percent of the kernel's {telling.sampled}, measured by ncu."
+        sampled = f" Samples: percent of the kernel's {telling.sampled}, measured by ncu"
+        shared = "" if stage is Stage.SASS else "; an instruction of several lines counts on each"
+        sampled += f"{shared}."
     return (_counted(telling, stage) + sampled).strip()
 
 
@@ -63,7 +65,8 @@ def rows(lines: Iterable[Line], telling: Telling, width: int) -> Iterator[Text]:
         cells = list(_cells(one, telling.classes, telling.stalls))
         if telling.sampled:
             share = telling.share(line.n)
-            cells.append(f"{'' if share is None else f'{share:.1f} %':>7}")
+            part = "" if share is None else f"{share:.1f} %" if share else "0 %"
+            cells.append(f"{part:>7}")
         gutter = f"{line.n:>6} " + " ".join(cells)
         text = clean(line.text)
         said = [] if line.text.lstrip().startswith(_PLAIN) else list(telling.words(line.n).said())

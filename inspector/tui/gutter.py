@@ -77,7 +77,7 @@ class Gutter:
             return "" if cycles is None else str(cycles)
         if kind == SAMPLES:
             share = self.telling.share(n)
-            return "" if share is None else f"{share:.1f}%"
+            return "" if share is None else f"{share:.1f}%" if share else "0%"
         counts = told.counts()
         if counts is None:
             return ""

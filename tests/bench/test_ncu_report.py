@@ -222,6 +222,15 @@ def test_what_is_no_report_says_so(foreign: str) -> None:
     assert "\n" not in caught.value.message
 
 
+def test_a_source_page_of_other_lines_says_what_to_export() -> None:
+    for head in ('"#","Source","# Samples"', '"#","Address","Source","# Samples"'):
+        blank = ',""' if "Address" in head else ""
+        said = f'"Kernel Name","f",\n{head}\n"1"{blank},"x = y;","7"\n'
+        with pytest.raises(Unreadable) as caught:
+            read(text("details") + said, "x.csv")
+        assert "SASS" in caught.value.message and "--print-source sass" in caught.value.hint
+
+
 def test_counters_that_are_not_permitted_are_told_from_a_foreign_file() -> None:
     log = "==PROF== Connected to process 1\n==ERROR== ERR_NVGPUCTRPERM - The user does not have …\n"
     with pytest.raises(Unreadable, match="was not permitted"):
