@@ -39,7 +39,11 @@ COMMANDS = (
     Command("list", "ptxview list [PATH]", "kernels and variants, as a table"),
     Command("show", "ptxview show [PATH] KERNEL", "one stage of a kernel, or two side by side"),
     Command("diff", "ptxview diff A B", "what differs: two variants, all of a kernel, recordings"),
-    Command("time", "ptxview time [PATH] [KERNEL…]", "measured times of recorded launches"),
+    Command(
+        "time",
+        "ptxview time [PATH] [KERNEL…] | SCRIPT.py",
+        "measured times of recorded launches, or of a script's variants",
+    ),
     Command(
         "profile",
         "ptxview profile [options] SCRIPT [ARGS…] | -m MODULE [ARGS…] | -- COMMAND [ARGS…]",

@@ -14,7 +14,15 @@ from pathlib import Path
 from typing import Any
 
 from inspector.bench.running import BOOT as REPLAY_BOOT
-from inspector.bench.running import NO_DEVICE, NO_TORCH, PROBES, STARTING, Child, Said
+from inspector.bench.running import (
+    NO_DEVICE,
+    NO_TORCH,
+    PROBES,
+    STARTING,
+    Child,
+    Said,
+    why_ended,
+)
 from inspector.errors import ToolMissing, Unreadable
 from inspector.process import Finished, run_tool
 
@@ -22,7 +30,11 @@ BOOT = REPLAY_BOOT.replace("ptxview_probes.replay", "ptxview_probes.compare")
 REFUSED = 6
 # As the probe has it: the first call may compile.
 BUILDING = 300
-COMPILES = "its first call, which compiles what has to be,"
+BUILDING_PHASES = {
+    "import": "importing it",
+    "input": "making its input",
+    "first call": "its first call, which compiles what has to be,",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,13 +171,10 @@ def _refuse(status: int | None, gathered: Gathered, task: Task) -> None:
 
 
 def _why(done: Finished, limit: float, phase: str) -> str:
-    if b"Timeout (" in done.err:
-        what = {"first call": COMPILES, "input": "making its input"}.get(phase, "it")
-        return f"{what} did not end within {BUILDING if what != 'it' else limit:.0f} s"
-    if done.status < 0:
-        return f"the process was killed by signal {-done.status}"
-    said = done.complaint.strip().splitlines()
-    return said[-1] if said else f"the process ended with status {done.status}"
+    what = BUILDING_PHASES.get(phase)
+    if what is not None and b"Timeout (" in done.err:
+        return f"{what} did not finish within {BUILDING} s"
+    return why_ended(done, limit)
 
 
 def hear(results: Path, gathered: Gathered) -> None:

@@ -137,7 +137,7 @@ def _once(
     status: int | None = None
     try:
         done = child(argv, STARTING + (len(told) + 1) * wanted.limit, folder)
-        status, problem = done.status, _why(done, wanted.limit)
+        status, problem = done.status, why_ended(done, wanted.limit)
     except Unreadable as error:  # it took too long as a whole
         problem = error.message
     begun, ended = gather(results, gathered)
@@ -159,7 +159,8 @@ def _once(
     return [t for t in left if t["n"] != number]
 
 
-def _why(done: Finished, limit: float) -> str:
+def why_ended(done: Finished, limit: float) -> str:
+    """Why a child process ended before it had done all, in words."""
     if done.status == -signal.SIGKILL:
         return "the process was killed (SIGKILL), as for want of memory"
     if done.status < 0:

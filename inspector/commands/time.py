@@ -1,4 +1,4 @@
-"""Run recorded launches of Triton kernels again and take their time, on this machine's GPU.
+"""Run recorded launches again, or the variants that a script declares, and take their time.
 
 The recorded machine code is launched with the recorded grid on new inputs of the same kind. The
 time is the kernel's own duration (CUPTI) with a clean, cold L2, repeated until the median's 95 %

@@ -123,6 +123,10 @@ class Comparison:
             except Unavailable as error:
                 session.say(n=n, stopwatch=stopwatch, cache=state, error=str(error))
                 continue
+            except RuntimeError as error:  # as of what cannot be captured in a graph
+                self._synchronize()  # raises where nothing can be launched any more
+                session.say(n=n, stopwatch=stopwatch, cache=state, error=said(error))
+                continue
             session.say(**result, n=n)
 
 
@@ -150,6 +154,8 @@ def main(job_path: str, results_path: str) -> int:
             return NO_DEVICE
         # Above all, this works where the interpreter itself is stuck in a call of the driver.
         faulthandler.dump_traceback_later(BUILDING, exit=True)
+        out.write(json.dumps({"phase": "import"}) + "\n")
+        out.flush()
         try:
             declared = load(job["script"])
         except (NotDeclared, Broken) as error:

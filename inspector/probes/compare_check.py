@@ -89,9 +89,8 @@ def compared(
             return False, None, f"its shape is {shape(got)}, the reference's {shape(wanted)}"
         if got.device != wanted.device:
             return False, None, f"it is on {got.device}, the reference on {wanted.device}"
-        wide = wanted.dtype if wanted.dtype.is_floating_point else torch.float64
-        a, b = got.detach().to(wide), wanted.detach().to(wide)
-        given = tolerance if len(tolerance) == 2 else {**standard(torch, got.dtype), **tolerance}
+        given = {**standard(torch, got.dtype), **tolerance}
+        a, b = (_wide(torch, t, got, wanted) for t in (got, wanted))
         off = (a - b).abs()
         close = (
             (off <= given["atol"] + given["rtol"] * b.abs()) | (a == b) | (a.isnan() & b.isnan())
@@ -107,6 +106,14 @@ def compared(
     return why is None, far, why
 
 
+def _wide(torch: Any, one: Any, *both: Any) -> Any:
+    """A tensor in a type that holds both sides' values; of complex numbers, their parts."""
+    if any(t.is_complex() for t in both):
+        return torch.view_as_real(one.detach().to(torch.complex128))
+    narrow = all(t.dtype.is_floating_point and t.element_size() <= 4 for t in both)
+    return one.detach().to(torch.float32 if narrow else torch.float64)
+
+
 def shape(tensor: Any) -> str:
     """``1823×781``."""
     return "×".join(map(str, tensor.shape)) or "scalar"
@@ -116,7 +123,8 @@ def standard(torch: Any, dtype: Any) -> dict[str, float]:
     """``torch.testing.assert_close``'s own tolerances for a dtype."""
     known = {
         torch.float16: (1e-3, 1e-5), torch.bfloat16: (1.6e-2, 1e-5), torch.float32: (1.3e-6, 1e-5),
-        torch.float64: (1e-7, 1e-7),
+        torch.float64: (1e-7, 1e-7), torch.complex64: (1.3e-6, 1e-5),
+        torch.complex128: (1e-7, 1e-7),
     }  # fmt: skip
     if dtype in known:
         rtol, atol = known[dtype]

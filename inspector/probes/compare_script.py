@@ -121,6 +121,8 @@ def said(error: BaseException, file: str | None = None) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     # Triton's errors begin with where they are, and end with what is wrong.
     words = (lines[-1] if lines[0].startswith("at ") else lines[0]) if lines else ""
+    if "out of memory" in words:
+        words = ". ".join(words.split(". ")[:2])  # then comes advice on torch's allocator
     name = type(error).__name__
     text = f"{name}: {words}" if words and name not in ("RuntimeError", "DriverError") else words
     frames = traceback.extract_tb(error.__traceback__)

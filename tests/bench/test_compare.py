@@ -145,8 +145,8 @@ def test_a_size_is_not_given_twice() -> None:
 @pytest.mark.parametrize(
     ("ended", "why"),
     [
-        (Finished(-9, b"", b""), "the process was killed by signal 9"),
-        (Finished(1, b"", b"Timeout (0:00:20)!\n"), "it did not end within 20 s"),
+        (Finished(-6, b"", b""), "the process was ended by SIGABRT"),
+        (Finished(1, b"", b"Timeout (0:00:20)!\n"), "it did not finish within 20 s (--limit)"),
         (Finished(7, b"", b"some\nlast words\n"), "last words"),
     ],
 )
@@ -172,7 +172,9 @@ def test_a_child_that_dies_while_it_makes_an_input_costs_that_size() -> None:
 
     task = Task(Path("x.py"), [{"N": 1}, {"N": 2}], ("cupti",), "cold", 1.0, 20.0)
     found = measure("python", task, child=dies)
-    assert {r.error for r in found.rows.values()} == {"making its input did not end within 300 s"}
+    assert {r.error for r in found.rows.values()} == {
+        "making its input did not finish within 300 s"
+    }
     assert sorted(found.rows) == [0, 1, 2, 3]
 
 
@@ -215,7 +217,7 @@ def test_those_that_agree_are_ranked_and_share_a_rank_where_their_intervals_meet
     wrong, broken = found.rows[3:]
     assert wrong.agrees is False and wrong.timing.median_us == pytest.approx(1)
     assert broken.agrees is None and broken.timing.median_us is None
-    assert broken.timing.error == "the process was killed by signal 11"
+    assert broken.timing.error == "the process was ended by SIGSEGV"
 
 
 def test_json_has_a_timings_fields_and_the_comparisons(
@@ -243,7 +245,7 @@ def test_the_table_shows_what_is_wrong_and_never_ranks_it(
         ["1", "fast"], ["1", "near"], ["3", "slow"], ["wrong", "wrong"], ["–", "broken"]
     ]  # fmt: skip
     assert "wrong: wrong: 6 of 12 values differ, 6 of them NaN: were they written?" in out
-    assert "broken: failed: the process was killed by signal 11" in out
+    assert "broken: failed: the process was ended by SIGSEGV" in out
     assert "fast: 2 × k 2.00 µs; 6.00 µs from the first to the end of the last" in out
     assert "4,800 by its data sheet" in out
 
@@ -287,13 +289,13 @@ def test_a_sweep_is_plotted_and_written(
     assert "GB/s over N: mine · M=3 · clean cold L2" in out
     assert "A slow  1,000 GB/s at N=12" in out and "copy, measured  4,000 GB/s" in out
     assert "float32 3×4 (N=12, M=3)" in out
-    assert "broken: failed: the process was killed by signal 11 (N=4, 8, 12)" in out
+    assert "broken: failed: the process was ended by SIGSEGV (N=4, 8, 12)" in out
     assert picture.read_bytes().startswith(b"\x89PNG")
     rows = list(csv.DictReader(table.read_text("utf-8").splitlines()))
     assert [r["N"] for r in rows] == ["4"] * 5 + ["8"] * 5 + ["12"] * 5
     assert float(rows[1]["median_us"]) == pytest.approx(4) and rows[1]["rank"] == "1"
     assert (rows[3]["agrees"], rows[3]["rank"]) == ("False", "")
-    assert rows[4]["median_us"] == "" and rows[4]["error"] == "the process was killed by signal 11"
+    assert rows[4]["median_us"] == "" and rows[4]["error"] == "the process was ended by SIGSEGV"
 
 
 def test_a_sweep_draws_only_what_agrees() -> None:

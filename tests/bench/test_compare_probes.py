@@ -175,6 +175,11 @@ def test_what_was_not_written_and_what_is_wrong_disagree() -> None:
     assert compared(torch, gone, gone.clone(), {}) == (True, 0.0, None)
     assert not compared(torch, torch.tensor([1, 2]), torch.tensor([1, 3]), {})[0]
     assert compared(torch, {"a": [right], "b": (right,)}, [wanted, wanted], {})[0]
+    # A reference of lower precision takes nothing away from a result.
+    assert compared(torch, torch.tensor([1e5]), torch.tensor([65504.0]).half(), {})[1] == 34496
+    turned = torch.tensor([1 + 2j])
+    assert compared(torch, turned, turned.clone(), {})[0]
+    assert not compared(torch, turned, turned.conj(), {})[0]
 
 
 def test_inputs_that_were_changed_are_given_back() -> None:

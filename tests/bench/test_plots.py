@@ -16,9 +16,10 @@ import pytest
 from rich.console import Console
 
 from inspector.bench import running
-from inspector.bench.roofline import Peaks, Spot, dtypes_in
+from inspector.bench.roofline import TITLES, Peaks, Spot, dtypes_in, peaks_of
 from inspector.capture import machine
 from inspector.cli import main
+from inspector.knowledge import devices, table
 from inspector.process import Finished
 from inspector.report.figures import Figure, Line, spread, ticks
 from inspector.report.plots import plot
@@ -152,6 +153,19 @@ def test_a_call_that_computes_is_held_against_its_units_peak() -> None:
     assert names == ["copy, measured", "fp32 by data sheet", "fp16 tensor cores by data sheet",
                      "matmul"]  # fmt: skip
     assert made.lines[-1].said.endswith("71 % of fp16 tensor cores")
+
+
+def test_data_sheets_do_not_contradict_each_other() -> None:
+    sheets = {n: peaks_of(n, table("peaks")) for e in table("peaks").values() for n in e["names"]}
+    for device in devices().values():
+        known = sheets.get(device.name)
+        if known is not None:
+            assert known.bandwidth == device.memory_bandwidth, device.name
+    for name, known in sheets.items():
+        assert known is not None and known.source and known.bandwidth, name
+        order = [known.flops[u] for u in ("fp64", "fp32", "tf32_tensor", "fp16_tensor",
+                                          "fp8_tensor") if u in known.flops]  # fmt: skip
+        assert order == sorted(order) and set(known.flops) <= set(TITLES), name
 
 
 def test_what_is_not_known_is_not_drawn() -> None:

@@ -84,6 +84,37 @@ def test_triton_specimen_agrees_with_torch_in_the_interpreter(name: str, tmp_pat
     assert done.stdout.startswith(f"{name}: agrees with torch")
 
 
+VARIANTS = """
+import sys
+import torch
+from kernels import matmul, softmax, square
+from inspector.probes.compare_check import compared, poison
+for module, sizes in ((square, {"N": 1500, "M": 3}), (softmax, {"N": 100, "M": 5}),
+                      (matmul, {"N": 64, "M": 64, "K": 64})):
+    given = module.inputs(**sizes, device="cpu")
+    given = given if isinstance(given, tuple) else (given,)
+    wanted = module.reference(*given)
+    for name, function in module.VARIANTS.items():
+        # One wants nvcc, one half a minute of g++, one a device to take times on.
+        if not name.startswith(("CUDA", "torch.compile", "Triton, autotuned")):
+            poison(torch, [wanted])
+            agrees, far, why = compared(torch, function(*given), wanted,
+                                        getattr(module, "TOLERANCE", {}))
+            print(name, agrees, far, why)
+            assert agrees, (module.__name__, name, why)
+"""
+
+
+def test_the_variants_that_a_specimen_declares_agree(tmp_path: Path) -> None:
+    pytest.importorskip("torch", reason="torch is not installed")
+    pytest.importorskip("triton", reason="triton is not installed")
+    done = python("-c", VARIANTS, folder=tmp_path, TRITON_INTERPRET="1")
+    if "only 0-dimensional arrays can be converted" in done.stderr:
+        pytest.skip("this Triton's interpreter takes no loop bound with this NumPy (3.6 with 2.5)")
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert len(done.stdout.splitlines()) >= 15
+
+
 def test_an_unknown_specimen_is_refused_with_the_list(tmp_path: Path) -> None:
     done = python("-m", "kernels", "squares", folder=tmp_path)
     assert done.returncode == 2
