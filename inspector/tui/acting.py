@@ -210,7 +210,11 @@ class Acting(Navigating):
             with self.app.suspend():
                 status = run_program([*words, f"+{n}", str(path)], os.environ)
         except SuspendNotSupported:
-            self._warn("This terminal cannot be lent to an editor.")
+            self._warn(
+                "A browser has no terminal to lend to an editor; y copies the line, X saves all."
+                if self.app.is_web
+                else "This terminal cannot be lent to an editor."
+            )
         except PtxviewError as error:
             self._warn(error.message)
         else:

@@ -1,5 +1,9 @@
 """The interface in a browser: textual-serve with a page of our own.
 
+Whoever has the interface reads what this user can and saves files as him, and another user of the
+machine reaches its loopback address as well: only who knows the token that is printed is answered.
+The page hands it in once and keeps it in a cookie.
+
 Its page loads a font from elsewhere; ours loads nothing but what this server has. A page of another
 site that the browser shows may try to connect to a server on this machine: requests that name
 another host, or come from another origin, are refused.
@@ -8,6 +12,7 @@ another host, or come from another origin, are refused.
 from __future__ import annotations
 
 import ipaddress
+import secrets
 import shlex
 import sys
 from collections.abc import Awaitable, Callable
@@ -19,6 +24,10 @@ from textual_serve.server import Server
 
 DRIVER = "textual.drivers.web_driver:WebDriver"
 """What textual-serve names in TEXTUAL_DRIVER to the processes that it starts."""
+
+STRANGER = (
+    "This page needs the address that ptxview printed when it was started, with the token in it."
+)
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -52,6 +61,13 @@ class WebServer(Server):
         super().__init__(
             shlex.join(argv), host, port, title, templates_path=Path(__file__).parent / "web_page"
         )
+        self.token = secrets.token_urlsafe(24)
+        # Cookies are of a host and not of its ports.
+        self.cookie = f"ptxview-{port}"
+
+    def knows(self, given: str | None) -> bool:
+        """Whether that is the token."""
+        return given is not None and secrets.compare_digest(given.encode(), self.token.encode())
 
     async def _make_app(self) -> web.Application:
         app = await super()._make_app()
@@ -65,7 +81,15 @@ class WebServer(Server):
         async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
             if not allowed(request.host, request.headers.get("Origin"), bound):
                 raise web.HTTPForbidden(text="This page is for another address.")
-            answer = await handler(request)
+            if self.knows(request.query.get("token")):
+                # From now on by the cookie: the token is not left in the line of the address.
+                rest = request.rel_url.without_query_params("token").query_string
+                answer: web.StreamResponse = web.HTTPFound(f"./?{rest}" if rest else "./")
+                answer.set_cookie(self.cookie, self.token, httponly=True, samesite="Lax")
+            elif self.knows(request.cookies.get(self.cookie)):
+                answer = await handler(request)
+            else:
+                raise web.HTTPForbidden(text=STRANGER)
             if not answer.prepared:
                 answer.headers["Content-Security-Policy"] = POLICY
                 answer.headers["X-Frame-Options"] = "DENY"
@@ -76,11 +100,12 @@ class WebServer(Server):
     async def on_startup(self, app: web.Application) -> None:
         """Say where, on standard error as all that is no data."""
         host = f"[{self.host}]" if ":" in self.host else self.host
-        print(f"ptxview: http://{host}:{self.port}/   (Ctrl-C ends it)", file=sys.stderr)
+        where = f"http://{host}:{self.port}/?token={self.token}"
+        print(f"ptxview: {where}   (Ctrl-C ends it)", file=sys.stderr)
         if not loopback(self.host):
             print(
-                "ptxview: whoever reaches this address reads the recording and can save files "
-                "as you do",
+                "ptxview: whoever has this address reads the recording and can save files as you "
+                "do; it is not encrypted on its way",
                 file=sys.stderr,
             )
         sys.stderr.flush()

@@ -48,19 +48,33 @@ def command(*words: str) -> list[str]:
     return [sys.executable, "-m", "inspector", "open", *words]
 
 
+class Address(str):
+    """Host and port; and the token without which nobody is answered."""
+
+    token = ""
+
+    @property
+    def page(self) -> str:
+        """What is printed."""
+        return f"http://{self}/?token={self.token}"
+
+
 @pytest.fixture
-def address(tmp_path: Path) -> Iterator[str]:
+def address(tmp_path: Path) -> Iterator[Address]:
     """Where the sample is served."""
     port = free_port()
     own = {"XDG_STATE_HOME": str(tmp_path / "state"), "XDG_CONFIG_HOME": str(tmp_path / "config")}
     server = subprocess.Popen(
         command(str(SAMPLE), "--web", "--port", str(port)),
-        cwd=ROOT, env={**os.environ, **own}, stderr=subprocess.PIPE, text=True,
+        cwd=ROOT, env={**os.environ, **own, "EDITOR": "true"}, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     assert server.stderr is not None
     said = server.stderr.readline()
-    assert f"http://127.0.0.1:{port}/" in said, said
-    yield f"127.0.0.1:{port}"
+    found = re.search(rf"http://127.0.0.1:{port}/\?token=([\w-]{{32}}) ", said)
+    assert found, said
+    made = Address(f"127.0.0.1:{port}")
+    made.token = found[1]
+    yield made
     server.send_signal(signal.SIGINT)
     assert server.wait(20) == 0
 
@@ -158,9 +172,9 @@ async def browser(folder: Path) -> AsyncIterator[Page]:
 
 
 @needs_browser
-async def test_the_interface_works_in_a_browser(address: str, tmp_path: Path) -> None:
+async def test_the_interface_works_in_a_browser(address: Address, tmp_path: Path) -> None:
     async with browser(tmp_path / "browser") as page:
-        await page.ask("Page.navigate", url=f"http://{address}/")
+        await page.ask("Page.navigate", url=address.page)
         await page.until(lambda: "lecture-h200" in page.text and "square" in page.text)
         page.drawn = b""
         await page.type("?")
@@ -180,6 +194,11 @@ async def test_the_interface_works_in_a_browser(address: str, tmp_path: Path) ->
         assert any(u.startswith("ws://") for u in page.requests)
         assert any("RobotoMono" in u for u in page.requests)
         assert page.complaints == []
+        here = await page.ask("Runtime.evaluate", expression="location.href")
+        assert here["result"] == {"type": "string", "value": f"http://{address}/"}
+        page.drawn = b""
+        await page.type("E")
+        await page.until(lambda: "A browser has no terminal to lend to an editor" in page.text)
         await page.type("q")
         closed = 'document.body.classList.contains("-closed")'
         for _ in range(100):
@@ -191,11 +210,38 @@ async def test_the_interface_works_in_a_browser(address: str, tmp_path: Path) ->
             raise AssertionError("leaving the interface did not end its page")
 
 
-async def test_pages_of_others_are_refused(address: str) -> None:
-    async with aiohttp.ClientSession() as session:
+async def test_only_who_has_the_token_is_answered(address: Address) -> None:
+    static = f"http://{address}/static/js/textual.js"
+    async with aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as session:
+        for url in (f"http://{address}/", static, f"http://{address}/?token=", address.page[:-1],
+                    f"http://{address}/?token=%C3%A4"):  # fmt: skip
+            async with session.get(url) as answer:
+                assert answer.status == 403, url
+                assert "with the token in it" in await answer.text()
+        with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
+            await session.ws_connect(f"http://{address}/ws")
+        assert refused.value.status == 403
+        async with session.get(f"{address.page}&fontsize=20") as answer:
+            assert answer.status == 200
+            assert str(answer.url) == f"http://{address}/?fontsize=20"
+            assert 'data-font-size="20"' in await answer.text()
+        (cookie,) = session.cookie_jar
+        assert cookie["httponly"] and cookie["samesite"] == "Lax"
+        async with session.get(static) as answer:
+            assert answer.status == 200
+    async with (
+        aiohttp.ClientSession(cookies={cookie.key: "x" * 32}) as session,
+        session.get(static) as answer,
+    ):
+        assert answer.status == 403
+
+
+async def test_pages_of_others_are_refused(address: Address) -> None:
+    port = address.split(":")[1]
+    async with aiohttp.ClientSession(cookies={f"ptxview-{port}": address.token}) as session:
         for headers, status in (
             ({}, 200),
-            ({"Host": f"localhost:{address.split(':')[1]}"}, 200),
+            ({"Host": f"localhost:{port}"}, 200),
             ({"Host": "evil.example"}, 403),  # a name of theirs that leads to this machine
             ({"Origin": "http://evil.example"}, 403),
             ({"Origin": "null"}, 403),
@@ -208,7 +254,7 @@ async def test_pages_of_others_are_refused(address: str) -> None:
         assert refused.value.status == 403
 
 
-async def test_only_this_machine_is_listened_to(address: str) -> None:
+async def test_only_this_machine_is_listened_to(address: Address) -> None:
     port = int(address.split(":")[1])
     table = (Path("/proc/net/tcp").read_text() + Path("/proc/net/tcp6").read_text()).splitlines()
     bound = [row.split()[1] for row in table if f":{port:04X} " in row and row.split()[3] == "0A"]
@@ -242,7 +288,7 @@ def test_which_addresses_only_this_machine_reaches(host: str, own: bool) -> None
     assert loopback(host) is own
 
 
-def test_a_port_that_is_taken_is_one_sentence(address: str) -> None:
+def test_a_port_that_is_taken_is_one_sentence(address: Address) -> None:
     done = subprocess.run(
         command(str(SAMPLE), "--web", "--port", address.split(":")[1]),
         cwd=ROOT, capture_output=True, text=True, timeout=60,
