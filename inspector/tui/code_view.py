@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from dataclasses import replace
 
 from textual import events
 from textual.message import Message
@@ -12,6 +13,9 @@ from inspector.tui.commands import Where, bindings
 from inspector.tui.folding import LEVELS, Fold
 from inspector.tui.gutter import CHOICES
 from inspector.tui.visible import label
+
+USUAL = ("usual",)
+"""Remembered instead of the columns that there are at first, which may be others one day."""
 
 
 def _next(lines: tuple[int, ...], here: int, step: int) -> int:
@@ -43,6 +47,20 @@ class CodeView(CodeListing, can_focus=True, inherit_bindings=False):
             self.warning = warning
 
     # Columns and folds
+
+    @property
+    def looks(self) -> tuple[tuple[str, ...], tuple[str, ...], bool]:
+        """What is folded, by its words; the columns that are wanted; whether lines are wrapped."""
+        folds = tuple(kind.value for kind in Fold if kind in self.level)
+        wanted = self.rows.gutter.wanted
+        return folds, USUAL if wanted == CHOICES[0] else wanted, self.wrapped
+
+    def look(self, folds: tuple[str, ...], columns: tuple[str, ...], wrapped: bool) -> None:
+        """As it was left; before there is anything to look at."""
+        self.level = frozenset(kind for kind in Fold if kind.value in folds)
+        if columns != USUAL:
+            self.rows.gutter = replace(self.rows.gutter, wanted=columns)
+        self.wrapped = wrapped
 
     def action_columns(self) -> None:
         """The next choice of columns."""

@@ -117,6 +117,7 @@ class MainScreen(Comparing):
             self.panes.beside,
             self.tree_wanted,
             self.tree_width,
+            *zip(*(pane.view.looks for pane in self.panes.panes), strict=True),
         )
 
     def restore(self, view: View) -> None:
@@ -126,6 +127,9 @@ class MainScreen(Comparing):
         self.panes.count = max(1, min(len(view.stages), MOST)) if view.stages else 2
         for pane, stage in zip(self.panes.panes, view.stages, strict=False):
             pane.preferred = next((s for s in Stage if s.value == stage), None)
+        looks = zip(view.folds, view.columns, view.wrapped, strict=False)
+        for pane, (folds, columns, wrapped) in zip(self.panes.panes, looks, strict=False):
+            pane.view.look(folds, columns, wrapped)
         self.kernels.find(view.subject)
 
     def on_resize(self) -> None:

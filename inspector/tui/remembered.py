@@ -25,7 +25,8 @@ class View:
     """How a recording was last looked at.
 
     ``subject``: ids of kernel, variant and graph. ``stages``: of each pane, "" where it was not
-    chosen. ``beside``: None where the width decides.
+    chosen. ``beside``: None where the width decides. Of each pane too: ``folds``, the words of what
+    is folded in it, ``columns``, the names of those in its gutter, and ``wrapped``.
     """
 
     subject: tuple[str, ...] = ()
@@ -33,22 +34,35 @@ class View:
     beside: bool | None = None
     tree: bool = True
     tree_width: int | None = None
+    folds: tuple[tuple[str, ...], ...] = ()
+    columns: tuple[tuple[str, ...], ...] = ()
+    wrapped: tuple[bool, ...] = ()
+
+
+def _words(said: object) -> tuple[str, ...]:
+    """A list of texts, if it is one."""
+    fits = isinstance(said, list) and all(isinstance(one, str) for one in said)
+    return tuple(said) if fits and isinstance(said, list) else ()
+
+
+def _each(said: object) -> tuple[object, ...]:
+    return tuple(said) if isinstance(said, list) else ()
 
 
 def _view(said: object) -> View | None:
     """A view of what stood in the file, if it is one."""
     if not isinstance(said, dict):
         return None
-    subject, stages = said.get("subject"), said.get("stages")
     beside, width = said.get("beside"), said.get("tree_width")
-    lists = [x if isinstance(x, list) and all(isinstance(s, str) for s in x) else []
-             for x in (subject, stages)]  # fmt: skip
     return View(
-        tuple(lists[0]),
-        tuple(lists[1]),
+        _words(said.get("subject")),
+        _words(said.get("stages")),
         beside if isinstance(beside, bool) else None,
         said.get("tree") is not False,
         width if type(width) is int and 0 < width < 1000 else None,
+        tuple(map(_words, _each(said.get("folds")))),
+        tuple(map(_words, _each(said.get("columns")))),
+        tuple(one is True for one in _each(said.get("wrapped"))),
     )
 
 

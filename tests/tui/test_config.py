@@ -14,6 +14,8 @@ from inspector.model import Stage
 from inspector.tui.app import PtxviewApp
 from inspector.tui.commands import TABLE, Where, command
 from inspector.tui.config import Config, parse_config, read_config
+from inspector.tui.folding import LEVELS
+from inspector.tui.gutter import CHOICES
 from inspector.tui.keymap import UNBOUND, parse_key, places, shown_key
 from inspector.tui.remembered import MOST, Memory, View
 from tests.tui.sample import empty, reader, settle, text_of
@@ -243,6 +245,22 @@ async def test_panes_and_stages_are_remembered(tmp_path: Path) -> None:
         assert not screen.tree_wanted
 
 
+async def test_folds_columns_and_wrapping_are_remembered_of_each_pane(tmp_path: Path) -> None:
+    file = tmp_path / "remembered.json"
+    app = PtxviewApp(reader(), memory=Memory(file))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        await pilot.press("tab", "F", "W", "tab", "c", "q")
+    app = PtxviewApp(reader(), memory=Memory(file))
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await settle(pilot)
+        left, right = (pane.view for pane in screen.panes.panes)
+        assert (left.level, left.wrapped) == (LEVELS[1], True)
+        assert left.rows.gutter.wanted == CHOICES[0]
+        assert (right.level, right.wrapped) == (LEVELS[0], False)
+        assert right.rows.gutter.wanted == CHOICES[1]
+
+
 async def test_the_theme_is_remembered(tmp_path: Path) -> None:
     file = tmp_path / "remembered.json"
     app = PtxviewApp(reader(), memory=Memory(file))
@@ -287,14 +305,16 @@ async def test_what_was_looked_at_may_be_gone(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "content",
     ["", "[]", "{", "\xff", '{"recordings": 3}', '{"recordings": {"/r": 3}, "theme": 9}',
-     '{"recordings": {"/r": {"subject": [1], "stages": "x", "beside": 3, "tree_width": -1}}}'],
+     '{"recordings": {"/r": {"subject": [1], "stages": "x", "beside": 3, "tree_width": -1}}}',
+     '{"recordings": {"/r": {"folds": [[1], 2], "columns": "live", "wrapped": [0, "x"]}}}'],
 )  # fmt: skip
 async def test_a_damaged_memory_is_no_memory(tmp_path: Path, content: str) -> None:
     file = tmp_path / "remembered.json"
     file.write_bytes(content.encode("latin-1"))
     memory = Memory(file)
     assert memory.theme is None
-    assert memory.view("/r") in (None, View())
+    known = memory.view("/r")
+    assert known in (None, View(), View(folds=((), ()), wrapped=(False, False)))
     memory.keep("/r", View(stages=("ptx",)))
     assert memory.view("/r") == View(stages=("ptx",))
 
