@@ -14,6 +14,8 @@ import sys
 import threading
 from collections.abc import Iterable
 from contextlib import contextmanager
+from functools import cache, reduce
+from operator import or_
 from typing import Any
 
 from .writer import emit, folder, problem
@@ -30,6 +32,10 @@ LONGEST_TEXT = 200
 
 # A count is told again when it has grown by an eighth.
 Entry = list[int]  # count, the count at which it is told, the call's number
+# Whether tensors are as in that call, apart from addresses, and its entry.
+Quick = tuple[Any, Entry]
+# How many calls of a launcher may be remembered so; with ever new ones it would not pay.
+MOST_QUICK = 16
 Item = tuple[str, Any, Any]  # an argument's name, type and value
 Described = dict[str, Any]
 _all: dict[tuple[str, str], Subject] = {}
@@ -46,12 +52,20 @@ class Traced(Exception):
 class Subject:
     """One thing that is called: a compiled kernel, a graph, a function of an extension."""
 
-    __slots__ = ("benchmarks", "calls", "facts", "kind", "name", "others", "seen")
+    __slots__ = (
+        "address", "benchmarks", "calls", "facts", "kind", "name", "others", "quick", "seen",
+        "turns", "whole",
+    )  # fmt: skip
 
     def __init__(self, kind: str, name: str, facts: dict[str, Any]) -> None:
         self.kind, self.name, self.facts = kind, name, facts
         self.calls: dict[Any, Entry] = {}
         self.seen: dict[Any, Entry] = {}
+        # The same, for tensors that are looked at all at once; by all that is no tensor.
+        self.quick: dict[Any, Quick] = {}
+        self.whole: Quick | None = None  # the last of tensors alone
+        self.address: Any = None
+        self.turns = 0
         # Calls beyond MOST_CALLS, and launches by autotuning, counted as one call each.
         self.others: Entry = [0, 1, -1]
         self.benchmarks: Entry = [0, 1, -1]
@@ -69,6 +83,8 @@ class Subject:
                 found = self._new(exact, described, grid)
             if len(self.seen) >= MOST_KEYS:
                 self.seen.clear()
+                self.quick.clear()
+                self.whole = None
             self.seen[key] = found
             return found
 
@@ -190,6 +206,68 @@ def sign(value: Any) -> Any:
     return type(value), str(value)[:LONGEST_TEXT]
 
 
+def remember(held: Subject, key: Any, tensors: list[Any], entry: Entry) -> None:
+    """Let a call be known by one look at all its tensors, where torch has that and they are plain
+    and aligned; ``key`` is all else that tells it apart."""
+    torch: Any = sys.modules.get("torch")
+    try:
+        if any(type(t) not in _plain() or t.data_ptr() & (ALIGNMENT - 1) for t in tensors):
+            return
+        # It has sizes, strides, dtype and device of each, and no reference to any.
+        guards = torch._C._dynamo.guards.TensorGuards(
+            *tensors, dynamic_dims_sizes=None, dynamic_dims_strides=None
+        )
+        if guards.check(*tensors):
+            held.quick[key] = (guards.check, entry)
+    except Exception:
+        return  # a torch without it: each tensor is looked at by itself
+
+
+def split(args: Any) -> tuple[Any, list[Any]]:
+    """Arguments as what tells them apart but for their plain tensors, and those."""
+    plain = _plain()
+    key = tuple([None if type(a) in plain else (type(a), a) for a in args])
+    return key, [a for a in args if type(a) in plain]
+
+
+def known(held: Subject, args: Any) -> Entry | None:
+    """The entry of a call that is remembered; None where it is not, or has odd arguments."""
+    try:
+        found = held.whole
+        if found is None or not found[0](*args):
+            key, args = split(args)
+            found = held.quick.get(key)
+            if found is None or not found[0](*args):
+                return None
+        return None if reduce(or_, map(held.address, args)) & (ALIGNMENT - 1) else found[1]
+    except Exception:
+        return None
+
+
+def learn(held: Subject, args: Any, entry: Entry) -> None:
+    """Remember a call, as one of the first so many."""
+    if held.turns >= MOST_QUICK or entry[2] < 0:
+        return
+    held.turns += 1
+    try:
+        key, tensors = split(args)
+        hash(key)
+    except Exception:
+        return
+    if tensors:
+        remember(held, key, tensors, entry)
+        if len(tensors) == len(args):
+            held.whole = held.quick.get(key)
+        held.address = sys.modules["torch"].Tensor.data_ptr
+
+
+@cache
+def _plain() -> frozenset[Any]:
+    import torch
+
+    return frozenset((torch.Tensor, torch.nn.Parameter))
+
+
 def describe(items: Iterable[Item]) -> tuple[list[Described], list[tuple[Described, Any]]]:
     """Arguments as an event holds them, and which of them is which tensor."""
     out: list[Described] = []
@@ -308,6 +386,8 @@ def _forget() -> None:
     for held in _all.values():
         held.calls.clear()
         held.seen.clear()
+        held.quick.clear()
+        held.turns, held.whole = 0, None
         held.others[:] = [0, 1, -1]
         held.benchmarks[:] = [0, 1, -1]
     _tuning[0] = 0

@@ -32,11 +32,17 @@ def counted(
     return result
 
 
-def _entry(held: calls.Subject, args: tuple[Any, ...], given: dict[str, Any]) -> calls.Entry | None:
+def _entry(held: calls.Subject, args: Any, given: dict[str, Any]) -> calls.Entry | None:
     """The call's entry, described from its arguments before they change; None in a compiler."""
+    if held.quick and not given:
+        found = calls.known(held, args)
+        if found is not None:
+            return found
     key = (tuple(map(calls.sign, args)), tuple((k, calls.sign(v)) for k, v in given.items()))
     found = held.seen.get(key)
     if found is not None:
+        if not given:
+            calls.learn(held, args, found)
         return found
     if calls._tuning[0]:
         return None
@@ -74,7 +80,7 @@ def attach_graphs(module: Any) -> None:
 def _with_inputs(held: calls.Subject, original: Callable[..., Any], inputs: Any) -> Any:
     """Count a call that is given its inputs in one list, which it may empty."""
     try:
-        entry = _entry(held, tuple(inputs), {})
+        entry = _entry(held, inputs, {})
     except Exception as error:
         entry = held.others
         calls.failed("a graph's call", error)

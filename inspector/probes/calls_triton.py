@@ -7,7 +7,9 @@ were bound, whoever launches: ``kernel[grid](…)``, an autotuner, or Inductor's
 
 from __future__ import annotations
 
+import functools
 import operator
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -22,9 +24,13 @@ _FIELDS = {"*": "a{0}.shape, a{0}.stride(), a{0}.data_ptr() & {1}", "value": "a{
 
 
 class Launch:
-    """Stands before a launcher; in all but being called it is the launcher."""
+    """Stands before a launcher; in all but being called it is the launcher.
 
-    __slots__ = ("_held", "_inner", "_key", "_leading", "_parameters")
+    After the first launch it is of a class of its own, whose ``__call__`` is made for the arguments
+    that this kernel takes: that is a third of the cost.
+    """
+
+    __slots__ = ("_held", "_inner", "_key", "_leading", "_parameters", "_split", "_turns")
 
     def __init__(
         self, inner: Any, held: calls.Subject, leading: int, parameters: list[tuple[str, Any, Any]]
@@ -32,20 +38,38 @@ class Launch:
         self._inner, self._held, self._leading = inner, held, leading
         self._parameters = parameters
         self._key: Callable[..., Any] = _no_key  # made when it is seen how many values are passed
+        self._split: Callable[..., Any] | None = None
+        self._turns = 0
 
     def __call__(self, *args: Any, **given: Any) -> Any:
-        held = self._held
-        try:
-            entry = held.seen[self._key(*args)]
-        except Exception:
-            entry = self._slow(args)
+        entry = self._one_by_one(args)
         result = self._inner(*args, **given)
+        held = self._held
         if calls._tuning[0]:
             entry = held.benchmarks
         entry[0] += 1
         if entry[0] >= entry[1]:
             calls.grown(held, entry)
         return result
+
+    def _one_by_one(self, args: tuple[Any, ...]) -> calls.Entry:
+        """The entry of a call by what each of its arguments is; the next one is known faster."""
+        held = self._held
+        try:
+            entry = held.seen[self._key(*args)]
+        except Exception:
+            entry = self._slow(args)
+        if self._split is not None:
+            self._turns += 1
+            try:
+                key, tensors = self._split(*args)
+                if entry[2] >= 0:
+                    calls.remember(held, key, tensors, entry)
+            except Exception:
+                self._split = None  # values that have no place in a key
+            if self._turns >= calls.MOST_QUICK:
+                self._split = None
+        return entry
 
     def _slow(self, args: tuple[Any, ...]) -> calls.Entry:
         """The entry of a call that is new, or that the fast key does not fit."""
@@ -56,7 +80,9 @@ class Launch:
             values = args[self._leading :]
             key: Any
             if self._key is _no_key:
-                self._key = _key_function(self._leading, _kinds(self._parameters, len(values)))
+                kinds = _kinds(self._parameters, len(values))
+                self._key = _key_function(self._leading, kinds)
+                self._specialise(kinds)
             try:
                 key = self._key(*args)
                 hash(key)
@@ -69,6 +95,22 @@ class Launch:
         except Exception as error:
             calls.failed("a launch", error)
             return held.others
+
+    def _specialise(self, kinds: list[Any]) -> None:
+        """From the next call on, be of a class whose ``__call__`` is made for these arguments."""
+        torch: Any = sys.modules.get("torch")
+        made = None if torch is None else _quick_code(self._leading, tuple(kinds))
+        if made is None:
+            return
+        code, self._split = made
+        scope: dict[str, Any] = {
+            "missing": object(), "generic": Launch.__call__, "one_by_one": Launch._one_by_one,
+            "get": self._held.quick.get, "at": torch.Tensor.data_ptr, "inner": self._inner,
+            "tuning": calls._tuning, "held": self._held, "grown": calls.grown,
+        }  # fmt: skip
+        exec(code, scope)
+        space = {"__slots__": (), "__call__": scope["__call__"], "__doc__": Launch.__doc__}
+        self.__class__ = type("Launch", (Launch,), space)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(object.__getattribute__(self, "_inner"), name)
@@ -104,6 +146,61 @@ def _key_function(leading: int, kinds: list[Any]) -> Callable[..., Any]:
     text = f"lambda {', '.join(before + names)}: ({', '.join(parts)})"
     made: Callable[..., Any] = eval(text, {"sign": calls.sign})
     return made
+
+
+# A launch by one look at all tensors; whatever is not as it was is looked at one by one.
+_QUICK = """
+def __call__(self, {head}, *more):
+    if more or {last} is missing:
+        return generic(self, *[a for a in ({all}, *more) if a is not missing])
+    try:
+        known = get(({key}))
+        entry = (
+            known[1]
+            if known is not None and not ({addresses}) & {mask} and known[0]({tensors})
+            else None
+        )
+    except Exception:
+        entry = None
+    if entry is None:
+        entry = one_by_one(self, ({all},))
+    result = inner({all})
+    if tuning[0]:
+        entry = held.benchmarks
+    count = entry[0] + 1
+    entry[0] = count
+    if count >= entry[1]:
+        grown(held, entry)
+    return result
+"""
+
+
+@functools.lru_cache(maxsize=1024)
+def _quick_code(leading: int, kinds: tuple[Any, ...]) -> tuple[Any, Any] | None:
+    """The code of ``__call__`` for arguments of these kinds, and of a function that tells the
+    tensors among them from the rest; None where one is neither tensor nor scalar."""
+    values, tensors = ["g0", "g1", "g2"], []
+    names = [f"a{n}" for n in range(len(kinds))]
+    for name, kind in zip(names, kinds, strict=True):
+        if kind == "constexpr":
+            continue
+        if isinstance(kind, str) and kind.startswith("*"):
+            tensors.append(name)
+        elif isinstance(kind, str) and kind[:1] in "iufb":
+            values.append(name)
+        else:
+            return None
+    if not tensors:
+        return None
+    before = [f"g{n}" for n in range(leading)]
+    every, key = ", ".join(before + names), ", ".join(values)
+    text = _QUICK.format(
+        head=", ".join(before + [f"{name}=missing" for name in names]), last=names[-1], all=every,
+        key=key, addresses=" | ".join(f"at({name})" for name in tensors), mask=ALIGNMENT - 1,
+        tensors=", ".join(tensors),
+    )  # fmt: skip
+    split = f"lambda {every}: (({key}), [{', '.join(tensors)}])"
+    return compile(text, "<ptxview launch>", "exec"), eval(split)
 
 
 def _items(parameters: list[tuple[str, Any, Any]], values: tuple[Any, ...]) -> Iterator[calls.Item]:
