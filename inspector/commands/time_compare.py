@@ -21,8 +21,15 @@ if TYPE_CHECKING:
 
 
 def is_script(words: list[str]) -> bool:
-    """Whether the words of ``time`` name a script, and not a recording or kernels of one."""
-    return bool(words) and words[0].endswith(".py") and Path(words[0]).is_file()
+    """Whether the words of ``time`` name a script, and not a recording or kernels of one.
+
+    Raises ``UsageError`` for one that is not there.
+    """
+    if not words or not words[0].endswith(".py"):
+        return False
+    if not Path(words[0]).is_file():
+        raise UsageError(f"there is no script {words[0]}")
+    return True
 
 
 def run(args: argparse.Namespace) -> int:

@@ -161,7 +161,7 @@ def main(job_path: str, results_path: str) -> int:
         except (NotDeclared, Broken) as error:
             out.write(json.dumps({"refused": str(error)}) + "\n")
             return REFUSED
-        torch.zeros(1, device="cuda")
+        torch.zeros(1, device=job.get("device", "cuda"))
         session = Session(torch, job, out)
         session.say(device=session.about())
         session.say(declared={"variants": list(declared.variants), "sizes": declared.sizes})
@@ -199,11 +199,13 @@ def rows(session: Session, declared: Declared, file: str) -> int:
         for n in wanted:
             faulthandler.dump_traceback_later(BUILDING, exit=True)
             session.say(begin=n, phase="first call")
+            failed = False
             try:
                 row(session, at, n, declared.variants[names[n % len(names)]])
             except (Exception, SystemExit) as error:
                 session.say(n=n, stopwatch=None, error=said(error, file))
-            if not fresh(session, compiled=False):
+                failed = True
+            if not fresh(session, compiled=False, collect=failed):
                 return BROKEN
             at.kept.changed()  # one that writes into its input did so while it was timed
             session.say(end=n)
@@ -211,14 +213,15 @@ def rows(session: Session, declared: Declared, file: str) -> int:
     return 0
 
 
-def fresh(session: Session, compiled: bool = True) -> bool:
+def fresh(session: Session, compiled: bool = True, collect: bool = True) -> bool:
     """Free what is not in use; False where the device's context is broken.
 
-    With ``compiled`` also what torch.compile made: of a second size it would else make code for
+    ``collect``: also what an error's frames hold on to. With ``compiled`` also what torch.compile made: of a second size it would else make code for
     sizes that are not known, and after eight it would compile nothing any more.
     """
     torch = session.torch
-    gc.collect()
+    if collect:  # it takes a tenth of a second
+        gc.collect()
     if compiled and "torch._dynamo" in sys.modules:
         torch.compiler.reset()
     if session.job.get("device", "cuda") != "cuda":

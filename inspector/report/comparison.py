@@ -208,7 +208,8 @@ def footnotes(found: Comparison, sizes: Sequence[int]) -> Iterator[str]:
         if one.agrees is False:
             said.setdefault(f"{who}: wrong: {one.wrong or 'it disagrees'}", []).append(one)
         if one.timing.error:
-            said.setdefault(f"{who}: failed: {one.timing.error}", []).append(one)
+            watch = f" {one.timing.stopwatch}" if one.timing.stopwatch else ""
+            said.setdefault(f"{who}{watch}: failed: {one.timing.error}", []).append(one)
         for warning in one.timing.warnings if found.swept is None else ():
             said.setdefault(f"{who} {one.timing.stopwatch}: {warning}", []).append(one)
     warned = sum(bool(r.timing.warnings) for r in rows)

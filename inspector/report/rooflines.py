@@ -41,7 +41,7 @@ def figure(
             said = f"{level / 1e12:,.4g} TFLOP/s"
             lines.append(Line(f"{TITLES[unit]} by data sheet", points, True, said))
     for spot in spots:
-        said = f"{spot.intensity:.3g} FLOP/byte, {spot.flops / 1e12:.3g} TFLOP/s"
+        said = f"{_figure(spot.intensity)} FLOP/byte, {_figure(spot.flops / 1e12)} TFLOP/s"
         said += _part(spot, slants, levels)
         lines.append(Line(spot.name, ((spot.intensity, spot.flops / 1e12),), said=said))
     return Figure(title, "FLOP/byte", "TFLOP/s", tuple(lines), True, True)
@@ -51,6 +51,10 @@ def _slant(band: float, low: float, high: float, top: float) -> tuple[tuple[floa
     end = min(high, top / band)
     start = min(low, end / AIR)
     return (start, start * band / 1e12), (end, end * band / 1e12)
+
+
+def _figure(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def _part(

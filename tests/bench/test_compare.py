@@ -8,6 +8,7 @@ import io
 import json
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -250,6 +251,26 @@ def test_the_table_shows_what_is_wrong_and_never_ranks_it(
     assert "4,800 by its data sheet" in out
 
 
+def test_several_stopwatches_stand_side_by_side_and_the_first_ranks() -> None:
+    found = compared([{}])
+    slower = [
+        replace(r, timing=replace(r.timing, stopwatch="event", median_us=29.0), rank=None)
+        for r in found.rows[:2]
+    ]
+    failed = replace(found.rows[2].timing, stopwatch="event", median_us=None, error="no graph")
+    rows = [*found.rows, *slower, replace(found.rows[2], timing=failed)]
+    out = Console(width=120, file=io.StringIO(), markup=False, highlight=False)
+    with out.capture() as held:
+        out.print(report.table(rows, 120))
+        for line in report.footnotes(replace(found, rows=tuple(rows)), [0]):
+            out.print(line, soft_wrap=True)
+    lines = [line.split() for line in held.get().splitlines()]
+    assert lines[0] == ["variant", "µs", "95", "%", "event"]
+    assert [line[-1] for line in lines[1:5]] == ["29.0", "failed", "29.0", "–"]
+    assert "near event: failed: no graph" in held.get()
+    assert "a pair of CUDA events around one launch" in held.get()
+
+
 @pytest.mark.parametrize("width", [60, 80, 100, 160])
 def test_a_table_fits_its_width(width: int) -> None:
     found = compared([{}])
@@ -263,8 +284,6 @@ def test_a_table_fits_its_width(width: int) -> None:
 def test_hostile_names_are_shown_and_not_obeyed() -> None:
     found = compared([{}])
     evil = "\x1b[2J[red]x[/]"
-    from dataclasses import replace
-
     rows = [replace(r, timing=replace(r.timing, variant=evil)) for r in found.rows]
     evil_found = replace(found, rows=tuple(rows), swept=None)
     out = Console(width=160, file=io.StringIO(), markup=False)
@@ -343,6 +362,13 @@ def test_what_cannot_be_meant_is_refused_before_anything_runs(
 ) -> None:
     assert main(["time", script, *words, *OURS]) == 2
     assert said in capsys.readouterr().err and gpu == []
+
+
+def test_a_script_that_is_not_there_is_not_taken_for_a_kernel(
+    gpu: list[Job], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["time", "no/such/script.py"]) == 2
+    assert capsys.readouterr().err == "ptxview: there is no script no/such/script.py\n"
 
 
 def test_without_matplotlib_it_says_what_to_install(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import faulthandler
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,14 +13,16 @@ from typing import Any
 import pytest
 import torch
 
-from inspector.bench.compare_running import BOOT, BUILDING, REFUSED
+from inspector.bench.compare_running import BOOT, BUILDING, REFUSED, Task, measure
+from inspector.bench.comparison import rows_of
 from inspector.bench.running import NO_DEVICE, NO_TORCH, PROBES
+from inspector.errors import Unreadable
 from inspector.probes import compare, compare_stopwatch, replay
 from inspector.probes.compare_check import Kept, compared, described, tensors
 from inspector.probes.compare_script import Broken, Declared, NotDeclared, load
 from inspector.probes.compare_stopwatch import calls, device_events, learn, period
 from inspector.probes.replay_stopwatches import FEWEST, Unavailable
-from inspector.process import run_tool
+from inspector.process import Finished, run_tool
 
 KERNELS = Path(__file__).parents[2] / "kernels"
 PLAIN = """
@@ -243,6 +245,49 @@ def test_the_real_child_says_that_there_is_no_device(plain: Path, tmp_path: Path
     done = run_tool([sys.executable, "-c", BOOT, str(PROBES), str(job), str(results)])
     assert done.status == NO_DEVICE, done.complaint
     assert "no_device" in json.loads(results.read_text())
+
+
+def test_what_the_child_says_is_what_the_other_side_hears(
+    plain: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class OnCpu(Session):
+        def __init__(self, torch: Any, job: dict[str, Any], out: Any) -> None:
+            self.torch, self.job, self.out = torch, job, out
+
+        def say(self, **fields: Any) -> None:
+            self.out.write(json.dumps(fields) + "\n")
+
+        def about(self) -> dict[str, Any]:
+            return {"name": "a CPU"}
+
+        def warm(self) -> None:
+            pass
+
+    monkeypatch.delenv("PTXVIEW_TARGET", raising=False)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
+    monkeypatch.setattr(compare, "Session", OnCpu)
+    copied = {"stopwatch": "cupti", "cache": "hot", "samples": [1.0], "bytes": 1}
+    monkeypatch.setattr(compare, "copy", lambda session: session.say(copy=copied))
+
+    def child(argv: Sequence[str], *_: Any) -> Finished:
+        job = Path(argv[-2])
+        job.write_text(json.dumps({**json.loads(job.read_text()), "device": "cpu"}))
+        return Finished(compare.main(argv[-2], argv[-1]), b"", b"")
+
+    task = Task(plain, [{"N": 4}, {"N": 6}], ("cupti",), "hot", 0.1, 600.0)
+    found = measure("python", task, child=child)
+    assert found.device == {"name": "a CPU"} and len(found.copies) == 1
+    assert found.sizes == {"N": 4, "M": 3} and found.ended == set(range(12))
+    rows = rows_of(found, "plain", task.sizes, ())
+    assert [(r.timing.variant, r.agrees, r.timing.inputs) for r in rows[:2]] == [
+        ("sum", True, "float32 3×4"), ("wrong", False, "float32 3×4")
+    ]  # fmt: skip
+    assert [r.timing.median_us for r in rows[6:9]] == [1.0, 1.0, None]
+    plain.write_text("VARIANTS = 1")
+    sys.modules.pop("plain")
+    with pytest.raises(Unreadable, match=r"plain.py: it has no VARIANTS"):
+        measure("python", task, child=child)
 
 
 def test_both_sides_mean_the_same_by_an_exit_status() -> None:
