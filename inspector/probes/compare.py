@@ -216,8 +216,9 @@ def rows(session: Session, declared: Declared, file: str) -> int:
 def fresh(session: Session, compiled: bool = True, collect: bool = True) -> bool:
     """Free what is not in use; False where the device's context is broken.
 
-    ``collect``: also what an error's frames hold on to. With ``compiled`` also what torch.compile made: of a second size it would else make code for
-    sizes that are not known, and after eight it would compile nothing any more.
+    ``collect``: also what an error's frames hold on to. With ``compiled`` also what torch.compile
+    made: of a second size it would else make code for sizes that are not known, and after eight it
+    would compile nothing any more.
     """
     torch = session.torch
     if collect:  # it takes a tenth of a second
