@@ -18,6 +18,9 @@ Code = Callable[[], tuple[Listing, Function] | None]
 Key = tuple[str, str]
 """A variant: the hash of its machine code, its symbol."""
 
+FEWEST_REGISTERS = 16
+"""What ncu says of a launch whose machine code needs fewer: seen on an H200 with 12."""
+
 STRANGER = "no kernel here is called"
 """How the reason begins where a launch is of another's kernel, as torch's own are."""
 
@@ -92,14 +95,17 @@ def _summed(each: Iterable[Attached]) -> dict[int, Samples]:
     return {n: total(held) for n, held in sorted(lines.items())}
 
 
+def _takes(held: int | None, launched: int | None) -> bool:
+    """Whether a launch of that many registers can be of machine code with so many."""
+    return held is None or launched is None or launched in (held, max(held, FEWEST_REGISTERS))
+
+
 def _attach(launch: Launch, candidates: Sequence[Candidate]) -> Attached:
     exact = [c for c in candidates if launch.demangled in c.names]
     fits = exact or [c for c in candidates if launch.function in c.names]
     if not fits:
         return Attached(launch, None, f"{STRANGER} {launch.function}")
-    left = [
-        c for c in fits if c.registers is None or c.registers == (launch.registers or c.registers)
-    ]
+    left = [c for c in fits if _takes(c.registers, launch.registers)]
     if not left:
         held = ", ".join(sorted({str(c.registers) for c in fits}))
         return Attached(

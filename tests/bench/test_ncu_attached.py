@@ -216,6 +216,13 @@ def test_what_fits_two_alike_is_of_neither() -> None:
     assert one([replace(a, registers=None)]).key == a.key
 
 
+def test_a_launch_has_sixteen_registers_where_the_code_needs_fewer() -> None:
+    few, many = Candidate(("a", "f"), NAMES, 12), Candidate(("b", "f"), NAMES, 22)
+    assert one([few, many], registers=16).key == few.key
+    assert one([many], registers=16).key is None
+    assert one([few], registers=15).key is None
+
+
 def test_a_full_name_wins_over_the_functions() -> None:
     a = Candidate(("a", "f"), frozenset({"f", "f(float)"}), 8)
     b = Candidate(("b", "f"), frozenset({"f", "f(int)"}), 8)
