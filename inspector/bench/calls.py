@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 
 from inspector.bench.planning import Found, argument, inputs
@@ -43,8 +43,9 @@ class Library:
 class Again:
     """A call to be made again; ``number`` is its place among the recording's calls.
 
-    ``code`` is a graph's text, ``library`` where an extension's function lies. ``among`` are the
-    variants that it may launch; ``asked`` those that the time is wanted of, empty for all.
+    ``code`` is a graph's text, ``code_path`` where Inductor's cache had it, ``library`` where an
+    extension's function lies. ``among`` are the variants that it may launch; ``asked`` those that
+    the time is wanted of, empty for all.
     """
 
     call: Call
@@ -53,6 +54,7 @@ class Again:
     code: Content | None = None
     library: Library | None = None
     asked: frozenset[tuple[str, str]] = frozenset()
+    code_path: str | None = None
 
     def timing(self, **known: object) -> Timing:
         """What is known of its timing before it is taken."""
@@ -94,8 +96,11 @@ def again(
         if call.kind == "graph":
             among = _of_kernels(recording, graph.kernels if graph else ())
             asked = [f for f in found if f in among and not _launched(f)]
-            code = graph.stages[Stage.OUTPUT_CODE].content if graph else None
-            held = Again(call, number, among, code=code)
+            code = graph.stages[Stage.OUTPUT_CODE] if graph else None
+            held = Again(
+                call, number, among, code=code.content if code else None,
+                code_path=code.origin_path if code else None,
+            )  # fmt: skip
         elif call.kind == "extension":
             library = where.get(call.name.rpartition(".")[0])
             among = _beside(recording, library)
@@ -107,7 +112,7 @@ def again(
             out.append(held)
         elif asked:
             ids = frozenset((k.id, v.id) for k, v in asked)
-            out.append(Again(call, number, among, held.code, held.library, ids))
+            out.append(replace(held, asked=ids))
     return out
 
 
@@ -162,6 +167,10 @@ def job_of_call(one: Again, mode: str) -> tuple[dict[str, object], bytes, str | 
     if call.kind == "graph":
         if one.code is None:
             return "the code of this graph was not recorded"
+        where = Path(one.code_path or "/nowhere")
+        # A graph lies two folders deep in Inductor's cache.
+        if where.is_file():
+            said["cache"] = str(where.parent.parent)
         return said, one.code.read(), None
     if mode == "target":
         return "an extension for the emulated device runs on the CPU"

@@ -14,8 +14,6 @@ import sys
 import threading
 from collections.abc import Iterable
 from contextlib import contextmanager
-from functools import cache, reduce
-from operator import or_
 from typing import Any
 
 from .writer import emit, folder, problem
@@ -34,8 +32,6 @@ LONGEST_TEXT = 200
 Entry = list[int]  # count, the count at which it is told, the call's number
 # Whether tensors are as in that call, apart from addresses, and its entry.
 Quick = tuple[Any, Entry]
-# How many calls of a launcher may be remembered so; with ever new ones it would not pay.
-MOST_QUICK = 16
 Item = tuple[str, Any, Any]  # an argument's name, type and value
 Described = dict[str, Any]
 _all: dict[tuple[str, str], Subject] = {}
@@ -204,68 +200,6 @@ def sign(value: Any) -> Any:
     if base is not None and hasattr(value, "shape"):
         return sign(base), tuple(value.shape), tuple(getattr(value, "strides", ()) or ())
     return type(value), str(value)[:LONGEST_TEXT]
-
-
-def remember(held: Subject, key: Any, tensors: list[Any], entry: Entry) -> None:
-    """Let a call be known by one look at all its tensors, where torch has that and they are plain
-    and aligned; ``key`` is all else that tells it apart."""
-    torch: Any = sys.modules.get("torch")
-    try:
-        if any(type(t) not in _plain() or t.data_ptr() & (ALIGNMENT - 1) for t in tensors):
-            return
-        # It has sizes, strides, dtype and device of each, and no reference to any.
-        guards = torch._C._dynamo.guards.TensorGuards(
-            *tensors, dynamic_dims_sizes=None, dynamic_dims_strides=None
-        )
-        if guards.check(*tensors):
-            held.quick[key] = (guards.check, entry)
-    except Exception:
-        return  # a torch without it: each tensor is looked at by itself
-
-
-def split(args: Any) -> tuple[Any, list[Any]]:
-    """Arguments as what tells them apart but for their plain tensors, and those."""
-    plain = _plain()
-    key = tuple([None if type(a) in plain else (type(a), a) for a in args])
-    return key, [a for a in args if type(a) in plain]
-
-
-def known(held: Subject, args: Any) -> Entry | None:
-    """The entry of a call that is remembered; None where it is not, or has odd arguments."""
-    try:
-        found = held.whole
-        if found is None or not found[0](*args):
-            key, args = split(args)
-            found = held.quick.get(key)
-            if found is None or not found[0](*args):
-                return None
-        return None if reduce(or_, map(held.address, args)) & (ALIGNMENT - 1) else found[1]
-    except Exception:
-        return None
-
-
-def learn(held: Subject, args: Any, entry: Entry) -> None:
-    """Remember a call, as one of the first so many."""
-    if held.turns >= MOST_QUICK or entry[2] < 0:
-        return
-    held.turns += 1
-    try:
-        key, tensors = split(args)
-        hash(key)
-    except Exception:
-        return
-    if tensors:
-        remember(held, key, tensors, entry)
-        if len(tensors) == len(args):
-            held.whole = held.quick.get(key)
-        held.address = sys.modules["torch"].Tensor.data_ptr
-
-
-@cache
-def _plain() -> frozenset[Any]:
-    import torch
-
-    return frozenset((torch.Tensor, torch.nn.Parameter))
 
 
 def describe(items: Iterable[Item]) -> tuple[list[Described], list[tuple[Described, Any]]]:

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from . import calls
+from . import calls, calls_quick
 from .writer import problem
 
 # A library of more bytes is known by its size alone.
@@ -35,14 +35,14 @@ def counted(
 def _entry(held: calls.Subject, args: Any, given: dict[str, Any]) -> calls.Entry | None:
     """The call's entry, described from its arguments before they change; None in a compiler."""
     if held.quick and not given:
-        found = calls.known(held, args)
+        found = calls_quick.known(held, args)
         if found is not None:
             return found
     key = (tuple(map(calls.sign, args)), tuple((k, calls.sign(v)) for k, v in given.items()))
     found = held.seen.get(key)
     if found is not None:
         if not given:
-            calls.learn(held, args, found)
+            calls_quick.learn(held, args, found)
         return found
     if calls._tuning[0]:
         return None

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from . import calls
+from . import calls, calls_quick
 from .calls import ALIGNMENT
 
 # grid x, y, z, stream, function, metadata, launch metadata, enter hook, exit hook
@@ -64,10 +64,10 @@ class Launch:
             try:
                 key, tensors = self._split(*args)
                 if entry[2] >= 0:
-                    calls.remember(held, key, tensors, entry)
+                    calls_quick.remember(held, key, tensors, entry)
             except Exception:
                 self._split = None  # values that have no place in a key
-            if self._turns >= calls.MOST_QUICK:
+            if self._turns >= calls_quick.MOST_QUICK:
                 self._split = None
         return entry
 

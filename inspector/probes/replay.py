@@ -223,6 +223,10 @@ def main(job_path: str, results_path: str) -> int:
     job = json.loads(Path(job_path).read_text("utf-8"))
     # A graph's kernels are compiled here, and not by workers that outlive a process that is killed.
     os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
+    # Where the program's graphs were kept, there are its kernels, and what tuning them came to.
+    for said in job["launches"]:
+        if os.path.isdir(said.get("cache") or ""):
+            os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", said["cache"])
     with Path(results_path).open("a", encoding="utf-8") as out:
         try:
             import torch

@@ -25,7 +25,9 @@ _MADE = (
     r"dtype=torch\.(\w+)\)"
 )
 _DEVICE = re.compile(r"torch\.cuda\._DeviceGuard\((\d+)\)")
-WORK = ("kernel", "gpu_memcpy", "gpu_memset", "concurrent_kernel")
+# What the profiler has on the device besides kernels, copies and fills: by kind, where torch says
+# it, else by name.
+NO_WORK_KINDS = ("cuda_sync", "cuda_event", "gpu_user_annotation", "user_annotation", "overhead")
 NO_WORK = ("Context Sync", "Stream Sync", "Event Sync", "Stream Wait Event")
 MOST_CALLS = 2000
 WRAPPER_CALLS, WRAPPER_SECONDS = 60, 0.5
@@ -104,7 +106,7 @@ def work(profiler: Any) -> list[tuple[str, float]]:
         name = str(event.name())
         if "CUDA" not in str(event.device_type()) or name.startswith(NO_WORK):
             continue
-        if hasattr(event, "activity_type") and str(event.activity_type()) not in WORK:
+        if hasattr(event, "activity_type") and str(event.activity_type()) in NO_WORK_KINDS:
             continue
         if hasattr(event, "duration_ns"):
             found.append((event.start_ns(), name, event.duration_ns() / 1000))

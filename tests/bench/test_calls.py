@@ -306,6 +306,21 @@ def test_a_library_that_is_gone_or_built_anew_is_said(lecture: Recording, tmp_pa
     assert isinstance(job_of_call(one, "target"), str)
 
 
+def test_a_graph_is_run_with_the_cache_that_its_program_had_where_that_is_still_there(
+    lecture: Recording, tmp_path: Path
+) -> None:
+    (one,) = again(lecture, (), (), select_calls(lecture, "0/0"))
+    assert one.code_path is not None and one.code_path.startswith("/tmp/c/inductor/dl/c")
+    here = tmp_path / "inductor" / "dl" / "code.py"
+    told = job_of_call(replace(one, code_path=str(here)), "gpu")
+    assert not isinstance(told, str) and "cache" not in told[0]
+    here.parent.mkdir(parents=True)
+    here.touch()
+    told = job_of_call(replace(one, code_path=str(here)), "gpu")
+    assert not isinstance(told, str) and told[0]["cache"] == str(tmp_path / "inductor")
+    assert b"def call(" in told[1]
+
+
 # -- whose kernels --------------------------------------------------------------------------------
 
 

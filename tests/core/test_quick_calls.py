@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from inspector.probes import calls, calls_torch, calls_triton
+from inspector.probes import calls, calls_quick, calls_torch, calls_triton
 
 _names = itertools.count()
 PARAMETERS: list[tuple[str, Any, Any]] = [
@@ -85,9 +85,9 @@ def test_a_launch_that_differs_in_one_thing_is_another(other: dict[str, Any]) ->
 def test_more_ways_than_are_remembered_are_told_apart_all_the_same() -> None:
     kernel = Watched()
     for _ in range(3):
-        for n in range(calls.MOST_QUICK * 2):
+        for n in range(calls_quick.MOST_QUICK * 2):
             kernel(aligned(64), aligned(64), n)
-    assert kernel.counts == [3] * calls.MOST_QUICK * 2
+    assert kernel.counts == [3] * calls_quick.MOST_QUICK * 2
 
 
 @pytest.mark.parametrize("odd", [None, 4096, "text"])
