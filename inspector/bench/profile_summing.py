@@ -37,7 +37,7 @@ def summarise(data: bytes, window: Window) -> Profile:
 
 def summed(held: Gathered, window: Window) -> Profile:
     """The profile of what was gathered of a trace."""
-    gpu = window.gpu or bool(held.work)
+    gpu = bool(held.work) or (window.gpu and any(RUNTIME in v.kind for v in held.lanes.values()))
     paths = _Paths(held)
     launched: dict[tuple[object, int], int] = defaultdict(int)
     chains: dict[tuple[tuple[str, ...], int], list[int]] = defaultdict(lambda: [0, 0])
@@ -51,6 +51,8 @@ def summed(held: Gathered, window: Window) -> Profile:
             chain[0] += 1
             chain[1] += took
     notes = []
+    if window.gpu and not gpu:
+        notes.append("the program used CUDA, and CUPTI recorded nothing of it: times are unknown")
     if held.cut:
         notes.append(f"the trace is longer than is read: its first {held.events:,} events count")
     if held.damaged:

@@ -8,27 +8,25 @@ put aside, and the schedule begins. Traces are stored as Kineto writes them, and
 from __future__ import annotations
 
 import atexit
-import gzip
 import json
 import os
-import shutil
 import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from . import hooks, profile_others, profile_steps, profile_watch
+from .profile_keeping import keep
 from .profile_limits import Limits
-from .writer import emit, folder, moved, problem
+from .writer import folder, problem
 
 VARIABLE = "PTXVIEW_PROFILE"
 OWNER = "PTXVIEW_PROFILE_BY"
 # Python processes that work for the program and are not the program.
 HELPERS = ("torch._inductor.compile_worker", "from multiprocessing", "torch/_inductor")
-COMPRESSION = 3
 
 
 class Session:
@@ -66,7 +64,7 @@ class Session:
             problem("profile", "torch was imported by a thread that is not the main one")
             self.off = True
         elif self.wish["step"] in ("auto", "optimizer", "none"):
-            self.begin(False)
+            self.begin()
             if not os.environ.get("PTXVIEW_TARGET"):
                 torch.cuda._lazy_call(self.cuda)
 
@@ -76,7 +74,7 @@ class Session:
             if self.idle() or self.scheduled:
                 return
             self.discard()
-            self.begin(True)
+            self.begin()
         except Exception as error:
             self.fail(error)
 
@@ -84,11 +82,11 @@ class Session:
         """Whether there is nothing to do here: another process or thread, or all is done."""
         return self.off or os.getpid() != self.pid or threading.get_ident() != self.thread
 
-    def make(self, **given: Any) -> Any:
+    def make(self, gpu: bool, **given: Any) -> Any:
         """A profiler of torch's, not started."""
         profiler = self.torch.profiler
         kinds = [profiler.ProfilerActivity.CPU]
-        if self.on_gpu():
+        if gpu:
             kinds.append(profiler.ProfilerActivity.CUDA)
         return profiler.profile(activities=kinds, with_stack=bool(self.wish["stack"]), **given)
 
@@ -110,11 +108,11 @@ class Session:
         finally:
             self.ours = before
 
-    def begin(self, gpu: bool) -> None:
+    def begin(self) -> None:
         """Profile everything from now on."""
         try:
             with self.own():
-                self.running = self.make()
+                self.running = self.make(self.on_gpu())
                 self.running.start()
             self.began = time.time()
             self.limits.watch(float(self.wish["seconds"]))
@@ -158,6 +156,7 @@ class Session:
     def next(self) -> None:
         """Tell torch's profiler that a step has ended, and let it go after the last."""
         before = self.action()
+        self.spare(self.running)
         with self.own():
             self.running.step()
         if "RECORD" in self.action() and "RECORD" not in before:
@@ -172,9 +171,11 @@ class Session:
         """Begin with step ``first``; before it was what is not known to be a step."""
         profiler = self.torch.profiler
         wish = {n: self.wish[n] for n in ("wait", "warmup", "active", "repeat")}
+        # A step may be the first to use CUDA, and the schedule is made before it.
+        gpu = not os.environ.get("PTXVIEW_TARGET") and self.torch.cuda.is_available()
         with self.own():
             plan = profiler.schedule(**wish)
-            self.running = self.make(schedule=plan, on_trace_ready=self.ready)
+            self.running = self.make(gpu, schedule=plan, on_trace_ready=self.ready)
             self.running.step_num = first
             self.running.current_action = plan(first)
             self.running.start()
@@ -223,11 +224,15 @@ class Session:
         if running is not None:
             self.end(running)
 
-    def end(self, running: Any) -> None:
-        """Stop a profiler; where the program has no CUDA context, none is made for it."""
+    def spare(self, running: Any) -> None:
+        """A program that has no CUDA context is not given one, to wait for nothing in it."""
         inner = getattr(running, "profiler", None)
-        if inner is not None and not self.torch.cuda.is_initialized():
+        if inner is not None and not self.on_gpu():
             inner.use_device = None
+
+    def end(self, running: Any) -> None:
+        """Stop a profiler."""
+        self.spare(running)
         with self.own():
             running.stop()
 
@@ -283,37 +288,6 @@ class Session:
         }
         keep(self, facts, lambda path: running.export_chrome_trace(path))
         self.began = time.time()
-
-
-def keep(session: Session, facts: dict[str, Any], write: Callable[[str], object]) -> None:
-    """Store the trace that ``write(path)`` makes, compressed, and the event that names it."""
-    root = folder()
-    if root is None:
-        return
-    base = os.path.join(root, "blobs", f".profile.{os.getpid()}.{time.time_ns():x}")
-    plain, packed = base + ".json", base + ".gz"
-    try:
-        with session.own():
-            write(plain)
-        with open(plain, "rb") as source, gzip.open(packed, "wb", COMPRESSION) as out:
-            shutil.copyfileobj(source, out, 1 << 20)
-        digest = moved(packed)
-        torch = session.torch
-        emit(
-            {
-                "event": "profile",
-                **facts,
-                "trace": digest,
-                "gpu": session.on_gpu(),
-                "torch": str(getattr(torch, "__version__", "")),
-            }
-        )
-    except Exception as error:
-        problem("profile", error)
-    finally:
-        for path in (plain, packed):
-            if os.path.exists(path):
-                os.unlink(path)
 
 
 def install() -> None:

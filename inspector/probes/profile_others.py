@@ -8,6 +8,7 @@ import shutil
 import time
 from typing import Any
 
+from .profile_keeping import keep
 from .writer import problem
 
 # Windows of the program's own profilers that are read; a result is held until the program ends.
@@ -88,23 +89,19 @@ def _ended(session: Any, profiler: Any) -> None:
 
 def _exported(session: Any, profiler: Any, path: Any) -> None:
     """He has written his trace: a copy is taken, since it cannot be written twice."""
-    from . import profile
-
     one = getattr(profiler, "_ptxview", None)
     if one is None or one.get("results") is None:
         return
     one["results"] = None
-    profile.keep(session, one["facts"], lambda to: shutil.copyfile(path, to))
+    keep(session, one["facts"], lambda to: shutil.copyfile(path, to))
 
 
 def finish(session: Any) -> None:
     """The program ends: what he has not written is written here."""
-    from . import profile
-
     for one in _held:
         results, one["results"] = one.get("results"), None
         if results is not None:
-            profile.keep(session, one["facts"], results.save)
+            keep(session, one["facts"], results.save)
     if _count[0] > len(_held):
         problem("profile", f"the program ran {_count[0]} profilers; the first {MOST} are read")
     _held.clear()

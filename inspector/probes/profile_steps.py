@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
+import gc
 import sys
-import threading
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -53,6 +54,8 @@ class Optimizers:
         @functools.wraps(original)
         def patch() -> None:
             original()
+            # It does its work once, and is called at each torch.compile.
+            module.TorchPatcher.patch = staticmethod(original)
             try:
                 if self._base is not None:
                     self._again(self._base)
@@ -101,8 +104,9 @@ class Optimizers:
 class Function:
     """Each call of a function of the user's is a step; found when it is called for the first time.
 
-    A script's own functions cannot be found by an import. Until the first call Python is traced,
-    and slower; then the function stands behind one that counts.
+    A script's own functions cannot be found by an import, and may have been given away under other
+    names before they are called. Until the first call Python is traced, and slower; then the
+    function itself, whoever holds it, is made to call one that counts.
     """
 
     def __init__(self, session: Any, module: str, name: str) -> None:
@@ -112,7 +116,6 @@ class Function:
 
     def install(self) -> None:
         """Trace calls until the function is found."""
-        threading.setprofile(None)
         sys.setprofile(self._seen)
 
     def _seen(self, frame: Any, event: str, _: Any) -> None:
@@ -124,24 +127,40 @@ class Function:
         self._found = True
         sys.setprofile(None)
         try:
-            self._replace(frame.f_globals)
+            functions = [
+                f
+                for f in gc.get_referrers(code)
+                if isinstance(f, types.FunctionType) and f.__code__ is code
+            ]
+            for function in functions:
+                self._divert(function)
+            if not functions:
+                # What torch.compile made of it runs, and stands behind another's name.
+                space = frame.f_globals
+                space[self._name] = self._watched(space[self._name])
         except Exception as error:
             problem("profile", error)
         self._step()
 
-    def _replace(self, space: dict[str, Any]) -> None:
-        *outer, last = self._name.split(".")
-        if not outer:
-            space[last] = self._watched(space[last])
-            return
-        holder = space[outer[0]]
-        for part in outer[1:]:
-            holder = getattr(holder, part)
-        held = vars(holder)[last]
-        if isinstance(held, staticmethod | classmethod):
-            setattr(holder, last, type(held)(self._watched(held.__func__)))
-        else:
-            setattr(holder, last, self._watched(held))
+    def _divert(self, function: types.FunctionType) -> None:
+        """Give a function other code, which calls what it was; the object stays the same."""
+        inner = types.FunctionType(
+            function.__code__,
+            function.__globals__,
+            function.__name__,
+            function.__defaults__,
+            function.__closure__,
+        )
+        inner.__kwdefaults__ = function.__kwdefaults__
+        inner.__qualname__ = function.__qualname__
+        watched = self._watched(inner)
+        code = _through.__code__
+        function.__code__ = code.replace(
+            co_consts=tuple(watched if c == _STANDS_FOR else c for c in code.co_consts),
+            co_freevars=function.__code__.co_freevars,
+            co_name=function.__code__.co_name,
+            co_qualname=function.__code__.co_qualname,
+        )
 
     def _watched(self, original: Any) -> Any:
         import torch
@@ -166,3 +185,12 @@ class Function:
 
     def _step(self) -> None:
         self._session.boundary("function", f"{self._module}:{self._name}")
+
+
+_STANDS_FOR = 1.5e300
+
+
+def _through(*args: Any, **given: Any) -> Any:
+    """Code of a function that was diverted; the number stands for what it calls."""
+    function: Any = 1.5e300
+    return function(*args, **given)

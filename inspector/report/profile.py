@@ -15,7 +15,9 @@ from inspector.report.jsons import SCHEMA
 from inspector.report.safe import shown
 from inspector.report.tables import UNKNOWN
 
-NO_GPU = "GPU times need a GPU: there was none, and the CPU's times are all that was taken"
+NO_GPU = (
+    "GPU times need a GPU: the program's use of one was not seen, and CPU times are all there is"
+)
 EMULATED = (
     "GPU times need a GPU, and there was none: CPU times are this machine's, and what the emulated "
     "device's operators take of them says nothing of a GPU"

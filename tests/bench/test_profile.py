@@ -104,6 +104,14 @@ def test_without_a_gpu_its_times_are_unknown_and_not_nought() -> None:
     assert json.loads(json.dumps(document))["operators"][0]["gpu_us"] is None
 
 
+def test_cuda_without_a_trace_of_it_is_not_an_idle_gpu() -> None:
+    made = Made()
+    made.cpu("aten::mul", 0, 5)
+    found = of(made)
+    assert found.overhead.busy_us is None and found.window.gpu is False
+    assert any("CUPTI recorded nothing" in note for note in found.notes)
+
+
 # -- overhead ----------------------------------------------------------------------------------
 
 
@@ -186,7 +194,7 @@ def test_more_events_than_are_read_are_told(monkeypatch: pytest.MonkeyPatch) -> 
     made = Made()
     for n in range(20):
         made.cpu("aten::mul", n * 10, 5)
-    found = of(made)
+    found = of(made, gpu=False)
     assert found.operators[0].calls == 10
     assert found.notes == ("the trace is longer than is read: its first 10 events count",)
 
