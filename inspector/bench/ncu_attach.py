@@ -100,6 +100,16 @@ def _takes(held: int | None, launched: int | None) -> bool:
     return held is None or launched is None or launched in (held, max(held, FEWEST_REGISTERS))
 
 
+def _counted(candidate: Candidate, launch: Launch) -> bool:
+    return candidate.registers is None or launch.registers in (None, candidate.registers)
+
+
+def _alike(candidate: Candidate, launch: Launch) -> bool:
+    if launch.code:
+        return not isinstance(_placed(launch, candidate), str)
+    return launch.grid in candidate.grids and launch.block in candidate.blocks
+
+
 def _attach(launch: Launch, candidates: Sequence[Candidate]) -> Attached:
     exact = [c for c in candidates if launch.demangled in c.names]
     fits = exact or [c for c in candidates if launch.function in c.names]
@@ -112,6 +122,14 @@ def _attach(launch: Launch, candidates: Sequence[Candidate]) -> Attached:
             launch, None,
             f"it has {launch.registers} registers a thread, {launch.function} here {held}",
         )  # fmt: skip
+    # Of those that need fewer there may be many: one is it by its machine code, or by its launches.
+    left = [c for c in left if _counted(c, launch) or _alike(c, launch)]
+    if not left:
+        return Attached(
+            launch,
+            None,
+            f"it has {launch.registers} registers a thread, and the machine code of none here",
+        )
     of_block = [c for c in left if not c.blocks or launch.block is None or launch.block in c.blocks]
     # Which launches were recorded is not all that there can be: machine code that is equal decides.
     code = {c.key: _placed(launch, c) for c in left}

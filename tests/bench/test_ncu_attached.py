@@ -217,10 +217,14 @@ def test_what_fits_two_alike_is_of_neither() -> None:
 
 
 def test_a_launch_has_sixteen_registers_where_the_code_needs_fewer() -> None:
-    few, many = Candidate(("a", "f"), NAMES, 12), Candidate(("b", "f"), NAMES, 22)
+    block, grid = frozenset({(128, 1, 1)}), frozenset({(4, 1, 1)})
+    few = Candidate(("a", "f"), NAMES, 12, block, grid)
+    many = Candidate(("b", "f"), NAMES, 22, block, grid)
     assert one([few, many], registers=16).key == few.key
     assert one([many], registers=16).key is None
     assert one([few], registers=15).key is None
+    # Another's launch: nothing but the number speaks for it, and that is everybody's.
+    assert one([few], registers=16, grid=(5, 1, 1)).key is None
 
 
 def test_a_full_name_wins_over_the_functions() -> None:
