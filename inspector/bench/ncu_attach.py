@@ -125,11 +125,8 @@ def _attach(launch: Launch, candidates: Sequence[Candidate]) -> Attached:
     # Of those that need fewer there may be many: one is it by its machine code, or by its launches.
     left = [c for c in left if _counted(c, launch) or _alike(c, launch)]
     if not left:
-        return Attached(
-            launch,
-            None,
-            f"it has {launch.registers} registers a thread, and the machine code of none here",
-        )
+        why = f"it has {launch.registers} registers a thread, and the machine code of none here"
+        return Attached(launch, None, why)
     of_block = [c for c in left if not c.blocks or launch.block is None or launch.block in c.blocks]
     # Which launches were recorded is not all that there can be: machine code that is equal decides.
     code = {c.key: _placed(launch, c) for c in left}
