@@ -5,7 +5,9 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterator, Sequence
+from typing import Literal
 
+from rich.cells import cell_len
 from rich.table import Table
 
 from inspector.bench.comparison import Comparison, Row, best_first
@@ -16,10 +18,11 @@ from inspector.report.figures import Figure, Line
 from inspector.report.jsons import SCHEMA
 from inspector.report.safe import shown
 from inspector.report.tables import UNKNOWN
-from inspector.report.timings import LESSONS, STATES, amount, interval, time
+from inspector.report.timings import LESSONS, SHORTEST, STATES, amount, interval, time
 from inspector.report.timings import heading as session_heading
 
-FEWEST_COLUMNS, SOME_COLUMNS = 100, 130
+# Which columns a narrow terminal lacks, in this order, for names of at least so many letters.
+DROPPED, NAME = ("max diff", "TFLOP/s", "95 %", "of copy", "kernels", "CPU µs"), 30
 CSV_FIGURES = (
     "median_us", "low_us", "high_us", "samples", "bytes", "flops", "gb_per_s", "tflop_per_s",
     "percent_of_peak",
@@ -111,33 +114,43 @@ def table(rows: Sequence[Row], width: int) -> Table:
     held = list(dict.fromkeys(r.timing.stopwatch for r in rows if r.timing.stopwatch))
     first = [r for r in rows if r.timing.stopwatch in (*held[:1], None)]
     others = held[1:]
-    heads = ["", "variant", "µs", "95 %"]
-    heads += [f"{watch}" for watch in others]
+    heads = ["", "variant", "µs", "95 %", *others]
     if not others:
         heads += ["× fastest", "GB/s", "of copy", "TFLOP/s", "kernels", "CPU µs", "max diff"]
-        dropped: set[str] = set()
-        if width < SOME_COLUMNS:
-            dropped |= {"CPU µs", "max diff", "TFLOP/s"}
-        if width < FEWEST_COLUMNS:
-            dropped |= {"95 %", "of copy"}
-        if all(r.timing.flops is None for r in rows):
-            dropped.add("TFLOP/s")
-        heads = [h for h in heads if h not in dropped]
-    out = Table(box=None, pad_edge=False, header_style="bold", show_edge=False)
-    for name in heads:
-        text = name == "variant"
-        out.add_column(
-            name, justify="left" if text else "right", no_wrap=True, overflow="ellipsis",
-            ratio=None, min_width=16 if text else len(name),
-        )  # fmt: skip
+    if all(r.timing.flops is None for r in rows):
+        heads = [h for h in heads if h != "TFLOP/s"]
+    lines: list[tuple[dict[str, str], str | None]] = []
     for one in best_first(first):
         cells = _cells(one)
         for watch in others:
             same = (r for r in rows if r.timing.variant == one.timing.variant)
             beside = next((r for r in same if r.timing.stopwatch == watch), None)
             cells[watch] = UNKNOWN if beside is None else _time(beside)
-        style = "red" if one.agrees is False or one.timing.error else None
-        out.add_row(*(cells[name] for name in heads), style=style)
+        lines.append((cells, "red" if one.agrees is False or one.timing.error else None))
+    return _laid_out(heads, lines, width)
+
+
+def _laid_out(
+    heads: Sequence[str], lines: Sequence[tuple[dict[str, str], str | None]], width: int
+) -> Table:
+    """Figures stay whole: columns are left out until names have room, which are cut then."""
+    wide = {h: max(map(cell_len, (h, *(cells[h] for cells, _ in lines)))) for h in heads}
+
+    def over() -> int:
+        return sum(wide.values()) + 2 * (len(wide) - 1) - width
+
+    full = wide["variant"]
+    wide["variant"] = min(full, NAME)
+    for head in DROPPED:
+        if over() > 0:
+            wide.pop(head, None)
+    wide["variant"] = max(min(full, wide["variant"] - over()), min(full, SHORTEST))
+    out = Table(box=None, pad_edge=False, header_style="bold", show_edge=False)
+    for head, size in wide.items():
+        justify: Literal["left", "right"] = "left" if head == "variant" else "right"
+        out.add_column(head, width=size, justify=justify, no_wrap=True, overflow="ellipsis")
+    for cells, style in lines:
+        out.add_row(*(cells[head] for head in wide), style=style)
     return out
 
 
