@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
+from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
+from inspector.probes.replay_calls import Again
 from inspector.probes.target import nvcc
 
 from .conftest import Outcome, Run, ok
@@ -262,6 +266,23 @@ assert torch.compile(lambda x: module.scaled(x.sin(), 2.0).cos())(x).shape == (4
     assert ("called_extension.scaled", [[8, 4], 2.0], 1) in found
     assert ("called_extension.total", [[4, 8], [4, 8]], 1) in found
     assert ("called_extension.refuse", [[4, 8]], 0) in found
+    events = [e for e in done.of("call") if e["kind"] == "extension"]
+    library = events[0]["library"]
+    built = Path(library["path"]).read_bytes()
+    assert library["sha256"] == hashlib.sha256(built).hexdigest()
+    made = {e["name"]: _again(e) for e in events if e["name"] != "called_extension.refuse"}
+    assert made["called_extension.scaled"].shape == (8, 4)  # the last of them
+    assert made["called_extension.total"] == 2
+
+
+def _again(event: dict[str, Any]) -> Any:
+    """What the function gives that a call was of, called again in this process."""
+    module, _, function = event["name"].rpartition(".")
+    known = dict.fromkeys(("type", "value", "dtype", "shape", "strides", "low", "high"))
+    arguments = [{**known, **a, "device": "cpu", "alignment": None} for a in event["arguments"]]
+    said = {"kind": "extension", "name": event["name"], "module": module, "function": function,
+            "library": event["library"]["path"], "arguments": arguments}  # fmt: skip
+    return Again(torch, said, "cpu", 64).made()
 
 
 @pytest.mark.skipif(not nvcc.homes(), reason="no CUDA toolkit: nvcc with its headers")
