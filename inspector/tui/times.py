@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from inspector.bench.results import Session, Timing
@@ -72,9 +72,10 @@ class Times:
         self.sessions = (*self.sessions, session)
         device = str(session.device.get("name") or "")
         for row in session.rows:
-            if _known(row.median_us):
-                key = (row.kernel, row.variant[:_SHORTEST])
-                self._held.setdefault(key, []).append(Taken(row, session.taken, device))
+            for one in parts(row):
+                if _known(one.median_us):
+                    key = (one.kernel, one.variant[:_SHORTEST])
+                    self._held.setdefault(key, []).append(Taken(one, session.taken, device))
 
     def of(self, kernel: Kernel, variant: Variant) -> tuple[Taken, ...]:
         """Every time of a variant, the oldest first."""
@@ -92,7 +93,7 @@ class Times:
         own = [one for one in self.of(kernel, variant) if _own(one)]
         own = [one for one in own if one.timing.cache == "cold"] or own
         newest = [one for one in own if one.when == own[-1].when]
-        return max(newest, key=lambda one: one.timing.count, default=None)
+        return max(newest, key=lambda one: _rank(one.timing), default=None)
 
     def us(self, kernel: Kernel | None, variant: Variant | None) -> float | None:
         """Microseconds of that."""
@@ -106,6 +107,27 @@ class Times:
             for one in self.of(kernel, variant)
         }
         return [told(one, recorded_on) for one in newest.values()]
+
+
+def parts(row: Timing) -> tuple[Timing, ...]:
+    """A launch's time as it is; of a call of a graph or a function, that of each known kernel."""
+    if row.variant:
+        return (row,)
+    where = f"in a call of {row.kernel}" + (f": {row.inputs}" if row.inputs else "")
+    return tuple(
+        replace(
+            row, kernel=one.name, variant=one.variant, median_us=one.median_us, low_us=one.low_us,
+            high_us=one.high_us, samples=one.samples, inputs=where, bytes=None, flops=None,
+            gb_per_s=None, tflop_per_s=None, percent_of_peak=None, kernels=(), cpu_us=None,
+        )
+        for one in row.kernels
+        if one.variant
+    )  # fmt: skip
+
+
+def _rank(row: Timing) -> tuple[bool, int]:
+    """A launch of its own says more than one among others."""
+    return row.kind == "triton", row.count
 
 
 def told(one: Taken, recorded_on: str | None) -> str:

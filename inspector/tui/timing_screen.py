@@ -36,7 +36,7 @@ from inspector.tui.notice import Notice
 from inspector.tui.outcome import attempt
 from inspector.tui.reads import Reads
 from inspector.tui.subject import Subject
-from inspector.tui.times import Times
+from inspector.tui.times import Times, parts
 from inspector.tui.timing_bar import TimingBar
 from inspector.tui.visible import label
 
@@ -137,8 +137,8 @@ class TimingScreen(Screen[None]):
         kernel, variant = self.subject.kernel, self.subject.variant
         if kernel is None or variant is None:
             return ()
-        own = {id(one.timing) for one in self.times.of(kernel, variant)}
-        kept = (replace(s, rows=tuple(t for t in s.rows if id(t) in own))
+        own = [one.timing for one in self.times.of(kernel, variant)]
+        kept = (replace(s, rows=tuple(t for row in s.rows for t in parts(row) if t in own))
                 for s in self.times.sessions)  # fmt: skip
         return tuple(session for session in kept if session.rows)
 
@@ -241,19 +241,20 @@ class TimingScreen(Screen[None]):
 
     def _show(self) -> None:
         width = max(24, self.size.width - 4)
-        parts: list[timing_text.Part] = []
+        told: list[timing_text.Part] = []
         if self.what is not None:
-            parts += timing_text.launches(self.what, width)
+            calls = () if self._ready is None else self._ready.calls
+            told += timing_text.launches(self.what, calls, width)
         if self.state is State.ASKING and self._ready is not None:
-            parts += timing_text.leave(str(self.times.path), self._ready.python, width)
+            told += timing_text.leave(str(self.times.path), self._ready.python, width)
         if self.state is State.RUNNING:
-            parts.append(("\n◔ They run now, in a process of their own.\n", "bold"))
+            told.append(("\n◔ They run now, in a process of their own.\n", "bold"))
         if self.notice is not None:
-            parts += timing_text.trouble(self.notice, width)
+            told += timing_text.trouble(self.notice, width)
         if self.session is not None:
-            parts += timing_text.measured(self.session, width)
-        parts += timing_text.before(self.past, width)
-        self.text.update(Content.assemble(*parts))
+            told += timing_text.measured(self.session, width)
+        told += timing_text.before(self.past, width)
+        self.text.update(Content.assemble(*told))
 
     # Commands
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Sequence
 
+from inspector.bench.calls import Again
 from inspector.bench.planning import Launch, Plan, inputs
 from inspector.bench.results import Session, Timing
+from inspector.naming import base_name
 from inspector.report import timings
 from inspector.tui import times
 from inspector.tui.figures import UNKNOWN
@@ -32,13 +34,19 @@ def wrapped(text: str, width: int, style: str = "", indent: str = "  ") -> Itera
         yield f"{indent}{line}\n", style
 
 
-def launches(plan: Plan, width: int) -> Iterator[Part]:
-    """What would be run, a launch after the other, and what would not."""
+def launches(plan: Plan, calls: Sequence[Again], width: int) -> Iterator[Part]:
+    """What would be run, a launch after the other, then calls that launch; and what would not."""
     many = len(plan.launches)
     if many:
         yield f"{many} launch{'es' * (many != 1)} to time\n", HEAD
     for launch in plan.launches:
         yield from _launch(launch, width)
+    if calls:
+        yield f"{len(calls)} call{'s' * (len(calls) != 1)} to make again\n", HEAD
+    for one in calls:
+        said = f"{one.call.kind} {one.call.name}: {inputs(one.call.arguments)}"
+        yield f"  {shorten(label(said), width - 4)}\n", "bold"
+        yield f"    made {_often(one.call.count)} in the run\n", QUIET
     for said in plan.left_out:
         yield from wrapped(f"left out: {said}", width, QUIET)
 
@@ -53,15 +61,19 @@ def _launch(launch: Launch, width: int) -> Iterator[Part]:
         parts.append(f"{call.block[0] * call.block[1] * call.block[2]} threads a block")
     if call.shared_bytes is not None:
         parts.append(f"{call.shared_bytes:,} B shared")
-    parts.append(f"launched {'once' if call.count == 1 else f'{call.count:,} times'}")
+    parts.append(f"launched {_often(call.count)}")
     yield from wrapped(" · ".join(parts), width, QUIET, "    ")
+
+
+def _often(count: int) -> str:
+    return "once" if count == 1 else f"{count:,} times"
 
 
 def leave(path: str, python: str, width: int) -> Iterator[Part]:
     """The question whether another's code may be run."""
     yield "\nRun it?\n", WARN
     yield from wrapped(
-        "This runs the machine code of a recording that is not yours: it does not lie in your own "
+        "This runs the code of a recording that is not yours: it does not lie in your own "
         f"folder of recordings, but in {path}. It would run under {python}, with your rights and "
         "on your GPU. Say yes only if you trust whoever made it.",
         width,
@@ -125,9 +137,10 @@ def by_launch(rows: Sequence[Timing], width: int) -> Iterator[Part]:
     for spare in ("SM MHz", "n"):
         if sum(sizes[n] + 2 for n in kept) + 2 > width:
             kept.remove(HEADS.index(spare))
-    for call in dict.fromkeys(t.call for t in rows):
-        own = [t for t in rows if t.call == call]
-        yield f"  {shorten(label(own[0].inputs or 'no tensors'), width - 4)}\n", ""
+    for call in dict.fromkeys((t.kind, t.kernel, t.call) for t in rows):
+        own = [t for t in rows if (t.kind, t.kernel, t.call) == call]
+        of = "" if own[0].variant else f"a call of {own[0].kernel}: "
+        yield f"  {shorten(label(of + (own[0].inputs or 'no tensors')), width - 4)}\n", ""
         if any(t.error is None for t in own):
             yield _row(HEADS, sizes, kept), QUIET
         for timing in own:
@@ -137,7 +150,21 @@ def by_launch(rows: Sequence[Timing], width: int) -> Iterator[Part]:
                 continue
             text = _row(_cells(timing), sizes, kept)
             yield text, "bold" if timing.stopwatch == "cupti" else ""
+            yield from _of_call(timing, width)
         yield from _warnings([t for t in own if t.error is None], width)
+
+
+def _of_call(timing: Timing, width: int) -> Iterator[Part]:
+    """What of a call's time was whose, and how long the CPU was at it."""
+    if timing.variant:
+        return
+    for one in timing.kernels:
+        name = label(f"{base_name(one.name)} {one.variant or ''}".rstrip())
+        many = f" ×{one.per_call} a call" if one.per_call != 1 else ""
+        yield from wrapped(f"{timings.time(one.median_us)} µs{many}  {name}", width, "", "      ")
+    if timing.cpu_us is not None:
+        said = f"One call keeps the CPU for {timings.time(timing.cpu_us)} µs."
+        yield from wrapped(said, width, QUIET, "      ")
 
 
 def _warnings(rows: Sequence[Timing], width: int) -> Iterator[Part]:

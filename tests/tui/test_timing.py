@@ -21,14 +21,14 @@ from textual.pilot import Pilot
 import inspector.timing
 from inspector.annotating import Annotator
 from inspector.bench import running
-from inspector.bench.results import Session, Timing
+from inspector.bench.results import KernelTime, Session, Timing
 from inspector.capture import machine
 from inspector.capture.opening import cache_for, open_path, recordings_folder
 from inspector.commands.common import open_reader
 from inspector.errors import Stopped
 from inspector.process import Finished
 from inspector.recording_timings import keep, kept, place
-from inspector.tui import times
+from inspector.tui import times, timing_text
 from inspector.tui.app import PtxviewApp
 from inspector.tui.command_table import TABLE
 from inspector.tui.commands import Where
@@ -220,7 +220,7 @@ async def test_it_asks_before_it_runs_anothers_code_and_only_once(
 ) -> None:
     async with timing(anothers) as (ui, screen):
         text = text_of(ui)
-        assert "the machine code of a recording that is not yours" in text
+        assert "This runs the code of a recording that is not yours" in text
         assert "/opt/python" in text and screen.state is State.ASKING
         await ui.press("t", "a", "enter")  # nothing but y is a yes
         assert device.jobs == [] and screen.state is State.ASKING
@@ -282,7 +282,7 @@ async def test_a_file_that_is_no_recording_says_so(tmp_path: Path, device: Devic
 @pytest.mark.parametrize(
     ("status", "said", "expected"),
     [
-        (-9, "", "failed: the process was killed by signal 9"),
+        (-9, "", "failed: the process was killed"),
         (1, "CUDA error: an illegal memory access", "failed: CUDA error: an illegal memory access"),
     ],
 )
@@ -437,6 +437,39 @@ def test_the_latest_is_the_kernels_own_with_a_cold_cache_by_the_commonest_call()
     longer = _session("2026-01-07", median_us=5.0, variant="3f2a91c03f2")
     known.add(longer)  # the id was longer when another variant began alike
     assert known.us(kernel, variant) == 5.0
+
+
+def test_of_a_call_each_kernel_has_its_own_time() -> None:
+    kernel = reader().recording.kernels[2]
+    variant = kernel.variants[0]
+    whole = Timing(
+        "ext.gelu", "", 3, "cupti", "cold", 20.0, 19.0, 21.0, 60, kind="extension", cpu_us=31.0,
+        inputs="float32 64", kernels=(
+            KernelTime(kernel.name, variant.id, 4.6, 2, 4.5, 4.7, 120),
+            KernelTime("elsewhere", None, 10.8, 1),
+        ),
+    )  # fmt: skip
+    known = Times("/nowhere")
+    known.add(Session("2026-01-01T12:00:00+00:00", {"name": "NVIDIA H200"}, (whole,)))
+    assert known.us(kernel, variant) == 4.6
+    (said,) = known.lines(kernel, variant, "NVIDIA H200")
+    assert said == (
+        "4.60 µs (95 %: 4.50…4.70) by cupti, cold L2, 3 days ago; in a call of ext.gelu: float32 64"
+    )
+    text = "".join(text for text, _ in timing_text.by_launch([whole], 80))
+    assert "a call of ext.gelu: float32 64" in text and "20.0  19.0…21.0" in text
+    assert "4.60 µs ×2 a call" in text and "10.8 µs  elsewhere" in text
+    assert "One call keeps the CPU for 31.0 µs." in text
+
+
+async def test_a_function_whose_library_is_gone_costs_one_sentence(
+    own: Path, device: Device
+) -> None:
+    lonely = next(v for k, v in open_path(own).variants() if "gelu" in k.name)
+    async with timing(own, variant=lonely.id) as (ui, screen):
+        text = text_of(ui)
+        assert "to make again" in text and "✗ failed: " in text
+        assert screen.state is State.IDLE and screen.session is not None
 
 
 # Every command
