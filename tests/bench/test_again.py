@@ -1,0 +1,280 @@
+"""Calls of graphs and of extensions' functions as the child process makes them again."""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from inspector.probes import replay, replay_calls
+from inspector.probes.replay_calls import Again, Gathered, parts
+from inspector.probes.replay_inputs import Arguments, NotRebuilt
+from inspector.probes.replay_stopwatches import Unavailable
+
+BARE: dict[str, Any] = dict.fromkeys(
+    ("name", "type", "value", "dtype", "shape", "strides", "alignment", "low", "high", "device")
+)
+X = {**BARE, "name": "arg0", "dtype": "float32", "shape": [4, 3], "strides": [3, 1],
+     "alignment": 64}  # fmt: skip
+
+
+def argument(name: str, value: object = None) -> dict[str, Any]:
+    return {**BARE, "name": name, "value": value}
+
+
+def test_arguments_come_back_by_place_and_by_name_with_lists_as_lists() -> None:
+    said = [
+        X, argument("arg1", 3), {**X, "name": "arg2[0]"}, {**X, "name": "arg2[1]"},
+        argument("arg4", None), argument("eps", 0.5), argument("sizes[0]", 7),
+        argument("sizes[1]", 8), argument("dtype", "torch.float16"), argument("mode", "mean"),
+    ]  # fmt: skip
+    held = Arguments(torch, said, "cpu", 64, flat=False)
+    x, three, pair, gone, none = held.args
+    assert x.shape == (4, 3) and three == 3 and none is None
+    assert [t.shape for t in pair] == [(4, 3), (4, 3)]
+    assert gone == []  # an empty list leaves nothing behind but its place
+    assert held.given == {"eps": 0.5, "sizes": [7, 8], "dtype": torch.float16, "mode": "mean"}
+    assert [name for name, _ in held.named] == ["arg0", "arg2[0]", "arg2[1]"]
+
+
+def test_inputs_of_a_graph_are_flat_and_aligned_whatever_they_are_called() -> None:
+    said = [{**X, "name": "primals[3]", "alignment": 4}, argument("s0", 17)]
+    held = Arguments(torch, said, "cpu", 64, flat=True)
+    assert held.args[0].data_ptr() % 64 == 0 and held.args[1] == 17
+    assert held.warnings == ["primals[3] lay at a multiple of 4 bytes alone; here it lies better"]
+
+
+@pytest.mark.parametrize("name", ["arg0[9999]", "a b", "arg0[0", ""])
+def test_a_hostile_name_of_an_argument_is_refused(name: str) -> None:
+    with pytest.raises(NotRebuilt):
+        Arguments(torch, [argument(name, 1)], "cpu", 64, flat=False)
+
+
+RUNNER = """
+    import torch
+    _tensor_constant0 = None  # 7f3a
+    {before}
+    def call({self}args):
+        arg0_1, s0 = args
+        args.clear()
+        return (arg0_1 * s0 + _tensor_constant0, )
+    {after}
+    def get_args():
+        global _tensor_constant0
+        _tensor_constant0 = rand_strided((3, ), (1, ), device='cpu', dtype=torch.float32)
+"""
+FUNCTION = {"before": "", "self": "", "after": ""}
+METHOD = {
+    "before": "class Runner:", "self": "self, ", "after": "call = Runner().call",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", [FUNCTION, METHOD], ids=["function", "method"])
+def test_a_graphs_code_is_called_as_every_torch_since_2_6_writes_it(
+    form: dict[str, str], tmp_path: Path
+) -> None:
+    text = textwrap.dedent(RUNNER.format(**form))
+    if form is METHOD:
+        head, _, tail = text.partition("    def call") if "    def call" in text else (
+            text.partition("def call"))  # fmt: skip
+        body, _, rest = tail.partition("call = Runner")
+        text = head + "    def call" + body.replace("\n", "\n    ") + "\ncall = Runner" + rest
+    path = tmp_path / "code.py"
+    path.write_text(text)
+    said = {"kind": "graph", "n": 0, "name": "0/0", "code": str(path),
+            "arguments": [X, argument("s0", 2)]}  # fmt: skip
+    made = Again(torch, said, "cpu", 64)
+    for _ in range(2):  # the list that it empties is its own
+        (out,) = made.made()
+        assert out.shape == (4, 3) and torch.isfinite(out).all()
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("x = 1", "no call"),
+        ("_frozen_param0 = None  # 1\ndef call(args): pass", "_frozen_param0"),
+        ("with torch.cuda._DeviceGuard(3): pass", "device 3"),
+    ],
+)
+def test_a_graph_that_cannot_be_called_says_why(text: str, why: str, tmp_path: Path) -> None:
+    path = tmp_path / "code.py"
+    path.write_text(text)
+    said = {"kind": "graph", "n": 1, "name": "0/0", "code": str(path), "arguments": []}
+    with pytest.raises(NotRebuilt, match=why):
+        Again(torch, said, "cpu", 64)
+
+
+def test_an_extensions_function_is_called_in_its_module(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library = tmp_path / "squares.py"  # what Python can import is imported alike
+    library.write_text("def square(x, twice=1):\n    return x * x * twice\n")
+    said = {"kind": "extension", "name": "squares.square", "module": "squares",
+            "function": "square", "library": str(library),
+            "arguments": [X, argument("twice", 2)]}  # fmt: skip
+    try:
+        made = Again(torch, said, "cpu", 64)
+        assert torch.equal(made.made(), made.memory.args[0] ** 2 * 2)
+        with pytest.raises(NotRebuilt, match="no function cube any more"):
+            Again(torch, {**said, "function": "cube"}, "cpu", 64)
+    finally:
+        sys.modules.pop("squares", None)
+
+
+# -- what CUPTI saw -------------------------------------------------------------------------------
+
+FLUSH = [("Memset (Device)", 1.0), ("reduce", 80.0)]
+CALL = [("reduce", 3.0), ("square", 2.0), ("square", 4.0)]
+
+
+def test_the_flush_is_told_from_the_call_by_its_place_not_by_its_name() -> None:
+    found = parts([*FLUSH, *CALL] * 3, 3, [name for name, _ in FLUSH])
+    assert found == [CALL] * 3
+    out = Gathered()
+    out.take(found)
+    assert out.sums == [9.0] * 3
+    assert out.as_said() == [
+        {"name": "reduce", "per_call": 1, "samples": [3.0] * 3},
+        {"name": "square", "per_call": 2, "samples": [2.0, 4.0] * 3},
+    ]
+
+
+def test_a_lost_event_makes_the_block_unclear() -> None:
+    lead = [name for name, _ in FLUSH]
+    whole = [*FLUSH, *CALL] * 3
+    assert parts(whole[:-1], 3, lead) is None
+    assert parts(whole[1:] + whole[:1], 3, lead) is None
+    assert parts(FLUSH * 3, 3, lead) == [[], [], []]
+
+
+class Device:
+    """A torch whose profiler sees what was made up: a flush, then what each call does."""
+
+    def __init__(self, does: list[list[tuple[str, float]]]) -> None:
+        self.does = does
+        self.seen: list[tuple[str, float]] = []
+        self.calls = 0
+        self.cuda = self
+
+    def synchronize(self) -> None:
+        pass
+
+    def flush(self) -> None:
+        self.seen += FLUSH
+
+    def call(self) -> None:
+        self.seen += self.does[self.calls % len(self.does)]
+        self.calls += 1
+
+    def profiled(self, torch: object, run: Callable[[], object], count: int) -> object:
+        self.seen.clear()
+        for _ in range(count):
+            run()
+        return list(self.seen)
+
+
+def measured(device: Device, monkeypatch: pytest.MonkeyPatch) -> Gathered:
+    monkeypatch.setattr(replay_calls, "profiled", device.profiled)
+    return replay_calls.cupti(device, device.call, device.flush, True, 5.0, lambda: None)
+
+
+def test_a_call_is_repeated_until_its_sum_is_settled(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = measured(Device([CALL]), monkeypatch)
+    assert len(found.sums) >= 60 and set(found.sums) == {9.0}
+    assert found.per_call == {"reduce": 1, "square": 2}
+
+
+@pytest.mark.parametrize(
+    ("does", "why"),
+    [
+        ([[]], "launched nothing on the device"),
+        ([CALL, CALL[:2]], "does not launch the same kernels as the next"),
+    ],
+)
+def test_what_cannot_be_told_apart_has_no_time(
+    does: list[list[tuple[str, float]]], why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(Unavailable, match=why):
+        measured(Device(does), monkeypatch)
+
+
+def test_a_profiler_that_sees_nothing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    device = Device([CALL])
+    monkeypatch.setattr(replay_calls, "profiled", lambda torch, run, count: [])
+    with pytest.raises(Unavailable, match="CUPTI"):
+        replay_calls.cupti(device, device.call, device.flush, True, 5.0, lambda: None)
+
+
+def test_a_flush_that_was_not_seen_is_not_taken_for_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    device = Device([CALL])
+    misses = iter([True, False])  # as the profiler comes back with nothing now and then
+
+    def profiled(torch: object, run: Callable[[], object], count: int) -> object:
+        found = device.profiled(torch, run, count)
+        return [] if next(misses, False) else found
+
+    monkeypatch.setattr(replay_calls, "profiled", profiled)
+    found = replay_calls.cupti(device, device.call, device.flush, True, 5.0, lambda: None)
+    assert set(found.sums) == {9.0}
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (RuntimeError("CUDA out of memory. Tried to allocate 9.00 TiB. GPU 0 has a total capacity "
+                      "of 139.72 GiB. See documentation\nfor more."),
+         "CUDA out of memory. Tried to allocate 9.00 TiB"),
+        (RuntimeError("CUDA error: an illegal memory access was encountered\nSearch for it."),
+         "CUDA error: an illegal memory access was encountered"),
+        (NameError("name 'nothing' is not defined"),
+         "NameError: name 'nothing' is not defined"),
+        (KeyError(), "KeyError"), (NotRebuilt("x: negative strides"), "x: negative strides"),
+    ],
+)  # fmt: skip
+def test_an_error_is_told_in_one_line_of_its_own_words(error: Exception, said: str) -> None:
+    assert replay.first_line(error) == said
+
+
+class Said:
+    """A session that notes what it says; ``broken``: nothing can be launched any more."""
+
+    def __init__(self, broken: bool = False) -> None:
+        self.lines: list[dict[str, Any]] = []
+        self.broken = broken
+        self.job = {"stopwatches": ["cupti", "event", "do_bench"], "cache": "cold"}
+        self.torch = self.cuda = self
+
+    def synchronize(self) -> None:
+        if self.broken and self.lines:
+            raise RuntimeError("an illegal memory access")
+
+    def say(self, **fields: Any) -> None:
+        self.lines.append(fields)
+
+
+def fails_by_event(stopwatch: str, state: str) -> dict[str, Any]:
+    if stopwatch == "event":
+        raise RuntimeError("operation not permitted")
+    return {"stopwatch": stopwatch, "cache": state, "samples": [1.0]}
+
+
+def test_a_stopwatch_that_fails_costs_its_own_row_alone() -> None:
+    session = Said()
+    inputs = Arguments(torch, [], "cpu", 64, flat=True)
+    replay.by_each(session, 4, lambda: None, inputs, fails_by_event)  # type: ignore[arg-type]
+    assert [(x["n"], x["stopwatch"], x.get("error")) for x in session.lines] == [
+        (4, "cupti", None), (4, "event", "operation not permitted"), (4, "do_bench", None),
+    ]  # fmt: skip
+
+
+def test_a_device_that_is_broken_by_a_launch_ends_it() -> None:
+    session = Said(broken=True)
+    inputs = Arguments(torch, [], "cpu", 64, flat=True)
+    with pytest.raises(RuntimeError, match="illegal"):
+        replay.by_each(session, 4, lambda: None, inputs, fails_by_event)  # type: ignore[arg-type]
