@@ -23,11 +23,11 @@ from inspector.bench.running import (
     Said,
     why_ended,
 )
-from inspector.errors import ToolMissing, Unreadable
+from inspector.errors import ToolMissing, Unreadable, UsageError
 from inspector.process import Finished, run_tool
 
 BOOT = REPLAY_BOOT.replace("ptxview_probes.replay", "ptxview_probes.compare")
-REFUSED = 6
+REFUSED, WRONG_SIZE = 46, 47
 # As the probe has it: the first call may compile.
 BUILDING = 300
 BUILDING_PHASES = {
@@ -89,7 +89,7 @@ def measure(
     """Run all variants at all sizes.
 
     Raises ``ToolMissing`` without a device or torch, ``Unreadable`` where the script declares
-    nothing to compare or no child could begin.
+    nothing to compare or no child could begin, ``UsageError`` where it has no such size.
     """
     gathered = Gathered()
     with tempfile.TemporaryDirectory(prefix="ptxview-") as held:
@@ -159,6 +159,8 @@ def _name(gathered: Gathered, n: int) -> str:
 
 
 def _refuse(status: int | None, gathered: Gathered, task: Task) -> None:
+    if gathered.variants:
+        return  # from then on a status may be a variant's own
     if status == NO_DEVICE:
         raise ToolMissing("timing needs an NVIDIA GPU, and the interpreter's torch sees none")
     if status == NO_TORCH:
@@ -166,6 +168,8 @@ def _refuse(status: int | None, gathered: Gathered, task: Task) -> None:
             f"the interpreter has no torch to run it with ({gathered.lacking})",
             "Name one that has with --python.",
         )
+    if status == WRONG_SIZE:
+        raise UsageError(f"{task.script}: {gathered.lacking}")
     if status == REFUSED:
         raise Unreadable(f"{task.script}: {gathered.lacking}")
 

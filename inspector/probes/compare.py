@@ -28,7 +28,7 @@ from .replay import BROKEN, NO_DEVICE, NO_TORCH, Session, copy
 from .replay_calls import on_cpu
 from .replay_stopwatches import STOPWATCHES, Unavailable, caches
 
-REFUSED = 6
+REFUSED, WRONG_SIZE = 46, 47
 # The first call may compile: nvcc and Inductor take a minute, autotuning more.
 BUILDING = 300
 # Compiled code may settle after its first calls only (CUDA graphs); none of these is timed.
@@ -161,6 +161,10 @@ def main(job_path: str, results_path: str) -> int:
         except (NotDeclared, Broken) as error:
             out.write(json.dumps({"refused": str(error)}) + "\n")
             return REFUSED
+        lacking = next(filter(None, map(declared.lacks, job["sizes"])), None)
+        if lacking is not None:
+            out.write(json.dumps({"refused": lacking}) + "\n")
+            return WRONG_SIZE
         torch.zeros(1, device=job.get("device", "cuda"))
         session = Session(torch, job, out)
         session.say(device=session.about())

@@ -64,12 +64,14 @@ class Declared:
         found = getattr(module, name, None)
         return found if callable(found) else None
 
-    def inputs(self, sizes: dict[str, int], device: str) -> tuple[Any, ...]:
-        """The arguments of a call of those sizes. Raises ``NotDeclared`` for an unknown one."""
+    def lacks(self, sizes: dict[str, int]) -> str | None:
+        """What ``inputs`` has no parameter for, in words."""
         unknown = [name for name in sizes if name not in self._parameters]
-        if unknown:
-            known = ", ".join(self.sizes) or "none"
-            raise NotDeclared(f"inputs() has no parameter {unknown[0]} (its sizes: {known})")
+        known = ", ".join(self.sizes) or "none"
+        return f"inputs() has no parameter {unknown[0]} (its sizes: {known})" if unknown else None
+
+    def inputs(self, sizes: dict[str, int], device: str) -> tuple[Any, ...]:
+        """The arguments of a call of those sizes."""
         given: dict[str, Any] = dict(sizes)
         if "device" in self._parameters:
             given["device"] = device

@@ -149,6 +149,7 @@ def test_a_size_is_not_given_twice() -> None:
         (Finished(-6, b"", b""), "the process was ended by SIGABRT"),
         (Finished(1, b"", b"Timeout (0:00:20)!\n"), "it did not finish within 20 s (--limit)"),
         (Finished(7, b"", b"some\nlast words\n"), "last words"),
+        (Finished(NO_DEVICE, b"", b""), "the process ended with status 4"),
     ],
 )
 def test_a_child_that_ends_costs_one_variant_at_one_size(ended: Finished, why: str) -> None:
@@ -194,7 +195,7 @@ def test_what_no_child_can_do_is_one_error() -> None:
     with pytest.raises(ToolMissing, match=r"no torch to run it with .No module named 'torch'"):
         measure("python", task, child=ends(NO_TORCH, {"no_torch": "No module named 'torch'"}))
     with pytest.raises(Unreadable, match=r"x.py: it has no VARIANTS"):
-        measure("python", task, child=ends(6, {"refused": "it has no VARIANTS"}))
+        measure("python", task, child=ends(46, {"refused": "it has no VARIANTS"}))
     with pytest.raises(Unreadable, match=r"x.py ended early: Killed"):
         measure("python", task, child=ends(1, {}, b"Killed\n"))
 

@@ -6,6 +6,7 @@ import faulthandler
 import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,10 +14,10 @@ from typing import Any
 import pytest
 import torch
 
-from inspector.bench.compare_running import BOOT, BUILDING, REFUSED, Task, measure
+from inspector.bench.compare_running import BOOT, BUILDING, REFUSED, WRONG_SIZE, Task, measure
 from inspector.bench.comparison import rows_of
 from inspector.bench.running import NO_DEVICE, NO_TORCH, PROBES
-from inspector.errors import Unreadable
+from inspector.errors import Unreadable, UsageError
 from inspector.probes import compare, compare_stopwatch, replay
 from inspector.probes.compare_check import Kept, compared, described, tensors
 from inspector.probes.compare_script import Broken, Declared, NotDeclared, load
@@ -99,8 +100,8 @@ def test_a_script_is_read_with_what_stands_beside_it_and_its_main_part_does_not_
     assert x.shape == (3, 5)
     assert declared.amount("bytes_of", (x,)) == 2 * 4 * 15
     assert declared.amount("flops_of", (x,)) is None
-    with pytest.raises(NotDeclared, match=r"no parameter K .its sizes: N, M"):
-        declared.inputs({"K": 1}, "cpu")
+    assert declared.lacks({"N": 5}) is None
+    assert declared.lacks({"K": 1}) == "inputs() has no parameter K (its sizes: N, M)"
 
 
 def test_a_file_of_a_package_is_imported_as_that(tmp_path: Path) -> None:
@@ -221,12 +222,11 @@ def test_each_variant_is_checked_and_costs_its_own_row(plain: Path) -> None:
 def test_rows_that_are_done_are_not_run_again_and_an_input_that_fails_costs_its_size(
     plain: Path,
 ) -> None:
-    session = Session([{"N": 4}, {"K": 5}, {"N": 6}], done=(*range(6), 12, 13, 14, 15, 16))
+    session = Session([{"N": 4}, {"N": -5}, {"N": 6}], done=(*range(6), 12, 13, 14, 15, 16))
     assert compare.rows(session, load(str(plain)), str(plain)) == 0  # type: ignore[arg-type]
     assert [s["end"] for s in session.said if "end" in s] == [*range(6, 12), 17]
-    assert {session.of(n, "error") for n in range(6, 12)} == {
-        "its input: NotDeclared: inputs() has no parameter K (its sizes: N, M)"
-    }
+    (why,) = {session.of(n, "error") for n in range(6, 12)}
+    assert why.startswith("its input: ") and "(line 5)" in why
 
 
 def test_without_a_reference_the_first_variant_is(tmp_path: Path) -> None:
@@ -284,6 +284,8 @@ def test_what_the_child_says_is_what_the_other_side_hears(
         ("sum", True, "float32 3×4"), ("wrong", False, "float32 3×4")
     ]  # fmt: skip
     assert [r.timing.median_us for r in rows[6:9]] == [1.0, 1.0, None]
+    with pytest.raises(UsageError, match=r"plain.py: inputs\(\) has no parameter K"):
+        measure("python", replace(task, sizes=[{"K": 4}]), child=child)
     plain.write_text("VARIANTS = 1")
     sys.modules.pop("plain")
     with pytest.raises(Unreadable, match=r"plain.py: it has no VARIANTS"):
@@ -291,9 +293,9 @@ def test_what_the_child_says_is_what_the_other_side_hears(
 
 
 def test_both_sides_mean_the_same_by_an_exit_status() -> None:
-    assert (compare.REFUSED, replay.NO_TORCH, replay.NO_DEVICE, compare.BUILDING) == (
-        REFUSED, NO_TORCH, NO_DEVICE, BUILDING
-    )  # fmt: skip
+    ours = (compare.REFUSED, compare.WRONG_SIZE, compare.BUILDING)
+    assert ours == (REFUSED, WRONG_SIZE, BUILDING)
+    assert (replay.NO_TORCH, replay.NO_DEVICE) == (NO_TORCH, NO_DEVICE)
 
 
 # -- the stopwatch --------------------------------------------------------------------------------
