@@ -47,7 +47,7 @@ def _of(name: str, calls: Sequence[tuple[str, Call]], total: int) -> Iterator[Te
         if n:
             told = ["as the first but " + told[0], *told[1:]] if told else ["as the first"]
         head = f"  {call.count:>{wide},}{_TIMES} " + (f"{variant} " if n == 0 and variant else "")
-        yield Text(head + shown(", ".join(told)))
+        yield Text(shown(head + ", ".join(told)))
 
 
 def described(call: Call) -> list[str]:

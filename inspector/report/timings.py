@@ -103,7 +103,7 @@ def _table(heads: Sequence[tuple[str, bool]], rows: Sequence[Sequence[str]], wid
 
 
 def _who(timing: Timing) -> tuple[str, str, str]:
-    return shown(base_name(timing.kernel)), timing.variant, shown(timing.inputs)
+    return shown(base_name(timing.kernel)), shown(timing.variant), shown(timing.inputs)
 
 
 def table(session: Session, width: int) -> Table:
@@ -236,12 +236,12 @@ def age(taken: str, now: datetime.datetime) -> str:
         then = datetime.datetime.fromisoformat(taken)
         seconds = (now - then).total_seconds()
     except (ValueError, TypeError):
-        return taken
+        return shown(taken)
     for unit, one in (("day", 86400), ("hour", 3600), ("minute", 60)):
         if seconds >= one:
             count = int(seconds // one)
             return f"{count} {unit}{'s' * (count != 1)} ago"
-    return "just now" if seconds >= 0 else taken
+    return "just now" if seconds >= 0 else shown(taken)
 
 
 # -- the newest time of a variant -----------------------------------------------------------------

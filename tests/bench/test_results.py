@@ -165,7 +165,10 @@ def test_several_stopwatches_stand_side_by_side_and_teach() -> None:
 
 def test_control_characters_of_a_recording_are_shown() -> None:
     evil = replace(BARE, kernel="a\x1b[31mb", inputs="\x07", error="\x1b]0;x\x07")
+    evil = replace(evil, variant="\x1b[2J", kernels=(KernelTime("\x1b[1m", "\x1b[0m", 1.0, 1),),
+                   kind="graph")  # fmt: skip
     text = printed(session(evil)) + "\n".join(timings.footnotes(session(evil)))
+    text += timings.age("\x1b[2J", datetime.datetime.now(datetime.UTC))
     assert "\x1b" not in text and "\x07" not in text
 
 
