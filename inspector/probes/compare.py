@@ -18,6 +18,7 @@ import gc
 import json
 import os
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,8 @@ REFUSED, WRONG_SIZE = 46, 47
 BUILDING = 300
 # Compiled code may settle after its first calls only (CUDA graphs); none of these is timed.
 WARM_CALLS = 3
+# While something is compiled for so many seconds, the device idles, and its clocks fall.
+IDLE = 0.2
 
 
 class Comparison:
@@ -133,7 +136,10 @@ class Comparison:
 def row(session: Session, at: Comparison, n: int, function: Any) -> None:
     """One variant at one size: checked, then timed."""
     session.say(n=n, about=at.about())
+    began = time.monotonic()
     session.say(n=n, checked=at.check(function))
+    if time.monotonic() - began > IDLE:
+        session.warm()
     at.measure(n, function)
 
 

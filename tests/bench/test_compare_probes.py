@@ -78,6 +78,9 @@ class Session:
         json.dumps(fields)
         self.said.append(fields)
 
+    def warm(self) -> None:
+        pass
+
     def watched(self, stopwatch: str, state: str, launch: Callable[[], None], *_: Any
                 ) -> dict[str, Any]:  # fmt: skip
         launch()
@@ -259,9 +262,6 @@ def test_what_the_child_says_is_what_the_other_side_hears(
 
         def about(self) -> dict[str, Any]:
             return {"name": "a CPU"}
-
-        def warm(self) -> None:
-            pass
 
     monkeypatch.delenv("PTXVIEW_TARGET", raising=False)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
