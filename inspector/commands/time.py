@@ -1,8 +1,9 @@
 """Run recorded launches again, or the variants that a script declares, and take their time.
 
-The recorded machine code is launched with the recorded grid on new inputs of the same kind. The
-time is the kernel's own duration (CUPTI) with a clean, cold L2, repeated until the median's 95 %
-interval is within 1 %. --stopwatch and --cache ask for other ways.
+Triton's machine code is launched as it was recorded, compiled graphs' code and extensions'
+functions are called, all on new inputs of the same kind. The time is the kernels' own duration
+(CUPTI) with a clean, cold L2, repeated until the median's 95 % interval is within 1 %. --stopwatch
+and --cache ask for other ways.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "words",
         nargs="*",
         metavar="[PATH] KERNEL…",
-        help="the recording (the newest if left out) and which kernels of it (all of Triton's)",
+        help="the recording (the newest if left out) and which kernels, graphs or extensions' "
+        "functions of it (all)",
     )
     parser.add_argument(
         "--stopwatch",
@@ -60,7 +62,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--calls", type=int, default=3, metavar="N",
-        help="how many distinct calls of a variant, the most frequent ones (3)",
+        help="how many distinct calls of a variant, graph or function, the most frequent ones (3)",
     )  # fmt: skip
     parser.add_argument(
         "--python", metavar="PATH", help="the interpreter (the one that recorded the calls)"
@@ -136,12 +138,12 @@ def ask(path: Path, python: str) -> None:
     """Ask whether to run another's code. Raises ``UsageError`` where the answer is not yes."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise UsageError(
-            f"{path} is not from your own folder of recordings, and timing runs the machine code "
-            "in it: say --trust if you trust whoever made it"
+            f"{path} is not from your own folder of recordings, and timing runs the code in it "
+            "and the libraries that it names: say --trust if you trust whoever made it"
         )
     narrate(
-        f"{path} is not from your own folder of recordings. Timing runs the machine code in it,\n"
-        f"under {python}."
+        f"{path} is not from your own folder of recordings. Timing runs the code in it and\n"
+        f"the libraries that it names, under {python}."
     )
     sys.stderr.write("Do you trust whoever made it? [y/N] ")
     sys.stderr.flush()
