@@ -5,6 +5,7 @@ Nothing is run but the disassembler.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TypeVar
@@ -203,8 +204,31 @@ def rows(
     """A row for each variant, then one for each configuration that was not compiled.
 
     ``stage`` is the one whose instructions are counted; ``more`` are kernels of which nothing was
-    compiled.
+    compiled. Where no tuner took a time, those that were measured on the same inputs stand.
     """
+    found = list(_rows(reader, held, stage, more))
+    yield from found if any(row.time_us is not None for row in found) else _measured(reader, found)
+
+
+def _measured(reader: Analyst, found: list[Row]) -> Iterator[Row]:
+    """The rows with the times that were measured of the most of them on one kind of inputs."""
+    known = times(reader.recording.path)
+    taken = [known.by_inputs(r.kernel, r.variant) if r.variant is not None else {} for r in found]
+    kinds = Counter((i, t.device) for held in taken for i, t in held.items())
+    inputs, device = kinds.most_common(1)[0][0] if kinds else ("", None)
+    for row, held in zip(found, taken, strict=True):
+        time = held.get(inputs)
+        if time is not None and time.device == device:
+            row = replace(row, time_us=time.median_us)
+        yield row
+
+
+def _rows(
+    reader: Analyst,
+    held: Iterable[tuple[Kernel, Variant]],
+    stage: Stage,
+    more: Iterable[Kernel],
+) -> Iterator[Row]:
     kernels = {kernel.id: kernel for kernel in more}
     for kernel, variant in held:
         kernels[kernel.id] = kernel

@@ -12,8 +12,8 @@ from inspector.analysing import Analyst
 from inspector.bench.measured import Times, alike, times
 from inspector.bench.results import KernelTime, Session, Timing, stored
 from inspector.capture.opening import cache_for, open_path
-from inspector.comparing import compare, stage_of
-from inspector.model import Kernel, Origin, Variant
+from inspector.comparing import compare, rows, stage_of
+from inspector.model import Kernel, Origin, Stage, Variant
 from inspector.recording_timings import keep
 from inspector.report.timings import timing
 
@@ -92,9 +92,29 @@ def test_two_variants_that_were_timed_are_compared_by_their_times(tmp_path: Path
     reader = Analyst(recording, cache_for(path))
     stage = stage_of(*pair)
     assert compare((reader, reader), pair, stage).a.time_us is None
-    rows = [row(us, kernel="square_kernel", variant=v.id) for us, v in zip((1.0, 1.5), pair,
+    taken = [row(us, kernel="square_kernel", variant=v.id) for us, v in zip((1.0, 1.5), pair,
                                                                          strict=True)]  # fmt: skip
-    keep(path, stored(session(1, *rows)))
+    keep(path, stored(session(1, *taken)))
     held = compare((reader, reader), pair, stage)
     assert (held.a.time_us, held.b.time_us) == (1.0, 1.5)
     assert any("measured: 1 → 1.5 µs, 50% more" in said for said in held.explanation)
+
+
+def test_the_table_of_variants_has_the_times_of_the_inputs_that_most_were_timed_with(
+    tmp_path: Path,
+) -> None:
+    path = Path(shutil.copy(LECTURE, tmp_path / "x.ptxview"))
+    recording = open_path(path)
+    held = [f for f in recording.variants() if f[0].name == "square_kernel"]
+    reader = Analyst(recording, cache_for(path))
+    assert {r.time_us for r in rows(reader, held, Stage.PTX)} == {None}
+    ids = [v.id for _, v in held]
+    some = [row(n + 1.0, kernel="square_kernel", variant=i) for n, i in enumerate(ids[:3])]
+    other = row(9.0, kernel="square_kernel", variant=ids[0], inputs="float32 4096", count=99)
+    keep(path, stored(session(1, other, *some)))
+    assert [r.time_us for r in rows(reader, held, Stage.PTX)] == [1.0, 2.0, 3.0, None, None, None]
+    tuned = [f for f in recording.variants() if f[0].name == "matmul_kernel"]
+    before = [r.time_us for r in rows(reader, tuned, Stage.PTX)]
+    assert any(t is not None for t in before)
+    keep(path, stored(session(2, row(7.0, kernel="matmul_kernel", variant=tuned[0][1].id))))
+    assert [r.time_us for r in rows(reader, tuned, Stage.PTX)] == before  # the tuner's, all of them
