@@ -22,6 +22,7 @@ LEFT_OUT = frozenset(
 # The emulated device's own.
 OURS = "ptxview_target::"
 STEP = "ProfilerStep#"
+FAR = 1 << 62  # ns
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +102,10 @@ def _times(event: dict[str, object]) -> tuple[int, int]:
         raise ValueError
     # µs with three places: whole nanoseconds, which add up exactly.
     begin = round(start * 1000)
-    return begin, begin + round(took * 1000)
+    end = begin + round(took * 1000)
+    if not -FAR < begin <= end < FAR:
+        raise ValueError
+    return begin, end
 
 
 def _thread(event: dict[str, object]) -> object:

@@ -19,6 +19,8 @@ CHUNK = 4 << 20
 LONGEST_EVENT = 1 << 20
 # More events are not read: 5 million fill about a gigabyte of memory here.
 MOST_EVENTS = 5_000_000
+# As long as the most events could be; what is longer was not written by Kineto.
+MOST_TEXT = MOST_EVENTS * 4096
 _BEGIN = re.compile(r'"traceEvents"\s*:\s*\[')
 _SKIPPED = re.compile(r"[\s,]*")
 _NEXT = re.compile(r"\n\s*\{\s*\n?\s*\"ph\"")
@@ -41,6 +43,7 @@ class Trace:
         self.header: Mapping[str, object] = {}
         self.damaged = 0
         self.cut = False
+        self._length = 0
 
     def events(self) -> Iterator[dict[str, object]]:
         """Every event, in the file's order. Raises ``Unreadable`` for what is no trace."""
@@ -92,6 +95,10 @@ class Trace:
 
     def _more(self) -> str:
         try:
-            return self._text.read(CHUNK)
+            more = self._text.read(CHUNK)
         except (OSError, EOFError, zlib.error) as error:
             raise Unreadable(f"the trace is damaged: {error}") from None
+        self._length += len(more)
+        if self._length > MOST_TEXT:
+            raise Unreadable("the trace is too long to be real")
+        return more

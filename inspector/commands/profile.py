@@ -227,6 +227,15 @@ def _write(path: Path, data: bytes) -> None:
         raise Unreadable(f"{path} cannot be written: {error.strerror or error}") from None
 
 
+def _age(ended: float | None) -> str:
+    """How long ago that was."""
+    try:
+        taken = datetime.datetime.fromtimestamp(ended or 0, datetime.UTC)
+    except (OverflowError, ValueError, OSError):
+        return "at a time that is none"
+    return timings.age(taken.isoformat(), datetime.datetime.now(datetime.UTC))
+
+
 def _print(
     args: argparse.Namespace,
     rec: Recording,
@@ -236,10 +245,8 @@ def _print(
 ) -> None:
     """The tables: on standard error beside a program, whose standard output is its own."""
     out = console(sys.stdout if to_stdout else sys.stderr)
-    if to_stdout and profile.window.ended is not None:
-        now = datetime.datetime.now(datetime.UTC)
-        taken = datetime.datetime.fromtimestamp(profile.window.ended, datetime.UTC)
-        out.print(timings.age(taken.isoformat(), now), style="bold")
+    if to_stdout:
+        out.print(_age(profile.window.ended), style="bold")
     for line in tables.heading(profile, len(windows)):
         out.print(line, soft_wrap=True)
     out.print()

@@ -58,6 +58,9 @@ class Session:
         """torch has been imported."""
         self.torch = torch
         self.thread = threading.get_ident()
+        if os.environ.get("PTXVIEW_TARGET"):
+            # Kineto's own lines on standard error; on a GPU they may say why CUPTI fails.
+            os.environ.setdefault("KINETO_LOG_LEVEL", "6")
         profile_others.attach(self)
         atexit.register(self.finish)
         if threading.current_thread() is not threading.main_thread():

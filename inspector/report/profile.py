@@ -215,6 +215,8 @@ def footnotes(profile: Profile, mode: str) -> Iterator[str]:
     """What the figures need to be understood."""
     if not profile.window.gpu:
         yield EMULATED if mode == "target" else NO_GPU
+    if profile.operators:
+        yield "CPU times hold the profiler's own work, some of it in each operator and launch"
     if profile.overhead.devices > 1:
         yield f"{profile.overhead.devices} devices took part; busy is the busiest one's"
     yield from map(shown, profile.notes)

@@ -15,7 +15,7 @@ from inspector.bench import profile_trace
 from inspector.bench.profile import Profile, Window
 from inspector.bench.profile_linking import linked
 from inspector.bench.profile_names import short_name
-from inspector.bench.profile_reading import about, profile_of, why_none, windows
+from inspector.bench.profile_reading import about, profile_of, profiles, why_none, windows
 from inspector.bench.profile_stacks import stacks
 from inspector.bench.profile_summing import summarise
 from inspector.bench.profile_warning import facts, warned
@@ -24,6 +24,7 @@ from inspector.errors import Unreadable
 from inspector.recording import BlobContent, DerivedCache, Writer, read_events
 from inspector.report import profile as report
 from tests.bench.profile_traces import Made
+from tests.core.helpers import call
 
 LECTURE = Path(__file__).parents[2] / "examples" / "recordings" / "lecture-h200.ptxview"
 POW = (
@@ -169,7 +170,9 @@ def test_damaged_events_are_passed_over_and_counted() -> None:
     "event",
     [
         {"ts": "x"}, {"ts": None}, {"dur": []}, {"name": None}, {"args": 3}, {"cat": 7},
-        {"args": {"External id": "a", "grid": "x"}}, {"ts": 1e300}, {"name": "ProfilerStep#x"},
+        {"args": {"External id": "a", "grid": "x"}}, {"ts": 1e300}, {"dur": 1e300},
+        {"dur": -5}, {"ts": 10**400},
+        {"name": "ProfilerStep#x"},
     ],
 )  # fmt: skip
 def test_events_of_any_make_do_no_harm(event: dict[str, object]) -> None:
@@ -250,11 +253,11 @@ def test_a_kernel_is_tied_to_the_variant_whose_launch_it_was() -> None:
         (k, v, v.calls[0]) for k, v in rec.variants() if k.name == "square_kernel" and v.calls
     ]
     assert len(wanted) > 1
-    for kernel, variant, call in wanted:
-        assert call.grid and call.block
+    for kernel, variant, launch in wanted:
+        assert launch.grid and launch.block
         made = Made()
         made.launched(
-            [], "square_kernel", 0, 1, block=call.block[0], grid=call.grid[0],
+            [], "square_kernel", 0, 1, block=launch.block[0], grid=launch.grid[0],
         )  # fmt: skip
         (found,) = linked(of(made), rec).kernels
         assert found.kernel == kernel.id
@@ -367,6 +370,51 @@ def test_a_kept_summary_is_the_same_and_needs_no_trace(tmp_path: Path) -> None:
         file.write_text('{"operators": 3}')
     with pytest.raises(Unreadable):
         profile_of(events, only, cache)
+
+
+def test_of_several_ranks_the_lowest_is_shown_and_each_can_be(tmp_path: Path) -> None:
+    made = Made()
+    made.launched(["aten::mul"], "k", at=0, took=1)
+    path = recorded(tmp_path / "rec", made.json().encode())
+    (digest,) = [e["trace"] for e in read_events(path).events if e.get("event") == "profile"]
+    for pid, rank, began in ((5, 1, 3.0), (4, 0, 2.5)):
+        with (path / f"events-{pid}-x.jsonl").open("w") as out:
+            for event in (
+                {"event": "process", "pid": pid, "rank": rank},
+                {"event": "profile", "pid": pid, "trace": digest, "began": began, "gpu": True},
+            ):
+                out.write(json.dumps(event) + "\n")
+    rec, cache = open_path(path), DerivedCache(None, tmp_path / "cache")
+    known, shown, problems = profiles(path, rec, cache)
+    assert [w.rank for w in known] == [None, 0, 1] and not problems
+    assert shown is not None and (shown.window.rank, shown.window.number) == (0, 2)
+    other = profiles(path, rec, cache, 3)[1]
+    assert other is not None and other.window.rank == 1
+    with pytest.raises(Unreadable, match="there is no window 4"):
+        profiles(path, rec, cache, 4)
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        {}, {"trace": 3}, {"trace": "../../etc/passwd"}, {"trace": "0" * 64},
+        {"began": "x", "ended": 1e300}, {"step": 3, "schedule": [1], "mode": "steps"},
+        {"mode": "steps", "step": {"name": "\x1b[31m"}, "ended": 1e300},
+    ],
+)  # fmt: skip
+def test_a_recording_of_any_make_is_shown_or_refused(
+    event: dict[str, object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    made = Made()
+    made.launched(["aten::mul"], "k", at=0, took=1)
+    path = recorded(tmp_path / "rec", made.json().encode(), mode="whole")
+    line = (path / "events.jsonl").read_text().splitlines()[-1]
+    with (path / "events.jsonl").open("a") as out:
+        out.write(json.dumps({**json.loads(line), "began": 9.0, **event}) + "\n")
+    done = call("profile", "--stored", path)
+    assert done.status in (0, 4) and "\x1b" not in done.text
+    assert call("profile", "--stored", path, "--json").status == done.status
 
 
 def test_a_window_says_how_its_steps_were_found() -> None:
