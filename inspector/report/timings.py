@@ -103,7 +103,12 @@ def _table(heads: Sequence[tuple[str, bool]], rows: Sequence[Sequence[str]], wid
 
 
 def _who(timing: Timing) -> tuple[str, str, str]:
-    return shown(base_name(timing.kernel)), shown(timing.variant), shown(timing.inputs)
+    return shown(named(timing)), shown(timing.variant), shown(timing.inputs)
+
+
+def named(timing: Timing) -> str:
+    """What was launched or called, as people know it."""
+    return f"graph {timing.kernel}" if timing.kind == "graph" else base_name(timing.kernel)
 
 
 def table(session: Session, width: int) -> Table:
@@ -219,11 +224,12 @@ def footnotes(session: Session) -> Iterator[str]:
     for timing in calls:
         if timing.cpu_us is not None:
             yield shown(
-                f"{timing.kernel}: one call keeps the CPU for {time(timing.cpu_us)} µs, its "
+                f"{named(timing)}: one call keeps the CPU for {time(timing.cpu_us)} µs, its "
                 f"kernels the device for {time(timing.median_us)}"
             )
     for timing in session.rows:
-        whose = f"{base_name(timing.kernel)} {timing.variant} {timing.stopwatch or ''}".rstrip()
+        parts = (named(timing), timing.variant, timing.stopwatch)
+        whose = " ".join(p for p in parts if p)
         if timing.error:
             yield shown(f"{whose}: failed: {timing.error}")
         for said in timing.warnings:
