@@ -107,7 +107,7 @@ def _calls(told: Facts, within: Times) -> Iterator[str]:
 def _pairs(told: Facts) -> Iterator[str]:
     """Pairs of timing events with a compile between them."""
     for sites, _, times in told.pairs:
-        first, _, last = sites.partition(" ")
+        first, _, last = sites.partition("\n")
         spoilt = [
             (pair, [(what, _us(span, pair)) for what, _, span in told.compiles if _us(span, pair)])
             for pair in times

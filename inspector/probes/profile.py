@@ -67,17 +67,20 @@ class Session:
             problem("profile", "torch was imported by a thread that is not the main one")
             self.off = True
         elif self.wish["step"] in ("auto", "optimizer", "none"):
-            self.begin()
+            self.begin(False)
             if not os.environ.get("PTXVIEW_TARGET"):
                 torch.cuda._lazy_call(self.cuda)
 
     def cuda(self) -> None:
         """The program is about to use CUDA for the first time: kernels can be recorded from now."""
         try:
+            if threading.get_ident() != self.thread:
+                self.limits.soon(self.cuda)
+                return
             if self.idle() or self.scheduled:
                 return
             self.discard()
-            self.begin()
+            self.begin(True)
         except Exception as error:
             self.fail(error)
 
@@ -111,11 +114,11 @@ class Session:
         finally:
             self.ours = before
 
-    def begin(self) -> None:
+    def begin(self, gpu: bool) -> None:
         """Profile everything from now on."""
         try:
             with self.own():
-                self.running = self.make(self.on_gpu())
+                self.running = self.make(gpu)
                 self.running.start()
             self.began = time.time()
             self.limits.watch(float(self.wish["seconds"]))

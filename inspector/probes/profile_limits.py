@@ -14,6 +14,9 @@ EVERY = 0.2  # seconds between two looks
 PART = 0.08
 
 
+_KIND = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
+
+
 class Limits:
     """A thread that watches while a window is open; it touches nothing of torch's itself."""
 
@@ -23,7 +26,8 @@ class Limits:
         self._why = ""
         # torch's profiler is stopped in the thread that began it. The interpreter calls this
         # there, between two instructions; kept, since C holds no reference.
-        self._call = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(self._reached)
+        self._call = _KIND(self._reached)
+        self._others: list[Any] = []
 
     def watch(self, seconds: float | None) -> None:
         """A window has begun, and ends after ``seconds`` at the latest; None: no time is set."""
@@ -39,6 +43,19 @@ class Limits:
         if self._stop is not None:
             self._stop.set()
             self._stop = None
+
+    def soon(self, function: Callable[[], None]) -> None:
+        """Call a function in the main thread, as soon as it is between two instructions."""
+
+        def call(_: Any) -> int:
+            try:
+                function()
+            except Exception:
+                pass
+            return 0
+
+        self._others.append(_KIND(call))
+        ctypes.pythonapi.Py_AddPendingCall(self._others[-1], None)
 
     def _look(self, stop: threading.Event, until: float | None) -> None:
         free, began = available(), resident()

@@ -13,6 +13,8 @@ from . import hooks
 from .writer import problem
 
 MARK = "_ptxview_step"
+# Before Python 3.11 code does not know in which class it stands.
+_NAME = "co_qualname" if sys.version_info >= (3, 11) else "co_name"
 
 
 def install(session: Any) -> None:
@@ -111,6 +113,7 @@ class Function:
 
     def __init__(self, session: Any, module: str, name: str) -> None:
         self._session, self._module, self._name = session, module, name
+        self._wanted = name if _NAME == "co_qualname" else name.rpartition(".")[2]
         self._deep = 0
         self._found = False
 
@@ -122,7 +125,7 @@ class Function:
         if event != "call" or self._found:
             return
         code = frame.f_code
-        if code.co_qualname != self._name or frame.f_globals.get("__name__") != self._module:
+        if getattr(code, _NAME) != self._wanted or frame.f_globals.get("__name__") != self._module:
             return
         self._found = True
         sys.setprofile(None)
@@ -154,12 +157,11 @@ class Function:
         inner.__kwdefaults__ = function.__kwdefaults__
         inner.__qualname__ = function.__qualname__
         watched = self._watched(inner)
-        code = _through.__code__
+        code: Any = _through.__code__
+        names = ("co_freevars", "co_name", "co_qualname")
         function.__code__ = code.replace(
             co_consts=tuple(watched if c == _STANDS_FOR else c for c in code.co_consts),
-            co_freevars=function.__code__.co_freevars,
-            co_name=function.__code__.co_name,
-            co_qualname=function.__code__.co_qualname,
+            **{n: getattr(function.__code__, n) for n in names if hasattr(code, n)},
         )
 
     def _watched(self, original: Any) -> Any:

@@ -40,15 +40,14 @@ def _attach(torch: Any) -> None:
         event.elapsed_time = _watched_elapsed(event.elapsed_time)
 
 
-def _site() -> str:
-    """The innermost line that is neither torch's nor ours."""
-    frame: Any = sys._getframe(2)
+def _line(frame: Any) -> tuple[str, int]:
+    """The file and the innermost line of it that is neither torch's nor ours."""
     while frame is not None:
         path = frame.f_code.co_filename
-        if not path.startswith((_HERE, "<")) and "/torch/" not in path:
-            return f"{path}:{frame.f_lineno}"
+        if "/torch/" not in path and not path.startswith((_HERE, "<")):
+            return path, frame.f_lineno
         frame = frame.f_back
-    return ""
+    return "", 0
 
 
 def _note(
@@ -69,7 +68,8 @@ def _watched_compile(original: Any) -> Any:
         try:
             return original(*args, **given)
         finally:
-            _note(_calls, f"compile {_site()}", (began, time.time()))
+            path, line = _line(sys._getframe(1))
+            _note(_calls, f"compile {path}:{line}", (began, time.time()))
 
     return compile
 
@@ -78,7 +78,8 @@ def _watched_record(original: Any) -> Any:
     @functools.wraps(original)
     def record(self: Any, *args: Any, **given: Any) -> Any:
         try:
-            self._ptxview = (time.time(), _site())
+            # Little is done here: what it takes stands between the program's two events.
+            self._ptxview = (time.time(), *_line(sys._getframe(1)))
         except AttributeError:
             pass
         return original(self, *args, **given)
@@ -91,7 +92,8 @@ def _watched_elapsed(original: Any) -> Any:
     def elapsed_time(self: Any, end_event: Any) -> Any:
         first, last = getattr(self, "_ptxview", None), getattr(end_event, "_ptxview", None)
         if first and last and last[0] >= first[0]:
-            _note(_pairs, f"{first[1]} {last[1]}", (first[0], last[0]))
+            sites = f"{first[1]}:{first[2]}\n{last[1]}:{last[2]}"
+            _note(_pairs, sites, (first[0], last[0]))
         return original(self, end_event)
 
     return elapsed_time

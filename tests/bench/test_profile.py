@@ -322,7 +322,7 @@ def test_torch_compile_called_again_and_again_is_told_with_its_line() -> None:
 
 def test_a_compile_between_two_timing_events_is_told() -> None:
     compiled = {"name": "model", "file": "m.py", "line": 3, "began": 50.2, "ended": 51.0}
-    pair = {"sites": "b.py:4 b.py:6", "count": 2, "times": [[50.0, 51.2], [60.0, 60.1]]}
+    pair = {"sites": "b.py:4\nb.py:6", "count": 2, "times": [[50.0, 51.2], [60.0, 60.1]]}
     (said,) = told(dynamo=[compiled], pairs=[pair])
     assert "between the events of b.py:4 and b.py:6 model was compiled: 800 ms of 1.2 s" in said
     assert "in 1 of 2 measurements" in said

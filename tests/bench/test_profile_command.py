@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import threading
+import time
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,6 +15,7 @@ from typing import Any
 import pytest
 
 from inspector.capture.opening import open_path
+from inspector.probes.profile_limits import Limits
 from inspector.recording import read_events
 from tests.core.helpers import Done, call, ptxview
 
@@ -236,6 +239,20 @@ def test_without_steps_the_program_is_one_window_that_ends_in_time(tmp_path: Pat
     assert "until its time was up (0.5 s, --seconds)" in done.said
     (event,) = [e for e in read_events(tmp_path / "rec").events if e.get("event") == "profile"]
     assert event["ended_by"] == "seconds"
+
+
+def test_what_another_thread_asks_for_happens_in_the_main_one() -> None:
+    called: list[int] = []
+    limits = Limits(lambda why: None)
+    asked = threading.Thread(
+        target=lambda: limits.soon(lambda: called.append(threading.get_ident()))
+    )
+    asked.start()
+    asked.join()
+    until = time.monotonic() + 60
+    while not called and time.monotonic() < until:
+        pass
+    assert called == [threading.main_thread().ident]
 
 
 def test_a_program_without_torch_has_no_profile(tmp_path: Path) -> None:
