@@ -252,7 +252,7 @@ if __name__ == "__main__":
     elif sys.argv[1:2] == ["--train"]:
         train()
     elif sys.argv[1:2] == ["--timed"]:
-        for size in range(128, 128 * 8, 128):
+        for size in range(128, 128 * 6, 128):
             timed(size)
     elif sys.argv[1:2] == ["--squares"]:
         squares()
