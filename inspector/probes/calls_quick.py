@@ -12,7 +12,8 @@ from functools import cache, reduce
 from operator import or_
 from typing import Any
 
-from .calls import ALIGNMENT, Entry, Subject
+from .calls import Entry, Subject
+from .calls_arguments import ALIGNMENT
 
 # How many calls of a launcher may be remembered so; with ever new ones it would not pay.
 MOST_QUICK = 16

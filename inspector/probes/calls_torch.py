@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from . import calls, calls_quick
+from .calls_arguments import Item
 from .writer import problem
 
 # A library of more bytes is known by its size alone.
@@ -52,7 +53,7 @@ def _entry(held: calls.Subject, args: Any, given: dict[str, Any]) -> calls.Entry
         return None
 
 
-def _items(args: tuple[Any, ...], given: dict[str, Any]) -> Iterator[calls.Item]:
+def _items(args: tuple[Any, ...], given: dict[str, Any]) -> Iterator[Item]:
     for at, value in enumerate(args):
         yield f"arg{at}", None, value
     for name, value in given.items():

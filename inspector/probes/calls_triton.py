@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from . import calls, calls_quick
-from .calls import ALIGNMENT
+from .calls_arguments import ALIGNMENT, Item
 
 # grid x, y, z, stream, function, metadata, launch metadata, enter hook, exit hook
 LEADING = 9
@@ -203,7 +203,7 @@ def _quick_code(leading: int, kinds: tuple[Any, ...]) -> tuple[Any, Any] | None:
     return compile(text, "<ptxview launch>", "exec"), eval(split)
 
 
-def _items(parameters: list[tuple[str, Any, Any]], values: tuple[Any, ...]) -> Iterator[calls.Item]:
+def _items(parameters: list[tuple[str, Any, Any]], values: tuple[Any, ...]) -> Iterator[Item]:
     """Parameters with their values; those that were compiled in and not passed have their own."""
     if len(values) == len(parameters):
         for (name, kind, _), value in zip(parameters, values, strict=True):
