@@ -2,11 +2,11 @@
 
     python -m tests.gpu.call_overhead
 
-Run by hand on a machine with a GPU that nothing else uses; takes about two minutes. The same program
-runs twice in turn without ptxview and with it, and takes its own times: of one launch of a Triton
-kernel by the CPU (three tensors, six scalars, the queue never full), of the first launch with each
-of several sizes, and of a training step of a compiled model. Prints what recording adds, and exits
-with 1 where that is more than 1 µs a repeated launch or 3 % of a training step.
+Run by hand on a machine with a GPU that nothing else uses; takes about two minutes. The same
+program runs twice in turn without ptxview and with it, and takes its own times: of one launch of a
+Triton kernel by the CPU (three tensors, six scalars, the queue never full), of the first launch
+with each of several sizes, and of a training step of a compiled model. Prints what recording adds,
+and exits with 1 where that is more than 1 µs a repeated launch or 3 % of a training step.
 """
 
 from __future__ import annotations
