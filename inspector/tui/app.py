@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -22,6 +24,7 @@ from inspector.tui.palette import CommandProvider
 from inspector.tui.places import config_path, memory_path
 from inspector.tui.remembered import Memory
 from inspector.tui.theme import DARK, LIGHT
+from inspector.tui.thin_line import Sent
 
 if TYPE_CHECKING:
     # What is imported when it is used is not needed for the first frame.
@@ -79,6 +82,7 @@ class PtxviewApp(Growing):
             css_path=None if reads is None else STYLES,
             ansi_color=True if "NO_COLOR" in os.environ else None,
         )
+        self.sent = Sent()
         self.reads = reads
         self.opener = opener
         self.opens = name
@@ -89,6 +93,27 @@ class PtxviewApp(Growing):
         self.register_theme(DARK)
         self.register_theme(LIGHT)
         self.theme = (LIGHT if self._light() else DARK).name
+
+    def _display(self, screen: Screen[object], renderable: RenderableType | None) -> None:
+        super()._display(screen, self.sent.thin(renderable))
+
+    @contextmanager
+    def suspend(self) -> Iterator[None]:
+        """Lend the terminal; nobody knows what stands there afterwards."""
+        try:
+            with super().suspend():
+                yield
+        finally:
+            self.sent.forget()
+
+    def on_resize(self) -> None:
+        """A terminal may move what stands on it about."""
+        self.sent.forget()
+
+    def action_redraw(self) -> None:
+        """Send everything anew: something else has written on the terminal."""
+        self.sent.forget()
+        self.screen.refresh()
 
     def get_default_screen(self) -> Screen[None]:
         """The one screen, or what stands there until it has something to show."""
@@ -128,6 +153,7 @@ class PtxviewApp(Growing):
     def on_mount(self) -> None:
         """The user's keys, what is wrong with them, a word to who is here for the first time."""
         self.set_keymap(dict(self.keys))
+        self.app_resume_signal.subscribe(self, lambda _: self.sent.forget())
         if warning := self.config.warning:
             self.notify(
                 warning, title=str(config_path()), severity="warning", timeout=15, markup=False

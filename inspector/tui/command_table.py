@@ -110,6 +110,8 @@ TABLE: tuple[Command, ...] = (
     Command("theme", "T", "T", _S, "tell_app('other_theme')", "Dark or light", "the other theme"),
     Command("palette", "ctrl+p", "^p", _S, "tell_app('command_palette')",
             "Palette", "every command by its name", "palette"),
+    Command("redraw", "ctrl+l", "^l", _S, "tell_app('redraw')",
+            "Draw anew", "where something else has written on the terminal"),
     Command("quit", "q", "q", _S, "tell_app('quit')", "Quit", "leave ptxview", "quit"),
     Command("up", "up,k", "↑ k", _P, "move(-1)", "Line up", ""),
     Command("down", "down,j", "↓ j", _P, "move(1)", "Line down", ""),
@@ -259,11 +261,11 @@ TABLE: tuple[Command, ...] = (
 
 SHARED = (
     "help", *(f"stage.{n}" for n in range(1, 8)), "stage.next", "stage.previous", "theme",
-    "palette",
+    "redraw", "palette",
 )  # fmt: skip
 """What a diff has of the commands that are everywhere else."""
 
-BARE = ("help", "theme", "palette")
+BARE = ("help", "theme", "redraw", "palette")
 """What the table of variants has of them, and where times are taken."""
 
 ALSO = {Where.DIFF: SHARED, Where.VARIANTS: BARE, Where.TIMING: BARE}

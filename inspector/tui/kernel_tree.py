@@ -151,11 +151,18 @@ class KernelTree(TreeFigures, can_focus=True, inherit_bindings=False):
 
     def _reveal(self) -> None:
         """Scroll no further than it takes to see the cursor."""
-        top, height = self.scroll_offset.y, max(1, self.size.height)
+        top, height = self.scroll_offset.y, self.size.height
+        if not height:  # it has no place yet
+            return
         if self.cursor < top:
             self.scroll_to(y=self.cursor, animate=False, force=True)
         elif self.cursor >= top + height:
             self.scroll_to(y=self.cursor - height + 1, animate=False, force=True)
+
+    def on_resize(self) -> None:
+        """The cursor stays in view."""
+        super().on_resize()
+        self._reveal()
 
     def find(self, subject: tuple[str, ...]) -> None:
         """To the row of a subject with these ids, if there is one."""

@@ -185,10 +185,11 @@ NO_HINTS = "No hint: none of the rules found anything to say about this variant.
 
 
 def _card(reads: Reads, variant: Variant, times: tuple[str, ...]) -> Content:
-    rows = card_report.lines(reads.card(variant), width=78)
+    rows = []
     for said in times or (f"{UNKNOWN} not measured; t takes the time",):
         head = "" if said in times[1:] else "measured"
         for line in textwrap.wrap(said, 78 - card_report.LABEL):
             rows.append(f"{head:<{card_report.LABEL}}{line}")
             head = ""
+    rows += card_report.lines(reads.card(variant), width=78)
     return Content("\n".join(label(row) for row in rows))

@@ -7,8 +7,11 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcon
 from pathlib import Path
 
 import pytest
+from rich.console import RenderableType
+from textual._compositor import LayoutUpdate
 from textual.content import Content
 from textual.pilot import Pilot
+from textual.screen import Screen
 
 from inspector.model import Stage
 from inspector.tui import acting
@@ -295,6 +298,23 @@ async def test_key_palette(start: Start) -> None:
         await pilot.pause()
         assert screen.prompt.display
         assert screen.prompt.kind == "goto"
+
+
+async def test_key_redraw(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with start() as (ui, _):
+        app = ui.app
+        assert isinstance(app, PtxviewApp)
+        drawn: list[object] = []
+        own = app._display
+
+        def display(screen: Screen[object], update: RenderableType | None) -> None:
+            drawn.append(update)
+            own(screen, update)
+
+        monkeypatch.setattr(app, "_display", display)
+        await ui.press("ctrl+l")
+        await ui.pause()
+        assert any(isinstance(one, LayoutUpdate) for one in drawn)
 
 
 async def test_key_quit(start: Start) -> None:
