@@ -265,7 +265,7 @@ def row(bare: Timing, said: Mapping[str, object], peaks: tuple[Peak, ...]) -> Ti
         ),
     )
     peak = next((p for p in peaks if p.stopwatch == watch), None)
-    found = timed(known, _samples(said), clocks if isinstance(clocks, dict) else {}, peak)
+    found = timed(known, _samples(said), clocks if isinstance(clocks, dict) else {}, peak, said)
     if found is not None and found.median_us is not None and known.kind == "triton":
         own = KernelTime(known.kernel, known.variant, found.median_us, 1, found.low_us,
                          found.high_us, found.samples)  # fmt: skip

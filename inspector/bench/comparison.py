@@ -123,7 +123,7 @@ def _timed(row: Row, said: Said, peaks: tuple[Peak, ...]) -> Row:
     bare = replace(row.timing, stopwatch=str(watch), cache=str(cache))
     peak = next((p for p in peaks if p.stopwatch == watch), None)
     timing = with_time(
-        bare, _numbers(said.get("samples")), clocks if isinstance(clocks, dict) else {}, peak
+        bare, _numbers(said.get("samples")), clocks if isinstance(clocks, dict) else {}, peak, said
     )
     if timing is None:
         return replace(

@@ -14,6 +14,7 @@ WANTED = 0.01
 # Clocks that differ by more within one measurement are worth a word.
 STEADY = 0.03
 FEWEST_OF_A_THIRD = 20
+NOTHING: Mapping[str, object] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +48,10 @@ class Timing:
     ``bytes_from`` and ``flops_from`` say whence: an ``estimate``, ``given`` by the user, or by the
     ``script`` that declares the call.
     ``percent_of_peak`` is of the bandwidth of a copy that was measured by the same stopwatch in the
-    same run. ``error`` says why there is no time. ``clocks`` are the SM's in MHz as they were seen
-    meanwhile, least and greatest, the device's greatest, its temperature in °C and what slowed it.
+    same run. ``traced_us`` is what CUPTI read of a kernel that its tracing slows; ``median_us`` is
+    then by a pair of events. ``error`` says why there is no time. ``clocks`` are the SM's in MHz as
+    they were seen meanwhile, least and greatest, the device's greatest, its temperature in °C and
+    what slowed it.
     """
 
     kernel: str
@@ -67,6 +70,7 @@ class Timing:
     gb_per_s: float | None = None
     tflop_per_s: float | None = None
     percent_of_peak: float | None = None
+    traced_us: float | None = None
     warnings: tuple[str, ...] = ()
     count: int = 1
     inputs: str = ""
@@ -101,9 +105,16 @@ class Session:
 
 
 def with_time(
-    timing: Timing, samples: Sequence[float], clocks: Mapping[str, object], peak: Peak | None
+    timing: Timing,
+    samples: Sequence[float],
+    clocks: Mapping[str, object],
+    peak: Peak | None,
+    said: Mapping[str, object] = NOTHING,
 ) -> Timing | None:
-    """A timing with what was measured, and what it makes of the estimates; None of no samples."""
+    """A timing with what was measured, and what it makes of the estimates; None of no samples.
+
+    ``said`` is all that the child process said of it.
+    """
     taken = median(samples)
     if taken is None:
         return None
@@ -120,9 +131,36 @@ def with_time(
         gb_per_s=gb,
         tflop_per_s=flop,
         percent_of_peak=part,
-        warnings=(*timing.warnings, *_warnings(taken, clocks), *_drift(samples)),
+        traced_us=_traced(said, "traced"),
+        warnings=(
+            *timing.warnings,
+            *_warnings(taken, clocks),
+            *_drift(samples),
+            *_disturbed(said),
+        ),
         clocks=dict(clocks),
     )
+
+
+def _traced(said: Mapping[str, object], name: str) -> float | None:
+    value = said.get(name)
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _disturbed(said: Mapping[str, object]) -> list[str]:
+    """What to know of a kernel that CUPTI's own code slows down."""
+    traced, whole = _traced(said, "traced"), _traced(said, "whole")
+    if traced is not None:
+        return [
+            f"CUPTI's tracing slows this kernel to {traced:.4g} µs; the time is by a pair of "
+            "events in a full queue, less what that reads around an empty kernel"
+        ]
+    if whole is not None:
+        return [
+            f"CUPTI's tracing slows some of its kernels: without it the call takes {whole:.4g} µs "
+            "at most, the gaps between them included"
+        ]
+    return []
 
 
 def _warnings(taken: Median, clocks: Mapping[str, object]) -> list[str]:
@@ -182,6 +220,7 @@ _KINDS: dict[str, tuple[type, ...]] = {
     "bytes": (int,), "flops": (int,), "gb_per_s": (int, float), "tflop_per_s": (int, float),
     "percent_of_peak": (int, float), "count": (int,), "inputs": (str,), "error": (str,),
     "kind": (str,), "cpu_us": (int, float), "bytes_from": (str,), "flops_from": (str,),
+    "traced_us": (int, float),
 }  # fmt: skip
 
 

@@ -1,0 +1,154 @@
+"""Where CUPTI's tracing slows a kernel, and its time without: on a clock that is made up."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from inspector.bench.results import Timing, read, row, with_time
+from inspector.probes.replay_stopwatches import Unavailable, cudagraph
+from inspector.probes.replay_undisturbed import SAMPLES, around, queued, undisturbed
+
+GAP = 2.2
+
+
+class Device:
+    """Runs one command after another; a pair of events reads what lies between, and a gap."""
+
+    def __init__(self) -> None:
+        self.now, self.waited = 0.0, 0
+
+    def runs(self, us: float) -> None:
+        self.now += us
+
+
+class Event:
+    def __init__(self, device: Device) -> None:
+        self._device = device
+        self.at = 0.0
+
+    def record(self) -> None:
+        self.at = self._device.now
+
+    def elapsed_time(self, end: Event) -> float:
+        return (end.at - self.at + GAP) / 1000
+
+
+class Cuda:
+    def __init__(self, device: Device) -> None:
+        self._device = device
+
+    def Event(self, enable_timing: bool) -> Event:  # noqa: N802
+        return Event(self._device)
+
+    def synchronize(self) -> None:
+        pass
+
+    def _sleep(self, cycles: int) -> None:
+        self._device.waited += 1
+
+
+class Torch:
+    def __init__(self) -> None:
+        self.device = Device()
+        self.cuda: Any = Cuda(self.device)
+
+
+@pytest.fixture
+def torch() -> Torch:
+    return Torch()
+
+
+def launches(torch: Torch, us: float) -> Any:
+    return lambda: torch.device.runs(us)
+
+
+def flushes(torch: Torch) -> Any:
+    return lambda: torch.device.runs(60.0)
+
+
+def test_the_flush_is_not_read_and_the_queue_is_kept_full(torch: Torch) -> None:
+    found = queued(torch, launches(torch, 61.0), flushes(torch))
+    assert len(found) == SAMPLES and found == pytest.approx([61.0 + GAP] * SAMPLES)
+    assert torch.device.waited > 1
+
+
+def test_an_empty_kernel_tells_what_a_pair_reads_too_much(torch: Torch) -> None:
+    assert around(torch, launches(torch, 0.7), flushes(torch), [0.7] * 9) == pytest.approx(GAP)
+    assert around(torch, launches(torch, 0.7), flushes(torch), []) is None
+
+
+def test_a_kernel_that_tracing_slows_has_the_time_of_the_events(torch: Torch) -> None:
+    said = {"samples": [67.5] * 30, "kernels": [{"name": "k", "per_call": 1, "samples": [67.5]}]}
+    found = undisturbed(torch, said, launches(torch, 61.0), flushes(torch), GAP)
+    assert found["samples"] == pytest.approx([61.0] * SAMPLES)
+    assert found["kernels"][0]["samples"] == found["samples"]
+    assert found["traced"] == 67.5
+
+
+@pytest.mark.parametrize(("traced", "plain"), [(30.4, 30.3), (3.8, 3.7), (30.4, 45.0)])
+def test_what_is_not_slowed_stays_cuptis(torch: Torch, traced: float, plain: float) -> None:
+    said = {"samples": [traced] * 30}
+    assert undisturbed(torch, said, launches(torch, plain), flushes(torch), GAP) is said
+
+
+def test_of_many_kernels_the_sum_stays_and_the_whole_is_told(torch: Torch) -> None:
+    kernels = [{"name": n, "per_call": 1, "samples": [50.0]} for n in "ab"]
+    said = {"samples": [100.0] * 30, "kernels": kernels}
+    found = undisturbed(torch, said, launches(torch, 90.0), flushes(torch), GAP)
+    assert found == {**said, "whole": pytest.approx(90.0)}
+    twice = {"samples": [100.0], "kernels": [{**kernels[0], "per_call": 2}]}
+    assert "traced" not in undisturbed(torch, twice, launches(torch, 90.0), flushes(torch), GAP)
+
+
+def test_without_what_it_takes_nothing_is_said(torch: Torch) -> None:
+    said = {"samples": [67.5] * 30}
+    launch, flush = launches(torch, 61.0), flushes(torch)
+    assert undisturbed(torch, said, launch, flush, None) is said
+    nothing = {"samples": [float("nan")]}
+    assert undisturbed(torch, nothing, launch, flush, GAP) is nothing
+    torch.cuda = type("Old", (), {"Event": Event})()
+    assert undisturbed(torch, said, launch, flush, GAP) is said
+
+
+def test_a_row_says_so_and_is_kept() -> None:
+    bare = Timing("k", "v", 0, "cupti", "cold", bytes=61_000_000)
+    found = with_time(bare, [61.0] * 80, {}, None, {"traced": 67.5})
+    assert found is not None and found.median_us == 61.0 and found.traced_us == 67.5
+    assert found.gb_per_s == pytest.approx(1000.0)
+    assert any("67.5 µs" in w and "pair of events" in w for w in found.warnings)
+    kept = read({"taken": "now", "device": {}, "rows": [row(found)]})
+    assert kept is not None and kept.rows[0].traced_us == 67.5
+    whole = with_time(bare, [61.0] * 80, {}, None, {"whole": 55.0})
+    assert whole is not None and whole.traced_us is None
+    assert any("55 µs at most" in w for w in whole.warnings)
+
+
+def test_a_graph_without_a_kernel_has_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    from inspector.probes import replay_stopwatches
+
+    class Testing:
+        def __init__(self, ms: float) -> None:
+            self.ms = ms
+
+        def do_bench_cudagraph(self, launch: Any, rep: int, return_mode: str) -> list[float]:
+            return [self.ms] * 10
+
+    class Streams:
+        class cuda:  # noqa: N801
+            Stream = object
+
+            @staticmethod
+            def stream(stream: Any) -> Any:
+                import contextlib
+
+                return contextlib.nullcontext()
+
+    def taken(ms: float) -> list[float]:
+        monkeypatch.setattr(replay_stopwatches, "_testing", lambda: Testing(ms))
+        return cudagraph(Streams, lambda: None, lambda: None, "k", 1.0, lambda: None)
+
+    assert taken(0.001) == [1.0] * 10
+    with pytest.raises(Unavailable, match="not on the stream"):
+        taken(0.000004)
