@@ -1,8 +1,8 @@
 """Calls that are known again by one look at all their tensors.
 
 torch's own guards compare sizes, strides, dtype and device of many tensors in one call, and keep no
-reference to any. Addresses are looked at here: whoever is not aligned as torch's allocator aligns
-is no such call, and is looked at argument by argument.
+reference to any. Addresses are looked at here, now and then: whoever is not aligned as torch's
+allocator aligns is no such call, and is looked at argument by argument.
 """
 
 from __future__ import annotations
@@ -17,6 +17,10 @@ from .calls_arguments import ALIGNMENT
 
 # How many calls of a launcher may be remembered so; with ever new ones it would not pay.
 MOST_QUICK = 16
+# After so many launches of a call, addresses are looked at every 16th time, and then each time
+# until they are as they were: asking torch for three of them costs as much as comparing all else of
+# three tensors. What is less aligned than 16 bytes is another compilation to Triton in any case.
+SURE, RARELY = 64, 15
 
 
 def remember(held: Subject, key: Any, tensors: list[Any], entry: Entry) -> None:
@@ -52,6 +56,8 @@ def known(held: Subject, args: Any) -> Entry | None:
             found = held.quick.get(key)
             if found is None or not found[0](*args):
                 return None
+        if found[1][0] > SURE and found[1][0] & RARELY:
+            return found[1]
         return None if reduce(or_, map(held.address, args)) & (ALIGNMENT - 1) else found[1]
     except Exception:
         return None

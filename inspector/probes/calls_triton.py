@@ -157,7 +157,9 @@ def __call__(self, {head}, *more):
         known = get(({key}))
         entry = (
             known[1]
-            if known is not None and not ({addresses}) & {mask} and known[0]({tensors})
+            if known is not None
+            and (known[1][0] > {sure} and known[1][0] & {rarely} or not ({addresses}) & {mask})
+            and known[0]({tensors})
             else None
         )
     except Exception:
@@ -197,6 +199,7 @@ def _quick_code(leading: int, kinds: tuple[Any, ...]) -> tuple[Any, Any] | None:
     text = _QUICK.format(
         head=", ".join(before + [f"{name}=missing" for name in names]), last=names[-1], all=every,
         key=key, addresses=" | ".join(f"at({name})" for name in tensors), mask=ALIGNMENT - 1,
+        sure=calls_quick.SURE, rarely=calls_quick.RARELY,
         tensors=", ".join(tensors),
     )  # fmt: skip
     split = f"lambda {every}: (({key}), [{', '.join(tensors)}])"

@@ -82,6 +82,22 @@ def test_a_launch_that_differs_in_one_thing_is_another(other: dict[str, Any]) ->
     assert kernel.counts == [40, 40]
 
 
+def test_after_many_launches_another_alignment_is_seen_sixteen_launches_on_at_most() -> None:
+    kernel = Watched()
+    same, odd = (aligned(64), aligned(64)), (aligned(64), aligned(64, by=4))
+    first, others = 200, 100
+    for _ in range(first):
+        kernel(*same)
+    for _ in range(others):
+        kernel(*odd)
+    kept, late = kernel.counts
+    assert kept + late == first + others
+    assert first <= kept <= first + calls_quick.RARELY
+    for _ in range(first):
+        kernel(*same)
+    assert kernel.counts == [kept + first, late]
+
+
 def test_more_ways_than_are_remembered_are_told_apart_all_the_same() -> None:
     kernel = Watched()
     for _ in range(3):
