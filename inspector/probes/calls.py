@@ -12,6 +12,7 @@ import atexit
 import os
 import sys
 import threading
+import time
 from collections.abc import Iterable
 from contextlib import contextmanager
 from typing import Any
@@ -33,6 +34,12 @@ _all: dict[tuple[str, str], Subject] = {}
 _next = 0
 _tuning = [0]
 _said: set[str] = set()
+# Counts that are told at once: a burst of so many, so many a second; others a moment later.
+BURST, A_SECOND, MOMENT = 64.0, 16.0, 0.25
+_spare = [BURST, 0.0]
+_later: list[threading.Timer] = []
+# Threads do not go along into a child.
+os.register_at_fork(after_in_child=_later.clear)
 _lock = threading.RLock()
 
 
@@ -110,13 +117,42 @@ def _made() -> int:
 
 
 def grown(held: Subject, entry: Entry) -> None:
-    """Tell a count, and set when it is told next."""
+    """Tell a count, and set when it is told next.
+
+    A program of many kernels has many counts that grow: telling each took a training step a tenth
+    of its time. So there are only so many a second, and what is left is told together.
+    """
     entry[1] = entry[0] + max(1, entry[0] >> 3)
+    if entry[2] >= 0 and entry[0] <= 1:  # of the first, the call itself has told
+        return
+    now = time.monotonic()
+    _spare[0] = min(BURST, _spare[0] + (now - _spare[1]) * A_SECOND)
+    _spare[1] = now
+    if _spare[0] < 1:
+        _tell_later()
+        return
+    _spare[0] -= 1
     if entry[2] >= 0:
-        if entry[0] > 1:  # of the first, the call itself has told
-            emit({"event": "calls", "counts": {entry[2]: entry[0]}})
+        emit({"event": "calls", "counts": {entry[2]: entry[0]}})
     else:
         emit({"event": "calls", "subjects": [_rest(held)]})
+
+
+def _tell_later() -> None:
+    """Tell all counts in a moment, whatever the program does then."""
+    if not _later:
+        timer = threading.Timer(MOMENT, _told)
+        timer.daemon = True
+        _later.append(timer)
+        try:
+            timer.start()
+        except RuntimeError:  # no more threads, or the interpreter is ending: then finish tells
+            _later.clear()
+
+
+def _told() -> None:
+    _later.clear()
+    finish()
 
 
 def _rest(held: Subject) -> dict[str, Any]:
@@ -129,7 +165,7 @@ def _rest(held: Subject) -> dict[str, Any]:
 
 
 def finish() -> None:
-    """Every count as it stands; called when the process ends."""
+    """Every count as it stands; called when the process ends, too."""
     held = list(_all.values())
     counts = {e[2]: e[0] for s in held for e in list(s.calls.values())}
     rest = [_rest(s) for s in held if s.others[0] or s.benchmarks[0]]
