@@ -52,6 +52,9 @@ def decode(data: bytes) -> str:
     return data.decode("utf-8", "surrogateescape")
 
 
+DISASSEMBLED = "nvdisasm -c"
+
+
 class Reader:
     """Reads what a recording holds. Safe to use from several threads."""
 
@@ -84,7 +87,7 @@ class Reader:
 
     def _sass(self, variant: Variant, held: StageFile) -> StageText:
         cubin = held.content.read()
-        if not is_elf(cubin):  # a profiler's report has the text alone
+        if held.text_from != DISASSEMBLED and not is_elf(cubin):  # a report has the text alone
             return StageText(decode(cubin), held.text_from)
         plain, annotated, tool = disassemble(cubin, self._cache)
         if variant.locations_cubin is not None and not _has_lines(cubin):
