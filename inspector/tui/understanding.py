@@ -146,7 +146,9 @@ class Understanding(Widget):
         if what == "hints":
             found = attempt(lambda: self.reads.findings(variant))
         elif what == "card":
-            found = attempt(lambda: _card(self.reads, variant, times))
+            # What the frame has within its border, its margins and its scrollbar.
+            width = max(40, min(78, self.app.size.width - 6))
+            found = attempt(lambda: _card(self.reads, variant, times, width))
         else:
             heading = "Reference"
             found = attempt(lambda: self._explain(variant, stage, n))
@@ -184,12 +186,12 @@ class Understanding(Widget):
 NO_HINTS = "No hint: none of the rules found anything to say about this variant."
 
 
-def _card(reads: Reads, variant: Variant, times: tuple[str, ...]) -> Content:
+def _card(reads: Reads, variant: Variant, times: tuple[str, ...], width: int) -> Content:
     rows = []
     for said in times or (f"{UNKNOWN} not measured; t takes the time",):
         head = "" if said in times[1:] else "measured"
-        for line in textwrap.wrap(said, 78 - card_report.LABEL):
+        for line in textwrap.wrap(said, width - card_report.LABEL):
             rows.append(f"{head:<{card_report.LABEL}}{line}")
             head = ""
-    rows += card_report.lines(reads.card(variant), width=78)
+    rows += card_report.lines(reads.card(variant), width)
     return Content("\n".join(label(row) for row in rows))
