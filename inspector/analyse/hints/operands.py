@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import re
 
+from inspector.analyse.sentences.operands import split
+
 _HEAD = re.compile(r"\s*+(?:@(!?)\s*+([%\w$]++)\s++)?([a-z_][\w.:]*+)\s*+")
 
 
@@ -24,20 +26,4 @@ def operands(text: str) -> tuple[str, ...]:
     if found is None:
         return ()
     rest = text[found.end() :].partition("//")[0].rpartition(";")[0]
-    return split(rest) if rest.strip() else ()
-
-
-def split(text: str) -> tuple[str, ...]:
-    """Parts of ``text`` between the commas that stand in no bracket."""
-    out: list[str] = []
-    depth = start = 0
-    for at, c in enumerate(text):
-        if c in "{[(":
-            depth += 1
-        elif c in "}])":
-            depth -= 1
-        elif c == "," and depth <= 0:
-            out.append(text[start:at].strip())
-            start = at + 1
-    out.append(text[start:].strip())
-    return tuple(out)
+    return tuple(split(rest))

@@ -13,7 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from inspector.analyse.hints.integers import COMPARE, compute, width_of
-from inspector.analyse.hints.operands import guard, operands, split
+from inspector.analyse.hints.operands import guard, operands
+from inspector.analyse.sentences.operands import split
 from inspector.listing.line import Kind, Line
 
 WARP = 32
