@@ -17,7 +17,9 @@ from typing import Any
 Launch = Callable[[], Any]
 # A difference below either is not told from chance.
 PART, LEAST_US = 0.02, 0.2
-SAMPLES, BATCH = 80, 20
+SAMPLES, BATCH, FEWEST = 80, 20, 6
+# All of them together, in µs: a launch that takes longer is looked at less often, or not at all.
+MOST_US = 500_000
 # What the queue is kept busy with meanwhile, in cycles: 2 ms, in which a batch is launched.
 AHEAD_CYCLES = 4_000_000
 EMPTY = "ptxview_empty"
@@ -38,15 +40,15 @@ def queued(torch: Any, launch: Launch, before: Launch, count: int = SAMPLES) -> 
     if wait is None:
         return []
     found: list[float] = []
-    pairs = [[torch.cuda.Event(enable_timing=True) for _ in range(2)] for _ in range(BATCH)]
+    batch = min(BATCH, count)
+    pairs = [[torch.cuda.Event(enable_timing=True) for _ in range(2)] for _ in range(batch)]
     while len(found) < count:
         torch.cuda.synchronize()
         wait(AHEAD_CYCLES)
-        held = []
         for start, end in pairs:
             before()
             start.record()
-            held.append(launch())
+            launch()
             end.record()
         torch.cuda.synchronize()
         found += [1000 * float(start.elapsed_time(end)) for start, end in pairs]
@@ -78,7 +80,10 @@ def undisturbed(
     traced = middle(said["samples"])
     if extra is None or traced is None:
         return said
-    pairs = queued(torch, launch, before)
+    count = min(SAMPLES, int(MOST_US / max(traced, 1.0)))
+    if count < FEWEST:
+        return said
+    pairs = queued(torch, launch, before, count)
     plain = middle([p - extra for p in pairs])
     if plain is None or plain <= 0 or traced - plain <= max(PART * plain, LEAST_US):
         return said

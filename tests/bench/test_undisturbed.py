@@ -93,6 +93,32 @@ def test_what_is_not_slowed_stays_cuptis(torch: Torch, traced: float, plain: flo
     assert undisturbed(torch, said, launches(torch, plain), flushes(torch), GAP) is said
 
 
+@pytest.mark.parametrize(("us", "launched"), [(20_000.0, 25), (100_000.0, 0), (5_000_000.0, 0)])
+def test_a_long_launch_is_not_made_over_and_over(torch: Torch, us: float, launched: int) -> None:
+    made = []
+
+    def launch() -> None:
+        made.append(us)
+        torch.device.runs(us)
+
+    undisturbed(torch, {"samples": [us * 1.1] * 30}, launch, flushes(torch), GAP)
+    assert launched <= len(made) <= 2 * launched
+
+
+def test_what_a_launch_returns_is_not_kept(torch: Torch) -> None:
+    class Result:
+        alive = most = 0
+
+        def __init__(self) -> None:
+            Result.alive += 1
+            Result.most = max(Result.most, Result.alive)
+
+        def __del__(self) -> None:
+            Result.alive -= 1
+
+    assert queued(torch, Result, flushes(torch)) and Result.most == 1
+
+
 def test_of_many_kernels_the_sum_stays_and_the_whole_is_told(torch: Torch) -> None:
     kernels = [{"name": n, "per_call": 1, "samples": [50.0]} for n in "ab"]
     said = {"samples": [100.0] * 30, "kernels": kernels}
