@@ -261,7 +261,7 @@ class TimingScreen(Screen[None]):
     def action_take(self, stopwatch: str) -> None:
         """Take the time, by one stopwatch or all."""
         if self.state is State.ASKING:
-            self.status.say("First: y runs the recording's machine code, n does not.")
+            self.status.say("First: y runs the recording's code and libraries, n does not.")
         elif self.state is State.IDLE:
             self.wish = replace(self.wish, stopwatch=stopwatch)
             self._begin()
