@@ -26,10 +26,10 @@ from .writer import emit, folder, problem
 MOST_CALLS = 256
 # Keys that lead to them: addresses differ more often than their alignment does.
 MOST_KEYS = 4096
-# A count is told again when it has grown by an eighth.
-Entry = list[int]  # count, the count at which it is told, the call's number
-# Whether tensors are as in that call, apart from addresses, and its entry.
-Quick = tuple[Any, Entry]
+# A call's count; the count at which it, or its tensors, are to be looked at; the call's number; the
+# count at which it is told again, which is when it has grown by an eighth.
+Entry = list[int]
+FORGOTTEN = -2  # in the place of a number
 _all: dict[tuple[str, str], Subject] = {}
 _next = 0
 _tuning = [0]
@@ -47,32 +47,34 @@ class Subject:
     """One thing that is called: a compiled kernel, a graph, a function of an extension."""
 
     __slots__ = (
-        "address", "benchmarks", "calls", "facts", "kind", "name", "others", "quick", "seen",
-        "turns", "whole",
+        "benchmarks", "calls", "facts", "kind", "name", "others", "quick", "seen", "turns", "whole",
     )  # fmt: skip
 
     def __init__(self, kind: str, name: str, facts: dict[str, Any]) -> None:
         self.kind, self.name, self.facts = kind, name, facts
         self.calls: dict[Any, Entry] = {}
         self.seen: dict[Any, Entry] = {}
-        # The same, for tensors that are looked at all at once; by all that is no tensor.
-        self.quick: dict[Any, Quick] = {}
-        self.whole: Quick | None = None  # the last of tensors alone
-        self.address: Any = None
+        # Layouts of tensors that are looked at all at once (calls_quick.Known), by all that is no
+        # tensor; how many there were; the last of a call of tensors alone.
+        self.quick: dict[Any, list[Any]] = {}
         self.turns = 0
+        self.whole: Any = None
         # Calls beyond MOST_CALLS, and launches by autotuning, counted as one call each.
-        self.others: Entry = [0, 1, -1]
-        self.benchmarks: Entry = [0, 1, -1]
+        self.others: Entry = [0, 1, -1, 1]
+        self.benchmarks: Entry = [0, 1, -1, 1]
 
     def entry(self, key: Any, items: Iterable[Item], grid: Any = None) -> Entry:
         """The entry of a call that ``seen`` lacks; raises Traced on a compiler's stand-ins."""
+        full = len(self.calls) >= MOST_CALLS
+        if full and len(self.seen) >= MOST_KEYS:
+            return self.others
         described, tensors = describe(items)
         exact = (grid, repr(described))
         with _lock:
             found = self.calls.get(exact)
-            if found is None:
-                if len(self.calls) >= MOST_CALLS:
-                    return self.others
+            if found is None and full:
+                found = self.others
+            elif found is None:
                 ranges(tensors)
                 found = self._new(exact, described, grid)
             if len(self.seen) >= MOST_KEYS:
@@ -84,7 +86,7 @@ class Subject:
 
     def _new(self, exact: Any, described: list[Described], grid: Any) -> Entry:
         global _next
-        entry = [0, 1, _next]
+        entry = [0, 1, _next, 1]
         _next += 1
         self.calls[exact] = entry
         emit(
@@ -122,7 +124,7 @@ def grown(held: Subject, entry: Entry) -> None:
     A program of many kernels has many counts that grow: telling each took 0.3 ms of a step of 120
     kernels. So there are only so many a second, and what is left is told together.
     """
-    entry[1] = entry[0] + max(1, entry[0] >> 3)
+    entry[1] = entry[3] = entry[0] + max(1, entry[0] >> 3)
     if entry[2] >= 0 and entry[0] <= 1:  # of the first, the call itself has told
         return
     now = time.monotonic()
@@ -225,12 +227,15 @@ def _forget() -> None:
     global _lock
     _lock = threading.RLock()
     for held in _all.values():
+        for entry in held.calls.values():
+            # Whoever compares with it still learns so at the next call.
+            entry[:] = [0, 0, FORGOTTEN, 0]
         held.calls.clear()
         held.seen.clear()
         held.quick.clear()
         held.turns, held.whole = 0, None
-        held.others[:] = [0, 1, -1]
-        held.benchmarks[:] = [0, 1, -1]
+        held.others[:] = [0, 1, -1, 1]
+        held.benchmarks[:] = [0, 1, -1, 1]
     _tuning[0] = 0
     util = sys.modules.get("multiprocessing.util")
     if util is not None:

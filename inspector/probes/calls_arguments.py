@@ -10,7 +10,8 @@ from typing import Any
 
 # torch's allocator begins every block at a multiple of 512 bytes, and in the host's memory, where
 # the emulated device's tensors lie, of 64: what an address has beyond that is chance.
-ALIGNMENT = 64 if os.environ.get("PTXVIEW_TARGET") else 512
+HOST_ALIGNMENT = 64
+ALIGNMENT = HOST_ALIGNMENT if os.environ.get("PTXVIEW_TARGET") else 512
 MOST_ARGUMENTS = 1024
 LONGEST_TEXT = 200
 
@@ -25,7 +26,7 @@ class Traced(Exception):
 def sign(value: Any) -> Any:
     """A hashable by which a call's argument is told apart; cheap, and without any reference."""
     try:
-        return value.dtype, value.shape, value.stride(), value.data_ptr() & (ALIGNMENT - 1)
+        return value.dtype, value.shape, value.stride(), value.data_ptr() & mask(value)
     except AttributeError:
         pass
     if value is None or isinstance(value, bool | int | float | str):
@@ -36,6 +37,11 @@ def sign(value: Any) -> Any:
     if base is not None and hasattr(value, "shape"):
         return sign(base), tuple(value.shape), tuple(getattr(value, "strides", ()) or ())
     return type(value), str(value)[:LONGEST_TEXT]
+
+
+def mask(tensor: Any) -> int:
+    """What of a tensor's address tells calls apart."""
+    return (ALIGNMENT if getattr(tensor, "is_cuda", True) else HOST_ALIGNMENT) - 1
 
 
 def describe(items: Iterable[Item]) -> tuple[list[Described], list[tuple[Described, Any]]]:
@@ -82,7 +88,7 @@ def _layout(one: Described, value: Any, tensor: Any) -> None:
     for field, read in (
         ("shape", lambda: [int(n) for n in value.shape]),
         ("strides", lambda: [int(n) for n in (strides() if callable(strides) else value.strides)]),
-        ("alignment", lambda: aligned(int(tensor.data_ptr()))),
+        ("alignment", lambda: aligned(int(tensor.data_ptr()), mask(tensor) + 1)),
         ("device", lambda: str(tensor.device.type)),
     ):
         try:
@@ -91,9 +97,9 @@ def _layout(one: Described, value: Any, tensor: Any) -> None:
             one[field] = None  # a tensor that has no storage, or a shape that is not of numbers
 
 
-def aligned(address: int) -> int | None:
-    """The largest power of two, ALIGNMENT at most, that divides an address; None of a null."""
-    return min(address & -address, ALIGNMENT) if address else None
+def aligned(address: int, most: int = ALIGNMENT) -> int | None:
+    """The largest power of two, ``most`` at most, that divides an address; None of a null."""
+    return min(address & -address, most) if address else None
 
 
 def ranges(tensors: list[tuple[Described, Any]]) -> None:

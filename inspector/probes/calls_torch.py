@@ -36,7 +36,7 @@ def counted(
 def _entry(held: calls.Subject, args: Any, given: dict[str, Any]) -> calls.Entry | None:
     """The call's entry, described from its arguments before they change; None in a compiler."""
     if held.quick and not given:
-        found = calls_quick.known(held, args)
+        found = calls_quick.again(held, args)
         if found is not None:
             return found
     key = (tuple(map(calls.sign, args)), tuple((k, calls.sign(v)) for k, v in given.items()))

@@ -55,7 +55,7 @@ def launches() -> tuple[float, float, float | None]:
     compiled = launch(4096)
     torch.cuda.synchronize()
     stands = compiled.run
-    bare = getattr(stands, "_inner", None)
+    bare = getattr(getattr(stands, "_ptxview", None), "inner", None)
     seen, differences = [], []
     for _ in range(40):
         seen.append(block())
