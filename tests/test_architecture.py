@@ -92,7 +92,7 @@ def test_probes_import_nothing_of_ours(name: str) -> None:
             assert module.split(".")[0] in allowed, module
 
 
-@pytest.mark.parametrize("name", sorted(set(OURS) - {"inspector.process"}))
+@pytest.mark.parametrize("name", sorted(set(OURS) - {"inspector.process", "inspector.attended"}))
 def test_only_process_starts_processes(name: str) -> None:
     for module in imports(name, OURS[name]):
         assert not within(module, "subprocess", "multiprocessing", "pty"), module
@@ -113,8 +113,9 @@ def test_only_the_interface_imports_textual(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(PURE))
 def test_listing_analyse_and_report_do_no_io(name: str) -> None:
-    forbidden = ("inspector.recording", "inspector.process", "inspector.toolchain",
-                 "inspector.capture", "inspector.reading", "inspector.commands", "inspector.tui",
+    forbidden = ("inspector.recording", "inspector.process", "inspector.attended",
+                 "inspector.toolchain", "inspector.capture", "inspector.reading",
+                 "inspector.commands", "inspector.tui",
                  "subprocess", "os", "socket", "tempfile", "shutil", "glob", "urllib",
                  "pathlib.Path", "io.open")  # fmt: skip
     for module in imports(name, PURE[name]):

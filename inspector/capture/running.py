@@ -16,10 +16,11 @@ from inspector.capture import finish, machine
 from inspector.capture.opening import kept_cache, open_path, recordings_folder
 from inspector.errors import PtxviewError, RunFailed
 from inspector.model import Recording
-from inspector.process import run_program
+from inspector.process import begin, run_program
 from inspector.recording import SCHEMA, SUFFIX, Writer, pack, remove
 
 PROBES = Path(__file__).resolve().parent.parent / "probes" / "bootstrap"
+NATIVE = PROBES.parent / "launch_native.py"
 DEFAULT_TARGET = "sm_90"
 
 
@@ -134,6 +135,9 @@ class Run:
             target=target,
         )
         self.env = environment(folder, request, target)
+        if target is None:
+            # Half a second, once; it is there before the program has imported torch.
+            begin([self._python, "-I", NATIVE])
 
     @property
     def folder(self) -> Path:

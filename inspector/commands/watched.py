@@ -19,12 +19,13 @@ from pathlib import Path
 from types import FrameType
 
 from inspector.annotating import Annotator
+from inspector.attended import WANTS_TERMINAL, Attended
 from inspector.capture.following import Follower
 from inspector.capture.opening import cache_for, open_path
 from inspector.capture.running import Outcome, Request, Run
 from inspector.commands.common import narrate
 from inspector.errors import PtxviewError
-from inspector.process import FORWARDED, WANTS_TERMINAL, Attended
+from inspector.process import FORWARDED
 from inspector.tui.live import Choice, Live, State
 from inspector.tui.opening import Opener
 from inspector.tui.reads import Reads

@@ -33,6 +33,8 @@ FORGOTTEN = -2  # in the place of a number
 _all: dict[tuple[str, str], Subject] = {}
 _next = 0
 _tuning = [0]
+# How launches within a graph's call are counted (calls_settled.STATE).
+graph: list[Any] = [0, 0, None, 0]
 _said: set[str] = set()
 # Counts that are told at once: a burst of so many, so many a second; others a moment later.
 BURST, A_SECOND, MOMENT = 64.0, 16.0, 0.25
@@ -47,7 +49,8 @@ class Subject:
     """One thing that is called: a compiled kernel, a graph, a function of an extension."""
 
     __slots__ = (
-        "benchmarks", "calls", "facts", "kind", "name", "others", "quick", "seen", "turns", "whole",
+        "benchmarks", "calls", "facts", "fixed", "kind", "launched", "name", "others", "quick",
+        "seen", "settled", "turns", "whole",
     )  # fmt: skip
 
     def __init__(self, kind: str, name: str, facts: dict[str, Any]) -> None:
@@ -59,6 +62,11 @@ class Subject:
         self.quick: dict[Any, list[Any]] = {}
         self.turns = 0
         self.whole: Any = None
+        # Of a graph: whether its code can do but one thing, what it launched last, and its calls
+        # that are not looked at (calls_settled).
+        self.fixed: bool | None = None
+        self.launched: list[int] | None = None
+        self.settled: Any = None
         # Calls beyond MOST_CALLS, and launches by autotuning, counted as one call each.
         self.others: Entry = [0, 1, -1, 1]
         self.benchmarks: Entry = [0, 1, -1, 1]
@@ -115,7 +123,14 @@ def subject(kind: str, name: str, identity: str, facts: dict[str, Any]) -> Subje
 
 def _made() -> int:
     """Calls that this process has made so far."""
-    return sum(e[0] for s in list(_all.values()) for e in (*list(s.calls.values()), s.others))
+    told = sum(e[0] for s in list(_all.values()) for e in (*list(s.calls.values()), s.others))
+    return told + sum(n for _, n in _pending())
+
+
+def _pending() -> list[tuple[Entry, int]]:
+    """Counts that graphs' calls still have for their launches and themselves."""
+    settled = [s.settled for s in list(_all.values()) if s.settled is not None]
+    return [pair for each in settled for pair in each.pending()]
 
 
 def grown(held: Subject, entry: Entry) -> None:
@@ -170,6 +185,8 @@ def finish() -> None:
     """Every count as it stands; called when the process ends, too."""
     held = list(_all.values())
     counts = {e[2]: e[0] for s in held for e in list(s.calls.values())}
+    for entry, times in _pending():
+        counts[entry[2]] = counts.get(entry[2], 0) + times
     rest = [_rest(s) for s in held if s.others[0] or s.benchmarks[0]]
     if counts or rest:
         emit({"event": "calls", "counts": counts, "subjects": rest})
@@ -234,9 +251,11 @@ def _forget() -> None:
         held.seen.clear()
         held.quick.clear()
         held.turns, held.whole = 0, None
+        held.launched, held.settled = None, None
         held.others[:] = [0, 1, -1, 1]
         held.benchmarks[:] = [0, 1, -1, 1]
     _tuning[0] = 0
+    graph[:] = [0, 0, None, 0]
     util = sys.modules.get("multiprocessing.util")
     if util is not None:
         # Children of multiprocessing end without atexit.

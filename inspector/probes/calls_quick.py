@@ -94,8 +94,9 @@ def split(args: Any) -> tuple[Any, list[Any]]:
     return key, [a for a in args if type(a) in plain]
 
 
-def again(held: Subject, args: Any) -> Entry | None:
-    """The entry of a call that is remembered; None where it is not, or has odd arguments."""
+def again(held: Subject, args: Any, always: bool = False) -> Entry | None:
+    """The entry of a call that is remembered; None where it is not, or has odd arguments.
+    ``always``: look at addresses, though the call was made often."""
     try:
         found = held.whole
         if found is None or not found.check(*args):
@@ -104,7 +105,7 @@ def again(held: Subject, args: Any) -> Entry | None:
             if found is None:
                 return None
         only = found.only
-        if only is not None and only[0] > SURE and only[0] & RARELY:
+        if only is not None and only[0] > SURE and only[0] & RARELY and not always:
             return only
         return found.entry(args)
     except Exception:

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from . import calls, calls_quick
+from . import calls, calls_quick, calls_settled
 from .calls_arguments import Item
 from .writer import problem
 
@@ -33,10 +33,12 @@ def counted(
     return result
 
 
-def _entry(held: calls.Subject, args: Any, given: dict[str, Any]) -> calls.Entry | None:
+def _entry(
+    held: calls.Subject, args: Any, given: dict[str, Any], always: bool = False
+) -> calls.Entry | None:
     """The call's entry, described from its arguments before they change; None in a compiler."""
     if held.quick and not given:
-        found = calls_quick.again(held, args)
+        found = calls_quick.again(held, args, always)
         if found is not None:
             return found
     key = (tuple(map(calls.sign, args)), tuple((k, calls.sign(v)) for k, v in given.items()))
@@ -80,12 +82,18 @@ def attach_graphs(module: Any) -> None:
 
 def _with_inputs(held: calls.Subject, original: Callable[..., Any], inputs: Any) -> Any:
     """Count a call that is given its inputs in one list, which it may empty."""
+    settled = held.settled
+    if settled is not None and settled.left and calls_settled.free():
+        return settled.run(original, inputs)
     try:
-        entry = _entry(held, inputs, {})
+        # One whose launches are passed over at times is looked at whole the other times.
+        entry = _entry(held, inputs, {}, bool(held.launched))
     except Exception as error:
         entry = held.others
         calls.failed("a graph's call", error)
-    result = original(inputs)
+    if held.fixed is None and entry is not None and entry[0] >= calls_settled.SURE:
+        held.fixed = calls_settled.fixed(held.facts["subject"])
+    result = calls_settled.looked_at(held, entry, original, inputs)
     if entry is not None:
         entry[0] += 1
         if entry[0] >= entry[1]:

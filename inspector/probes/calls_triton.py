@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 from . import calls
-from .calls_launch import Launch, Parameters, function, standing
+from .calls_code import Parameters
+from .calls_launch import function, stand, standing
 
 # grid x, y, z, stream, function, metadata, launch metadata, enter hook, exit hook
 LEADING = 9
@@ -59,7 +60,7 @@ def watch(kernel: Any) -> None:
     known = parameters(names, signature, dict(constants), getattr(written, "constexprs", ()))
     warp = getattr(metadata, "warp_size", None) or getattr(metadata.target, "warp_size", 32)
     threads = int(metadata.num_warps) * int(warp or 32)
-    space[slot] = Launch(
+    space[slot] = stand(
         inner, _subject(kernel.hash, metadata.name, threads, metadata.shared), LEADING, known
     )
 

@@ -48,7 +48,7 @@ def main() -> None:
             ("BLOCK", "constexpr", 1024),
         ]
         held = calls.subject("triton", "bench", f"{tensors}/{scalars}", {})
-        watched = calls_launch.Launch(inner, held, calls_triton.LEADING, parameters)
+        watched = calls_launch.stand(inner, held, calls_triton.LEADING, parameters)
         values = [aligned() for _ in range(tensors)] + list(range(scalars)) + [1024]
         args = (64, 1, 1, 0, 0, None, None, None, None, *values)
         bare, ours = nanoseconds(inner, args), nanoseconds(watched, args)

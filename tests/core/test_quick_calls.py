@@ -3,37 +3,28 @@
 from __future__ import annotations
 
 import gc
-import itertools
+import threading
 import weakref
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from inspector.probes import calls, calls_launch, calls_quick, calls_torch
+from inspector.probes import calls, calls_launch, calls_quick, calls_torch, launch_native
+from tests.core.standing import PARAMETERS, aligned, compiled, how, names
 
-_names = itertools.count()
-PARAMETERS: list[tuple[str, Any, Any]] = [
-    ("out", "*fp32", None), ("x", "*fp32", None), ("n", "i32", None), ("BLOCK", "constexpr", 64)
-]  # fmt: skip
-
-
-def aligned(*shape: int, dtype: torch.dtype = torch.float32, by: int = 0) -> torch.Tensor:
-    """A tensor at a multiple of 512 bytes as on a device, and ``by`` elements further."""
-    size = torch.empty((), dtype=dtype).element_size()
-    count = int(torch.Size(shape).numel())
-    memory = torch.zeros(count + by + 512 // size, dtype=dtype)
-    start = -memory.data_ptr() % 512 // size + by
-    return memory[start : start + count].view(shape)
+__all__ = ["compiled", "how"]  # fixtures
+pytestmark = pytest.mark.usefixtures("how")
 
 
 class Watched:
     """A kernel that is launched through the object that stands before its launcher."""
 
     def __init__(self) -> None:
-        self.held = calls.subject("triton", "k", f"test {next(_names)}", {})
+        self.held = calls.subject("triton", "k", f"test {next(names)}", {})
         self.launched: list[tuple[Any, ...]] = []
-        self.launch = calls_launch.Launch(self.inner, self.held, 9, PARAMETERS)
+        self.launch = calls_launch.stand(self.inner, self.held, 9, PARAMETERS)
 
     def inner(self, *args: Any) -> str:
         self.launched.append(args)
@@ -143,7 +134,7 @@ def test_a_launch_that_raises_is_not_counted() -> None:
     def fails(*args: Any) -> None:
         raise MemoryError
 
-    broken = calls_launch.Launch(fails, kernel.held, 9, PARAMETERS)
+    broken = calls_launch.stand(fails, kernel.held, 9, PARAMETERS)
     args = (1, 1, 1, 0, 0, None, None, None, None, aligned(64), aligned(64), 64, 64)
     for _ in range(3):
         with pytest.raises(MemoryError):
@@ -181,11 +172,140 @@ def test_a_forked_child_forgets_what_was_remembered() -> None:
         calls._all.update(before)
 
 
+# -- in C -----------------------------------------------------------------------------------------
+
+
+def test_what_stands_there_is_the_launcher_in_all_else() -> None:
+    class Inner:
+        number = 5
+
+        def __call__(self, *args: Any, **given: Any) -> Any:
+            return args, given
+
+    made = calls_launch.stand(Inner(), Watched().held, 9, PARAMETERS)
+    assert made.number == 5 and made(1, 2, n=3) == ((1, 2), {"n": 3})
+    assert calls_launch.standing(made) is not None and calls_launch.standing(Inner()) is None
+    with pytest.raises(AttributeError, match="missing"):
+        _ = made.missing
+
+
+def test_it_goes_away_with_its_launcher() -> None:
+    kernel = Watched()
+    for _ in range(70):
+        kernel(aligned(64), aligned(64))
+    gone = weakref.ref(kernel)
+    del kernel
+    gc.collect()
+    assert gone() is None
+
+
+def test_a_launcher_may_launch_and_forget_itself() -> None:
+    """What is compared with, and the launcher itself, may change while it is called."""
+    kernel = Watched()
+    args = (1, 1, 1, 0, 0, None, None, None, None, aligned(64), aligned(64), 64, 64)
+    depth = [0]
+
+    def inner(*given: Any) -> int:
+        depth[0] += 1
+        if depth[0] % 5:
+            kernel.launch(*given[:11], depth[0] % 3, 64)
+        return depth[0]
+
+    kernel.launch = calls_launch.stand(inner, kernel.held, 9, PARAMETERS)
+    for _ in range(200):
+        assert kernel.launch(*args) % 5 == 0
+    assert sum(kernel.counts) == depth[0] == 1000
+
+
+def test_threads_share_one() -> None:
+    kernel = Watched()
+    tensors = [(aligned(64), aligned(64)), (aligned(64), aligned(8, 8))]
+    made = calls_launch.stand(lambda *args: None, kernel.held, 9, PARAMETERS)
+
+    def launches(which: int) -> None:
+        for n in range(3000):
+            pair = tensors[(which + n // 7) % 2]
+            made(1, 1, 1, 0, 0, None, None, None, None, *pair, 64, 64)
+
+    threads = [threading.Thread(target=launches, args=(n,)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(kernel.counts) == 2 and sum(kernel.counts) == pytest.approx(12000, abs=40)
+
+
+@pytest.mark.parametrize(
+    "last", [(), (1, 2, 3), ([], None, None, None), [None] * 4, "text", (None, 2, 3, 4)]
+)
+def test_odd_last_calls_are_refused(compiled: Any, last: Any) -> None:
+    made = compiled(print, None, print, print, print, [0], [0, 0, None, 0], False)
+    with pytest.raises(TypeError):
+        made._ptxview_compare(b"", last)
+
+
+def test_an_odd_check_or_count_is_no_error(compiled: Any) -> None:
+    """Whatever the last call holds: the launch is made once, and what is odd goes to ``slow``."""
+
+    def fail(*args: Any) -> Any:
+        raise OSError
+
+    slow: list[Any] = []
+
+    def which(known: Any, args: Any) -> Any:
+        assert args == (5, "tensor")
+        return known()
+
+    def slowly(*args: Any) -> str:
+        slow.append(args)
+        return "slow"
+
+    made = compiled(lambda *args: "launched", None, slowly, fail, which, [0], [0] * 4, 0)
+    roles, chosen = bytes([1, 2]), [3, 9]
+    for last, expected in (
+        (((5,), fail, [0, 9], None), "slow"),
+        (((), fail, [0, 9], None), "slow"),
+        (((5,), 7, [0, 9], None), "slow"),
+        (((5,), lambda x: True, [], None), "launched"),
+        (((5,), lambda x: True, [1.5, "x"], None), "launched"),
+        (((5,), lambda x: True, [8, 9], None), "launched"),  # due raises
+        (((5,), lambda x: 1, [8, 9], None), "slow"),
+        (((6,), lambda x: True, [8, 9], None), "slow"),
+        ((("5",), lambda x: True, [8, 9], None), "slow"),
+        (((5.0,), lambda x: True, [8, 9], None), "slow"),
+        (((5,), lambda x: True, None, fail), "slow"),
+        (((5,), lambda x: True, None, lambda: None), "slow"),
+        (((5,), lambda x: True, None, lambda: chosen), "launched"),
+        (None, "slow"),
+    ):
+        made._ptxview_compare(roles, last)
+        assert made(5, "tensor") == expected, last
+    assert chosen == [4, 9]
+    counts = [8, 9]
+    made._ptxview_compare(roles, ((5,), lambda x: True, counts, None))
+    assert made(5, "tensor") == "launched" and counts == [9, 9]
+    assert made(5) == made(5, "tensor", 6) == made(5, more=6) == "slow"
+    assert slow[-1] == ((5,), {"more": 6}) and slow[-2] == ((5, "tensor", 6),)
+
+
+def test_without_a_compiler_there_is_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(launch_native, "_loaded", [])
+    monkeypatch.setattr(launch_native, "_compiler", lambda: None)
+    assert launch_native.build() is None and launch_native.launch_type() is None
+    monkeypatch.setattr(launch_native, "_compiler", lambda: "false")
+    assert launch_native.build() is None and launch_native.launch_type() is None
+    assert not [p for p in tmp_path.rglob("*") if p.is_file()]
+    path = Path(launch_native.library())
+    path.write_bytes(b"no library")
+    assert launch_native.launch_type() is None
+
+
 # -- graphs and functions -------------------------------------------------------------------------
 
 
 def graph() -> tuple[calls.Subject, Any]:
-    held = calls.subject("graph", "g", f"test {next(_names)}", {})
+    held = calls.subject("graph", "g", f"test {next(names)}", {})
     return held, lambda *args: calls_torch._with_inputs(held, lambda inputs: None, list(args))
 
 

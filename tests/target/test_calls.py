@@ -182,11 +182,11 @@ del held
 gc.collect()
 assert [w() for w in watched] == [None] * 3
 kernel = next(iter(next(iter(gather.device_caches.values()))[0].values()))
-assert type(kernel.run).__name__ == "Launch" and kernel.run.metadata is kernel.metadata
+assert kernel.run._ptxview and kernel.run.metadata is kernel.metadata
 class Kept:
     def __call__(self, *args): pass
-from ptxview_probes.calls_launch import Launch
-back = pickle.loads(pickle.dumps(Launch(Kept(), kernel.run._ptxview.held, 9, [])))
+from ptxview_probes.calls_launch import stand
+back = pickle.loads(pickle.dumps(stand(Kept(), kernel.run._ptxview.held, 9, [])))
 assert type(back) is Kept
 """
     ok(run(KERNEL + text))
