@@ -30,7 +30,7 @@ def nanoseconds(launch: Callable[..., object], args: tuple[object, ...]) -> floa
 def main() -> None:
     import torch
 
-    from inspector.probes import calls, calls_launch, calls_torch, calls_triton
+    from inspector.probes import calls, calls_launch, calls_torch, calls_triton, launch_native
 
     def aligned() -> torch.Tensor:
         memory = torch.zeros(64 * 64 + 256)
@@ -40,13 +40,18 @@ def main() -> None:
     def inner(*args: object) -> None:
         return None
 
+    launch_native.build()
+    compiled = launch_native.launch_type()
     print(f"{'arguments':>24} {'without':>9} {'with':>9} {'added':>9}")
-    for tensors, scalars in ((1, 1), (2, 3), (3, 6), (6, 6), (12, 12)):
+    for tensors, scalars in ((1, 1), (2, 3), (3, 6), (6, 6), (12, 12)) * 2:
         parameters: list[tuple[str, object, object]] = [
             *((f"p{n}", "*fp32", None) for n in range(tensors)),
             *((f"n{n}", "i32", None) for n in range(scalars)),
             ("BLOCK", "constexpr", 1024),
         ]
+        known = ("triton", f"{tensors}/{scalars}") in calls._all
+        launch_native._loaded[:] = [compiled if known else None]
+        how = "in Python" if not known else "in C" if compiled is not None else "no compiler"
         held = calls.subject("triton", "bench", f"{tensors}/{scalars}", {})
         watched = calls_launch.stand(inner, held, calls_triton.LEADING, parameters)
         values = [aligned() for _ in range(tensors)] + list(range(scalars)) + [1024]
@@ -54,7 +59,7 @@ def main() -> None:
         bare, ours = nanoseconds(inner, args), nanoseconds(watched, args)
         print(
             f"{tensors:>3} tensors, {scalars:>2} scalars {bare:7.0f} ns {ours:6.0f} ns "
-            f"{ours - bare:6.0f} ns"
+            f"{ours - bare:6.0f} ns  {how}"
         )
     for inputs in (1, 3, 12, 100):
         held = calls.subject("graph", "bench", f"graph {inputs}", {})
