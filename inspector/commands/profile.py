@@ -20,6 +20,8 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from rich.text import Text
+
 from inspector.bench.profile import Profile, Window
 from inspector.bench.profile_reading import profiles, trace_of, why_none
 from inspector.bench.profile_stacks import stacks
@@ -247,21 +249,5 @@ def _print(
     out = console(sys.stdout if to_stdout else sys.stderr)
     if to_stdout:
         out.print(_age(profile.window.ended), style="bold")
-    for line in tables.heading(profile, len(windows)):
-        out.print(line, soft_wrap=True)
-    out.print()
-    out.print(tables.operators(profile, out.width, args.top))
-    if profile.kernels:
-        out.print()
-        out.print(tables.kernels(profile, out.width, args.top))
-        out.print()
-        for line in tables.chains(profile, args.top):
-            out.print(line, soft_wrap=True)
-    out.print()
-    said = tables.sentence(profile.overhead)
-    if said:
-        out.print(said, soft_wrap=True)
-    for line in tables.footnotes(profile, rec.mode):
-        out.print(line, soft_wrap=True)
-    for line in profile.warnings:
-        out.print(f"! {shown(line)}", style="yellow", soft_wrap=True)
+    for part in tables.whole(profile, len(windows), rec.mode, out.width, args.top):
+        out.print(part, soft_wrap=isinstance(part, Text))

@@ -19,14 +19,12 @@ typedef struct {
 // What an argument is: compiled in or of no account; a value to be compared; a tensor.
 enum { IGNORED = 0, VALUE = 1, TENSOR = 2 };
 
-// Whether two values are the same int, float, bool or None; anything else is looked at in Python.
+// Whether two values are of one type and equal: a bool is no int here. -1 with an exception.
 static int same(PyObject *a, PyObject *b)
 {
     if (a == b)
         return 1;
-    if (Py_TYPE(a) != Py_TYPE(b) || !(PyLong_CheckExact(a) || PyFloat_CheckExact(a)))
-        return 0;
-    return PyObject_RichCompareBool(a, b, Py_EQ);
+    return Py_TYPE(a) == Py_TYPE(b) ? PyObject_RichCompareBool(a, b, Py_EQ) : 0;
 }
 
 // Whether these arguments are as in the last call: 1, 0, or -1 with an exception.

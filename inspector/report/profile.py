@@ -73,6 +73,24 @@ def time(us: float | None) -> str:
     return f"{us:.1f} µs" if us >= 10 else f"{us:.2f} µs"
 
 
+def whole(
+    profile: Profile, windows: int, mode: str, width: int, top: int
+) -> Iterator[Text | Table]:
+    """All that is told of a profile, lines and tables of ``width`` columns, in order."""
+    yield from map(Text, heading(profile, windows))
+    yield from (Text(), operators(profile, width, top))
+    if profile.kernels:
+        yield from (Text(), kernels(profile, width, top), Text())
+        yield from map(Text, chains(profile, top))
+    yield Text()
+    said = sentence(profile.overhead)
+    if said:
+        yield Text(said)
+    yield from map(Text, footnotes(profile, mode))
+    for line in profile.warnings:
+        yield Text(f"! {shown(line)}", style="yellow")
+
+
 def heading(profile: Profile, windows: int) -> Iterator[str]:
     """What was profiled, where, and how its steps were found."""
     window = profile.window

@@ -97,6 +97,8 @@ TABLE: tuple[Command, ...] = (
             "Differences", "between the two marked variants", "diff"),
     Command("time", "t", "t", _S, "time",
             "Time it", "launch it again on this machine's GPU; the times taken before", "time"),
+    Command("profile", "M", "M", _S, "understand('profile')",
+            "Profile", "operators and kernels as torch.profiler saw them, and who launched which"),
     Command("edit", "E", "E", _S, "edit",
             "Edit", "in $EDITOR at this line: your source where it lies, else a copy"),
     Command("export", "X", "X", _S, "export",

@@ -23,8 +23,8 @@ class Overlay(ModalScreen[None]):
         Binding("pageup", "scroll(-10)", show=False),
     ]
 
-    def __init__(self, heading: str, text: Content, footing: str = "") -> None:
-        super().__init__()
+    def __init__(self, heading: str, text: Content, footing: str = "", wide: bool = False) -> None:
+        super().__init__(classes="wide" if wide else None)
         self.heading = heading
         self.text = text
         self.footing = footing

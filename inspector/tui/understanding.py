@@ -116,12 +116,29 @@ class Understanding(Widget):
         self.display = False
 
     def ask(self, what: str, subject: Subject, stage: Stage | None, n: int) -> None:
-        """``card`` and ``hints`` of a subject's variant, ``explain`` of line ``n`` of a stage."""
-        if subject.variant is None:
+        """``card`` and ``hints`` of a subject's variant, ``explain`` of line ``n`` of a stage, the
+        ``profile`` of the whole run."""
+        if what == "profile":
+            # What the frame has within its border, its margins and its scrollbar.
+            self._profile(max(60, min(140, self.app.size.width - 6)))
+        elif subject.variant is None:
             self.post_message(self.Answer("", Notice("∅", "No compilation of it was recorded.")))
         else:
             times = self._times(subject.kernel, subject.variant)
             self._find(what, subject.name, subject.variant, stage, n, times)
+
+    @work(
+        thread=True,
+        exclusive=True,
+        group="understand",
+        exit_on_error=False,
+        description="profile",
+    )
+    def _profile(self, width: int) -> None:
+        from inspector.tui.profile_text import profile_text
+
+        recording = self.reads.recording
+        self.post_message(self.Answer(PROFILE, attempt(lambda: profile_text(recording, width))))
 
     def _times(self, kernel: Kernel | None, variant: Variant) -> tuple[str, ...]:
         """What was measured of a variant, a line each."""
@@ -165,7 +182,8 @@ class Understanding(Widget):
         message.stop()
         found = message.found
         if isinstance(found, Content):
-            self.app.push_screen(Overlay(message.heading, found))
+            wide = message.heading == PROFILE
+            self.app.push_screen(Overlay(message.heading, found, wide=wide))
         elif isinstance(found, tuple):
             if found:
                 self.app.push_screen(HintList(message.heading, found), self._jump)
@@ -183,6 +201,7 @@ class Understanding(Widget):
                 return
 
 
+PROFILE = "Profile"
 NO_HINTS = "No hint: none of the rules found anything to say about this variant."
 
 

@@ -273,6 +273,7 @@ def test_an_odd_check_or_count_is_no_error(compiled: Any) -> None:
         (((6,), lambda x: True, [8, 9], None), "slow"),
         ((("5",), lambda x: True, [8, 9], None), "slow"),
         (((5.0,), lambda x: True, [8, 9], None), "slow"),
+        (((True,), lambda x: True, [8, 9], None), "slow"),
         (((5,), lambda x: True, None, fail), "slow"),
         (((5,), lambda x: True, None, lambda: None), "slow"),
         (((5,), lambda x: True, None, lambda: chosen), "launched"),

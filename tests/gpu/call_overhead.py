@@ -170,9 +170,8 @@ def main(argv: list[str]) -> int:
     steps = min((s["steps"] for s in held["with"]), key=lambda steps: steps["with"])
     launch, step = own["added"], steps["added"] / steps["with"]
     by_process = {k: best["with"][k] - best["without"][k] for k in ("seen", "new", "step")}
-    print(
-        f"a repeated launch: {launch:+.2f} µs of {own['with']:.1f} ({by_process['seen']:+.2f} between processes)"
-    )
+    between = by_process["seen"]
+    print(f"a repeated launch: {launch:+.2f} µs of {own['with']:.1f} ({between:+.2f} by processes)")
     print(f"one that is new: {by_process['new']:+.1f} µs")
     between = by_process["step"] / best["without"]["step"]
     print(

@@ -71,7 +71,7 @@ SPECIMENS = (
     Specimen("square_matrix_kernel", ".square_matrix", (1823, 781)),
     Specimen("gelu_kernel", ".gelu", (4096, 4096)),
     Specimen("gelu_float_kernel", ".gelu_float", (4096, 4096)),
-    # Last: these heat the device until it is slowed down, and what follows would run at other clocks.
+    # Last: these take so much power that what follows would run at other clocks.
     Specimen("matmul_kernel", "matmul_kernel", (1024, 1024)),
     Specimen("matmul_kernel", "matmul_kernel", (4096, 4096)),
 )  # fmt: skip

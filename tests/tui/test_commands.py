@@ -549,6 +549,12 @@ async def test_key_card(start: Start) -> None:
         assert "warps" in text_of(ui)
 
 
+async def test_key_profile(start: Start) -> None:
+    async with start("M") as (ui, _):
+        assert isinstance(ui.app.screen, Overlay)
+        assert "ptxview profile SCRIPT" in text_of(ui)
+
+
 async def test_key_hints(start: Start) -> None:
     async with start("tab", "H") as (ui, screen):
         assert isinstance(ui.app.screen, HintList)
