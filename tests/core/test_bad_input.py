@@ -381,6 +381,8 @@ def test_interruption_is_130_without_a_traceback(tmp_path: Path) -> None:
     )
     started = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE,
                                stderr=subprocess.PIPE, start_new_session=True,
+                               # Whoever runs the tests in the background has it ignored.
+                               preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
                                env=environment(XDG_CACHE_HOME=str(tmp_path)))  # fmt: skip
     assert started.stdout is not None
     assert started.stdout.readline() == b"ready\n"

@@ -9,6 +9,7 @@ thing, and one more instruction in a row of the same kind is found where it was 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -69,7 +70,36 @@ def match(a: Side, b: Side, aliases: bool = True) -> Match:
     if matched < len(a_keys) and matched < len(b_keys):
         blocks = refine(blocks, _near(a, a_keys), _near(b, b_keys))
         blocks = refine(blocks, a_keys, b_keys)
-    return _settle(a, b, a_keys, b_keys, blocks, aliases)
+    found = _settle(a, b, a_keys, b_keys, blocks, aliases)
+    return found if _complete(found) else _as_written(a.forms, b.forms, found)
+
+
+def _as_written(a: Forms, b: Forms, found: Match) -> Match:
+    """What was found, or the names as they are written where more lines are equal so: of a swap of
+    two registers in one line, the line that defines one of them would else seem the changed one.
+
+    Not where names stand for what is written elsewhere: there a name alone says nothing.
+    """
+    alike = sum(name == other for name, other in found.names.items())
+    if a.aliases or b.aliases or 2 * alike < len(found.names):
+        return found
+    known: dict[object, int] = {}
+    ours, theirs = [
+        [
+            known.setdefault((key, form.names), len(known))
+            for key, form in zip(keys, forms.forms, strict=True)
+        ]
+        for keys, forms in ((found.a_keys, a), (found.b_keys, b))
+    ]
+    equal = sum(size for _, _, size in found.blocks)
+    if (Counter(ours) & Counter(theirs)).total() <= equal:
+        return found
+    blocks = align(ours, theirs)
+    if sum(size for _, _, size in blocks) <= equal:
+        return found
+    written = {name for form in b.forms for name in form.names}
+    names = {n: n for form in a.forms for n in form.names if n in written}
+    return Match(blocks, ours, theirs, found.a_keys, found.b_keys, names)
 
 
 def _settle(
