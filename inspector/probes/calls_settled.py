@@ -38,18 +38,27 @@ class Settled:
         self.times = list(times.values())
         self.left, self.runs = EVERY - 1, 0
 
-    def run(self, original: Callable[..., Any], inputs: Any) -> Any:
-        """Call the graph, whose launches are as they were."""
+    def begin(self) -> bool:
+        """Whether the next call need not be looked at; if so, this thread's launches are not."""
         me = get_ident()
-        STATE[3] = 0
+        # No call from here on: another thread could do the same in between.
+        if not self.left or STATE[0] or STATE[1] or calls._tuning[0]:
+            return False
         STATE[0] = me
+        STATE[3] = 0
+        return True
+
+    def run(self, original: Callable[..., Any], inputs: Any) -> Any:
+        """Call the graph, whose launches are as they were; ``begin`` must have said so."""
         try:
             result = original(inputs)
         finally:
-            same, STATE[0] = STATE[0] == me and STATE[3] == len(self.log), 0
+            same, STATE[0] = STATE[3] == len(self.log), 0
         if same:
             self.runs += 1
             self.left -= 1
+            if self.held.settled is not self:  # another thread has ended it meanwhile
+                self._add()
         else:
             self.end()
             self.held.fixed = False
@@ -62,26 +71,26 @@ class Settled:
 
     def end(self) -> None:
         """Add to the counts; the graph's next call is looked at."""
-        found, self.runs = self.pending(), 0
-        self.held.settled = None
-        for entry, times in found:
-            entry[0] += times
+        if self.held.settled is self:
+            self.held.settled = None
+        self._add()
+
+    def _add(self) -> None:
+        runs, self.runs = self.runs, 0
+        for entry, times in self.times:
+            entry[0] += times * runs
             if entry[0] >= entry[3]:
                 calls.grown(self.held, entry)
-
-
-def free() -> bool:
-    """Whether no graph's launches are listed or passed over now, and nothing is tuned."""
-    return not (STATE[0] or STATE[1] or calls._tuning[0])
 
 
 def looked_at(
     held: calls.Subject, entry: calls.Entry | None, original: Callable[..., Any], inputs: Any
 ) -> Any:
     """Call a graph with each launch looked at, and see whether it will need that again."""
-    before, me = (held.settled.ids if held.settled is not None else held.launched), get_ident()
-    if held.settled is not None:
-        held.settled.end()
+    settled, me = held.settled, get_ident()
+    before = settled.ids if settled is not None else held.launched
+    if settled is not None:
+        settled.end()
     if STATE[0] == me or STATE[1] == me:  # a graph within another's operator
         outer = STATE[:]
         STATE[:] = [0, 0, None, 0]
@@ -89,19 +98,22 @@ def looked_at(
             return original(inputs)
         finally:
             STATE[:] = outer
-    if not held.fixed or entry is None or not free():
-        return original(inputs)
     log: list[calls.Entry] = []
-    STATE[2] = log
+    if not held.fixed or entry is None or STATE[0] or STATE[1] or calls._tuning[0]:
+        return original(inputs)
     STATE[1] = me
+    STATE[2] = log
     try:
         result = original(inputs)
     finally:
-        whole, STATE[1], STATE[2] = STATE[1] == me, 0, None
-    held.launched = [*map(id, log)] if whole else None
-    alike = log and whole and before == held.launched and len(held.calls) == 1
+        STATE[1], STATE[2] = 0, None
+    held.launched = [*map(id, log)]
+    alike = log and before == held.launched and len(held.calls) == 1
     if alike and all(each[2] >= 0 for each in (entry, *log)):
-        held.settled = Settled(held, entry, log)
+        new = Settled(held, entry, log)
+        other, held.settled = held.settled, new
+        if other is not None:  # another thread's
+            other.end()
     return result
 
 

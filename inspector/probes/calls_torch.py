@@ -83,7 +83,7 @@ def attach_graphs(module: Any) -> None:
 def _with_inputs(held: calls.Subject, original: Callable[..., Any], inputs: Any) -> Any:
     """Count a call that is given its inputs in one list, which it may empty."""
     settled = held.settled
-    if settled is not None and settled.left and calls_settled.free():
+    if settled is not None and settled.begin():
         return settled.run(original, inputs)
     try:
         # One whose launches are passed over at times is looked at whole the other times.

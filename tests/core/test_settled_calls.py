@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -270,6 +271,23 @@ def test_launches_of_another_thread_are_its_own(tmp_path: Path) -> None:
     thread.join()
     assert graph.counts == [[100], [100], []]
     assert other.counts == [[200], [200, 200], [200]]
+
+
+def test_one_graph_in_many_threads(tmp_path: Path, alone: list[dict[str, Any]]) -> None:
+    graph = Graph(tmp_path, three)
+    graph(40)
+    threads = [threading.Thread(target=graph, args=(2000,)) for _ in range(4)]
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert graph.counts == [[8040], [8040, 8040], [8040]]
+    assert not [e for e in alone if "where" in e]
 
 
 def test_a_forked_child_begins_anew(tmp_path: Path) -> None:
