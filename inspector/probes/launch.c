@@ -11,13 +11,24 @@ typedef struct {
     PyObject_HEAD
     vectorcallfunc vectorcall;
     PyObject *inner, *stand, *slow, *due, *which, *tuning, *graph;  // never null once made
-    int skips;                                                      // only graphs launch it
-    PyObject *kinds;                                // bytes, one an argument; null at first
-    PyObject *last;  // (key, check, entry or None, known); null where none
+    int skips;        // only graphs launch it
+    PyObject *kinds;  // bytes, one an argument; null at first
+    PyObject *last;   // (key, check, entry or None, known); null where none
 } Launch;
 
 // What an argument is: compiled in or of no account; a value to be compared; a tensor.
 enum { IGNORED = 0, VALUE = 1, TENSOR = 2 };
+
+// Whether what was raised, if anything, is ours to pass over: Ctrl-C is the program's.
+static int forgiven(void)
+{
+    if (!PyErr_Occurred())
+        return 1;
+    if (!PyErr_ExceptionMatches(PyExc_Exception))
+        return 0;
+    PyErr_Clear();
+    return 1;
+}
 
 // Whether two values are of one type and equal: a bool is no int here. -1 with an exception.
 static int same(PyObject *a, PyObject *b)
@@ -104,14 +115,14 @@ static PyObject *slowly(Launch *self, PyObject *const *args, Py_ssize_t count, P
     return result;
 }
 
-// Count a launch, and call ``due`` where that is to be looked at. Nothing may be raised here: the
+// Count a launch, and call ``due`` where that is to be looked at. Nothing of ours is raised here: the
 // launch has been made.
-static void counted(
+static int counted(
     Launch *self, PyObject *entry, PyObject *known, PyObject *const *args, Py_ssize_t count)
 {
     long long made = item(entry, 0), until = item(entry, 1);
     if (made < 0)
-        return;
+        return 1;
     PyObject *number = PyLong_FromLongLong(made + 1);
     if (number != NULL)
         PyList_SetItem(entry, 0, number);
@@ -127,8 +138,7 @@ static void counted(
         Py_XDECREF(all);
         Py_XDECREF(said);
     }
-    if (PyErr_Occurred())
-        PyErr_Clear();
+    return forgiven();
 }
 
 static PyObject *launch(PyObject *object, PyObject *const *args, size_t flags, PyObject *names)
@@ -158,15 +168,13 @@ static PyObject *launch(PyObject *object, PyObject *const *args, size_t flags, P
         }
     }
     if (entry == NULL || entry == Py_None) {
-        if (PyErr_Occurred())
-            PyErr_Clear();
-        result = slowly(self, args, count, names);
+        result = forgiven() ? slowly(self, args, count, names) : NULL;
     } else {
         PyObject *inner = Py_NewRef(self->inner);
         result = PyObject_Vectorcall(inner, args, (size_t)count, NULL);
         Py_DECREF(inner);
-        if (result != NULL)
-            counted(self, entry, known, args, count);
+        if (result != NULL && !counted(self, entry, known, args, count))
+            Py_CLEAR(result);
     }
     Py_XDECREF(entry);
     Py_DECREF(last);

@@ -289,6 +289,24 @@ def test_an_odd_check_or_count_is_no_error(compiled: Any) -> None:
     assert slow[-1] == ((5,), {"more": 6}) and slow[-2] == ((5, "tensor", 6),)
 
 
+def test_ctrl_c_within_is_the_programs(compiled: Any) -> None:
+    def interrupted(*args: Any) -> Any:
+        raise KeyboardInterrupt
+
+    def launched(*args: Any) -> str:
+        return "launched"
+
+    made = compiled(launched, None, launched, interrupted, interrupted, [0], [0] * 4, 0)
+    for last in (
+        ((5,), interrupted, [0, 9], None),
+        ((5,), lambda x: True, [8, 9], None),  # in due
+        ((5,), lambda x: True, None, None),  # in which
+    ):
+        made._ptxview_compare(bytes([1, 2]), last)
+        with pytest.raises(KeyboardInterrupt):
+            made(5, "tensor")
+
+
 def test_without_a_compiler_there_is_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(launch_native, "_loaded", [])
