@@ -133,6 +133,13 @@ def _pending() -> list[tuple[Entry, int]]:
     return [pair for each in settled for pair in each.pending()]
 
 
+def add(held: Subject, entry: Entry, times: int = 1) -> None:
+    """Count a call that was made so often."""
+    entry[0] += times
+    if entry[0] >= entry[3]:
+        grown(held, entry)
+
+
 def grown(held: Subject, entry: Entry) -> None:
     """Tell a count, and set when it is told next.
 

@@ -12,7 +12,7 @@ import operator
 import sys
 from collections.abc import Callable
 from threading import get_ident
-from typing import Any
+from typing import Any, cast
 
 from . import calls, calls_code, calls_quick, launch_native
 from .calls_code import Parameters
@@ -35,7 +35,6 @@ class Stand:
     ) -> None:
         self.inner, self.held, self.skips = inner, held, skips
         self.leading, self.parameters = leading, parameters
-        self.last = _NOTHING
         self._key: Callable[..., Any] = calls_code.no_key
         self._quick: calls_code.Quick | None = None
         self._scope: dict[str, Any] = {
@@ -64,9 +63,7 @@ class Stand:
         result = self.inner(*args, **(given or {}))
         if calls._tuning[0]:
             entry = self.held.benchmarks
-        entry[0] += 1
-        if entry[0] >= entry[3]:
-            calls.grown(self.held, entry)
+        calls.add(self.held, entry)
         if calls.graph[1] and self.skips and calls.graph[1] == get_ident():
             calls.graph[2].append(entry)
         return result
@@ -95,10 +92,7 @@ class Stand:
             return
         self._compare_with(_NOTHING)
         entry[0] -= 1
-        entry = self._entry(args)
-        entry[0] += 1
-        if entry[0] >= entry[3]:
-            calls.grown(self.held, entry)
+        calls.add(self.held, self._entry(args))
 
     def _entry(self, args: tuple[Any, ...]) -> calls.Entry:
         """The entry of a call, with which the next one is compared."""
@@ -129,7 +123,7 @@ class Stand:
         self._compare_with((key, known.check, entry, known))
 
     def _compare_with(self, last: tuple[Any, ...]) -> None:
-        self.last = self._scope["current"] = last
+        self._scope["current"] = last
         if self.native and self._quick is not None:
             self.call._ptxview_compare(self._quick.roles, last if last is not _NOTHING else None)
 
@@ -173,18 +167,18 @@ class Stand:
         self.call.__code__ = scope["call"].__code__
 
 
-class Launch(functools.partial):  # type: ignore[type-arg]
+class Launch(functools.partial[Any]):
     """A function of ``Stand`` as an object: in all but being called it is the launcher.
 
     A ``partial`` calls what it is of without a frame of Python's, as ``__call__`` would need.
     """
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self.func._ptxview.inner, name)  # type: ignore[attr-defined]
+        return getattr(self._ptxview.inner, name)
 
     @property
     def _ptxview(self) -> Stand:
-        found: Stand = self.func._ptxview  # type: ignore[attr-defined]
+        found: Stand = cast(Any, self.func)._ptxview
         return found
 
     def __reduce_ex__(self, protocol: Any) -> Any:

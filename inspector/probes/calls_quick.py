@@ -43,12 +43,15 @@ class Known:
 
     def entry(self, tensors: Any) -> Entry | None:
         """The call of tensors of this layout that are aligned as these are."""
-        return self.ways.get(tuple(map(and_, map(_address(), tensors), self.masks)))
+        return self.ways.get(self._aligned(tensors))
 
     def add(self, tensors: Any, entry: Entry) -> None:
         """Remember the call of tensors that are aligned as these are."""
-        self.ways[tuple(map(and_, map(_address(), tensors), self.masks))] = entry
+        self.ways[self._aligned(tensors)] = entry
         self.only = entry if len(self.ways) == 1 else None
+
+    def _aligned(self, tensors: Any) -> tuple[int, ...]:
+        return tuple(map(and_, map(_address(), tensors), self.masks))
 
 
 def remember(held: Subject, key: Any, tensors: list[Any], entry: Entry) -> Known | None:

@@ -9,12 +9,14 @@ problem of the recording, and each launch would be looked at from then on.
 from __future__ import annotations
 
 import ast
+import os
 import re
 from collections.abc import Callable
 from threading import get_ident
 from typing import Any
 
 from . import calls
+from .writer import problem
 
 # So many calls are looked at before; of the later ones, one of so many.
 SURE, EVERY = 16, 32
@@ -24,6 +26,12 @@ _BRANCHES = (ast.If, ast.IfExp, ast.While, ast.For, ast.comprehension, ast.Try)
 # What the launchers ask (launch.c, calls_code.py): the thread whose launches are not looked at; the
 # thread whose launches are listed, and where; how many were not looked at.
 STATE = calls.graph
+# Code that takes longer to read than it saves.
+LARGEST = 1 << 20
+OTHERS = (
+    "a compiled graph launched more or fewer kernels than in its calls before; the launches of "
+    "that one call are not counted"
+)
 
 
 class Settled:
@@ -62,7 +70,8 @@ class Settled:
         else:
             self.end()
             self.held.fixed = False
-            calls.failed("a graph's launches", RuntimeError("other kernels than before"))
+            calls.add(self.held, self.times[0][0])
+            problem("a graph's launches", OTHERS)
         return result
 
     def pending(self) -> list[tuple[calls.Entry, int]]:
@@ -78,9 +87,7 @@ class Settled:
     def _add(self) -> None:
         runs, self.runs = self.runs, 0
         for entry, times in self.times:
-            entry[0] += times * runs
-            if entry[0] >= entry[3]:
-                calls.grown(self.held, entry)
+            calls.add(self.held, entry, times * runs)
 
 
 def looked_at(
@@ -119,8 +126,10 @@ def looked_at(
 
 def fixed(path: str) -> bool:
     """Whether a graph's code has neither symbolic sizes nor branches, so that it launches the same
-    kernels each time; False of code that cannot be read."""
+    kernels each time; False of code that cannot be read, or is very long."""
     try:
+        if os.path.getsize(path) > LARGEST:
+            return False
         with open(path, encoding="utf-8") as file:
             module = ast.parse(file.read())
     except (OSError, ValueError, SyntaxError, RecursionError):

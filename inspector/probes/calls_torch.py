@@ -27,9 +27,7 @@ def counted(
         calls.failed(f"a call of {held.name}", error)
     result = original(*args, **given)
     if entry is not None:
-        entry[0] += 1
-        if entry[0] >= entry[1]:
-            calls.grown(held, entry)
+        calls.add(held, entry)
     return result
 
 
@@ -95,9 +93,7 @@ def _with_inputs(held: calls.Subject, original: Callable[..., Any], inputs: Any)
         held.fixed = calls_settled.fixed(held.facts["subject"])
     result = calls_settled.looked_at(held, entry, original, inputs)
     if entry is not None:
-        entry[0] += 1
-        if entry[0] >= entry[1]:
-            calls.grown(held, entry)
+        calls.add(held, entry)
     return result
 
 
@@ -222,6 +218,4 @@ def _launched(name: str, numbers: list[int]) -> None:
     held = calls.subject("cuda", name, f"{name} {block} {shared}", facts)
     grid = tuple(numbers[:3])
     entry = held.seen.get(grid) or held.entry(grid, (), grid)
-    entry[0] += 1
-    if entry[0] >= entry[1]:
-        calls.grown(held, entry)
+    calls.add(held, entry)

@@ -38,9 +38,8 @@ def alone(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     events: list[dict[str, Any]] = []
     monkeypatch.setattr(calls, "emit", events.append)
     monkeypatch.setattr(calls, "_all", {})
-    monkeypatch.setattr(calls, "_said", set())
     monkeypatch.setattr(
-        calls, "problem", lambda where, error: events.append({"where": where, "error": error})
+        calls_settled, "problem", lambda where, text: events.append({"where": where, "text": text})
     )
     return events
 
@@ -146,6 +145,8 @@ def test_code_that_cannot_be_read_is_not_fixed(tmp_path: Path) -> None:
     assert not calls_settled.fixed(str(tmp_path / "none.py"))
     (tmp_path / "bad.py").write_text("def call(:")
     assert not calls_settled.fixed(str(tmp_path / "bad.py"))
+    (tmp_path / "long.py").write_text(CODE + "#" * calls_settled.LARGEST)
+    assert not calls_settled.fixed(str(tmp_path / "long.py"))
     (tmp_path / "empty.py").write_text("")
     assert not calls_settled.fixed(str(tmp_path / "empty.py"))
 
@@ -179,6 +180,7 @@ def test_other_launches_than_before_are_a_problem_and_looked_at_from_then_on(
     graph()
     assert [e["where"] for e in alone if "where" in e] == ["a graph's launches"]
     before = graph.counts
+    assert before[0] == [41]  # the graph's own call is known
     graph(50)
     assert graph.counts == [[before[0][0] + 50], [before[1][0] + 150], []]
     assert graph.held.settled is None
