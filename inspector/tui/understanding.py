@@ -96,8 +96,11 @@ class Understanding(Widget):
     class Answer(Message):
         """A thread has an answer: what to show, or why there is none."""
 
-        def __init__(self, heading: str, found: Content | tuple[Finding, ...] | Notice) -> None:
+        def __init__(
+            self, heading: str, found: Content | tuple[Finding, ...] | Notice, wide: bool = False
+        ) -> None:
             super().__init__()
+            self.wide = wide
             self.heading = heading
             self.found = found
 
@@ -138,7 +141,8 @@ class Understanding(Widget):
         from inspector.tui.profile_text import profile_text
 
         recording = self.reads.recording
-        self.post_message(self.Answer(PROFILE, attempt(lambda: profile_text(recording, width))))
+        found = attempt(lambda: profile_text(recording, width))
+        self.post_message(self.Answer("Profile", found, wide=True))
 
     def _times(self, kernel: Kernel | None, variant: Variant) -> tuple[str, ...]:
         """What was measured of a variant, a line each."""
@@ -182,8 +186,7 @@ class Understanding(Widget):
         message.stop()
         found = message.found
         if isinstance(found, Content):
-            wide = message.heading == PROFILE
-            self.app.push_screen(Overlay(message.heading, found, wide=wide))
+            self.app.push_screen(Overlay(message.heading, found, wide=message.wide))
         elif isinstance(found, tuple):
             if found:
                 self.app.push_screen(HintList(message.heading, found), self._jump)
@@ -201,7 +204,6 @@ class Understanding(Widget):
                 return
 
 
-PROFILE = "Profile"
 NO_HINTS = "No hint: none of the rules found anything to say about this variant."
 
 

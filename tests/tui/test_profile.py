@@ -72,19 +72,17 @@ async def test_the_chain_is_told_whole(tmp_path: Path) -> None:
         assert "aten::square → aten::pow → " in text_of(pilot)
 
 
-async def test_a_recording_without_one_says_how_to_make_one(tmp_path: Path) -> None:
-    reader = open_reader(str(recorded(tmp_path / "rec", None)))
+@pytest.mark.parametrize(
+    ("trace", "said"),
+    [(None, "There is no profile: the program did not import torch"), (b"no trace", "no trace")],
+    ids=["none", "damaged"],
+)
+async def test_what_cannot_be_shown_says_why(
+    tmp_path: Path, trace: bytes | None, said: str
+) -> None:
+    reader = open_reader(str(recorded(tmp_path / "rec", trace)))
     async with PtxviewApp(reader).run_test(size=(100, 30)) as pilot:
         await settle(pilot)
         await pilot.press("M")
         await settle(pilot)
-        assert "There is no profile: the program did not import torch" in text_of(pilot)
-
-
-async def test_a_trace_that_is_none_is_told(tmp_path: Path) -> None:
-    reader = open_reader(str(recorded(tmp_path / "rec", b"no trace")))
-    async with PtxviewApp(reader).run_test(size=(100, 30)) as pilot:
-        await settle(pilot)
-        await pilot.press("M")
-        await settle(pilot)
-        assert isinstance(pilot.app.screen, Overlay) and "trace" in text_of(pilot)
+        assert isinstance(pilot.app.screen, Overlay) and said in text_of(pilot)
