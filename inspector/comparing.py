@@ -5,8 +5,9 @@ Nothing is run but the disassembler.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -24,9 +25,10 @@ from inspector.analyse.mix import instructions
 from inspector.analysing import Analyst
 from inspector.bench.measured import alike as alike_times
 from inspector.bench.measured import times
+from inspector.capture.elf import Cubin, read_cubin
 from inspector.errors import PtxviewError, UsageError
 from inspector.listing.line import Function, Listing
-from inspector.model import Kernel, Stage, Variant
+from inspector.model import Kernel, Origin, Stage, Variant
 from inspector.naming import base_name
 from inspector.reading import Reader
 
@@ -138,7 +140,59 @@ def side(reader: Analyst, variant: Variant, stage: Stage) -> Side:
         tile=ttir[0] if ttir else None,
         parameters=ttir[1] if ttir else None,
         time_us=variants.time_us(variant),
+        made_by=made_by(reader, variant),
     )
+
+
+PTX_VERSION = re.compile(rb"^\s*\.version\s+(\d+\.\d+)", re.MULTILINE)
+
+
+def made_by(reader: Analyst, variant: Variant) -> dict[str, str]:
+    """The programs that made a variant, with their versions as far as they are known.
+
+    Those of Triton and torch are the recording's; of ptxas the cubin's own note, which CUDA 13's
+    writes, else the recording's where Triton has one assembler for all; the ISA is PTX's.
+    """
+    tools = reader.recording.tools
+    origin = reader.kernel(variant).origin
+    out: dict[str, str] = {}
+    if origin is Origin.INDUCTOR and "torch" in tools:
+        out["torch"] = tools["torch"]
+    if origin in (Origin.TRITON, Origin.INDUCTOR) and "triton" in tools:
+        out["triton"] = tools["triton"]
+    sass, ptx = variant.stages.get(Stage.SASS), variant.stages.get(Stage.PTX)
+    try:
+        cubin = None if sass is None else read_cubin(sass.content.read())
+        text = b"" if ptx is None or ptx.costly else ptx.content.read()
+    except (PtxviewError, OSError):
+        return out
+    if (isa := PTX_VERSION.search(text)) is not None:
+        out["PTX ISA"] = isa[1].decode()
+    if cubin is not None:
+        said = cubin.ptxas or assembler_of(tools, origin, cubin)
+        out |= {"ptxas": said} if said else {}
+    return out
+
+
+def assembler_of(tools: Mapping[str, str], origin: Origin, cubin: Cubin) -> str | None:
+    """The version of Triton's ptxas that a cubin without a note of its own is of; None: not known.
+
+    ABI 7 is CUDA 12's. Where Triton brings two assemblers that both may have written the file,
+    nothing says which.
+    """
+    if origin not in (Origin.TRITON, Origin.INDUCTOR):
+        return None
+    able = {
+        version
+        for name in ("ptxas", "ptxas-blackwell")
+        if (version := tools.get(name)) and _of_cuda_13(version) == (cubin.abi >= 8)
+    }
+    return able.pop() if len(able) == 1 else None
+
+
+def _of_cuda_13(version: str) -> bool:
+    major = version.partition(".")[0]
+    return major.isdecimal() and len(major) < 4 and int(major) >= 13
 
 
 def _timed(readers: tuple[Analyst, Analyst], a: Side, b: Side) -> tuple[Side, Side]:

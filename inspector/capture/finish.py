@@ -45,6 +45,8 @@ def complete(
         for made in pool.map(lambda item: _events_of(item, writer, cache, say), found):
             for event in made:
                 writer.event(**event)
+    if assemblers := spills.versions(held.get("triton_folder")):
+        writer.event(event="tools", tools=assemblers)
     recording = open_path(writer.folder)
     measured = _measure(recording, held.get("triton_folder"), cache)
     for event in measured:

@@ -32,13 +32,20 @@ OPTIONS: tuple[tuple[str, ...], ...] = (
 
 def assemblers(folders: Iterable[str | None]) -> list[Path]:
     """Every ptxas in folders of triton packages, then those that the toolchain finds."""
-    found: list[Path] = []
-    for folder in folders:
-        if folder:
-            binaries = Path(folder) / "backends" / "nvidia" / "bin"
-            found += [p for p in sorted(binaries.glob("ptxas*")) if p.is_file()]
+    found = [path for folder in folders if folder for path in _of_triton(folder)]
     found += [t.path for t in every("ptxas")]
     return list(dict.fromkeys(found))
+
+
+def _of_triton(folder: str) -> list[Path]:
+    binaries = Path(folder) / "backends" / "nvidia" / "bin"
+    return [p for p in sorted(binaries.glob("ptxas*")) if p.is_file()]
+
+
+def versions(folder: str | None) -> dict[str, str]:
+    """The versions of the assemblers in a folder of a triton package, by file name."""
+    named = {p.name: _version(p) for p in _of_triton(folder)} if folder else {}
+    return {name: version for name, version in named.items() if version is not None}
 
 
 def of_variant(variant: Variant, tools: Sequence[Path], kept: DerivedCache) -> dict[str, Resources]:

@@ -42,6 +42,7 @@ def variants(
             "lost": [hint(f) for f in summary.lost],
         },
         "config": changes(summary.config),
+        "versions": changes(summary.versions),
         "arguments": changes(summary.arguments),
         "source": None if summary.source is None
         else {"only_a": summary.source[0], "only_b": summary.source[1]},

@@ -6,6 +6,8 @@ import hashlib
 import json
 import re
 import shutil
+import subprocess
+import zipfile
 from collections import Counter
 from itertools import combinations
 from pathlib import Path
@@ -13,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from inspector.capture import spills
 from inspector.capture.elf import read_cubin
 from tests.core.helpers import (
     LECTURE,
@@ -538,3 +541,66 @@ def test_hostile_names_are_shown_and_not_obeyed(tmp_path: Path) -> None:
         assert done.status == 0 and "\x1b" not in done.text
     assert "\n````diff\n" in diff(a, b, "--markdown").text
     assert json.loads(diff(a, b, "--json").out)["identical"] is False
+
+
+# -- what made them -----------------------------------------------------------------------------
+
+
+def remade(tmp_path: Path, **tools: str) -> Path:
+    """The lecture's recording, as if other versions had made it."""
+    folder = tmp_path / "-".join(tools)
+    with zipfile.ZipFile(RECORDING) as archive:
+        archive.extractall(folder)
+    for file in folder.glob("events*.jsonl"):
+        events = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
+        for event in events:
+            if event.get("event") == "tools":
+                event["tools"] |= tools
+            elif event.get("event") == "torch":
+                event["version"] = tools.get("torch", event["version"])
+        file.write_text("".join(json.dumps(event) + "\n" for event in events), "utf-8")
+    return folder
+
+
+def test_versions_that_differ_are_told_as_a_cause(tmp_path: Path) -> None:
+    other = remade(tmp_path, triton="3.9.0", torch="2.13.0", ptxas="12.9.86")
+    found = diff(f"{RECORDING}::{PLAIN}", f"{other}::{WIDE}", "--json").json
+    # The recording did not say which ptxas it was, and torch has no part in a Triton kernel.
+    assert found["versions"] == [{"name": "triton", "a": "3.6.0", "b": "3.9.0"}]
+    assert found["explanation"][0] == "triton 3.6.0 → 3.9.0"
+    same = diff(f"{RECORDING}::{WIDE}", f"{other}::{WIDE}", "--json").json
+    assert same["explanation"][0].startswith("triton 3.6.0 → 3.9.0: the ptx is the same")
+
+
+def test_a_generated_kernel_is_told_torchs_version_too(tmp_path: Path) -> None:
+    other = remade(tmp_path, torch="2.13.0")
+    kernels = call("list", RECORDING, "--json").json["kernels"]
+    made = [k for k in kernels if k["origin"] == "inductor"]
+    name = made[0]["variants"][0]["id"]
+    found = diff(f"{RECORDING}::{name}", f"{other}::{name}", "--json").json
+    assert found["versions"] == [{"name": "torch", "a": "2.11.0+cu130", "b": "2.13.0"}]
+
+
+def test_the_assembler_that_wrote_a_cubin_is_told(tmp_path: Path) -> None:
+    # A cubin of CUDA 12 does not name its assembler: the recording's is told, where it can be.
+    a = remade(tmp_path / "a", ptxas="12.8.93")
+    b = remade(tmp_path / "b", ptxas="12.9.86")
+    found = diff(f"{a}::{WIDE}", f"{b}::{WIDE}", "--json").json
+    assert found["versions"] == [{"name": "ptxas", "a": "12.8.93", "b": "12.9.86"}]
+    # CUDA 13's can not have written it.
+    b = remade(tmp_path / "c", ptxas="13.0.88")
+    assert diff(f"{a}::{WIDE}", f"{b}::{WIDE}", "--json").json["versions"] == []
+
+
+def test_versions_of_tritons_assemblers_are_those_that_they_print() -> None:
+    import triton
+
+    folder = Path(triton.__file__).parent
+    printed = {
+        tool.name: subprocess.run([tool, "--version"], capture_output=True, text=True, check=True)
+        for tool in (folder / "backends" / "nvidia" / "bin").glob("ptxas*")
+    }
+    told = spills.versions(str(folder))
+    assert told and set(told) == set(printed)
+    for name, version in told.items():
+        assert f"V{version}\n" in printed[name].stdout

@@ -66,6 +66,13 @@ def target(d: Delta) -> Iterator[str]:
         yield f"target {change}"
 
 
+def versions(d: Delta) -> Iterator[str]:
+    """The compilers that made the two, where they are not the same."""
+    told = [f"{c.name} {c.a} → {c.b}" for c in d.summary.versions]
+    if told:
+        yield ", ".join(told)
+
+
 def warps_and_tile(d: Delta) -> Iterator[str]:
     """``num_warps`` and the block: how many elements a thread has of it."""
     parts = []
@@ -163,6 +170,7 @@ Rule = Callable[[Delta], Iterator[str]]
 
 CAUSES: tuple[Rule, ...] = (
     target,
+    versions,
     warps_and_tile,
     constants,
     stages,

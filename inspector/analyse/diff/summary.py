@@ -48,7 +48,8 @@ class Side:
     the sum of SASS's stall counts, each instruction once: cycles, None without control words.
     ``source`` is the kernel's own lines of Python or CUDA, else of ``output_code``. ``tile`` is the
     shape of the largest tensor in TTIR, ``parameters`` those of TTIR. ``time_us`` is the median of
-    what was measured, None where nothing was.
+    what was measured, None where nothing was. ``made_by`` are the programs that made it with their
+    versions (``triton``, ``ptxas`` …), those that are known.
     """
 
     kernel: Kernel
@@ -61,6 +62,7 @@ class Side:
     tile: tuple[int, ...] | None = None
     parameters: tuple[Parameter, ...] | None = None
     time_us: float | None = None
+    made_by: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def warps(self) -> int | None:
@@ -115,6 +117,7 @@ class Summary:
     ``costs`` and ``accesses`` are of it where it is PTX or SASS, else of ``machine``. ``source``
     are the lines of the kernel's own source that only one side has, None where one has no source.
     ``first`` is the first stage, of those that both have, whose code differs; None: none does.
+    ``versions`` are those of the programs that made them, where both are known and differ.
     """
 
     stage: Stage
@@ -129,6 +132,7 @@ class Summary:
     arguments: tuple[Change, ...]
     source: tuple[int, int] | None
     first: Stage | None
+    versions: tuple[Change, ...] = ()
 
 
 def summarise(a: Side, b: Side, stage: Stage, same: Mapping[Stage, bool] | None = None) -> Summary:
@@ -152,6 +156,7 @@ def summarise(a: Side, b: Side, stage: Stage, same: Mapping[Stage, bool] | None 
         tuple(_arguments(a, b)),
         _source(a.source, b.source),
         differ[0] if differ else None,
+        versions(a.made_by, b.made_by),
     )
 
 
@@ -182,6 +187,11 @@ def config(a: Variant, b: Variant) -> tuple[Change, ...]:
             left, right = _flags(left, right), _flags(right, left)
         out.append(Change(name, left, right))
     return tuple(c for c in out if c.differs)
+
+
+def versions(a: Mapping[str, str], b: Mapping[str, str]) -> tuple[Change, ...]:
+    """Programs whose version is known on both sides and is not the same."""
+    return tuple(Change(name, a[name], b[name]) for name in a if name in b and a[name] != b[name])
 
 
 def _flags(own: object, other: object) -> list[str] | None:
