@@ -21,6 +21,7 @@ from inspector.report.words import Meaning
 
 # What may stand before an instruction of SASS: nvdisasm's address in a comment.
 _ADDRESS = re.compile(r"/\*[0-9a-fA-F]+\*/\s*+")
+_SPACE = re.compile(r"\s")
 _KINDS = {k.replace(" ", "-"): k for k in KINDS}
 
 
@@ -67,9 +68,12 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
 def meaning(isa: Isa, text: str) -> Meaning:
     """All that is known of a word, or of the opcode of an instruction."""
     word = text.strip()
-    entries = isa.all(word)
+    # What has a space in it is an instruction: its operands are no part of a qualifier.
+    entries = () if _SPACE.search(word) else isa.all(word)
     if not entries and (opcode := opcode_of(isa, word)) is not None:
         word, entries = opcode, isa.all(opcode)
+    elif not entries:
+        entries = isa.all(word)
     family = isa.members(word)
     if family and entries and entries[0].word.casefold() == word != entries[0].word:
         # `bar` begins PTX's bar.sync: it is not SASS's BAR in the first place.

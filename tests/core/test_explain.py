@@ -63,6 +63,25 @@ def test_a_word_is_found_as_it_stands_in_code(
     assert found["summary"] and found["word"] == word
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "LDG.E.128 R4, [R2]",
+        "LDG.E.128 R4, desc[UR4][R2.64]",
+        "  LDG.E.128   R4 , [R2+0x10] ;",
+        "@!P0 LDG.E.128 R4, [R2]",
+        "ldg.e.128 R4, [R2]",
+        "{ LDG.E.128 R4, [R2] ;",
+        "/*0050*/ LDG.E.128 R4, [R2.64] ; /* 0x0000000402047981 */",
+        "LDG.E.128\tR4, [R2]",
+    ],
+)
+def test_operands_are_no_part_of_what_is_explained(text: str) -> None:
+    (found,) = (json.loads(line) for line in call("explain", text, "--json").text.splitlines())
+    assert set(found["qualifiers"]) == {".E", ".128"}, found
+    assert "Not told by the reference" not in call("explain", text).text
+
+
 def test_a_word_of_both_languages_tells_of_the_other() -> None:
     (found,) = explained("LD")
     assert (found["entry"], found["language"]) == ("LD", "sass")
