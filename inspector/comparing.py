@@ -57,7 +57,8 @@ class Compared:
 
     def rows(self) -> Iterator[Beside]:
         """Every line that was compared, side by side."""
-        return rows_of(self.diff.hunks, (self.listings[0].lines, self.listings[1].lines))
+        lines = self.listings[0].lines, self.listings[1].lines
+        return rows_of(self.diff.hunks, lines, self.diff.silent)
 
     def intra(self, a: int, b: int) -> tuple[Spans, Spans]:
         """The characters of two lines, by number, that really differ."""

@@ -41,7 +41,8 @@ class Files:
 
     def rows(self) -> Iterator[Row]:
         """Every line of both files, side by side."""
-        return rows(self.diff.hunks, (self.listings[0].lines, self.listings[1].lines))
+        lines = self.listings[0].lines, self.listings[1].lines
+        return rows(self.diff.hunks, lines, self.diff.silent)
 
     def intra(self, a: int, b: int) -> tuple[Spans, Spans]:
         """The characters of two lines, by number, that really differ."""

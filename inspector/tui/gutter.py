@@ -93,11 +93,16 @@ class Gutter:
         return next((SIGNS[s] for s in _ORDER if s in held), " ")
 
     def peak(self, n: int) -> bool:
-        """Whether as many registers are live here as anywhere, or a tenth of the samples here."""
+        """Whether as many registers are live here as anywhere, or a tenth of the samples here.
+
+        Of the registers that the column counts: a line of PTX has its virtual ones there, and the
+        peak of the machine code that came of it is another matter.
+        """
         told = self.telling.at(n)
         if SAMPLES in self.columns and n in self.telling.hottest:
             return True
-        return n in self.telling.peaks or (told.rolled is not None and told.rolled.peak)
+        rolled = told.rolled if told.live is None else None
+        return n in self.telling.peaks or (rolled is not None and rolled.peak)
 
 
 def _width(column: str) -> int:

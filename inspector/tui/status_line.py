@@ -7,11 +7,13 @@ from bisect import bisect_right
 from textual.content import Content
 from textual.widget import Widget
 
+from inspector.listing.line import Kind, Line, Listing
 from inspector.model import Location
 from inspector.tui.code_view import CodeView
 from inspector.tui.visible import label, shorten
 
 _NONE = "no source location"
+_AFTER = 64  # lines after a .loc in which its first instruction is looked for
 
 
 def place(location: Location | None) -> str:
@@ -24,6 +26,22 @@ def place(location: Location | None) -> str:
         column = "" if frame.column is None else f":{frame.column}"
         frames.append(f"{label(file)}:{frame.line}{column}")
     return " ← ".join(frames)
+
+
+def location_of(listing: Listing, n: int) -> Location | None:
+    """Where line ``n`` is from; of a ``.loc``, what it says of the instructions after it."""
+    line = listing.lines[n - 1]
+    if line.source is not None or not _is_loc(line):
+        return line.source
+    for after in range(n, min(n + _AFTER, len(listing.lines))):
+        following = listing.lines[after]
+        if following.source is not None or _is_loc(following):
+            return following.source
+    return None
+
+
+def _is_loc(line: Line) -> bool:
+    return line.kind is Kind.DIRECTIVE and line.text.lstrip().startswith(".loc")
 
 
 def _key(view: CodeView) -> tuple[object, ...]:
@@ -65,10 +83,9 @@ class StatusLine(Widget):
         self._warning = False
         self._left = self._right = ""
         if view.source is not None and view.lines:
-            line = view.source.listing.lines[view.cursor - 1]
             parts = [f"{stage} {view.cursor}/{view.lines}"]
             if stage not in ("source", "output_code"):
-                parts.append(place(line.source))
+                parts.append(place(location_of(view.source.listing, view.cursor)))
             self._left = "  ".join(parts)
             right = [
                 f"nothing links {stage} and {other}" if many is None else f"▐ {many} in {other}"

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from inspector.analyse.rollup import Rolled
+from inspector.analyse.telling import NOTHING, Told
+from inspector.listing import parse
 from inspector.listing.line import Kind, Line, Listing
 from inspector.model import Stage
 from inspector.tui.app import PtxviewApp
+from inspector.tui.gutter import Gutter
 from inspector.tui.overlay import Overlay
+from inspector.tui.status_line import location_of, place
 from tests.tui.sample import FakeReader, reader, settle, text_of
 from tests.tui.test_behaviour import NAMES, hostile
 
@@ -192,3 +199,43 @@ async def test_three_panes_stand_as_the_width_allows(size: tuple[int, int], rows
         await settle(pilot)
         assert len({pane.region.y for pane in screen.panes.panes}) == rows
         assert all(pane.region.width > 30 for pane in screen.panes.panes)
+
+
+PTX = """
+.version 8.7
+.target sm_90a
+.visible .entry k()
+{
+	.reg .b32 %r<3>;
+	.loc 1 12 5 // made.py:12:5
+	mov.b32 %r1, 7;
+	.loc 1 13 5
+	.loc 1 14 5
+	ret;
+}
+	.file 1 "/home/x/made.py"
+"""
+
+
+def test_a_loc_says_where_its_instructions_are_from() -> None:
+    listing = parse(Stage.PTX, PTX)
+    told = {n: place(location_of(listing, n)) for n in (6, 7, 8, 9, 10, 11)}
+    assert told == {
+        6: "no source location", 7: "made.py:12:5", 8: "made.py:12:5",
+        9: "no source location", 10: "made.py:14:5", 11: "made.py:14:5",
+    }  # fmt: skip
+
+
+def test_the_peak_is_that_of_the_registers_that_are_counted() -> None:
+    """A line of PTX shows its virtual registers: the peak of its machine code is not theirs."""
+    told = {
+        1: Told({"b32": 3}, Rolled({"gpr": 9}, 4, 1, True), None, ()),
+        2: Told({"b32": 7}, Rolled({"gpr": 2}, 4, 1, False), None, ()),
+    }
+    telling = replace(NOTHING, at=lambda n: told[n], classes=("b32",), peaks=(2,), machine=False)
+    assert [Gutter(telling, ("live",)).peak(n) for n in (1, 2)] == [False, True]
+    assert [Gutter(telling, ("live",)).cells(n).strip() for n in (1, 2)] == ["3", "7"]
+    upper = {1: replace(told[1], live=None), 2: replace(told[2], live=None)}
+    telling = replace(telling, at=lambda n: upper[n], peaks=(), machine=True, classes=("gpr",))
+    assert [Gutter(telling, ("live",)).peak(n) for n in (1, 2)] == [True, False]
+    assert [Gutter(telling, ("live",)).cells(n).strip() for n in (1, 2)] == ["9", "2"]

@@ -46,11 +46,19 @@ class Row:
     count: int = 0
 
 
-def rows(held: Iterable[Hunk], lines: tuple[Sequence[Line], Sequence[Line]]) -> Iterator[Row]:
+Lines = frozenset[int]
+_NONE: tuple[Lines, Lines] = (frozenset(), frozenset())
+
+
+def rows(
+    held: Iterable[Hunk],
+    lines: tuple[Sequence[Line], Sequence[Line]],
+    silent: tuple[Lines, Lines] = _NONE,
+) -> Iterator[Row]:
     """Every line of the hunks, each once, in the order of its side.
 
-    Locations, comments and blanks that only one side has are shown as equal: they say nothing of
-    the code.
+    ``silent`` are the lines of each side that say nothing of the code: locations, comments and
+    blanks. They are shown as equal wherever they stand, beside each other or alone.
     """
     parted = [part for hunk in held for part in _parts(_loud(hunk), lines)]
     for op, a, b, partner in hunks.rows(parted):
@@ -58,10 +66,20 @@ def rows(held: Iterable[Hunk], lines: tuple[Sequence[Line], Sequence[Line]]) -> 
             yield Row(Sign.EQUAL, a, b)
         elif op is Op.MOVED:
             yield Row(Sign.MOVED_HERE if a is None else Sign.MOVED_AWAY, a, b, partner)
-        elif a is None:
+        elif (a is None or a in silent[0]) and (b is None or b in silent[1]):
+            if a is None or b is None or _related(lines[0][a - 1], lines[1][b - 1]):
+                yield Row(Sign.EQUAL, a, b)
+            else:
+                yield Row(Sign.EQUAL, a, None)
+                yield Row(Sign.EQUAL, None, b)
+        elif a is None or a in silent[0]:
+            if a is not None:
+                yield Row(Sign.EQUAL, a, None)
             yield Row(Sign.INSERTED, None, b)
-        elif b is None:
+        elif b is None or b in silent[1]:
             yield Row(Sign.DELETED, a, None)
+            if b is not None:
+                yield Row(Sign.EQUAL, None, b)
         else:
             related = _related(lines[0][a - 1], lines[1][b - 1])
             yield Row(Sign.CHANGED if related else Sign.UNLIKE, a, b)

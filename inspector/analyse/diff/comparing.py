@@ -38,6 +38,8 @@ class ListingDiff:
     identical: bool
     hunks: tuple[Hunk, ...]
     functions: tuple[FunctionPair, ...]
+    silent: tuple[frozenset[int], frozenset[int]] = (frozenset(), frozenset())
+    """Of each side, the lines that say nothing of the code: locations, comments, blanks."""
 
     def names_at(self, a: int, b: int) -> Mapping[str, str]:
         """The names of the functions that lines ``a`` and ``b`` stand in, for ``intra_line``."""
@@ -84,6 +86,7 @@ class _Work:
         self.parts: list[list[Hunk]] = []
         self.pairs: list[FunctionPair] = []
         self.same = True
+        self.silent: tuple[set[int], set[int]] = (set(), set())
 
     def function(self, x: Function | None, y: Function | None) -> None:
         """Compares two functions, or notes that one side has none."""
@@ -113,6 +116,8 @@ class _Work:
     ) -> tuple[bool, list[Hunk], Mapping[str, str]]:
         left = self._forms(self.a, x, f, self.a_aliases)
         right = self._forms(self.b, y, g, self.b_aliases)
+        for forms, lines in zip((left, right), self.silent, strict=True):
+            lines.update(set(range(forms.first, forms.last + 1)) - {form.n for form in forms.forms})
         build = Builder(left, right, _texts(self.a, x), _texts(self.b, y))
         same = len(left.forms) == len(right.forms) and numbered(left) == numbered(right)
         if same:
@@ -142,7 +147,8 @@ class _Work:
     def result(self) -> ListingDiff:
         """Everything, in the order of ``a``; what only ``b`` has, after what it follows there."""
         ordered = _ordered(self.parts)
-        return ListingDiff(self.same, tuple(merged(ordered)), tuple(self.pairs))
+        silent = frozenset(self.silent[0]), frozenset(self.silent[1])
+        return ListingDiff(self.same, tuple(merged(ordered)), tuple(self.pairs), silent)
 
 
 def _texts(listing: Listing, span: tuple[int, int]) -> Sequence[str]:

@@ -41,15 +41,52 @@ def intra_line(
         for text, (_, mine) in zip(ours, left, strict=True)
     ]
     theirs = [text for _, text in right]
-    changed_a: list[tuple[int, int]] = []
-    changed_b: list[tuple[int, int]] = []
-    for one in LCSseq.opcodes(ours[:_LONGEST], theirs[:_LONGEST]):
-        if one.tag != "equal":
-            changed_a += [_span(left[i]) for i in range(one.src_start, one.src_end)]
-            changed_b += [_span(right[j]) for j in range(one.dest_start, one.dest_end)]
+    gone, come = _changed(ours[:_LONGEST], theirs[:_LONGEST])
+    changed_a = [_span(left[i]) for i in gone]
+    changed_b = [_span(right[j]) for j in come]
     changed_a += [_span(token) for token in left[_LONGEST:]]
     changed_b += [_span(token) for token in right[_LONGEST:]]
     return _joined(changed_a, _text(a)), _joined(changed_b, _text(b))
+
+
+def _changed(ours: list[str], theirs: list[str]) -> tuple[list[int], list[int]]:
+    """The tokens of two lines that differ, by place.
+
+    Operand by operand where that marks no more than a longest common subsequence does: "3, 4" that
+    became "5, 3" has two other operands, not one that moved.
+    """
+    common = _unlike(ours, theirs)
+    x, y = _operands(ours), _operands(theirs)
+    if len(x) != len(y):
+        return common
+    gone: list[int] = []
+    come: list[int] = []
+    for (i, one), (j, other) in zip(x, y, strict=True):
+        here, there = _unlike(one, other)
+        gone += [i + n for n in here]
+        come += [j + n for n in there]
+    return (gone, come) if len(gone) + len(come) <= len(common[0]) + len(common[1]) else common
+
+
+def _unlike(ours: list[str], theirs: list[str]) -> tuple[list[int], list[int]]:
+    gone: list[int] = []
+    come: list[int] = []
+    for one in LCSseq.opcodes(ours, theirs):
+        if one.tag != "equal":
+            gone += range(one.src_start, one.src_end)
+            come += range(one.dest_start, one.dest_end)
+    return gone, come
+
+
+def _operands(tokens: list[str]) -> list[tuple[int, list[str]]]:
+    """Tokens up to each comma, with the place of the first."""
+    out: list[tuple[int, list[str]]] = []
+    first = 0
+    for n, token in enumerate(tokens, 1):
+        if token == "," or n == len(tokens):
+            out.append((first, tokens[first:n]))
+            first = n
+    return out
 
 
 def _text(line: Line | str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -64,6 +65,45 @@ def test_what_says_nothing_of_the_code_is_equal() -> None:
         Hunk(Op.EQUAL, (4, 5), (3, 4)),
     ]
     assert loud(held) == [Hunk(Op.EQUAL, (1, 5), (1, 4))]
+
+
+LOCATED = """
+.visible .entry k()
+{
+	.reg .b32 %r<9>;
+	.loc 1 4 2
+	mov.b32 %r1, 7;
+$L__tmp1:
+	.loc 1 5 2
+	add.s32 %r2, %r1, OPERAND;
+EXTRA$L__tmp2:
+	.loc 1 6 2
+	st.global.b32 [%rd1], %r2;
+	// end
+	ret;
+}
+"""
+
+
+@pytest.mark.parametrize("extra", ["", "\tmul.lo.s32 %r3, %r1, 3;\n\txor.b32 %r2, %r3, 1;\n"])
+def test_locations_within_what_changed_are_no_change(extra: str) -> None:
+    texts = (LOCATED.replace("OPERAND", "1").replace("EXTRA", ""),
+             LOCATED.replace("OPERAND", "%r1").replace("EXTRA", extra)
+             .replace("st.global.b32", "st.global.cg.b32"))  # fmt: skip
+    a, b = (parse(Stage.PTX, text) for text in texts)
+    diff = diff_listings(a, b)
+    told = list(rows(diff.hunks, (a.lines, b.lines), diff.silent))
+    assert [r.a for r in told if r.a] == list(range(1, len(a.lines) + 1))
+    assert [r.b for r in told if r.b] == list(range(1, len(b.lines) + 1))
+    for row in told:
+        one = a.lines[row.a - 1].text if row.a else None
+        other = b.lines[row.b - 1].text if row.b else None
+        quiet = {"", ".loc", "$L__tmp1:", "$L__tmp2:", "//"}
+        if {(text or "").split(" ")[0].strip() for text in (one, other)} <= quiet:
+            assert row.sign is Sign.EQUAL, (one, other)
+        if row.sign is Sign.EQUAL and one is not None and other is not None:
+            assert one == other
+    assert [r.sign for r in told].count(Sign.INSERTED) == (2 if extra else 0)
 
 
 TEXTS = st.lists(

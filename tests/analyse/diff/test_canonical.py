@@ -278,6 +278,17 @@ def test_within_a_line() -> None:
     left, right = intra_line(a, b)
     assert [b[s:e] for s, e in right] == ["%rd21", "%r29", "8", "%rd20"]
     # a name that now means another one differs, though it is spelled alike
+    for x, y, marked in (
+        ("f(3, 4)", "f(5, 3)", (["3", "4"], ["5", "3"])),
+        ("x = 3, 4, 9", "x = 5, 3, 9", (["3", "4"], ["5", "3"])),
+        ("f(a, b, c, d)", "f(b, c, d, a)", (["a,"], [", a"])),  # it moved, and the others stayed
+        ("f(a, b)", "f(a, c, b)", ([], ["c,"])),
+    ):
+        told = tuple(
+            [text[s:e].strip() for s, e in spans]
+            for text, spans in zip((x, y), intra_line(x, y), strict=True)
+        )
+        assert told == marked, (x, y)
     left, right = intra_line("add %r1, %r2;", "add %r2, %r2;", {"%r1": "%r2", "%r2": "%r1"})
     assert left and right and left[0][0] == 9
     x = "        /*0010*/     @P0 FADD R2, R3, R4 ;"
