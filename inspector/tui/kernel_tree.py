@@ -146,7 +146,7 @@ class KernelTree(TreeFigures, can_focus=True, inherit_bindings=False):
         self.refresh()
         self._ask()
         subject = self.rows[self.cursor].subject
-        if subject.variant is not None or subject.graph is not None:
+        if subject.kernel is not None or subject.graph is not None:
             self.post_message(self.Selected(subject))
 
     def _reveal(self) -> None:

@@ -127,7 +127,11 @@ class Pane(Vertical):
     def renew(self, reads: Reads, subject: Subject) -> None:
         """Read from ``reads`` from now on, which may have what could not be shown until now."""
         self.reads = reads
-        if self.request is None or not self.settled:
+        if self.request is None:
+            return
+        if not self.settled:
+            # A thread is reading what there was: if that is nothing, what there is is read next.
+            self.request = Request(subject, self.request.stage)
             return
         self.request = self._shown = Request(subject, self.request.stage)
         self.title_line.show(subject, self.request.stage, busy=False)
@@ -157,6 +161,17 @@ class Pane(Vertical):
         if outcome.request != self.request:  # another choice was made meanwhile
             if self.request is not None:
                 self._start(self.request)
+            return
+        late = self.request.subject
+        if (
+            outcome.source is None
+            and late is not outcome.request.subject
+            and (
+                late.has(outcome.request.stage)
+                and not outcome.request.subject.has(outcome.request.stage)
+            )
+        ):
+            self._start(self.request)  # it has come while it was looked for
             return
         self._shown = outcome.request
         self.title_line.show(outcome.request.subject, outcome.request.stage, busy=False)

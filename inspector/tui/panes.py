@@ -283,6 +283,10 @@ class Panes(Container):
         if pane is not None and pane.stage is not None:
             self.history.leave(Place(self.subject, pane.stage, message.n))
 
+    def forget_links(self) -> None:
+        """Links that were not there may be there by now."""
+        self._links = {pair: links for pair, links in self._links.items() if links}
+
     def linked_lines(self, pane: Pane) -> tuple[int, ...]:
         """The lines of ``pane`` that the active pane's cursor is linked with."""
         if self.active.request is None or pane.request is None:

@@ -9,7 +9,10 @@ from inspector.tui.subject import Subject
 
 
 def resolve(recording: Recording, subject: Subject) -> Subject:
-    """The subject with these ids in a recording; what is not there any more is as it was."""
+    """The subject with these ids in a recording; what is not there any more is as it was.
+
+    What had no compilation yet, a kernel or a whole graph, is the first of those that it has now.
+    """
     if subject.kernel is None and subject.graph is None:
         return subject
     kernel, variant, graph = subject.kernel, subject.variant, subject.graph
@@ -20,6 +23,11 @@ def resolve(recording: Recording, subject: Subject) -> Subject:
         variant = next((v for v in kernel.variants if v.hash == variant.hash), variant)
     if graph is not None:
         graph = next((g for g in recording.graphs if g.id == subject.key[2]), graph)
+        if kernel is None:
+            own = {k.id: k for k in recording.kernels if k.variants}
+            kernel = next((own[name] for name in graph.kernels if name in own), None)
+    if variant is None and kernel is not None and kernel.variants:
+        variant = kernel.variants[0]
     return Subject(kernel, variant, graph)
 
 
@@ -30,9 +38,14 @@ def renew(main: MainScreen, reads: Reads) -> None:
     main.title_bar.refresh()
     panes = main.panes
     panes.reads = main.card.reads = main.understanding.reads = reads
-    panes.subject = resolve(reads.recording, panes.subject)
+    before = panes.subject
+    panes.subject = resolve(reads.recording, before)
+    panes.forget_links()
     for pane in panes.panes:
         shown = pane.request
         pane.renew(reads, resolve(reads.recording, shown.subject) if shown else Subject())
+    if panes.subject != before:
+        panes.show(panes.subject)
+        main.card.show(panes.subject)
     main.kernels.renew(reads)
     main.read_times()

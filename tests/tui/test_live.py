@@ -20,7 +20,8 @@ from hypothesis import strategies as st
 from inspector.capture.following import Follower, grows
 from inspector.capture.opening import open_path
 from inspector.errors import Unreadable
-from inspector.model import Recording, Stage
+from inspector.listing.line import Listing
+from inspector.model import Recording, Stage, Variant
 from inspector.recording import Writer
 from inspector.tui.app import PtxviewApp
 from inspector.tui.leaving import Leaving
@@ -217,6 +218,54 @@ async def test_what_was_missing_is_shown_when_it_comes() -> None:
         growth.next = FakeReader(after, texts)
         await until(pilot, lambda: "S2R" in text_of(pilot))
         await settle(pilot)
+
+
+async def test_what_comes_while_it_is_looked_for_is_shown() -> None:
+    """The pane reads what there was when the recording grows: it must not stay on "No ptx here"."""
+    begun, go_on = threading.Event(), threading.Event()
+
+    class Slow(FakeReader):
+        def listing(self, variant: Variant, stage: Stage) -> Listing:
+            begun.set()
+            go_on.wait(10)
+            return super().listing(variant, stage)
+
+    whole = recording()
+    square = whole.kernels[0]
+    bare = replace(square.variants[0], stages={
+        stage: file for stage, file in square.variants[0].stages.items() if stage is not Stage.PTX
+    })  # fmt: skip
+    growing = replace(whole, kernels=(replace(square, variants=(bare,)),), graphs=())
+    made = reader(whole)
+    growth = Growth()
+    app = PtxviewApp(Slow(growing, made.texts), live=Live(growth))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, begun.is_set)
+        screen = app.main
+        assert screen is not None
+        screen.panes.panes[1].show(screen.panes.subject, Stage.PTX)
+        growth.next = made
+        await until(pilot, lambda: screen.reads is made)
+        go_on.set()
+        await until(pilot, lambda: ".visible .entry square_kernel(" in text_of(pilot))
+        assert "No ptx here" not in text_of(pilot)
+        await settle(pilot)
+
+
+async def test_a_kernel_that_is_compiled_while_it_is_looked_at_is_shown() -> None:
+    whole = recording()
+    square = whole.kernels[0]
+    growing = replace(whole, kernels=(replace(square, variants=()),), graphs=())
+    growth = Growth()
+    app = PtxviewApp(reader(growing), live=Live(growth))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        assert "No ptx here. No compilation of" in " ".join(text_of(pilot).split())
+        growth.next = reader(replace(whole, kernels=(square,), graphs=()))
+        await until(pilot, lambda: ".visible .entry square_kernel(" in text_of(pilot))
+        screen = await settle(pilot)
+        assert "No ptx here" not in text_of(pilot)
+        assert screen.panes.linked_lines(screen.panes.panes[1])
 
 
 async def test_a_look_that_fails_costs_one_warning() -> None:
