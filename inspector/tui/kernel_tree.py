@@ -20,7 +20,7 @@ from inspector.tui.rows import Key, Kind, Row, rows, whole_tree
 from inspector.tui.subject import Subject
 from inspector.tui.times import Times
 from inspector.tui.tree_figures import TreeFigures
-from inspector.tui.visible import cut, shorten
+from inspector.tui.visible import cut, label, shorten
 
 
 class KernelTree(TreeFigures, can_focus=True, inherit_bindings=False):
@@ -80,7 +80,8 @@ class KernelTree(TreeFigures, can_focus=True, inherit_bindings=False):
         """Make the rows anew; the cursor stays on its row or on one above it."""
         here = self.row
         self.rows = rows(self._entries, self.query_text, self._folded)
-        self.virtual_size = Size(0, len(self.rows))
+        # The last line of the view says what is filtered: the last row must come above it.
+        self.virtual_size = Size(0, len(self.rows) + bool(self.query_text))
         if here is not None:
             own = {here.key[:end] for end in range(1, len(here.key) + 1)}
             there = ((len(row.key), index) for index, row in enumerate(self.rows) if row.key in own)
@@ -110,6 +111,13 @@ class KernelTree(TreeFigures, can_focus=True, inherit_bindings=False):
         if words and (row is None or row.kind in (Kind.ORIGIN, Kind.GRAPH)):
             match = (i for i, r in enumerate(self.rows) if r.kind in (Kind.KERNEL, Kind.VARIANT))
             self.go(next(match, 0))
+
+    @property
+    def filtered(self) -> str:
+        """What is filtered for, how much of the tree that leaves, and how to be rid of it."""
+        there = {r.subject.kernel.id for r in self.rows if r.subject.kernel is not None}
+        many = f"{len(there)} of {len(self.recording.kernels)}"
+        return f"{many}  Esc  /{label(self.query_text)}"
 
     def action_order(self) -> None:
         """The next order that means something here."""
@@ -152,6 +160,7 @@ class KernelTree(TreeFigures, can_focus=True, inherit_bindings=False):
     def _reveal(self) -> None:
         """Scroll no further than it takes to see the cursor."""
         top, height = self.scroll_offset.y, self.size.height
+        height = max(1, height - bool(self.query_text)) if height else 0
         if not height:  # it has no place yet
             return
         if self.cursor < top:
@@ -186,6 +195,11 @@ class KernelTree(TreeFigures, can_focus=True, inherit_bindings=False):
         width = self.scrollable_content_region.width
         index = self.scroll_offset.y + y
         base = self.rich_style
+        if self.query_text and y > 0 and y == self.size.height - 1:
+            loud = base + self._part("tree--warning")
+            return Strip([Segment(shorten(f" {self.filtered}", width), loud)]).extend_cell_length(
+                width, base
+            )
         if index >= len(self.rows):
             if not self.rows and y == 1:
                 quiet = base + self._part("tree--quiet")

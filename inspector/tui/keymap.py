@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from textual.keys import KEY_NAME_REPLACEMENTS, Keys, _character_to_key, key_to_character
 
@@ -101,7 +101,22 @@ def rebind(
         left = [k for k in own if not any(k == t and w & here for t, w, _ in taken)]
         if left != own:
             keys[one.id] = left
+            problems += _lost(one, here, left, taken)
     return {name: ",".join(own) or UNBOUND for name, own in keys.items()}, tuple(problems)
+
+
+def _lost(
+    one: Command,
+    here: frozenset[Where],
+    left: list[str],
+    taken: Iterable[tuple[str, frozenset[Where], str]],
+) -> Iterator[str]:
+    """That a command's key was given to another one, and which are left to it."""
+    for key, where, name in taken:
+        if where & here and key in one.keys.split(","):
+            rest = ", ".join(map(shown_key, left))
+            has = f"has {rest} left" if rest else "has no key left"
+            yield f"{shown_key(key)} is {name} now; {one.title} ({one.id}) {has}"
 
 
 def shown(one: Command, changed: Mapping[str, str]) -> str:

@@ -520,6 +520,21 @@ async def test_key_tree_filter(start: Start) -> None:
         assert len(screen.kernels.rows) > 3
 
 
+@pytest.mark.parametrize("size", [(80, 24), (120, 36), (200, 60)])
+async def test_a_filter_that_is_set_is_seen(size: tuple[int, int]) -> None:
+    app = PtxviewApp(reader())
+    async with app.run_test(size=size) as pilot:
+        screen = await settle(pilot)
+        assert " of 3  Esc" not in text_of(pilot)
+        await pilot.press("slash", *"gelu", "enter")
+        await settle(pilot)
+        assert "1 of 3  Esc  /gelu" in text_of(pilot)
+        await pilot.press("G")
+        assert screen.kernels.cursor == len(screen.kernels.rows) - 1
+        await pilot.press("escape")
+        assert "/gelu" not in text_of(pilot)
+
+
 async def test_key_tree_clear(start: Start) -> None:
     async with start("slash", *"gelu", "enter", "escape") as (_, screen):
         assert screen.kernels.query_text == ""

@@ -72,10 +72,32 @@ def test_no_file_is_no_setting(tmp_path: Path) -> None:
 
 
 def test_keys_with_and_without_quotes(tmp_path: Path) -> None:
-    said = config(tmp_path, '[keys]\n"stage.next" = "x"\nstage.previous = ["X", "f7"]\n')
+    said = config(tmp_path, '[keys]\n"stage.next" = "f6"\nstage.previous = ["f8", "f7"]\n')
     assert said.problems == ()
-    assert said.keys["stage.next"] == "x"
-    assert said.keys["stage.previous"] == "X,f7"
+    assert said.keys["stage.next"] == "f6"
+    assert said.keys["stage.previous"] == "f8,f7"
+
+
+@pytest.mark.parametrize(
+    ("keys", "told"),
+    [
+        (
+            {"stage.1": "j"},
+            [
+                f"j is stage.1 now; {name} has ↓ left"
+                for name in ("Line down (down)", "Row down (tree.down)", "Row down (diff.down)")
+            ],
+        ),
+        ({"last": "z"}, ["z is last now; Zoom (zoom) has no key left"]),
+        ({"stage.1": "j", "down": "f6", "tree.down": "f6", "diff.down": "f6"}, []),
+        ({"tree.up": "j", "tree.down": "k"}, []),  # they change places
+        ({"quit": "ctrl+t"}, []),
+    ],
+)
+def test_a_key_that_is_taken_from_another_command_is_told(
+    keys: dict[str, str], told: list[str]
+) -> None:
+    assert list(parse_config({"keys": keys}).problems) == told
 
 
 @pytest.mark.parametrize(
