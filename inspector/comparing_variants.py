@@ -56,7 +56,7 @@ def compare(
     """
     if not machine.gpu_present():
         raise ToolMissing("timing needs an NVIDIA GPU, and there is none on this machine")
-    python = running.interpreter(wish.python, None, machine.interpreter(None), machine.versions)
+    python = running.interpreter(wish.python, [machine.interpreter(None)], machine.versions)
     task = Task(script, sizes, wish.stopwatches, wish.cache, wish.seconds, wish.limit)
     what = f"{script.name} at {len(sizes)} sizes" if len(sizes) > 1 else script.name
     say(f"comparing the variants of {what}, {wish.seconds:g} s each at most, under {python}")

@@ -293,6 +293,8 @@ class Recording:
     target: str | None = None
     problems: tuple[str, ...] = ()
     calls: tuple[Call, ...] = ()
+    real: str = ""
+    """Where it lay when it was opened, without links: what they lead to may change since."""
 
     def variants(self) -> tuple[tuple[Kernel, Variant], ...]:
         """Every variant with its kernel, in the order of the list."""

@@ -5,22 +5,25 @@ A recording is a folder, or one ``.ptxview`` file (a zip of that folder)::
     events.jsonl              the run's own record: one complete JSON object a line
     events-<pid>-<tag>.jsonl  one file a process that was recorded
     blobs/<sha256>            each named by its content, written before the event that names it
-    derived/                  caches of what tools made of it; may be deleted at any time
     timings.jsonl, notes …    later additions follow the same rule: append, one record a line
 
 The first event of every file carries ``"schema": 1``. Reading never opens a path that stands
-inside a recording, and executes, imports or unpickles nothing.
+inside a recording, and executes, imports or unpickles nothing. What tools make of a recording lies
+in the user's own cache, named by content; a ``derived/`` in a recording, where earlier versions
+kept it, may be anybody's and is passed over. No link in a recording is followed.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import lzma
 import os
 import secrets
 import shutil
+import stat
 import struct
 import tempfile
 import zipfile
@@ -28,6 +31,7 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 from inspector.errors import Unreadable
 from inspector.model import Content
@@ -39,6 +43,7 @@ HEX = frozenset("0123456789abcdef")
 # let a hostile zip fill the memory.
 LARGEST_BLOB = 512 << 20
 FAR = 1e18  # seconds
+OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 # What Python's zipfile lets through on damaged, encrypted or hostile archives.
 DAMAGE = (OSError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError,
           ValueError, IndexError, struct.error, lzma.LZMAError)  # fmt: skip
@@ -46,13 +51,17 @@ DAMAGE = (OSError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError
 
 @dataclass(frozen=True, slots=True)
 class FileContent:
-    """The content of a file on this machine."""
+    """The content of a file on this machine; of one in an opened folder, ``inside`` that alone."""
 
     path: Path
+    inside: Path | None = None
 
     def read(self) -> bytes:
         try:
-            return self.path.read_bytes()
+            if self.inside is None:
+                return self.path.read_bytes()
+            with opened_inside(self.path, self.inside) as file:
+                return file.read()
         except OSError as error:
             raise Unreadable(f"{self.path} cannot be read: {error.strerror or error}") from None
 
@@ -64,10 +73,12 @@ class BlobContent:
     path: Path
 
     def read(self) -> bytes:
-        data = FileContent(self.path).read()
-        if hashlib.sha256(data).hexdigest() != self.path.name:
-            raise Unreadable(f"{self.path} is damaged: its content is not what was recorded")
-        return data
+        try:
+            with opened(self.path) as file:
+                data = file.read()
+        except OSError as error:
+            raise Unreadable(f"{self.path} cannot be read: {error.strerror or error}") from None
+        return _as_named(data, self.path.name, str(self.path))
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +104,78 @@ class ZipContent:
                 info = archive.getinfo(self.member)
                 if info.file_size > LARGEST_BLOB:
                     raise Unreadable(f"{self.member} in {self.archive} is too large to be real")
-                return archive.read(info)
+                data = archive.read(info)
         except KeyError:
             raise Unreadable(f"{self.archive} lacks {self.member}: it is incomplete") from None
         except DAMAGE as error:
             raise Unreadable(f"{self.archive} is damaged: {error}") from None
+        return _as_named(data, self.member.rpartition("/")[2], f"{self.member} in {self.archive}")
+
+
+def _as_named(data: bytes, digest: str, where: str) -> bytes:
+    """A blob's content, which is what it was named by: what is kept of it is kept by that name."""
+    if hashlib.sha256(data).hexdigest() != digest:
+        raise Unreadable(f"{where} is damaged: its content is not what was recorded")
+    return data
+
+
+def leads_out(path: Path, folder: Path) -> bool:
+    """Whether a path of a folder's leads out of it: by a link, or by the path itself."""
+    try:
+        return not path.resolve().is_relative_to(folder.resolve())
+    except (OSError, RuntimeError, ValueError):  # links in a circle, a name that none can be
+        return True
+
+
+def opened_inside(path: Path, folder: Path) -> BinaryIO:
+    """A regular file of a folder's, opened for reading. Raises ``OSError`` for one that leads out.
+
+    It is opened from folder to folder without following links. Where there is one, what it leads
+    to is found first and then opened likewise: what is put there meanwhile leads nowhere.
+    """
+    try:
+        return _descend(folder, path.relative_to(folder))
+    except (OSError, ValueError):
+        if leads_out(path, folder):
+            raise OSError(errno.EXDEV, f"it leads out of {folder}", str(path)) from None
+    return _descend(folder, path.resolve().relative_to(folder.resolve()))
+
+
+def _descend(folder: Path, path: Path) -> BinaryIO:
+    *folders, name = path.parts or (".",)
+    if ".." in path.parts:
+        raise OSError(errno.EXDEV, "it leads up", str(path))
+    through = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    at = os.open(folder, os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        for each in folders:
+            below = os.open(each, through, dir_fd=at)
+            os.close(at)
+            at = below
+        return opened(Path(name), at=at)
+    finally:
+        os.close(at)
+
+
+def opened(path: Path, flags: int = os.O_RDONLY, at: int | None = None) -> BinaryIO:
+    """A file of a recording, opened; one that is appended to is made where there is none.
+
+    ``at`` is the open folder that a relative path begins in. Raises ``OSError`` for a link, for
+    what is no regular file, and for a file that is to be written and has a second name elsewhere:
+    the content would lie, or go, outside of the recording.
+    """
+    # Without waiting: a pipe must not hold us up before it is seen to be one.
+    handle = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666, dir_fd=at)
+    try:
+        stamp = os.fstat(handle)
+        if not stat.S_ISREG(stamp.st_mode):
+            raise OSError(errno.EINVAL, "it is no regular file", str(path))
+        if flags & os.O_WRONLY and stamp.st_nlink > 1:
+            raise OSError(errno.EMLINK, "it has a second name elsewhere", str(path))
+        return os.fdopen(handle, "ab" if flags & os.O_WRONLY else "rb")
+    except BaseException:
+        os.close(handle)
+        raise
 
 
 def is_recording(path: Path) -> bool:
@@ -160,7 +238,8 @@ def _event_files(path: Path) -> Iterator[tuple[str, bytes]]:
     if path.is_dir():
         try:
             for file in event_files(path):
-                yield file.name, file.read_bytes()
+                with opened(file) as held:
+                    yield file.name, held.read()
         except OSError as error:
             raise Unreadable(f"{path} cannot be read: {error.strerror or error}") from None
         return
@@ -238,7 +317,7 @@ class Writer:
 
 
 def pack(folder: Path, target: Path) -> None:
-    """Make the single file of a recording's folder; ``derived/`` stays behind.
+    """Make the single file of a recording's folder, of its events and blobs alone.
 
     The file appears whole or not at all. Raises ``OSError`` where it cannot be written.
     """
@@ -251,11 +330,9 @@ def pack(folder: Path, target: Path) -> None:
                 out, "w", zipfile.ZIP_DEFLATED, compresslevel=9, strict_timestamps=False
             ) as archive,
         ):
-            for file in sorted(folder.glob("*.jsonl")):
-                archive.write(file, file.name)
-            for file in sorted((folder / "blobs").iterdir()):
-                if not file.name.startswith("."):
-                    archive.write(file, f"blobs/{file.name}")
+            for file in (*sorted(folder.glob("*.jsonl")), *sorted((folder / "blobs").iterdir())):
+                if not file.name.startswith(".") and not file.is_symlink():
+                    archive.write(file, str(file.relative_to(folder)))
         mask = os.umask(0)  # it can only be read by setting it
         os.umask(mask)
         Path(part).chmod(0o644 & ~mask)
@@ -271,16 +348,15 @@ def remove(folder: Path) -> None:
 
 
 class DerivedCache:
-    """What tools made of content, kept by content: beside the recording, else in the user's cache.
+    """What tools made of content, kept by content in a folder of this user's own.
 
     Entries are named by the SHA-256 of (tool, its version, options, input). They appear whole
-    (written aside and renamed), so that readers side by side never see half of one.
+    (written aside and renamed), so that readers side by side never see half of one. One is believed
+    only where this user wrote it, and nobody else can write to it.
     """
 
-    def __init__(self, folder: Path | None, fallback: Path) -> None:
-        writable = folder is not None and os.access(folder, os.W_OK)
-        self._folder = folder / "derived" if folder is not None and writable else fallback
-        self._other = fallback
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
 
     @staticmethod
     def key(*parts: bytes | str) -> str:
@@ -294,25 +370,25 @@ class DerivedCache:
 
     def get(self, key: str) -> bytes | None:
         """The entry, or None."""
-        for folder in (self._folder, self._other):
-            try:
-                return (folder / key).read_bytes()
-            except OSError:
-                continue
-        return None
+        try:
+            with opened(self._folder / key) as file:
+                stamp = os.fstat(file.fileno())
+                own = stamp.st_uid == os.geteuid() and not stamp.st_mode & OTHERS_WRITE
+                return file.read() if own else None
+        except OSError:
+            return None
 
     def put(self, key: str, data: bytes) -> None:
         """Keep an entry; where nothing can be written, nothing is kept."""
-        for folder in (self._folder, self._other):
-            try:
-                folder.mkdir(parents=True, exist_ok=True)
-                part = folder / f".{key}.{os.getpid()}.{secrets.token_hex(4)}"
-            except OSError:
-                continue
-            try:
-                part.write_bytes(data)
-                part.replace(folder / key)
-                return
-            except OSError:
-                with contextlib.suppress(OSError):
-                    part.unlink(missing_ok=True)
+        try:
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            handle, part = tempfile.mkstemp(dir=self._folder, prefix=f".{key}.")
+        except OSError:
+            return
+        try:
+            with os.fdopen(handle, "wb") as out:
+                out.write(data)
+            Path(part).replace(self._folder / key)
+        except OSError:
+            with contextlib.suppress(OSError):
+                Path(part).unlink(missing_ok=True)

@@ -8,11 +8,12 @@ carries what its folder held when it was packed, and what comes later stands bes
 from __future__ import annotations
 
 import json
+import os
 import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from inspector.recording import DAMAGE, LARGEST_BLOB
+from inspector.recording import DAMAGE, LARGEST_BLOB, opened
 
 NAME = "timings.jsonl"
 REPORTS = "ncu.jsonl"
@@ -24,9 +25,10 @@ def place(path: Path, name: str = NAME) -> Path:
 
 
 def keep(path: Path, record: Mapping[str, object], name: str = NAME) -> None:
-    """Append a record in one write. Raises ``OSError`` where that is not allowed."""
+    """Append a record in one write. Raises ``OSError`` where that is not allowed, or where the file
+    is a link and the record would go elsewhere."""
     line = json.dumps(record, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
-    with place(path, name).open("ab") as out:
+    with opened(place(path, name), os.O_WRONLY | os.O_APPEND | os.O_CREAT) as out:
         out.write(line.encode() + b"\n")
 
 
@@ -53,6 +55,7 @@ def _files(path: Path, name: str) -> Iterator[bytes]:
         except (KeyError, *DAMAGE):
             pass
     try:
-        yield place(path, name).read_bytes()
+        with opened(place(path, name)) as file:
+            yield file.read()
     except OSError:
         return

@@ -31,7 +31,7 @@ from inspector.bench.statistics import median
 from inspector.capture import machine
 from inspector.capture.opening import recordings_folder
 from inspector.errors import PtxviewError, ToolMissing, UsageError
-from inspector.model import Call, Stage
+from inspector.model import Call, Recording, Stage
 from inspector.recording import is_recording, read_events
 from inspector.recording_timings import keep
 from inspector.selecting import Found
@@ -85,7 +85,8 @@ def ready(
             f"{path} is no recording: only one knows with what its kernels were launched",
             "Make one with: ptxview run script.py",
         )
-    everything = again_calls.again(reader.recording, read_events(path).events, found, calls)
+    events = read_events(_opened(reader, path)).events
+    everything = again_calls.again(reader.recording, events, found, calls)
     again, left = again_calls.frequent(everything, wish.calls)
     what = plan(found, wish.calls, {(k.id, v.id) for a in everything for k, v in a.among})
     what = replace(what, left_out=(*what.left_out, *left))
@@ -93,21 +94,26 @@ def ready(
         raise UsageError("there is no recorded launch to time", "\n".join(what.left_out))
     if not machine.gpu_present():
         raise ToolMissing("timing needs an NVIDIA GPU, and there is none on this machine")
-    command = reader.recording.command
-    python = running.interpreter(wish.python, command, sys.executable, machine.versions)
+    own = (sys.executable, machine.interpreter(None))
+    recorded = reader.recording.command
+    python = running.interpreter(wish.python, own, machine.versions, recorded)
     return Ready(what, python, tuple(again))
 
 
-def own(path: Path) -> bool:
+def _opened(reader: Annotator, path: Path) -> Path:
+    """Where the recording lies that the reader has opened, whatever a link leads to by now."""
+    return Path(reader.recording.real or path)
+
+
+def own(recording: Recording) -> bool:
     """Whether a recording is this user's own: his file, in his folder of recordings.
 
-    What a recording says of itself proves nothing; where it lies does.
+    What a recording says of itself proves nothing; where it lay when it was opened does.
     """
+    real = Path(recording.real)
     try:
-        real = path.resolve()
-        return real.is_relative_to(recordings_folder().resolve()) and (
-            real.stat().st_uid == os.getuid()
-        )
+        inside = real.is_relative_to(recordings_folder().resolve())
+        return inside and real.lstat().st_uid == os.getuid()
     except OSError:
         return False
 
@@ -188,7 +194,7 @@ def take(
 
 
 def _jobs(reader: Annotator, path: Path, given: Ready) -> _Jobs:
-    events = read_events(path).events
+    events = read_events(_opened(reader, path)).events
     need, together = scratch(events), cooperative(events)
     out = _Jobs()
     for at, launch in enumerate(given.plan.launches):

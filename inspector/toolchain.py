@@ -59,6 +59,18 @@ def _triton_folder() -> Path | None:
     return Path(spec.submodule_search_locations[0]) / "backends" / "nvidia" / "bin"
 
 
+def path_folders() -> list[str]:
+    """The folders on PATH but those without a place of their own: one that is relative, or empty,
+    is whatever folder one stands in, and that may be anybody's."""
+    entries = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    return [entry for entry in entries if Path(entry).is_absolute()]
+
+
+def which(name: str) -> str | None:
+    """Where a program is on PATH, or None."""
+    return shutil.which(name, path=os.pathsep.join(path_folders()))
+
+
 def places() -> Iterator[tuple[str, Path]]:
     """Where tools are looked for, in order: wheels, triton's wheel, CUDA_HOME, PATH, /usr/local."""
     for folder in dict.fromkeys(_site_folders()):
@@ -68,9 +80,8 @@ def places() -> Iterator[tuple[str, Path]]:
     for variable in ("CUDA_HOME", "CUDA_PATH"):
         if os.environ.get(variable):
             yield variable, Path(os.environ[variable]) / "bin"
-    for entry in os.environ.get("PATH", "").split(os.pathsep):
-        if entry:
-            yield "PATH", Path(entry)
+    for entry in path_folders():
+        yield "PATH", Path(entry)
     yield "the usual place", Path("/usr/local/cuda/bin")
 
 
@@ -175,5 +186,5 @@ def _parts(names: list[str]) -> Iterator[list[str]]:
 
 
 def _path_tool(name: str) -> Tool | None:
-    path = shutil.which(name)
+    path = which(name)
     return Tool(name, Path(path), None, "PATH") if path else None

@@ -47,7 +47,8 @@ def of_recording(path: Path, named: Sequence[Path] = ()) -> Report:
     beside = (path / BESIDE) if path.is_dir() else path.with_name(f"{path.name}.{BESIDE}")
     if is_recording(path):
         try:
-            if beside.is_file():
+            # A link in a recording's folder leads to what is no part of it.
+            if beside.is_file() and not (path.is_dir() and beside.is_symlink()):
                 reports.append(load([beside]))
             reports += map(_kept, kept(path, REPORTS))
         except PtxviewError as error:

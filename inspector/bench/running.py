@@ -11,12 +11,13 @@ import signal
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from inspector.errors import PtxviewError, ToolMissing, Unreadable
 from inspector.process import Finished, run_tool
+from inspector.report.safe import shown
 
 PROBES = Path(__file__).resolve().parent.parent / "probes"
 # The probes as a package of their own name, as a recorded program has them; the folder that one
@@ -210,23 +211,26 @@ def gather(results: Path, gathered: Gathered) -> tuple[set[object], set[object]]
 
 
 def interpreter(
-    asked: str | None, recorded: Sequence[str] | None, own: str,
+    asked: str | None,
+    own: Iterable[str],
     versions: Callable[[str], Mapping[str, str | None]],
-) -> str:  # fmt: skip
-    """The interpreter to run calls under: the one asked for, else the one that recorded them where
-    it is still there and has torch, else ours where it has torch.
+    recorded: Sequence[str] | None = None,
+) -> str:
+    """The interpreter to run calls under: the one asked for, else the first of this user's own
+    that has torch.
 
-    Raises ``ToolMissing`` where none has torch.
+    The command that was ``recorded`` is only named where there is none: a recording may come from
+    anybody, and asking a program for its versions starts it. Raises ``ToolMissing``.
     """
     if asked is not None:
         return asked
-    first = recorded[0] if recorded else ""
-    if Path(first).name.startswith("python") and Path(first).is_file() and _has(first, versions):
-        return first
-    if _has(own, versions):
-        return own
+    for python in dict.fromkeys(own):
+        if _has(python, versions):
+            return python
+    by = f" It was recorded by: {shown(' '.join(recorded)[:200])}" if recorded else ""
     raise ToolMissing(
-        "no interpreter with torch was found to run the calls under", "Name one with --python."
+        "no interpreter with torch was found to run the calls under",
+        f"Name one with --python.{by}",
     )
 
 

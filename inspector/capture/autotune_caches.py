@@ -9,6 +9,8 @@ from pathlib import Path
 
 from inspector.capture.autotune import configuration, finite
 from inspector.capture.facts import CONFIG, as_map
+from inspector.errors import Unreadable
+from inspector.recording import FileContent
 
 LARGEST_FILE = 16 << 20
 BEST_CONFIG = ".best_config"
@@ -33,16 +35,17 @@ def is_tuning(name: str) -> bool:
     return name.endswith((BEST_CONFIG, TIMINGS))
 
 
-def from_file(path: Path) -> Iterator[dict[str, object]]:
+def from_file(path: Path, inside: Path) -> Iterator[dict[str, object]]:
     """The tuning that a ``.best_config`` of Inductor's or a ``.autotune.json`` of Triton's holds.
 
-    The former has the winner and no time of it: its ``time_taken_ms`` is how long tuning took.
+    The file lies in the folder ``inside``, which was opened. The former has the winner and no time
+    of it: its ``time_taken_ms`` is how long tuning took.
     """
     try:
         if path.stat().st_size > LARGEST_FILE:
             raise ValueError
-        held = json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError):
+        held = json.loads(FileContent(path, inside).read())
+    except (OSError, Unreadable, ValueError, RecursionError):
         yield _problem(path, "is no JSON: truncated, or half-written")
         return
     event = None

@@ -14,6 +14,7 @@ from inspector.recording import DerivedCache
 from inspector.toolchain import find, need
 
 _NAMED = re.compile(r"\.(sm_\d+[af]?)\.(cubin|ptx)$")
+_ENDING = re.compile(r"\.[A-Za-z0-9]{1,10}")
 FATBIN_MAGIC = b"\x50\xed\x55\xba"
 
 
@@ -47,7 +48,8 @@ def images(path: Path, cache: DerivedCache | None = None) -> tuple[Image, ...]:
     found: list[Image] = []
     with tempfile.TemporaryDirectory(prefix="ptxview-") as folder:
         # A link with a name of ours: an odd name or one that begins with a dash stays harmless.
-        inside = Path(folder) / f"input{path.suffix}"
+        ending = path.suffix if _ENDING.fullmatch(path.suffix) else ""
+        inside = Path(folder) / f"input{ending}"
         inside.symlink_to(path.resolve())
         for option in ("-xelf", "-xptx"):
             run_tool([tool.path, option, "all", inside], cwd=Path(folder), seconds=300)

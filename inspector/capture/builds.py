@@ -16,7 +16,7 @@ from inspector.capture.elf import has_device_code, read_cubin
 from inspector.capture.ninja import Build, parse_ninja
 from inspector.errors import PtxviewError, Unreadable
 from inspector.model import Content, Resources
-from inspector.recording import BytesContent, DerivedCache, FileContent
+from inspector.recording import BytesContent, DerivedCache, FileContent, leads_out
 from inspector.toolchain import find
 
 Event = dict[str, object]
@@ -59,16 +59,22 @@ def read_folder(directory: Path, cache: DerivedCache) -> Iterator[Found | str]:
     try:
         ninja = directory / "build.ninja"
         if ninja.is_file():
-            builds = parse_ninja(ninja.read_text("utf-8", "surrogateescape"))
+            said = FileContent(ninja, directory).read()
+            builds = parse_ninja(said.decode("utf-8", "surrogateescape"))
         held = objects(directory)
         # setup.py's objects lie in folders of the sources' names, below the build's own.
         for edge in builds:
             made = directory / edge.output
             known = made.is_file() and made not in held and _cuda(edge)
-            if known and has_device_code(made.read_bytes()):
+            if not known or leads_out(made, directory):
+                continue
+            if has_device_code(FileContent(made, directory).read()):
                 held.append(made)
     except OSError as error:
         yield f"{directory} cannot be read: {error.strerror or error}"
+        return
+    except PtxviewError as error:
+        yield error.message
         return
     for path in held:
         build = _maker(builds, directory, path)
@@ -139,6 +145,15 @@ def rerun(
     )
 
 
+def _real_source(path: Path) -> Path | None:
+    """Where a source lies without links; None where it is none: a link may lead to any file."""
+    try:
+        real = path.resolve()
+        return real if real.suffix in SOURCES and real.is_file() else None
+    except (OSError, RuntimeError, ValueError):
+        return None
+
+
 def why_not(found: Found) -> str | None:
     """Why no PTX can be made, in one sentence; None where it can."""
     if found.source is None or not found.argv:
@@ -180,12 +195,11 @@ def event_of(found: Found, cache: DerivedCache) -> Event:
     """The event of one cubin in a folder that is only looked at; nvcc waits until it is asked."""
     event = _facts(found, lambda data: BytesContent(data))
     event["cubin"] = BytesContent(found.cubin)
-    if found.source is not None and found.source.is_file():
-        event["source_blob"] = FileContent(found.source)
-    elif found.source is not None:
-        beside = found.directory / found.source.name
-        if beside.is_file():
-            event["source_blob"] = FileContent(beside)
+    if found.source is not None:
+        for file in (found.source, found.directory / found.source.name):
+            if (real := _real_source(file)) is not None:
+                event["source_blob"] = FileContent(real, real.parent)
+                break
     tool = find("nvcc")
     reason = why_not(found)
     if reason is None and not _PLAIN.fullmatch(str(found.source)):

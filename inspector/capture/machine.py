@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import shutil
 import sys
 from pathlib import Path
 
 from inspector.errors import PtxviewError
 from inspector.process import run_tool
+from inspector.toolchain import which
 
 # The folder that one stands in is no part of an interpreter: a json.py there stays asleep.
 _ASK = """
@@ -49,7 +49,7 @@ def interpreter(asked: str | None) -> str:
         python = Path(os.environ.get(variable, "/nowhere")) / "bin" / "python"
         if python.is_file():
             return str(python)
-    return shutil.which("python3") or shutil.which("python") or sys.executable
+    return which("python3") or which("python") or sys.executable
 
 
 def versions(python: str) -> dict[str, str | None]:
@@ -66,7 +66,7 @@ def versions(python: str) -> dict[str, str | None]:
 
 def nvidia_smi() -> dict[str, object] | None:
     """Name, driver, capability and memory (MiB) of the first GPU, as nvidia-smi says; or None."""
-    path = shutil.which("nvidia-smi")
+    path = which("nvidia-smi")
     if path is None:
         return None
     fields = ("name", "driver_version", "compute_cap", "memory.total")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import platformdirs
@@ -16,7 +17,15 @@ from inspector.capture.caches import scan
 from inspector.capture.elf import debug_ptx, is_cubin, is_elf, read_cubin
 from inspector.errors import PtxviewError, Unreadable, UsageError
 from inspector.model import Content, Recording, Stage
-from inspector.recording import BytesContent, DerivedCache, FileContent, is_recording, read_events
+from inspector.recording import (
+    BytesContent,
+    DerivedCache,
+    FileContent,
+    is_recording,
+    leads_out,
+    opened_inside,
+    read_events,
+)
 
 TEXT_STAGES = {
     ".ptx": Stage.PTX,
@@ -47,15 +56,10 @@ def recordings_folder() -> Path:
     return Path(platformdirs.user_state_dir("ptxview", appauthor=False)) / "recordings"
 
 
-def cache_for(path: Path) -> DerivedCache:
-    """The cache of derived things for what was opened: in the recording, else the user's own."""
-    inside = path if path.is_dir() and is_recording(path) else None
-    return DerivedCache(inside, user_cache())
-
-
 def kept_cache() -> DerivedCache:
-    """The user's own cache: what costs seconds to make outlives one recording."""
-    return DerivedCache(None, user_cache())
+    """The user's own cache of what tools make of content: nothing that was opened is believed to
+    hold what this machine derived."""
+    return DerivedCache(user_cache())
 
 
 def newest() -> Path:
@@ -87,10 +91,11 @@ def open_path(path: Path) -> Recording:
 
 def _open(path: Path) -> Recording:
     if is_recording(path):
-        events = read_events(path)
+        real = path.resolve()
+        events = read_events(real)
         assembly = Assembly(events.blob)
         assembly.problems.extend(events.problems)
-        return assembly.recording(str(path), events.events)
+        return replace(assembly.recording(str(path), events.events), real=str(real))
     assembly = Assembly(_content)
     events_found = list(_folder(path) if path.is_dir() else _file(path))
     if not any(e.get("event") != "problem" for e in events_found):
@@ -108,7 +113,7 @@ def _content(value: object) -> Content | None:
 
 
 def _folder(path: Path) -> Iterable[dict[str, object]]:
-    cache = cache_for(path)
+    cache = kept_cache()
     found = False
     for event in scan(path):
         if event["event"] == "build_folder":
@@ -124,8 +129,9 @@ def _folder(path: Path) -> Iterable[dict[str, object]]:
             yield _of_build(item, cache, path)
     if not found:
         for file in sorted(path.iterdir()):
-            if file.suffix in (*TEXT_STAGES, ".cubin") and file.is_file():
-                yield from _file(file)
+            wanted = file.suffix in (*TEXT_STAGES, ".cubin") and file.is_file()
+            if wanted and not leads_out(file, path):
+                yield from _file(file, path)
 
 
 def _of_build(item: Found | str, cache: DerivedCache, where: Path) -> dict[str, object]:
@@ -134,18 +140,19 @@ def _of_build(item: Found | str, cache: DerivedCache, where: Path) -> dict[str, 
     return event_of(item, cache)
 
 
-def _file(path: Path) -> Iterable[dict[str, object]]:
-    with path.open("rb") as file:
+def _file(path: Path, inside: Path | None = None) -> Iterable[dict[str, object]]:
+    """One file that the user named, or one of the folder ``inside`` that he named."""
+    with path.open("rb") if inside is None else opened_inside(path, inside) as file:
         head = file.read(LOG_HEAD)
     if not head:
         raise Unreadable(f"{path} is empty")
     if is_elf(head) or FATBIN_MAGIC in head[:64]:
-        yield from _binary(path, head)
+        yield from _binary(path, head, inside)
         return
     text = head.decode("utf-8", "surrogateescape")
     stage = TEXT_STAGES.get(path.suffix.lower())
     if stage is not None:
-        content = FileContent(path)
+        content = FileContent(path, inside)
         if b"\0" in head[:4096] and stage is not Stage.PTX:
             raise Unreadable(f"{path} is binary, not {stage.value}")
         yield {
@@ -161,9 +168,9 @@ def _file(path: Path) -> Iterable[dict[str, object]]:
         yield from torch_logs.from_log(_whole(path))
 
 
-def _binary(path: Path, head: bytes) -> Iterable[dict[str, object]]:
+def _binary(path: Path, head: bytes, inside: Path | None) -> Iterable[dict[str, object]]:
     if is_cubin(head):
-        data = path.read_bytes()
+        data = FileContent(path, inside).read()
         known = read_cubin(data)
         if known is None:
             raise Unreadable(f"{path} is a damaged cubin", "Compile it again.")
@@ -176,7 +183,7 @@ def _binary(path: Path, head: bytes) -> Iterable[dict[str, object]]:
             **_left_ptx(data),
         }
         return
-    cache = cache_for(path)
+    cache = kept_cache()
     if path.suffix in (".so", ".o", ".obj"):
         build = path.parent / "build.ninja"
         if build.is_file():

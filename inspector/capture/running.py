@@ -17,7 +17,7 @@ from inspector.capture.opening import kept_cache, open_path, recordings_folder
 from inspector.errors import PtxviewError, RunFailed
 from inspector.model import Recording
 from inspector.process import begin, run_program
-from inspector.recording import SCHEMA, SUFFIX, Writer, pack, remove
+from inspector.recording import SCHEMA, SUFFIX, Writer, is_recording, pack, remove
 
 PROBES = Path(__file__).resolve().parent.parent / "probes" / "bootstrap"
 NATIVE = PROBES.parent / "launch_native.py"
@@ -95,6 +95,13 @@ def command_of(request: Request) -> tuple[list[str], str]:
     script = Path(request.words[0])
     if not script.exists():
         raise RunFailed(f"{script} does not exist", "Give the path of a Python script.")
+    if is_recording(script):
+        # Python would run a __main__.py in it, whoever put that there.
+        raise RunFailed(
+            f"{script} is a recording, and no program",
+            "ptxview open, list and show read it, ptxview time takes its times, ptxview profile "
+            "--stored shows its profile.",
+        )
     if script.is_dir() and not (script / "__main__.py").exists():
         raise RunFailed(f"{script} is a folder without a __main__.py", "Give a script in it.")
     return [python, *request.words], python

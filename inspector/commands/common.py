@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TextIO
 from rich.console import Console
 
 from inspector.capture.ncu import is_report
-from inspector.capture.opening import cache_for, newest, open_path
+from inspector.capture.opening import kept_cache, newest, open_path
 
 if TYPE_CHECKING:
     from inspector.annotating import Annotator
@@ -33,10 +33,10 @@ def open_reader(
     where = Path(path) if path is not None else newest()
     if is_report(where):
         report = ncu_files.load([where, *map(Path, reports)])
-        return Annotator(ncu_files.alone(where, report), cache_for(where), device, report)
+        return Annotator(ncu_files.alone(where, report), kept_cache(), device, report)
     recording = open_path(where)
     report = ncu_files.of_recording(where, [Path(r) for r in reports])
-    return Annotator(recording, cache_for(where), device, report)
+    return Annotator(recording, kept_cache(), device, report)
 
 
 def takes_reports(parser: argparse.ArgumentParser) -> None:

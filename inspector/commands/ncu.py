@@ -19,7 +19,7 @@ from inspector.bench import ncu_csv, ncu_files
 from inspector.bench.ncu import Report
 from inspector.capture import ncu
 from inspector.capture.machine import gpu_present
-from inspector.capture.opening import cache_for
+from inspector.capture.opening import kept_cache
 from inspector.capture.running import Outcome, Request, Run
 from inspector.commands.common import console, narrate, split_program
 from inspector.commands.list import print_launches
@@ -163,7 +163,7 @@ def _copy(report: Path, to: Path) -> None:
 def _print(outcome: Outcome, found: Report, most: int) -> None:
     if outcome.recording is None:
         return
-    reader = Annotator(outcome.recording, cache_for(outcome.path), report=found)
+    reader = Annotator(outcome.recording, kept_cache(), report=found)
     print_launches(reader, console(sys.stderr))
     if len(found.launches) >= most:
         narrate(f"ptxview: only the first {most} launches were measured (--launch-count)")

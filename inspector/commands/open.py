@@ -116,7 +116,8 @@ def _serve(args: argparse.Namespace) -> int:
     code = f"import sys; sys.path.insert(0, {str(root)!r}); from inspector.cli import main; main()"
     try:
         serve(
-            [sys.executable, "-c", code, "open", str(where.absolute())]
+            # -P: the folder that one stands in is no part of the interpreter.
+            [sys.executable, "-P", "-c", code, "open", str(where.absolute())]
             + [w for r in args.ncu for w in ("--ncu", str(Path(r).absolute()))],
             args.host, args.port, f"ptxview {where.name}",
         )  # fmt: skip
@@ -142,13 +143,13 @@ def following(reader: Annotator) -> Live | None:
     """What tells how a recording grows that another process still writes; None where none does."""
     from inspector.annotating import Annotator
     from inspector.capture.following import Follower, grows
-    from inspector.capture.opening import cache_for
+    from inspector.capture.opening import kept_cache
     from inspector.tui.live import Live
 
     path = Path(reader.recording.path)
     if not grows(path, reader.recording):
         return None
-    follower, cache = Follower(path), cache_for(path)
+    follower, cache = Follower(path), kept_cache()
 
     def look() -> Annotator | None:
         found = follower.look()

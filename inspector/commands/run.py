@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 from inspector.annotating import Annotator
-from inspector.capture.opening import cache_for
+from inspector.capture.opening import kept_cache
 from inspector.capture.running import Outcome, Request
 from inspector.capture.running import run as record
 from inspector.commands.common import console, narrate
@@ -135,15 +135,21 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     outcome = record(request, lambda text: narrate(f"ptxview: {text}"))
     narrate(summary(outcome))
     if outcome.recording is not None:
-        reader = Annotator(outcome.recording, cache_for(outcome.path))
+        reader = Annotator(outcome.recording, kept_cache())
         err = console(sys.stderr)
         if outcome.recording.kernels:
             err.print(tables.kernels(outcome.recording, reader.resources, err.width))
         tables.graphs(outcome.recording, err)
         tables.problems(outcome.recording, err)
         if args.time:
-            _times(reader, outcome.path, args.python)
+            _times(reader, outcome.path, args.python or _typed(request))
     return outcome.status
+
+
+def _typed(request: Request) -> str | None:
+    """The interpreter that the user typed himself as the command to run, if he did."""
+    first = request.words[0] if request.kind == "command" else ""
+    return first if Path(first).name.startswith("python") else None
 
 
 def _times(reader: Annotator, path: Path, python: str | None) -> None:
@@ -190,7 +196,7 @@ def _watched(request: Request) -> int:
         raise RunFailed("the recording could not be completed", "What it holds can be opened.")
     narrate(summary(outcome))
     if wanted and outcome.recording is not None:
-        made = Annotator(outcome.recording, cache_for(outcome.path))
+        made = Annotator(outcome.recording, kept_cache())
         browse(lambda: (made, None), outcome.path.name)
     return outcome.status
 

@@ -65,8 +65,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         help="how many distinct calls of a variant, graph or function, the most frequent ones (3)",
     )  # fmt: skip
     parser.add_argument(
-        "--python", metavar="PATH", help="the interpreter (the one that recorded the calls)"
-    )
+        "--python", metavar="PATH",
+        help="the interpreter (ptxview's own where torch is installed with it, else the activated "
+        "environment's, python3; never one that a recording names)",
+    )  # fmt: skip
     parser.add_argument(
         "--trust", action="store_true", help="run the code of a recording that is not your own"
     )
@@ -98,7 +100,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     given = ready(reader, path, found, wish, calls)
     if args.bytes or args.flops:
         time_options.one_launch(len(given.plan.launches) + len(given.calls))
-    if not args.trust and not own(path):
+    if not args.trust and not own(reader.recording):
         ask(path, given.python)
     session = take(reader, path, given, wish, narrate)
     session = with_amounts(session, args.bytes, args.flops)
@@ -139,7 +141,8 @@ def ask(path: Path, python: str) -> None:
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise UsageError(
             f"{path} is not from your own folder of recordings, and timing runs the code in it "
-            "and the libraries that it names: say --trust if you trust whoever made it"
+            f"and the libraries that it names, under {python}: say --trust if you trust whoever "
+            "made it"
         )
     narrate(
         f"{path} is not from your own folder of recordings. Timing runs the code in it and\n"

@@ -13,6 +13,7 @@ from inspector.commands.common import console, narrate
 from inspector.commands.time_plots import PLOT_ROWS, can_draw, in_terminal, save_png, writable
 from inspector.comparing_variants import Wish, compare, ridge, roofline
 from inspector.errors import Exit, Unreadable, UsageError
+from inspector.recording import is_recording
 from inspector.report import comparison as report
 from inspector.report import jsons
 
@@ -25,7 +26,7 @@ def is_script(words: list[str]) -> bool:
 
     Raises ``UsageError`` for one that is not there.
     """
-    if not words or not words[0].endswith(".py"):
+    if not words or not words[0].endswith(".py") or is_recording(Path(words[0])):
         return False
     if not Path(words[0]).is_file():
         raise UsageError(f"there is no script {words[0]}")

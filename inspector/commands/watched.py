@@ -21,7 +21,7 @@ from types import FrameType
 from inspector.annotating import Annotator
 from inspector.attended import WANTS_TERMINAL, Attended
 from inspector.capture.following import Follower
-from inspector.capture.opening import cache_for, open_path
+from inspector.capture.opening import kept_cache, open_path
 from inspector.capture.running import Outcome, Request, Run
 from inspector.commands.common import narrate
 from inspector.errors import PtxviewError
@@ -67,14 +67,14 @@ class Watched:
     def reader(self) -> Annotator:
         """A reader of what there is by now."""
         folder = self._run.folder
-        return Annotator(open_path(folder), cache_for(folder))
+        return Annotator(open_path(folder), kept_cache())
 
     def _look(self) -> Reads | None:
         if self.live.state is State.ENDED and self.outcome is not None:
             outcome, self._follower = self.outcome, _Ended()
             return _reader(outcome) if outcome.recording is not None else None
         found = self._follower.look()
-        return None if found is None else Annotator(found, cache_for(self._run.folder))
+        return None if found is None else Annotator(found, kept_cache())
 
     # Threads
 
@@ -189,7 +189,7 @@ class _Ended(Follower):
 
 def _reader(outcome: Outcome) -> Annotator:
     assert outcome.recording is not None
-    return Annotator(outcome.recording, cache_for(outcome.path))
+    return Annotator(outcome.recording, kept_cache())
 
 
 @contextlib.contextmanager

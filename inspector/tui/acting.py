@@ -19,7 +19,7 @@ from inspector.errors import PtxviewError
 from inspector.model import Stage, Variant
 from inspector.process import run_program
 from inspector.tui.card import VariantCard
-from inspector.tui.export import file_name, text_of, unused
+from inspector.tui.export import file_name, save, text_of
 from inspector.tui.navigating import Navigating
 from inspector.tui.notice import Notice
 from inspector.tui.outcome import attempt
@@ -53,6 +53,31 @@ TIME: Time = _time
 """Makes the screen that measures a variant."""
 
 EDITORS = ("VISUAL", "EDITOR")
+
+
+GOTO = frozenset(("code", "code-insiders", "code-server", "codium", "vscodium", "cursor"))
+"""Editors that take the line with the path: VS Code and what is made of it."""
+
+
+def whole_path(recorded: str) -> Path | None:
+    """Where a recorded path leads, from the root on and without links; None where no regular file
+    lies there.
+
+    A recording may name anything: a path that begins at the root is an option or a command
+    (``+:!…``, ``-c …``) of no editor.
+    """
+    try:
+        path = Path(recorded).resolve(strict=True)
+        return path if path.is_file() else None
+    except (OSError, RuntimeError, ValueError):
+        return None
+
+
+def editor(words: list[str], path: Path, n: int) -> list[str]:
+    """The command that opens line ``n`` of a file, whose path begins at the root."""
+    if Path(words[0]).name in GOTO:
+        return [*words, "--goto", f"{path}:{n}"]
+    return [*words, f"+{n}", str(path)]
 
 
 class Acting(Navigating):
@@ -199,16 +224,12 @@ class Acting(Navigating):
         file = None if variant is None else variant.stages.get(stage)
         if stage is not Stage.SOURCE or file is None or file.origin_path is None:
             return None
-        path = Path(file.origin_path)
-        try:
-            return path if path.is_file() else None
-        except (OSError, ValueError):
-            return None
+        return whole_path(file.origin_path)
 
     def _edit(self, words: list[str], path: Path, n: int) -> None:
         try:
             with self.app.suspend():
-                status = run_program([*words, f"+{n}", str(path)], os.environ)
+                status = run_program(editor(words, path, n), os.environ)
         except SuspendNotSupported:
             self._warn(
                 "A browser has no terminal to lend to an editor; y copies the line, X saves all."
@@ -226,9 +247,9 @@ class Acting(Navigating):
 
     def action_screenshot(self) -> None:
         """Save what the terminal shows as a picture."""
-        path = unused(Path.cwd() / "ptxview.svg")
+        picture = self.app.export_screenshot(title="ptxview").encode()
         try:
-            path.write_text(self.app.export_screenshot(title="ptxview"), "utf-8")
+            path = save(Path.cwd() / "ptxview.svg", picture)
         except OSError as error:
             self._warn(f"No picture could be saved: {error.strerror or error}.")
         else:
@@ -246,9 +267,8 @@ class Acting(Navigating):
     def _export(self, subject: Subject, variant: Variant, stage: Stage) -> None:
         def write() -> Path:
             text = text_of(self.reads, subject, variant, stage)
-            path = unused(Path.cwd() / file_name(subject, stage, ".txt"))
-            path.write_bytes(text.encode("utf-8", "surrogateescape"))
-            return path
+            data = text.encode("utf-8", "surrogateescape")
+            return save(Path.cwd() / file_name(subject, stage, ".txt"), data)
 
         found = attempt(write)
         if isinstance(found, Notice):

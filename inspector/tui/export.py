@@ -24,13 +24,21 @@ def file_name(subject: Subject, stage: Stage, ending: str) -> str:
     return f"{name or 'kernel'}{own}{_ENDINGS.get(stage, f'.{stage.value}')}{ending}"
 
 
-def unused(path: Path) -> Path:
-    """``path``, or with a number where something of that name lies there: nothing is lost."""
+def save(path: Path, data: bytes) -> Path:
+    """Write a new file and say where: ``path``, or with a number where something of that name lies
+    there, a link that leads nowhere too. Nothing is lost, and nothing written elsewhere.
+
+    Raises ``OSError`` where it cannot be written.
+    """
     number, free = 1, path
-    while free.exists():
-        number += 1
-        free = path.with_name(f"{path.stem}-{number}{path.suffix}")
-    return free
+    while True:
+        try:
+            with free.open("xb") as file:
+                file.write(data)
+            return free
+        except FileExistsError:
+            number += 1
+            free = path.with_name(f"{path.stem}-{number}{path.suffix}")
 
 
 def text_of(reads: Reads, subject: Subject, variant: Variant, stage: Stage) -> str:

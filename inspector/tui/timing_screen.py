@@ -155,7 +155,7 @@ class TimingScreen(Screen[None]):
     def _look(self, found: tuple[Found, ...], wish: Wish) -> None:
         what = attempt(lambda: plan(found, wish.calls))
         ready = attempt(lambda: timing.ready(annotator(self.reads), self.times.path, found, wish))
-        self.post_message(self.Looked(what, ready, timing.own(self.times.path)))
+        self.post_message(self.Looked(what, ready, timing.own(self.reads.recording)))
 
     @on(Looked)
     def _looked(self, message: Looked) -> None:

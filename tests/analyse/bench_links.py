@@ -11,7 +11,7 @@ from itertools import combinations
 from pathlib import Path
 
 from inspector.analyse.correlate import link
-from inspector.capture.opening import cache_for, open_path
+from inspector.capture.opening import kept_cache, open_path
 from inspector.model import Stage
 from inspector.reading import Reader
 from tests.analyse.test_links import KNOWN, at, listing
@@ -19,7 +19,7 @@ from tests.analyse.test_links import KNOWN, at, listing
 
 def of_recording(path: Path) -> None:
     """Every two stages of the variant with the most lines, parsed before."""
-    reader = Reader(open_path(path), cache_for(path))
+    reader = Reader(open_path(path), kept_cache())
     _, variant = max(
         reader.recording.variants(),
         key=lambda held: sum(

@@ -25,7 +25,7 @@ cost = knowledge.isa().cost
 
 @pytest.fixture(scope="session")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> DerivedCache:
-    return DerivedCache(None, tmp_path_factory.mktemp("derived"))
+    return DerivedCache(tmp_path_factory.mktemp("derived"))
 
 
 @pytest.fixture(scope="session")

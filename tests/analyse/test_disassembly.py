@@ -34,19 +34,19 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
 
 @pytest.mark.parametrize("cubin", CUBINS, ids=lambda p: p.name)
 def test_one_call_gives_both_texts(cubin: Path, tmp_path: Path, calls: list[list[str]]) -> None:
-    cache = DerivedCache(None, tmp_path)
+    cache = DerivedCache(tmp_path)
     plain, annotated, _ = disassemble(cubin.read_bytes(), cache)
     assert calls == [["-c", "-gi", "-gp", "-hex"]] and annotated is not None
     tool = next(every("nvdisasm"))
     assert plain == run_tool([tool.path, "-c", cubin]).text
-    assert disassemble(cubin.read_bytes(), DerivedCache(None, tmp_path))[0] == plain
+    assert disassemble(cubin.read_bytes(), DerivedCache(tmp_path))[0] == plain
     assert len(calls) == 1
 
 
 def test_threads_side_by_side_ask_once(tmp_path: Path, calls: list[list[str]]) -> None:
     data = CUBINS[0].read_bytes()
     with ThreadPoolExecutor(8) as pool:
-        texts = {pool.submit(disassemble, data, DerivedCache(None, tmp_path)) for _ in range(8)}
+        texts = {pool.submit(disassemble, data, DerivedCache(tmp_path)) for _ in range(8)}
         assert len({t.result()[0] for t in texts}) == 1
     assert len(calls) == 1
 
@@ -54,7 +54,7 @@ def test_threads_side_by_side_ask_once(tmp_path: Path, calls: list[list[str]]) -
 def test_what_no_tool_reads_is_said_and_not_asked_again(
     tmp_path: Path, calls: list[list[str]]
 ) -> None:
-    cache = DerivedCache(None, tmp_path)
+    cache = DerivedCache(tmp_path)
     damaged = CUBINS[0].read_bytes()[:2000]
     with pytest.raises(Unreadable, match="nvdisasm cannot read"):
         disassemble(damaged, cache)

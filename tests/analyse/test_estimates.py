@@ -19,7 +19,7 @@ from tests.analyse.card_helpers import DATA, MATMUL, SQUARE, launch, ptx, stage,
 
 @pytest.fixture(scope="session")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> DerivedCache:
-    return DerivedCache(None, tmp_path_factory.mktemp("derived"))
+    return DerivedCache(tmp_path_factory.mktemp("derived"))
 
 
 # -- bytes ----------------------------------------------------------------------------------------

@@ -111,7 +111,7 @@ def test_without_the_last_graph_the_programs_names_are_used() -> None:
 
 def test_a_model_line_reaches_the_lines_that_may_compute_it(tmp_path: Path) -> None:
     made = recording("dynamo.txt", "forward_post_grad.txt")
-    reader = Reader(made, DerivedCache(None, tmp_path))
+    reader = Reader(made, DerivedCache(tmp_path))
     variant = made.kernels[0].variants[0]
     down = reader.links(variant, Stage.SOURCE, Stage.OUTPUT_CODE)
     up = reader.links(variant, Stage.OUTPUT_CODE, Stage.SOURCE)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from inspector.capture.opening import cache_for, open_path
+from inspector.capture.opening import kept_cache, open_path
 from inspector.model import Origin, Stage
 from inspector.reading import Reader
 
@@ -41,7 +41,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_line_of_the_model_reaches_sass_and_back(recorded: Path) -> None:
-    reader = Reader(open_path(recorded), cache_for(recorded))
+    reader = Reader(open_path(recorded), kept_cache())
     kernel = next(k for k in reader.recording.kernels if k.origin is Origin.INDUCTOR)
     assert kernel.fusion is not None
     assert {"aten.sin", "aten.mul", "aten.relu", "aten.add"} <= set(kernel.fusion.ops)

@@ -19,7 +19,7 @@ from inspector.analyse.sentences.bits import byte_picks, logic
 from inspector.analyse.sentences.context import Context, argument_types, of_header, of_variant
 from inspector.analyse.sentences.ptx import PtxReader
 from inspector.analyse.sentences.templates import Templates
-from inspector.capture.opening import cache_for, open_path
+from inspector.capture.opening import kept_cache, open_path
 from inspector.listing import Kind, Listing, parse
 from inspector.model import Call, Kernel, Stage, Variant
 from inspector.reading import Reader
@@ -280,7 +280,7 @@ def test_byte_picks(selector: int, a: int, b: int) -> None:
 
 @cache
 def recorded() -> Reader:
-    return Reader(open_path(RECORDING), cache_for(RECORDING))
+    return Reader(open_path(RECORDING), kept_cache())
 
 
 def variants() -> list[tuple[Kernel, Variant, Listing]]:

@@ -29,7 +29,7 @@ LOADS = words("LD LDG LDL LDS LDSM LDC LDTM ATOMG ATOMS MUFU I2F F2I F2F S2R S2U
 
 @pytest.fixture(scope="session")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> DerivedCache:
-    return DerivedCache(None, tmp_path_factory.mktemp("derived"))
+    return DerivedCache(tmp_path_factory.mktemp("derived"))
 
 
 def sass(cubin: Path, cache: DerivedCache) -> Listing:

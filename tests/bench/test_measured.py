@@ -11,7 +11,7 @@ import pytest
 from inspector.analysing import Analyst
 from inspector.bench.measured import Times, alike, times
 from inspector.bench.results import KernelTime, Session, Timing, stored
-from inspector.capture.opening import cache_for, open_path
+from inspector.capture.opening import kept_cache, open_path
 from inspector.comparing import compare, rows, stage_of
 from inspector.model import Kernel, Origin, Stage, Variant
 from inspector.recording_timings import keep
@@ -89,7 +89,7 @@ def test_two_variants_that_were_timed_are_compared_by_their_times(tmp_path: Path
     recording = open_path(path)
     found = {v.id: (k, v) for k, v in recording.variants()}
     pair = (found["780c582c"][1], found["9c81a042"][1])
-    reader = Analyst(recording, cache_for(path))
+    reader = Analyst(recording, kept_cache())
     stage = stage_of(*pair)
     assert compare((reader, reader), pair, stage).a.time_us is None
     taken = [row(us, kernel="square_kernel", variant=v.id) for us, v in zip((1.0, 1.5), pair,
@@ -106,7 +106,7 @@ def test_the_table_of_variants_has_the_times_of_the_inputs_that_most_were_timed_
     path = Path(shutil.copy(LECTURE, tmp_path / "x.ptxview"))
     recording = open_path(path)
     held = [f for f in recording.variants() if f[0].name == "square_kernel"]
-    reader = Analyst(recording, cache_for(path))
+    reader = Analyst(recording, kept_cache())
     assert {r.time_us for r in rows(reader, held, Stage.PTX)} == {None}
     ids = [v.id for _, v in held]
     some = [row(n + 1.0, kernel="square_kernel", variant=i) for n, i in enumerate(ids[:3])]

@@ -16,7 +16,7 @@ from inspector.bench.ncu import Launch, Report
 from inspector.bench.ncu_attach import Attached, Candidate, attach
 from inspector.bench.ncu_code import placed
 from inspector.bench.ncu_csv import read
-from inspector.capture.opening import cache_for, open_path
+from inspector.capture.opening import kept_cache, open_path
 from inspector.errors import Unreadable
 from inspector.listing import parse
 from inspector.listing.line import Function
@@ -36,7 +36,7 @@ def report() -> Report:
 
 @pytest.fixture(scope="module")
 def reader(report: Report) -> Annotator:
-    return Annotator(open_path(LECTURE), cache_for(LECTURE), None, report)
+    return Annotator(open_path(LECTURE), kept_cache(), None, report)
 
 
 def variant(reader: Annotator, ident: str) -> Variant:
@@ -56,7 +56,7 @@ def test_launches_find_the_variant_that_has_their_machine_code(reader: Annotator
 
 def test_without_machine_code_registers_block_and_grid_decide(report: Report) -> None:
     bare = Report(tuple(replace(one, code=()) for one in report.launches))
-    reader = Annotator(open_path(LECTURE), cache_for(LECTURE), None, bare)
+    reader = Annotator(open_path(LECTURE), kept_cache(), None, bare)
     assert found(reader) == {**dict.fromkeys(range(5)), **OURS}
     measured = reader.measured(variant(reader, OURS[1]))
     assert measured is not None and measured.sampled is None

@@ -359,7 +359,7 @@ def test_a_kept_summary_is_the_same_and_needs_no_trace(tmp_path: Path) -> None:
     made.launched(["aten::square", "aten::pow"], POW, at=5, took=3)
     path = recorded(tmp_path / "rec", gzip.compress(made.json().encode()), mode="whole")
     events = read_events(path)
-    cache = DerivedCache(None, tmp_path / "cache")
+    cache = DerivedCache(tmp_path / "cache")
     (only,) = windows(events)
     first = profile_of(events, only, cache)
     content = events.blob(only.trace)
@@ -384,7 +384,7 @@ def test_of_several_ranks_the_lowest_is_shown_and_each_can_be(tmp_path: Path) ->
                 {"event": "profile", "pid": pid, "trace": digest, "began": began, "gpu": True},
             ):
                 out.write(json.dumps(event) + "\n")
-    rec, cache = open_path(path), DerivedCache(None, tmp_path / "cache")
+    rec, cache = open_path(path), DerivedCache(tmp_path / "cache")
     known, shown, problems = profiles(path, rec, cache)
     assert [w.rank for w in known] == [None, 0, 1] and not problems
     assert shown is not None and (shown.window.rank, shown.window.number) == (0, 2)

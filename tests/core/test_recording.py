@@ -405,7 +405,7 @@ def test_encrypted_member_is_damage(packed: Path) -> None:
 def test_cache_without_a_place_to_write_keeps_nothing(tmp_path: Path) -> None:
     taken = tmp_path / "taken"
     taken.write_text("a file, and no folder")
-    cache = DerivedCache(None, taken / "derived")
+    cache = DerivedCache(taken / "derived")
     cache.put("key", b"data")
     assert cache.get("key") is None
 

@@ -100,7 +100,7 @@ def made(*variants: Variant, **more: object) -> Annotator:
     """A reader of one kernel with these variants."""
     kernel = Kernel("k1", "scale", "scale", Origin.TRITON, variants, **more)  # type: ignore[arg-type]
     recording = Recording("/home/ada/scale.ptxview", (kernel,), (), command=("python", "scale.py"))
-    return Annotator(recording, DerivedCache(None, Path("/nonexistent")))
+    return Annotator(recording, DerivedCache(Path("/nonexistent")))
 
 
 def two(a: str = FIRST, b: str = SECOND) -> Annotator:

@@ -23,7 +23,7 @@ from inspector.annotating import Annotator
 from inspector.bench import running
 from inspector.bench.results import KernelTime, Session, Timing
 from inspector.capture import machine
-from inspector.capture.opening import cache_for, open_path, recordings_folder
+from inspector.capture.opening import kept_cache, open_path, recordings_folder
 from inspector.commands.common import open_reader
 from inspector.errors import Stopped
 from inspector.process import Finished
@@ -261,7 +261,7 @@ async def test_a_kernel_whose_launch_is_not_known_says_so(anothers: Path, device
         replace(k, variants=tuple(replace(v, calls=()) for v in k.variants)) for k in whole.kernels
     )
     recording = replace(whole, kernels=bare, calls=())
-    app = PtxviewApp(Annotator(recording, cache_for(anothers)))
+    app = PtxviewApp(Annotator(recording, kept_cache()))
     async with timing(anothers, app=app) as (ui, screen):
         text = text_of(ui)
         assert "✗ there is no recorded launch to time" in text
