@@ -20,7 +20,6 @@ import pytest
 from inspector.bench.running import interpreter
 from inspector.capture.opening import open_path, recordings_folder, user_cache
 from inspector.errors import ToolMissing
-from inspector.process import run_tool
 from inspector.recording import BlobContent, DerivedCache, pack
 from inspector.recording_timings import keep, kept
 from inspector.timing import own
@@ -123,28 +122,25 @@ def stranger(tmp_path: Path) -> Stranger:
     return made
 
 
-def watched(stranger: Stranger, *words: str | Path, **changes: str | None) -> tuple[Done, list[str]]:
+def watched(
+    stranger: Stranger, *words: str | Path, **changes: str | None
+) -> tuple[Done, list[str]]:
     """ptxview where the stranger's things lie, and what it started and executed."""
     log = stranger.root / "log"
     log.write_text("")
-    # A folder that has no place of its own on PATH is the one that one stands in.
-    path = f".::{os.environ['PATH']}:"
     done = subprocess.run(
         [sys.executable, "-P", "-c", WATCHED, str(log), *map(str, words)],
         cwd=stranger.home, capture_output=True, stdin=subprocess.DEVNULL, timeout=300, check=False,
-        env=environment(PYTHONPATH=str(REPOSITORY), CUDA_VISIBLE_DEVICES=None, PATH=path, **changes),
+        env=environment(PYTHONPATH=str(REPOSITORY), CUDA_VISIBLE_DEVICES=None, **changes),
     )  # fmt: skip
     return Done(done.returncode, done.stdout, done.stderr), log.read_text().splitlines()
 
 
-NAMED = ("python3-his", "./python3-his", "{home}/python3-his")
-
-
-@pytest.mark.parametrize("named", NAMED)
-@pytest.mark.parametrize("shape", ["file", "folder"])
-def test_no_command_runs_what_a_recording_names(
-    stranger: Stranger, shape: str, named: str
-) -> None:
+@pytest.mark.parametrize(
+    ("shape", "named"),
+    [("file", "python3-his"), ("folder", "./python3-his"), ("folder", "{home}/python3-his")],
+)
+def test_no_command_runs_what_a_recording_names(stranger: Stranger, shape: str, named: str) -> None:
     make: Callable[[str], Path] = getattr(stranger, shape)
     path = make(named.format(home=stranger.home))
     for words in (
@@ -162,3 +158,399 @@ def test_no_command_runs_what_a_recording_names(
         assert not [s for s in started if str(stranger.home) in s or "python3-his" in s], words
         assert b"Traceback" not in done.err, done.said
         assert done.status in (0, 1, 2, 3, 4, 125), words
+        if words == ("time", path):
+            # It came as far as the question, which names what would run.
+            assert done.status == 2 and "--trust" in done.said and sys.executable in done.said
+
+
+def test_a_folder_that_one_stands_in_is_no_place_of_tools(stranger: Stranger) -> None:
+    path = stranger.file("python3-his")
+    for words in (("list", path), ("show", path, "a4fe74f3", "--stage", "sass"), ("doctor",),
+                  ("time", path)):  # fmt: skip
+        # An entry of PATH that is empty or relative is the folder that one stands in.
+        done, started = watched(stranger, *words, PATH=f".::{os.environ['PATH']}:")
+        assert not stranger.mark.exists(), words
+        assert not [s for s in started if s.rpartition(" ")[2][:1] != "/"], started
+        assert done.status in (0, 2), done.said
+
+
+def test_python_m_takes_nothing_from_the_folder_that_one_stands_in(stranger: Stranger) -> None:
+    path = stranger.file("python3-his")
+    done = ptxview("list", path, cwd=stranger.home)
+    assert done.status == 0, done.said
+    assert not stranger.mark.exists()
+
+
+def test_after_leave_it_is_the_users_own_interpreter_that_runs(stranger: Stranger) -> None:
+    path = stranger.file("./python3-his")
+    done, started = watched(stranger, "time", path, "square_kernel", "--trust")
+    assert done.status == 3 and "sees none" in done.said  # his interpreter found no device
+    assert f"under {sys.executable}" in done.said
+    begun = {s.partition(" ")[2] for s in started if s.startswith("subprocess.Popen ")}
+    assert {program for program in begun if "python" in Path(program).name} == {sys.executable}
+    assert not stranger.mark.exists()
+
+
+def test_after_leave_it_is_the_interpreter_that_the_user_named(stranger: Stranger) -> None:
+    chosen = stranger.root / "python-chosen"
+    chosen.write_text(f"#!/bin/sh\necho chosen > {stranger.root}/chosen\nexit 45\n")
+    chosen.chmod(0o755)
+    path = stranger.file("./python3-his")
+    words = ("time", path, "square_kernel", "--python", chosen)
+    done, _ = watched(stranger, *words)
+    assert done.status == 2 and str(chosen) in done.said
+    assert not (stranger.root / "chosen").exists(), "not even the chosen one, before leave"
+    done, _ = watched(stranger, *words, "--trust")
+    assert (stranger.root / "chosen").exists() and not stranger.mark.exists()
+
+
+def test_the_interpreter_is_the_one_asked_for_else_the_first_of_ones_own_with_torch() -> None:
+    asked: list[str] = []
+
+    def versions(python: str) -> dict[str, str | None]:
+        asked.append(python)
+        return {"torch": "2.11" if python == "/own/second" else None}
+
+    recorded = ["/his/python", "x.py\x1b[2J"]
+    assert interpreter("/asked", ["/own/first"], versions, recorded) == "/asked"
+    assert asked == []
+    assert interpreter(None, ["/own/first", "/own/second"], versions, recorded) == "/own/second"
+    with pytest.raises(ToolMissing, match="no interpreter with torch") as missing:
+        interpreter(None, ["/own/first", "/own/first"], versions, recorded)
+    assert asked == ["/own/first", "/own/second", "/own/first"], "each once, the recorded one never"
+    assert "It was recorded by: /his/python x.py␛[2J" in missing.value.hint
+
+
+# -- the interface ------------------------------------------------------------------------------
+
+
+async def _rest(ui: Any) -> None:
+    for _ in range(3000):
+        await ui.pause()
+        if not isinstance(ui.app.screen, TimingScreen) or ui.app.screen.settled:
+            return
+        await ui.pause(0.01)
+    raise AssertionError("it goes on")
+
+
+@pytest.mark.parametrize("shape", ["file", "folder"])
+async def test_no_key_runs_what_a_recording_names(
+    stranger: Stranger, shape: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from inspector.capture import machine
+    from inspector.commands.common import open_reader
+
+    make: Callable[[str], Path] = getattr(stranger, shape)
+    path = make("./python3-his")
+    monkeypatch.chdir(stranger.home)
+    monkeypatch.setattr(machine, "gpu_present", lambda: True)
+    monkeypatch.setenv("EDITOR", "true")
+    app = PtxviewApp(open_reader(str(path)))
+    keys = {c.keys.split(",")[0] for c in TABLE if c.id != "quit"} - {"t", "y"}
+    async with app.run_test(size=(120, 40)) as ui:
+        main = app.screen
+        for focus in ((), ("tab",), ("tab",)):
+            await ui.press(*focus)
+            for key in sorted(keys):
+                await ui.press(key)
+                await ui.pause()
+                while app.screen is not main:
+                    app.pop_screen()
+                    await ui.pause()
+                assert not stranger.mark.exists(), key
+        await ui.press("escape", "escape")
+        kernels = main.kernels  # type: ignore[attr-defined]
+        kernels.go(next(i for i, r in enumerate(kernels.rows) if r.subject.key[1] == "a4fe74f3"))
+        await ui.press("t")
+        for _ in range(20):  # while it is still looking, too
+            await ui.press("t", "a", "c")
+        await _rest(ui)
+        screen = app.screen
+        assert isinstance(screen, TimingScreen) and screen.state is State.ASKING
+        for key in sorted(k.keys.split(",")[0] for k in TABLE if k.where is Where.TIMING):
+            if key not in ("y", "n", "escape"):
+                await ui.press(key)
+        assert screen.state is State.ASKING and not stranger.mark.exists()
+        await ui.press("n")
+        await _rest(ui)
+        assert not stranger.mark.exists()
+
+
+# -- whose a recording is -----------------------------------------------------------------------
+
+
+def test_whose_it_is_was_settled_when_it_was_opened(tmp_path: Path) -> None:
+    mine = recordings_folder() / "mine"
+    mine.mkdir(parents=True)
+    with zipfile.ZipFile(SAMPLE) as archive:
+        archive.extractall(mine)
+        archive.extractall(tmp_path / "his")
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / "his")
+    his = open_path(link)
+    link.unlink()
+    link.symlink_to(mine)
+    # What the link leads to by now is mine, what was read and would be run is his.
+    assert own(open_path(mine)) and own(open_path(link)) and not own(his)
+    content = next(iter(his.kernels[0].variants[0].stages.values())).content
+    assert isinstance(content, BlobContent) and content.path.is_relative_to(tmp_path / "his")
+    outside = recordings_folder() / "his"
+    outside.symlink_to(tmp_path / "his")
+    assert not own(open_path(outside))
+
+
+# -- nothing derived is believed, nothing followed -----------------------------------------------
+
+
+def _unpacked(to: Path) -> Path:
+    with zipfile.ZipFile(SAMPLE) as archive:
+        archive.extractall(to)
+    return to
+
+
+def _state(folder: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+READ = (("list", "--json"), ("show", "square_matrix_kernel", "--stage", "sass"),
+        ("show", "softmax_kernel", "-a"))  # fmt: skip
+
+
+def _read(path: Path) -> list[bytes]:
+    """What the commands that disassemble and measure print of a recording."""
+    out = []
+    for command, *words in READ:
+        done = call(command, path, *words)
+        assert done.status == 0, done.said
+        out.append(done.out.replace(str(path).encode(), b"PATH"))
+    return out
+
+
+def _forged(folder: Path, cache: Path) -> None:
+    """``derived/`` as a machine fills it, but for what nvdisasm is said to have printed."""
+    (folder / "derived").mkdir()
+    for entry in cache.iterdir():
+        data = entry.read_bytes().replace(b"EXIT", b"FAKE").replace(b"REG:", b"REG:9")
+        (folder / "derived" / entry.name).write_bytes(data)
+
+
+def test_what_a_recording_says_was_derived_is_not_believed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    folder = _unpacked(tmp_path / "his")
+    true = _read(folder)
+    _forged(folder, user_cache())
+    shutil.make_archive(str(tmp_path / "x"), "zip", folder)
+    archive = (tmp_path / "x.zip").rename(tmp_path / "x.ptxview")
+    before = _state(folder)
+    for path in (folder, archive):
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / f"empty-{path.name}"))
+        assert _read(path) == true
+        assert any(user_cache().iterdir()), "what was derived is kept, in the user's own folder"
+    assert _state(folder) == before
+    # Where nothing of one's own can be written, either.
+    (tmp_path / "file").write_text("no folder")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    assert _read(folder) == true and _state(folder) == before
+
+
+@pytest.mark.parametrize("whose", ["his", "mine"])
+def test_nothing_is_written_through_a_link_in_a_recording(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, whose: str
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    where = tmp_path / "his" if whose == "his" else recordings_folder() / f"links-{os.getpid()}"
+    folder = _unpacked(where)
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "precious").write_text("mine\n")
+    (folder / "derived").symlink_to(outside)
+    for name in ("timings.jsonl", "ncu.jsonl"):
+        (folder / name).symlink_to(outside / "precious")
+    _read(folder)
+    for name in ("timings.jsonl", "ncu.jsonl"):
+        with pytest.raises(OSError):
+            keep(folder, {"taken": "now"}, name)
+        (folder / name).unlink()
+        (folder / name).symlink_to(outside / "new")
+        with pytest.raises(OSError):
+            keep(folder, {"taken": "now"}, name)
+        (folder / name).unlink()
+        # A second name of a file, as a link that looks like none.
+        os.link(outside / "precious", folder / name)
+        with pytest.raises(OSError):
+            keep(folder, {"taken": "now"}, name)
+        (folder / name).unlink()
+        keep(folder, {"taken": "now"}, name)
+        assert kept(folder, name) == [{"taken": "now"}]
+    assert _state(outside) == {"precious": b"mine\n"}
+    shutil.rmtree(folder)
+
+
+def test_times_are_not_kept_through_a_link_and_that_is_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from inspector.bench.results import Session
+    from inspector.commands import time as command
+
+    folder = _unpacked(tmp_path / "his")
+    (folder / "timings.jsonl").symlink_to(tmp_path / "precious")
+    err = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", err)
+    command._keep(folder, Session("now", {}, (), (), None))
+    assert err.getvalue().startswith("the times are not kept: ") and err.getvalue().count("\n") == 1
+    assert not (tmp_path / "precious").exists()
+
+
+def test_nothing_is_read_through_a_link_in_a_recording(tmp_path: Path) -> None:
+    folder = _unpacked(tmp_path / "his")
+    (tmp_path / "secret.jsonl").write_text('{"secret": 1}\n')
+    (tmp_path / "secret.csv").write_text('"ID","Kernel Name"\n"0","secret"\n')
+    (folder / "timings.jsonl").symlink_to(tmp_path / "secret.jsonl")
+    (folder / "ncu.csv").symlink_to(tmp_path / "secret.csv")
+    (folder / "events-9.jsonl").symlink_to(tmp_path / "secret.jsonl")
+    assert kept(folder) == []
+    for done in (call("list", folder, "--json"), call("list", folder)):
+        assert done.status == 0 and b"secret" not in done.out + done.err
+    pack(folder, tmp_path / "x.ptxview")
+    with zipfile.ZipFile(tmp_path / "x.ptxview") as archive:
+        assert not [n for n in archive.namelist() if b"secret" in archive.read(n)]
+
+
+def test_a_blob_that_became_a_link_or_a_pipe_is_not_read(tmp_path: Path) -> None:
+    folder = _unpacked(tmp_path / "his")
+    recording = open_path(folder)
+    content = recording.kernels[0].variants[0].stages
+    blob = next(c.content for c in content.values() if isinstance(c.content, BlobContent))
+    data = blob.read()
+    (tmp_path / "copy").write_bytes(data)
+    blob.path.unlink()
+    blob.path.symlink_to(tmp_path / "copy")  # after it was looked at, with the very same content
+    with pytest.raises(Exception, match="cannot be read"):
+        blob.read()
+    blob.path.unlink()
+    os.mkfifo(blob.path)
+    with pytest.raises(Exception, match="cannot be read"):
+        blob.read()
+
+
+def test_a_blob_of_a_zip_is_what_it_was_named_by(tmp_path: Path) -> None:
+    made = tmp_path / "x.ptxview"
+    with zipfile.ZipFile(SAMPLE) as source, zipfile.ZipFile(made, "w") as out:
+        for name in source.namelist():
+            data = source.read(name)
+            out.writestr(name, data.replace(b"mul", b"add") if name.startswith("blobs/") else data)
+    done = call("show", made, "a4fe74f3", "--stage", "ptx")
+    assert done.status == 4 and "its content is not what was recorded" in done.said
+
+
+def test_only_what_this_user_alone_can_write_is_believed(tmp_path: Path) -> None:
+    cache = DerivedCache(tmp_path / "derived")
+    cache.put("key", b"data")
+    entry = tmp_path / "derived" / "key"
+    assert cache.get("key") == b"data"
+    assert stat.S_IMODE(entry.parent.stat().st_mode) == 0o700
+    assert stat.S_IMODE(entry.stat().st_mode) == 0o600
+    entry.chmod(0o666)
+    assert cache.get("key") is None
+    cache.put("key", b"anew")
+    assert cache.get("key") == b"anew"
+    entry.rename(tmp_path / "elsewhere")
+    entry.symlink_to(tmp_path / "elsewhere")
+    assert cache.get("key") is None
+    cache.put("key", b"again")  # in the place of the link, and not through it
+    assert cache.get("key") == b"again" and (tmp_path / "elsewhere").read_bytes() == b"anew"
+    if os.geteuid() == 0:
+        os.chown(entry, 4711, -1)
+        assert cache.get("key") is None
+
+
+# -- links in caches and build folders -----------------------------------------------------------
+
+
+def test_a_link_out_of_a_cache_is_no_kernel(tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    shutil.copytree(CACHES / "triton", cache)
+    inductor = cache / "ab" / f"c{'a' * 51}.py"
+    inductor.parent.mkdir()
+    secret = tmp_path / "secret"
+    secret.write_text("# AOT ID: ['0_inference']\nroot:x:0:0:root:/root:/bin/bash\nAsyncCompile\n")
+    inductor.symlink_to(secret)
+    entry = cache / SQUARE.name
+    kept_files = {}
+    for ending in ("ptx", "ttir", "cubin", "json"):
+        file = entry / f"square_kernel.{ending}"
+        kept_files[ending] = file.read_bytes()
+    (entry / "square_kernel.ptx").unlink()
+    (entry / "square_kernel.ptx").symlink_to("/etc/passwd")
+    (entry / "square_kernel.ttir").rename(entry / "kept")
+    (entry / "square_kernel.ttir").symlink_to("kept")  # within the folder it may lead anywhere
+    done = call("list", cache, "--json")
+    listed = done.json
+    variants = [v for k in listed["kernels"] for v in k["variants"]]
+    (variant,) = (v for v in variants if v["cache_key"] == SQUARE.name)
+    assert "ptx" not in variant["stages"]
+    assert listed["graphs"] == []
+    problems = "\n".join(listed["recording"]["problems"])
+    assert problems.count("leads out of") == 2
+    assert call("show", cache, variant["id"], "--stage", "ttir").out == kept_files["ttir"]
+    for words in (("list",), ("list", "--json")):
+        done = call(words[0], cache, *words[1:])
+        assert b"root:" not in done.out + done.err
+    done = call("show", cache, variant["id"], "--stage", "ptx")
+    assert done.status == 4 and b"root:" not in done.out + done.err
+
+
+def test_a_link_out_of_any_folder_is_no_kernel(tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "own.ptx").write_bytes((SQUARE / "square_kernel.ptx").read_bytes())
+    for name in ("a.ptx", "b.ttir", "c.llir", "torch_trace_d.log"):
+        (folder / name).symlink_to("/etc/passwd")
+    listed = call("list", folder, "--json").json
+    assert [k["name"] for k in listed["kernels"]] == ["square_kernel"]
+    assert b"root:" not in call("list", folder, "--json").out
+
+
+def test_a_file_that_becomes_a_link_after_it_was_listed_is_not_read(tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    shutil.copytree(SQUARE, cache / SQUARE.name)
+    recording = open_path(cache)
+    (variant,) = recording.kernels[0].variants
+    contents = {s.value: f.content for s, f in variant.stages.items()}
+    file = cache / SQUARE.name / "square_kernel.ptx"
+    file.unlink()
+    file.symlink_to("/etc/passwd")
+    with pytest.raises(Exception, match="leads out of"):
+        contents["ptx"].read()
+    # A folder on the way, too.
+    (cache / SQUARE.name).rename(tmp_path / "moved")
+    (cache / SQUARE.name).symlink_to(tmp_path / "moved")
+    with pytest.raises(Exception, match="leads out of"):
+        contents["ttir"].read()
+
+
+def test_links_out_of_a_build_folder_are_no_kernels(tmp_path: Path) -> None:
+    from tests.core.helpers import EXTENSION
+
+    build = tmp_path / "build"
+    shutil.copytree(EXTENSION, build)
+    listed = call("list", build, "--json").json
+    assert listed["kernels"]
+    (source,) = build.glob("*.cu")
+    text = source.read_bytes()
+    source.unlink()
+    (tmp_path / "passwd").write_text("root:x:0:0\n")
+    source.symlink_to(tmp_path / "passwd")
+    name = listed["kernels"][0]["name"]
+    done = call("show", build, name, "--stage", "source")
+    assert b"root:" not in done.out + done.err
+    (tmp_path / "real.cu").write_bytes(text)
+    source.unlink()
+    source.symlink_to(tmp_path / "real.cu")  # a source may lie elsewhere, as a source
+    objects = [p for p in build.iterdir() if p.suffix in (".o", ".so")]
+    for path in objects:
+        path.rename(tmp_path / path.name)
+        path.symlink_to(tmp_path / path.name)
+    assert call("list", build).status == 4
