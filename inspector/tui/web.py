@@ -2,7 +2,9 @@
 
 Whoever has the interface reads what this user can and saves files as him, and another user of the
 machine reaches its loopback address as well: only who knows the token that is printed is answered.
-The page hands it in once and keeps it in a cookie.
+The page hands it in once and keeps it in a cookie. A browser gives the cookies of a host to every
+port of it, and another user may listen on one: this cookie is of a path that nobody can guess, at
+which everything here lies, so that no other port is ever asked for it.
 
 Its page loads a font from elsewhere; ours loads nothing but what this server has. A page of another
 site that the browser shows may try to connect to a server on this machine: requests that name
@@ -11,9 +13,11 @@ another host, or come from another origin, are refused.
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 import secrets
 import shlex
+import signal
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -62,16 +66,17 @@ class WebServer(Server):
             shlex.join(argv), host, port, title, templates_path=Path(__file__).parent / "web_page"
         )
         self.token = secrets.token_urlsafe(24)
-        # Cookies are of a host and not of its ports.
-        self.cookie = f"ptxview-{port}"
+        self.place = f"/{secrets.token_urlsafe(24)}"
+        # A name of its own: a cookie of another port's would stand in its way.
+        self.cookie = f"ptxview-{secrets.token_hex(8)}"
 
     def knows(self, given: str | None) -> bool:
         """Whether that is the token."""
         return given is not None and secrets.compare_digest(given.encode(), self.token.encode())
 
     async def _make_app(self) -> web.Application:
-        app = await super()._make_app()
-        app.middlewares.append(self._guard())
+        app = web.Application(middlewares=[self._guard()])
+        app.add_subapp(self.place, await super()._make_app())
         return app
 
     def _guard(self) -> Any:
@@ -81,24 +86,43 @@ class WebServer(Server):
         async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
             if not allowed(request.host, request.headers.get("Origin"), bound):
                 raise web.HTTPForbidden(text="This page is for another address.")
+            inside = request.path.startswith(f"{self.place}/")
             if self.knows(request.query.get("token")):
-                # From now on by the cookie: the token is not left in the line of the address.
+                # From now on by the cookie: the token is not left in the line of the address, and
+                # what is left there is nothing without the cookie.
                 rest = request.rel_url.without_query_params("token").query_string
-                answer: web.StreamResponse = web.HTTPFound(f"./?{rest}" if rest else "./")
-                answer.set_cookie(self.cookie, self.token, httponly=True, samesite="Lax")
-            elif self.knows(request.cookies.get(self.cookie)):
+                where = "./" if inside else f".{self.place}/"
+                answer: web.StreamResponse = web.HTTPFound(f"{where}?{rest}" if rest else where)
+                answer.set_cookie(
+                    self.cookie, self.token, httponly=True, samesite="Strict", path=f"{self.place}/"
+                )
+            elif inside and self.knows(request.cookies.get(self.cookie)):
                 answer = await handler(request)
             else:
                 raise web.HTTPForbidden(text=STRANGER)
             if not answer.prepared:
                 answer.headers["Content-Security-Policy"] = POLICY
                 answer.headers["X-Frame-Options"] = "DENY"
+                answer.headers["Referrer-Policy"] = "no-referrer"
             return answer
 
         return guard
 
     async def on_startup(self, app: web.Application) -> None:
-        """Say where, on standard error as all that is no data."""
+        """Nothing is said yet: nobody is listening."""
+
+    def serve(self, debug: bool = False) -> None:
+        """Serve until Ctrl-C. Raises ``OSError`` where the address cannot be had."""
+        loop = asyncio.new_event_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self.request_exit)
+        web.run_app(
+            self._make_app(), host=self.host, port=self.port, handle_signals=False, loop=loop,
+            print=lambda *_: self.announce(),
+        )  # fmt: skip
+
+    def announce(self) -> None:
+        """Say where, on standard error as all that is no data, once somebody listens there."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         where = f"http://{host}:{self.port}/?token={self.token}"
         print(f"ptxview: {where}   (Ctrl-C ends it)", file=sys.stderr)
@@ -109,9 +133,6 @@ class WebServer(Server):
                 file=sys.stderr,
             )
         sys.stderr.flush()
-
-    def initialize_logging(self) -> None:
-        """Only what goes wrong is said, by the standard library's own last resort."""
 
 
 # The terminal's script sets styles and draws with WebGL; everything comes from this server.

@@ -328,7 +328,7 @@ def _read(path: Path) -> list[bytes]:
 
 def _forged(folder: Path, cache: Path) -> None:
     """``derived/`` as a machine fills it, but for what nvdisasm is said to have printed."""
-    (folder / "derived").mkdir()
+    (folder / "derived").mkdir(exist_ok=True)
     for entry in cache.iterdir():
         data = entry.read_bytes().replace(b"EXIT", b"FAKE").replace(b"REG:", b"REG:9")
         (folder / "derived" / entry.name).write_bytes(data)
@@ -339,7 +339,7 @@ def test_what_a_recording_says_was_derived_is_not_believed(
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     folder = _unpacked(tmp_path / "his")
-    true = _read(folder)
+    true = _read(SAMPLE)
     _forged(folder, user_cache())
     shutil.make_archive(str(tmp_path / "x"), "zip", folder)
     archive = (tmp_path / "x.zip").rename(tmp_path / "x.ptxview")

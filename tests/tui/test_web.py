@@ -19,6 +19,7 @@ from pathlib import Path
 
 import aiohttp
 import pytest
+from aiohttp import web
 
 from inspector.tui.web import allowed, loopback
 
@@ -195,7 +196,13 @@ async def test_the_interface_works_in_a_browser(address: Address, tmp_path: Path
         assert any("RobotoMono" in u for u in page.requests)
         assert page.complaints == []
         here = await page.ask("Runtime.evaluate", expression="location.href")
-        assert here["result"] == {"type": "string", "value": f"http://{address}/"}
+        assert here["result"]["type"] == "string"  # type: ignore[index]
+        place = str(here["result"]["value"])  # type: ignore[index]
+        assert re.fullmatch(rf"http://{address}/[\w-]{{32}}/", place)
+        assert address.token not in place
+        page.drawn = b""
+        await page.ask("Page.reload")
+        await page.until(lambda: "lecture-h200" in page.text and "occupancy" in page.text)
         page.drawn = b""
         await page.type("E")
         await page.until(lambda: "A browser has no terminal to lend to an editor" in page.text)
@@ -210,10 +217,17 @@ async def test_the_interface_works_in_a_browser(address: Address, tmp_path: Path
             raise AssertionError("leaving the interface did not end its page")
 
 
+async def entered(session: aiohttp.ClientSession, page: str) -> str:
+    """Where everything lies, once the token was handed in."""
+    async with session.get(page) as answer:
+        assert answer.status == 200
+        return str(answer.url).partition("?")[0]
+
+
 async def test_only_who_has_the_token_is_answered(address: Address) -> None:
-    static = f"http://{address}/static/js/textual.js"
     async with aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as session:
-        for url in (f"http://{address}/", static, f"http://{address}/?token=", address.page[:-1],
+        for url in (f"http://{address}/", f"http://{address}/static/js/textual.js",
+                    f"http://{address}/?token=", address.page[:-1],
                     f"http://{address}/?token=%C3%A4"):  # fmt: skip
             async with session.get(url) as answer:
                 assert answer.status == 403, url
@@ -223,22 +237,64 @@ async def test_only_who_has_the_token_is_answered(address: Address) -> None:
         assert refused.value.status == 403
         async with session.get(f"{address.page}&fontsize=20") as answer:
             assert answer.status == 200
-            assert str(answer.url) == f"http://{address}/?fontsize=20"
+            place = str(answer.url).removesuffix("?fontsize=20")
+            assert re.fullmatch(rf"http://{address}/[\w-]{{32}}/", place)
+            assert address.token not in place
             assert 'data-font-size="20"' in await answer.text()
         (cookie,) = session.cookie_jar
-        assert cookie["httponly"] and cookie["samesite"] == "Lax"
+        assert cookie["httponly"] and cookie["samesite"] == "Strict"
+        static = f"{place}static/js/textual.js"
         async with session.get(static) as answer:
             assert answer.status == 200
-    async with (
-        aiohttp.ClientSession(cookies={cookie.key: "x" * 32}) as session,
-        session.get(static) as answer,
-    ):
-        assert answer.status == 403
+    # Neither the place without the cookie nor a cookie that is another.
+    for cookies in ({}, {cookie.key: "x" * 32}):
+        async with aiohttp.ClientSession(cookies=cookies) as session:
+            for url in (place, static):
+                async with session.get(url) as answer:
+                    assert answer.status == 403
+            with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
+                await session.ws_connect(f"{place}ws")
+            assert refused.value.status == 403
+
+
+async def test_no_other_port_of_the_machine_is_given_the_cookie(address: Address) -> None:
+    given: list[str | None] = []
+
+    async def take(request: web.Request) -> web.Response:
+        given.append(request.headers.get("Cookie"))
+        answer = web.Response(text="mine")
+        # It would be the page's own, were it of the same name and place.
+        for name in ("ptxview", f"ptxview-{address.split(':')[1]}"):
+            answer.set_cookie(name, "x", path="/")
+        return answer
+
+    port = free_port()
+    other = web.Application()
+    other.router.add_get("/{any:.*}", take)
+    runner = web.AppRunner(other)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", port).start()
+    async with aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as session:
+        place = await entered(session, address.page)
+        for path in ("", "ws", "static/js/textual.js", "x/../"):
+            async with session.get(f"http://127.0.0.1:{port}/{path}") as answer:
+                assert answer.status == 200
+        async with session.get(place) as answer:
+            assert answer.status == 200, "what the other has set does not shut one out"
+        # At another address of ours, where the cookie would be of no use either.
+        async with session.get(f"http://{address}/") as answer:
+            assert answer.status == 403
+    await runner.cleanup()
+    assert len(given) == 4
+    assert all(address.token not in (cookies or "") for cookies in given)
 
 
 async def test_pages_of_others_are_refused(address: Address) -> None:
     port = address.split(":")[1]
-    async with aiohttp.ClientSession(cookies={f"ptxview-{port}": address.token}) as session:
+    async with aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as session:
+        place = await entered(session, address.page)
+        (cookie,) = session.cookie_jar
+    async with aiohttp.ClientSession(cookies={cookie.key: address.token}) as session:
         for headers, status in (
             ({}, 200),
             ({"Host": f"localhost:{port}"}, 200),
@@ -247,11 +303,38 @@ async def test_pages_of_others_are_refused(address: Address) -> None:
             ({"Origin": "null"}, 403),
             ({"Origin": f"http://{address}"}, 200),
         ):
-            async with session.get(f"http://{address}/", headers=headers) as answer:
+            async with session.get(place, headers=headers) as answer:
                 assert answer.status == status, headers
         with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
-            await session.ws_connect(f"http://{address}/ws", origin="http://evil.example")
+            await session.ws_connect(f"{place}ws", origin="http://evil.example")
         assert refused.value.status == 403
+
+
+async def test_a_page_runs_nothing_from_the_folder_that_it_was_started_in(tmp_path: Path) -> None:
+    mark = tmp_path / "mark"
+    for name in ("json", "rich", "sitecustomize", "platformdirs", "asyncio", "textual"):
+        (tmp_path / f"{name}.py").write_text(f"open({str(mark)!r}, 'a')\n")
+    port = free_port()
+    code = "from inspector.cli import main; raise SystemExit(main())"
+    server = subprocess.Popen(
+        [sys.executable, "-P", "-c", code, "open", str(SAMPLE), "--web", "--port", str(port)],
+        cwd=tmp_path, env={**os.environ, "XDG_STATE_HOME": str(tmp_path / "state")},
+        stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert server.stderr is not None
+    found = re.search(r"http://\S+", server.stderr.readline())
+    assert found is not None
+    drawn = b""
+    async with aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as session:
+        place = await entered(session, found[0])
+        async with session.ws_connect(f"{place}ws?width=100&height=40") as socket:
+            while b"lecture-h200" not in drawn:
+                message = await asyncio.wait_for(socket.receive(), 60)
+                assert message.type in (aiohttp.WSMsgType.TEXT, aiohttp.WSMsgType.BINARY), drawn
+                drawn += message.data if isinstance(message.data, bytes) else b""
+    server.send_signal(signal.SIGINT)
+    assert server.wait(20) == 0
+    assert not mark.exists()
 
 
 async def test_only_this_machine_is_listened_to(address: Address) -> None:
