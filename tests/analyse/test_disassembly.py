@@ -73,10 +73,3 @@ def test_a_text_of_another_shape_is_not_guessed() -> None:
         "/* 0x00000a00ff017b82 */\n                       /* 0x000fe20000000800 */\n.L_x_1:\n"
     )  # fmt: skip
     assert plain_of(good) == "k:\n        /*0000*/  MOV R1, R2 ;\n.L_x_1:\n"
-
-
-def test_a_recording_keeps_it(tmp_path: Path) -> None:
-    inside, user = tmp_path / "recording", tmp_path / "user"
-    inside.mkdir()
-    disassemble(CUBINS[0].read_bytes(), DerivedCache(inside, user))
-    assert list((inside / "derived").iterdir()) and not user.exists()

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from inspector.bench import running
-from inspector.bench.running import BOOT, NO_DEVICE, PROBES, Wanted, interpreter, measure, watched
+from inspector.bench.running import BOOT, NO_DEVICE, PROBES, Wanted, measure, watched
 from inspector.errors import Stopped, ToolMissing, Unreadable
 from inspector.process import Finished, run_tool
 
@@ -174,21 +174,6 @@ def test_the_real_child_says_that_there_is_no_device(tmp_path: Path) -> None:
     done = run_tool([sys.executable, "-c", BOOT, str(PROBES), str(job), str(results)])
     assert done.status == NO_DEVICE, done.complaint
     assert "no_device" in json.loads(results.read_text())
-
-
-def test_the_interpreter_is_the_one_asked_for_else_the_recorded_one_else_ours() -> None:
-    has = {"torch": "2.11"}
-    here = sys.executable
-
-    def versions(python: str) -> dict[str, str | None]:
-        return {"torch": has["torch"] if python in (here, "/ours/python") else None}
-
-    assert interpreter("/his/python", [here, "x.py"], "/ours/python", versions) == "/his/python"
-    assert interpreter(None, [here, "x.py"], "/ours/python", versions) == here
-    for gone in (["/gone/python3", "x.py"], ["/bin/sh", "x.sh"], [], None):
-        assert interpreter(None, gone, "/ours/python", versions) == "/ours/python"
-    with pytest.raises(ToolMissing, match="no interpreter with torch"):
-        interpreter(None, None, "/bare/python", versions)
 
 
 def test_a_child_is_ended_when_it_is_stopped_even_where_another_holds_its_pipes(

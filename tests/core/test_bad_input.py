@@ -397,7 +397,7 @@ def test_interruption_is_130_without_a_traceback(tmp_path: Path) -> None:
 def no_tools(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     """A machine without any of the vendor's tools, and without what they made before."""
     monkeypatch.setattr(toolchain, "places", lambda: iter(()))
-    monkeypatch.setattr(shutil, "which", lambda name: None)
+    monkeypatch.setattr(shutil, "which", lambda name, **_: None)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "no-cache"))
     toolchain.find.cache_clear()
     yield

@@ -6,6 +6,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import shutil
 import stat
 import subprocess
@@ -20,12 +21,15 @@ import pytest
 from inspector.bench.running import interpreter
 from inspector.capture.opening import open_path, recordings_folder, user_cache
 from inspector.errors import ToolMissing
+from inspector.model import Stage
 from inspector.recording import BlobContent, DerivedCache, pack
 from inspector.recording_timings import keep, kept
 from inspector.timing import own
+from inspector.tui.acting import editor
 from inspector.tui.app import PtxviewApp
 from inspector.tui.command_table import TABLE
 from inspector.tui.commands import Where
+from inspector.tui.export import file_name
 from inspector.tui.timing_screen import State, TimingScreen
 from tests.core.helpers import LECTURE as CACHES
 from tests.core.helpers import REPOSITORY, SQUARE, Done, call, environment, ptxview
@@ -554,3 +558,138 @@ def test_links_out_of_a_build_folder_are_no_kernels(tmp_path: Path) -> None:
         path.rename(tmp_path / path.name)
         path.symlink_to(tmp_path / path.name)
     assert call("list", build).status == 4
+
+
+# -- the editor ----------------------------------------------------------------------------------
+
+NAMES = ("+:!touch PWNED", "+call writefile([], 'PWNED')", "-c:!touch PWNED", "--cmd=!touch PWNED",
+         "-S", "-c", "+", "a file", "scp:x")  # fmt: skip
+
+
+async def _edited(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, recorded: str, command: str
+) -> None:
+    """``E`` on the source of a recording whose source lay where it says."""
+    from contextlib import nullcontext
+
+    from inspector.commands.common import open_reader
+
+    folder = _unpacked(tmp_path / "his")
+    for file in folder.glob("events-*.jsonl"):
+        rows = [json.loads(row) for row in file.read_text("utf-8").splitlines()]
+        for row in rows:
+            if row["event"] == "triton" and isinstance(row.get("source"), dict):
+                row["source"]["file"] = recorded
+        file.write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(PtxviewApp, "suspend", lambda self: nullcontext())
+    monkeypatch.delenv("VISUAL", raising=False)
+    monkeypatch.setenv("EDITOR", command)
+    app = PtxviewApp(open_reader(str(folder)))
+    async with app.run_test(size=(200, 50)) as ui:
+        main: Any = app.screen
+        for _ in range(500):
+            await ui.pause(0.01)
+            if main.kernels.rows:
+                break
+        main.kernels.go(
+            next(i for i, r in enumerate(main.kernels.rows) if r.subject.key[1] == "a4fe74f3")
+        )
+        await ui.press("tab", "1")
+        for _ in range(500):
+            await ui.pause(0.01)
+            if main.panes.active.view.source is not None:
+                break
+        await ui.press("E")
+        await ui.pause()
+
+
+def _editor(tmp_path: Path, script: str) -> str:
+    """An editor of the user's, with an option in $EDITOR."""
+    path = tmp_path / "his-editor"
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    return f"{path} --wait"
+
+
+@pytest.mark.parametrize("name", NAMES)
+async def test_a_recorded_path_is_a_file_to_the_editor_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    (tmp_path / name).write_text("mine\n")
+    # Each argument on a line of its own.
+    command = _editor(tmp_path, f'for a in "$@"; do echo "$a"; done > {tmp_path}/arguments')
+    await _edited(tmp_path, monkeypatch, name, command)
+    wait, line, path = (tmp_path / "arguments").read_text().splitlines()
+    assert wait == "--wait" and line[:1] == "+" and line[1:].isdecimal()
+    assert path == str(tmp_path / name)
+
+
+@pytest.mark.skipif(shutil.which("vim") is None, reason="there is no vim here")
+@pytest.mark.parametrize("name", NAMES)
+async def test_vim_obeys_no_recorded_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    (tmp_path / name).write_text("one\n" * 50)
+    shown = "-c 'call writefile([expand(\"%:p\")], \"opened\")' -c 'qa!'"
+    script = f'shift; exec vim -u NONE -N -es "$@" {shown} < /dev/null > /dev/null 2>&1'
+    await _edited(tmp_path, monkeypatch, name, _editor(tmp_path, script))
+    assert not (tmp_path / "PWNED").exists()
+    assert (tmp_path / "opened").read_text() == f"{tmp_path / name}\n"
+
+
+@pytest.mark.parametrize("kind", ["pipe", "folder", "link to a device", "circle", "nothing", "\0"])
+async def test_what_is_no_regular_file_is_not_opened_but_a_copy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    name = "x\0y" if kind == "\0" else "square.py"
+    if kind == "pipe":
+        os.mkfifo(tmp_path / name)
+    elif kind == "folder":
+        (tmp_path / name).mkdir()
+    elif kind == "link to a device":
+        (tmp_path / name).symlink_to("/dev/zero")
+    elif kind == "circle":
+        (tmp_path / name).symlink_to(tmp_path / name)
+    command = _editor(tmp_path, f'echo "$3" > {tmp_path}/path; cat "$3" > {tmp_path}/text')
+    await _edited(tmp_path, monkeypatch, name, command)
+    path = Path((tmp_path / "path").read_text().rstrip("\n"))
+    assert path.is_absolute() and path != tmp_path / name and not path.exists()
+    assert "def square_kernel" in (tmp_path / "text").read_text()
+
+
+@pytest.mark.parametrize("words", [["vim"], ["nano"], ["emacs", "-nw"], ["hx"], ["code", "--wait"],
+                                   ["/usr/bin/codium"]])  # fmt: skip
+def test_every_editor_is_given_a_path_from_the_root_on(tmp_path: Path, words: list[str]) -> None:
+    path = tmp_path / "+:!x"
+    path.write_text("")
+    given = editor(words, path, 12)[len(words) :]
+    assert given in (["+12", str(path)], ["--goto", f"{path}:12"])
+
+
+@pytest.mark.parametrize("key", ["X", "ctrl+s"])
+async def test_what_is_saved_is_saved_through_no_link(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str
+) -> None:
+    from inspector.commands.common import open_reader
+
+    monkeypatch.chdir(tmp_path)
+    recording = Path(shutil.copy(SAMPLE, tmp_path / "x.ptxview"))
+    app = PtxviewApp(open_reader(str(recording)))
+    async with app.run_test(size=(200, 50)) as ui:
+        main: Any = app.screen
+        for _ in range(500):
+            await ui.pause(0.01)
+            if main.panes.active.view.source is not None:
+                break
+        names = {"ptxview.svg", *(file_name(main.panes.subject, s, ".txt") for s in Stage)}
+        for name in names:
+            (tmp_path / name).symlink_to(tmp_path / "outside")
+        for _ in range(500):
+            await ui.press(key)
+            await ui.pause(0.01)
+            made = [p for p in tmp_path.iterdir() if not p.is_symlink() and p != recording]
+            if made:
+                break
+    assert made and not (tmp_path / "outside").exists()
+    assert all(re.search(r"-2\.(txt|svg)$", p.name) for p in made[:1])

@@ -703,16 +703,17 @@ async def test_key_edit(start: Start, monkeypatch: pytest.MonkeyPatch, tmp_path:
 
     def run(argv: list[str], env: object) -> int:
         calls.append(argv)
-        texts.append(Path(argv[-1]).read_text("utf-8"))
+        texts.append(Path(argv[-1].rpartition(":")[0]).read_text("utf-8"))
         return 0
 
     monkeypatch.setattr(acting, "run_program", run)
     monkeypatch.setattr(PtxviewApp, "suspend", lambda self: nullcontext())
     monkeypatch.setenv("VISUAL", "code --wait")
     async with start("tab", "tab", "colon", *"14", "enter", "E") as (_, screen):
-        assert calls[0][:3] == ["code", "--wait", "+14"]
+        path = Path(calls[0][-1].removesuffix(":14"))
+        assert calls[0] == ["code", "--wait", "--goto", f"{path}:14"] and path.is_absolute()
         assert texts[0].split("\n")[13].lstrip().startswith("@%p1 ld.global")
-        assert not Path(calls[0][-1]).exists()  # it was a copy
+        assert not path.exists()  # it was a copy
         assert screen.panes.active.view.has_focus
 
 
