@@ -202,10 +202,12 @@ def event_of(found: Found, cache: DerivedCache) -> Event:
                 break
     tool = find("nvcc")
     reason = why_not(found)
-    if reason is None and not _PLAIN.fullmatch(str(found.source)):
+    # From the root on: a path that begins with a dash would be an option.
+    source = found.source.absolute() if found.source is not None else None
+    if reason is None and not _PLAIN.fullmatch(str(source)):
         reason = "PTX needs nvcc, and nvcc would obey the odd characters in the source's path"
-    if found.embedded_ptx is None and reason is None and found.source and tool is not None:
-        argv = harmless(found.argv, tool.path, found.source)
+    if found.embedded_ptx is None and reason is None and source is not None and tool is not None:
+        argv = harmless(found.argv, tool.path, source)
         event["ptx"] = LaterPtx(found, argv, cache)
         event["costly"] = True
         event["ptx_from"] = "nvcc again with the build's flags and -lineinfo"

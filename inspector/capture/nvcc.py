@@ -8,6 +8,7 @@ the built object where, function by function, the machine code is the same.
 from __future__ import annotations
 
 import json
+import os
 import re
 import tempfile
 from collections.abc import Callable, Sequence
@@ -18,6 +19,7 @@ from inspector.capture.elf import Cubin, read_cubin
 from inspector.errors import PtxviewError
 from inspector.process import run_tool
 from inspector.recording import DerivedCache
+from inspector.toolchain import path_folders
 
 _ARCH = re.compile(r"(?:compute|sm)_(\d+[af]?)")
 # With an argument of their own, and of no use to a second run that compiles for one architecture.
@@ -91,7 +93,10 @@ def device_code(
     with tempfile.TemporaryDirectory(prefix="ptxview-") as made:
         command = again(argv, source, arch, Path(made))
         try:
-            done = run_tool(command, cwd=directory if directory.is_dir() else None, seconds=900)
+            # It runs in the build's folder, and looks for the host's compiler on PATH.
+            env = {**os.environ, "PATH": os.pathsep.join(path_folders())}
+            where = directory if directory.is_dir() else None
+            done = run_tool(command, cwd=where, env=env, seconds=900)
         except PtxviewError as error:
             return DeviceCode(None, None, tuple(command), error.message)
         ptx = next(iter(sorted(Path(made).glob("*.ptx"))), None)

@@ -31,8 +31,8 @@ from inspector.tui.command_table import TABLE
 from inspector.tui.commands import Where
 from inspector.tui.export import file_name
 from inspector.tui.timing_screen import State, TimingScreen
+from tests.core.helpers import EXTENSION, REPOSITORY, SQUARE, Done, call, environment, ptxview
 from tests.core.helpers import LECTURE as CACHES
-from tests.core.helpers import REPOSITORY, SQUARE, Done, call, environment, ptxview
 
 SAMPLE = REPOSITORY / "examples" / "recordings" / "lecture-h200.ptxview"
 TOOLS = ("nvdisasm", "cuobjdump", "ptxas", "nvcc", "c++filt", "cu++filt", "ncu", "gcc", "g++")
@@ -176,6 +176,36 @@ def test_a_folder_that_one_stands_in_is_no_place_of_tools(stranger: Stranger) ->
         assert not stranger.mark.exists(), words
         assert not [s for s in started if s.rpartition(" ")[2][:1] != "/"], started
         assert done.status in (0, 2), done.said
+
+
+@pytest.mark.parametrize("folder", ["build", "-ccbin=."])
+def test_ptx_of_a_build_is_made_by_ones_own_nvcc_and_compiler(
+    stranger: Stranger, folder: str
+) -> None:
+    build = stranger.home / folder
+    shutil.copytree(EXTENSION, build)
+    ninja = build / "build.ninja"
+    said = ninja.read_text().replace("/usr/local/cuda/bin/nvcc", "./nvcc -ccbin ./gcc")
+    ninja.write_text(re.sub(r"/tmp/cap/\S+/(\w+\.)", r"\1", said))
+    for name in TOOLS:
+        stranger.program(build / name)
+    # The newest nvcc is the user's own; it notes with what it was called, and runs his compiler.
+    tools = stranger.root / "cuda" / "bin"
+    tools.mkdir(parents=True)
+    (tools / "nvcc").write_text(
+        f'#!/bin/sh\n[ "$1" = --version ] && echo "release 99.0, V99.0.0" && exit\n'
+        f'for a in "$@"; do echo "$a"; done > {stranger.root}/called\ngcc --version\nexit 1\n'
+    )
+    (tools / "nvcc").chmod(0o755)
+    done, started = watched(
+        stranger, "show", f"./{folder}", "square_matrix_kernel", "--stage", "ptx",
+        CUDA_HOME=str(tools.parent), PATH=f".::{tools}:{os.environ['PATH']}:",
+    )  # fmt: skip
+    assert done.status == 4 and "nvcc failed" in done.said, done.said
+    called = (stranger.root / "called").read_text().splitlines()
+    assert not [word for word in called if "ccbin" in word and not word.startswith("/")], called
+    assert not [s for s in started if "/sent/" in s]
+    assert not stranger.mark.exists()
 
 
 def test_python_m_takes_nothing_from_the_folder_that_one_stands_in(stranger: Stranger) -> None:
@@ -536,8 +566,6 @@ def test_a_file_that_becomes_a_link_after_it_was_listed_is_not_read(tmp_path: Pa
 
 
 def test_links_out_of_a_build_folder_are_no_kernels(tmp_path: Path) -> None:
-    from tests.core.helpers import EXTENSION
-
     build = tmp_path / "build"
     shutil.copytree(EXTENSION, build)
     listed = call("list", build, "--json").json
