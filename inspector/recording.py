@@ -26,6 +26,7 @@ import shutil
 import stat
 import struct
 import tempfile
+import time
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -42,6 +43,9 @@ HEX = frozenset("0123456789abcdef")
 # A blob of a recording is a listing or a cubin; what is larger is refused on reading rather than
 # let a hostile zip fill the memory.
 LARGEST_BLOB = 512 << 20
+# What tools made is made again in a second where it is gone; a disk that is full costs more.
+MOST_DERIVED = 4 << 30
+DAY = 86400.0
 FAR = 1e18  # seconds
 OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 # What Python's zipfile lets through on damaged, encrypted or hostile archives.
@@ -352,11 +356,13 @@ class DerivedCache:
 
     Entries are named by the SHA-256 of (tool, its version, options, input). They appear whole
     (written aside and renamed), so that readers side by side never see half of one. One is believed
-    only where this user wrote it, and nobody else can write to it.
+    only where this user wrote it, and nobody else can write to it. Once a day the entries that
+    were not asked for longest make room, where they take more than ``most`` bytes in all.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, most: int = MOST_DERIVED) -> None:
+        self._folder, self._most = folder, most
+        self._tidied = False
 
     @staticmethod
     def key(*parts: bytes | str) -> str:
@@ -392,3 +398,30 @@ class DerivedCache:
         except OSError:
             with contextlib.suppress(OSError):
                 Path(part).unlink(missing_ok=True)
+        if not self._tidied:
+            self._tidied = True
+            with contextlib.suppress(OSError):
+                self._tidy()
+
+    def _tidy(self) -> None:
+        mark = self._folder.with_name(f"{self._folder.name}.tidied")
+        now = time.time()
+        with opened(mark, os.O_WRONLY | os.O_APPEND | os.O_CREAT) as file:
+            stamp = os.fstat(file.fileno())
+            if stamp.st_size and now - stamp.st_mtime < DAY:
+                return
+            file.truncate(0)
+            file.write(b"tidied\n")
+        entries = []
+        with os.scandir(self._folder) as found:
+            for each in found:
+                # One that another process is just writing has a dot before its name.
+                if each.is_file(follow_symlinks=False) and not each.name.startswith("."):
+                    held = each.stat(follow_symlinks=False)
+                    entries.append((max(held.st_atime, held.st_mtime), held.st_size, each.path))
+        total = sum(size for _, size, _ in entries)
+        for _, size, path in sorted(entries):
+            if total <= self._most:
+                return
+            Path(path).unlink(missing_ok=True)
+            total -= size

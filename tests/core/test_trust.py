@@ -500,6 +500,22 @@ def test_only_what_this_user_alone_can_write_is_believed(tmp_path: Path) -> None
         assert cache.get("key") is None
 
 
+def test_what_was_derived_makes_room_once_a_day_the_oldest_first(tmp_path: Path) -> None:
+    folder = tmp_path / "derived"
+    for number in range(6):
+        DerivedCache(folder, most=3000).put(f"entry{number}", bytes(1000))
+        os.utime(folder / f"entry{number}", (number, number))
+    names = {f"entry{n}" for n in range(6)}
+    assert {p.name for p in folder.iterdir()} == names, "not twice on one day"
+    os.utime(tmp_path / "derived.tidied", (0, 0))
+    DerivedCache(folder, most=3000).put("new", bytes(1000))
+    assert {p.name for p in folder.iterdir()} == {"entry4", "entry5", "new"}
+    (tmp_path / "derived.tidied").unlink()
+    (tmp_path / "derived.tidied").symlink_to(tmp_path / "outside")
+    DerivedCache(folder, most=0).put("newer", b"x")
+    assert not (tmp_path / "outside").exists()
+
+
 # -- links in caches and build folders -----------------------------------------------------------
 
 
