@@ -158,7 +158,7 @@ def why_not(found: Found) -> str | None:
     """Why no PTX can be made, in one sentence; None where it can."""
     if found.source is None or not found.argv:
         return "no PTX: the object does not carry it, and the nvcc command of the build is unknown"
-    if not found.source.is_file():
+    if _real_source(found.source) is None:
         return f"PTX needs the build's own nvcc command, and {found.source} is not on this machine"
     if not Path(found.argv[0]).is_file() and find("nvcc") is None:
         return f"PTX needs the build's own nvcc command, and {found.argv[0]} is not on this machine"

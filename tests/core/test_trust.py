@@ -586,14 +586,17 @@ def test_links_out_of_a_build_folder_are_no_kernels(tmp_path: Path) -> None:
     shutil.copytree(EXTENSION, build)
     listed = call("list", build, "--json").json
     assert listed["kernels"]
+    ninja = build / "build.ninja"
+    ninja.write_text(re.sub(r"/tmp/cap/\S+/(\w+\.)", r"\1", ninja.read_text()))
     (source,) = build.glob("*.cu")
     text = source.read_bytes()
     source.unlink()
     (tmp_path / "passwd").write_text("root:x:0:0\n")
     source.symlink_to(tmp_path / "passwd")
     name = listed["kernels"][0]["name"]
-    done = call("show", build, name, "--stage", "source")
-    assert b"root:" not in done.out + done.err
+    for stage in ("source", "ptx"):  # which nvcc would quote, where it is here
+        done = call("show", build, name, "--stage", stage)
+        assert b"root:" not in done.out + done.err
     (tmp_path / "real.cu").write_bytes(text)
     source.unlink()
     source.symlink_to(tmp_path / "real.cu")  # a source may lie elsewhere, as a source
