@@ -92,7 +92,8 @@ def open_path(path: Path) -> Recording:
 def _open(path: Path) -> Recording:
     if is_recording(path):
         real = path.resolve()
-        events = read_events(real)
+        # What a link leads to may change; a path without any is told as it was given.
+        events = read_events(path if path.absolute() == real else real)
         assembly = Assembly(events.blob)
         assembly.problems.extend(events.problems)
         return replace(assembly.recording(str(path), events.events), real=str(real))
