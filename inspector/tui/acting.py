@@ -229,7 +229,7 @@ class Acting(Navigating):
     def _edit(self, words: list[str], path: Path, n: int) -> None:
         try:
             with self.app.suspend():
-                status = run_program(editor(words, path, n), os.environ)
+                status = run_program(editor(words, path, n), os.environ, is_job=False)
         except SuspendNotSupported:
             self._warn(
                 "A browser has no terminal to lend to an editor; y copies the line, X saves all."
