@@ -297,7 +297,7 @@ class Writer:
         """Make the folder. Raises ``OSError`` where that is not allowed."""
         self.folder = folder
         (folder / "blobs").mkdir(parents=True, exist_ok=True)
-        self._events = (folder / "events.jsonl").open("ab")
+        self._events = (folder / "events.jsonl").open("ab", buffering=0)
 
     def blob(self, data: bytes) -> str:
         """Store content; gives its SHA-256 in hex."""
@@ -305,15 +305,27 @@ class Writer:
         target = self.folder / "blobs" / digest
         if not target.exists():
             part = target.with_name(f".{digest}.{os.getpid()}.{secrets.token_hex(4)}")
-            part.write_bytes(data)
-            part.replace(target)
+            try:
+                part.write_bytes(data)
+                part.replace(target)
+            except OSError:
+                with contextlib.suppress(OSError):
+                    part.unlink(missing_ok=True)
+                raise
         return digest
 
     def event(self, **fields: object) -> None:
-        """Append one record and flush it."""
+        """Append one record, or raise ``OSError`` and leave the file as it was."""
         line = json.dumps(fields, ensure_ascii=True, separators=(",", ":"))
-        self._events.write(line.encode() + b"\n")
-        self._events.flush()
+        left = memoryview(line.encode() + b"\n")
+        size = os.fstat(self._events.fileno()).st_size
+        try:
+            while left:
+                left = left[self._events.write(left) :]
+        except OSError:
+            # A line that is cut short would swallow the next.
+            self._events.truncate(size)
+            raise
 
     def close(self) -> None:
         """No more events."""

@@ -91,6 +91,11 @@ class Assembly:
             elif kind == "extension":
                 self._extension(event)
         for event in ordered:
+            if (why := as_text(event.get("unkept"))) is not None:
+                of = as_text(event.get("name")) or as_text(event.get("path")) or ""
+                self.problems.append(
+                    f"files of {event.get('event')} {of}".rstrip() + f" could not be kept: {why}"
+                )
             match event.get("event"):
                 case "device_code":
                     made = variants.from_device_code(event, self._blob, self._sources)

@@ -92,6 +92,8 @@ def command_of(request: Request) -> tuple[list[str], str]:
         return list(request.words), python
     if request.kind == "module":
         return [python, "-m", *request.words], python
+    if request.words[0] == "-":  # from standard input, as Python itself reads it
+        return [python, *request.words], python
     script = Path(request.words[0])
     if not script.exists():
         raise RunFailed(f"{script} does not exist", "Give the path of a Python script.")

@@ -40,9 +40,17 @@ _said: set[str] = set()
 BURST, A_SECOND, MOMENT = 64.0, 16.0, 0.25
 _spare = [BURST, 0.0]
 _later: list[threading.Timer] = []
-# Threads do not go along into a child.
-os.register_at_fork(after_in_child=_later.clear)
 _lock = threading.RLock()
+
+
+def _in_child() -> None:
+    """Threads do not go along into a child, and those that held the lock never give it back."""
+    global _lock
+    _later.clear()
+    _lock = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_in_child)
 
 
 class Subject:
@@ -248,8 +256,6 @@ def install() -> None:
 
 
 def _forget() -> None:
-    global _lock
-    _lock = threading.RLock()
     for held in _all.values():
         for entry in held.calls.values():
             # Whoever compares with it still learns so at the next call.

@@ -2,10 +2,14 @@
 
 The layout is the one that ``inspector/recording.py`` reads: blobs by SHA-256, written before the
 event that names them; ``events-<pid>-<tag>.jsonl`` appended a whole line at a time.
+
+No descriptor is kept: a program may close those that it did not open, as daemons do, and open a file
+of its own under the same number. None is 0, 1 or 2 while anything is written.
 """
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
@@ -16,7 +20,20 @@ from typing import Any
 
 SCHEMA = 1
 _lock = threading.RLock()
-_state: dict[str, Any] = {"pid": None, "fd": None}
+# This process's file, whether its first line stands in it, events that could not be written, and
+# why the last of them could not.
+_state: dict[str, Any] = {"pid": None, "path": None, "begun": False, "lost": 0, "why": ""}
+_now = threading.local()  # unkept: why content of the next event could not be kept
+
+
+def _in_child() -> None:
+    """A thread that held the lock is not in the child, and would never give it back."""
+    global _lock
+    _lock = threading.RLock()
+    _now.__dict__.clear()
+
+
+os.register_at_fork(after_in_child=_in_child)
 
 
 def folder() -> str | None:
@@ -32,13 +49,17 @@ def blob(data: bytes | str) -> str | None:
     if root is None:
         return None
     target = os.path.join(root, "blobs", digest)
+    part = os.path.join(root, "blobs", f".{digest}.{os.getpid()}.{threading.get_ident()}")
     try:
         if not os.path.exists(target):
-            part = os.path.join(root, "blobs", f".{digest}.{os.getpid()}.{threading.get_ident()}")
-            with open(part, "wb") as out:
-                out.write(raw)
-            os.replace(part, target)
-    except OSError:
+            try:
+                _write(part, raw, os.O_TRUNC)
+                os.replace(part, target)
+            except OSError:
+                _unlink(part)  # on a full disk it is in the way of what is smaller
+                raise
+    except OSError as error:
+        _now.unkept = error.strerror or str(error)
         return None
     return digest
 
@@ -69,15 +90,17 @@ def moved(path: str) -> str | None:
 
 
 def emit(event: dict[str, Any]) -> None:
-    """Append one event; a recording that cannot be written is given up in silence."""
+    """Append one event; a recording that cannot be written is given up in silence.
+
+    Where the event's own content could not be kept, it says why (``unkept``). What could not be
+    written is told, and counted, with the next event that can.
+    """
     try:
-        line = json.dumps(
-            {**event, "time": time.time(), "pid": os.getpid()}, default=str, ensure_ascii=True
-        )
+        unkept = _now.__dict__.pop("unkept", None)
+        more = {} if unkept is None else {"unkept": unkept}
+        line = _line({**event, **more})
         with _lock:
-            fd = _open()
-            if fd is not None:
-                os.write(fd, line.encode() + b"\n")
+            _append(line)
     except Exception:
         return
 
@@ -88,32 +111,78 @@ def problem(where: str, error: object) -> None:
     emit({"event": "problem", "where": where, "text": text[:2000]})
 
 
-def _open() -> int | None:
+def _line(event: dict[str, Any]) -> bytes:
+    stamped = {**event, "time": time.time(), "pid": os.getpid()}
+    return json.dumps(stamped, default=str, ensure_ascii=True).encode() + b"\n"
+
+
+def _append(line: bytes) -> None:
+    """Append a line to this process's file, after what has to stand before it."""
     pid = os.getpid()
-    if _state["pid"] == pid:
-        fd: int | None = _state["fd"]
-        return fd
-    # A forked child gets a file of its own, and leaves its parent's alone.
-    _state["pid"], _state["fd"] = pid, None
+    if _state["pid"] != pid:
+        # A forked child gets a file of its own, and leaves its parent's alone.
+        _state.update(pid=pid, path=None, begun=False, lost=0, why="")
     root = folder()
     if root is None:
-        return None
-    path = os.path.join(root, f"events-{pid}-{time.time_ns():x}.jsonl")
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
-    _state["fd"] = fd
-    first = {
-        "event": "process",
-        "schema": SCHEMA,
-        "time": time.time(),
-        "pid": pid,
-        "ppid": os.getppid(),
-        "argv": list(getattr(sys, "orig_argv", sys.argv)),
-        "executable": sys.executable,
-        "python": sys.version.split()[0],
-        "rank": _rank(),
-    }
-    os.write(fd, json.dumps(first, default=str).encode() + b"\n")
-    return fd
+        return
+    if _state["path"] is None:
+        _state["path"] = os.path.join(root, f"events-{pid}-{time.time_ns():x}.jsonl")
+    before = b"" if _state["begun"] else _first()
+    if _state["lost"]:
+        text = f"{_state['lost']} events could not be written: {_state['why']}"
+        before += _line({"event": "problem", "where": "recording", "text": text})
+    try:
+        # One that was deleted is gone on purpose: only the first write makes it.
+        _write(_state["path"], before + line, os.O_APPEND, make=not _state["begun"])
+    except OSError as error:
+        _state["lost"] += 1
+        _state["why"] = error.strerror or str(error)
+        return
+    _state.update(begun=True, lost=0)
+
+
+def _write(path: str, data: bytes, how: int, make: bool = True) -> None:
+    """Write all of it, or raise ``OSError`` and leave the file as it was."""
+    flags = os.O_WRONLY | os.O_CLOEXEC | how | (os.O_CREAT if make else 0)
+    fd = os.open(path, flags, 0o644)
+    try:
+        if fd < 3:
+            # The program has closed one of its streams: what it opens next may become it.
+            low, fd = fd, fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3)
+            os.close(low)
+        size = os.fstat(fd).st_size
+        left = memoryview(data)
+        try:
+            while left:
+                left = left[os.write(fd, left) :]
+        except OSError:
+            # A line that is cut short would swallow the next.
+            os.ftruncate(fd, size)
+            raise
+    finally:
+        os.close(fd)
+
+
+def _unlink(path: str) -> None:
+    try:
+        os.unlink(path)
+    except OSError:
+        pass
+
+
+def _first() -> bytes:
+    """The line that begins a file."""
+    return _line(
+        {
+            "event": "process",
+            "schema": SCHEMA,
+            "ppid": os.getppid(),
+            "argv": list(getattr(sys, "orig_argv", sys.argv)),
+            "executable": sys.executable,
+            "python": sys.version.split()[0],
+            "rank": _rank(),
+        }
+    )
 
 
 def _rank() -> int | None:

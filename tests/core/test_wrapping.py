@@ -561,7 +561,7 @@ def test_streams_that_are_closed_stay_closed(tmp_path: Path, closed: str) -> Non
     least = next((n for n in range(3) if ("<&-", ">&-", "2>&-")[n] in closed.split()), None)
     if least is not None:
         assert int((tmp_path / "number").read_text()) == least
-    texts = [p.text for p in open_path(tmp_path / "rec").problems]
+    texts = list(open_path(tmp_path / "rec").problems)
     assert sum("one" in t or "two" in t for t in texts) == 2
 
 
@@ -576,3 +576,197 @@ def test_a_program_from_standard_input(tmp_path: Path) -> None:
     assert (done.status, done.out) == (bare.returncode, bare.stdout)
     assert bare.stderr in done.err and b"['-', 'a', '-b']" in done.out
     assert open_path(tmp_path / "rec").complete
+
+
+# -- what the probes do inside it -----------------------------------------------------------------
+
+PROBED = "import os, sys, threading, time\nimport ptxview_probes.writer as w\n" + (
+    "def say(text):\n    w.emit({'event': 'problem', 'where': 'w', 'text': text})\n"
+)
+
+
+def told(folder: Path) -> list[str]:
+    """What ``say`` has said, each line read strictly."""
+    events = [
+        json.loads(line)
+        for file in sorted(folder.glob("events-*.jsonl"))
+        for line in file.read_bytes().splitlines()
+    ]
+    return [e["text"] for e in events if e["event"] == "problem"]
+
+
+DAEMON = """
+say("before")
+w.blob(b"one")
+if os.fork():
+    os._exit(0)
+os.setsid()
+if os.fork():
+    os._exit(0)
+say("first")
+os.closerange(0, 4096)
+files = [os.open(f"his{n}", os.O_CREAT | os.O_RDWR, 0o600) for n in range(12)]
+assert files == list(range(12))
+def records():
+    for n in range(200):
+        say(f"event {n}")
+        w.blob(b"content %d" % n)
+threads = [threading.Thread(target=records) for _ in range(3)]
+[t.start() for t in threads]
+[t.join() for t in threads]
+os.rename("his11", "ended")
+"""
+
+
+def test_a_daemon_keeps_its_files_to_itself(tmp_path: Path) -> None:
+    """It closes all descriptors, and its own files take the numbers."""
+    path = tmp_path / "program.py"
+    path.write_text(PROBED + DAEMON)
+    done = ptxview("run", "-o", tmp_path / "rec", path, cwd=tmp_path)
+    assert done.status == 0, done.said
+    until((tmp_path / "ended").exists, "the daemon did not come to its end")
+    for n in range(11):
+        assert (tmp_path / f"his{n}").read_bytes() == b"", n
+    said = told(tmp_path / "rec")
+    assert said.count("before") == said.count("first") == 1
+    assert sorted(said) == sorted(["before", "first", *(f"event {n}" for n in range(200))] + [
+        f"event {n}" for n in range(200) for _ in range(2)
+    ])  # fmt: skip
+
+
+def test_nothing_of_ours_is_open_between_events(tmp_path: Path) -> None:
+    path = tmp_path / "program.py"
+    path.write_text(
+        PROBED + "say('one'); w.blob(b'two')\nprint(sorted(os.listdir('/proc/self/fd')))"
+    )
+    done = ptxview("run", "-o", tmp_path / "rec", path)
+    assert done.text == "['0', '1', '2', '3']\n"  # 3 is the listing's own
+
+
+FORKS = """
+import ptxview_probes.calls as calls
+def records():
+    n = 0
+    while True:
+        n += 1
+        say("x" * 50)
+        held = calls.subject("graph", "g", str(n % 50), {})
+        held.entry((n,), [("n", "int", n)])
+        calls.grown(held, held.others)
+for _ in range(4):
+    threading.Thread(target=records, daemon=True).start()
+hung = 0
+for n in range(60):
+    pid = os.fork()
+    if pid == 0:
+        say(f"child {n}")
+        held = calls.subject("graph", "g", "child", {})
+        held.entry((n,), [("n", "int", n)])
+        w.blob(b"of the child %d" % n)
+        os._exit(0)
+    end = time.monotonic() + 20
+    while os.waitpid(pid, os.WNOHANG) == (0, 0):
+        if time.monotonic() > end:
+            hung += 1
+            os.kill(pid, 9); os.waitpid(pid, 0)
+            break
+        time.sleep(0.002)
+    if hung:
+        break
+print("hung", hung, flush=True)
+os._exit(0)
+"""
+
+
+def test_a_child_never_waits_for_a_thread_that_it_does_not_have(tmp_path: Path) -> None:
+    """Forked again and again while four threads record: the writer's lock and the calls'."""
+    path = tmp_path / "program.py"
+    path.write_text(PROBED + FORKS)
+    done = ptxview("run", "-o", tmp_path / "rec", path)
+    assert (done.status, done.text) == (0, "hung 0\n"), done.said
+    said = told(tmp_path / "rec")
+    assert sorted(t for t in said if t.startswith("child")) == sorted(
+        f"child {n}" for n in range(60)
+    )
+
+
+@pytest.mark.parametrize("module", ["writer", "calls"])
+def test_locks_that_another_thread_holds_are_renewed_in_the_child(
+    tmp_path: Path, module: str
+) -> None:
+    """The same without luck: the lock is held by a thread when the program forks."""
+    path = tmp_path / "program.py"
+    path.write_text(
+        PROBED
+        + f"""
+import signal
+import ptxview_probes.{module} as module
+inside, done = threading.Event(), threading.Event()
+def holds():
+    with module._lock:
+        inside.set(); done.wait()
+threading.Thread(target=holds, daemon=True).start()
+inside.wait()
+pid = os.fork()
+if pid == 0:
+    signal.alarm(20)
+    say("child")
+    import ptxview_probes.calls as calls
+    calls.subject("graph", "g", "child", {{}}).entry((1,), [("n", "int", 1)])
+    os._exit(0)
+print(os.waitpid(pid, 0)[1], flush=True)
+os._exit(0)
+"""
+    )
+    done = ptxview("run", "-o", tmp_path / "rec", path)
+    assert done.text == "0\n", done.said
+    assert told(tmp_path / "rec") == ["child"]
+
+
+FULL = """
+import resource
+before = resource.getrlimit(resource.RLIMIT_FSIZE)
+say("one")
+name = next(n for n in os.listdir(w.folder()) if n.startswith("events-"))
+size = os.stat(os.path.join(w.folder(), name)).st_size
+resource.setrlimit(resource.RLIMIT_FSIZE, (size + 40, before[1]))  # forty bytes are left
+say("two")
+say("three")
+digest = w.blob(b"x" * 10000)
+assert digest is None
+w.emit({"event": "triton", "name": "add", "hash": "a" * 64, "metadata": {"name": "add"},
+        "files": {"ptx": w.blob(b"y" * 10000), "cubin": None, "ttir": None}})
+resource.setrlimit(resource.RLIMIT_FSIZE, before)
+say("four")
+w.emit({"event": "triton", "name": "add", "hash": "a" * 64, "metadata": {"name": "add"},
+        "files": {"ptx": kept(b"y" * 10000), "cubin": kept(b"z" * 10000), "ttir": w.blob(b"ttir")}})
+"""
+KEPT = """
+def kept(data):
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4000, before[1]))
+    try:
+        return w.blob(data)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+"""
+
+
+def test_a_full_disk_is_told_as_what_it_is(tmp_path: Path) -> None:
+    """A line that was cut short takes nothing with it; what is missing says why."""
+    path = tmp_path / "program.py"
+    path.write_text(PROBED + FULL.replace("before = ", KEPT + "\nbefore = ", 1))
+    done = ptxview("run", "-o", tmp_path / "rec", path)
+    assert done.status == 0, done.said
+    said = told(tmp_path / "rec")
+    why = os.strerror(27)  # a limit of the shell stands for the disk: File too large
+    assert said == ["one", f"3 events could not be written: {why}", "four"]
+    assert not list((tmp_path / "rec" / "blobs").glob(".*")), "what was begun takes no space"
+    recording = open_path(tmp_path / "rec")
+    ((_, variant),) = recording.variants()
+    from inspector.model import Stage
+
+    for stage in (Stage.PTX, Stage.SASS):
+        assert why in variant.missing[stage] and "Triton left" not in variant.missing[stage]
+    assert Stage.TTIR in variant.stages
+    assert any("add" in p and why in p for p in map(str, recording.problems))
+    assert why in done.said

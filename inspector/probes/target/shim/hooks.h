@@ -5,6 +5,7 @@
 
 #include <map>
 #include <mutex>
+#include <pthread.h>
 #include <vector>
 
 #include "state.h"
@@ -60,6 +61,7 @@ struct Pinned final : c10::Allocator {
   };
   static inline std::mutex lock;
   static inline std::map<const char*, size_t> ranges;
+  Pinned() { pthread_atfork([] { lock.lock(); }, [] { lock.unlock(); }, [] { lock.unlock(); }); }
 
   c10::DataPtr allocate(size_t bytes) override {
     auto* lease = new Lease{c10::GetCPUAllocator()->allocate(bytes), bytes};

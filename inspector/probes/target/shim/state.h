@@ -14,6 +14,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <pthread.h>
 #include <string>
 #include <utility>
 
@@ -70,6 +71,10 @@ inline std::array<Counter, kMaxDevices> memory;
 struct Ranges {
   std::mutex lock;
   std::map<uintptr_t, uintptr_t> ends;  // by start
+  // A child of fork has one thread: another that held the lock would never give it back.
+  Ranges() { pthread_atfork(hold, let_go, let_go); }
+  static void hold();
+  static void let_go();
   void add(const void* data, size_t bytes) {
     if (!bytes) return;
     std::lock_guard<std::mutex> held(lock);
@@ -93,6 +98,8 @@ inline Ranges& ranges() {
   static Ranges& all = *new Ranges;  // never destroyed: tensors may outlive static objects
   return all;
 }
+inline void Ranges::hold() { ranges().lock.lock(); }
+inline void Ranges::let_go() { ranges().lock.unlock(); }
 
 // The context of every CUDA DataPtr. `absent` holds the reason while the contents mean nothing.
 struct Block {
