@@ -68,11 +68,16 @@ def run_tool(
     except OSError as error:
         raise ToolMissing(f"{argv[0]} cannot be started: {error.strerror or error}") from None
     with child:
+        _running.add(child)
         try:
-            out, err = _gather(child, seconds, go_on)
+            # What a tool has started may hold its pipes open: it is not enough to kill the tool.
+            out, err = _gather(
+                child, seconds, lambda: child in _running and (go_on is None or go_on())
+            )
         except subprocess.TimeoutExpired:
             raise Unreadable(f"{argv[0]} did not finish within {seconds:.0f} s") from None
         finally:  # also where we are interrupted
+            _running.discard(child)
             if child.poll() is None:
                 child.kill()
                 with contextlib.suppress(subprocess.TimeoutExpired):
@@ -80,16 +85,22 @@ def run_tool(
     return Finished(child.returncode, out, err)
 
 
+_running: set[subprocess.Popen[bytes]] = set()
+
+
+def stop_tools() -> None:
+    """Stop every tool that runs, as ``go_on`` does: somebody wants us to end."""
+    _running.clear()
+
+
 def _gather(
-    child: subprocess.Popen[bytes], seconds: float, go_on: Callable[[], bool] | None
+    child: subprocess.Popen[bytes], seconds: float, go_on: Callable[[], bool]
 ) -> tuple[bytes, bytes]:
     """What a tool prints until its end."""
-    if go_on is None:
-        return child.communicate(timeout=seconds)
     until = time.monotonic() + seconds
     while go_on():
         try:
-            return child.communicate(timeout=GLANCE)
+            return child.communicate(timeout=min(GLANCE, seconds))
         except subprocess.TimeoutExpired:
             if time.monotonic() > until:
                 raise
@@ -403,6 +414,37 @@ def _disposition(number: int, wanted: signal.Handlers) -> Iterator[object]:
         yield before
     finally:
         signal.signal(number, before)
+
+
+# What asks a process to end, and what else would end it, though it was meant for a program.
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM, signal.SIGXCPU)
+_LATE = (signal.SIGUSR1, signal.SIGUSR2, signal.SIGVTALRM, signal.SIGPROF, signal.SIGIO,
+         *range(signal.SIGRTMIN, signal.SIGRTMAX + 1))  # fmt: skip
+
+
+@contextlib.contextmanager
+def instead_of_ending(do: Callable[[], None]) -> Iterator[None]:
+    """Within it, the first signal that asks us to end calls ``do``, and the second ends us.
+
+    What is ignored stays so. A program that is started within it has every signal as it was.
+    """
+
+    def asked(number: int, frame: object) -> None:
+        for each in ENDING:
+            if signal.getsignal(each) is asked:
+                signal.signal(each, signal.SIG_DFL)
+        do()
+
+    wanted = {**dict.fromkeys(ENDING, asked), **dict.fromkeys(_LATE, lambda *_: None)}
+    before = {n: signal.getsignal(n) for n in wanted}
+    changed = [n for n, how in before.items() if how not in (signal.SIG_IGN, None)]
+    try:
+        for number in changed:
+            signal.signal(number, wanted[number])
+        yield
+    finally:
+        for number in changed:
+            signal.signal(number, before[number])
 
 
 def _follow(pid: int, beside: _Beside) -> None:

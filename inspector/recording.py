@@ -332,23 +332,49 @@ class Writer:
         self._events.close()
 
 
-def pack(folder: Path, target: Path) -> None:
+def _nameless(folder: Path) -> int | None:
+    """A file that is nowhere until it is linked, and gone with us; None where there is no such."""
+    try:
+        return os.open(folder, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    except OSError:
+        return None
+
+
+def pack(folder: Path, target: Path, quickly: bool = False) -> None:
     """Make the single file of a recording's folder, of its events and blobs alone.
 
-    The file appears whole or not at all. Raises ``OSError`` where it cannot be written.
+    The file appears whole or not at all, and killed we leave no part of it. ``quickly``, it is
+    larger. Raises ``OSError`` where it cannot be written.
     """
-    handle, part = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    nameless = _nameless(target.parent)
+    if nameless is None:
+        handle, part = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    else:
+        handle, part = nameless, str(target.parent / f".{target.name}.{secrets.token_hex(4)}")
     try:
         with (
-            os.fdopen(handle, "wb") as out,
+            os.fdopen(handle, "w+b") as out,
             # A zip knows no year before 1980; a machine without a clock does.
             zipfile.ZipFile(
-                out, "w", zipfile.ZIP_DEFLATED, compresslevel=9, strict_timestamps=False
+                out,
+                "w",
+                zipfile.ZIP_DEFLATED,
+                compresslevel=1 if quickly else 9,
+                strict_timestamps=False,
             ) as archive,
         ):
             for file in (*sorted(folder.glob("*.jsonl")), *sorted((folder / "blobs").iterdir())):
                 if not file.name.startswith(".") and not file.is_symlink():
                     archive.write(file, str(file.relative_to(folder)))
+            archive.close()
+            if nameless is not None:
+                out.flush()
+                # Python's own link() follows no link of /proc without a folder's descriptor.
+                where = os.open("/proc/self/fd", os.O_PATH | os.O_CLOEXEC)
+                try:
+                    os.link(str(handle), part, src_dir_fd=where, follow_symlinks=True)
+                finally:
+                    os.close(where)
         mask = os.umask(0)  # it can only be read by setting it
         os.umask(mask)
         Path(part).chmod(0o644 & ~mask)

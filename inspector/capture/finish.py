@@ -17,7 +17,7 @@ from inspector.capture.builds import (
 )
 from inspector.capture.elf import has_device_code
 from inspector.capture.opening import open_path
-from inspector.errors import PtxviewError
+from inspector.errors import PtxviewError, Stopped
 from inspector.model import Origin, Recording, Variant
 from inspector.recording import DerivedCache, Writer, read_events
 
@@ -26,13 +26,25 @@ Event = dict[str, object]
 
 
 def complete(
-    writer: Writer, cache: DerivedCache, python: str, mode: str, say: Say
+    writer: Writer,
+    cache: DerivedCache,
+    python: str,
+    mode: str,
+    say: Say,
+    go_on: Callable[[], bool] = lambda: True,
 ) -> Recording | None:
     """Add to a recording what is made of it after the run; what it then holds.
 
-    Whatever fails is a ``problem`` in the recording; nothing that was captured is lost.
+    Whatever fails is a ``problem`` in the recording; nothing that was captured is lost. Raises
+    ``Stopped`` once ``go_on`` says no: what was made by then is kept.
     """
+
+    def still() -> None:
+        if not go_on():
+            raise Stopped("it was stopped before its end")
+
     held = machine.versions(python)
+    still()
     writer.event(event="tools", tools={k: v for k, v in held.items() if "folder" not in k})
     if mode == "gpu" and (device := machine.nvidia_smi()) is not None:
         writer.event(event="tools", tools={"driver": device["driver_version"]})
@@ -41,14 +53,21 @@ def complete(
     except PtxviewError:
         return None
     found = list(_builds(list(events), cache))
+
+    def events_of(item: Found | str) -> list[Event]:
+        still()
+        made = _events_of(item, writer, cache, say)
+        still()  # a tool that was stopped has failed for no reason of its own
+        return made
+
     with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
-        for made in pool.map(lambda item: _events_of(item, writer, cache, say), found):
+        for made in pool.map(events_of, found):
             for event in made:
                 writer.event(**event)
     if assemblers := spills.versions(held.get("triton_folder")):
         writer.event(event="tools", tools=assemblers)
     recording = open_path(writer.folder)
-    measured = _measure(recording, held.get("triton_folder"), cache)
+    measured = _measure(recording, held.get("triton_folder"), cache, still)
     for event in measured:
         writer.event(**event)
     return open_path(writer.folder) if measured else recording
@@ -100,7 +119,10 @@ def _named(events: list[Event], kind: str, field: str) -> list[str]:
 
 
 def _measure(
-    recording: Recording, triton_folder: str | None, cache: DerivedCache
+    recording: Recording,
+    triton_folder: str | None,
+    cache: DerivedCache,
+    still: Callable[[], None],
 ) -> list[dict[str, object]]:
     """``ptxas`` events for the variants of Triton whose spills nobody has said."""
     tools = spills.assemblers([triton_folder])
@@ -111,7 +133,9 @@ def _measure(
     ]
 
     def one(variant: Variant) -> list[dict[str, object]]:
+        still()
         known = spills.of_variant(variant, tools, cache)
+        still()
         return [ptxas_event(variant.hash, symbol, res) for symbol, res in known.items()]
 
     with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:

@@ -7,16 +7,17 @@ import os
 import re
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from inspector import __version__
 from inspector.capture import finish, machine
 from inspector.capture.opening import kept_cache, open_path, recordings_folder
-from inspector.errors import PtxviewError, RunFailed
+from inspector.errors import PtxviewError, RunFailed, Stopped
 from inspector.model import Recording
-from inspector.process import begin, run_program
+from inspector.process import begin, instead_of_ending, run_program, stop_tools
 from inspector.recording import SCHEMA, SUFFIX, Writer, is_recording, pack, remove
 
 PROBES = Path(__file__).resolve().parent.parent / "probes" / "bootstrap"
@@ -130,6 +131,7 @@ class Run:
         folder, self._pack_to = prepare(request)
         target = request.target or (None if machine.gpu_present() else DEFAULT_TARGET)
         self._mode = "gpu" if target is None else "target"
+        self._hurries = False
         self._began = time.monotonic()
         self._writer = Writer(folder)
         self._writer.event(
@@ -165,47 +167,58 @@ class Run:
             self._writer.event(event="end", time=time.time(), exit_status=status, seconds=took)
         except OSError as error:
             say(f"the end of the run could not be recorded: {error.strerror or error}")
-        return _close(
-            self._writer, self._pack_to, status, self._began, self._python, self._mode, say
-        )
+        if self._pack_to is not None:
+            # Whatever becomes of us from here on, it is known where the recording is.
+            say(f"{self._pack_to} is being made of {self.folder}, which can be opened as well")
+        return self._close(status, say)
+
+    def hurry(self) -> None:
+        """Somebody wants us to end: what is not yet made of the recording is left out."""
+        self._hurries = True
+        stop_tools()
+
+    @contextmanager
+    def lasting(self) -> Iterator[None]:
+        """Within it, what would end us makes us hurry: the recording is still completed."""
+        with instead_of_ending(self.hurry):
+            yield
+
+    def _close(self, status: int, say: Callable[[str], None]) -> Outcome:
+        ended = time.monotonic()
+        writer, pack_to = self._writer, self._pack_to
+        recording: Recording | None = None
+        try:
+            recording = finish.complete(
+                writer, kept_cache(), self._python, self._mode, say, lambda: not self._hurries
+            )
+        except (KeyboardInterrupt, Stopped):
+            say("interrupted: the recording is kept without what was still to be made of it")
+        except (PtxviewError, OSError) as error:
+            say(f"the recording is kept as the program left it: {error}")
+        writer.close()
+        path = writer.folder
+        if pack_to is not None:
+            try:
+                pack(writer.folder, pack_to, quickly=self._hurries)
+                remove(writer.folder)
+                path = pack_to
+            except (PtxviewError, OSError) as error:
+                say(f"{pack_to} could not be written ({error}); the recording is in {path}")
+        if recording is None or pack_to is not None:
+            try:
+                recording = open_path(path)
+            except (PtxviewError, OSError) as error:
+                say(f"the recording cannot be read: {error}")
+        return Outcome(status, path, recording, ended - self._began, time.monotonic() - ended)
 
 
 def run(request: Request, say: Callable[[str], None]) -> Outcome:
     """Run the program, then complete the recording and pack it where that is asked."""
     made = Run(request)
-    try:
-        status = run_program(made.argv, made.env)
-    except PtxviewError:
-        made.abandon()
-        raise
-    return made.ended(status, say)
-
-
-def _close(
-    writer: Writer,
-    pack_to: Path | None,
-    status: int,
-    began: float,
-    python: str,
-    mode: str,
-    say: Callable[[str], None],
-) -> Outcome:
-    ended = time.monotonic()
-    recording: Recording | None = None
-    try:
-        recording = finish.complete(writer, kept_cache(), python, mode, say)
-    except KeyboardInterrupt:
-        say("interrupted: the recording is kept without what was still to be made of it")
-    except (PtxviewError, OSError) as error:
-        say(f"the recording is kept as the program left it: {error}")
-    writer.close()
-    path = writer.folder
-    if pack_to is not None:
+    with made.lasting():
         try:
-            pack(writer.folder, pack_to)
-            remove(writer.folder)
-            path = pack_to
-            recording = open_path(path)
-        except (PtxviewError, OSError) as error:
-            say(f"{pack_to} could not be written ({error}); the recording is in {path}")
-    return Outcome(status, path, recording, ended - began, time.monotonic() - ended)
+            status = run_program(made.argv, made.env)
+        except PtxviewError:
+            made.abandon()
+            raise
+        return made.ended(status, say)

@@ -102,8 +102,8 @@ def from_triton(event: Event, blob: Blob, graph_files: Files, rank: int | None) 
         missing[Stage.SOURCE] = "Triton's cache keeps no Python; only a recording does"
     if (why := as_text(event.get("unkept"))) is not None:
         # Named without content: it was there, and there was no place for it.
-        named = {**{s: files.get(s.value, "") for s in STAGES},
-                 Stage.SASS: files.get("cubin", ""), Stage.SOURCE: source.get("blob", "")}  # fmt: skip
+        named = {stage: files.get(stage.value, "") for stage in STAGES}
+        named |= {Stage.SASS: files.get("cubin", ""), Stage.SOURCE: source.get("blob", "")}
         for stage in missing.keys() & {s for s, content in named.items() if content is None}:
             missing[stage] = f"it could not be kept with the recording: {why}"
     shared = metadata.get("shared")

@@ -107,19 +107,20 @@ def _measure(args: argparse.Namespace, made: Run, tool: Path, folder: Path) -> i
         args.children,
     )  # fmt: skip
     command = ncu.command(tool, options, made.argv)
-    try:
-        status = run_program(command, made.env)
-    except PtxviewError:
-        made.abandon()
-        raise
-    said = log.read_text("utf-8", "replace") if log.is_file() else ""
     error: PtxviewError | None = None
     found = Report(())
-    try:
-        found = _keep(args, made.folder, report, command, said)
-    except PtxviewError as trouble:
-        error = trouble
-    outcome = made.ended(ncu.status_of(said, status), lambda text: narrate(f"ptxview: {text}"))
+    with made.lasting():
+        try:
+            status = run_program(command, made.env)
+        except PtxviewError:
+            made.abandon()
+            raise
+        said = log.read_text("utf-8", "replace") if log.is_file() else ""
+        try:
+            found = _keep(args, made.folder, report, command, said)
+        except PtxviewError as trouble:
+            error = trouble
+        outcome = made.ended(ncu.status_of(said, status), lambda text: narrate(f"ptxview: {text}"))
     narrate(summary(outcome))
     if error is not None:
         narrate(f"ptxview: the recording is kept: {outcome.path}")

@@ -155,10 +155,14 @@ class Watched:
     @contextlib.contextmanager
     def signals(self) -> Iterator[None]:
         """Hand on what is sent to us and meant for the program."""
+        hurried: list[int] = []
 
         def hand_on(number: int, frame: FrameType | None) -> None:
             if self.live.running:
                 self._program.signal(number)
+            elif self.live.state is State.FINISHING and not hurried:
+                hurried.append(number)
+                self._run.hurry()
             elif number != signal.SIGHUP:
                 signal.signal(number, signal.SIG_DFL)  # it is meant for us alone
                 os.kill(os.getpid(), number)

@@ -88,7 +88,7 @@ def started(words: list[str], pass_fds: tuple[int, ...] = (), **more: object) ->
     """The program, which tells at once what it is; nothing of it is left afterwards."""
     made = subprocess.Popen(
         words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.PIPE,
-        env=environment(), start_new_session=True, pass_fds=pass_fds, **more,  # type: ignore[call-overload]
+        start_new_session=True, pass_fds=pass_fds, **{"env": environment(), **more},  # type: ignore[call-overload]
     )  # fmt: skip
     try:
         line = made.stdout.readline()
@@ -431,8 +431,8 @@ def test_descriptors_masks_and_ignored_signals_are_as_they_were(tmp_path: Path) 
     path.write_text(PROGRAM)
     for ignored in ((), (signal.SIGHUP,), (signal.SIGINT, signal.SIGQUIT), (signal.SIGCHLD,)):
         told = []
-        for words in ([sys.executable, str(path)],
-                      command(["run", "-o", tmp_path / f"rec{len(ignored)}{sum(ignored)}", path])):  # fmt: skip
+        folder = tmp_path / f"rec{sum(ignored)}"
+        for words in ([sys.executable, str(path)], command(["run", "-o", folder, path])):
             read, write = os.pipe()
             kept = os.open(path, os.O_RDONLY)
             try:
@@ -770,3 +770,119 @@ def test_a_full_disk_is_told_as_what_it_is(tmp_path: Path) -> None:
     assert Stage.TTIR in variant.stages
     assert any("add" in p and why in p for p in map(str, recording.problems))
     assert why in done.said
+
+
+# -- while the recording is being finished --------------------------------------------------------
+
+# An interpreter that takes its time when it is asked for its versions, which is what is done first
+# when the program has ended.
+SLOW = """#!/bin/sh
+case "$1" in -c) touch "$FINISHING"; sleep "$SECONDS_OF_IT";; esac
+exec {python} "$@"
+"""
+
+
+@contextmanager
+def finishing(folder: Path, seconds: float, blobs: int = 0) -> Iterator[subprocess.Popen[bytes]]:
+    """A run with ``-o x.ptxview`` whose program has ended with status 3, and whose end takes long.
+
+    ``blobs`` mebibytes are to be packed.
+    """
+    python = folder / "python"
+    python.write_text(SLOW.format(python=shlex.quote(sys.executable)))
+    python.chmod(0o755)
+    path = folder / "program.py"
+    path.write_text(
+        PROBED + f"for _ in range({blobs}): w.blob(os.urandom(1 << 20))\n"
+        "say('said')\nprint('[0]', flush=True)\nraise SystemExit(3)\n"
+    )
+    (folder / "finishing").unlink(missing_ok=True)
+    env = environment(
+        FINISHING=str(folder / "finishing"), SECONDS_OF_IT=str(seconds),
+        XDG_STATE_HOME=str(folder / "state"),
+    )  # fmt: skip
+    with started(
+        command(["run", "--python", python, "-o", folder / "x.ptxview", path]), env=env
+    ) as run:
+        until((folder / "finishing").exists, "it never came to finishing")
+        yield run.process
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT", "SIGHUP", "SIGALRM"])
+@pytest.mark.parametrize("group", [False, True], ids=["pid", "group"])
+def test_asked_to_end_while_it_finishes_the_file_is_made_at_once(
+    tmp_path: Path, name: str, group: bool
+) -> None:
+    with finishing(tmp_path, 600) as process:
+        for late in (signal.SIGUSR1, 40):  # meant for the program, which has ended
+            os.kill(process.pid, late)
+        os.kill(-process.pid if group else process.pid, getattr(signal, name))
+        _, err = process.communicate(timeout=30)
+        assert process.returncode == 3, err
+    assert b"interrupted: the recording is kept" in err and b"Traceback" not in err
+    recording = open_path(tmp_path / "x.ptxview")
+    assert recording.complete and recording.exit_status == 3
+    assert list((tmp_path / "state" / "ptxview" / "recordings").iterdir()) == []
+
+
+def folder_in(err: bytes) -> Path:
+    """The folder that a run has said it packs."""
+    found = re.search(r"is being made of (\S+), which can be opened", err.decode())
+    assert found, err
+    return Path(found[1])
+
+
+def test_killed_while_it_finishes_it_has_said_where_the_recording_is(tmp_path: Path) -> None:
+    with finishing(tmp_path, 600) as process:
+        process.kill()
+        _, err = process.communicate(timeout=30)
+    assert not (tmp_path / "x.ptxview").exists()
+    folder = folder_in(err)
+    for words in (["open", "--no-tui", folder], ["list", folder]):
+        done = ptxview(*words)
+        assert done.status == 0 and "said" in done.text + done.said, done
+    assert open_path(folder).complete
+
+
+def test_asked_twice_it_ends(tmp_path: Path) -> None:
+    with finishing(tmp_path, 0, blobs=300) as process:
+        until(lambda: not ended(process.pid) and packs(process.pid), "it never packed")
+        process.send_signal(signal.SIGTERM)
+        time.sleep(0.2)
+        process.send_signal(signal.SIGTERM)
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGTERM, err
+    assert not (tmp_path / "x.ptxview").exists()
+    assert open_path(folder_in(err)).complete
+
+
+def packs(pid: int) -> bool:
+    """Whether it writes a file that has no name yet."""
+    for link in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(OSError):
+            if "(deleted)" in str(link.readlink()):
+                return True
+    return False
+
+
+@pytest.mark.parametrize("name", ["SIGKILL", "SIGTERM", "SIGINT", "SIGHUP"])
+def test_ended_at_any_moment_the_recording_is_there(tmp_path: Path, name: str) -> None:
+    """Moments spread over reading versions, making the file and putting it in its place."""
+    seen = set()
+    for turn in range(8):
+        with finishing(tmp_path, 0.1, blobs=24) as process:
+            time.sleep(turn * 0.15)
+            with suppress(OSError):
+                process.send_signal(getattr(signal, name))
+            _, err = process.communicate(timeout=60)
+        file = tmp_path / "x.ptxview"
+        at = file if file.exists() else folder_in(err)
+        recording = open_path(at)
+        assert recording.complete and recording.exit_status == 3
+        assert list(recording.problems), "what the program said is there"
+        seen.add(at.suffix)
+        beside = {p.name for p in tmp_path.iterdir()}
+        assert beside <= {"x.ptxview", "program.py", "python", "finishing", "state"}
+        file.unlink(missing_ok=True)
+    if name != "SIGKILL":
+        assert seen == {".ptxview"}, "asked to end, it still makes the file"
