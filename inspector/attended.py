@@ -15,6 +15,7 @@ import termios
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from inspector.errors import RunFailed
+from inspector.process import GLANCE, die_with_parent, dispositions, inherited_descriptors, state_of
 
 WANTS_TERMINAL = (signal.SIGTTIN, signal.SIGTTOU)
 """What the kernel stops a program in the background with: it reads its terminal, or sets it up."""
@@ -27,7 +28,8 @@ class Attended:
     the terminal's mode (curses, getpass, readline), the kernel stops it, which ``events`` tells,
     and it waits until ``foreground`` lets it. A small process of its own between this one and the
     program, the leader of that terminal's session, is what makes this possible; it starts nothing
-    else, and ends with the program. Call ``start`` before there are threads.
+    else, and ends with the program. When this process is stopped, so is the program, and when it is
+    killed. Call ``start`` before there are threads.
     """
 
     def __init__(self, master: int, control: socket.socket) -> None:
@@ -49,13 +51,17 @@ class Attended:
             pass
         attended = cls(master, ours)
         attended.resize(*size)
+        inherited, us = inherited_descriptors(), os.getpid()
         if os.fork() == 0:
             try:
+                attended._lines.close()  # else it is open, and our end is never seen
                 ours.close()
                 os.close(master)
-                _lead(argv, env, slave, theirs)
+                _lead(argv, env, slave, theirs, inherited, us)
             finally:
                 os._exit(0)
+        for number in inherited:  # the program's: whoever waits for their end waits for it alone
+            os.close(number)
         theirs.close()
         os.close(slave)
         began = next(attended.events(), None)
@@ -71,7 +77,7 @@ class Attended:
     def resize(self, columns: int, rows: int) -> None:
         """The terminal is that large now."""
         fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-        self._say("signal", int(signal.SIGWINCH))
+        self._say("resized", 0)
 
     def events(self) -> Iterator[tuple[str, int | str]]:
         """``("stopped", signal)`` any number of times, then ``("ended", status)``. Blocks."""
@@ -82,6 +88,10 @@ class Attended:
         except (OSError, ValueError):  # it was closed meanwhile
             return
 
+    def follows(self, whether: bool) -> None:
+        """This process stops because the program has, and not the other way about."""
+        self._say("follows", int(whether))
+
     def foreground(self) -> None:
         """Give the program its terminal, and let it go on where it was stopped."""
         self._say("foreground", 0)
@@ -90,6 +100,10 @@ class Attended:
         """Send a signal to the program and to those that it started in its group."""
         self._say("signal", number)
 
+    def signal_program(self, number: int) -> None:
+        """Send a signal to the program alone, as ``kill`` does."""
+        self._say("kill", number)
+
     def _say(self, what: str, value: int) -> None:
         try:
             self._control.sendall(json.dumps([what, value]).encode() + b"\n")
@@ -97,7 +111,7 @@ class Attended:
             pass
 
     def close(self) -> None:
-        """Nothing more is wanted of it; one that still runs is hung up, as by a closed window."""
+        """Nothing more is wanted of it; one that still runs is killed."""
         # A thread may be waiting for events.
         with contextlib.suppress(OSError):
             self._control.shutdown(socket.SHUT_RDWR)
@@ -105,10 +119,17 @@ class Attended:
         os.close(self.master)
 
 
-def _lead(argv: Sequence[str], env: Mapping[str, str], slave: int, control: socket.socket) -> None:
+def _lead(
+    argv: Sequence[str],
+    env: Mapping[str, str],
+    slave: int,
+    control: socket.socket,
+    inherited: Sequence[int],
+    us: int,
+) -> None:
     """The leader of a session on ``slave``: starts the program in it and tells what becomes of it.
 
-    ``control`` carries a JSON pair a line either way.
+    ``control`` carries a JSON pair a line either way; ``us`` is who started all this.
     """
 
     def tell(what: str, value: int | str) -> None:
@@ -122,7 +143,15 @@ def _lead(argv: Sequence[str], env: Mapping[str, str], slave: int, control: sock
     awake, waker = os.pipe()
     os.set_blocking(waker, False)
 
+    first, leader = dispositions(), os.getpid()
+    signal.signal(signal.SIGCHLD, lambda *_: None)  # ignored, it would keep the end from us
+
     def ready() -> None:
+        die_with_parent()
+        if os.getppid() != leader:  # it was killed meanwhile
+            os._exit(128 + signal.SIGKILL)
+        for number, how in first.items():
+            signal.signal(number, how)
         # As a shell does for a job: who started us may have these ignored, as tmux has, and a
         # program that ignores them would read the end of its input instead of being stopped.
         for number in (*WANTS_TERMINAL, signal.SIGTSTP):
@@ -132,7 +161,7 @@ def _lead(argv: Sequence[str], env: Mapping[str, str], slave: int, control: sock
     try:
         child = subprocess.Popen(
             list(argv), env=dict(env), stdin=slave, stdout=slave, stderr=slave, process_group=0,
-            preexec_fn=ready,
+            preexec_fn=ready, close_fds=False, restore_signals=False,
         )  # fmt: skip
     except OSError as error:
         tell("failed", error.strerror or str(error))
@@ -140,13 +169,15 @@ def _lead(argv: Sequence[str], env: Mapping[str, str], slave: int, control: sock
     # The terminal that ptxview itself runs on is not ours to keep open.
     for own in (0, 1, 2):
         os.dup2(slave, own)
-    for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGCHLD, *WANTS_TERMINAL):
+    for own in inherited:
+        os.close(own)
+    for number in (signal.SIGHUP, signal.SIGTERM, *WANTS_TERMINAL):
         signal.signal(number, lambda *_: None)
     # To take the terminal back from a group in the foreground, one must not be stopped for it.
     signal.pthread_sigmask(signal.SIG_BLOCK, WANTS_TERMINAL)
     signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
     tell("began", child.pid)
-    status = _follow(child.pid, slave, control, awake, tell)
+    status = _follow(child.pid, slave, control, awake, tell, us)
     try:
         # When this leader ends, the group in the foreground is hung up: let it be our own.
         os.tcsetpgrp(slave, os.getpgrp())
@@ -156,7 +187,12 @@ def _lead(argv: Sequence[str], env: Mapping[str, str], slave: int, control: sock
 
 
 def _follow(
-    pid: int, slave: int, control: socket.socket, awake: int, tell: Callable[[str, int], None]
+    pid: int,
+    slave: int,
+    control: socket.socket,
+    awake: int,
+    tell: Callable[[str, int], None],
+    us: int,
 ) -> int:
     """Do what ``control`` asks until the program has ended; its status, 128+n for a signal."""
 
@@ -168,15 +204,24 @@ def _follow(
 
     attended: list[socket.socket] = [control]
     held = b""
+    ours, follows = False, False  # it was stopped because we were; we are because it was
     while True:
         done, how = os.waitpid(pid, os.WNOHANG | os.WUNTRACED)
         if done and os.WIFSTOPPED(how):
-            tell("stopped", os.WSTOPSIG(how))
+            if not ours:
+                tell("stopped", os.WSTOPSIG(how))
         elif done:
             status = os.waitstatus_to_exitcode(how)
             return 128 - status if status < 0 else status
         waiting: list[int | socket.socket] = [awake, *attended]
-        ready, _, _ = select.select(waiting, [], [], 1.0)
+        stopped = state_of(us) == "T"
+        if stopped and not ours and not follows and state_of(pid) not in ("T", "Z"):
+            ours = True
+            os.kill(pid, signal.SIGSTOP)
+        elif ours and not stopped:
+            ours = False
+            os.kill(pid, signal.SIGCONT)
+        ready, _, _ = select.select(waiting, [], [], GLANCE)
         if awake in ready:
             os.read(awake, 4096)
         if control in ready:
@@ -185,11 +230,21 @@ def _follow(
                 attended.clear()
                 send(signal.SIGHUP)
                 send(signal.SIGCONT)
+                os.kill(pid, signal.SIGKILL)
                 continue
             *lines, held = (held + got).split(b"\n")
             for line in lines:
                 what, value = json.loads(line)
-                if what == "foreground":
+                if what == "follows":
+                    follows = bool(value)
+                elif what == "kill":
+                    os.kill(pid, value)
+                elif what == "foreground":
                     os.tcsetpgrp(slave, pid)
-                    value = signal.SIGCONT
-                send(value)
+                    send(signal.SIGCONT)
+                elif what == "resized":
+                    # Who has the terminal was told by the kernel.
+                    if os.tcgetpgrp(slave) != pid:
+                        send(signal.SIGWINCH)
+                else:
+                    send(value)

@@ -320,6 +320,17 @@ def _ignores_broken_pipes() -> bool:
     return bool(ignored & pipe) and not ignored & size
 
 
+def dispositions() -> dict[int, signal.Handlers]:
+    """What a program that we start is to do with the signals that Python or we have changed."""
+    pipes = signal.SIG_IGN if _ignores_broken_pipes() else signal.SIG_DFL
+    ignores_children = signal.getsignal(signal.SIGCHLD) == signal.SIG_IGN
+    return {
+        signal.SIGPIPE: pipes,
+        signal.SIGXFSZ: signal.SIG_DFL,
+        signal.SIGCHLD: signal.SIG_IGN if ignores_children else signal.SIG_DFL,
+    }
+
+
 def inherited_descriptors() -> list[int]:
     """Descriptors from 3 on that whoever started us has handed on: ours end with an exec."""
     out = []
@@ -355,13 +366,9 @@ def run_program(argv: Sequence[str], env: Mapping[str, str], *, is_job: bool = T
     so is it. Unless it ``is_job``, it outlives us, and our own input and output are left open.
     Raises ``RunFailed`` where the program cannot be started.
     """
-    ours, theirs = os.getpid(), (signal.SIGPIPE, signal.SIGXFSZ)
-    first = {int(n): signal.SIG_DFL for n in theirs}
-    if _ignores_broken_pipes():
-        first[signal.SIGPIPE] = signal.SIG_IGN
+    ours, first = os.getpid(), dispositions()
     # Where it is ignored, nobody is told how a child ended.
-    with _disposition(signal.SIGCHLD, signal.SIG_DFL) as children:
-        first[signal.SIGCHLD] = children
+    with _disposition(signal.SIGCHLD, signal.SIG_DFL):
         before = signal.pthread_sigmask(signal.SIG_BLOCK, forwarded() | {signal.SIGCHLD})
         inherited = inherited_descriptors()
         beside = _Beside(inherited)
@@ -371,9 +378,8 @@ def run_program(argv: Sequence[str], env: Mapping[str, str], *, is_job: bool = T
                 die_with_parent()
                 if os.getppid() != ours:  # it was killed meanwhile
                     os._exit(128 + signal.SIGKILL)
-            for number, disposition in first.items():
-                if disposition in (signal.SIG_DFL, signal.SIG_IGN):
-                    signal.signal(number, disposition)
+            for number, how in first.items():
+                signal.signal(number, how)
             # The mask is inherited; the program must start with the one we were given.
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
 

@@ -17,6 +17,7 @@ import tty
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 from inspector.annotating import Annotator
 from inspector.attended import WANTS_TERMINAL, Attended
@@ -25,7 +26,7 @@ from inspector.capture.opening import kept_cache, open_path
 from inspector.capture.running import Outcome, Request, Run
 from inspector.commands.common import narrate
 from inspector.errors import PtxviewError
-from inspector.process import FORWARDED
+from inspector.process import ENDING, STOPPING, forwarded
 from inspector.tui.live import Choice, Live, State
 from inspector.tui.opening import Opener
 from inspector.tui.reads import Reads
@@ -33,8 +34,20 @@ from inspector.tui.reads import Reads
 HANG_UP = 60.0
 """Seconds in which a program whose terminal is gone may end, and its recording be completed."""
 
+MOMENT = 0.5
+"""Seconds within which we are stopped, once we have asked to be."""
+
 DRAIN = 0.5
 """Seconds in which the last of the output must come once the program has ended."""
+
+
+# What a terminal sends to all that run on it; what else is sent is the program's alone.
+TO_ALL = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP)
+# Faults are our own, where they are faults; the rest is of stopping, going on and window sizes.
+_OURS = {
+    signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT, signal.SIGTRAP,
+    signal.SIGSYS, signal.SIGCONT, signal.SIGWINCH, *STOPPING,
+}  # fmt: skip
 
 
 class Watched:
@@ -53,6 +66,8 @@ class Watched:
         self.live = Live(self._look, self._program.signal, (size.columns, size.lines))
         self.outcome: Outcome | None = None
         self._relays = False
+        self._cooked: list[Any] = []
+        self._goes_on = threading.Event()
         self._say: Callable[[str], None] = self._into_output
         self._drained = threading.Event()
         self._done = threading.Event()
@@ -96,9 +111,8 @@ class Watched:
         for what, value in self._program.events():
             if what == "stopped" and value in WANTS_TERMINAL:
                 self.live.wants_terminal()
-            elif what == "stopped" and value == signal.SIGTSTP and self._relays:
-                # Ctrl-Z was typed: the shell stops us, and we go on together.
-                os.kill(os.getpid(), signal.SIGTSTP)
+            elif what == "stopped" and self._relays:
+                self._stop(int(value))
             elif what == "ended":
                 status = int(value)
         self._drained.wait(DRAIN)
@@ -108,6 +122,31 @@ class Watched:
             self.outcome = self._run.ended(status, lambda text: self._say(text))
         self.live.state = State.ENDED
         self._done.set()
+
+    def _stop(self, number: int) -> None:
+        """The program was stopped, by Ctrl-Z as a rule: so are we, and go on together.
+
+        Ctrl-Z stops all that was started with us, too, such as a script that waits for us.
+        """
+        fileno = sys.stdin.fileno()
+        self._goes_on.clear()
+        self._program.follows(True)
+        with contextlib.suppress(termios.error):
+            termios.tcsetattr(fileno, termios.TCSADRAIN, self._cooked)
+        # A group that nobody could let go on again is not stopped at all; nor is the program then.
+        if number == signal.SIGTSTP:
+            os.killpg(0, number)
+        else:
+            os.kill(os.getpid(), number)
+        self._goes_on.wait(MOMENT)
+        with contextlib.suppress(OSError, termios.error):
+            tty.setraw(fileno, termios.TCSANOW)
+            self._program.resize(*os.get_terminal_size(sys.stdout.fileno()))
+        self._program.follows(False)
+        self._program.foreground()
+
+    def _continued(self, number: int, frame: FrameType | None) -> None:
+        self._goes_on.set()
 
     def _into_output(self, text: str) -> None:
         self.live.text.feed(f"ptxview: {text}\r\n".encode("utf-8", "surrogateescape"))
@@ -122,6 +161,10 @@ class Watched:
 
     def relay(self) -> None:
         """Give the program the real terminal until it ends."""
+        # The interface had these for itself, and is gone.
+        signal.signal(signal.SIGTSTP, signal.SIG_DFL)
+        signal.signal(signal.SIGCONT, self._continued)
+        self._cooked = termios.tcgetattr(sys.stdin.fileno())
         with _raw_terminal(self._program) as fileno:
             self._print()
             self._relays = True
@@ -158,27 +201,44 @@ class Watched:
         hurried: list[int] = []
 
         def hand_on(number: int, frame: FrameType | None) -> None:
+            gone = number == signal.SIGHUP and _terminal_is_gone()
             if self.live.running:
-                self._program.signal(number)
+                if number in TO_ALL:
+                    self._program.signal(number)
+                else:
+                    self._program.signal_program(number)
+            elif number not in ENDING:  # it was meant for the program, which has ended
+                pass
             elif self.live.state is State.FINISHING and not hurried:
                 hurried.append(number)
                 self._run.hurry()
-            elif number != signal.SIGHUP:
+            elif number != signal.SIGHUP or not gone:
                 signal.signal(number, signal.SIG_DFL)  # it is meant for us alone
                 os.kill(os.getpid(), number)
-            if number == signal.SIGHUP:
+            if gone:
                 threading.Thread(target=self._hung_up, daemon=True, name="hung up").start()
 
         def resized(number: int, frame: FrameType | None) -> None:
-            self._program.resize(*os.get_terminal_size(sys.stdout.fileno()))
+            with contextlib.suppress(OSError):
+                self._program.resize(*os.get_terminal_size(sys.stdout.fileno()))
 
-        wanted = dict.fromkeys(FORWARDED, hand_on) | {signal.SIGWINCH: resized}
+        wanted: dict[int, Callable[[int, FrameType | None], None]]
+        wanted = dict.fromkeys(forwarded() - _OURS, hand_on)
+        wanted |= {signal.SIGWINCH: resized, signal.SIGCONT: self._continued}
         before = {number: signal.signal(number, do) for number, do in wanted.items()}
         try:
             yield
         finally:
             for number, do in before.items():
                 signal.signal(number, do)
+
+
+def _terminal_is_gone() -> bool:
+    try:
+        termios.tcgetattr(sys.stdin.fileno())
+    except termios.error:
+        return True
+    return False
 
 
 class _Ended(Follower):

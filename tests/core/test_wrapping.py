@@ -14,6 +14,7 @@ import shlex
 import signal
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -299,12 +300,15 @@ def test_stopping_the_program_itself_is_seen_outside(
 class Shell:
     """An interactive shell on a terminal of its own."""
 
-    def __init__(self, shell: list[str], folder: Path) -> None:
-        env = environment(TERM="dumb", PS1="$ ", HISTFILE="/dev/null", INPUTRC="/dev/null")
+    def __init__(self, shell: list[str], folder: Path, **more: str) -> None:
+        terms = {"TERM": "dumb", "PS1": "$ ", "HISTFILE": "/dev/null", "INPUTRC": "/dev/null"}
+        env = environment(**{**terms, **more})
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
             os.chdir(folder)
+            os.closerange(3, 4096)
             os.execvpe(shell[0], shell, env)
+        termios.tcsetwinsize(self.fd, (30, 120))
         self.said = b""
 
     def type(self, text: str) -> None:
@@ -886,3 +890,115 @@ def test_ended_at_any_moment_the_recording_is_there(tmp_path: Path, name: str) -
         file.unlink(missing_ok=True)
     if name != "SIGKILL":
         assert seen == {".ptxview"}, "asked to end, it still makes the file"
+
+
+# -- beneath the interface ------------------------------------------------------------------------
+
+# It reads the terminal at once, and so gets it.
+READS = "import json, os, signal, sys, time\nprint('name', 'please')\ninput()\n"
+
+
+@contextmanager
+def interface(folder: Path, text: str, extra: str = "") -> Iterator[tuple[Shell, int]]:
+    """A program beneath the interface, started by a shell on a terminal; its number."""
+    path = folder / "program.py"
+    path.write_text("import os; open('pid', 'w').write(str(os.getpid()))\n" + text)
+    at = Shell(["bash", "--norc", "--noprofile", "-i"], folder, TERM="xterm-256color")
+    try:
+        run = shlex.join(command(["run", "-o", folder / "rec", path]))
+        at.type(f"{run} {extra}\n")
+        until(lambda: (folder / "pid").exists() and bool((folder / "pid").read_text()), "no start")
+        yield at, int((folder / "pid").read_text())
+    finally:
+        at.close()
+
+
+def parent(pid: int) -> int:
+    """The number of a process's parent."""
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def test_a_job_beneath_the_interface_is_stopped_and_goes_on(tmp_path: Path) -> None:
+    with interface(tmp_path, READS + TICKS) as (at, program):
+        at.sees("name please")
+        until(lambda: state(program) == "S", "it never read")
+        time.sleep(0.5)
+        at.type("me\n")
+        at.sees(r"pid \d+ up")
+        for turn in range(1, 4):
+            at.type("\x1a")
+            at.sees("Stopped")
+            until(lambda: state(program) == "T", "the program was not stopped")
+            at.type("echo 'cook''ed'; stty -a | tr ' ' '\\n' | grep -x icanon\n")
+            at.sees("cooked", "icanon")
+            at.type("fg\n")
+            (tmp_path / "ask").touch()
+            at.sees(rf"alive {turn}\b")
+        # Typed text still comes key by key to the program, which echoes it once.
+        (tmp_path / "read").touch()
+        time.sleep(0.3)
+        at.type("typed\n")
+        assert at.sees("read typed").count("typed") == 2
+        (tmp_path / "end").touch()
+        at.sees("done")
+        at.sees("made no kernels")
+        at.type("q")
+        at.sees(r"\$ $")
+        at.type("echo status $?\n")
+        at.sees("status 6")
+    assert open_path(tmp_path / "rec").complete
+
+
+def test_beneath_the_interface_it_is_stopped_and_killed_with_it(tmp_path: Path) -> None:
+    with interface(tmp_path, "import time\nprint('up')\ntime.sleep(600)\n") as (at, program):
+        at.sees("up")
+        leader = parent(program)
+        ours = parent(leader)
+        for _ in range(2):
+            at.said = b""
+            os.kill(ours, signal.SIGSTOP)
+            at.sees("Stopped")
+            until(lambda: state(program) == "T", "it was not stopped")
+            at.type("fg\n")
+            until(lambda: state(program) == "S", "it did not go on")
+            at.sees("running")
+            time.sleep(0.6)
+            assert state(program) == "S"
+        os.kill(ours, signal.SIGKILL)
+        until(lambda: ended(program) and ended(leader), "something went on")
+
+
+def test_beneath_the_interface_signals_arrive_once(tmp_path: Path) -> None:
+    numbers = [
+        n for n in EVERY if n not in (4, 5, 6, 7, 8, 11, 18, 28, 31)
+    ]  # faults; the terminal's
+    text = PROGRAM.replace("print(json.dumps(got), flush=True)",
+                           "open('got', 'w').write(json.dumps(got))")  # fmt: skip
+    text = text.replace("while True:", "open('up', 'w')\nwhile True:")
+    with interface(tmp_path, text) as (at, program):
+        until((tmp_path / "up").exists, "it was not up")
+        at.sees("running")
+        ours = parent(parent(program))
+        for number in numbers:
+            os.kill(ours, number)
+            time.sleep(0.1)
+        os.kill(ours, signal.SIGUSR2)
+        until(lambda: ended(program), "the program did not end")
+        at.sees("status 9")
+    counted = json.loads((tmp_path / "got").read_text())
+    counted.pop(str(int(signal.SIGUSR2)))
+    assert counted == {str(n): 1 for n in numbers}
+
+
+def test_descriptors_beneath_the_interface(tmp_path: Path) -> None:
+    text = (
+        "import json, sys\ntold = [open(sys.argv[1]).read(), os.read(7, 9).decode(),"
+        " sorted(int(n) for n in os.listdir('/proc/self/fd'))]\n"
+        "open('told', 'w').write(json.dumps(told))\n"
+    )
+    (tmp_path / "seven").write_text("seven")
+    with interface(tmp_path, text, "<(echo from bash) 7<seven") as (_, _):
+        until((tmp_path / "told").exists, "it did not come to its end")
+    assert json.loads((tmp_path / "told").read_text()) == [
+        "from bash\n", "seven", [0, 1, 2, 3, 7, 63]
+    ]  # fmt: skip
