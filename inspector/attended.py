@@ -15,7 +15,7 @@ import termios
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from inspector.errors import RunFailed
-from inspector.process import GLANCE, die_with_parent, dispositions, inherited_descriptors, state_of
+from inspector.process import LOOK, die_with_parent, dispositions, inherited_descriptors, state_of
 
 WANTS_TERMINAL = (signal.SIGTTIN, signal.SIGTTOU)
 """What the kernel stops a program in the background with: it reads its terminal, or sets it up."""
@@ -221,7 +221,7 @@ def _follow(
         elif ours and not stopped:
             ours = False
             os.kill(pid, signal.SIGCONT)
-        ready, _, _ = select.select(waiting, [], [], GLANCE)
+        ready, _, _ = select.select(waiting, [], [], LOOK)
         if awake in ready:
             os.read(awake, 4096)
         if control in ready:

@@ -127,6 +127,9 @@ MOST_AT_ONCE = 1000
 _libc = ctypes.CDLL(None, use_errno=True)
 _PR_SET_PDEATHSIG, _PR_SET_NAME = 1, 15
 _SI_QUEUE = -1  # sent with a value, by sigqueue()
+LOOK = 0.25
+"""Seconds between two looks whether a process was stopped: its parent alone is told."""
+
 BESIDE = "job-signals"
 """The name of the process beside ours in a list of processes: nobody's ``pkill`` means it."""
 
@@ -246,15 +249,15 @@ def _stand_beside(line: socket.socket, ours: int, inherited: Sequence[int]) -> N
             os.close(number)
     os.chdir("/")
     _libc.prctl(_PR_SET_NAME, BESIDE.encode(), 0, 0, 0)
-    with open("/proc/self/stat", "rb") as file:  # noqa: PTH123
+    with contextlib.suppress(OSError), open("/proc/self/stat", "rb") as file:  # noqa: PTH123
         fields = file.read().rpartition(b")")[2].split()
-    start, end = int(fields[45]), int(fields[46])
-    if 0 < start < end:  # our command line: `pkill -f` must not take this process for another
-        ctypes.memset(start, 0, end - start)
+        start, end = int(fields[45]), int(fields[46])
+        if 0 < start < end:  # our command line: `pkill -f` must not take this process for another
+            ctypes.memset(start, 0, end - start)
     everything = forwarded() | {int(signal.SIGCHLD)}
     program, follows, stopped = 0, False, False
     while True:
-        if select.select([line], [], [], GLANCE)[0]:
+        if select.select([line], [], [], LOOK)[0]:
             data = line.recv(64)
             if not data:
                 return
@@ -334,10 +337,14 @@ def dispositions() -> dict[int, signal.Handlers]:
 def inherited_descriptors() -> list[int]:
     """Descriptors from 3 on that whoever started us has handed on: ours end with an exec."""
     out = []
-    for name in os.listdir("/proc/self/fd"):  # noqa: PTH208
+    try:
+        numbers = [int(name) for name in os.listdir("/proc/self/fd")]  # noqa: PTH208
+    except OSError:  # a container without /proc
+        numbers = list(range(256))
+    for number in numbers:
         with contextlib.suppress(OSError):
-            if int(name) > 2 and os.get_inheritable(int(name)):
-                out.append(int(name))
+            if number > 2 and os.get_inheritable(number):
+                out.append(number)
     return out
 
 

@@ -5,6 +5,7 @@ A recording is a folder, or one ``.ptxview`` file (a zip of that folder)::
     events.jsonl              the run's own record: one complete JSON object a line
     events-<pid>-<tag>.jsonl  one file a process that was recorded
     blobs/<sha256>            each named by its content, written before the event that names it
+    unwritten-<pid>-<errno>   empty: events of that process could not be written, for that reason
     timings.jsonl, notes …    later additions follow the same rule: append, one record a line
 
 The first event of every file carries ``"schema": 1``. Reading never opens a path that stands
@@ -21,6 +22,7 @@ import hashlib
 import json
 import lzma
 import os
+import re
 import secrets
 import shutil
 import stat
@@ -226,6 +228,8 @@ def read_events(path: Path) -> Events:
     events: list[tuple[float, int, dict[str, object]]] = []
     for name, data in _event_files(path):
         events.extend(_lines(name, data, problems, len(events)))
+    if path.is_dir():
+        problems.extend(text for text, _ in unwritten(path))
     if not events and not problems:
         raise Unreadable(f"{path} holds no events", "Was the run stopped before it began?")
     events.sort(key=lambda e: (e[0], e[1]))
@@ -236,6 +240,16 @@ def event_files(path: Path) -> list[Path]:
     """The events files of a recording's folder, the run's own first. Raises ``OSError``."""
     found = sorted(path.glob("events*.jsonl"), key=lambda p: (p.name != "events.jsonl", p))
     return [file for file in found if file.is_file() and not file.is_symlink()]
+
+
+def unwritten(path: Path) -> list[tuple[str, Path]]:
+    """What a recording's folder says of events that could not be written, and where it does."""
+    out = []
+    for mark in sorted(path.glob("unwritten-*")):
+        _, pid, number = (*mark.name.split("-"), "", "")[:3]
+        why = os.strerror(int(number)) if re.fullmatch(r"[1-9]\d{0,3}", number) else "unknown why"
+        out.append((f"events of process {pid} could not be written: {why}", mark))
+    return out
 
 
 def _event_files(path: Path) -> Iterator[tuple[str, bytes]]:

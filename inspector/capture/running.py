@@ -18,7 +18,7 @@ from inspector.capture.opening import kept_cache, open_path, recordings_folder
 from inspector.errors import PtxviewError, RunFailed, Stopped
 from inspector.model import Recording
 from inspector.process import begin, instead_of_ending, run_program, stop_tools
-from inspector.recording import SCHEMA, SUFFIX, Writer, is_recording, pack, remove
+from inspector.recording import SCHEMA, SUFFIX, Writer, is_recording, pack, remove, unwritten
 
 PROBES = Path(__file__).resolve().parent.parent / "probes" / "bootstrap"
 NATIVE = PROBES.parent / "launch_native.py"
@@ -133,18 +133,24 @@ class Run:
         self._mode = "gpu" if target is None else "target"
         self._hurries = False
         self._began = time.monotonic()
-        self._writer = Writer(folder)
-        self._writer.event(
-            event="recording",
-            schema=SCHEMA,
-            time=time.time(),
-            ptxview=__version__,
-            command=self.argv,
-            cwd=str(Path.cwd()),
-            started=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-            mode=self._mode,
-            target=target,
-        )
+        try:
+            self._writer = Writer(folder)
+            self._writer.event(
+                event="recording",
+                schema=SCHEMA,
+                time=time.time(),
+                ptxview=__version__,
+                command=self.argv,
+                cwd=str(Path.cwd()),
+                started=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+                mode=self._mode,
+                target=target,
+            )
+        except OSError as error:
+            raise RunFailed(
+                f"the recording cannot be written in {folder}: {error.strerror or error}",
+                "Give another place with -o.",
+            ) from None
         self.env = environment(folder, request, target)
         if target is None:
             # Half a second, once; it is there before the program has imported torch.
@@ -165,6 +171,9 @@ class Run:
         took = time.monotonic() - self._began
         try:
             self._writer.event(event="end", time=time.time(), exit_status=status, seconds=took)
+            for text, mark in unwritten(self.folder):
+                self._writer.event(event="problem", where="recording", text=text)
+                mark.unlink(missing_ok=True)
         except OSError as error:
             say(f"the end of the run could not be recorded: {error.strerror or error}")
         if self._pack_to is not None:

@@ -137,8 +137,21 @@ def _append(line: bytes) -> None:
     except OSError as error:
         _state["lost"] += 1
         _state["why"] = error.strerror or str(error)
+        _mark(os.path.join(root, f"unwritten-{pid}-{error.errno or 0}"))
         return
+    if _state["lost"]:
+        for name in os.listdir(root):
+            if name.startswith(f"unwritten-{pid}-"):
+                _unlink(os.path.join(root, name))
     _state.update(begun=True, lost=0)
+
+
+def _mark(path: str) -> None:
+    """Make an empty file, for which there is a place on a full disk as a rule."""
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o644))
+    except OSError:
+        pass
 
 
 def _write(path: str, data: bytes, how: int, make: bool = True) -> None:

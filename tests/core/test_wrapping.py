@@ -373,6 +373,7 @@ def test_a_job_is_stopped_and_goes_on(tmp_path: Path, shell: str, wrapped: bool)
             at.type("\x1a")
             at.sees("Stopped")
             until(lambda: state(program) == "T", "the program was not stopped")
+            time.sleep(1.2 if turn == 1 else 0)  # longer than anything waits for a signal
             at.type("fg\n")
             alive(turn)
         at.type("\x1a")
@@ -776,6 +777,66 @@ def test_a_full_disk_is_told_as_what_it_is(tmp_path: Path) -> None:
     assert why in done.said
 
 
+@pytest.mark.parametrize("out", ["rec", "x.ptxview"])
+def test_what_was_never_written_is_told_at_the_end(tmp_path: Path, out: str) -> None:
+    """The disk is full until the program has ended, and not one event more has a place."""
+    path = tmp_path / "program.py"
+    path.write_text(PROBED + FULL.partition("digest =")[0].partition("say('three')")[0])
+    done = ptxview("run", "-o", tmp_path / out, path)
+    assert done.status == 0
+    why = os.strerror(27)
+    assert re.search(rf"events of process \d+ could not be written: {why}", done.said)
+    assert any(why in text for text in open_path(tmp_path / out).problems)
+
+
+FORKS_WITH_TENSORS = """
+import os, threading, time, torch
+kept = torch.empty(1024, device="cuda")
+def makes():
+    while True:
+        torch.empty(4096, device="cuda")
+for _ in range(3):
+    threading.Thread(target=makes, daemon=True).start()
+for n in range(120):
+    pid = os.fork()
+    if pid == 0:
+        del kept
+        os._exit(0)
+    end = time.monotonic() + 20
+    while os.waitpid(pid, os.WNOHANG) == (0, 0):
+        if time.monotonic() > end:
+            os.kill(pid, 9)
+            print("hung", flush=True)
+            os._exit(1)
+        time.sleep(0.001)
+print("none hung", flush=True)
+os._exit(0)
+"""
+
+
+def test_a_child_frees_a_tensor_while_a_thread_of_its_parent_makes_one(tmp_path: Path) -> None:
+    """The locks of the emulated device."""
+    pytest.importorskip("torch")
+    path = tmp_path / "program.py"
+    path.write_text(FORKS_WITH_TENSORS)
+    done = ptxview("run", "-o", tmp_path / "rec", path, seconds=400)
+    assert (done.status, done.text) == (0, "none hung\n"), done.said
+
+
+@pytest.mark.parametrize("kind", ["run", "profile"])
+def test_profile_wraps_as_run_does(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "program.py"
+    path.write_text(PROGRAM)
+    words = command([kind, "-o", tmp_path / kind, path])
+    counted, status = seen(words, lambda run: [os.kill(run.process.pid, n) for n in (14, 15, 28)])
+    assert (counted, status) == ({"14": 1, "15": 1, "28": 1}, 9)
+    with started(command([kind, "-o", tmp_path / f"{kind}2", path])) as run:
+        os.kill(run.process.pid, signal.SIGKILL)
+        until(lambda: ended(run.program), "the program went on")
+    done = ptxview(kind, "-o", tmp_path / f"{kind}3", "-", given=b"print('from input')\n")
+    assert (done.status, done.out) == (0, b"from input\n")
+
+
 # -- while the recording is being finished --------------------------------------------------------
 
 # An interpreter that takes its time when it is asked for its versions, which is what is done first
@@ -842,7 +903,7 @@ def test_killed_while_it_finishes_it_has_said_where_the_recording_is(tmp_path: P
         _, err = process.communicate(timeout=30)
     assert not (tmp_path / "x.ptxview").exists()
     folder = folder_in(err)
-    for words in (["open", "--no-tui", folder], ["list", folder]):
+    for words in (("open", "--no-tui", folder), ("list", folder)):
         done = ptxview(*words)
         assert done.status == 0 and "said" in done.text + done.said, done
     assert open_path(folder).complete
