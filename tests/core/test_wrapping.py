@@ -330,8 +330,10 @@ class Shell:
 
     def close(self) -> None:
         """End it and all that it started."""
-        with suppress(OSError):
-            os.kill(self.pid, signal.SIGKILL)
+        for process in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):
+                if os.getsid(int(process.name)) == self.pid:
+                    os.kill(int(process.name), signal.SIGKILL)
         os.close(self.fd)
         os.waitpid(self.pid, 0)
 
