@@ -830,7 +830,12 @@ def test_profile_wraps_as_run_does(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "program.py"
     path.write_text(PROGRAM)
     words = command([kind, "-o", tmp_path / kind, path])
-    counted, status = seen(words, lambda run: [os.kill(run.process.pid, n) for n in (14, 15, 28)])
+
+    def send(run: Started) -> None:
+        for number in (14, 15, 28):
+            os.kill(run.process.pid, number)
+
+    counted, status = seen(words, send)
     assert (counted, status) == ({"14": 1, "15": 1, "28": 1}, 9)
     with started(command([kind, "-o", tmp_path / f"{kind}2", path])) as run:
         os.kill(run.process.pid, signal.SIGKILL)
