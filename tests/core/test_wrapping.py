@@ -208,10 +208,12 @@ def test_an_alarm_that_is_set_before_reaches_the_program(tmp_path: Path) -> None
     """``perl -e 'alarm 5; exec @ARGV'`` is many people's timeout; it survives an exec."""
     path = tmp_path / "program.py"
     path.write_text("import time\nprint('up', flush=True)\ntime.sleep(60)\n")
-    for words in ([sys.executable, str(path)], command(["run", "-o", tmp_path / "rec", path])):
+    wrapped = command(["run", "-o", tmp_path / "rec", path])
+    # Long enough for each to be up.
+    for seconds, words in ((5, [sys.executable, str(path)]), (20, wrapped)):
         done = subprocess.run(
-            ["perl", "-e", "alarm 3; exec @ARGV", *words],
-            capture_output=True, env=environment(), timeout=50, check=False,
+            ["perl", "-e", f"alarm {seconds}; exec @ARGV", *words],
+            capture_output=True, env=environment(), timeout=90, check=False,
         )  # fmt: skip
         assert done.stdout == b"up\n"
         assert done.returncode in (-signal.SIGALRM, 128 + signal.SIGALRM)
