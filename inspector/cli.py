@@ -8,12 +8,13 @@ import importlib
 import os
 import signal
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
-from inspector import __version__
-from inspector.errors import Exit, PtxviewError
-from inspector.report.safe import lines_shown
+from inspector import __version__, printing
+from inspector.errors import Exit, PtxviewError, UsageError
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,9 @@ COMMANDS = (
 # What stands around a program of the user's, whose own exit statuses it gives.
 RUNS = (["run"], ["profile"])
 
+LONGEST = 200
+"""Characters that are told of an error nobody has foreseen."""
+
 
 def parser() -> argparse.ArgumentParser:
     """The parser of the top level; each command's own is made when it is called."""
@@ -87,35 +91,126 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; its exit status. Errors become one sentence and what to do about it."""
     given = list(sys.argv[1:] if argv is None else argv)
-    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        # Started with a stream closed, Python has none; a program that is run still has none.
-        if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115, PTH123
+    printing.with_streams()
+    with printing.guarded(), _threads_say_it_in_a_sentence():
+        return _told(given)
+
+
+def _told(given: list[str]) -> int:
     try:
         return _dispatch(given)
     except PtxviewError as error:
-        with contextlib.suppress(OSError):
-            sys.stdout.flush()
-        # Messages name what stands in the input.
-        print(f"ptxview: {lines_shown(error.message)}", file=sys.stderr)
-        if error.hint:
-            print(lines_shown(error.hint), file=sys.stderr)
+        _say(error.message, error.hint)
         return error.status
     except KeyboardInterrupt:
         return Exit.INTERRUPTED
     except BrokenPipeError:
         # The reader of our output has gone, as `| head` does: nobody is left to tell.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        printing.give_up()
         return 128 + signal.SIGPIPE
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        print(f"ptxview: {where}{error.strerror or error}", file=sys.stderr)
-        return Exit.RUN_FAILED if given[:1] in RUNS else Exit.UNREADABLE
+        _say(f"{where}{error.strerror or error}", _details())
+        printing.give_up()
+        return _failed(given)
+    except Exception as error:
+        _say(*_sentence(error), _details(error))
+        return _failed(given)
+
+
+def _failed(given: list[str]) -> int:
+    """The status where it was not the user's program that failed."""
+    ours = given[:1] in RUNS and "--stored" not in given
+    return Exit.RUN_FAILED if ours else Exit.UNREADABLE
+
+
+def _sentence(error: Exception) -> tuple[str, ...]:
+    """What went wrong and what to do about it, of an error that nobody has foreseen."""
+    if isinstance(error, MemoryError):
+        return (
+            "there is not enough memory for what was asked",
+            "Open a part of it: one file instead of its folder, one kernel instead of all.",
+        )
+    if isinstance(error, RecursionError):
+        return ("the input is nested too deeply to be read",)
+    if isinstance(error, UnicodeError):
+        return (f"text cannot be read or written as it is encoded: {_first_line(error)}",)
+    return (f"a fault of ptxview's own: {type(error).__name__}: {_first_line(error)}",)
+
+
+def _first_line(error: Exception) -> str:
+    """An error's first line, short: it may quote all of its input."""
+    try:
+        text = str(error)
+    except Exception:
+        return "it cannot say what"
+    line = text.split("\n", 1)[0]
+    return line if len(line) <= LONGEST else f"{line[:LONGEST]}…"
+
+
+def _details(error: BaseException | None = None) -> str:
+    """Where the traceback of an error is found; "" of the one at hand where that is not asked for.
+
+    With PTXVIEW_TRACEBACK it is the traceback itself.
+    """
+    asked = bool(os.environ.get("PTXVIEW_TRACEBACK"))
+    if error is None and not asked:
+        return ""
+    import traceback
+
+    try:
+        text = "".join(traceback.format_exception(error or sys.exc_info()[1]))
+    except Exception:
+        return ""
+    if asked:
+        return text.rstrip()
+    return _kept(text)
+
+
+def _kept(text: str) -> str:
+    """Keep a traceback for a report; where it lies."""
+    again = "PTXVIEW_TRACEBACK=1 in the environment shows where it happened."
+    try:
+        import platformdirs
+
+        folder = Path(platformdirs.user_state_dir("ptxview", appauthor=False))
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / "fault.txt"
+        path.write_text(f"ptxview {__version__}\n{text}", "utf-8", "backslashreplace")
+    except Exception:
+        return again
+    return f"Where it happened is in {path}, for a report."
+
+
+def _say(message: str, *more: str) -> None:
+    """One sentence on standard error, and beneath it what to do, after what was printed so far."""
+    with contextlib.suppress(OSError, ValueError):
+        printing.flush()
+    # Standard error may be gone as well; the status still says it.
+    with contextlib.suppress(OSError, ValueError):
+        printing.narrate(f"ptxview: {message}")
+        for text in filter(None, more):
+            printing.narrate(text)
+
+
+@contextlib.contextmanager
+def _threads_say_it_in_a_sentence() -> Iterator[None]:
+    """A thread that fails says so in a sentence too, and not in a traceback."""
+
+    def told(failed: threading.ExceptHookArgs) -> None:
+        if isinstance(failed.exc_value, Exception):
+            _say(*_sentence(failed.exc_value), _details(failed.exc_value))
+
+    before, threading.excepthook = threading.excepthook, told
+    try:
+        yield
+    finally:
+        threading.excepthook = before
 
 
 def _dispatch(given: list[str]) -> int:
     if not given:
-        parser().print_help(sys.stderr)
+        printing.narrate(parser().format_help().rstrip())
         return Exit.USAGE
     if given[0].startswith("-"):
         parser().parse_args(given)
@@ -123,9 +218,7 @@ def _dispatch(given: list[str]) -> int:
     command = next((c for c in COMMANDS if c.name == given[0]), None)
     if command is None:
         names = ", ".join(c.name for c in COMMANDS)
-        print(f"ptxview: there is no command {given[0]}", file=sys.stderr)
-        print(f"Commands: {names}", file=sys.stderr)
-        return Exit.USAGE
+        raise UsageError(f"there is no command {given[0]}", f"Commands: {names}")
     module = importlib.import_module(command.module)
     own = argparse.ArgumentParser(
         prog=f"ptxview {command.name}",
@@ -136,7 +229,7 @@ def _dispatch(given: list[str]) -> int:
     )
     module.arguments(own)
     status: int = module.run(own, given[1:])
-    sys.stdout.flush()
+    printing.flush()
     return status
 
 

@@ -130,6 +130,29 @@ def test_listing_analyse_and_report_do_no_io(name: str) -> None:
                 pytest.fail(f"{name}:{node.lineno} calls .{called.attr}()")
 
 
+@pytest.mark.parametrize("name", sorted(set(OURS) - {"inspector.printing"}))
+def test_only_the_printer_prints(name: str) -> None:
+    """What strangers wrote reaches a terminal through one module, which makes it harmless."""
+    streams = ("stdout", "stderr", "__stdout__", "__stderr__")
+    for node in ast.walk(parsed(OURS[name])):
+        if isinstance(node, ast.Name):
+            assert node.id not in ("print", "input"), node.lineno
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            printed = {"sys": streams, "os": ("ctermid", "ttyname"), "builtins": ("print",)}
+            assert node.attr not in printed.get(node.value.id, ()), node.lineno
+        elif isinstance(node, ast.ImportFrom):
+            assert node.module != "sys" or not {a.name for a in node.names} & set(streams)
+        if isinstance(node, ast.Call):
+            called = node.func.attr if isinstance(node.func, ast.Attribute) else node.func
+            called = called.id if isinstance(called, ast.Name) else called
+            # A console of Rich's own would be a second way out.
+            assert called not in ("Console", "rich_print", "inspect", "print_help", "print_usage",
+                                  "print_exc", "print_exception"), node.lineno  # fmt: skip
+            if isinstance(node.func, ast.Attribute) and node.func.attr == "write" and node.args:
+                first = node.args[0]
+                assert not (isinstance(first, ast.Constant) and first.value in (1, 2)), node.lineno
+
+
 @pytest.mark.parametrize("name", sorted(set(OURS) - {"inspector.recording"}))
 def test_only_recording_knows_the_layout(name: str) -> None:
     for node in ast.walk(parsed(OURS[name])):

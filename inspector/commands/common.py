@@ -1,15 +1,11 @@
-"""What commands share: opening a path, a reader on it, a console."""
+"""What commands share: opening a path and a reader on it, splitting words."""
 
 from __future__ import annotations
 
 import argparse
-import os
-import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
-
-from rich.console import Console
+from typing import TYPE_CHECKING
 
 from inspector.capture.ncu import is_report
 from inspector.capture.opening import kept_cache, newest, open_path
@@ -74,28 +70,3 @@ def split_program(argv: list[str], valued: Sequence[str]) -> tuple[list[str], st
             return argv[:at], "script", argv[at:]
         at += 2 if word in valued else 1
     return argv, "script", []
-
-
-def console(stream: TextIO) -> Console:
-    """A console on a stream: no colour where it is no terminal, or with NO_COLOR.
-
-    A table that is not for a terminal is as wide as it needs to be, up to a page.
-    """
-    width = None
-    if not stream.isatty():
-        asked = os.environ.get("COLUMNS", "")
-        width = int(asked) if asked.isdecimal() and int(asked) > 0 else 160
-    return _Console(file=stream, width=width, highlight=False, markup=False, emoji=False)
-
-
-class _Console(Console):
-    def on_broken_pipe(self) -> None:
-        # Rich would exit with 1 here, which is "found a difference"; cli knows what to do.
-        raise BrokenPipeError
-
-
-def narrate(text: str) -> None:
-    """One line of narration on standard error."""
-    # In one piece: several threads have something to say.
-    sys.stderr.write(f"{text}\n")
-    sys.stderr.flush()

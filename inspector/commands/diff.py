@@ -9,18 +9,17 @@ renumbered is identical.
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 
 from rich.console import Console
 from rich.text import Text
 
-from inspector import comparing, comparing_many
+from inspector import comparing, comparing_many, printing
 from inspector.analyse.diff import beside, variants
 from inspector.analyse.diff.recordings import State
 from inspector.analysing import Analyst
-from inspector.commands.common import console, open_reader
+from inspector.commands.common import open_reader
 from inspector.comparing import Compared
 from inspector.comparing_many import Files
 from inspector.errors import Exit, UsageError
@@ -152,13 +151,14 @@ def _compare(
     paths = (readers[0].recording.path, readers[1].recording.path)
     lines = (held.listings[0].lines, held.listings[1].lines)
     if args.json:
-        print(jsons.dumps(diff.variants(held.a, held.b, stage, held.diff, held.summary,
+        printing.json_line(jsons.dumps(diff.variants(held.a, held.b, stage, held.diff, held.summary,
                                         held.explanation, paths)))  # fmt: skip
         return status
     rows = beside.folded(held.rows(), args.context)
     if args.markdown:
-        _print(diff_markdown.variants(held.a, held.b, held.summary, held.explanation, rows, lines,
-                                      held.diff.identical))  # fmt: skip
+        printing.lines(diff_markdown.variants(
+            held.a, held.b, held.summary, held.explanation, rows, lines, held.diff.identical
+        ))  # fmt: skip
         return status
     _show(held, rows, paths, args.width)
     return status
@@ -167,7 +167,7 @@ def _compare(
 def _show(
     held: Compared, rows: Iterable[beside.Row], paths: tuple[str, str], asked: int | None
 ) -> None:
-    out = console(sys.stdout)
+    out = printing.out()
     width = asked or out.width
     for mark, one, path in (("a", held.a, paths[0]), ("b", held.b, paths[1])):
         said = diff_text.title(mark, one)
@@ -198,14 +198,14 @@ def _files(a: Analyst, b: Analyst, args: argparse.Namespace) -> int:
     status = Exit.DIFFERENT if args.exit_code and not held.diff.identical else Exit.OK
     paths = (a.recording.path, b.recording.path)
     if args.json:
-        print(jsons.dumps(diff.files(held.stage, held.diff, held.figures, paths)))
+        printing.json_line(jsons.dumps(diff.files(held.stage, held.diff, held.figures, paths)))
         return status
     rows = beside.folded(held.rows(), args.context)
     if args.markdown:
         lines = (held.listings[0].lines, held.listings[1].lines)
-        _print(diff_markdown.files(held.stage, held.diff, held.figures, paths, rows, lines))
+        printing.lines(diff_markdown.files(held.stage, held.diff, held.figures, paths, rows, lines))
         return status
-    out = console(sys.stdout)
+    out = printing.out()
     for mark, path in zip("ab", paths, strict=True):
         out.print(Text.assemble((f"{mark} ", "bold cyan"), shown(path)), soft_wrap=True)
     for line in diff_tables.functions(held.diff.functions, held.figures):
@@ -237,13 +237,13 @@ def _table(reader: Analyst, selector: str | None, args: argparse.Namespace) -> i
             raise UsageError(f"nothing is called {key} here", f"Sort by {', '.join(known)}.")
         rows = variants.ordered(rows, key, args.sort.startswith("-"))
     if args.json:
-        print(jsons.dumps(diff.table(rows)))
+        printing.json_line(jsons.dumps(diff.table(rows)))
         return Exit.OK
-    out = console(sys.stdout)
+    out = printing.out()
     for kernel in {row.kernel.id: row.kernel for row in rows}.values():
         own = [row for row in rows if row.kernel is kernel]
         if args.markdown:
-            _print([f"### {diff_markdown.code(base_name(kernel.name))}", "",
+            printing.lines([f"### {diff_markdown.code(base_name(kernel.name))}", "",
                     *diff_markdown.table(own)])  # fmt: skip
             continue
         out.print(Text(shown(base_name(kernel.name)), style="bold cyan"), soft_wrap=True)
@@ -261,18 +261,14 @@ def _recordings(a: Analyst, b: Analyst, args: argparse.Namespace) -> int:
     status = Exit.DIFFERENT if args.exit_code and not same else Exit.OK
     paths = (a.recording.path, b.recording.path)
     if args.json:
-        print(jsons.dumps(diff.recordings(paths, pairs)))
+        printing.json_line(jsons.dumps(diff.recordings(paths, pairs)))
     elif args.markdown:
-        _print(diff_markdown.recordings(paths, pairs))
+        printing.lines(diff_markdown.recordings(paths, pairs))
     else:
-        out = console(sys.stdout)
+        out = printing.out()
         for mark, path in zip("ab", paths, strict=True):
             out.print(Text.assemble((f"{mark} ", "bold cyan"), shown(path)), soft_wrap=True)
         out.print(diff_tables.counts(pairs))
         if not same:
             out.print(diff_tables.recordings(pairs, args.width or out.width))
     return status
-
-
-def _print(lines: Iterable[str]) -> None:
-    sys.stdout.write("".join(f"{line}\n" for line in lines))

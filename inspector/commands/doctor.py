@@ -5,15 +5,14 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
-import sys
 from dataclasses import asdict
 
 from rich.table import Table
 from rich.text import Text
 
+from inspector import printing
 from inspector.capture import machine
 from inspector.capture.opening import recordings_folder, user_cache
-from inspector.commands.common import console
 from inspector.errors import Exit
 from inspector.report.jsons import SCHEMA, dumps
 from inspector.toolchain import PURPOSE, Tool, every
@@ -56,7 +55,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     args = parser.parse_args(argv)
     held = examine(args.python)
     if args.json:
-        print(dumps(held))
+        printing.json_line(dumps(held))
         return Exit.OK
     table = Table(box=None, pad_edge=False, show_header=False)
     table.add_column(no_wrap=True, style="bold")
@@ -79,7 +78,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
                 Text(f"without it: no {tool['for']}. {tool['get']}"),
             )
     _rest(table, held)
-    console(sys.stdout).print(table)
+    printing.out().print(table)
     return Exit.OK
 
 

@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import argparse
 import re
-import sys
 
-from inspector import knowledge
+from inspector import knowledge, printing
 from inspector.analyse.isa import KINDS, PTX, SASS, Isa
-from inspector.commands.common import console
 from inspector.errors import Exit, UsageError
 from inspector.listing import parse
 from inspector.model import Stage
@@ -55,9 +53,9 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     found = [meaning(isa, word) for word in args.words]
     if args.json:
         for one in found:
-            print(dumps(shown_words.as_json(one)))
+            printing.json_line(dumps(shown_words.as_json(one)))
     else:
-        out = console(sys.stdout)
+        out = printing.out()
         for n, one in enumerate(found):
             if n:
                 out.print()
@@ -130,7 +128,7 @@ def _list(isa: Isa, which: str, more: list[str], as_json: bool) -> int:
         if (languages and entry.language not in languages) or (kinds and entry.kind not in kinds):
             continue
         if as_json:
-            print(dumps(shown_words.as_json(Meaning(entry.word, entry.word, entry))))
+            printing.json_line(dumps(shown_words.as_json(Meaning(entry.word, entry.word, entry))))
         else:
-            print(entry.word)
+            printing.lines([entry.word])
     return Exit.OK

@@ -7,18 +7,19 @@ from __future__ import annotations
 
 import argparse
 import datetime
-import sys
 from pathlib import Path
 
 from rich.console import Console
 
+from inspector import printing
 from inspector.annotating import Annotator
 from inspector.bench.measured import times
 from inspector.bench.ncu_attach import Key
 from inspector.capture.ncu import is_report
-from inspector.commands.common import console, narrate, open_reader, takes_reports
+from inspector.commands.common import open_reader, takes_reports
 from inspector.errors import Exit
 from inspector.model import Kernel, Recording, Variant
+from inspector.printing import narrate
 from inspector.report import calls, jsons, ncu, tables, timings
 from inspector.report.safe import shown
 
@@ -48,9 +49,9 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     if args.json:
         value = jsons.recording(rec, reader.resources, lambda v: ncu.variant(reader.measured(v)))
         value["ncu"] = ncu.document(reader.attached(), reader.report, _names(reader))
-        print(jsons.dumps(timings.with_times(value, rec, times(rec.path))))
+        printing.json_line(jsons.dumps(timings.with_times(value, rec, times(rec.path))))
         return Exit.OK
-    out = console(sys.stdout)
+    out = printing.out()
     out.print(shown(rec.path), style="bold")
     out.print(shown(tables.heading(rec)))
     alone = args.path is not None and is_report(Path(args.path))
@@ -60,7 +61,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     if reader.report.launches or reader.report.problems:
         print_launches(reader, out, alone)
     if not alone:
-        tables.problems(rec, console(sys.stderr))
+        tables.problems(rec, printing.err())
     return Exit.OK
 
 
@@ -75,7 +76,7 @@ def clock_of(rec: Recording) -> tables.Clock:
 
 
 def _calls(rec: Recording) -> int:
-    out = console(sys.stdout)
+    out = printing.out()
     for line in calls.lines(rec):
         out.print(line, soft_wrap=True)
     if (why := calls.none_known(rec)) is not None:
@@ -88,7 +89,7 @@ def print_launches(reader: Annotator, out: Console, alone: bool = False) -> None
 
     ``alone``: there is no recording whose variants could be named.
     """
-    err = console(sys.stderr)
+    err = printing.err()
     found = reader.attached()
     if found:
         out.print("measured by ncu", style="bold cyan")

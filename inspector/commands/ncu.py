@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import argparse
 import shutil
-import sys
 import tempfile
 from pathlib import Path
 
+from inspector import printing
 from inspector.annotating import Annotator
 from inspector.bench import ncu_csv, ncu_files
 from inspector.bench.ncu import Report
@@ -21,10 +21,11 @@ from inspector.capture import ncu
 from inspector.capture.machine import gpu_present
 from inspector.capture.opening import kept_cache
 from inspector.capture.running import Outcome, Request, Run
-from inspector.commands.common import console, narrate, split_program
+from inspector.commands.common import split_program
 from inspector.commands.list import print_launches
 from inspector.commands.run import summary
 from inspector.errors import PtxviewError, RunFailed, ToolMissing, Unreadable, UsageError
+from inspector.printing import narrate
 from inspector.process import run_program
 
 VALUED = ("-o", "--out", "--python", "--kernel", "--launch-count", "--launch-skip", "--set",
@@ -165,6 +166,6 @@ def _print(outcome: Outcome, found: Report, most: int) -> None:
     if outcome.recording is None:
         return
     reader = Annotator(outcome.recording, kept_cache(), report=found)
-    print_launches(reader, console(sys.stderr))
+    print_launches(reader, printing.err())
     if len(found.launches) >= most:
         narrate(f"ptxview: only the first {most} launches were measured (--launch-count)")

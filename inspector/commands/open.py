@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from inspector import printing
 from inspector.errors import Exit, ToolMissing, UsageError
 from inspector.tui.places import config_path
 
@@ -84,7 +85,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
 def on_terminal() -> bool:
     """Whether a person sits at every end."""
     # Textual draws on standard error.
-    return all(s.isatty() for s in (sys.stdin, sys.stdout, sys.stderr))
+    return printing.at_terminal() and printing.to_terminal()
 
 
 def in_browser() -> bool:

@@ -15,23 +15,23 @@ import json
 import os
 import re
 import shutil
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 from rich.text import Text
 
+from inspector import printing
 from inspector.bench.profile import Profile, Window
 from inspector.bench.profile_reading import profiles, trace_of, why_none
 from inspector.bench.profile_stacks import stacks
 from inspector.capture.opening import kept_cache, newest, open_path
 from inspector.capture.running import Outcome, Request
 from inspector.capture.running import run as record
-from inspector.commands.common import console, narrate
 from inspector.commands.run import split, summary
 from inspector.errors import Exit, PtxviewError, RunFailed, Unreadable, UsageError
 from inspector.model import Recording
+from inspector.printing import narrate
 from inspector.recording import is_recording
 from inspector.report import jsons, timings
 from inspector.report import profile as tables
@@ -151,8 +151,7 @@ def _wish(args: argparse.Namespace) -> str:
 @contextlib.contextmanager
 def _program_on_stderr() -> Iterator[None]:
     """Within it, programs that are started write to standard error what they print."""
-    sys.stdout.flush()
-    sys.stderr.flush()
+    printing.flush()
     kept = os.dup(1)
     try:
         os.dup2(2, 1)
@@ -176,7 +175,7 @@ def _show(args: argparse.Namespace, path: Path, rec: Recording, ran: Outcome | N
     """Print what a recording's profile says, and write what was asked for."""
     windows, profile, problems = profiles(path, rec, kept_cache(), args.window)
     if args.json:
-        print(jsons.dumps(tables.document(str(path), windows, profile, problems)))
+        printing.json_line(jsons.dumps(tables.document(str(path), windows, profile, problems)))
     for said in problems:
         narrate(f"ptxview: {shown(said)}")
     if profile is None:
@@ -246,7 +245,7 @@ def _print(
     to_stdout: bool,
 ) -> None:
     """The tables: on standard error beside a program, whose standard output is its own."""
-    out = console(sys.stdout if to_stdout else sys.stderr)
+    out = printing.out() if to_stdout else printing.err()
     if to_stdout:
         out.print(_age(profile.window.ended), style="bold")
     for part in tables.whole(profile, len(windows), rec.mode, out.width, args.top):

@@ -13,13 +13,14 @@ import re
 import sys
 from pathlib import Path
 
+from inspector import printing
 from inspector.annotating import Annotator
 from inspector.capture.opening import kept_cache
 from inspector.capture.running import Outcome, Request
 from inspector.capture.running import run as record
-from inspector.commands.common import console, narrate
 from inspector.commands.open import browse, on_terminal
 from inspector.errors import Exit, PtxviewError, RunFailed
+from inspector.printing import narrate
 from inspector.report import tables
 
 # Seconds for all times of a run, for one time, and after which a launch is given up.
@@ -136,7 +137,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     narrate(summary(outcome))
     if outcome.recording is not None:
         reader = Annotator(outcome.recording, kept_cache())
-        err = console(sys.stderr)
+        err = printing.err()
         if outcome.recording.kernels:
             err.print(tables.kernels(outcome.recording, reader.resources, err.width))
         tables.graphs(outcome.recording, err)
@@ -179,7 +180,7 @@ def _times(reader: Annotator, path: Path, python: str | None) -> None:
         timing.store(path, session)
     except OSError as error:
         narrate(f"ptxview: the times are not kept: {error}")
-    err = console(sys.stderr)
+    err = printing.err()
     err.print(timings.heading(session))
     err.print(timings.table(session, err.width))
     for line in (*timings.footnotes(session), *(f"left out: {x}" for x in given.plan.left_out)):

@@ -1,27 +1,23 @@
 """One stage of a kernel, or two side by side.
 
-The text goes to standard output as it is (highlighted on a terminal); --json gives its lines with
-what each is, where it comes from and what it is tied to in the other stages.
+The text goes to standard output byte for byte; on a terminal it is highlighted, and what a terminal
+would obey is made visible. --json gives its lines with what each is, where it comes from and what
+it is tied to in the other stages.
 """
 
 from __future__ import annotations
 
 import argparse
 import datetime
-import sys
 
+from inspector import printing
 from inspector.annotating import Annotator
 from inspector.bench.measured import times
-from inspector.commands.common import (
-    console,
-    narrate,
-    open_reader,
-    split_path,
-    takes_reports,
-)
+from inspector.commands.common import open_reader, split_path, takes_reports
 from inspector.errors import Exit, PtxviewError, UsageError
 from inspector.listing.line import Function, Line, Listing
 from inspector.model import Graph, Kernel, Note, Stage, Variant
+from inspector.printing import narrate
 from inspector.reading import Reader, decode
 from inspector.report import annotated, card, jsons, ncu, tables, timings
 from inspector.report.safe import shown
@@ -80,7 +76,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         value = _json(reader, kernel, variant, stage)
         if beside is not None:
             value["beside"] = _json(reader, kernel, variant, beside)
-        print(jsons.dumps(value))
+        printing.json_line(jsons.dumps(value))
         return Exit.OK
     if beside is not None:
         return _beside(reader, variant, stage, beside)
@@ -113,9 +109,15 @@ def _graph(reader: Reader, graph: Graph, args: argparse.Namespace) -> int:
         return _print(decode(held.content.read()), Stage.OUTPUT_CODE, held.origin_path)
     listing = reader.graph_listing(graph)
     lines = [jsons.line(line, {}) for line in listing.lines]
-    print(jsons.dumps({"schema": jsons.SCHEMA, "stage": "output_code", "text_from": held.text_from,
-                       "functions": _in_graph(reader, graph), "notes": [],
-                       "lines": lines}))  # fmt: skip
+    value = {
+        "schema": jsons.SCHEMA,
+        "stage": "output_code",
+        "text_from": held.text_from,
+        "functions": _in_graph(reader, graph),
+        "notes": [],
+        "lines": lines,
+    }
+    printing.json_line(jsons.dumps(value))
     return Exit.OK
 
 
@@ -132,26 +134,22 @@ def _in_graph(reader: Reader, graph: Graph) -> list[dict[str, object]]:
 
 
 def _print(text: str, stage: Stage, path: str | None) -> int:
-    if not sys.stdout.isatty():
-        sys.stdout.flush()
-        sys.stdout.buffer.write(text.encode("utf-8", "surrogateescape"))
-        sys.stdout.buffer.flush()
+    if not printing.to_terminal():
+        printing.verbatim(text)
         return Exit.OK
     from rich.syntax import Syntax
 
     from inspector.listing.lexers import lexer_for
 
     safe = "\n".join(shown(line.rstrip("\r")) for line in text.split("\n"))
-    console(sys.stdout).print(
-        Syntax(safe, lexer_for(stage, path), line_numbers=True, theme="ansi_dark")
-    )
+    printing.out().print(Syntax(safe, lexer_for(stage, path), line_numbers=True, theme="ansi_dark"))
     return Exit.OK
 
 
 def _beside(reader: Reader, variant: Variant, stage: Stage, other: Stage) -> int:
     left, right = reader.listing(variant, stage), reader.listing(variant, other)
     links = reader.links(variant, stage, other)
-    out = console(sys.stdout)
+    out = printing.out()
     table = tables.beside(
         _part(left, reader.function(variant, stage)),
         {line.n: line for line in right.lines},
@@ -166,10 +164,11 @@ def _beside(reader: Reader, variant: Variant, stage: Stage, other: Stage) -> int
 
 
 def _annotated(reader: Annotator, kernel: Kernel, variant: Variant, stage: Stage) -> int:
-    out = console(sys.stdout)
+    out = printing.out()
     listing = reader.listing(variant, stage)
     telling = reader.telling(variant, stage)
-    out.print(f"{kernel.demangled}  {variant.id}  {variant.target or ''}  {tables.config(variant)}")
+    what = (kernel.demangled, variant.id, variant.target or "", tables.config(variant))
+    out.print(shown("  ".join(what)))
     for row in card.lines(reader.card(variant), min(out.width, 100)):
         out.print("  " + row, soft_wrap=True)
     if (taken := times(reader.recording.path).of(kernel, variant)) is not None:

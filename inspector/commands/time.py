@@ -14,15 +14,17 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+from inspector import printing
 from inspector.annotating import Annotator
 from inspector.bench.amounts import with_amounts
 from inspector.bench.results import CACHES, STOPWATCHES, Session, Timing
 from inspector.bench.results import row as timing_row
 from inspector.capture.opening import newest
 from inspector.commands import time_compare, time_options, time_plots
-from inspector.commands.common import console, narrate, open_reader
+from inspector.commands.common import open_reader
 from inspector.errors import Exit, UsageError
 from inspector.model import Call
+from inspector.printing import narrate
 from inspector.recording_timings import place
 from inspector.report import jsons, timings
 from inspector.selecting import Found, select, select_calls, select_one
@@ -106,7 +108,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     session = with_amounts(session, args.bytes, args.flops)
     _keep(path, session)
     if args.json:
-        print(jsons.dumps(timings.document(session)))
+        printing.json_line(jsons.dumps(timings.document(session)))
     else:
         _print(session)
         for said in given.plan.left_out:
@@ -138,7 +140,7 @@ def chosen(reader: Annotator, words: list[str]) -> tuple[tuple[Found, ...], tupl
 
 def ask(path: Path, python: str) -> None:
     """Ask whether to run another's code. Raises ``UsageError`` where the answer is not yes."""
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+    if not printing.at_terminal():
         raise UsageError(
             f"{path} is not from your own folder of recordings, and timing runs the code in it "
             f"and the libraries that it names, under {python}: say --trust if you trust whoever "
@@ -148,8 +150,7 @@ def ask(path: Path, python: str) -> None:
         f"{path} is not from your own folder of recordings. Timing runs the code in it and\n"
         f"the libraries that it names, under {python}."
     )
-    sys.stderr.write("Do you trust whoever made it? [y/N] ")
-    sys.stderr.flush()
+    printing.ask("Do you trust whoever made it? [y/N] ")
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         raise UsageError("not trusted, and so not run")
 
@@ -176,19 +177,19 @@ def _stored(path: Path, only: tuple[tuple[Found, ...], tuple[Call, ...]] | None,
     if json:
         held = [timings.document(s) for s in known]
         rows = [{**timing_row(t), "taken": s.taken} for s in known for t in s.rows]
-        print(jsons.dumps({"schema": jsons.SCHEMA, "sessions": held, "rows": rows}))
+        printing.json_line(jsons.dumps({"schema": jsons.SCHEMA, "sessions": held, "rows": rows}))
         return Exit.OK
     if not known:
         narrate("no times are kept of it; ptxview time takes some")
     now = datetime.datetime.now(datetime.UTC)
     for session in known:
-        console(sys.stdout).print(timings.age(session.taken, now), style="bold")
+        printing.out().print(timings.age(session.taken, now), style="bold")
         _print(session)
     return Exit.OK
 
 
 def _print(session: Session) -> None:
-    out = console(sys.stdout)
+    out = printing.out()
     out.print(timings.heading(session))
     out.print(timings.table(session, out.width))
     for line in timings.footnotes(session):

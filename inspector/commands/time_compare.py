@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from inspector import printing
 from inspector.bench.sizes import fixed, sweep, together
-from inspector.commands.common import console, narrate
 from inspector.commands.time_plots import PLOT_ROWS, can_draw, in_terminal, save_png, writable
 from inspector.comparing_variants import Wish, compare, ridge, roofline
 from inspector.errors import Exit, Unreadable, UsageError
+from inspector.printing import narrate
 from inspector.recording import is_recording
 from inspector.report import comparison as report
 from inspector.report import jsons
@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
     if args.csv is not None:
         _write(args.csv, report.csv_text(found))
     if args.json:
-        print(jsons.dumps(report.document(found)))
+        printing.json_line(jsons.dumps(report.document(found)))
     else:
         _print(found, args)
     if args.png is not None:
@@ -81,7 +81,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def _print(found: Comparison, args: argparse.Namespace) -> None:
-    out = console(sys.stdout)
+    out = printing.out()
     out.print(report.heading(found))
     calls = list(dict.fromkeys(r.timing.call for r in found.rows))
     drawn = False

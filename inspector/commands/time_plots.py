@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import importlib.util
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from inspector.commands.common import console, narrate
+from inspector import printing
 from inspector.comparing_variants import session_roofline
 from inspector.errors import ToolMissing, Unreadable, UsageError
+from inspector.printing import narrate
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -65,6 +65,6 @@ def of_session(session: Session, name: str, quiet: bool, path: Path | None) -> N
         narrate(NO_ROOFLINE)
         return
     if not quiet:
-        in_terminal(console(sys.stdout), figure, PLOT_ROWS)
+        in_terminal(printing.out(), figure, PLOT_ROWS)
     if path is not None:
         save_png(figure, path)

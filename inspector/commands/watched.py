@@ -19,13 +19,14 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from inspector import printing
 from inspector.annotating import Annotator
 from inspector.attended import WANTS_TERMINAL, Attended
 from inspector.capture.following import Follower
 from inspector.capture.opening import kept_cache, open_path
 from inspector.capture.running import Outcome, Request, Run
-from inspector.commands.common import narrate
 from inspector.errors import PtxviewError
+from inspector.printing import narrate
 from inspector.process import ENDING, STOPPING, forwarded
 from inspector.tui.live import Choice, Live, State
 from inspector.tui.opening import Opener
@@ -56,7 +57,7 @@ class Watched:
     def __init__(self, request: Request) -> None:
         """Start the program. Raises ``RunFailed`` where that cannot be."""
         self._run = Run(request)
-        size = os.get_terminal_size(sys.stdout.fileno())
+        size = os.get_terminal_size(printing.descriptor())
         try:
             self._program = Attended.start(self._run.argv, self._run.env, size)
         except PtxviewError:
@@ -157,7 +158,7 @@ class Watched:
         data = self.live.printed()
         if data:
             with contextlib.suppress(OSError):
-                os.write(sys.stdout.fileno(), data)
+                printing.relay(data)
 
     def relay(self) -> None:
         """Give the program the real terminal until it ends."""
@@ -220,7 +221,7 @@ class Watched:
 
         def resized(number: int, frame: FrameType | None) -> None:
             with contextlib.suppress(OSError):
-                self._program.resize(*os.get_terminal_size(sys.stdout.fileno()))
+                self._program.resize(*os.get_terminal_size(printing.descriptor()))
 
         wanted: dict[int, Callable[[int, FrameType | None], None]]
         wanted = dict.fromkeys(forwarded() - _OURS, hand_on)
@@ -264,7 +265,7 @@ def _raw_terminal(program: Attended) -> Iterator[int]:
     tty.setraw(fileno, termios.TCSANOW)
     # What the program writes has its line ends already.
     try:
-        program.resize(*os.get_terminal_size(sys.stdout.fileno()))
+        program.resize(*os.get_terminal_size(printing.descriptor()))
         yield fileno
     finally:
         termios.tcsetattr(fileno, termios.TCSADRAIN, before)

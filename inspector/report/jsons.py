@@ -30,11 +30,15 @@ Profiled = Callable[[Variant], object]
 
 
 def dumps(value: object) -> str:
-    """JSON on one line, in ASCII: surrogate escapes stay what they are."""
+    """JSON on one line, in ASCII: surrogate escapes stay what they are.
+
+    Nothing in it is a control character: json leaves DEL alone, which is ASCII too.
+    """
     try:
-        return json.dumps(value, ensure_ascii=True, allow_nan=False, default=str)
+        text = json.dumps(value, ensure_ascii=True, allow_nan=False, default=str)
     except ValueError:
-        return json.dumps(_finite(value), ensure_ascii=True, allow_nan=False, default=str)
+        text = json.dumps(_finite(value), ensure_ascii=True, allow_nan=False, default=str)
+    return text.replace("\x7f", "\\u007f")
 
 
 def _finite(value: object) -> object:

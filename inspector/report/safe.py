@@ -1,21 +1,38 @@
-"""Text of unknown make, fit for a terminal: control characters are shown, not obeyed."""
+"""Text of unknown make, fit for a terminal: what it would obey is shown, and obeyed by nobody.
+
+A control character is drawn as its picture (``␛``), anything else without a shape of its own
+(direction marks, joiners, bytes that were not UTF-8) as its number.
+"""
 
 from __future__ import annotations
 
-# Unicode has a picture for each C0 control; C1 controls and bidirectional marks have none.
-_SHOWN = {n: chr(0x2400 + n) for n in range(0x20) if n != 0x09}
-_SHOWN[0x7F] = "␡"
-_SHOWN.update({n: f"\\x{n:02x}" for n in range(0x80, 0xA0)})
-_SHOWN.update({n: f"\\u{n:04x}" for n in (*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x061C,
-                                           0x200E, 0x200F, 0x2028, 0x2029)})  # fmt: skip
-_SHOWN.update(dict.fromkeys(range(55296, 57344), "�"))
+import unicodedata
 
 
-def lines_shown(text: str) -> str:
-    """Several lines of text, each as ``shown`` makes it."""
-    return "\n".join(shown(line) for line in text.split("\n"))
+def symbol(char: str) -> str:
+    """One character that must not reach a terminal, as a text that may."""
+    code = ord(char)
+    if code < 0x20:
+        return chr(0x2400 + code)
+    if code == 0x7F:
+        return "␡"
+    if 0xDC80 <= code <= 0xDCFF:  # a byte that was not UTF-8, kept by surrogate escape
+        return f"‹{code - 0xDC00:02X}›"
+    return f"‹U+{code:04X}›"
+
+
+def harmless(char: str) -> bool:
+    """Whether a character only draws itself, or leaves a space."""
+    return char.isprintable() or unicodedata.category(char) == "Zs"
 
 
 def shown(text: str) -> str:
     """One line of text with every control character made visible; a tab stays a tab."""
-    return text.translate(_SHOWN)
+    if text.isprintable() or text.replace("\t", " ").isprintable():
+        return text
+    return "".join(c if c == "\t" or harmless(c) else symbol(c) for c in text)
+
+
+def lines_shown(text: str) -> str:
+    """Several lines of text, each as ``shown`` makes it."""
+    return text if text.isprintable() else "\n".join(map(shown, text.split("\n")))

@@ -12,9 +12,12 @@ from rich.console import RenderableType
 from rich.text import Text
 from textual import work
 from textual.message import Message
+from textual.notifications import SeverityLevel
 from textual.screen import Screen
 from textual.worker import Worker, WorkerState
 
+from inspector import printing
+from inspector.report.safe import lines_shown, shown
 from inspector.tui.collecting import spare
 from inspector.tui.config import Config, read_config
 from inspector.tui.growing import Growing
@@ -82,6 +85,8 @@ class PtxviewApp(Growing):
             css_path=None if reads is None else STYLES,
             ansi_color=True if "NO_COLOR" in os.environ else None,
         )
+        # What is said when the interface has gone is printed like everything else.
+        self.error_console = printing.err()
         self.sent = Sent()
         self.reads = reads
         self.opener = opener
@@ -169,6 +174,24 @@ class PtxviewApp(Growing):
         """Keep how the recording was looked at."""
         if self.memory is not None and self.reads is not None:
             self.memory.keep(self.reads.recording.path, self.main.view if self.main else None)
+
+    def notify(
+        self,
+        message: str,
+        *,
+        title: str = "",
+        severity: SeverityLevel = "information",
+        timeout: float | None = None,
+        markup: bool = False,
+    ) -> None:
+        """A word in the corner. It names what strangers wrote, and so is never markup."""
+        super().notify(
+            lines_shown(message),
+            title=shown(title),
+            severity=severity,
+            timeout=timeout,
+            markup=False,
+        )
 
     def action_help(self) -> None:
         """All keys."""

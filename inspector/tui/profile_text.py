@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 
-from rich.console import Console
 from rich.text import Text
 from textual.content import Content
 
 from inspector.bench.profile_reading import profiles, why_none
 from inspector.capture.opening import kept_cache
 from inspector.model import Recording
+from inspector.printing import page
 from inspector.recording import is_recording
 from inspector.report import profile as tables
 from inspector.report.safe import shown
@@ -34,13 +33,9 @@ def profile_text(recording: Recording, width: int) -> Content | Notice:
     if profile is None:
         why = "; ".join((*problems, why_none(path)))
         return Notice("∅", f"There is no profile: {shown(why)}.")
-    page = io.StringIO()
-    console = Console(
-        file=page, width=width, force_terminal=True, color_system="standard", legacy_windows=False,
-        highlight=False, markup=False, emoji=False,
-    )  # fmt: skip
+    console, written = page(width)
     for part in tables.whole(profile, len(windows), recording.mode, width, TOP):
         console.print(part)
     for said in problems:
         console.print(Text(f"! {shown(said)}"))
-    return Content.from_rich_text(Text.from_ansi(page.getvalue()))
+    return Content.from_rich_text(Text.from_ansi(written()))

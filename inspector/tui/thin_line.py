@@ -3,15 +3,19 @@
 Textual sends a widget whole when anything in it changes: a hundred kilobytes for a step of the
 cursor on a large terminal. Here what was sent is kept by row and column, and only the pieces of
 rows that are others go out. What is not known to stand there is sent: everything, once the
-terminal has another size or was lent.
+terminal has another size or was lent. Nothing leaves that a terminal would obey but colours and
+places of our own.
 """
 
 from __future__ import annotations
 
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.control import Control
+from rich.segment import Segment
 from textual._compositor import ChopsUpdate, CompositorUpdate, LayoutUpdate
 from textual.strip import Strip
+
+from inspector.tui.visible import label
 
 
 class Sent:
@@ -91,5 +95,21 @@ class Thin(CompositorUpdate):
         sent, update = self.sent, self.update
         found = sent.whole(update) if isinstance(update, LayoutUpdate) else sent.changed(update)
         return "".join(
-            f"{Control.move_to(x, y).segment.text}{strip.render(console)}" for y, x, strip in found
+            f"{Control.move_to(x, y).segment.text}{harmless(strip).render(console)}"
+            for y, x, strip in found
         )
+
+
+def harmless(strip: Strip) -> Strip:
+    """The last place before the terminal: nothing but text and colours leaves, whoever wrote it.
+
+    Widgets make visible what they show, and know how wide that is; what one forgets is made so
+    here, cut where its place ends.
+    """
+    if all(s.text.isprintable() and not (s.style and s.style.link) for s in strip):
+        return strip
+    segments = [
+        Segment(label(text), style.update_link(None) if style and style.link else style)
+        for text, style, _ in strip
+    ]
+    return Strip(segments).adjust_cell_length(strip.cell_length)

@@ -7,24 +7,13 @@ without a shape of its own (direction marks, joiners, bytes that were not UTF-8)
 from __future__ import annotations
 
 import re
-import unicodedata
 
 from rich.cells import cell_len, set_cell_size
 
+from inspector.report.safe import harmless, symbol
+
 TAB = 4
 """Columns between tab stops; eight would spend half of a narrow pane on indentation."""
-
-
-def _symbol(char: str) -> str:
-    """One character that must not reach the terminal, as a text that may."""
-    code = ord(char)
-    if code < 0x20:
-        return chr(0x2400 + code)
-    if code == 0x7F:
-        return "␡"
-    if 0xDC80 <= code <= 0xDCFF:  # a byte that was not UTF-8, kept by surrogate escape
-        return f"‹{code - 0xDC00:02X}›"
-    return f"‹U+{code:04X}›"
 
 
 def visible(text: str, tabs: bool = True) -> str:
@@ -36,10 +25,7 @@ def visible(text: str, tabs: bool = True) -> str:
         if expanded.isprintable():
             return expanded
     shown = "".join(
-        char
-        if char.isprintable() or (tabs and char == "\t") or unicodedata.category(char) == "Zs"
-        else _symbol(char)
-        for char in text
+        char if harmless(char) or (tabs and char == "\t") else symbol(char) for char in text
     )
     return shown.expandtabs(TAB) if tabs else shown
 

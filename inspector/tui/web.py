@@ -18,13 +18,14 @@ import ipaddress
 import secrets
 import shlex
 import signal
-import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 from aiohttp import web
 from textual_serve.server import Server
+
+from inspector.printing import narrate
 
 DRIVER = "textual.drivers.web_driver:WebDriver"
 """What textual-serve names in TEXTUAL_DRIVER to the processes that it starts."""
@@ -125,14 +126,12 @@ class WebServer(Server):
         """Say where, on standard error as all that is no data, once somebody listens there."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         where = f"http://{host}:{self.port}/?token={self.token}"
-        print(f"ptxview: {where}   (Ctrl-C ends it)", file=sys.stderr)
+        narrate(f"ptxview: {where}   (Ctrl-C ends it)")
         if not loopback(self.host):
-            print(
+            narrate(
                 "ptxview: whoever has this address reads the recording and can save files as you "
-                "do; it is not encrypted on its way",
-                file=sys.stderr,
+                "do; it is not encrypted on its way"
             )
-        sys.stderr.flush()
 
 
 # The terminal's script sets styles and draws with WebGL; everything comes from this server.

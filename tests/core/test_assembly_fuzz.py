@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from inspector import printing
 from inspector.capture import output_code, torch_logs
 from inspector.capture.assemble import Assembly
 from inspector.capture.opening import open_path
@@ -84,21 +85,17 @@ def content(digest: object) -> BytesContent | None:
 
 def look_at(recording: Recording) -> None:
     """What every view does with a recording: JSON of it, tables of it."""
-    from inspector.commands.common import console
 
     def figures(variant: Any) -> Any:
         return variant.known
 
     text = jsons.dumps(jsons.recording(recording, figures))
     json.loads(text, parse_constant=_refuse)
-    import io
-
-    out = console(io.StringIO())
+    out, written = printing.page(80, colours=False)
     out.print(tables.kernels(recording, figures, 80))
     tables.graphs(recording, out)
     tables.problems(recording, out)
-    assert isinstance(out.file, io.StringIO)
-    printed = out.file.getvalue()
+    printed = written()
     assert "\x1b" not in printed and "\0" not in printed
     printed.encode("utf-8")
 
