@@ -99,7 +99,7 @@ def _graph(reader: Reader, graph: Graph, args: argparse.Namespace) -> int:
             f"{graph.id} is a graph: there is nothing to tell of its lines",
             f"-a is for its kernels: {', '.join(graph.kernels)}",
         )
-    if args.stage not in (None, "output_code"):
+    if args.stage not in (None, "output_code") or args.beside:
         raise UsageError(
             f"{graph.id} is a graph: it has output_code alone",
             f"Its kernels have the other stages: {', '.join(graph.kernels)}",
