@@ -31,9 +31,10 @@ def select(recording: Recording, selector: str | None) -> tuple[Found, ...]:
     if selector is None:
         return everything
     name, mark, number = selector.rpartition("#")
-    if mark and number.isdigit():
+    if mark and number.isascii() and number.isdecimal():
         of_name = [f for f in everything if name in names(f[0])]
-        return tuple(of_name[int(number) - 1 : int(number)]) if int(number) > 0 else ()
+        at = int(number) if len(number) < 19 else 0
+        return tuple(of_name[at - 1 : at]) if at > 0 else ()
     exact = tuple(f for f in everything if selector in names(f[0]))
     if exact:
         return exact

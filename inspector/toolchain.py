@@ -109,7 +109,9 @@ def version_of(path: Path) -> str | None:
     except Exception:
         return None
     text = printed.text
-    found = re.search(r"\bV(\d+(?:\.\d+)+)", text) or re.search(r"(\d+\.\d+(?:\.\d+)*)", text)
+    found = re.search(r"\bV(\d+(?:\.\d+)+)", text) or re.search(
+        r"(?<!\d)(\d++\.\d++(?:\.\d++)*+)", text
+    )
     return found[1] if found else None
 
 

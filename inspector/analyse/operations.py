@@ -25,7 +25,9 @@ _ASSEMBLY = re.compile(
     r"(?:[\"{;]|0[9A]|\}|p\d|\$\d)\s*+([a-z][a-z0-9_]{1,15}(?:[.:]+[a-z0-9_]++)*+)"
 )
 _CALLED = re.compile(r"@(?:llvm\.)?([\w.]++)\(")
-_PYTHON = re.compile(r"([A-Za-z_]\w*+(?:\.\w++)*+)\(|(\.to)\(|\s([-+*/<>&|^]|[<>=!]=|<<|>>)\s")
+_PYTHON = re.compile(
+    r"(?<!\w)(?<!\w\.)([A-Za-z_]\w*+(?:\.\w++)*+)\(|(\.to)\(|\s([-+*/<>&|^]|[<>=!]=|<<|>>)\s"
+)
 _FLOAT = re.compile(r"(?:bf|f|tf|e\dm|ue\dm)\d")
 _WORD = re.compile(r"[a-z]\d")
 

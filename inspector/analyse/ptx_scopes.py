@@ -10,7 +10,7 @@ import re
 UNDECLARED = "undeclared"
 """The class of a register whose declaration is not in the function."""
 
-_DECLARED = re.compile(r"([%\w$]+)\s*(?:<\s*(\d{1,9})\s*>)?\s*(?=[,;]|\Z)")
+_DECLARED = re.compile(r"(?<![%\w$])([%\w$]++)\s*+(?:<\s*+(\d{1,9})\s*+>)?\s*+(?=[,;]|\Z)")
 _TYPES = re.compile(r"\s*((?:\.[a-z]\w*\s*(?:\d+\s+)?)+)")
 _NUMBERED = re.compile(r"(.*?)(0|[1-9]\d{0,8})\Z", re.DOTALL)
 _HIDDEN = 64

@@ -21,7 +21,7 @@ _LABEL = re.compile(r"\s*([\w$%.]+)\s*:(?!:)")
 _LABELS = re.compile(r"(?:\s*[\w$%.]+\s*:(?!:))*\s*")
 _NAMES = re.compile(r"[A-Za-z_$%][\w$]*")
 _PARAMETERS = re.compile(r"\.reg(\s+[^,()]*)")
-_RESULTS = re.compile(r"\.func\b[^(]*?\(([^()]*)\)\s*[\w$%]")
+_RESULTS = re.compile(r"\.func\b(?:(?!\.func\b)[^(])*+\(([^()]*+)\)\s*+[\w$%]")
 _WAYS = {
     "bra": Way.BRANCH, "brx": Way.BRANCH, "call": Way.CALL, "ret": Way.RETURN,
     "exit": Way.EXIT, "trap": Way.EXIT,

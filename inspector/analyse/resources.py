@@ -10,7 +10,9 @@ from inspector.model import Resources
 _FUNCTION = re.compile(r"^\s*Function (.+):\s*$")
 _FIGURE = re.compile(r"\b([A-Z]+)(?:\[\d+\])?:(\d+)")
 _COMPILING = re.compile(r"Compiling entry function '([^']+)'|Function properties for (\S+)")
-_SPILLS = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
+_SPILLS = re.compile(
+    r"(?<!\d)(\d++) bytes stack frame, (\d++) bytes spill stores, (\d++) bytes spill loads"
+)
 _BARRIERS = re.compile(r"used (\d+) barriers")
 _BOUND = re.compile(r"^\s*\.(reqntid|maxntid)\s+(\d+)(?:\s*,\s*(\d+))?(?:\s*,\s*(\d+))?")
 

@@ -40,7 +40,7 @@ DETAILS |= {name: field for field, metrics in RAW.items() for name in metrics}
 PERCENT = {"compute_percent", "memory_percent", "achieved_occupancy", "theoretical_occupancy"}
 COUNTS = {"registers", "cycles"}
 _DIM = re.compile(r"\(?\s*(\d+)\s*[,x]\s*(\d+)\s*[,x]\s*(\d+)\s*\)?")
-_UNIT = re.compile(r"(.*?)\s*\[([^\]]*)\]\Z")
+_UNIT = re.compile(r"((?:.*\S)?)\s*+\[([^\[\]]*+)\]\Z")
 
 Key = tuple[str, str]
 
@@ -236,7 +236,7 @@ def _details(table: Table, out: dict[Key, _Found], name: str) -> None:
 def _identity(cells: Mapping[str, str], have: int, need: int, line: int, name: str) -> Launch:
     """Which launch a row is of. Raises ``Unreadable`` where the row is none."""
     number = cells.get("ID", "").strip()
-    if have < need or not number.isdecimal():
+    if have < need or not number.isdecimal() or len(number) > 18:
         raise Unreadable(f"{name} is cut short, or damaged, in line {line}", REMEDY)
     said = cells.get("Kernel Name") or cells.get("Function Name", "")
     demangled = cells.get("Demangled Name") or said

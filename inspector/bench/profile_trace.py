@@ -23,7 +23,7 @@ MOST_EVENTS = 5_000_000
 MOST_TEXT = MOST_EVENTS * 4096
 _BEGIN = re.compile(r'"traceEvents"\s*:\s*\[')
 _SKIPPED = re.compile(r"[\s,]*")
-_NEXT = re.compile(r"\n\s*\{\s*\n?\s*\"ph\"")
+_NEXT = re.compile(r"\n[^\S\n]*+\{\s*+\"ph\"")
 
 
 class Trace:

@@ -214,6 +214,9 @@ def stored(session: Session) -> dict[str, object]:
     }
 
 
+LARGE = float(1 << 63)
+"""No figure is as large: bytes, operations or µs."""
+
 _KINDS: dict[str, tuple[type, ...]] = {
     "kernel": (str,), "variant": (str,), "call": (int,), "stopwatch": (str,), "cache": (str,),
     "median_us": (int, float), "low_us": (int, float), "high_us": (int, float), "samples": (int,),
@@ -237,7 +240,7 @@ def read(said: Mapping[str, object]) -> Session | None:
         device,
         tuple(t for t in found if t is not None),
         tuple(_peaks(peaks if isinstance(peaks, list) else [])),
-        float(sheet) if isinstance(sheet, int | float) else None,
+        _figure(sheet),
     )
 
 
@@ -245,7 +248,7 @@ def _timing(said: Mapping[str, object]) -> Timing | None:
     held: dict[str, object] = {}
     for name, kinds in _KINDS.items():
         value = said.get(name)
-        if isinstance(value, kinds) and not isinstance(value, bool):
+        if isinstance(value, kinds) and not isinstance(value, bool) and _sane(value):
             held[name] = value
     if said.get("variant", 0) is None:
         held["variant"] = ""
@@ -271,20 +274,36 @@ def _kernels(said: Sequence[object]) -> Iterator[KernelTime]:
         time, many, low, high, variant, samples = (
             one.get(k) for k in ("median_us", "per_call", "low_us", "high_us", "variant", "samples")
         )
-        if isinstance(time, int | float) and isinstance(many, int):
+        if (took := _figure(time)) is not None and isinstance(many, int) and _sane(many):
             yield KernelTime(
                 one["name"],
                 variant if isinstance(variant, str) else None,
-                float(time),
+                took,
                 many,
-                float(low) if isinstance(low, int | float) else None,
-                float(high) if isinstance(high, int | float) else None,
-                samples if isinstance(samples, int) else 0,
+                _figure(low),
+                _figure(high),
+                samples if isinstance(samples, int) and _sane(samples) else 0,
             )
 
 
+def _sane(value: object) -> bool:
+    """Whether a number is one that can be reckoned with: JSON's may be of any size, or none."""
+    return not isinstance(value, int | float) or -LARGE < value < LARGE
+
+
+def _figure(value: object) -> float | None:
+    """A number of a kept session; None of what is none."""
+    if isinstance(value, int | float) and not isinstance(value, bool) and _sane(value):
+        return float(value)
+    return None
+
+
 def _three(value: object) -> tuple[int, int, int] | None:
-    if isinstance(value, list) and len(value) == 3 and all(isinstance(n, int) for n in value):
+    if (
+        isinstance(value, list)
+        and len(value) == 3
+        and all(isinstance(n, int) and _sane(n) for n in value)
+    ):
         return (value[0], value[1], value[2])
     return None
 
@@ -292,14 +311,14 @@ def _three(value: object) -> tuple[int, int, int] | None:
 def _peaks(said: Sequence[object]) -> list[Peak]:
     out = []
     for one in said:
-        if isinstance(one, dict) and isinstance(one.get("gb_per_s"), int | float):
+        if isinstance(one, dict) and (rate := _figure(one.get("gb_per_s"))) is not None:
             size = one.get("bytes")
             out.append(
                 Peak(
                     str(one.get("stopwatch")),
                     str(one.get("cache")),
-                    float(one["gb_per_s"]),
-                    size if isinstance(size, int) else 0,
+                    rate,
+                    size if isinstance(size, int) and _sane(size) else 0,
                 )
             )
     return out

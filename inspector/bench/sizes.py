@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from inspector.errors import UsageError
 
 HOW = "Write N=256:12672:128 (first:last:step), N=256:16384:*2 (each twice the one before), or N=256,781,4096."  # noqa: E501
-_RANGE = re.compile(r"(\d+):(\d+):(\*?)(\d+)")
+_RANGE = re.compile(r"(\d{1,18}):(\d{1,18}):(\*?)(\d{1,18})")
 MOST = 2000
 
 
@@ -36,7 +36,7 @@ def fixed(texts: list[str]) -> dict[str, int]:
     out = {}
     for text in texts:
         name, value = _named(text, "--size")
-        if not value.isdecimal() or int(value) < 1:
+        if not _is_size(value) or int(value) < 1:
             raise UsageError(f"--size {text}: {value or 'nothing'} is no size", "Write M=4096.")
         out[name] = int(value)
     return out
@@ -61,11 +61,15 @@ def _named(text: str, option: str) -> tuple[str, str]:
     return name.strip(), value.strip()
 
 
+def _is_size(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) < 19
+
+
 def _values(text: str) -> list[int]:
     found = _RANGE.fullmatch(text)
     if found is None:
         parts = [p.strip() for p in text.split(",")]
-        sizes = [int(p) for p in parts if p.isdecimal()]
+        sizes = [int(p) for p in parts if _is_size(p)]
         return sizes if len(sizes) == len(parts) and all(sizes) else []
     first, last, factor, step = int(found[1]), int(found[2]), found[3], int(found[4])
     if first < 1 or step < (2 if factor else 1):

@@ -76,4 +76,5 @@ def arch_of(path: Path) -> str | None:
 
 def _number(path: Path) -> tuple[int, str]:
     parts = path.name.split(".")
-    return (next((int(p) for p in parts if p.isdigit()), 0), path.name)
+    numbers = (int(p) for p in parts if p.isascii() and p.isdecimal() and len(p) < 10)
+    return (next(numbers, 0), path.name)

@@ -129,7 +129,11 @@ def _trace(path: Path, root: Path) -> Iterator[Event]:
     except Unreadable as error:
         yield _problem(path, f"cannot be read: {error}")
         return
-    yield from torch_logs.from_trace(text)
+    try:
+        yield from torch_logs.from_trace(text)
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+        # One file of a folder that others wrote too: the rest of the folder is still read.
+        yield _problem(path, f"is not as torch writes it: {type(error).__name__}")
 
 
 def objects(directory: Path) -> list[Path]:

@@ -20,7 +20,7 @@ from inspector.toolchain import Tool, every, need
 PLAIN = ("-c",)
 ANNOTATED = ("-c", "-gi", "-gp", "-hex")
 ENCODED = ("-c", "-hex")
-_ENCODING = re.compile(r"[ \t]*/\* 0x[0-9a-f]{16} \*/\Z")
+_ENCODING = re.compile(r"(?<![ \t])[ \t]*+/\* 0x[0-9a-f]{16} \*/\Z")
 _CODE = re.compile(r"\s*/\*[0-9a-f]{4,16}\*/\s+(?!\.)\S[^;]*;")
 # How a kept failure begins; no tool prints a zero byte.
 _FAILED = b"\0nvdisasm: "

@@ -10,10 +10,11 @@ from inspector.errors import PtxviewError
 from inspector.model import Content, Resources
 
 Event = Mapping[str, object]
-_TARGET = re.compile(rb"^\s*\.target\s+([\w.]+)", re.MULTILINE)
+_TARGET = re.compile(rb"^[^\S\n]*+\.target\s++([\w.]++)", re.MULTILINE)
 PROLOGUE = 2000
 _BOUNDS = re.compile(r"__launch_bounds__\s*\([^()]*\)")
-_NAME = re.compile(r"(\w+)\s*$")
+_NAME = re.compile(r"(?<!\w)(\w++)\s*+$")
+LARGE = 1 << 63
 CONFIG = ("num_warps", "num_stages", "num_ctas", "maxnreg")
 
 
@@ -26,7 +27,10 @@ def as_text(value: object) -> str | None:
 
 
 def as_int(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+    """A count or a size; one that is larger than any is none, and would not fit a float either."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        return None
+    return value if abs(value) < LARGE else None
 
 
 def as_bool(value: object) -> bool | None:

@@ -101,7 +101,15 @@ def _of_trace(record: dict[str, Any], payload: str) -> Iterator[dict[str, object
         return
     path = said.get("file_path") or said.get("filename") if isinstance(said, dict) else None
     frame, compiled = record.get("frame_id"), record.get("frame_compile_id")
-    yield _graph(payload, f"{frame}/{compiled}" if frame is not None else None, path)
+    # An integer in JSON may have more digits than Python turns into a text.
+    told = [str(n) if type(n) is not int or abs(n) < 1 << 63 else "" for n in (frame, compiled)]
+    path = path if isinstance(path, str) else None
+    yield _graph(payload, "/".join(told) if frame is not None else None, path)
+
+
+def _number(text: str) -> int | None:
+    """A frame's number; None of what is none, such as a superscript 2 or thousands of digits."""
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else None
 
 
 def _graph(text: str, compiled: str | None, path: str | None) -> dict[str, object]:
@@ -110,6 +118,6 @@ def _graph(text: str, compiled: str | None, path: str | None) -> dict[str, objec
         "event": "graph",
         "path": path,
         "blob": BytesContent(text.encode("utf-8", "surrogateescape")),
-        "frame_id": int(frame) if frame.isdigit() else None,
-        "frame_compile_id": int(number) if number.isdigit() else None,
+        "frame_id": _number(frame),
+        "frame_compile_id": _number(number),
     }

@@ -15,7 +15,7 @@ _TEXT = re.compile(r'(?:[^"\\]|\\.)*+"?', re.DOTALL)
 _CHARACTER = re.compile(r"(?:[^'\\]|\\.)*+'?", re.DOTALL)
 _CALL = re.compile(r"(?<![\w.>:])([A-Za-z_]\w*+(?:::\w++)*+)\s*+(?:<<<|\()")
 _FUNCTION = re.compile(r"\b(__global__|__device__)\b")
-_FUNCTION_NAME = re.compile(r"([A-Za-z_]\w*+)\s*+\(")
+_FUNCTION_NAME = re.compile(r"(?<!\w)([A-Za-z_]\w*+)\s*+\(")
 _ATTRIBUTES = words(
     "__launch_bounds__ __attribute__ __declspec alignas noexcept __maxnreg__ __cluster_dims__ "
     "__block_size__"

@@ -19,7 +19,7 @@ from inspector.model import Location
 
 _LABEL = re.compile(r"\s*+([\w$%.]++)\s*+:(?!:)")
 _OPERANDS = re.compile(r"[\s%\w$.,{}()\[\]+\-|!<>:&*~^]*+;?\s*+\Z")
-_DECLARED = re.compile(r"([%\w$]++)\s*+(?:<\s*+(\d{1,9})\s*+>)?\s*+(?=[,;]|\Z)")
+_DECLARED = re.compile(r"(?<![%\w$])([%\w$]++)\s*+(?:<\s*+(\d{1,9})\s*+>)?\s*+(?=[,;]|\Z)")
 _NAMES = re.compile(r"[A-Za-z_$%][\w$]*+")
 
 ONE_LINE = words(

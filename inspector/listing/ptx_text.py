@@ -7,6 +7,7 @@ import re
 _COMMENT_OR_STRING = re.compile(r'//|/\*|"(?:[^"\\]|\\.)*+"?', re.DOTALL)
 _NAME = re.compile(r"[\w$%]++")
 WORD = re.compile(r"\s*+(\.?+[\w$@]++)")
+_KIND = re.compile(r"\.(entry|func)\b")
 HEADER = re.compile(r"\s*+(?:\.[a-z]++\s++)*?\.(entry|func)\b")
 
 AHEAD = 64
@@ -50,7 +51,7 @@ def function_header(texts: list[str], first: int, last: int) -> tuple[str, bool]
         header += code + " "
         if "{" in code or len(header) > 65536:
             break
-    found = HEADER.search(header)
+    found = _KIND.search(header)
     at = found.end() if found else 0
     while at < len(header) and (header[at].isspace() or header[at] in ".("):
         if header[at] == "(":

@@ -18,7 +18,7 @@ MARK = re.compile(
     r'(?: inlined at "((?:[^"\\]|\\.)*+)", line (\d{1,9}))?'
 )
 SECTION = re.compile(r"\s*\.section\s+(\.text\.[^,\s]++)")
-FUNCTION = re.compile(r"\s*Function\s*:\s*(\S.*?)\s*\Z")
+FUNCTION = re.compile(r"\s*+Function\s*+:\s*+(\S(?:.*\S)?)\s*+\Z")
 ADDRESS = re.compile(r"\s*/\*([0-9a-f]{4,16})\*/")
 WORD = re.compile(r"/\* 0x([0-9a-f]{16}) \*/\s*\Z")
 PTX_FILE = ".nv_debug_ptx_txt"

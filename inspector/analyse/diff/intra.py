@@ -18,7 +18,9 @@ _TOKEN = re.compile(
     re.DOTALL,
 )
 _ADDRESS = re.compile(r"\s*+/\*[0-9a-f]{4,16}\*/\s*+")
-_LOCATION = re.compile(r"\s*+loc\(#loc\d*+\)|,?\s*+!dbg !\d++|\s*+//.*+\Z", re.DOTALL)
+_LOCATION = re.compile(
+    r"(?<!\s)\s*+loc\(#loc\d*+\)|(?:,|(?<!\s))\s*+!dbg !\d++|(?<!\s)\s*+//.*+\Z", re.DOTALL
+)
 _LONGEST = 4096
 """Tokens compared; of longer lines the rest is marked whole."""
 

@@ -16,7 +16,7 @@ from inspector.analyse.diff.symbols import plain
 from inspector.listing.line import Function, Listing
 
 _ALIAS = re.compile(r"([#!][\w$.\-]++)[ \t]*+=(?!=)[ \t]*+(.*)", re.DOTALL)
-_LOC = re.compile(r"\s*+\bloc\(#loc\d*+\)")
+_LOC = re.compile(r"(?<!\s)\s*+\bloc\(#loc\d*+\)")
 _LOC_ALIAS = re.compile(r"\s*+#loc\d*+\s*+=\s*+loc\(")
 _VALUE = r"%[\w$.\-]++|\^[\w$.\-]++|(?<![\w$.\-])[#!][A-Za-z_][\w$\-]*+(?![\w$.<\-])"
 _MLIR = re.compile(f"({_VALUE})").split

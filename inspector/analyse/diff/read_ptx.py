@@ -19,7 +19,7 @@ _NAMES = r"%[\w$]++|(?<![\w$])\$L[\w$]++|(?<![\w$%])__local_depot\d++"
 _PLAIN = re.compile(f"({_NAMES})").split
 _LABEL = re.compile(r"\s*+([\w$%]++)\s*+:(?!:)")
 _LABELS = re.compile(r"^[ \t{]*+([\w$%]++)[ \t]*+:(?!:)", re.MULTILINE)
-_DECLARED = re.compile(r"([%\w$]++)(?:<(\d++)>)?\s*+(?=,|\Z)")
+_DECLARED = re.compile(r"(?<![%\w$])([%\w$]++)(?:<(\d++)>)?\s*+(?=,|\Z)")
 _REG = re.compile(r"(.*?\.reg\b)((?:\s*+\.\w++)*+)([^;]*+)(.*)", re.DOTALL)
 _LOCATION = re.compile(r"\s*+(?:(\.loc|\.file)\b|(@@DWARF)|(\$L__(?:tmp|func_|info_)\w*+):)")
 _DEBUG = re.compile(r"\s*+\.section\s++\.debug")

@@ -25,7 +25,7 @@ _JUMP = re.compile(
     r"(?:BRA|BRX|BRXU|JMP|JMX|CALL|JCAL|CAL|BSSY|SSY|PBK|PCNT|PRET|WARPSYNC)\b[^;`]*?"
     r"\b(0x[0-9a-f]++)\s*+;"
 )
-_RETURN = re.compile(r"\bMOV[\w.]*+ [^;]*?\b(0x[0-9a-f]{1,15})\s*+;")
+_RETURN = re.compile(r"\bMOV[\w.]*+ (?:(?!\bMOV)[^;])*?\b(0x[0-9a-f]{1,15})\s*+;")
 _INTERNAL = re.compile(r"\$__internal_\d++_[\w$]++")
 _LOCATION = re.compile(r"\s*+//##")
 

@@ -14,8 +14,8 @@ import re
 _MARKS = re.compile(r"__internal_|tmpxft|_INTERNAL_|_GLOBAL__N_|unnamed")
 _SPECIALISED = re.compile(r"_(?:\d{1,3}(?:de|d|c))+\Z")
 _INTERNAL = re.compile(r"__internal_\d++_")
-_FILE = re.compile(r"(?:\d++_)?_?tmpxft_[0-9a-f]++_[0-9a-f]++(?:-\d++)?(?:_\d++)?")
-_LENGTH = re.compile(r"\d++(?=_INTERNAL_|_GLOBAL__N_|_tmpxft)")
+_FILE = re.compile(r"(?:(?<!\d)\d++_)?_?tmpxft_[0-9a-f]++_[0-9a-f]++(?:-\d++)?(?:_\d++)?")
+_LENGTH = re.compile(r"(?<!\d)\d++(?=_INTERNAL_|_GLOBAL__N_|_tmpxft)")
 _DIGEST = re.compile(r"(?<=_)[0-9a-f]{8}(?:_\d++)?(?=_|E|\b)")
 _UNNAMED = re.compile(r"__unnamed_\d++")
 

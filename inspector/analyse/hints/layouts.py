@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from inspector.listing.line import Line
 
 _ALIAS = re.compile(r"(#[\w$]+) = #ttg\.blocked<\{(.*)\}>")
-_LIST = re.compile(r"(\w+) = \[([\d, ]*)\]")
-_USED = re.compile(r"tensor<(?:\d+x)+[^,>]*(?:<[^>]*>)?, (#[\w$]+)>")
+_LIST = re.compile(r"(?<!\w)(\w++) = \[([\d, ]*+)\]")
+_USED = re.compile(r"tensor<(?:\d++x)++[^,<>]*+(?:<[^<>]*+>)?+, (#[\w$]++)>")
 
 
 @dataclass(frozen=True, slots=True)

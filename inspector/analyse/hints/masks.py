@@ -115,6 +115,8 @@ def _count(
     if size > budget:
         return None
     total = grid[0] * grid[1] * grid[2]
+    if total <= 0:
+        return None  # nothing was launched, or somebody says so
     on = of = 0
     tensors = Tensors(subject.lines(Stage.TTGIR), known)
     for program in _programs(grid, max(budget // size, 1)):

@@ -21,7 +21,7 @@ WARP = 32
 Lanes = int | tuple[int, ...]
 """The same in every lane, or one value a lane."""
 
-_ADDRESS = re.compile(r"\[\s*([%\w$.]+)\s*(?:([+-])\s*(-?\w+))?\s*\]")
+_ADDRESS = re.compile(r"\[\s*+([%\w$.]++)\s*+(?:([+-])\s*+(-?\w++))?+\s*+\]")
 _ACCESS = re.compile(
     r"(ld|st|ldu|atom|red|cp|ldmatrix|stmatrix)\.(?:async\.c[ag]\.)?"
     r"(?:[\w:]+\.)*?(global|shared)\b(?:::cta)?(.*)"

@@ -63,11 +63,13 @@ class _Pieces:
         return self.rest
 
     def _name(self) -> str:
-        found = re.search(r"([\w$%]++)\s*+(?:\(|\Z)", self.rest.rpartition(")")[2] or self.rest)
+        found = re.search(
+            r"(?<![\w$%])([\w$%]++)\s*+(?:\(|\Z)", self.rest.rpartition(")")[2] or self.rest
+        )
         return found[1] if found else self.rest
 
     def _product(self) -> str:
-        sizes = [int(p[:9]) for p in split(self.rest) if p.isdigit()]
+        sizes = [int(p[:9]) for p in split(self.rest) if p.isascii() and p.isdecimal()]
         many = " × ".join(str(s) for s in sizes)
         return f"{many} = {prod(sizes)}" if len(sizes) > 1 else many
 

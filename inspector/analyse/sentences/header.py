@@ -13,7 +13,7 @@ LONGEST = 4096
 """Lines of a header that are looked at: more parameters than the 4,352 bytes they may take."""
 
 _PARAMETER = re.compile(
-    r"\.param\b((?:\s*+\.[a-z]\w*+(?:\s++\d++)?)*+)\s*+([\w$%]++)\s*+(?:\[\s*+(\d*+))?"
+    r"\.param\b((?:\s*+\.(?!param\b)[a-z]\w*+(?:\s++\d++)?)*+)\s*+([\w$%]++)\s*+(?:\[\s*+(\d*+))?"
 )
 _WORD = re.compile(r"\.([a-z]\w*+)(?:\s++(\d++))?")
 _WIDTH = re.compile(r"[bsuf](8|16|32|64|128)\Z|pred\Z")

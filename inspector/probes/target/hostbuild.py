@@ -76,7 +76,7 @@ def rewrite(source: str, path: str) -> str:
     masked = _masked(source)
     pieces: list[str] = []
     done = 0
-    for match in re.finditer(r"<<<(.*?)>>>\s*\(", masked, re.DOTALL):
+    for match in re.finditer(r"<<<(?!<)((?:(?!<<<).)*?)>>>\s*+\(", masked, re.DOTALL):
         if match.start() < done:
             raise CannotRewrite("a launch within a launch's arguments")
         begin = _kernel_start(masked, match.start())
@@ -91,8 +91,8 @@ def rewrite(source: str, path: str) -> str:
         done = end
     pieces.append(source[done:])
     text = re.sub(
-        r"extern\s+__shared__\s+((?:__align__\s*\([^)]*\)\s*|alignas\s*\([^)]*\)\s*)?)"
-        r"([\w:\s]+?)\s+(\w+)\s*\[\s*\]\s*;",
+        r"extern\s++__shared__\s++((?:(?:__align__|alignas)\s*+\([^()]*+\)\s*+)?)"
+        r"((?:(?!(?:extern|__shared__)\b)[\w:]++\s++)*?[\w:]++)\s++(\w++)\s*+\[\s*+\]\s*+;",
         r"\2* \3 = (\2*)ptxview_dynamic_shared;",
         "".join(pieces),
     )
