@@ -85,9 +85,9 @@ def everything() -> list[Used]:
         if before is None or (scans and not before.scans):
             found[key] = Used(where if before is None else before.where, pattern, scans)
 
-    for module in pkgutil.walk_packages([str(HOUSE)], "inspector."):
-        if not module.name.startswith("inspector.probes") and "__main__" not in module.name:
-            importlib.import_module(module.name)
+    for found_in in pkgutil.walk_packages([str(HOUSE)], "inspector."):
+        if not found_in.name.startswith("inspector.probes") and "__main__" not in found_in.name:
+            importlib.import_module(found_in.name)
     trees = {name: ast.parse(path.read_text("utf-8")) for name, path in modules().items()}
     scanned = {name: _scanned(tree) for name, tree in trees.items()}
     for name, module in sorted(sys.modules.items()):
@@ -106,8 +106,8 @@ def everything() -> list[Used]:
 
 def _scanned(tree: ast.Module) -> set[str]:
     """Names of patterns that are tried at every place of a text, or handed on to who may."""
-    called = set()
-    anchored = set()
+    called: set[str] = set()
+    anchored: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute):
             of = node.value.value if isinstance(node.value, ast.Subscript) else node.value
@@ -164,7 +164,7 @@ def _in(char: str, op: Any, arg: Any) -> bool:
         name = str(arg).rpartition("_")[2]
         inside = {"DIGIT": char.isdigit(), "SPACE": char.isspace(),
                   "WORD": char.isalnum() or char == "_"}[name]  # fmt: skip
-        return inside != ("_NOT_" in str(arg))
+        return bool(inside) != ("_NOT_" in str(arg))
     return False
 
 

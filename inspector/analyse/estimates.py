@@ -29,13 +29,13 @@ _WEIGHTS: Mapping[str, int] = MappingProxyType(
 )  # fmt: skip
 _UNCOUNTED = frozenset(("math.absi", "math.ctpop", "math.ctlz", "math.cttz", "math.ipowi"))
 _DOT = "tt.dot"
-_SHAPED = re.compile(r"tensor<((?:\d+x)*)(?:f|bf)\d")
+_SHAPED = re.compile(r"tensor<((?:\d{1,9}+x)*+)(?:f|bf)\d")
 _SCALAR = re.compile(r":\s*(?:\([^)]*\)\s*->\s*)?(?:f|bf)\d+\b")
 _FOR = re.compile(r"scf\.for\s+(?:unsigned\s+)?(%[\w.$-]+)\s*=\s*(%[\w.$#-]+)\s+to\s+(%[\w.$#-]+)"
                   r"\s+step\s+(%[\w.$#-]+)")  # fmt: skip
-_CONSTANT = re.compile(r"arith\.constant\s+(-?\d+|true|false)\b(?!\.)")
-_AXIS = re.compile(r"axis = (\d+)")
-_TENSOR = re.compile(r"tensor<((?:\d+x)+)")
+_CONSTANT = re.compile(r"arith\.constant\s+(-?\d{1,18}+(?!\d)|true|false)\b(?!\.)")
+_AXIS = re.compile(r"axis = (\d{1,9}+)(?!\d)")
+_TENSOR = re.compile(r"tensor<((?:\d{1,9}+x)++)")
 _INTEGERS: Mapping[str, Callable[[int, int], int]] = MappingProxyType({
     "arith.addi": lambda a, b: a + b,
     "arith.subi": lambda a, b: a - b,

@@ -22,7 +22,7 @@ from inspector.analyse.accesses import (
 from inspector.analyse.flow import Flow
 from inspector.model import Argument, Call
 
-_BITS = re.compile(r"\D+(\d+)")
+_BITS = re.compile(r"\D+(\d{1,9}+)(?!\d)")
 _ODD_BITS = {
     "bool": 8, "half": 16, "float": 32, "double": 64, "long": 64, "int": 32, "short": 16, "i1": 8,
     "byte": 8, "char": 8, "complex64": 64, "complex128": 128, "bfloat16": 16, "tf32": 32,

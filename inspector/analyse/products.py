@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from inspector.analyse.mix import instructions
 from inspector.listing.line import Function, Line, Listing
 
-_PTX_SHAPE = re.compile(r"\.m(\d+)n(\d+)k(\d+)\b")
-_SASS_SHAPE = re.compile(r"\.(\d+)x(\d+)x(\d+)\b")
+_PTX_SHAPE = re.compile(r"\.m(\d{1,9}+)(?!\d)n(\d{1,9}+)(?!\d)k(\d{1,9}+)(?!\d)\b")
+_SASS_SHAPE = re.compile(r"\.(\d{1,9}+)(?!\d)x(\d{1,9}+)(?!\d)x(\d{1,9}+)(?!\d)\b")
 _SASS_DIGITS = {
     "884": (8, 8, 4), "8816": (8, 8, 16), "8832": (8, 8, 32), "88128": (8, 8, 128),
     "1684": (16, 8, 4), "1688": (16, 8, 8), "16816": (16, 8, 16), "16832": (16, 8, 32),
@@ -29,7 +29,7 @@ _DOTS = frozenset(
     ("tt.dot", "tt.dot_scaled", "ttng.warp_group_dot", "ttng.tc_gen5_mma",
      "ttng.tc_gen5_mma_scaled", "nvidia_gpu.warp_group_dot")
 )  # fmt: skip
-_TILE = re.compile(r"(?:tensor|memdesc)<((?:\d+x)+)([a-zA-Z]\w*)")
+_TILE = re.compile(r"(?:tensor|memdesc)<((?:\d{1,9}+x)++)([a-zA-Z]\w*)")
 _PTX_TYPES = re.compile(r"(?:tf32|bf16|f16|f32|f64|s32|s8|u8|s4|u4|b1|e\dm\d)")
 
 

@@ -8,13 +8,16 @@ from dataclasses import replace
 from inspector.model import Resources
 
 _FUNCTION = re.compile(r"^\s*Function (.+):\s*$")
-_FIGURE = re.compile(r"\b([A-Z]+)(?:\[\d+\])?:(\d+)")
+_FIGURE = re.compile(r"\b([A-Z]+)(?:\[\d+\])?:(\d{1,9}+)(?!\d)")
 _COMPILING = re.compile(r"Compiling entry function '([^']+)'|Function properties for (\S+)")
 _SPILLS = re.compile(
-    r"(?<!\d)(\d++) bytes stack frame, (\d++) bytes spill stores, (\d++) bytes spill loads"
+    r"(?<!\d)(\d{1,9}+) bytes stack frame, (\d{1,9}+) bytes spill stores, "
+    r"(\d{1,9}+) bytes spill loads"
 )
-_BARRIERS = re.compile(r"used (\d+) barriers")
-_BOUND = re.compile(r"^\s*\.(reqntid|maxntid)\s+(\d+)(?:\s*,\s*(\d+))?(?:\s*,\s*(\d+))?")
+_BARRIERS = re.compile(r"used (\d{1,9}+)(?!\d) barriers")
+_BOUND = re.compile(
+    r"^\s*\.(reqntid|maxntid)\s+(\d{1,9}+)(?!\d)(?:\s*,\s*(\d{1,9}+)(?!\d))?(?:\s*,\s*(\d{1,9}+)(?!\d))?"
+)
 
 
 def from_res_usage(text: str) -> dict[str, Resources]:

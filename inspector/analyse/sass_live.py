@@ -34,7 +34,7 @@ from inspector.listing import Function, Kind, Line, Listing
 
 _UNIFORM_GUARD = re.compile(r"\*/\s*(?:\{\s*)?@!?UP\d")
 _GUARD = re.compile(r"@!?(U?P\d)")
-_DESCRIPTOR = re.compile(r"\bUR(\d+), c\[0x0\]\[0x118\]")
+_DESCRIPTOR = re.compile(r"\bUR(\d{1,9}+)(?!\d), c\[0x0\]\[0x118\]")
 _REGISTER = re.compile(r"(UR|UP|R|P)(\d{1,3})\Z")
 _CALLEE = re.compile(r"`\(([^()\n]*)\)")
 _INDIRECT = re.compile(r"\bCALL[\w.]*\s+(?:U?R\d+|c\[)")

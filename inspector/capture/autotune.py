@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import PurePath
@@ -171,7 +170,8 @@ def finite(value: object) -> float | None:
     """A time, or None where it is infinite, not a number, or no time at all."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return float(value) if math.isfinite(value) and value >= 0 else None
+    # JSON's integers may be of any size; no time is as long.
+    return float(value) if 0 <= value < 1e18 else None
 
 
 # -- which kernel, which variant ------------------------------------------------------------------

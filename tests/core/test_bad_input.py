@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import importlib
 import json
 import os
 import pty
@@ -459,6 +460,43 @@ def test_tool_that_fails_is_not_believed(tmp_path: Path, monkeypatch: pytest.Mon
         assert done.status == 4 and "no licence" in done.said
     finally:
         toolchain.find.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("error", "said", "where"),
+    [
+        (MemoryError(), "not enough memory", "list"),
+        (RecursionError(), "nested too deeply", "list"),
+        (UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid"), "encoded", "list"),
+        (ZeroDivisionError("\x1b[2Jby zero"), "fault of ptxview's own: ZeroDivisionError", "list"),
+        (KeyError("k"), "fault of ptxview's own: KeyError", "run"),
+    ],
+)
+def test_what_nobody_has_foreseen_is_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, said: str, where: str
+) -> None:
+    module = importlib.import_module(f"inspector.commands.{where}")
+
+    def fail(*given: object) -> int:
+        raise error
+
+    monkeypatch.setattr(module, "run", fail)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    done = call(where, SQUARE)
+    assert done.status == (125 if where == "run" else 4)
+    assert said in done.said and "Traceback" not in done.said and "\x1b" not in done.said
+    kept = tmp_path / "ptxview" / "fault.txt"
+    assert str(kept) in done.said and type(error).__name__ in kept.read_text("utf-8")
+    monkeypatch.setenv("PTXVIEW_TRACEBACK", "1")
+    done = call(where, SQUARE)
+    assert "Traceback" in done.said and "\x1b" not in done.said
+
+
+def test_a_terminal_of_another_encoding_and_odd_sizes_is_no_traceback() -> None:
+    for changes in ({"PYTHONIOENCODING": "ascii"}, {"PYTHONIOENCODING": "latin-1"},
+                    {"COLUMNS": "²"}, {"COLUMNS": "9" * 5000}, {"LINES": "²"}):  # fmt: skip
+        done = ptxview("list", LECTURE, env=environment(**changes))
+        assert done.status == 0 and "Traceback" not in done.said, (changes, done.said)
 
 
 def test_json_of_everything_is_one_document_on_one_line() -> None:

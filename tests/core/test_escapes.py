@@ -202,9 +202,9 @@ def test_no_word_of_a_listing_is_obeyed(tmp_path: Path, suffix: str) -> None:
         path.write_bytes(data)
         done = call("show", path)
         assert done.out == data, ("to a pipe, byte for byte", done.said)
-        for asked in (["list"], ["show"], ["show", "-a"], ["show", "--json"], ["diff", kept],
-                      ["diff", kept, "--markdown"]):  # fmt: skip
-            assert_harmless([asked[0], str(path), *map(str, asked[1:])])
+        for name, *more in (["list"], ["show"], ["show", "-a"], ["show", "--json"],
+                            ["diff", str(kept)], ["diff", str(kept), "--markdown"]):  # fmt: skip
+            assert_harmless([name, str(path), *more])
 
 
 @pytest.fixture

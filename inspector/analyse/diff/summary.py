@@ -21,9 +21,9 @@ from inspector.model import Kernel, Stage, Variant
 
 WARP = 32
 MACHINE = (Stage.PTX, Stage.SASS)
-_TENSOR = re.compile(r"\btensor<((?:\d+x)+)")
+_TENSOR = re.compile(r"\btensor<((?:\d{1,9}+x)++)")
 _PARAMETER = re.compile(r"%(\w++): (![\w.]++<[^{(%]*?>|\w++)(?= |,|\)|$)(?: \{([^{}]*)\})?")
-_ATTRIBUTE = re.compile(r"tt\.(\w+) = (\d+)")
+_ATTRIBUTE = re.compile(r"tt\.(\w+) = (\d{1,9}+)(?!\d)")
 _DIVISIBLE = "divisibility"
 _MOST = 1 << 20  # pairs of lines that are compared in their order; beyond, lines are counted
 

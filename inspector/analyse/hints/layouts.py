@@ -41,11 +41,13 @@ def blocked(lines: Iterable[Line]) -> dict[str, Blocked]:
         found = _ALIAS.match(line.text)
         if found is None:
             continue
-        parts = {name: tuple(int(n) for n in re.findall(r"\d+", inner))
+        parts = {name: tuple(int(n) for n in re.findall(r"\d{1,9}+", inner))
                  for name, inner in _LIST.findall(found[2])}  # fmt: skip
         size, threads = parts.get("sizePerThread", ()), parts.get("threadsPerWarp", ())
         warps, order = parts.get("warpsPerCTA", ()), parts.get("order", ())
         axes = len(order)
+        if not all((*size, *threads, *warps)):
+            continue  # nobody holds nothing
         if axes and len(size) == len(threads) == len(warps) == axes and max(order) < axes:
             out[found[1]] = Blocked(size, threads, warps, order)
     return out

@@ -12,7 +12,7 @@ from inspector.model import Stage
 SPILLS = "spills"
 LOCAL = "local-memory"
 
-_DEPOT = re.compile(r"\.local\s+(?:\.align\s+\d+\s+)?\.b8\s+[\w$]+\[(\d+)\]")
+_DEPOT = re.compile(r"\.local\s+(?:\.align\s+\d+\s+)?\.b8\s+[\w$]+\[(\d{1,9}+)(?!\d)\]")
 _LOCAL_PTX = re.compile(r"(?:ld|st)(?:\.\w+)*?\.local\b")
 _LOCAL_SASS = frozenset(("LDL", "STL"))
 # nvdisasm's remark on what the assembler spilled and fetched back.

@@ -20,14 +20,14 @@ from inspector.listing.words import words
 At = tuple[int, ...]
 Elements = list[int | None]
 
-_RANGE = re.compile(r"start = (-?\d+)")
-_AXIS = re.compile(r"\{axis = (\d+)")
+_RANGE = re.compile(r"start = (-?\d{1,18}+)(?!\d)")
+_AXIS = re.compile(r"\{axis = (\d{1,9}+)(?!\d)")
 _PROGRAM = re.compile(r"tt\.get_program_id ([xyz])")
-_CONSTANT = re.compile(r"arith\.constant (?:dense<)?(-?\d+|true|false)\b(?!\.)")
+_CONSTANT = re.compile(r"arith\.constant (?:dense<)?(-?\d{1,18}+(?!\d)|true|false)\b(?!\.)")
 _COMPARED = re.compile(r"arith\.cmpi (\w+),")
 _ARGUMENT = re.compile(r"(%[\w$.\-]+): (!?[\w.]+(?:<[^{]*?>)?)")
-_POINTED = re.compile(r"!tt\.ptr<(?:i|f|bf|f8E\w*?)(\d+)")
-_SHAPE = re.compile(r"tensor<((?:\d+x)+)")
+_POINTED = re.compile(r"!tt\.ptr<(?:i|f|bf|f8E\w*?)(\d{1,9}+)(?!\d)")
+_SHAPE = re.compile(r"tensor<((?:\d{1,9}+x)++)")
 _CARRIED = re.compile(r"(%[\w$.\-]+) = (%[\w$.\-]+)")
 _DEEPEST = 300
 

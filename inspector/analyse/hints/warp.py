@@ -276,7 +276,7 @@ def _scalars(lines: tuple[Line, ...]) -> frozenset[str]:
 
 def _index(word: str) -> int | None:
     """Which parameter an address names: 2 of ``[kernel_param_2]``."""
-    found = re.match(r"\[\s*[\w$]+_param_(\d+)\s*\]", word)
+    found = re.match(r"\[\s*[\w$]+_param_(\d{1,9}+)(?!\d)\s*\]", word)
     return int(found[1]) if found else None
 
 

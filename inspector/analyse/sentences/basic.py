@@ -17,7 +17,7 @@ Say = Callable[[Operand], str]
 
 _TYPE = re.compile(r"[busf]\d+(?:x\d)?\Z|t?f32\Z|bf16(?:x2)?\Z|u?e\dm\d(?:x\d)?\Z|pred\Z")
 _VECTOR = re.compile(r"v([248])\Z")
-BITS = re.compile(r"[busf](\d+)\Z")
+BITS = re.compile(r"[busf]([1-9]\d{0,3})\Z")
 
 
 class Basic:

@@ -18,7 +18,7 @@ SCRATCH = ("global_scratch", "profile_scratch")
 """Pointers that Triton appends to a kernel's parameters: none up to 3.2, one in 3.3, then two."""
 
 _SHAPED = re.compile(r"tensordesc<\w+\[([\d, ]*)\]")
-_BITS = re.compile(r"[iu](\d+)\Z")
+_BITS = re.compile(r"[iu]([1-9]\d{0,3})\Z")
 
 
 @dataclass(frozen=True, slots=True)

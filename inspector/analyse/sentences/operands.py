@@ -72,7 +72,9 @@ class Statement:
 
 _GUARD = re.compile(r"@(!?)\s*+([%\w$]++)\s*")
 _OPCODE = re.compile(r"[a-z_][\w.]*+(?:::[\w.]++)*+")
-_NUMBER = re.compile(r"(-?)\s*+(?:0[xX]([0-9a-fA-F]++)|0[bB]([01]++)|(\d++))[uU]?\Z")
+_NUMBER = re.compile(
+    r"(-?)\s*+(?:0[xX]([0-9a-fA-F]{1,40}+)|0[bB]([01]{1,160}+)|(\d{1,40}+))[uU]?\Z"
+)
 _HEX_FLOAT = re.compile(r"(-?)\s*+0(?:[fF]([0-9a-fA-F]{8})|[dD]([0-9a-fA-F]{16}))\Z")
 _DECIMAL = re.compile(r"-?\s*+(?:\d++\.\d*+|\.\d++|\d++(?=[eE]))(?:[eE][+-]?\d++)?\Z")
 _REGISTER = re.compile(r"[!-]?\s*+%[\w$]++(?:\.\w++)?\Z")

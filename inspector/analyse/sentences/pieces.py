@@ -10,8 +10,8 @@ import re
 from inspector.analyse.sentences.basic import BITS, Basic
 from inspector.analyse.sentences.operands import Kind, Operand
 
-_SHAPE = re.compile(r"m(\d+)n(\d+)k(\d+)\Z")
-_TILE = re.compile(r"m(\d+)n(\d+)\Z")
+_SHAPE = re.compile(r"m(\d{1,9}+)(?!\d)n(\d{1,9}+)(?!\d)k(\d{1,9}+)(?!\d)\Z")
+_TILE = re.compile(r"m(\d{1,9}+)(?!\d)n(\d{1,9}+)(?!\d)\Z")
 
 
 class Pieces(Basic):

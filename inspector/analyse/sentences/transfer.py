@@ -16,7 +16,7 @@ from inspector.analyse.sentences.operands import Kind, Operand, Statement
 
 Get = Callable[[Operand], Form]
 
-_TYPE = re.compile(r"[busf](\d+)\Z")
+_TYPE = re.compile(r"[busf]([1-9]\d{0,3})\Z")
 
 
 def kind_of(part: str) -> tuple[int, bool] | None:

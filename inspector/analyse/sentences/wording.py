@@ -17,7 +17,7 @@ LONGEST = 160
 """Characters of a formula that are still read."""
 
 _POINTEE = re.compile(
-    r"\*(?:fp|bf|[iu])(\d+)\Z|.*\b(float|double|int|half|long long|char)\b[^*]*\*\Z"
+    r"\*(?:fp|bf|[iu])([1-9]\d{0,3})\Z|.*\b(float|double|int|half|long long|char)\b[^*]*\*\Z"
 )
 _SIZES = {"float": 4, "double": 8, "int": 4, "half": 2, "long long": 8, "char": 1}
 _SIGNS = {"lt": "<", "le": "≤", "gt": ">", "ge": "≥", "eq": "=", "ne": "≠"}
