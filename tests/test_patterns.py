@@ -157,7 +157,7 @@ def one_of(op: Any, arg: Any) -> list[str]:
 
 def _in(char: str, op: Any, arg: Any) -> bool:
     if op is sre.LITERAL:
-        return ord(char) == arg
+        return bool(ord(char) == arg)
     if op is sre.RANGE:
         return bool(arg[0] <= ord(char) <= arg[1])
     if op is sre.CATEGORY:

@@ -18,7 +18,21 @@ from tests.core.test_escapes import TIMED
 MANY = "9" * 5_000
 """More digits than Python turns into an integer."""
 
-ODD = (10**400, float("nan"), float("inf"), -1, 0, "²", "٣", MANY, None, [], {}, 1 << 64, 1e308)
+ODD: tuple[Any, ...] = (
+    10**400,
+    float("nan"),
+    float("inf"),
+    -1,
+    0,
+    "²",
+    "٣",
+    MANY,
+    None,
+    [],
+    {},
+    1 << 64,
+    1e308,
+)
 
 
 def assert_sane(*words: str | Path) -> None:
@@ -39,11 +53,13 @@ def test_no_number_of_a_recording_is_a_traceback(tmp_path: Path, batch: int) -> 
         return ODD[batch] if zlib.crc32(name.encode()) % 4 == batch % 4 else value
 
     path = written(tmp_path / "r", change, fields(TIMED, "", odd))
-    for words in (["list", path], ["list", path, "--calls"], ["list", path, "--json"],
+    asked: tuple[list[str | Path], ...] = (
+                  ["list", path], ["list", path, "--calls"], ["list", path, "--json"],
                   ["show", path, IDENT, "-a"], ["show", path, IDENT, "--json"],
                   ["diff", path, RECORDING], ["diff", path, "matmul_kernel"],
                   ["time", path, "--stored"], ["time", path, "--stored", "--json"],
-                  ["profile", "--stored", path]):  # fmt: skip
+                  ["profile", "--stored", path])  # fmt: skip
+    for words in asked:
         assert_sane(*words)
 
 
