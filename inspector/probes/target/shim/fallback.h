@@ -3,6 +3,7 @@
 #pragma once
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/enum_tag.h>
+#include <ATen/record_function.h>
 #include <torch/library.h>
 
 #include <set>
@@ -128,6 +129,8 @@ inline bool returns_tensors(const c10::FunctionSchema& schema) {
 }
 
 inline void run_elsewhere(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  // The dispatcher has told the profiler of this call: the CPU's kernel below it is not another.
+  at::DisableRecordFunctionGuard counted_already;
   const auto& schema = op.schema();
   const std::string& name = schema.name();
   Survey call(schema, *stack);
