@@ -78,13 +78,32 @@ module {
         ("%5 = tt.atomic_rmw fadd, acq_rel, gpu, %acc, %1 : (f32) -> f32", {0, 3}),
         ("%5 = tt.call @helper(%acc) : (!tt.ptr<f32>) -> f32", None),
         ("%5 = tt.elementwise_inline_asm {pure = true} %1 : f32 -> f32", {0}),
-        ("%5 = tt.elementwise_inline_asm {pure = false} %acc : i64 -> i32", None),
+        ("%5 = tt.elementwise_inline_asm {pure = false} %acc : i64 -> i32", {0, 3}),
     ],
 )
 def test_what_a_kernel_writes(line: str, expected: set[int] | None) -> None:
-    found = writes.written_arguments(TTIR.replace("STORE", line))
+    found = writes.written(TTIR.replace("STORE", line))
     # %n bounds the loop that carries the pointer: naming a number too costs nothing.
-    assert found == expected or (found is not None and expected and found - {2} == expected)
+    assert (found is None) == (expected is None)
+    assert found is None or found.arguments - {2} == expected
+
+
+def test_which_addresses_in_memory_a_kernel_writes_through() -> None:
+    lines = """
+    %6 = tt.load %acc : !tt.ptr<i64>
+    %7 = scf.if %n -> (!tt.ptr<f32>) {
+      %8 = tt.int_to_ptr %6 : i64 -> !tt.ptr<f32>
+      scf.yield %8 : !tt.ptr<f32>
+    } else {
+      scf.yield %x : !tt.ptr<f32>
+    }
+    tt.store %7, %1 : !tt.ptr<f32>
+"""
+    found = writes.written(TTIR.replace("STORE", lines))
+    assert found is not None
+    assert found.arguments - {2} == {0, 1} and found.behind[3] == 1
+    data = writes.written(TTIR.replace("STORE", ""))
+    assert data is not None and not data.behind, "nothing takes what it loads for an address"
 
 
 def test_launches_become_calls() -> None:

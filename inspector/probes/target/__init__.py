@@ -11,9 +11,12 @@ The package runs in the user's interpreter and imports nothing of ours but its t
     devices     the limits of each architecture, from reference/devices.toml
     build       compiles shim/ once for each torch;  native: loads it
     cuda        torch.cuda on top of the shim;  streams, memory: parts of it
-    driver      Triton's driver;  launch: one launch;  interp, bfloat16, libdevice: the interpreter
+    driver      Triton's driver;  launch: one launch;  writes, addresses: what it may have written
+    interp      Triton's interpreter;  constructs, bfloat16, descriptors, libdevice: what it lacks
+                bounds, work: what a kernel may touch, and how much it may take
     tuning      autotuning and benchmarks that measure nothing
     inductor    torch.compile
+    lacking     NVIDIA's own libraries and tools, which are not here
     extension   load_inline, load, CUDAExtension;  nvcc, hostbuild: parts of it
 """
 
@@ -33,7 +36,9 @@ def install(target: str) -> None:
     _current = _settings.read(target)
     before_import("torch", _load_shim)
     when_imported("torch", lambda module: _part("cuda", module))
+    when_imported("torch", lambda module: _part("lacking", module))
     when_imported("triton.runtime.driver", lambda module: _part("driver", module))
+    when_imported("triton.runtime.driver", lambda module: _part("lacking", module))
     when_imported("triton.runtime.jit", lambda module: _part("debug", module))
     when_imported("triton.compiler.compiler", lambda module: _part("launch", module))
     when_imported("triton.runtime.autotuner", lambda module: _part("tuning", module))
@@ -50,10 +55,11 @@ def current() -> _settings.Settings:
 
 
 def _load_shim() -> None:
-    from . import build, native, say
+    from . import build, lacking, native, say
 
     try:
         native.load()
+        lacking.install()
     except build.CannotBuild as error:
         say.once(
             "no-shim",

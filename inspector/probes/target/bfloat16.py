@@ -46,6 +46,9 @@ class _Mended:
         np, torch, tl = self.np, self.torch, self.tl
         builder = builder or self.interpreter.interpreter_builder
         source, wanted = src.dtype.scalar, dst.scalar
+        if src.data.dtype == bool and source != tl.int1:
+            # The interpreter gives the result of a comparison its operands' type.
+            source, src = tl.int1, self.handle(src.data, tl.int1)
         if source == wanted:
             return src
         if source == tl.bfloat16:

@@ -1,16 +1,27 @@
 """Addresses that a kernel may not touch: a GPU faults, or reads what it should not; this raises.
 
-The interpreter would follow such a pointer into this process's own memory.
+The interpreter would follow such a pointer into this process's own memory. Memory whose value is
+absent may be written and not read: a pointer to it may come from anywhere.
 """
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 from . import native
 
-_known: list[tuple[int, int]] = []
+
+class Range(NamedTuple):
+    """One piece of device memory, and why its value is absent; empty where it is there."""
+
+    first: int
+    end: int
+    absent: str
+
+
+_ranges: list[Range] = []
 _kernel = ""
 _program = (0, 0, 0)
 
@@ -19,11 +30,15 @@ class IllegalAccess(RuntimeError):
     """A load, store or atomic outside of every CUDA tensor."""
 
 
+class AbsentValue(Exception):
+    """A kernel reads memory whose value is absent; the text says why it is."""
+
+
 def begin(kernel: str) -> None:
     """A launch begins: memory may have moved since the last."""
     global _kernel
     _kernel = kernel
-    _known.clear()
+    _ranges.clear()
 
 
 def at(program: tuple[int, int, int]) -> None:
@@ -32,32 +47,52 @@ def at(program: tuple[int, int, int]) -> None:
     _program = program
 
 
-def _held(start: int, end: int) -> bool:
-    for first, last in _known:
-        if first <= start and end <= last:
-            return True
-    if not native.loaded():
-        return True  # without the shim nobody knows where tensors lie
-    found = native.memory_around(start, end)
-    if found is None:
-        return False
-    _known.append(found)
-    return True
+def _around(start: int, end: int) -> Range | None:
+    for known in _ranges:
+        if known.first <= start and end <= known.end:
+            return known
+    bounds = native.memory_around(start, end)
+    if bounds is None:
+        return None
+    _ranges.append(Range(*bounds, native.absence_at(start)))
+    return _ranges[-1]
 
 
 def check(pointers: Any, mask: Any, size: int, what: str) -> None:
-    """Raise IllegalAccess unless every wanted address lies in some CUDA tensor's memory."""
+    """Raise IllegalAccess unless every wanted address lies in some CUDA tensor's memory.
+
+    Raises AbsentValue where a value is read that is absent.
+    """
     import numpy as np
 
+    if not native.loaded():
+        return  # without the shim nobody knows where tensors lie
     wanted = pointers if mask is None else np.broadcast_to(pointers, mask.shape)[mask]
-    if wanted.size == 0 or _held(int(wanted.min()), int(wanted.max()) + size):
+    if wanted.size == 0:
         return
-    outside = [p for p in np.unique(wanted).tolist() if not _held(p, p + size)]
+    whole = _around(int(wanted.min()), int(wanted.max()) + size)
+    if whole is not None:
+        _refuse_absent(whole, what)
+        return
+    outside = 0
+    left = np.unique(wanted)
+    while left.size:
+        place = _around(int(left[0]), int(left[0]) + size)
+        if place is None:
+            outside, left = outside + 1, left[1:]
+            continue
+        _refuse_absent(place, what)
+        left = left[np.searchsorted(left, place.end - size, side="right") :]
     if outside:
         raise IllegalAccess(
             f"CUDA error: an illegal memory access was encountered\nptxview: program {_program} of "
-            f"the kernel {_kernel} {what} {len(outside)} addresses outside of every CUDA tensor"
+            f"the kernel {_kernel} {what} {outside} addresses outside of every CUDA tensor"
         )
+
+
+def _refuse_absent(place: Range, what: str) -> None:
+    if place.absent and what != "writes":
+        raise AbsentValue(place.absent)
 
 
 def patches(interpreter: Any, before: Iterable[tuple[Any, str, Any]]) -> list[tuple[Any, str, Any]]:
@@ -68,21 +103,29 @@ def patches(interpreter: Any, before: Iterable[tuple[Any, str, Any]]) -> list[tu
     def size_of(handle: Any) -> int:
         return max(1, int(handle.get_element_ty().primitive_bitwidth) // 8)
 
-    def checked(name: str, what: str, mask_at: int | None) -> tuple[Any, str, Any]:
-        original = patched.get(name) or getattr(builder, name)
-        first = 1 if name == "create_atomic_rmw" else 0
+    def checked(name: str, what: str) -> tuple[Any, str, Any]:
+        unchecked = getattr(builder, name)
+        original = patched.get(name) or unchecked
+        # Callers name arguments as they like, and versions add some.
+        names = list(inspect.signature(unchecked).parameters)[1:]
+        pointers_at = next(i for i, n in enumerate(names) if n in ("ptr", "ptrs"))
+        mask_at = names.index("mask") if "mask" in names else None
 
-        def method(self: Any, *args: Any) -> Any:
-            pointers = args[first]
-            mask = None if mask_at is None else args[mask_at].data
+        def method(self: Any, *args: Any, **given: Any) -> Any:
+            def argument(at: int) -> Any:
+                return args[at] if at < len(args) else given[names[at]]
+
+            pointers = argument(pointers_at)
+            mask = None if mask_at is None else argument(mask_at)
+            mask = getattr(mask, "data", None) if hasattr(mask, "dtype") else mask
             check(pointers.data, mask, size_of(pointers), what)
-            return original(self, *args)
+            return original(self, *args, **given)
 
         return builder, name, method
 
     return [
-        checked("create_masked_load", "reads", 1),
-        checked("create_masked_store", "writes", 2),
-        checked("create_atomic_rmw", "updates", 3),
-        checked("create_atomic_cas", "updates", None),
+        checked("create_masked_load", "reads"),
+        checked("create_masked_store", "writes"),
+        checked("create_atomic_rmw", "updates"),
+        checked("create_atomic_cas", "updates"),
     ]

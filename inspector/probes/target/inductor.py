@@ -7,6 +7,8 @@ device's own name. It is not run: the same graph runs operator by operator inste
 from __future__ import annotations
 
 import contextlib
+import functools
+import re
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -42,7 +44,30 @@ def _attach_compilation(compile_fx: Any) -> None:
             return original(model, inputs, *rest, **given)
 
     compile_fx.compile_fx = compile_graph
+    if hasattr(compile_fx, "compile_fx_aot"):
+        compile_fx.compile_fx_aot = _packaging(compile_fx.compile_fx_aot)
     sys.modules["torch"]._C._StaticCudaLauncher = _StaticLauncher
+
+
+def _packaging(original: Any) -> Any:
+    """AOTInductor links a library against the CUDA driver: without one the linker speaks."""
+
+    @functools.wraps(original)
+    def compile_package(*args: Any, **given: Any) -> Any:
+        try:
+            return original(*args, **given)
+        except Exception as error:
+            missing = re.search(r"cannot find -l(cuda|cudart|torch_cuda|c10_cuda)\b", str(error))
+            if missing is None:
+                raise
+            text = (
+                f"ptxview: AOTInductor links its package against lib{missing[1]}, which this "
+                "machine has not, so no package can be built here: the generated code and its "
+                "kernels are captured; torch.compile runs the same model here"
+            )
+        raise RuntimeError(text)
+
+    return compile_package
 
 
 def _compile(inner: Any, gm: Any, example_inputs: Any, given: dict[str, Any]) -> Any:

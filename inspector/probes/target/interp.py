@@ -6,21 +6,34 @@ back when it ends, so that compilation and the user's own TRITON_INTERPRET stay 
 
 from __future__ import annotations
 
+import bdb
+import dataclasses
 import inspect
+import linecache
 import math
-import time
+import os
+from types import SimpleNamespace
 from typing import Any
 
-from . import bfloat16, bounds, debug, libdevice, native
+from . import bfloat16, bounds, constructs, debug, descriptors, libdevice, native, work
 from .scoped import Patches
+from .work import METER, OverBudget
 
+__all__ = ["NotInterpretable", "OverBudget", "run"]
 
-class OverBudget(Exception):
-    """The launch would take longer than it may; ``estimate``: seconds for the whole of it."""
-
-    def __init__(self, estimate: float) -> None:
-        super().__init__(estimate)
-        self.estimate = estimate
+# Functions of the language that the interpreter has its own of.
+_REPLACED = (
+    "range", "static_range", "reduce", "associative_scan", "static_assert", "static_print",
+    "multiple_of", "max_contiguous", "max_constancy",
+)  # fmt: skip
+# What a kernel's own fault raises, and what its debugger does.
+OWN_ERRORS = (
+    bounds.IllegalAccess,
+    descriptors.InvalidDescriptor,
+    constructs.KernelAssertion,
+    bdb.BdbQuit,
+)
+PACKAGE = os.path.dirname(__file__)
 
 
 class NotInterpretable(Exception):
@@ -45,12 +58,9 @@ def _interpreter() -> Any:
 
 
 def _rewritten(fn: Any) -> Any:
-    """The Python function as the interpreter wants it, without what the rewriting leaves behind."""
+    """The Python function as the interpreter wants it."""
     if fn not in _functions:
-        before = set(fn.__globals__)
-        _functions[fn] = _interpreter().InterpretedFunction(fn).rewrite()
-        for name in set(fn.__globals__) - before:
-            del fn.__globals__[name]
+        _functions[fn] = constructs.rewritten(_interpreter(), fn)
     return _functions[fn]
 
 
@@ -71,6 +81,9 @@ class _Launch:
         if not _mended:
             _mended.extend(bfloat16.patches(self.interpreter))
             _mended.extend(bounds.patches(self.interpreter, _mended))
+            _mended.extend(descriptors.patches(self.interpreter))
+            _mended.extend(_assertions(self.interpreter))
+            _mended.extend(work.patches(self.interpreter, _mended))
         for owner in (tl, tl.core, tl.math, tl.core.tensor, tl.core.dtype,
                       getattr(tl.core, "tensor_descriptor_base", None),
                       getattr(tl.core, "tensor_descriptor", None),
@@ -82,6 +95,16 @@ class _Launch:
             self.patches.set(owner, name, value)
         self.patches.set(self.interpreter, "_patch_lang", self._once)
         self.patches.set(JITFunction, "__call__", lambda fn, *a, **k: self.call(fn.fn, *a, **k))
+        for ops, name in (
+            (self.interpreter.ReduceOps, "generic_reduce"),
+            (self.interpreter.ScanOps, "generic_scan"),
+        ):
+            self.patches.set(ops, name, self._combining(getattr(ops, name)))
+        self.original(SimpleNamespace(__globals__={"tl": tl}))
+        # Older interpreters convert an array of one element, which NumPy has ceased to do.
+        tl.core.tensor.__index__ = lambda tensor: int(tensor.handle.data.reshape(-1)[0])
+        # The compiler has checked these, and knows types better.
+        tl.static_assert = lambda *args, **given: None
         return self
 
     def __exit__(self, *raised: Any) -> None:
@@ -105,16 +128,51 @@ class _Launch:
         self.seen.add(id(space))
         import triton.language as tl
 
-        if any(inspect.ismodule(v) and v in (tl, tl.core) for v in space.values()):
-            self.original(fn)
-            # Older interpreters convert an array of one element, which NumPy has ceased to do.
-            tl.core.tensor.__index__ = lambda tensor: int(tensor.handle.data.reshape(-1)[0])
+        if any(inspect.ismodule(v) and v is tl.core for v in space.values()):
+            self.original(SimpleNamespace(__globals__={"core": tl.core}))
+            tl.core.static_assert = tl.static_assert
         owner = _Namespace(space)
         for name in _LANGUAGE_NAMES:
             if name not in space and hasattr(self.interpreter, name):
                 self.patches.set(owner, name, getattr(self.interpreter, name))
-        for name, replaced in libdevice.names(space):
+        for name, replaced in (*libdevice.names(space), *self._builtins(space)):
             self.patches.set(owner, name, replaced)
+
+    def _builtins(self, space: dict[str, Any]) -> list[tuple[str, Any]]:
+        """The language's functions that a module has imported by name, given the interpreter."""
+        import triton.language as tl
+
+        given: dict[str, Any] = {}
+        if hasattr(self.interpreter, "interpreter_semantic"):  # Triton 3.4 and later
+            given["_semantic"] = self.interpreter.interpreter_semantic
+        else:
+            given["_builder"] = self.interpreter.interpreter_builder
+
+        def supplied(member: Any) -> Any:
+            return lambda *args, **named: member(*args, **{**named, **given})
+
+        return [
+            (name, getattr(tl, value.__name__) if value.__name__ in _REPLACED else supplied(value))
+            for name, value in list(space.items())
+            if tl.core.is_builtin(value)
+            and str(getattr(value, "__module__", "")).startswith("triton.language.")
+            and getattr(value, "__module__", "") not in libdevice.MODULES
+        ]
+
+    def _combining(self, original: Any) -> Any:
+        """A reduction or scan that calls the combining function as it was rewritten."""
+
+        def generic(ops: Any, given: Any) -> Any:
+            function = ops.combine_fn
+            ops.combine_fn = SimpleNamespace(
+                fn=lambda *args: self.call(getattr(function, "fn", function), *args)
+            )
+            try:
+                return original(ops, given)
+            finally:
+                ops.combine_fn = function
+
+        return generic
 
     def call(self, fn: Any, *args: Any, **given: Any) -> Any:
         """A kernel's call of another @triton.jit function."""
@@ -134,64 +192,96 @@ class _Namespace:
         object.__setattr__(self, "__dict__", space)
 
 
-class _Clock:
-    """Stops a launch early: by what it has used, and by what it is going to use."""
+def _assertions(interpreter: Any) -> list[tuple[Any, str, Any]]:
+    """``tl.device_assert`` and ``tl.assume``: what does not hold is the kernel's own fault."""
+    import numpy as np
 
-    def __init__(self, seconds: float, programs: int) -> None:
-        self.seconds, self.programs = seconds, programs
-        self.begun = time.perf_counter()
+    def create_assert(builder: Any, condition: Any, message: Any, *rest: Any) -> None:
+        if not np.all(condition.data):
+            raise constructs.KernelAssertion(str(message))
 
-    def check(self, done: int) -> None:
-        """After ``done`` programs; raises OverBudget."""
-        used = time.perf_counter() - self.begun
-        if used < min(0.25, self.seconds) or not done:
-            return
-        estimate = used / done * self.programs
-        if used > self.seconds or estimate > 1.5 * self.seconds:
-            raise OverBudget(estimate)
+    def create_assume(builder: Any, condition: Any) -> None:
+        create_assert(builder, condition, "Assume failed")
+
+    builder = interpreter.InterpreterBuilder
+    found = [(builder, "create_assert", create_assert)]
+    if hasattr(builder, "create_assume"):
+        found.append((builder, "create_assume", create_assume))
+    return found
 
 
-def run(fn: Any, grid: tuple[int, int, int], named: dict[str, Any], seconds: float) -> None:
-    """Run every program of the grid, one after another, within so many seconds.
+def run(
+    fn: Any,
+    grid: tuple[int, int, int],
+    named: dict[str, Any],
+    seconds: float,
+    overflow_checked: bool = False,
+) -> None:
+    """Run every program of the grid, one after another, within so many seconds' work.
 
-    Raises OverBudget or NotInterpretable, and whatever the kernel's own code raises.
+    Raises OverBudget, NotInterpretable or bounds.AbsentValue, and what is the kernel's own fault:
+    an assertion, an illegal access, a descriptor that the hardware refuses.
     """
+    if getattr(fn, "is_gluon", lambda: False)():
+        raise NotInterpretable("it is written in Gluon, which Triton's interpreter does not know")
     function = fn.fn
     constexprs = {p.name for p in fn.params if p.is_constexpr}
     interpreter = _interpreter()
     builder = interpreter.interpreter_builder
-    with _Launch() as launch:
-        launch.enter_globals(function)
-        rewritten = _rewritten(function)
-        arguments = {
-            name: value if name in constexprs else interpreter._implicit_cvt(_on_host(value))
-            for name, value in named.items()
-        }
-        bounds.begin(str(getattr(fn, "__name__", function.__name__)))
-        # Time at the debugger's prompt is the user's own.
-        seconds = math.inf if debug.wanted(fn) else seconds
-        clock = _Clock(seconds, grid[0] * grid[1] * grid[2])
-        builder.set_grid_dim(*grid)
-        done = 0
-        with debug.watching(fn):
-            for x in range(grid[0]):
-                for y in range(grid[1]):
-                    for z in range(grid[2]):
-                        builder.set_grid_idx(x, y, z)
-                        debug.at((x, y, z))
-                        bounds.at((x, y, z))
-                        try:
+    try:
+        with _Launch() as launch:
+            options = dataclasses.replace(
+                builder.options, debug=True, sanitize_overflow=overflow_checked
+            )
+            launch.patches.set(builder, "options", options)
+            launch.enter_globals(function)
+            rewritten = _rewritten(function)
+            arguments = {
+                name: value if name in constexprs else interpreter._implicit_cvt(_on_host(value))
+                for name, value in named.items()
+            }
+            bounds.begin(str(getattr(fn, "__name__", function.__name__)))
+            constructs.CONSTRUCTS.forget()
+            # Time at the debugger's prompt is the user's own.
+            METER.begin(math.inf if debug.wanted(fn) else seconds, math.prod(grid))
+            builder.set_grid_dim(*grid)
+            with debug.watching(fn):
+                for x in range(grid[0]):
+                    for y in range(grid[1]):
+                        for z in range(grid[2]):
+                            builder.set_grid_idx(x, y, z)
+                            debug.at((x, y, z))
+                            bounds.at((x, y, z))
                             rewritten(**arguments)
-                        except NotImplementedError as error:
-                            raise NotInterpretable(str(error) or "not implemented") from error
-                        done += 1
-                        clock.check(done)
+                            METER.program_done()
+    except (OverBudget, bounds.AbsentValue, *OWN_ERRORS):
+        raise
+    except Exception as error:  # the compiler took the kernel: what is wrong is the interpreter's
+        raise NotInterpretable(_why(error)) from error
+
+
+def _why(error: Exception) -> str:
+    """One line: what stopped the interpreter, at which line of the kernel."""
+    text = str(error).strip().splitlines()
+    first = text[0] if text else type(error).__name__
+    if "Did you forget to add" in first or "object has no attribute 'create_" in first:
+        first = "Triton's interpreter does not know it"
+    elif not isinstance(error, NotImplementedError):
+        first = f"{type(error).__name__}: {first}"
+    place = ""
+    trace = error.__traceback__
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        ours = code.co_filename.startswith(PACKAGE)
+        if not ours and f"{os.sep}triton{os.sep}" not in code.co_filename:
+            line = linecache.getline(code.co_filename, trace.tb_lineno).strip()
+            place = f"{os.path.basename(code.co_filename)}:{trace.tb_lineno}: {line}"[:120] + ": "
+        trace = trace.tb_next
+    return (place + first)[:400]
 
 
 def _on_host(value: Any) -> Any:
     """The same argument over CPU tensors of the same memory."""
-    import dataclasses
-
     import torch
     from triton.runtime.jit import TensorWrapper
 

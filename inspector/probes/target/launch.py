@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from . import current, native, say, tuning, writes
+from . import addresses, bounds, current, native, say, tuning, writes
 
 # A benchmark's launches give values only where that is quick: their results are seldom read.
 BENCHMARK_SECONDS = 1.0
@@ -75,33 +75,72 @@ class Launcher:
         if not why:
             from . import interp
 
+            checked = bool(getattr(self.metadata, "debug", False)) and bool(
+                getattr(self.metadata, "sanitize_overflow", False)
+            )
             try:
-                interp.run(fn, grid, named, allowance())
+                interp.run(fn, grid, named, allowance(), checked)
                 return
             except interp.OverBudget as over:
                 why = (
                     f"the kernel {name} was not run to its end: interpreting its {math.prod(grid)} "
-                    f"programs takes about {over.estimate:.0f} s, more than the {allowance():g} s "
-                    "allowed; --values all, or more --value-seconds, computes it"
+                    f"programs takes about {over.seconds:.1f} s of work or more, more than the "
+                    f"{allowance():g} s allowed; --values all, or more --value-seconds, computes it"
                 )
                 if not _benchmarks:
                     say.once(f"over-budget:{name}", f"{why}; reading its outputs will raise")
             except interp.NotInterpretable as error:
                 why = f"the kernel {name} cannot be interpreted here ({error}), only compiled"
                 say.once(f"not-run:{name}", f"{why}; reading its outputs will raise")
+            except bounds.AbsentValue as absent:
+                why = str(absent)
         self._make_absent(named, why)
 
     def _make_absent(self, named: dict[str, Any], why: str) -> None:
-        """Mark what the kernel writes, or all that it was given where that is not known."""
+        """Mark what the kernel may write, or all that it can reach where that is not known."""
         ttir = getattr(self.src, "_ptxview_ttir", "")
-        positions = writes.written_arguments(ttir)
+        written = writes.written(ttir)
         fixed = _constants(self.src, list(named))
         passed = [value for name, value in named.items() if name not in fixed]
-        if positions is None or len(passed) != len(writes.parameters(ttir)):
-            positions = set(range(len(passed)))
-        for position in positions:
+        known = written is not None and len(passed) == len(writes.parameters(ttir))
+        if written is None or not known:
+            everything = range(len(passed))
+            written = writes.Written(
+                frozenset(everything), dict.fromkeys(everything, writes.MOST_STEPS)
+            )
+        _mark_behind(passed, written, why, tables_only=not known)
+        for position in written.arguments:
             for tensor in _tensors([passed[position]]):
                 native.mark_absent(tensor, why)
+            # A bare address: an integer that lies in some tensor's memory.
+            for address in _integers([passed[position]]):
+                if native.memory_around(address, address + 1):
+                    native.mark_absent_at(address, why)
+
+
+def _mark_behind(passed: list[Any], written: writes.Written, why: str, tables_only: bool) -> None:
+    """Make absent what the addresses in the arguments' memory point at.
+
+    ``tables_only``: where it is not known which of them hold addresses, those of 64-bit integers.
+    """
+    import torch
+
+    if not native.loaded() or current().values == "none":
+        return  # no value is there at all
+    for position, steps in written.behind.items():
+        starts = list(_integers([passed[position]]))
+        for tensor in _tensors([passed[position]]):
+            table = tensor.dtype in (torch.int64, torch.uint64)
+            unknown = native.absence(tensor)
+            if table and unknown:
+                raise RuntimeError(
+                    f"ptxview: {why}; where it would have written is not known, for it writes "
+                    f"through addresses kept in a tensor whose value is absent: {unknown}"
+                )
+            if tensor.numel() and not unknown and (table or not tables_only):
+                starts.append(tensor.data_ptr())
+        for start in addresses.behind(starts, steps):
+            native.mark_absent_at(start, why)
 
 
 def _constants(src: Any, names: list[str]) -> dict[str, Any]:
@@ -143,6 +182,14 @@ def _tensors(values: Any) -> Iterator[Any]:
             yield from _tensors([value.base])
 
 
+def _integers(values: Any) -> Iterator[int]:
+    for value in values:
+        if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+            yield value
+        elif isinstance(value, (tuple, list)):
+            yield from _integers(value)
+
+
 def _refuse_host_pointers(args: tuple[Any, ...]) -> None:
     if not native.loaded():
         return  # without the shim CPU tensors are all there is
@@ -161,7 +208,8 @@ def attach(compiler: Any) -> None:
 
     def init(self: Any, src: Any, metadata_group: Any, *args: Any, **given: Any) -> None:
         original(self, src, metadata_group, *args, **given)
-        ttir = self.asm.get("ttir")
+        # What is written in Gluon has no TTIR.
+        ttir = self.asm.get("ttir", self.asm.get("ttgir"))
         if isinstance(ttir, str):
             try:
                 src._ptxview_ttir = ttir

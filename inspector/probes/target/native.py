@@ -38,6 +38,10 @@ def load() -> None:
     library.ptxview_set_stream.argtypes = [ctypes.c_int, ctypes.c_int64]
     word = ctypes.POINTER(ctypes.c_uint64)
     library.ptxview_range.argtypes = [ctypes.c_uint64, ctypes.c_uint64, word, word]
+    library.ptxview_ranges.argtypes = [word, word, ctypes.c_int64]
+    library.ptxview_ranges.restype = ctypes.c_int64
+    library.ptxview_absence_at.argtypes = [ctypes.c_uint64, ctypes.c_char_p, ctypes.c_int64]
+    library.ptxview_mark_absent_at.argtypes = [ctypes.c_uint64, ctypes.c_char_p]
     _library = library
 
 
@@ -59,6 +63,33 @@ def memory_around(start: int, end: int) -> tuple[int, int] | None:
     first, last = ctypes.c_uint64(), ctypes.c_uint64()
     found = library().ptxview_range(start, end, ctypes.byref(first), ctypes.byref(last))
     return (first.value, last.value) if found else None
+
+
+def memory() -> list[tuple[int, int]]:
+    """Where each piece of device memory starts and ends, in order."""
+    if not loaded():
+        return []
+    room = 0
+    while True:
+        starts, ends = (ctypes.c_uint64 * room)(), (ctypes.c_uint64 * room)()
+        count = int(library().ptxview_ranges(starts, ends, room))
+        if count <= room:
+            return list(zip(starts[:count], ends[:count], strict=True))
+        room = count
+
+
+def absence_at(address: int) -> str:
+    """Why the memory at the address is absent; empty where it is there."""
+    if not loaded():
+        return ""
+    text = ctypes.create_string_buffer(2000)
+    found = library().ptxview_absence_at(address, text, len(text))
+    return text.value.decode(errors="replace") if found else ""
+
+
+def mark_absent_at(address: int, why: str) -> None:
+    """Make every later read of the memory around the address raise, with this reason."""
+    library().ptxview_mark_absent_at(address, why.encode(errors="replace"))
 
 
 def host(tensor: Any) -> Any:

@@ -3,6 +3,10 @@
 // every operator's values come from the CPU's kernel over the same bytes.
 #include <ATen/native/transformers/attention.h>
 
+#include <cstdio>
+#include <set>
+#include <tuple>
+
 #include "attention.h"
 #include "fallback.h"
 #include "guard.h"
@@ -11,10 +15,18 @@
 
 namespace ptxview {
 
+struct ByName {
+  bool operator()(const c10::OperatorName& a, const c10::OperatorName& b) const {
+    return std::tie(a.name, a.overload_name) < std::tie(b.name, b.overload_name);
+  }
+};
+
 // Above the CUDA build's own allocator.
 static const int allocator_set = (c10::SetAllocator(c10::DeviceType::CUDA, &allocator, 200), 0);
 
-// On a CUDA build of torch, every kernel that libtorch_cuda has put at the CUDA key is replaced.
+// On a CUDA build of torch, every kernel that libtorch_cuda has put at the CUDA key is replaced. On
+// a CPU build there is none, and an operator with a form that writes into `out` would call that one,
+// by the same name: it gets a kernel as well, so that a call is one call to a profiler.
 static const size_t replaced = [] {
   struct Quiet final : c10::WarningHandler {
     void process(const c10::Warning&) override {}
@@ -22,7 +34,10 @@ static const size_t replaced = [] {
   c10::WarningUtils::WarningHandlerGuard guard(&quiet);
   static auto& held = *new std::vector<c10::RegistrationHandleRAII>;
   auto& dispatcher = c10::Dispatcher::singleton();
-  for (auto& name : dispatcher.getRegistrationsForDispatchKey(c10::DispatchKey::CUDA))
+  std::set<c10::OperatorName, ByName> names;
+  for (auto key : {c10::DispatchKey::CUDA, c10::DispatchKey::CompositeExplicitAutogradNonFunctional})
+    for (auto& name : dispatcher.getRegistrationsForDispatchKey(key)) names.insert(name);
+  for (auto& name : names)
     held.push_back(dispatcher.registerImpl(name, c10::DispatchKey::CUDA,
                                            c10::KernelFunction::makeFromBoxedFunction<&run_elsewhere>(),
                                            std::nullopt, nullptr, "ptxview"));
@@ -89,6 +104,31 @@ int ptxview_range(uint64_t from, uint64_t to, uint64_t* start, uint64_t* end) {
   *start = found.first;
   *end = found.second;
   return found.second != 0;
+}
+// Where each piece of device memory starts and ends, as many as fit; how many there are.
+int64_t ptxview_ranges(uint64_t* starts, uint64_t* ends, int64_t most) {
+  std::lock_guard<std::mutex> held(ptxview::ranges().lock);
+  int64_t i = 0;
+  for (auto& [start, range] : ptxview::ranges().by_start) {
+    if (i == most) break;
+    starts[i] = start;
+    ends[i++] = range.end;
+  }
+  return int64_t(ptxview::ranges().by_start.size());
+}
+// Why the memory at the address is absent, cut to so many bytes; 0 where it is there.
+int ptxview_absence_at(uint64_t address, char* why, int64_t most) {
+  std::lock_guard<std::mutex> held(ptxview::ranges().lock);
+  auto range = ptxview::ranges().around(address, address + 1);
+  if (range == ptxview::ranges().by_start.end() || !range->second.block->absent) return 0;
+  std::snprintf(why, size_t(most), "%s", range->second.block->absent->c_str());
+  return 1;
+}
+void ptxview_mark_absent_at(uint64_t address, const char* why) {
+  std::lock_guard<std::mutex> held(ptxview::ranges().lock);
+  auto range = ptxview::ranges().around(address, address + 1);
+  if (range != ptxview::ranges().by_start.end())
+    range->second.block->absent = std::make_shared<const std::string>(why);
 }
 // 0 current bytes, 1 peak bytes, 2 bytes ever allocated, 3 bytes ever freed, 4 blocks, 5 most blocks
 int64_t ptxview_memory(int device, int what) {

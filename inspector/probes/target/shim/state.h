@@ -67,31 +67,42 @@ struct Counter {
 };
 inline std::array<Counter, kMaxDevices> memory;
 
-// Where device memory lies: a kernel may touch nothing else.
+struct Block;
+
+// Where device memory lies, and whose it is: a kernel may touch nothing else.
 struct Ranges {
+  struct Range {
+    uintptr_t end;
+    Block* block;
+  };
   std::mutex lock;
-  std::map<uintptr_t, uintptr_t> ends;  // by start
+  std::map<uintptr_t, Range> by_start;
   // A child of fork has one thread: another that held the lock would never give it back.
   Ranges() { pthread_atfork(hold, let_go, let_go); }
   static void hold();
   static void let_go();
-  void add(const void* data, size_t bytes) {
+  void add(const void* data, size_t bytes, Block* block) {
     if (!bytes) return;
     std::lock_guard<std::mutex> held(lock);
-    ends[reinterpret_cast<uintptr_t>(data)] = reinterpret_cast<uintptr_t>(data) + bytes;
+    by_start[reinterpret_cast<uintptr_t>(data)] = {reinterpret_cast<uintptr_t>(data) + bytes, block};
   }
   void remove(const void* data) {
     std::lock_guard<std::mutex> held(lock);
-    ends.erase(reinterpret_cast<uintptr_t>(data));
+    by_start.erase(reinterpret_cast<uintptr_t>(data));
   }
   // The range that holds [from, to), or an empty one.
   std::pair<uintptr_t, uintptr_t> find(uintptr_t from, uintptr_t to) {
     std::lock_guard<std::mutex> held(lock);
-    auto after = ends.upper_bound(from);
-    if (after == ends.begin()) return {0, 0};
+    auto range = around(from, to);
+    if (range == by_start.end()) return {0, 0};
+    return {range->first, range->second.end};
+  }
+  // To be called with the lock held.
+  std::map<uintptr_t, Range>::iterator around(uintptr_t from, uintptr_t to) {
+    auto after = by_start.upper_bound(from);
+    if (after == by_start.begin()) return by_start.end();
     auto range = std::prev(after);
-    if (to > range->second) return {0, 0};
-    return {range->first, range->second};
+    return to > range->second.end ? by_start.end() : range;
   }
 };
 inline Ranges& ranges() {
@@ -122,7 +133,7 @@ struct Block {
 
 inline c10::DataPtr wrap(void* data, Block* block) {
   block->start = data;
-  ranges().add(data, block->bytes);
+  ranges().add(data, block->bytes, block);
   return c10::DataPtr(data, block, &Block::release, cuda(block->device));
 }
 
