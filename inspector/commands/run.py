@@ -76,7 +76,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         help="compute the values of every launch, of those within the budget, of none (budget)",
     )
     emulated.add_argument(
-        "--value-seconds", type=float, metavar="S", help="the budget of one launch in seconds (20)"
+        "--value-seconds",
+        type=float,
+        metavar="S",
+        help="the budget of one launch in seconds (20), each of them 250 million elements of work",
     )
     emulated.add_argument(
         "--debug", metavar="KERNEL", help="stop at breakpoint() inside this Triton kernel"

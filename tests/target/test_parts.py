@@ -85,7 +85,7 @@ def test_what_a_kernel_writes(line: str, expected: set[int] | None) -> None:
     found = writes.written(TTIR.replace("STORE", line))
     # %n bounds the loop that carries the pointer: naming a number too costs nothing.
     assert (found is None) == (expected is None)
-    assert found is None or found.arguments - {2} == expected
+    assert found is None or set(found.arguments) - {2} == expected
 
 
 def test_which_addresses_in_memory_a_kernel_writes_through() -> None:

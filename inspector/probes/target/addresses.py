@@ -45,7 +45,8 @@ def _words(first: int, end: int) -> Any:
     count = max(0, (end - start) // 8)
     if not count:
         return np.empty(0, np.uint64)
-    return np.frombuffer((ctypes.c_uint64 * count).from_address(start), np.uint64)
+    memory: Any = (ctypes.c_uint64 * count).from_address(start)
+    return np.frombuffer(memory, np.uint64)
 
 
 def _holding(firsts: Any, ends: Any, words: Any) -> set[int]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import ast
 import inspect
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 NAME = "_ptxview_constructs"
@@ -222,8 +222,9 @@ class _Rewriting(ast.NodeTransformer):
         self.generic_visit(node)
         made = node.iter
         if isinstance(made, ast.Call) and ast.unparse(made.func).split(".")[-1] == "range":
-            node.iter = _call("loop", made.func, *made.args)
-            node.iter.keywords = made.keywords
+            loop = _call("loop", made.func, *made.args)
+            loop.keywords = made.keywords
+            node.iter = loop
         return node
 
     def visit_Assert(self, node: ast.Assert) -> ast.AST:
@@ -244,9 +245,9 @@ def _call(method: str, *arguments: ast.expr) -> ast.Call:
     return ast.Call(function, list(arguments), [])
 
 
-def _chained(node: ast.expr, begin: ast.expr, steps: list[ast.expr], method: str) -> ast.expr:
+def _chained(node: ast.expr, begin: ast.expr, steps: Sequence[ast.expr], method: str) -> ast.expr:
     """``(begin, step and step and …, end)[2]``: operands stay in the kernel's own scope."""
-    steps_taken = ast.BoolOp(ast.And(), steps)
+    steps_taken = ast.BoolOp(ast.And(), list(steps))
     parts: list[ast.expr] = [begin, steps_taken, _call("end", ast.Constant(method))]
     whole = ast.Subscript(ast.Tuple(parts, ast.Load()), ast.Constant(2), ast.Load())
     return ast.copy_location(whole, node)

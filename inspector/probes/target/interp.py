@@ -100,11 +100,7 @@ class _Launch:
             (self.interpreter.ScanOps, "generic_scan"),
         ):
             self.patches.set(ops, name, self._combining(getattr(ops, name)))
-        self.original(SimpleNamespace(__globals__={"tl": tl}))
-        # Older interpreters convert an array of one element, which NumPy has ceased to do.
-        tl.core.tensor.__index__ = lambda tensor: int(tensor.handle.data.reshape(-1)[0])
-        # The compiler has checked these, and knows types better.
-        tl.static_assert = lambda *args, **given: None
+        self._patch_language(tl)
         return self
 
     def __exit__(self, *raised: Any) -> None:
@@ -115,6 +111,14 @@ class _Launch:
                     delattr(owner, name)
                 elif value is not before[name]:
                     setattr(owner, name, before[name])
+
+    def _patch_language(self, language: Any) -> None:
+        """Let the functions of triton.language, or of its core, be the interpreter's."""
+        self.original(SimpleNamespace(__globals__={"language": language}))
+        # Older interpreters convert an array of one element, which NumPy has ceased to do.
+        language.tensor.__index__ = lambda tensor: int(tensor.handle.data.reshape(-1)[0])
+        # The compiler has checked these, and knows types better.
+        language.static_assert = lambda *args, **given: None
 
     def _once(self, fn: Any) -> Any:
         self.enter_globals(fn)
@@ -129,8 +133,7 @@ class _Launch:
         import triton.language as tl
 
         if any(inspect.ismodule(v) and v is tl.core for v in space.values()):
-            self.original(SimpleNamespace(__globals__={"core": tl.core}))
-            tl.core.static_assert = tl.static_assert
+            self._patch_language(tl.core)
         owner = _Namespace(space)
         for name in _LANGUAGE_NAMES:
             if name not in space and hasattr(self.interpreter, name):
@@ -204,7 +207,7 @@ def _assertions(interpreter: Any) -> list[tuple[Any, str, Any]]:
         create_assert(builder, condition, "Assume failed")
 
     builder = interpreter.InterpreterBuilder
-    found = [(builder, "create_assert", create_assert)]
+    found: list[tuple[Any, str, Any]] = [(builder, "create_assert", create_assert)]
     if hasattr(builder, "create_assume"):
         found.append((builder, "create_assume", create_assume))
     return found

@@ -108,12 +108,8 @@ def patches(interpreter: Any, before: list[tuple[Any, str, Any]]) -> list[tuple[
     for name in dir(builder):
         if name.startswith("create_"):
             original = patched.get((id(builder), name)) or getattr(builder, name)
-            product = name in ("create_dot", "create_dot_scaled")
-            if name == "create_dot_scaled":
-                counted.append((builder, name, _counted(name, original)))
-            else:
-                made = _product(original) if product else _counted(name, original)
-                counted.append((builder, name, made))
+            count = _product(original) if name == "create_dot" else _counted(name, original)
+            counted.append((builder, name, count))
     for ops in (interpreter.ReduceOps, interpreter.ScanOps):
         original = patched.get((id(ops), "apply_impl")) or ops.apply_impl
         counted.append((ops, "apply_impl", _reduction(original)))

@@ -203,4 +203,7 @@ if __name__ == "__main__":
         chains = [number((o > 0) & (o < 9)), number(o < 12)]
         assert out.view(2, 16).tolist() == chains, out
         assert counted.item() == 1, "the operand in the middle is evaluated once"
+        out = ints(16)
+        closed_over(tl.constexpr(3))[(1,)](out, 16, block=16)
+        assert out.tolist() == (o * 3).tolist(), out
     print("done")
