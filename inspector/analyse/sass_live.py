@@ -6,6 +6,10 @@ was read off nvdisasm's output, of versions 12.8 and 13.5; the tests compare eve
 - Within a region (code between two labels, branches out of it included) a guarded write ends no
   range, as it may leave what was there. Across regions it does: a register that is read further
   on, and only written under a guard in this region, is not live before it.
+- nvdisasm 13.5 has labels that no instruction names, at those that the file's own records name (one
+  that a warp executes together, an exit), and each begins a region. Of a file of the older ELF ABI
+  (``.headerflags`` in its listing, not ``.target``) it writes them too, but counts nothing; that
+  is left to the versions before 13, which write no such label, and to which they begin no region.
 - A guard that is a uniform predicate (``@UP0``) is as no guard.
 - ``P2R`` and ``R2P`` are not seen to read and write the predicates behind ``PR``.
 - A call reads R0 and R1; it writes R0, R3 to R15, and of those from R32 the first four of every
@@ -16,7 +20,9 @@ was read off nvdisasm's output, of versions 12.8 and 13.5; the tests compare eve
   binary's ``EIATTR_REGCOUNT``, which is not in the text.)
 - R1, the stack's pointer, is live wherever control leaves straight-line code.
 - On sm_80 to sm_89 a global access reads a descriptor in a pair of uniform registers that its text
-  does not name. It is the pair that ``ULDC.64 UR4, c[0x0][0x118]`` loaded.
+  does not name. It is the pair that ``ULDC.64 UR4, c[0x0][0x118]`` loaded, or that
+  ``R2UR`` made of the registers that ``c[0x0][0x118]`` was moved to, as code without optimisation
+  does.
 - Barrier registers are not counted.
 """
 
@@ -35,7 +41,10 @@ from inspector.listing import Function, Kind, Line, Listing
 _UNIFORM_GUARD = re.compile(r"\*/\s*(?:\{\s*)?@!?UP\d")
 _GUARD = re.compile(r"@!?(U?P\d)")
 _DESCRIPTOR = re.compile(r"\bUR(\d{1,9}+)(?!\d), c\[0x0\]\[0x118\]")
+_DESCRIPTOR_COPY = re.compile(r"\bMOV R(\d{1,9}+)(?!\d), c\[0x0\]\[0x118\]")
+_TO_UNIFORM = re.compile(r"\bR2UR UR(\d{1,9}+), R(\d{1,9}+)\b")
 _REGISTER = re.compile(r"(UR|UP|R|P)(\d{1,3})\Z")
+_LOCAL_LABEL = re.compile(r"\.L[\w$.]*")
 _CALLEE = re.compile(r"`\(([^()\n]*)\)")
 _INDIRECT = re.compile(r"\bCALL[\w.]*\s+(?:U?R\d+|c\[)")
 _GLOBAL = frozenset(("LD", "LDG", "ST", "STG", "ATOM", "ATOMG", "RED", "REDG", "LDGSTS", "CCTL"))
@@ -98,7 +107,30 @@ class _Rewriting:
                 step = step._replace(uses=(*step.uses, *used))
             out.append(step)
         classes = tuple("" if c == "barrier" else c for c in self.classes)
-        return replace(self.old, steps=tuple(out), names=tuple(self.names), classes=classes)
+        return replace(
+            self.old, steps=tuple(out), names=tuple(self.names), classes=classes,
+            labelled=self._labelled(),
+        )  # fmt: skip
+
+    def _labelled(self) -> tuple[int, ...]:
+        """The lines at whose labels a region begins."""
+        if not _of_older_abi(self.listing):
+            return self.old.labelled
+        named = {
+            label
+            for line in self.lines
+            if line.kind is Kind.INSTRUCTION and ".L" in line.text
+            for label in _LOCAL_LABEL.findall(line.text)
+        }
+        begin = False
+        out: list[int] = []
+        for line in self.lines:
+            if line.label is not None:
+                begin = begin or line.label in named or not line.label.startswith(".L")
+            elif begin and line.opcode is not None and line.kind is Kind.INSTRUCTION:
+                out.append(line.n)
+                begin = False
+        return tuple(out)
 
     def _seen(self, step: Step, line: Line) -> Step:
         """One instruction as it is counted."""
@@ -149,10 +181,16 @@ class _Rewriting:
         """The pair of uniform registers that each global access reads, by row."""
         loads: dict[int, int] = {}
         reads: list[int] = []
+        copies: set[str] = set()
         for i, step in enumerate(self.old.steps):
             line = self.lines[step.line - self.first]
             if line.base == "ULDC" and (found := _DESCRIPTOR.search(line.text)):
                 loads[i] = int(found[1])
+            elif line.base == "MOV" and (found := _DESCRIPTOR_COPY.search(line.text)):
+                copies.add(found[1])
+            elif line.base == "R2UR" and (found := _TO_UNIFORM.search(line.text)):
+                if found[2] in copies:
+                    loads[i] = int(found[1])
             elif (
                 line.base in _GLOBAL
                 and ".64]" in line.text.replace("+", "]")
@@ -187,6 +225,11 @@ def _reaching(graph: Graph, loads: dict[int, int], reads: list[int]) -> dict[int
                 seen.add(other)
                 work.append((other, pair))
     return out
+
+
+def _of_older_abi(listing: Listing) -> bool:
+    """Whether the listing is of a cubin of ELF ABI 7 (CUDA 12): nvdisasm heads these otherwise."""
+    return any(line.text.lstrip().startswith(".headerflags") for line in listing.lines[:16])
 
 
 def scratch(name: str) -> bool:

@@ -41,7 +41,10 @@ _GROUP_SHAPE = re.compile(r"(\d{2,3})x(\d{1,3})x(\d{1,3})\Z")
 _TIMES = re.compile(r"x(\d{1,3})\Z")
 _BITS = {"HMMA": 16, "IMMA": 8, "BMMA": 1, "DMMA": 64, "QMMA": 8, "OMMA": 4}
 _GROUP_BITS = {"HGMMA": 16, "IGMMA": 8, "QGMMA": 8, "BGMMA": 1}
-_WIDE_DATA = {"64": 2, "U64": 2, "S64": 2, "F64": 2, "96": 3, "128": 4, "256": 8}
+_WIDE_DATA = {
+    "64": 2, "U64": 2, "S64": 2, "F64": 2, "96": 3, "128": 4, "256": 8,
+    "F32x2": 2, "F32x4": 4, "F16x4": 2, "F16x8": 4, "BF16x4": 2, "BF16x8": 4,
+}  # fmt: skip
 _PAIRS = words("DADD DMUL DFMA DSETP DMNMX DSET FADD2 FMUL2 FFMA2")
 _DIMENSIONS = frozenset(("1D", "2D", "3D", "4D", "5D"))
 _WIDE = frozenset(("64", "U64", "S64"))
@@ -204,7 +207,7 @@ def _widths(base: str, qualifiers: list[str], operands: list[str], results: int)
             widths[sources[2]] = 2
     elif base in ("LEPC", "QSPC"):
         widths[0 if base == "LEPC" else -1] = 2
-    elif base == "CS2R":
+    elif base in ("CS2R", "CS2UR"):
         widths[0] = 1 if "32" in qualifiers else 2
     elif base in _PAIRS:
         widths = [2] * count

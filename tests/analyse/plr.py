@@ -47,6 +47,11 @@ def live_sets(text: str) -> dict[Where, frozenset[str]]:
     return out
 
 
+def stored_sets(name: str) -> dict[Where, frozenset[str]]:
+    """What nvdisasm 12.8 marks in ``plr/NAME.cubin``; later ones do not count its ELF ABI."""
+    return live_sets(lzma.decompress((DATA / "plr" / f"{name}.plr.xz").read_bytes()).decode())
+
+
 class Stored(NamedTuple):
     """One disassembly of ``plr_counts.txt.xz``."""
 

@@ -9,7 +9,8 @@ import pytest
 from inspector.analyse.liveness import live_ranges
 from inspector.listing import Listing, parse
 from inspector.model import Stage
-from tests.analyse.plr import live_sets, stored
+from tests.analyse.plr import DATA as ANALYSED
+from tests.analyse.plr import live_sets, stored, stored_sets
 from tests.listing.conftest import DATA, Disassembler, _disassemble
 
 CUBINS = ["nested", "tma_sm90", "tma_sm100", "zoo_sm75", "zoo_sm90", "zoo_sm120"]
@@ -47,6 +48,29 @@ def test_the_same_registers_are_live(name: str, nvdisasm: Disassembler) -> None:
     truth = live_sets(nvdisasm(f"{name}.cubin", "-c", "-plr"))
     assert len(truth) > 200
     listing = sass(nvdisasm(f"{name}.cubin", "-c"))
+    seen = 0
+    for function in listing.functions:
+        live = live_ranges(listing, function)
+        for line in listing.lines[function.first - 1 : function.last]:
+            expected = truth.get((function.name, line.address if line.address is not None else -1))
+            if expected is not None:
+                assert live.registers(line.n) == expected, line.text
+                seen += 1
+    assert seen == len(truth)
+
+
+OLDER_ABI = sorted(path.stem for path in (ANALYSED / "plr").glob("*_abi7.cubin"))
+NEWER_ABI = sorted(path.stem for path in (ANALYSED / "plr").glob("*_abi8.cubin"))
+
+
+@pytest.mark.parametrize("name", [*OLDER_ABI, *NEWER_ABI])
+def test_each_abi_is_counted_as_the_tool_that_counts_it(name: str, nvdisasm: Disassembler) -> None:
+    """Whichever nvdisasm wrote the text: 12.8 counts ABI 7, the installed one ABI 8."""
+    cubin = str(ANALYSED / "plr" / f"{name}.cubin")
+    older = name in OLDER_ABI
+    truth = stored_sets(name) if older else live_sets(nvdisasm(cubin, "-c", "-plr"))
+    assert len(truth) > 35
+    listing = sass(nvdisasm(cubin, "-c"))
     seen = 0
     for function in listing.functions:
         live = live_ranges(listing, function)
@@ -163,6 +187,35 @@ def test_a_guarded_write_leaves_the_old_value_only_within_its_region() -> None:
     assert live.registers(of[0x10]) == {"R1", "R2", "P0"}
     assert live.registers(of[0x20]) == {"R1", "R2", "R3", "P0"}
     assert live.registers(of[0x30]) == {"R1", "R2", "R3"}
+
+
+OLDER = '\t.headerflags\t@"EF_CUDA_SM90"'
+"""How nvdisasm begins the listing of a cubin of ELF ABI 7."""
+
+
+def labelled_twice(heading: str) -> Listing:
+    """``PLAIN`` with a label before the guarded write, and one behind it."""
+    text = PLAIN.replace("        /*0020*/", ".L_x_9:\n        /*0020*/")
+    return sass(heading + text.replace("        /*0030*/", ".L_x_8:\n        /*0030*/"))
+
+
+def test_a_label_that_nothing_names_begins_a_region_in_the_newer_abi_alone() -> None:
+    """nvdisasm 13.5 writes it in both, and counts only what is of the newer one."""
+    for heading, expected in ((OLDER, {"R1", "R3", "P0"}), ("\t.target\tsm_90", {"R1", "P0"})):
+        listing = labelled_twice(heading)
+        first = next(line.n for line in listing.lines if line.address == 0)
+        assert live_ranges(listing, listing.functions[0]).registers(first) == expected
+
+
+def test_a_label_that_an_instruction_names_begins_a_region_in_the_older_abi() -> None:
+    """If only ``BSSY`` names it."""
+    plain = labelled_twice(OLDER)
+    text = "\n".join(line.text for line in plain.lines)
+    text = text.replace("S2R R2, SR_TID.X", "BSSY B0, `(.L_x_9)")
+    text = text.replace("MOV R1, c[0x0][0x28]", "BSSY B1, `(.L_x_8)")
+    listing = sass(text)
+    first = next(line.n for line in listing.lines if line.address == 0)
+    assert live_ranges(listing, listing.functions[0]).registers(first) == {"R1", "R2", "P0"}
 
 
 def test_sample_cubins_are_all_named() -> None:
