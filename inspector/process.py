@@ -353,10 +353,8 @@ def _let_go(descriptors: Sequence[int]) -> None:
     for number in descriptors:
         with contextlib.suppress(OSError):
             os.close(number)
-    for number, stream in enumerate((sys.stdin, sys.stdout)):
+    for number in (0, 1):  # nothing of ours waits to be written there before the program runs
         with contextlib.suppress(OSError):
-            if stream is not None:
-                stream.flush()
             if not os.isatty(number):
                 nowhere = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
                 os.dup2(nowhere, number, inheritable=False)

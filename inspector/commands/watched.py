@@ -142,7 +142,7 @@ class Watched:
         self._goes_on.wait(MOMENT)
         with contextlib.suppress(OSError, termios.error):
             tty.setraw(fileno, termios.TCSANOW)
-            self._program.resize(*os.get_terminal_size(sys.stdout.fileno()))
+            self._program.resize(*os.get_terminal_size(printing.descriptor()))
         self._program.follows(False)
         self._program.foreground()
 
