@@ -120,7 +120,14 @@ def _rows(
 
 def _timed(row: Row, said: Said, peaks: tuple[Peak, ...]) -> Row:
     watch, cache, clocks = (said.get(k) for k in ("stopwatch", "cache", "clocks"))
-    bare = replace(row.timing, stopwatch=str(watch), cache=str(cache))
+    warnings = said.get("warnings")
+    words = tuple(map(str, warnings)) if isinstance(warnings, list) else ()
+    bare = replace(
+        row.timing,
+        stopwatch=str(watch),
+        cache=str(cache),
+        warnings=(*row.timing.warnings, *words),
+    )
     peak = next((p for p in peaks if p.stopwatch == watch), None)
     timing = with_time(
         bare, _numbers(said.get("samples")), clocks if isinstance(clocks, dict) else {}, peak, said

@@ -27,7 +27,8 @@ from .compare_script import Broken, Declared, NotDeclared, load, said
 from .compare_stopwatch import calls
 from .replay import BROKEN, NO_DEVICE, NO_TORCH, Session, copy
 from .replay_calls import on_cpu
-from .replay_stopwatches import STOPWATCHES, Unavailable, caches
+from .replay_stopwatches import STOPWATCHES, caches
+from .replay_trace import Unavailable
 
 REFUSED, WRONG_SIZE = 46, 47
 # The first call may compile: nvcc and Inductor take a minute, autotuning more.
@@ -115,7 +116,7 @@ class Comparison:
                 if stopwatch != "cupti":
                     samples = STOPWATCHES[stopwatch](torch, launch, before, "", seconds, between)
                     return {"samples": samples}
-                call = calls(torch, launch, before, seconds, between, state != "hot")
+                call = calls(session.trace(), launch, before, seconds, between, state != "hot")
                 kernels = [{"name": k, "samples": e}
                            for k, e in zip(call.kernels, call.each, strict=True)]  # fmt: skip
                 return {"samples": call.total, "span": call.span, "kernels": kernels,

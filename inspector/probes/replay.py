@@ -24,7 +24,8 @@ from typing import Any
 from . import replay_calls
 from .replay_driver import Clocks, Driver, Kernel
 from .replay_inputs import Inputs, Memory, NotRebuilt
-from .replay_stopwatches import COPY, OWN_CACHE, STOPWATCHES, Cache, Unavailable, caches, cupti
+from .replay_stopwatches import COPY, OWN_CACHE, STOPWATCHES, Cache, caches, cupti
+from .replay_trace import Trace, Unavailable, trace_of
 from .replay_undisturbed import EMPTY, EMPTY_PTX, around, undisturbed
 
 WARM_SECONDS = 0.3
@@ -44,6 +45,7 @@ class Session:
         self.device = torch.cuda.current_device()
         self.clocks = Clocks(self.driver.bus_id(self.device))
         self.caches: dict[str, Cache] = {}
+        self._trace: Trace | None = None
         self._extra: list[float | None] = []
 
     def say(self, **fields: Any) -> None:
@@ -56,6 +58,12 @@ class Session:
         if state not in self.caches:
             self.caches[state] = Cache(self.torch, state)
         return self.caches[state]
+
+    def trace(self) -> Trace:
+        """How it is seen what the device does, chosen once."""
+        if self._trace is None:
+            self._trace = trace_of(self.torch)
+        return self._trace
 
     def about(self) -> dict[str, Any]:
         """The device and the versions."""
@@ -89,8 +97,10 @@ class Session:
 
         def take(before: Any, between: Any) -> dict[str, Any]:
             seconds = self.job["seconds"]
-            samples = STOPWATCHES[stopwatch](self.torch, launch, before, name, seconds, between)
-            return {"samples": samples}
+            if stopwatch == "cupti":
+                return {"samples": cupti(self.trace(), launch, before, name, seconds, between)}
+            watch = STOPWATCHES[stopwatch]
+            return {"samples": watch(self.torch, launch, before, name, seconds, between)}
 
         # A copy is no kernel, and nothing is added to it.
         checked = n is not None
@@ -113,10 +123,12 @@ class Session:
         def launch() -> None:
             kernel.launch(torch.cuda.current_stream().cuda_stream)
 
-        own = cupti(torch, launch, before, EMPTY, EMPTY_SECONDS, lambda: None)
-        found = around(torch, launch, before, own)
-        self.driver.call("cuModuleUnload", module)
-        return found
+        try:
+            own = cupti(self.trace(), launch, before, EMPTY, EMPTY_SECONDS, lambda: None)
+            return around(torch, launch, before, own)
+        finally:
+            torch.cuda.synchronize()
+            self.driver.call("cuModuleUnload", module)
 
     def watched(self, stopwatch: str, state: str, launch: Any, restore: Any,
                 take: Any, checked: bool = True) -> dict[str, Any]:  # fmt: skip
@@ -139,6 +151,8 @@ class Session:
         if checked and stopwatch == "cupti":
             said = undisturbed(self.torch, said, launch, before, self.extra())
         looks.append(self.clocks.look())
+        if stopwatch == "cupti" and self.trace().note is not None:
+            said = {**said, "warnings": [self.trace().note]}
         return {"stopwatch": stopwatch, "cache": state, **said, "clocks": summed(looks)}
 
     def measure_call(self, again: Any, stopwatch: str, state: str) -> dict[str, Any]:
@@ -151,8 +165,10 @@ class Session:
                 watch = STOPWATCHES[stopwatch]
                 return {"samples": watch(torch, call, before, again.name, seconds, between)}
             flushes = state != "hot" or again.memory.changes
-            found = replay_calls.cupti(torch, call, before, flushes, self.job["seconds"], between)
-            return {"samples": found.sums, "kernels": found.as_said(),
+            made = replay_calls.cupti(
+                self.trace(), call, before, flushes, self.job["seconds"], between
+            )
+            return {"samples": made.sums, "kernels": made.as_said(),
                     "cpu": replay_calls.on_cpu(torch, call, before)}  # fmt: skip
 
         return self.watched(stopwatch, state, call, again.memory.restore, take)
@@ -246,7 +262,8 @@ def by_each(session: Session, n: int, launch: Any, inputs: Memory, measure: Any)
             continue
         grown = [name for name in inputs.overflowed() if name not in odd]
         said_too = [f"{name} overflowed as the launch was repeated" for name in grown]
-        session.say(**{**result, "n": n}, warnings=[*inputs.warnings, *said_too])
+        warnings = [*result.get("warnings", ()), *inputs.warnings, *said_too]
+        session.say(**{**result, "n": n, "warnings": warnings})
 
 
 def main(job_path: str, results_path: str) -> int:

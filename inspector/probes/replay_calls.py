@@ -14,8 +14,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from .cupti import Event
 from .replay_inputs import Arguments, NotRebuilt, tensor
-from .replay_stopwatches import BLOCK_SECONDS, MOST_MISSES, Unavailable, settled
+from .replay_stopwatches import MOST_MISSES, next_count, settled
+from .replay_trace import Trace, Unavailable
 
 Launch = Callable[[], Any]
 # A constant of a graph, whose value its code does not have, and how that code would make another.
@@ -25,10 +27,6 @@ _MADE = (
     r"dtype=torch\.(\w+)\)"
 )
 _DEVICE = re.compile(r"torch\.cuda\._DeviceGuard\((\d+)\)")
-# What the profiler has on the device besides kernels, copies and fills: by kind, where torch says
-# it, else by name.
-NO_WORK_KINDS = ("cuda_sync", "cuda_event", "gpu_user_annotation", "user_annotation", "overhead")
-NO_WORK = ("Context Sync", "Stream Sync", "Event Sync", "Stream Wait Event")
 MOST_CALLS = 2000
 WRAPPER_CALLS, WRAPPER_SECONDS = 60, 0.5
 LEADS = 4
@@ -98,22 +96,9 @@ def _function(said: dict[str, Any]) -> Callable[..., Any]:
 # -- what CUPTI saw -------------------------------------------------------------------------------
 
 
-def work(profiler: Any) -> list[tuple[str, float]]:
-    """What the device did, in order of its start: name and µs of kernels, copies, fills."""
-    held = getattr(getattr(profiler, "profiler", None), "kineto_results", None)
-    found: list[tuple[float, str, float]] = []
-    for event in held.events() if held is not None else []:
-        name = str(event.name())
-        if "CUDA" not in str(event.device_type()) or name.startswith(NO_WORK):
-            continue
-        if hasattr(event, "activity_type") and str(event.activity_type()) in NO_WORK_KINDS:
-            continue
-        if hasattr(event, "duration_ns"):
-            found.append((event.start_ns(), name, event.duration_ns() / 1000))
-        else:
-            found.append((event.start_us(), name, float(event.duration_us())))
-    found.sort(key=lambda each: each[0])
-    return [(name, us) for _, name, us in found]
+def work(events: list[Event]) -> list[tuple[str, float]]:
+    """Names and µs of what the device did."""
+    return [(event.name, event.ns / 1000) for event in events]
 
 
 def parts(
@@ -158,32 +143,35 @@ class Gathered:
         ]
 
 
-def profiled(torch: Any, run: Launch, count: int) -> list[tuple[str, float]]:
-    """What the device did while ``run`` was called so often."""
-    from torch.profiler import ProfilerActivity, profile
-
-    with profile(activities=[ProfilerActivity.CUDA]) as profiler:
-        for _ in range(count):
-            run()
-        torch.cuda.synchronize()
-    return work(profiler)
-
-
-def lead_of(torch: Any, before: Launch, something: bool) -> list[str]:
+def lead_of(trace: Trace, before: Launch, something: bool) -> list[str]:
     """Names of what stands before each call, which is ``something`` or nothing at all.
 
     Raises ``Unavailable`` where that is not seen.
     """
+
+    def lead(events: list[Event]) -> list[str] | None:
+        names = [event.name for event in events]
+        each, rest = divmod(len(names), LEADS)
+        repeated = not rest and names == names[:each] * LEADS and bool(names) == something
+        return names[:each] if repeated else None
+
+    def often() -> None:
+        for _ in range(LEADS):
+            before()
+
     for _ in range(MOST_MISSES):
-        seen = [name for name, _ in profiled(torch, before, LEADS)]
-        each, rest = divmod(len(seen), LEADS)
-        if not rest and seen == seen[:each] * LEADS and bool(seen) == something:
-            return seen[:each]
-    raise Unavailable("the profiler does not see what stands before a call: is CUPTI there?")
+        names = lead(trace.saw(often, lambda events: lead(_in_order(events)) is not None))
+        if names is not None:
+            return names
+    raise Unavailable("CUPTI does not see what stands before a call: is another profiler at work?")
+
+
+def _in_order(events: list[Event]) -> list[Event]:
+    return sorted(events, key=lambda event: event.start)
 
 
 def cupti(
-    torch: Any,
+    trace: Trace,
     call: Launch,
     before: Launch,
     flushes: bool,
@@ -194,36 +182,42 @@ def cupti(
 
     ``flushes``: whether ``before`` does anything on the device.
     """
-    lead = lead_of(torch, before, flushes)
     out = Gathered()
-    began = time.monotonic()
     count, misses = 10, 0
 
-    def whole() -> None:
-        before()
-        call()
+    def block() -> None:
+        for _ in range(count):
+            before()
+            call()
 
-    while True:
-        block = time.monotonic()
-        seen = profiled(torch, whole, count)
-        took = time.monotonic() - block
-        between()
-        found = parts(seen, count, lead)
-        if found is None or not any(found):
-            misses += 1
-            if misses >= MOST_MISSES:
-                if found is not None and seen:
-                    raise Unavailable("the call launched nothing on the device")
-                if not seen:
-                    raise Unavailable("the profiler saw nothing: is CUPTI there, and no other?")
-                raise Unavailable("one call does not launch the same kernels as the next")
-            continue
-        misses = 0
-        out.take(found)
-        late = len(out.sums) >= MOST_CALLS or time.monotonic() - began > seconds
-        if late or settled(out.sums):
-            return out
-        count = max(5, min(200, int(count * BLOCK_SECONDS / max(took, 1e-3)) + 1))
+    with trace:
+        lead = lead_of(trace, before, flushes)
+
+        def calls(events: list[Event]) -> list[list[tuple[str, float]]] | None:
+            return parts(work(_in_order(events)), count, lead)
+
+        began = time.monotonic()
+        while True:
+            block_began = time.monotonic()
+            seen = trace.saw(block, lambda events: any(calls(events) or ()))
+            took = time.monotonic() - block_began
+            between()
+            made = calls(seen)
+            if made is None or not any(made):
+                misses += 1
+                if misses >= MOST_MISSES:
+                    if made is not None and seen:
+                        raise Unavailable("the call launched nothing on the device")
+                    if not seen:
+                        raise Unavailable("CUPTI saw nothing: is another profiler at work?")
+                    raise Unavailable("one call does not launch the same kernels as the next")
+                continue
+            misses = 0
+            out.take(made)
+            late = len(out.sums) >= MOST_CALLS or time.monotonic() - began > seconds
+            if late or settled(out.sums):
+                return out
+            count = next_count(count, took, 5, 200)
 
 
 def on_cpu(torch: Any, call: Launch, before: Launch) -> list[float]:

@@ -1,6 +1,6 @@
 """Ways to take the time of one launch; each gives its samples in µs.
 
-``cupti`` is the kernel's own duration on the device, through torch.profiler. ``event`` is a pair of
+``cupti`` is the kernel's own duration on the device, by CUPTI's records. ``event`` is a pair of
 CUDA events around one launch on an idle device. ``do_bench`` and ``cudagraph`` are Triton's own
 ``do_bench`` and ``do_bench_cudagraph``.
 """
@@ -12,6 +12,9 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from .cupti import Event
+from .replay_trace import Trace, Unavailable
+
 # What stands between two launches is read or written from end to end: several times the L2.
 LEAST_FLUSH = 256 << 20
 L2_TIMES = 4
@@ -19,15 +22,15 @@ ENOUGH = 0.01
 FEWEST = 60
 MOST = 20_000
 BLOCK_SECONDS = 0.1
-# Now and then the profiler comes back with nothing (seen with torch 2.11), and then has all again.
+# Now and then torch.profiler comes back with nothing (seen with torch 2.11), then has all again.
 MOST_MISSES = 5
+# So many launches at first, and then: as a rule the median is settled by then.
+FIRST, SECOND = 20, 100
 COPY = "Memcpy DtoD"
 # No kernel is that short; a graph without any takes some ns.
 LEAST_US = 0.1
-
-
-class Unavailable(Exception):
-    """This stopwatch cannot be used here; the message says why."""
+# The device's clock goes in steps of so many µs (32 ns on an H200): no samples tell more.
+TICK_US = 0.032
 
 
 class Cache:
@@ -56,7 +59,8 @@ class Cache:
 
 
 def settled(samples: list[float]) -> bool:
-    """Whether the median's 95 % interval is within 1 % of it, by the normal approximation."""
+    """Whether the median's 95 % interval is within 1 % of it, by the normal approximation; or as
+    narrow as the device's clock allows."""
     n = len(samples)
     if n < FEWEST:
         return False
@@ -65,21 +69,7 @@ def settled(samples: list[float]) -> bool:
     low = held[max(0, math.floor(n / 2 - reach) - 1)]
     high = held[min(n - 1, math.ceil(n / 2 + reach))]
     middle = held[n // 2]
-    return (high - low) / 2 <= ENOUGH * middle
-
-
-def kernel_times(profiler: Any, name: str) -> list[float]:
-    """Durations in µs of the device's events of that name, in order of their start."""
-    found: list[tuple[float, float]] = []
-    held = getattr(getattr(profiler, "profiler", None), "kineto_results", None)
-    events = held.events() if held is not None else []
-    for event in events:
-        if matches(str(event.name()), name) and "CUDA" in str(event.device_type()):
-            if hasattr(event, "duration_ns"):
-                found.append((event.start_ns(), event.duration_ns() / 1000))
-            else:
-                found.append((event.start_us(), float(event.duration_us())))
-    return [time for _, time in sorted(found)]
+    return high - low <= max(2 * ENOUGH * middle, TICK_US * 1.01)
 
 
 def matches(seen: str, name: str) -> bool:
@@ -87,39 +77,49 @@ def matches(seen: str, name: str) -> bool:
     return seen == name or (name == COPY and seen.startswith(name))
 
 
+def next_count(count: int, took: float, fewest: int, most: int) -> int:
+    """How many calls the next block has, after ``count`` of them took so many seconds: more and
+    more, but no longer than a block may take."""
+    fitting = int(count * BLOCK_SECONDS / max(took, 1e-6)) + 1
+    return max(fewest, min(most, fitting, max(SECOND, 2 * count)))
+
+
 Launch = Callable[[], None]
 
 
 def cupti(
-    torch: Any, launch: Launch, before: Launch, name: str, seconds: float, between: Launch
+    trace: Trace, launch: Launch, before: Launch, name: str, seconds: float, between: Launch
 ) -> list[float]:
     """The kernel's own duration, until the median is settled or the time is up."""
-    from torch.profiler import ProfilerActivity, profile
-
     samples: list[float] = []
     began = time.monotonic()
-    count = 20
-    misses = 0
-    while True:
-        block = time.monotonic()
-        with profile(activities=[ProfilerActivity.CUDA]) as profiler:
-            for _ in range(count):
-                before()
-                launch()
-            between()
-            torch.cuda.synchronize()
-        took = time.monotonic() - block
-        found = kernel_times(profiler, name)
-        misses = 0 if found else misses + 1
-        if misses >= MOST_MISSES:
-            raise Unavailable(
-                "the profiler saw no launch of the kernel: is CUPTI there, and no other profiler?"
-            )
-        samples += found
-        late = len(samples) >= MOST or time.monotonic() - began > seconds
-        if samples and (late or settled(samples)):
-            return samples
-        count = max(10, min(1000, int(count * BLOCK_SECONDS / max(took, 1e-3)) + 1))
+    count, misses = FIRST, 0
+
+    def block() -> None:
+        for _ in range(count):
+            before()
+            launch()
+        between()
+
+    def own(events: list[Event]) -> list[float]:
+        return [event.ns / 1000 for event in events if matches(event.name, name)]
+
+    def whole(events: list[Event]) -> bool:
+        return len(own(events)) >= count
+
+    with trace:
+        while True:
+            block_began = time.monotonic()
+            seen = own(trace.saw(block, whole))
+            took = time.monotonic() - block_began
+            misses = 0 if seen else misses + 1
+            if misses >= MOST_MISSES:
+                raise Unavailable("CUPTI saw no launch of the kernel: is another profiler at work?")
+            samples += seen
+            late = len(samples) >= MOST or time.monotonic() - began > seconds
+            if samples and (late or settled(samples)):
+                return samples
+            count = next_count(count, took, 10, 1000)
 
 
 def events(
@@ -177,7 +177,8 @@ def _testing() -> Any:
     return triton.testing
 
 
-STOPWATCHES = {"cupti": cupti, "event": events, "do_bench": do_bench, "cudagraph": cudagraph}
+# Those that read no records: what they are given of the name is for CUPTI's.
+STOPWATCHES = {"event": events, "do_bench": do_bench, "cudagraph": cudagraph}
 # Those that bring the L2 into a state of their own.
 OWN_CACHE = {"do_bench": "dirty", "cudagraph": "hot"}
 
