@@ -114,7 +114,7 @@ class Comparison:
                      ) -> dict[str, Any]:  # fmt: skip
                 seconds = session.job["seconds"]
                 if stopwatch != "cupti":
-                    samples = STOPWATCHES[stopwatch](torch, launch, before, "", seconds, between)
+                    samples = STOPWATCHES[stopwatch](torch, launch, before, seconds, between)
                     return {"samples": samples}
                 call = calls(session.trace(), launch, before, seconds, between, state != "hot")
                 kernels = [{"name": k, "samples": e}

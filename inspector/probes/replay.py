@@ -14,6 +14,7 @@ When the job's ``budget`` of seconds is spent, no further launch is begun: ``{"s
 from __future__ import annotations
 
 import faulthandler
+import hashlib
 import json
 import os
 import sys
@@ -24,7 +25,7 @@ from typing import Any
 from . import replay_calls
 from .replay_driver import Clocks, Driver, Kernel
 from .replay_inputs import Inputs, Memory, NotRebuilt
-from .replay_stopwatches import COPY, OWN_CACHE, STOPWATCHES, Cache, caches, cupti
+from .replay_stopwatches import OWN_CACHE, STOPWATCHES, Cache, caches
 from .replay_trace import Trace, Unavailable, trace_of
 from .replay_undisturbed import EMPTY, EMPTY_PTX, around, undisturbed
 
@@ -46,6 +47,7 @@ class Session:
         self.clocks = Clocks(self.driver.bus_id(self.device))
         self.caches: dict[str, Cache] = {}
         self._trace: Trace | None = None
+        self._functions: dict[tuple[bytes, str], Any] = {}
         self._extra: list[float | None] = []
 
     def say(self, **fields: Any) -> None:
@@ -91,19 +93,29 @@ class Session:
                 held.prepare()
             self.torch.cuda.synchronize()
 
-    def measure(self, n: int | None, stopwatch: str, state: str, launch: Any, name: str,
-                restore: Any) -> dict[str, Any]:  # fmt: skip
+    def own(self, launch: Any, before: Any, flushes: bool, between: Any,
+            seconds: float | None = None) -> replay_calls.Gathered:  # fmt: skip
+        """The device's own times of a launch or a call, by CUPTI.
+
+        ``flushes``: whether ``before`` does anything on the device.
+        """
+        longest = self.job["seconds"] if seconds is None else seconds
+        return replay_calls.cupti(self.trace(), launch, before, flushes, longest, between)
+
+    def measure(self, n: int | None, stopwatch: str, state: str, launch: Any,
+                memory: Memory | None = None) -> dict[str, Any]:  # fmt: skip
         """Samples of one stopwatch, with the clocks around and within."""
+        flushes = state != "hot" or (memory is not None and memory.changes)
 
         def take(before: Any, between: Any) -> dict[str, Any]:
-            seconds = self.job["seconds"]
             if stopwatch == "cupti":
-                return {"samples": cupti(self.trace(), launch, before, name, seconds, between)}
-            watch = STOPWATCHES[stopwatch]
-            return {"samples": watch(self.torch, launch, before, name, seconds, between)}
+                return {"samples": self.own(launch, before, flushes, between).sums}
+            seconds, watch = self.job["seconds"], STOPWATCHES[stopwatch]
+            return {"samples": watch(self.torch, launch, before, seconds, between)}
 
         # A copy is no kernel, and nothing is added to it.
         checked = n is not None
+        restore = (lambda: None) if memory is None else memory.restore
         return {"n": n, **self.watched(stopwatch, state, launch, restore, take, checked)}
 
     def extra(self) -> float | None:
@@ -117,18 +129,25 @@ class Session:
 
     def _around(self) -> float | None:
         torch, before = self.torch, self.cache("cold").prepare
-        module, function = self.driver.load(EMPTY_PTX.encode(), EMPTY)
+        function = self.function(EMPTY_PTX.encode(), EMPTY)
         kernel = Kernel(self.driver, function, {"grid": (1, 1, 1), "block": (1, 1, 1)}, [])
 
         def launch() -> None:
             kernel.launch(torch.cuda.current_stream().cuda_stream)
 
-        try:
-            own = cupti(self.trace(), launch, before, EMPTY, EMPTY_SECONDS, lambda: None)
-            return around(torch, launch, before, own)
-        finally:
-            torch.cuda.synchronize()
-            self.driver.call("cuModuleUnload", module)
+        own = self.own(launch, before, True, lambda: None, EMPTY_SECONDS)
+        return around(torch, launch, before, own.sums)
+
+    def function(self, code: bytes, symbol: str) -> Any:
+        """A kernel of machine code, which stays loaded.
+
+        Where one is unloaded the next may have its handle, and CUPTI then loses its launches, or
+        has them under the other's name.
+        """
+        key = hashlib.sha256(code).digest(), symbol
+        if key not in self._functions:
+            self._functions[key] = self.driver.load(code, symbol)[1]
+        return self._functions[key]
 
     def watched(self, stopwatch: str, state: str, launch: Any, restore: Any,
                 take: Any, checked: bool = True) -> dict[str, Any]:  # fmt: skip
@@ -163,11 +182,9 @@ class Session:
             if stopwatch != "cupti":
                 seconds = self.job["seconds"]
                 watch = STOPWATCHES[stopwatch]
-                return {"samples": watch(torch, call, before, again.name, seconds, between)}
+                return {"samples": watch(torch, call, before, seconds, between)}
             flushes = state != "hot" or again.memory.changes
-            made = replay_calls.cupti(
-                self.trace(), call, before, flushes, self.job["seconds"], between
-            )
+            made = self.own(call, before, flushes, between)
             return {"samples": made.sums, "kernels": made.as_said(),
                     "cpu": replay_calls.on_cpu(torch, call, before)}  # fmt: skip
 
@@ -203,7 +220,7 @@ def copy(session: Session) -> None:
     for stopwatch, state in caches(session.job["stopwatches"], session.job["cache"]):
         try:
             # Far larger than the L2, it finds the same there whatever was done before.
-            said = session.measure(None, stopwatch, state, again, COPY, lambda: None)
+            said = session.measure(None, stopwatch, state, again)
         except (Unavailable, RuntimeError):
             continue  # without it, times stand without a part of the device's bandwidth
         session.say(copy={**said, "bytes": 2 * COPIED_BYTES})
@@ -213,20 +230,18 @@ def replay(session: Session, said: dict[str, Any]) -> None:
     """One launch, by every stopwatch."""
     torch, driver, n = session.torch, session.driver, said["n"]
     inputs = Inputs(torch, said, "cuda", session.job["alignment"])
-    module, function = driver.load(Path(said["cubin"]).read_bytes(), said["symbol"])
-    try:
-        driver.allow_shared(function, said["shared"] or 0, session.device)
-        kernel = Kernel(driver, function, said, inputs.values)
+    function = session.function(Path(said["cubin"]).read_bytes(), said["symbol"])
+    driver.allow_shared(function, said["shared"] or 0, session.device)
+    kernel = Kernel(driver, function, said, inputs.values)
 
-        def launch() -> None:
-            kernel.launch(torch.cuda.current_stream().cuda_stream)
+    def launch() -> None:
+        kernel.launch(torch.cuda.current_stream().cuda_stream)
 
-        by_each(session, n, launch, inputs,
-                lambda stopwatch, state: session.measure(
-                    n, stopwatch, state, launch, said["symbol"], inputs.restore))  # fmt: skip
-    finally:
-        torch.cuda.synchronize()
-        driver.call("cuModuleUnload", module)
+    def measure(stopwatch: str, state: str) -> dict[str, Any]:
+        return session.measure(n, stopwatch, state, launch, inputs)
+
+    by_each(session, n, launch, inputs, measure)
+    torch.cuda.synchronize()
 
 
 def replay_call(session: Session, said: dict[str, Any]) -> None:

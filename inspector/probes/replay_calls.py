@@ -189,6 +189,7 @@ def cupti(
         for _ in range(count):
             before()
             call()
+        between()
 
     with trace:
         lead = lead_of(trace, before, flushes)
@@ -201,16 +202,11 @@ def cupti(
             block_began = time.monotonic()
             seen = trace.saw(block, lambda events: any(calls(events) or ()))
             took = time.monotonic() - block_began
-            between()
             made = calls(seen)
             if made is None or not any(made):
                 misses += 1
                 if misses >= MOST_MISSES:
-                    if made is not None and seen:
-                        raise Unavailable("the call launched nothing on the device")
-                    if not seen:
-                        raise Unavailable("CUPTI saw nothing: is another profiler at work?")
-                    raise Unavailable("one call does not launch the same kernels as the next")
+                    raise Unavailable(why_not(work(seen), made is not None, len(lead), count))
                 continue
             misses = 0
             out.take(made)
@@ -218,6 +214,18 @@ def cupti(
             if late or settled(out.sums):
                 return out
             count = next_count(count, took, 5, 200)
+
+
+def why_not(seen: list[tuple[str, float]], alike: bool, lead: int, count: int) -> str:
+    """Why calls have no time, of which this was seen: so many were made, each after ``lead``."""
+    if not seen:
+        return "CUPTI saw nothing on the device: is another profiler at work?"
+    if alike:
+        return "the call launched nothing on the device, or CUPTI saw none of it"
+    return (
+        f"one call does not launch the same kernels as the next, or CUPTI missed some: it saw "
+        f"{len(seen) - lead * count} of {count} calls"
+    )
 
 
 def on_cpu(torch: Any, call: Launch, before: Launch) -> list[float]:

@@ -1,8 +1,8 @@
 """Ways to take the time of one launch; each gives its samples in µs.
 
-``cupti`` is the kernel's own duration on the device, by CUPTI's records. ``event`` is a pair of
-CUDA events around one launch on an idle device. ``do_bench`` and ``cudagraph`` are Triton's own
-``do_bench`` and ``do_bench_cudagraph``.
+``event`` is a pair of CUDA events around one launch on an idle device. ``do_bench`` and
+``cudagraph`` are Triton's own ``do_bench`` and ``do_bench_cudagraph``. A kernel's own duration, by
+CUPTI, is in ``replay_calls``.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from .cupti import Event
-from .replay_trace import Trace, Unavailable
+from .replay_trace import Unavailable
 
 # What stands between two launches is read or written from end to end: several times the L2.
 LEAST_FLUSH = 256 << 20
@@ -26,7 +25,6 @@ BLOCK_SECONDS = 0.1
 MOST_MISSES = 5
 # So many launches at first, and then: as a rule the median is settled by then.
 FIRST, SECOND = 20, 100
-COPY = "Memcpy DtoD"
 # No kernel is that short; a graph without any takes some ns.
 LEAST_US = 0.1
 # The device's clock goes in steps of so many µs (32 ns on an H200): no samples tell more.
@@ -72,11 +70,6 @@ def settled(samples: list[float]) -> bool:
     return high - low <= max(2 * ENOUGH * middle, TICK_US * 1.01)
 
 
-def matches(seen: str, name: str) -> bool:
-    """Whether an event is the kernel's: its name, or of a copy the beginning of it."""
-    return seen == name or (name == COPY and seen.startswith(name))
-
-
 def next_count(count: int, took: float, fewest: int, most: int) -> int:
     """How many calls the next block has, after ``count`` of them took so many seconds: more and
     more, but no longer than a block may take."""
@@ -84,46 +77,11 @@ def next_count(count: int, took: float, fewest: int, most: int) -> int:
     return max(fewest, min(most, fitting, max(SECOND, 2 * count)))
 
 
-Launch = Callable[[], None]
-
-
-def cupti(
-    trace: Trace, launch: Launch, before: Launch, name: str, seconds: float, between: Launch
-) -> list[float]:
-    """The kernel's own duration, until the median is settled or the time is up."""
-    samples: list[float] = []
-    began = time.monotonic()
-    count, misses = FIRST, 0
-
-    def block() -> None:
-        for _ in range(count):
-            before()
-            launch()
-        between()
-
-    def own(events: list[Event]) -> list[float]:
-        return [event.ns / 1000 for event in events if matches(event.name, name)]
-
-    def whole(events: list[Event]) -> bool:
-        return len(own(events)) >= count
-
-    with trace:
-        while True:
-            block_began = time.monotonic()
-            seen = own(trace.saw(block, whole))
-            took = time.monotonic() - block_began
-            misses = 0 if seen else misses + 1
-            if misses >= MOST_MISSES:
-                raise Unavailable("CUPTI saw no launch of the kernel: is another profiler at work?")
-            samples += seen
-            late = len(samples) >= MOST or time.monotonic() - began > seconds
-            if samples and (late or settled(samples)):
-                return samples
-            count = next_count(count, took, 10, 1000)
+Launch = Callable[[], Any]
 
 
 def events(
-    torch: Any, launch: Launch, before: Launch, name: str, seconds: float, between: Launch
+    torch: Any, launch: Launch, before: Launch, seconds: float, between: Launch
 ) -> list[float]:
     """A pair of events around one launch on an idle device, as a script would do it."""
     samples: list[float] = []
@@ -144,7 +102,7 @@ def events(
 
 
 def do_bench(
-    torch: Any, launch: Launch, before: Launch, name: str, seconds: float, between: Launch
+    torch: Any, launch: Launch, before: Launch, seconds: float, between: Launch
 ) -> list[float]:
     """Triton's ``do_bench``: the L2 is flushed by writing, events stand in a full queue."""
     testing = _testing()
@@ -154,7 +112,7 @@ def do_bench(
 
 
 def cudagraph(
-    torch: Any, launch: Launch, before: Launch, name: str, seconds: float, between: Launch
+    torch: Any, launch: Launch, before: Launch, seconds: float, between: Launch
 ) -> list[float]:
     """Triton's ``do_bench_cudagraph``: launches one after another in a graph, the L2 left hot."""
     testing = _testing()
@@ -177,7 +135,7 @@ def _testing() -> Any:
     return triton.testing
 
 
-# Those that read no records: what they are given of the name is for CUPTI's.
+# Those that are no CUPTI.
 STOPWATCHES = {"event": events, "do_bench": do_bench, "cudagraph": cudagraph}
 # Those that bring the L2 into a state of their own.
 OWN_CACHE = {"do_bench": "dirty", "cudagraph": "hot"}

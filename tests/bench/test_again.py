@@ -12,9 +12,10 @@ import pytest
 import torch
 
 from inspector.probes import replay, replay_calls
+from inspector.probes.cupti import Event
 from inspector.probes.replay_calls import Again, Gathered, parts
 from inspector.probes.replay_inputs import Arguments, NotRebuilt
-from inspector.probes.replay_stopwatches import Unavailable
+from inspector.probes.replay_trace import Unavailable
 
 BARE: dict[str, Any] = dict.fromkeys(
     ("name", "type", "value", "dtype", "shape", "strides", "alignment", "low", "high", "device")
@@ -172,20 +173,24 @@ class Device:
         self.seen += self.does[self.calls % len(self.does)]
         self.calls += 1
 
-    def profiled(self, torch: object, run: Callable[[], object], count: int) -> object:
+    def __enter__(self) -> Device:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+    def saw(self, work: Callable[[], object], enough: object) -> list[Event]:
         self.seen.clear()
-        for _ in range(count):
-            run()
-        return list(self.seen)
+        work()
+        return [Event(name, n, int(1000 * us)) for n, (name, us) in enumerate(self.seen)]
 
 
-def measured(device: Device, monkeypatch: pytest.MonkeyPatch) -> Gathered:
-    monkeypatch.setattr(replay_calls, "profiled", device.profiled)
+def measured(device: Any) -> Gathered:
     return replay_calls.cupti(device, device.call, device.flush, True, 5.0, lambda: None)
 
 
-def test_a_call_is_repeated_until_its_sum_is_settled(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = measured(Device([CALL]), monkeypatch)
+def test_a_call_is_repeated_until_its_sum_is_settled() -> None:
+    found = measured(Device([CALL]))
     assert len(found.sums) >= 60 and set(found.sums) == {9.0}
     assert found.per_call == {"reduce": 1, "square": 2}
 
@@ -198,30 +203,45 @@ def test_a_call_is_repeated_until_its_sum_is_settled(monkeypatch: pytest.MonkeyP
     ],
 )
 def test_what_cannot_be_told_apart_has_no_time(
-    does: list[list[tuple[str, float]]], why: str, monkeypatch: pytest.MonkeyPatch
+    does: list[list[tuple[str, float]]], why: str
 ) -> None:
     with pytest.raises(Unavailable, match=why):
-        measured(Device(does), monkeypatch)
+        measured(Device(does))
 
 
-def test_a_profiler_that_sees_nothing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    device = Device([CALL])
-    monkeypatch.setattr(replay_calls, "profiled", lambda torch, run, count: [])
+class Misses(Device):
+    """Comes back with nothing the first times, as torch.profiler does now and then."""
+
+    def __init__(self, times: int) -> None:
+        super().__init__([CALL])
+        self.times = times
+
+    def saw(self, work: Callable[[], object], enough: object) -> list[Event]:
+        events = super().saw(work, enough)
+        self.times -= 1
+        return [] if self.times >= 0 else events
+
+
+def test_a_profiler_that_sees_nothing_is_named() -> None:
     with pytest.raises(Unavailable, match="CUPTI"):
-        replay_calls.cupti(device, device.call, device.flush, True, 5.0, lambda: None)
+        measured(Misses(10**6))
 
 
-def test_a_flush_that_was_not_seen_is_not_taken_for_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    device = Device([CALL])
-    misses = iter([True, False])  # as the profiler comes back with nothing now and then
+def test_a_flush_that_was_not_seen_is_not_taken_for_none() -> None:
+    assert set(measured(Misses(1)).sums) == {9.0}
 
-    def profiled(torch: object, run: Callable[[], object], count: int) -> object:
-        found = device.profiled(torch, run, count)
-        return [] if next(misses, False) else found
 
-    monkeypatch.setattr(replay_calls, "profiled", profiled)
-    found = replay_calls.cupti(device, device.call, device.flush, True, 5.0, lambda: None)
-    assert set(found.sums) == {9.0}
+class OtherName(Device):
+    """Has another kernel's name for the launch, as CUPTI has of one where that was unloaded."""
+
+    def saw(self, work: Callable[[], object], enough: object) -> list[Event]:
+        return [
+            e._replace(name=e.name.replace("square", "gone")) for e in super().saw(work, enough)
+        ]
+
+
+def test_a_launch_is_told_by_its_place_and_has_its_time_whatever_its_name() -> None:
+    assert set(measured(OtherName([[("square", 1.5)]])).sums) == {1.5}
 
 
 @pytest.mark.parametrize(

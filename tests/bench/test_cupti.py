@@ -177,7 +177,7 @@ def test_what_another_profiler_took_away_is_had_again(lib: Any) -> None:
 
 
 def test_beside_the_programs_own_profiler_it_steps_aside(lib: Any) -> None:
-    with pytest.raises(Unavailable, match="torch.profiler of the program's own"):
+    with pytest.raises(Unavailable, match="profiler of the program's own"):
         Records(torch_of(profiled=True), Cupti(lib)).__enter__()
 
 
