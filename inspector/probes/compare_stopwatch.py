@@ -123,4 +123,4 @@ def calls(
             late = len(call.total) >= MOST or time.monotonic() - began > seconds
             if call.total and (late or settled(call.total)):
                 return call
-            count = next_count(count, took, 10, 1000)
+            count = next_count(count, took, len(events), 10, 1000)

@@ -213,7 +213,7 @@ def cupti(
             late = len(out.sums) >= MOST_CALLS or time.monotonic() - began > seconds
             if late or settled(out.sums):
                 return out
-            count = next_count(count, took, 5, 200)
+            count = next_count(count, took, len(seen), 5, 200)
 
 
 def why_not(seen: list[tuple[str, float]], alike: bool, lead: int, count: int) -> str:

@@ -21,8 +21,10 @@ ENOUGH = 0.01
 FEWEST = 60
 MOST = 20_000
 BLOCK_SECONDS = 0.1
-# Now and then torch.profiler comes back with nothing (seen with torch 2.11), then has all again.
+# So many blocks in a row may be without all that was launched.
 MOST_MISSES = 5
+# So many records of CUPTI's fit into a buffer, with some room.
+MOST_RECORDS = 100_000
 # So many launches at first, and then: as a rule the median is settled by then.
 FIRST, SECOND = 20, 100
 # No kernel is that short; a graph without any takes some ns.
@@ -70,11 +72,12 @@ def settled(samples: list[float]) -> bool:
     return high - low <= max(2 * ENOUGH * middle, TICK_US * 1.01)
 
 
-def next_count(count: int, took: float, fewest: int, most: int) -> int:
-    """How many calls the next block has, after ``count`` of them took so many seconds: more and
-    more, but no longer than a block may take."""
-    fitting = int(count * BLOCK_SECONDS / max(took, 1e-6)) + 1
-    return max(fewest, min(most, fitting, max(SECOND, 2 * count)))
+def next_count(count: int, took: float, seen: int, fewest: int, most: int) -> int:
+    """How many calls the next block has, after ``count`` of them took so many seconds and left so
+    many records: more and more, but no longer than a block may take, and no more than fit."""
+    in_time = int(count * BLOCK_SECONDS / max(took, 1e-6)) + 1
+    fitting = MOST_RECORDS * count // max(seen, 1)
+    return max(fewest, min(most, in_time, fitting, max(SECOND, 2 * count)))
 
 
 Launch = Callable[[], Any]

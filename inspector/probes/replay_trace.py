@@ -1,8 +1,8 @@
 """What the device does while something runs: by CUPTI itself, else through torch.profiler.
 
-torch.profiler is CUPTI's too, but is begun and ended anew for each look, converts the device's time
-stamps to the CPU's clock, and drops what seems to lie outside of its window: now and then that is
-everything. It stands in only where CUPTI cannot be used.
+torch.profiler has CUPTI's records too, but is begun and ended anew for each look, and leaves out
+what its conversion of the device's clock puts outside of its window. It stands in only where CUPTI
+cannot be used, and the row says so.
 """
 
 from __future__ import annotations

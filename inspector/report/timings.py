@@ -18,8 +18,8 @@ from inspector.report.safe import shown
 from inspector.report.tables import UNKNOWN
 
 LESSONS = {
-    "cupti": "the kernel's own duration, from the device's own time stamps (CUPTI, by "
-    "torch.profiler): this is how long the kernel takes",
+    "cupti": "the kernel's own duration, from the device's own time stamps (CUPTI's records): "
+    "this is how long the kernel takes",
     "event": "a pair of CUDA events around one launch on an idle device, as a script does it: the "
     "launch's way through the CPU and the driver stands between them, and costs more than many "
     "kernels; Triton's own launch from Python costs more than the one made here",

@@ -18,11 +18,13 @@ from inspector.bench.compare_running import BOOT, BUILDING, REFUSED, WRONG_SIZE,
 from inspector.bench.comparison import rows_of
 from inspector.bench.running import NO_DEVICE, NO_TORCH, PROBES
 from inspector.errors import Unreadable, UsageError
-from inspector.probes import compare, compare_stopwatch, replay
+from inspector.probes import compare, replay
 from inspector.probes.compare_check import Kept, compared, described, tensors
 from inspector.probes.compare_script import Broken, Declared, NotDeclared, load
-from inspector.probes.compare_stopwatch import calls, device_events, learn, period
-from inspector.probes.replay_stopwatches import FEWEST, Unavailable
+from inspector.probes.compare_stopwatch import calls, learn, period
+from inspector.probes.cupti import Event
+from inspector.probes.replay_stopwatches import FEWEST
+from inspector.probes.replay_trace import Unavailable, device_events
 from inspector.process import Finished, run_tool
 
 KERNELS = Path(__file__).parents[2] / "kernels"
@@ -330,26 +332,29 @@ def test_what_repeats_is_found(names: str, times: int, found: str | None) -> Non
 class Device:
     """A device that runs what is launched on end, 100 ns apart, and a profiler that sees it."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, losing: int = 0) -> None:
-        self.now, self.seen, self.losing = 0, [], losing  # type: ignore[var-annotated]
+    def __init__(self, losing: int = 0) -> None:
+        self.now, self.losing = 0, losing
+        self.seen: list[Event] = []
 
-        def profiled(torch: Any, work: Callable[[], None]) -> list[tuple[str, int, int]]:
-            self.seen = []
-            work()
-            self.losing -= 1
-            return [] if self.losing >= 0 else list(self.seen)
+    def __enter__(self) -> Device:
+        return self
 
-        monkeypatch.setattr(compare_stopwatch, "profiled", profiled)
+    def __exit__(self, *_: object) -> None:
+        return None
+
+    def saw(self, work: Callable[[], object], enough: object) -> list[Event]:
+        self.seen = []
+        work()
+        self.losing -= 1
+        return [] if self.losing >= 0 else list(self.seen)
 
     def run(self, name: str, took: int) -> None:
-        self.seen.append((name, self.now, took))
+        self.seen.append(Event(name, self.now, took))
         self.now += took + 100
 
 
-def test_a_calls_kernels_are_told_from_the_flush_even_where_they_are_the_same(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    device = Device(monkeypatch, losing=2)
+def test_a_calls_kernels_are_told_from_the_flush_even_where_they_are_the_same() -> None:
+    device: Any = Device(losing=2)
 
     def flush() -> None:
         device.run("reduce", 70_000)
@@ -358,20 +363,18 @@ def test_a_calls_kernels_are_told_from_the_flush_even_where_they_are_the_same(
         device.run("reduce", 2000)
         device.run("divide", 3000)
 
-    found = calls(torch, launch, flush, 5.0, lambda: None, True)
+    found = calls(device, launch, flush, 5.0, lambda: None, True)
     assert found.kernels == ["reduce", "divide"] and len(found.total) >= FEWEST
     assert set(found.total) == {5.0} and set(found.span) == {5.1}
     assert [set(each) for each in found.each] == [{2.0}, {3.0}]
-    hot = calls(torch, launch, lambda: None, 5.0, lambda: None, False)
+    hot = calls(device, launch, lambda: None, 5.0, lambda: None, False)
     assert set(hot.total) == {5.0}
 
 
-def test_a_call_that_launches_nothing_or_something_else_each_time_has_no_time(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    device = Device(monkeypatch)
+def test_a_call_that_launches_nothing_or_something_else_each_time_has_no_time() -> None:
+    device: Any = Device()
     with pytest.raises(Unavailable, match="saw nothing on the device"):
-        calls(torch, lambda: None, lambda: None, 1.0, lambda: None, False)
+        calls(device, lambda: None, lambda: None, 1.0, lambda: None, False)
     turns = iter(range(10_000))
     with pytest.raises(Unavailable, match="do not launch the same kernels each time"):
-        learn(torch, lambda: device.run(f"kernel_{next(turns)}", 10))
+        learn(device, lambda: device.run(f"kernel_{next(turns)}", 10))

@@ -118,12 +118,9 @@ def test_what_cannot_be_enabled_says_so_in_cuptis_words(lib: Any) -> None:
         Cupti(lib).start()
 
 
-def test_nvidias_own_library_walks_the_records(lib: Any, built: Path) -> None:
-    real = ctypes.CDLL(str(nvidia() / "lib" / "cupti" / "libcupti.so.12"))
-    version = ctypes.c_uint32()
-    assert real.cuptiGetVersion(ctypes.byref(version)) == 0
-    if version.value != 26 or lib.record_bytes() != 208:
-        pytest.skip("its records are of another version than these")
+@pytest.mark.parametrize("built", ["CUDA 12"], indirect=True)
+def test_nvidias_own_library_walks_the_records(lib: Any) -> None:
+    real = ctypes.CDLL(str(next((nvidia() / "lib" / "cupti").glob("libcupti.so*"))))
     cupti = Cupti(lib)
     cupti.start()
     for n in range(1, 41):

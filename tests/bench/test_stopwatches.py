@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch.profiler
 
+from inspector.probes import replay
+from inspector.probes.cupti import Event as Record
 from inspector.probes.replay import summed
+from inspector.probes.replay_calls import LEADS, cupti
 from inspector.probes.replay_stopwatches import (
-    COPY,
     FEWEST,
     MOST_MISSES,
-    Unavailable,
+    MOST_RECORDS,
+    SECOND,
+    TICK_US,
     caches,
-    cupti,
-    kernel_times,
+    next_count,
     settled,
 )
+from inspector.probes.replay_trace import Profiler, Unavailable, device_events
 
 
 class Event:
@@ -38,27 +43,16 @@ class Event:
         return self._said[3]
 
 
-def profiled(events: list[Any]) -> Any:
-    results = SimpleNamespace(events=lambda: events)
+def profiled(events: Any) -> Any:
+    results = SimpleNamespace(events=lambda: events() if callable(events) else events)
     return SimpleNamespace(profiler=SimpleNamespace(kineto_results=results))
-
-
-def test_only_the_kernels_own_events_on_the_device_count_in_their_order() -> None:
-    held = [
-        Event("square_kernel", 30, 3000), Event("reduce_kernel<float>", 5, 70000),
-        Event("square_kernel", 10, 1500), Event("square_kernel_2", 11, 9),
-        Event("square_kernel", 12, 8, "DeviceType.CPU"),
-        Event("Memcpy DtoD (Device -> Device)", 1, 2),
-    ]  # fmt: skip
-    assert kernel_times(profiled(held), "square_kernel") == [1.5, 3.0]
-    assert kernel_times(profiled(held), COPY) == [0.002]
 
 
 def test_older_profilers_tell_whole_microseconds() -> None:
     old = SimpleNamespace(
         name=lambda: "k", start_us=lambda: 1, duration_us=lambda: 4, device_type=lambda: "CUDA"
     )
-    assert kernel_times(profiled([old]), "k") == [4.0]
+    assert device_events(profiled([old])) == [Record("k", 1000, 4000)]
 
 
 def test_a_median_settles_when_it_is_known_to_one_percent() -> None:
@@ -69,10 +63,16 @@ def test_a_median_settles_when_it_is_known_to_one_percent() -> None:
     assert settled([100.0 + 0.5 * (n % 11 - 5) / 5 for n in range(FEWEST)])
 
 
+def test_a_short_kernel_settles_where_its_clock_tells_no_more() -> None:
+    ticks = [1.120 + TICK_US * (n % 2) for n in range(FEWEST)]
+    assert settled(ticks)
+    assert not settled([1.120 + 2 * TICK_US * (n % 2) for n in range(FEWEST)])
+
+
 @pytest.fixture
-def profiler(monkeypatch: pytest.MonkeyPatch) -> list[list[Any]]:
+def profiler(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """What each profile in turn will have seen; nothing when there is no more."""
-    turns: list[list[Any]] = []
+    turns: list[Any] = []
 
     class Profile:
         def __init__(self, **_: Any) -> None:
@@ -91,27 +91,89 @@ def profiler(monkeypatch: pytest.MonkeyPatch) -> list[list[Any]]:
 FAKE = SimpleNamespace(cuda=SimpleNamespace(synchronize=lambda: None))
 
 
-def nothing() -> None:
-    return None
+def flushed(count: int) -> list[Any]:
+    """What a profile sees of so many launches of k, each after a flush."""
+    pairs = ((Event("flush", 10 * n, 70), Event("k", 10 * n + 1, 2000)) for n in range(count))
+    return [event for pair in pairs for event in pair]
 
 
-def test_a_profile_that_saw_nothing_is_taken_again(profiler: list[list[Any]]) -> None:
-    seen = [Event("k", n, 2000) for n in range(FEWEST)]
-    profiler += [[]] * (MOST_MISSES - 1) + [seen]
-    assert cupti(FAKE, nothing, nothing, "k", 5.0, nothing) == [2.0] * FEWEST
+def taken(done: list[str]) -> list[float]:
+    return cupti(Profiler(FAKE), lambda: done.append("launch"), lambda: done.append("flush"),
+                 True, 5.0, lambda: None).sums  # fmt: skip
 
 
-def test_profiles_that_never_see_the_kernel_are_an_error(profiler: list[list[Any]]) -> None:
-    profiler += [[Event("other", 1, 2)]] * 20
-    with pytest.raises(Unavailable, match="saw no launch of the kernel"):
-        cupti(FAKE, nothing, nothing, "k", 5.0, nothing)
-
-
-def test_the_l2_is_prepared_before_every_launch(profiler: list[list[Any]]) -> None:
-    profiler += [[Event("k", n, 2000) for n in range(FEWEST)]]
+def test_a_profile_that_saw_nothing_is_taken_again(profiler: list[Any]) -> None:
+    lead = [Event("flush", n, 70) for n in range(LEADS)]
     done: list[str] = []
-    cupti(FAKE, lambda: done.append("launch"), lambda: done.append("flush"), "k", 5.0, nothing)
-    assert done == ["flush", "launch"] * (len(done) // 2) and done
+    made = [0]
+
+    def whole() -> list[Any]:
+        before, made[0] = made[0], done.count("launch")
+        return flushed(made[0] - before)
+
+    def nothing() -> list[Any]:
+        whole()
+        return []
+
+    profiler += [[], lead, *[nothing] * (MOST_MISSES - 1), *[whole] * 50]
+    assert set(taken(done)) == {2.0} and made[0] >= FEWEST
+    assert done[:LEADS] == ["flush"] * LEADS
+    assert done[2 * LEADS :] == ["flush", "launch"] * (len(done) // 2 - LEADS)
+
+
+def test_profiles_that_never_see_the_kernel_are_an_error(profiler: list[Any]) -> None:
+    profiler += [[Event("flush", n, 70) for n in range(LEADS)]]
+    with pytest.raises(Unavailable, match="CUPTI saw nothing on the device"):
+        taken([])
+
+
+def test_a_block_grows_and_its_records_fit_into_a_buffer() -> None:
+    assert next_count(20, 0.002, 40, 10, 1000) == SECOND
+    assert next_count(200, 0.02, 400, 10, 1000) == 400
+    assert next_count(20, 10.0, 40, 10, 1000) == 10
+    assert next_count(10, 0.001, 20_000, 5, 200) * 2_000 <= MOST_RECORDS
+
+
+class Loader:
+    """A driver that gives the next module the handle of one that was unloaded."""
+
+    def __init__(self) -> None:
+        self.loaded: dict[int, bytes] = {}
+
+    def load(self, code: bytes, symbol: str) -> tuple[int, int]:
+        handle = next(n for n in range(1000) if n not in self.loaded)
+        self.loaded[handle] = code
+        return handle, handle
+
+    def allow_shared(self, *_: object) -> None:
+        pass
+
+    def call(self, name: str, *given: Any) -> None:
+        assert name == "cuModuleUnload"
+        del self.loaded[given[0]]
+
+
+def test_no_kernel_has_the_handle_of_another_by_which_cupti_would_name_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driver = Loader()
+    session: Any = object.__new__(replay.Session)
+    session.torch, session.driver, session.device = FAKE, driver, 0
+    session.job, session._functions = {"alignment": 64}, {}
+    handles: dict[object, set[bytes]] = {}
+
+    def kernel(driver: Any, function: object, said: Any, values: object) -> Any:
+        handles.setdefault(function, set()).add(Path(said["cubin"]).read_bytes())
+        return SimpleNamespace(launch=lambda stream: None)
+
+    monkeypatch.setattr(replay, "Kernel", kernel)
+    monkeypatch.setattr(replay, "Inputs", lambda *_: SimpleNamespace(values=[]))
+    monkeypatch.setattr(replay, "by_each", lambda *_: None)
+    for n, code in enumerate((b"one", b"two", b"one", b"three", b"two")):
+        cubin = tmp_path / f"{n}.cubin"
+        cubin.write_bytes(code)
+        replay.replay(session, {"n": n, "cubin": str(cubin), "symbol": "k", "shared": 0})
+    assert len(handles) == 3 and all(len(codes) == 1 for codes in handles.values())
 
 
 def test_do_bench_and_graphs_have_a_state_of_the_l2_of_their_own() -> None:

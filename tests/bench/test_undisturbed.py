@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from inspector.bench.results import Timing, read, row, with_time
-from inspector.probes.replay_stopwatches import Unavailable, cudagraph
+from inspector.probes.replay_stopwatches import cudagraph
+from inspector.probes.replay_trace import Unavailable
 from inspector.probes.replay_undisturbed import SAMPLES, around, queued, undisturbed
 
 GAP = 2.2
@@ -173,7 +174,7 @@ def test_a_graph_without_a_kernel_has_no_time(monkeypatch: pytest.MonkeyPatch) -
 
     def taken(ms: float) -> list[float]:
         monkeypatch.setattr(replay_stopwatches, "_testing", lambda: Testing(ms))
-        return cudagraph(Streams, lambda: None, lambda: None, "k", 1.0, lambda: None)
+        return cudagraph(Streams, lambda: None, lambda: None, 1.0, lambda: None)
 
     assert taken(0.001) == [1.0] * 10
     with pytest.raises(Unavailable, match="not on the stream"):

@@ -108,5 +108,4 @@ void does_fill(int kind, uint64_t start, uint64_t end) {
 
 void is_late(int flushes) { late = flushes; }
 void is_broken(int value) { broken = value; }
-int record_bytes(void) { return sizeof(KERNEL); }
 int holds_a_buffer(void) { return buffer != NULL; }
