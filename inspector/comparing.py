@@ -18,7 +18,7 @@ from inspector.analyse.diff.canonical import digest
 from inspector.analyse.diff.comparing import ListingDiff, diff_listings
 from inspector.analyse.diff.explanation import explain
 from inspector.analyse.diff.intra import Spans, intra_line
-from inspector.analyse.diff.summary import Side, Summary
+from inspector.analyse.diff.summary import TUNER, Side, Summary
 from inspector.analyse.diff.variants import Row
 from inspector.analyse.hints import Subject
 from inspector.analyse.mix import instructions
@@ -142,6 +142,7 @@ def side(reader: Analyst, variant: Variant, stage: Stage) -> Side:
         parameters=ttir[1] if ttir else None,
         time_us=variants.time_us(variant),
         made_by=made_by(reader, variant),
+        tuned=variants.time_us(variant) is not None,
     )
 
 
@@ -205,7 +206,11 @@ def _timed(readers: tuple[Analyst, Analyst], a: Side, b: Side) -> tuple[Side, Si
     found = alike_times(*held)
     if found is None:
         return a, b
-    return replace(a, time_us=found[0].median_us), replace(b, time_us=found[1].median_us)
+    left, right = found
+    return (
+        replace(a, time_us=left.median_us, tuned=False),
+        replace(b, time_us=right.median_us, tuned=False),
+    )
 
 
 def of_stage(
@@ -261,7 +266,10 @@ def rows(
     ``stage`` is the one whose instructions are counted; ``more`` are kernels of which nothing was
     compiled. Where no tuner took a time, those that were measured on the same inputs stand.
     """
-    found = list(_rows(reader, held, stage, more))
+    found = [
+        row if row.time_us is None else replace(row, time_by=TUNER)
+        for row in _rows(reader, held, stage, more)
+    ]
     yield from found if any(row.time_us is not None for row in found) else _measured(reader, found)
 
 
@@ -269,12 +277,12 @@ def _measured(reader: Analyst, found: list[Row]) -> Iterator[Row]:
     """The rows with the times that were measured of the most of them on one kind of inputs."""
     known = times(reader.recording.path)
     taken = [known.by_inputs(r.kernel, r.variant) if r.variant is not None else {} for r in found]
-    kinds = Counter((i, t.device) for held in taken for i, t in held.items())
-    inputs, device = kinds.most_common(1)[0][0] if kinds else ("", None)
+    kinds = Counter((i, t.device, t.cache) for held in taken for i, t in held.items())
+    inputs, device, cache = kinds.most_common(1)[0][0] if kinds else ("", None, "")
     for row, held in zip(found, taken, strict=True):
         time = held.get(inputs)
-        if time is not None and time.device == device:
-            row = replace(row, time_us=time.median_us)
+        if time is not None and (time.device, time.cache) == (device, cache):
+            row = replace(row, time_us=time.median_us, time_by=time.stopwatch)
         yield row
 
 

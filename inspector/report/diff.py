@@ -109,8 +109,11 @@ def one_side(kernel: Kernel, variant: Variant, path: str) -> dict[str, object]:
 
 
 def changes(held: Iterable[Change]) -> list[dict[str, object]]:
-    """Figures by name on both sides."""
-    return [{"name": c.name, "a": _plain(c.a), "b": _plain(c.b)} for c in held]
+    """Figures by name on both sides; ``by`` where they are the program's own tuner's."""
+    return [
+        {"name": c.name, "a": _plain(c.a), "b": _plain(c.b)} | ({"by": c.by} if c.by else {})
+        for c in held
+    ]
 
 
 def _plain(value: object) -> object:
@@ -169,6 +172,7 @@ def _row(row: Row) -> Mapping[str, object]:
         "config": {k: v for k, v in row.config.items() if k != "flags"},
         "winner": row.winner,
         "time_us": row.time_us,
+        "time_by": row.time_by,
         "reason": row.reason,
         "resources": None if variant is None else asdict(row.resources),
         "occupancy_percent": row.occupancy,

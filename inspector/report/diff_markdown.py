@@ -10,13 +10,14 @@ from inspector.analyse.diff.comparing import ListingDiff
 from inspector.analyse.diff.recordings import State
 from inspector.analyse.diff.summary import Change, Side, Summary
 from inspector.analyse.diff.variants import Row as Variant
+from inspector.analyse.durations import microseconds
 from inspector.listing.line import Line
 from inspector.model import Stage
 from inspector.naming import base_name
 from inspector.report.diff import Paired
 from inspector.report.diff_lines import fitted
-from inspector.report.diff_tables import became, counts, deltas, kernel, settings, taken
-from inspector.report.diff_text import MOST, NAMES, access, delta, figures, hint
+from inspector.report.diff_tables import became, counts, deltas, kernel, settings, taken, time_head
+from inspector.report.diff_text import MOST, access, called, delta, figures, hint
 from inspector.report.safe import shown
 from inspector.report.tables import UNKNOWN, config, figure, shared, spills
 
@@ -135,7 +136,7 @@ def _text(lines: Sequence[Line], n: int | None) -> str:
 
 
 def _figures(summary: Summary) -> Iterator[str]:
-    rows = [(NAMES.get(c.name, c.name), *said, delta(c)) for c, said in figures(summary)
+    rows = [(called(c), *said, delta(c)) for c, said in figures(summary)
             if c.differs]  # fmt: skip
     rows += [(access(x), str(x.a), str(x.b), f"{x.b - x.a:+d}") for x in summary.accesses]
     rows += [(code(c.name), str(c.a), str(c.b), delta(c)) for c in summary.opcodes[:MOST]]
@@ -157,8 +158,9 @@ def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]
 
 def table(rows: Iterable[Variant]) -> Iterator[str]:
     """All variants of a kernel."""
-    heads = ("variant", "configuration", "time", "registers", "spills", "shared", "occupancy",
-             "instructions")  # fmt: skip
+    every = list(rows)
+    heads = ("variant", "configuration", time_head(every), "registers", "spills", "shared",
+             "occupancy", "instructions")  # fmt: skip
     yield from _table(
         heads,
         [
@@ -166,14 +168,14 @@ def table(rows: Iterable[Variant]) -> Iterator[str]:
                 ("**winner** " if row.winner else "")
                 + ("not compiled" if row.variant is None else code(row.variant.id)),
                 escaped(settings(row.config)) + (f" ({escaped(row.reason)})" if row.reason else ""),
-                UNKNOWN if row.time_us is None else f"{row.time_us:.4g} µs",
+                UNKNOWN if row.time_us is None else f"{microseconds(row.time_us)} µs",
                 figure(row.resources.registers),
                 spills(row.resources),
                 shared(row.resources),
                 UNKNOWN if row.occupancy is None else f"{row.occupancy:.4g} %",
                 figure(row.instructions),
             )
-            for row in rows
+            for row in every
         ],
     )
 

@@ -9,11 +9,12 @@ from rich.text import Text
 
 from inspector.analyse.diff.comparing import FunctionPair
 from inspector.analyse.diff.recordings import Entry, State
-from inspector.analyse.diff.summary import Change
+from inspector.analyse.diff.summary import TUNER, Change
 from inspector.analyse.diff.variants import Row
+from inspector.analyse.durations import microseconds
 from inspector.naming import base_name
 from inspector.report.diff import Paired
-from inspector.report.diff_text import NAMES, delta
+from inspector.report.diff_text import amount, called, delta
 from inspector.report.safe import shown
 from inspector.report.tables import UNKNOWN, figure, plural, shared, spills
 
@@ -38,15 +39,17 @@ def settings(config: Mapping[str, object]) -> str:
 
 def variants(rows: Iterable[Row], width: int) -> Table:
     """A row for each variant; a star before the one that a tuner chose."""
-    cells = [_cells(row) for row in rows]
+    every = list(rows)
+    cells = [_cells(row) for row in every]
     sizes = _fit(cells, width)
+    time = time_head(every)
     table = Table(box=None, pad_edge=False, header_style="bold", show_edge=False)
     table.add_column("", width=1)
     for head, size in sizes.items():
         left = head in _LEFT
         table.add_column(
-            head,
-            width=size,
+            time if head == "time" else head,
+            width=max(size, len(time)) if head == "time" else size,
             no_wrap=not left,
             overflow="fold",
             justify="left" if left else "right",
@@ -56,8 +59,13 @@ def variants(rows: Iterable[Row], width: int) -> Table:
     return table
 
 
+def time_head(rows: Iterable[Row]) -> str:
+    """What the column of times is called: a tuner's are its own."""
+    return "tuner's" if any(row.time_by == TUNER for row in rows) else "time"
+
+
 def _cells(row: Row) -> tuple[str, dict[str, str], str]:
-    time = UNKNOWN if row.time_us is None else f"{row.time_us:.4g} µs"
+    time = UNKNOWN if row.time_us is None else f"{microseconds(row.time_us)} µs"
     full = UNKNOWN if row.occupancy is None else f"{row.occupancy:.4g} %"
     told = settings(row.config)
     if row.reason:
@@ -133,17 +141,17 @@ def deltas(figures: Iterable[Change]) -> str:
     """``registers 22 → 16 (-6), …``."""
     out = []
     for c in figures:
-        a, b = (UNKNOWN if v is None else str(v) for v in (c.a, c.b))
+        a, b = amount(c.name, c.a), amount(c.name, c.b)
         change = delta(c)
-        out.append(f"{NAMES.get(c.name, c.name)} {a} → {b}"
+        out.append(f"{called(c)} {a} → {b}"
                    + (f" ({change})" if change != UNKNOWN else ""))  # fmt: skip
     return ", ".join(out)
 
 
 def taken(figures: Iterable[Change]) -> str:
     """What the one side that there is takes: what is not nothing."""
-    held = [(c.name, c.b if c.a is None else c.a) for c in figures if c.name != "max_threads"]
-    return ", ".join(f"{NAMES.get(name, name)} {value}" for name, value in held if value)
+    held = [(c, c.b if c.a is None else c.a) for c in figures if c.name != "max_threads"]
+    return ", ".join(f"{called(c)} {amount(c.name, value)}" for c, value in held if value)
 
 
 def functions(pairs: Iterable[FunctionPair], figures: Iterable[Iterable[Change]]) -> Iterator[Text]:

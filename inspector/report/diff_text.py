@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 from rich.text import Text
 
-from inspector.analyse.diff.summary import AccessChange, Change, Side, Summary
+from inspector.analyse.diff.summary import TUNER, AccessChange, Change, Side, Summary
+from inspector.analyse.durations import microseconds
 from inspector.analyse.hints import Finding
 from inspector.naming import base_name
 from inspector.report.safe import shown
@@ -32,7 +33,7 @@ NAMES = {
 }
 """What each figure is called; the order is that of the table. ``max_threads`` is told where it is
 not what a block has."""
-_UNITS = {"occupancy_percent": " %", "time_us": " µs"}
+_UNITS = {"occupancy_percent": " %"}
 MOST = 10  # opcodes and settings that are told of; JSON has them all
 _LABEL = 22
 
@@ -51,10 +52,10 @@ def lines(summary: Summary, explanation: tuple[str, ...], width: int) -> Iterato
         yield from _wrapped("• ", shown(sentence), width, "")
     if explanation:
         yield Text()
-    rows = [(c, figure) for c, figure in figures(summary) if c.differs]
+    rows = [(c, said) for c, said in figures(summary) if c.differs]
     alike = [(c, figure) for c, figure in figures(summary) if not c.differs and c.a is not None]
     groups = [
-        [(NAMES.get(c.name, c.name), *said, delta(c)) for c, said in rows],
+        [(called(c), *said, delta(c)) for c, said in rows],
         [(f"{c.name} instructions", str(c.a), str(c.b), delta(c)) for c in summary.costs],
         [(access(x), str(x.a), str(x.b), f"{x.b - x.a:+d}") for x in summary.accesses],
         [(c.name, str(c.a), str(c.b), delta(c)) for c in summary.opcodes[:MOST]],
@@ -64,7 +65,7 @@ def lines(summary: Summary, explanation: tuple[str, ...], width: int) -> Iterato
         rest = len(summary.opcodes) - MOST
         yield Text(f"and {plural(rest, 'more opcode')}", style="dim")
     if alike:
-        told = ", ".join(f"{NAMES.get(c.name, c.name)} {said[0]}" for c, said in alike)
+        told = ", ".join(f"{called(c)} {said[0]}" for c, said in alike)
         told = told.replace(" %", "\u00a0%")
         yield from _wrapped("alike: ", told, width, "dim")
     for found, word in ((summary.gained, "gained"), (summary.lost, "lost")):
@@ -80,19 +81,28 @@ def figures(summary: Summary) -> Iterator[tuple[Change, tuple[str, str]]]:
         if name == "max_threads" and bound and threads and _same(bound, threads):
             continue
         if (c := held.get(name)) is not None:
-            unit = _UNITS.get(name, "")
-            yield c, (_number(c.a) + (unit if c.a is not None else ""),
-                      _number(c.b) + (unit if c.b is not None else ""))  # fmt: skip
+            yield c, (amount(name, c.a), amount(name, c.b))
 
 
 def _same(one: Change, other: Change) -> bool:
     return (one.a, one.b) == (other.a, other.b)
 
 
-def _number(value: object) -> str:
+def called(change: Change) -> str:
+    """What people call a figure; a tuner's time is its own, taken with a stopwatch of its own."""
+    if change.name == "time_us" and change.by == TUNER:
+        return "tuner's time"
+    return NAMES.get(change.name, change.name)
+
+
+def amount(name: str, value: object) -> str:
+    """A figure of that name with its unit, to as many places as are worth reading."""
     if value is None:
         return UNKNOWN
-    return f"{value:.4g}" if isinstance(value, float) else shown(str(value))
+    if name == "time_us" and isinstance(value, int | float):
+        return f"{microseconds(value)} µs"
+    text = f"{value:.4g}" if isinstance(value, float) else shown(str(value))
+    return text + _UNITS.get(name, "")
 
 
 def delta(change: Change) -> str:
@@ -100,6 +110,8 @@ def delta(change: Change) -> str:
     a, b = change.a, change.b
     if not isinstance(a, int | float) or not isinstance(b, int | float):
         return UNKNOWN
+    if change.name == "time_us":
+        return f"{'-' if b < a else '+'}{microseconds(abs(b - a))}"
     return f"{b - a:+.4g}" if isinstance(a, float) or isinstance(b, float) else f"{b - a:+d}"
 
 

@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from inspector.analyse.durations import microseconds
 from inspector.listing.line import Line
 from inspector.model import Kernel, Origin, Recording, Resources, Stage, Variant
 from inspector.naming import base_name
@@ -79,7 +80,7 @@ def tuned(variant: Variant) -> str:
     why = str(said.get("reason") or "").partition(":")[0]
     parts = [why] if why in ("pruned", "failed") else []
     if isinstance(time, int | float):
-        parts.append(f"{time:.1f} µs" if time < 1000 else f"{time / 1000:.2f} ms")
+        parts.append(f"{microseconds(time)} µs")
     if said.get("winner") is True:
         parts.append("best")
     return " ".join(parts)

@@ -9,7 +9,8 @@ from typing import Literal
 
 from rich.table import Table
 
-from inspector.bench.measured import Measured, Times
+from inspector.analyse.durations import microseconds
+from inspector.bench.measured import COLD, Measured, Times
 from inspector.bench.results import Session, Timing, row
 from inspector.model import Recording
 from inspector.naming import base_name
@@ -56,9 +57,7 @@ def document(session: Session) -> dict[str, object]:
 
 def time(us: float | None) -> str:
     """µs to as many places as are worth reading."""
-    if us is None:
-        return UNKNOWN
-    return f"{us:.2f}" if us < 10 else f"{us:.1f}" if us < 1000 else f"{us:,.0f}"
+    return UNKNOWN if us is None else microseconds(us)
 
 
 def interval(timing: Timing) -> str:
@@ -256,11 +255,16 @@ HOUR = 3600
 
 
 def cell(found: Measured | None, now: datetime.datetime) -> str:
-    """``4.03 µs``, with its age where it is older than an hour; "" of none."""
+    """``4.03 µs``, with the state of the L2 where that was not cold and its age where it is older
+    than an hour; "" of none."""
     if found is None:
         return ""
-    text = f"{time(found.median_us)} µs"
-    return f"{text}, {age(found.taken, now)}" if _old(found.taken, now) else text
+    parts = [f"{time(found.median_us)} µs"]
+    if found.cache != COLD:
+        parts.append(f"{found.cache} L2")
+    if _old(found.taken, now):
+        parts.append(age(found.taken, now))
+    return ", ".join(parts)
 
 
 def _old(taken: str, now: datetime.datetime) -> bool:

@@ -8,13 +8,14 @@ from textual.message import Message
 from textual.widget import Widget
 
 from inspector.analyse.card import Card
+from inspector.bench.measured import COLD
 from inspector.model import Resources, Variant
 from inspector.report.timings import time
 from inspector.tui.figures import UNKNOWN, configuration, figure, shared, spilled, spills
 from inspector.tui.outcome import attempt
 from inspector.tui.reads import Reads
 from inspector.tui.subject import Subject
-from inspector.tui.times import Times
+from inspector.tui.times import Times, age
 from inspector.tui.visible import label, shorten
 
 _TOLD = ("num_warps", "num_stages", "num_ctas", "maxnreg")
@@ -105,7 +106,9 @@ class VariantCard(Widget):
         taken = self.times.latest(self.subject.kernel, variant)
         if taken is not None:
             us = f"{time(taken.us)} µs"
-            parts.append((f"{us} measured" + ("" if short else f" {taken.age}"), "bold"))
+            if taken.timing.cache != COLD:
+                us += f" {taken.timing.cache} L2"
+            parts.append((f"{us} measured" + ("" if short else f" {age(taken)}"), "bold"))
         if self.hints:
             said = "1 hint" if self.hints == 1 else f"{self.hints} hints"
             parts.append((f"◆ {said}", "bold $warning"))

@@ -22,6 +22,7 @@ from textual.widgets import Static
 
 from inspector import timing
 from inspector.annotating import Annotator
+from inspector.bench.measured import parts
 from inspector.bench.planning import Plan, plan
 from inspector.bench.results import CACHES, Session
 from inspector.errors import PtxviewError
@@ -36,7 +37,7 @@ from inspector.tui.notice import Notice
 from inspector.tui.outcome import attempt
 from inspector.tui.reads import Reads
 from inspector.tui.subject import Subject
-from inspector.tui.times import Times, parts
+from inspector.tui.times import Times
 from inspector.tui.timing_bar import TimingBar
 from inspector.tui.visible import label
 

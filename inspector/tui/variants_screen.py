@@ -25,7 +25,7 @@ from inspector.tui.key_footer import KeyFooter
 from inspector.tui.outcome import attempt
 from inspector.tui.reads import Reads
 from inspector.tui.subject import Subject
-from inspector.tui.times import Times
+from inspector.tui.times import Times, age
 from inspector.tui.variants_table import VariantTable
 from inspector.tui.visible import label, shorten
 
@@ -180,7 +180,7 @@ class VariantsScreen(Screen[Left]):
         row = self.table.row
         why = "" if row is None or not row.reason else f"   {label(row.reason)}"
         if row is not None and (taken := self.times.latest(row.kernel, row.variant)) is not None:
-            why += f"   Measured {taken.age}, {taken.timing.cache} L2."
+            why += f"   Measured {age(taken)}, {taken.timing.cache} L2."
         marked = f"Marked: {', '.join(names)}. " if names else ""
         self.status.say(f"{marked}{hint}.{why}")
 

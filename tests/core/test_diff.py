@@ -382,7 +382,7 @@ def test_tuned_configurations_with_their_times_the_winner_and_reasons(tuned: Pat
     assert [r["variant"] for r in rows[2:]] == [None, None]
     assert rows[3]["reason"] == "pruned: early_config_prune"
     text = diff(f"{tuned}::square_kernel", "--width", "120").text
-    assert re.search(r"\* +2{8} +w8 +10 µs", text)
+    assert re.search(r"\* +2{8} +w8 +10\.0 µs", text)
     assert "failed: out of shared memory" in text
 
 
@@ -396,7 +396,7 @@ def test_measured_times_are_told_of_two_variants(tuned: Path) -> None:
     found = diff(tuned, "1" * 8, "2" * 8, "--json").json
     times = {r["name"]: (r["a"], r["b"]) for r in found["resources"]}["time_us"]
     assert times == (pytest.approx(20), pytest.approx(10))
-    assert "measured: 20 → 10 µs, 50% less" in found["explanation"]
+    assert "by the tuner's own stopwatch (do_bench): 20.0 → 10.0 µs, 50% less" in found["explanation"]
 
 
 # -- two recordings -------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from inspector.analyse.accesses import LOAD, STORE, Access, total
 from inspector.analyse.card import Made
 from inspector.analyse.diff.delta import Delta, plural, some
+from inspector.analyse.durations import microseconds
 from inspector.analyse.occupancy import REGISTERS, SHARED, THREADS, Occupancy
 from inspector.model import Stage
 
@@ -143,11 +144,12 @@ def begins(d: Delta) -> Iterator[str]:
 
 
 def measured(d: Delta) -> Iterator[str]:
-    """Measured times, where there are two."""
+    """Measured times, where there are two; else the tuner's own."""
     x, y = d.a.time_us, d.b.time_us
     if x and y and x != y:
         less = "less" if y < x else "more"
-        yield f"measured: {x:.4g} → {y:.4g} µs, {abs(y - x) / x:.0%} {less}"
+        whose = "by the tuner's own stopwatch (do_bench)" if d.a.tuned else "measured"
+        yield f"{whose}: {microseconds(x)} → {microseconds(y)} µs, {abs(y - x) / x:.0%} {less}"
 
 
 Rule = Callable[[Delta], Iterator[str]]

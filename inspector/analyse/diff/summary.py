@@ -20,6 +20,7 @@ from inspector.listing.line import Function, Listing
 from inspector.model import Kernel, Stage, Variant
 
 WARP = 32
+TUNER = "tuner"
 MACHINE = (Stage.PTX, Stage.SASS)
 _TENSOR = re.compile(r"\btensor<((?:\d{1,9}+x)++)")
 _PARAMETER = re.compile(r"%(\w++): (![\w.]++<[^{(%]*?>|\w++)(?= |,|\)|$)(?: \{([^{}]*)\})?")
@@ -48,8 +49,9 @@ class Side:
     the sum of SASS's stall counts, each instruction once: cycles, None without control words.
     ``source`` is the kernel's own lines of Python or CUDA, else of ``output_code``. ``tile`` is the
     shape of the largest tensor in TTIR, ``parameters`` those of TTIR. ``time_us`` is the median of
-    what was measured, None where nothing was. ``made_by`` are the programs that made it with their
-    versions (``triton``, ``ptxas`` …), those that are known.
+    what was measured, None where nothing was; where it is ``tuned`` it is the figure that the
+    program's own tuner took with a stopwatch of its own. ``made_by`` are the programs that made it
+    with their versions (``triton``, ``ptxas`` …), those that are known.
     """
 
     kernel: Kernel
@@ -63,6 +65,7 @@ class Side:
     parameters: tuple[Parameter, ...] | None = None
     time_us: float | None = None
     made_by: Mapping[str, str] = field(default_factory=dict)
+    tuned: bool = False
 
     @property
     def warps(self) -> int | None:
@@ -85,11 +88,12 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One figure on both sides."""
+    """One figure on both sides; ``by`` says whose it is where it is the program's own tuner's."""
 
     name: str
     a: object
     b: object
+    by: str | None = None
 
     @property
     def differs(self) -> bool:
@@ -174,7 +178,7 @@ def resources(a: Side, b: Side) -> Iterator[Change]:
     for stage in MACHINE:
         yield Change(f"{stage.value}_instructions", _total(a, stage), _total(b, stage))
     yield Change("stall_cycles", a.stalls, b.stalls)
-    yield Change("time_us", a.time_us, b.time_us)
+    yield Change("time_us", a.time_us, b.time_us, TUNER if a.tuned or b.tuned else None)
 
 
 def config(a: Variant, b: Variant) -> tuple[Change, ...]:

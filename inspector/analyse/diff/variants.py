@@ -14,9 +14,9 @@ class Row:
 
     ``config`` is the variant's or the tuner's. ``occupancy`` is the theoretical one in percent,
     ``instructions`` the static count of the stage that the table is of, ``time_us`` the tuner's own
-    figure in microseconds (where none tuned, what was measured on the same inputs), ``winner``
-    whether it was chosen; None is "not known". ``reason`` says why a configuration was not compiled
-    or not measured.
+    figure in microseconds (where none tuned, what was measured on the same inputs), ``time_by``
+    whose that is (``tuner`` or the stopwatch), ``winner`` whether it was chosen; None is "not
+    known". ``reason`` says why a configuration was not compiled or not measured.
     """
 
     kernel: Kernel
@@ -28,6 +28,7 @@ class Row:
     time_us: float | None = None
     winner: bool | None = None
     reason: str | None = None
+    time_by: str | None = None
 
     @property
     def spills(self) -> int | None:
