@@ -9,6 +9,7 @@ import ctypes
 import importlib.util
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,7 +17,6 @@ from typing import Any
 import pytest
 
 from inspector.probes import cupti as probe
-from inspector.probes import replay_trace
 from inspector.probes.cupti import CONCURRENT_KERNEL, Cupti, CuptiError, Event
 from inspector.probes.replay_trace import Profiler, Records, Unavailable, trace_of
 
@@ -184,7 +184,7 @@ def test_without_cupti_it_is_torch_profiler_and_says_so(
     monkeypatch.setattr(probe, "loaded", lambda: None)
     for name in ("CUDA_HOME", "CUDA_PATH"):
         monkeypatch.setenv(name, str(tmp_path))
-    monkeypatch.setattr(probe.sys, "path", [])
+    monkeypatch.setattr(sys, "path", [])
     monkeypatch.setattr(probe, "TOOLKIT", str(tmp_path))
     trace = trace_of(torch_of())
     assert isinstance(trace, Profiler) and "no libcupti was found" in str(trace.note)
@@ -201,7 +201,7 @@ def test_the_library_that_is_loaded_is_taken_whatever_its_folder(lib: Any) -> No
     assert probe.loaded() is not None
     wanted = ctypes.CDLL(probe.loaded())
     assert wanted.cuptiActivityEnable  # and it is one
-    assert replay_trace.library("99.0").cuptiActivityEnable
+    assert probe.library("99.0").cuptiActivityEnable
 
 
 def test_the_kind_that_lets_kernels_run_at_once_is_asked_for() -> None:

@@ -35,7 +35,7 @@ def program() -> None:
     torch.manual_seed(0)
     width, heads, words = 768, 12, 50304
 
-    class Block(nn.Module):
+    class Block(nn.Module):  # type: ignore[misc]
         def __init__(self) -> None:
             super().__init__()
             self.before, self.between = nn.LayerNorm(width), nn.LayerNorm(width)
@@ -56,7 +56,7 @@ def program() -> None:
         def mask(length: int, device: Any) -> Any:
             return torch.ones(length, length, device=device, dtype=torch.bool).triu(1)
 
-    class Model(nn.Module):
+    class Model(nn.Module):  # type: ignore[misc]
         def __init__(self) -> None:
             super().__init__()
             self.words, self.places = nn.Embedding(words, width), nn.Embedding(1024, width)

@@ -148,8 +148,17 @@ def measured(d: Delta) -> Iterator[str]:
     x, y = d.a.time_us, d.b.time_us
     if x and y and x != y:
         less = "less" if y < x else "more"
-        whose = "by the tuner's own stopwatch (do_bench)" if d.a.tuned else "measured"
+        whose = _tuners(d) if d.a.tuned else "measured"
         yield f"{whose}: {microseconds(x)} → {microseconds(y)} µs, {abs(y - x) / x:.0%} {less}"
+
+
+def _tuners(d: Delta) -> str:
+    names = dict.fromkeys(
+        str(held["stopwatch"])
+        for held in (d.a.variant.autotune or {}, d.b.variant.autotune or {})
+        if held.get("stopwatch")
+    )
+    return "by the tuner's own stopwatch" + (f" ({', '.join(names)})" if names else "")
 
 
 Rule = Callable[[Delta], Iterator[str]]

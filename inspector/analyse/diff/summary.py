@@ -294,7 +294,8 @@ def _arguments(a: Side, b: Side) -> Iterator[Change]:
             yield Change(name, left.get(name), right.get(name))
     grids = [s.card.launch.grid if s.card.launch is not None else None for s in (a, b)]
     if None not in grids and grids[0] != grids[1]:
-        yield Change("grid", *(list(g) if g is not None else None for g in grids))
+        left_grid, right_grid = (list(g) if g is not None else None for g in grids)
+        yield Change("grid", left_grid, right_grid)
 
 
 def _told(parameter: Parameter) -> str:

@@ -240,7 +240,7 @@ def test_where_the_difference_begins() -> None:
 
 def test_times_are_told_where_both_were_measured() -> None:
     assert "measured: 12.5 → 10.0 µs, 20% less" in told(side(time_us=12.5), side(time_us=10.0))
-    assert "measured: 10 → 12.5 µs, 25% more" in told(side(time_us=10.0), side(time_us=12.5))
+    assert "measured: 10.0 → 12.5 µs, 25% more" in told(side(time_us=10.0), side(time_us=12.5))
     assert not any("measured" in text for text in told(side(time_us=12.5), side()))
 
 
