@@ -15,7 +15,8 @@ from .conftest import Run, ok
 
 PROGRAM = """
 import json, sys
-from ptxview_probes import replay, replay_calls, replay_stopwatches
+from ptxview_probes import replay, replay_stopwatches
+from ptxview_probes.cupti import Event
 import torch
 
 class Driver:
@@ -31,14 +32,29 @@ class Clocks:
     def driver(self):
         return "580"
 
-def profiled(torch, run, count):
-    for _ in range(count):
-        run()
-    seen = [("flush", 80.0)] if run.__name__ == "before" else [("flush", 80.0), ("k", 2.0),
-                                                               ("k", 3.0)]
-    return seen * count
+class Trace:
+    # A flush for each time that the L2 was prepared, and after it what a call launches.
+    note = None
+    def __enter__(self):
+        return self
+    def __exit__(self, *_):
+        pass
+    def saw(self, work, enough):
+        flushes.clear()
+        work()
+        each = [("flush", 80_000)]
+        if work.__name__ != "often":  # what stands before a call, alone
+            each += [("k", 2000), ("k", 3000)]
+        return [Event(name, n, ns) for n, (name, ns) in enumerate(each * len(flushes))]
 
-replay.Driver, replay.Clocks, replay_calls.profiled = Driver, Clocks, profiled
+flushes = []
+prepare = replay_stopwatches.Cache.prepare
+def counted(self):
+    flushes.append(self)
+    prepare(self)
+
+replay_stopwatches.Cache.prepare = counted
+replay.Driver, replay.Clocks, replay.trace_of = Driver, Clocks, lambda torch: Trace()
 replay_stopwatches.LEAST_FLUSH, replay_stopwatches.L2_TIMES = 1 << 12, 0
 replay.WARM_SECONDS = 0.0
 status = replay.main(sys.argv[1], sys.argv[2])
