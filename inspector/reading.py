@@ -5,10 +5,13 @@ Nothing is disassembled or parsed before it is asked for, and each result is kep
 
 from __future__ import annotations
 
-import tempfile
+import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
 from pathlib import Path
 
 from inspector import listing as parsers
@@ -19,6 +22,7 @@ from inspector.analyse.resources import from_res_usage, max_threads, merge
 from inspector.capture import spills
 from inspector.capture.disassembly import disassemble
 from inspector.capture.elf import is_elf, read_cubin
+from inspector.capture.usage import usage_text
 from inspector.errors import PtxviewError, Unreadable
 from inspector.knowledge import operations
 from inspector.listing.line import Function, Listing
@@ -33,9 +37,7 @@ from inspector.model import (
     Variant,
 )
 from inspector.naming import base_name
-from inspector.process import run_tool
 from inspector.recording import DerivedCache
-from inspector.toolchain import need
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,10 @@ def decode(data: bytes) -> str:
 
 
 DISASSEMBLED = "nvdisasm -c"
+RECENT = 64
+"""Cubins whose figures are kept by function: several kernels of one are asked for in a row."""
+WAVE = 256
+"""Cubins that are given to threads at once: a cache has tens of thousands."""
 
 
 class Reader:
@@ -193,6 +199,27 @@ class Reader:
             known = self._resources[key] = self._measure(variant)
         return known
 
+    def figures(self, variants: Sequence[Variant]) -> Iterator[tuple[int, int]]:
+        """Reads the figures of many variants, the tools side by side; how many cubins are done, of
+        how many, each time that one is. ``resources`` then has them all at once."""
+        todo: dict[str, list[Variant]] = {}
+        for variant in variants:
+            if (variant.hash, variant.symbol) not in self._resources:
+                todo.setdefault(variant.hash, []).append(variant)
+        waiting, done = iter(todo.values()), 0
+        pool = ThreadPoolExecutor(max_workers=os.cpu_count() or 1)
+        try:
+            while wave := list(islice(waiting, WAVE)):
+                for _ in pool.map(self._of_one_cubin, wave):
+                    done += 1
+                    yield done, len(todo)
+        finally:  # interrupted, nobody waits for what has not begun
+            pool.shutdown(wait=True, cancel_futures=True)
+
+    def _of_one_cubin(self, variants: Sequence[Variant]) -> None:
+        for variant in variants:
+            self.resources(variant)
+
     def _measure(self, variant: Variant) -> Resources:
         usage = Resources()
         sass = variant.stages.get(Stage.SASS)
@@ -200,7 +227,7 @@ class Reader:
             try:
                 usage = self._res_usage(variant, sass.content)
             except PtxviewError:
-                usage = Resources()
+                usage = _on_record(variant, sass.content)
         bound: int | None = None
         ptx = variant.stages.get(Stage.PTX)
         if ptx is not None and not ptx.costly:
@@ -208,34 +235,54 @@ class Reader:
                 bound = max_threads(decode(ptx.content.read()), variant.symbol)
             except PtxviewError:
                 bound = None
-        known = merge(usage, variant.known, Resources(max_threads=bound))
-        return known if known.barriers is not None else merge(known, self._assembled(variant))
+        known = merge(variant.known, usage, Resources(max_threads=bound))
+        if known.spill_store_bytes is not None and known.barriers is not None:
+            return known
+        return merge(known, self._assembled(variant))
 
     def _assembled(self, variant: Variant) -> Resources:
         """Spills and barriers where the assembler that made the cubin is at hand."""
         said = self._spills.get(variant.hash)
         if said is None:  # it is told of all kernels of a cubin at once
-            said = spills.of_variant(variant, spills.assemblers(()), self._cache)
-            self._spills[variant.hash] = said
+            said = spills.assembled(variant, self._assemblers, self._cache)
+            self._keep(self._spills, variant.hash, said)
         return said.get(variant.symbol, Resources())
 
+    @cached_property
+    def _assemblers(self) -> list[Path]:
+        """Every assembler of this machine: looking through PATH for each variant is half of all."""
+        return spills.assemblers(())
+
     def _res_usage(self, variant: Variant, content: Content) -> Resources:
+        """What cuobjdump says of a variant, and what its cubin has on record of spills."""
         by_name = self._usage.get(variant.hash)
         if by_name is None:
             cubin = content.read()
-            if not is_elf(cubin):
-                return Resources()
-            tool = need("cuobjdump")
-            key = self._cache.key("cuobjdump -res-usage", tool.version or "?", cubin)
-            printed = self._cache.get(key)
-            if printed is None:
-                with tempfile.TemporaryDirectory(prefix="ptxview-") as folder:
-                    file = Path(folder) / "kernel.cubin"
-                    file.write_bytes(cubin)
-                    printed = run_tool([tool.path, "-res-usage", file]).out
-                self._cache.put(key, printed)
-            by_name = self._usage[variant.hash] = from_res_usage(decode(printed))
+            printed = usage_text(cubin, self._cache)
+            told, recorded = from_res_usage(printed), spills.on_record(cubin, printed)
+            nothing = Resources()
+            by_name = {
+                name: merge(told.get(name, nothing), recorded.get(name, nothing))
+                for name in {**told, **recorded}
+            }
+            self._keep(self._usage, variant.hash, by_name)
         return by_name.get(variant.symbol, Resources())
+
+    def _keep(
+        self, kept: dict[str, dict[str, Resources]], key: str, figures: dict[str, Resources]
+    ) -> None:
+        with self._lock:
+            kept[key] = figures
+            while len(kept) > RECENT:
+                del kept[next(iter(kept))]
+
+
+def _on_record(variant: Variant, content: Content) -> Resources:
+    """What a cubin says without any tool: its barriers."""
+    try:
+        return spills.on_record(content.read(), "").get(variant.symbol, Resources())
+    except PtxviewError:
+        return Resources()
 
 
 def _has_lines(cubin: bytes) -> bool:

@@ -38,6 +38,24 @@ def from_res_usage(text: str) -> dict[str, Resources]:
     return out
 
 
+def without_local_memory(text: str) -> frozenset[str]:
+    """Functions of ``cuobjdump -res-usage`` with neither a stack nor other local memory.
+
+    One without registers is not linked yet, and its figures are not.
+    """
+    out: set[str] = set()
+    name: str | None = None
+    for line in text.splitlines():
+        if found := _FUNCTION.match(line):
+            name = found[1]
+        elif name is not None and "REG:" in line:
+            figures = {k: int(v) for k, v in _FIGURE.findall(line)}
+            if figures.get("REG") and figures.get("STACK") == 0 and figures.get("LOCAL") == 0:
+                out.add(name)
+            name = None
+    return frozenset(out)
+
+
 def from_ptxas(text: str) -> dict[str, Resources]:
     """``ptxas -v``: spilled bytes and barriers, by function."""
     out: dict[str, Resources] = {}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import re
+import struct
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,8 +15,14 @@ from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
 EM_CUDA = 190
+ET_EXEC = 2
 # st_other's bit for a kernel, as nvdisasm prints it: STO_CUDA_ENTRY.
 STO_CUDA_ENTRY = 0x10
+# Attributes of .nv.info sections, as cuobjdump -elf names them (see cubin_parameters).
+EIFMT_BVAL, EIFMT_SVAL = 2, 4
+EIATTR_SHARED_SCRATCH = 0x32
+EIATTR_NUM_BARRIERS = 0x4C
+_HEADER = struct.Struct("<IIQQQQIIQQ")
 _TOOL = re.compile(rb"Cuda compilation tools, release [\d.]+, V([\d.]+)")
 
 
@@ -115,3 +123,71 @@ def _read(data: bytes) -> Cubin:
                     entries.append(symbol.name)
     kept = tuple(dict.fromkeys(e for e in entries if e in code)) or tuple(code)
     return Cubin(kept, code, tool.decode() if tool else None, data[8], lines)
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What a cubin has on record of one function: its named barriers, and whether registers were
+    spilled to shared memory (``.pragma "enable_smem_spilling"``).
+
+    ``linked``: an object that is not (``nvcc -rdc=true``) has no stacks on record yet.
+    """
+
+    barriers: int
+    shared_scratch: bool
+    linked: bool
+
+
+def function_records(data: bytes) -> Mapping[str, Record]:
+    """By function with machine code; empty where the file is damaged or no cubin.
+
+    ELF ABI 7 keeps barriers in the flags of the code's section, bits 20 to 26; ABI 8 as the
+    attribute ``EIATTR_NUM_BARRIERS``. Section headers are read as they lie: pyelftools takes fifty
+    times as long, and a cache has thousands of cubins.
+    """
+    if not is_cubin(data) or len(data) < 64 or data[4] != 2:
+        return {}
+    try:
+        found = {name: (flags, held) for name, flags, held in _sections(data)}
+    except (struct.error, ValueError, IndexError):
+        return {}
+    linked = int.from_bytes(data[16:18], "little") == ET_EXEC
+    out: dict[str, Record] = {}
+    for name, (flags, _) in found.items():
+        if name.startswith(".text."):
+            barriers = flags >> 20 & 0x7F if data[8] < 8 else 0
+            scratch = False
+            for form, kind, value in _attributes(found.get(f".nv.info.{name[6:]}", (0, b""))[1]):
+                if kind == EIATTR_NUM_BARRIERS and form == EIFMT_BVAL:
+                    barriers = value
+                scratch = scratch or kind == EIATTR_SHARED_SCRATCH
+            out[name[6:]] = Record(barriers, scratch, linked)
+    return out
+
+
+def _sections(data: bytes) -> Iterator[tuple[str, int, bytes]]:
+    """Name, flags and content of the sections that a function's records are in."""
+    (start,) = struct.unpack_from("<Q", data, 40)
+    size, count, names = struct.unpack_from("<HHH", data, 58)
+    if size != _HEADER.size:
+        raise ValueError("section headers of an unknown size")
+    headers = [_HEADER.unpack_from(data, start + size * n) for n in range(count)]
+    text = headers[names][4]
+    for name, _, flags, _, offset, length, *_ in headers:
+        end = data.index(b"\0", text + name)
+        said = data[text + name : end].decode("utf-8", "surrogateescape")
+        if said.startswith(".nv.info."):
+            yield said, flags, data[offset : offset + length]
+        elif said.startswith(".text."):
+            yield said, flags, b""
+
+
+def _attributes(held: bytes) -> Iterator[tuple[int, int, int]]:
+    """Format, kind and, of the short formats, the value of each attribute."""
+    at = 0
+    while at + 4 <= len(held):
+        form, kind, value = held[at], held[at + 1], held[at + 2]
+        yield form, kind, value
+        at += 4
+        if form == EIFMT_SVAL:
+            at += int.from_bytes(held[at - 2 : at], "little")

@@ -1,6 +1,9 @@
-"""Spilled bytes and barriers: ``ptxas -v`` on the recorded PTX, where it is the same assembler.
+"""Spilled bytes and barriers: from the cubin's own records, else from ``ptxas -v``.
 
-"The same" is proved, not assumed: the machine code that it writes must equal the recorded one.
+A kernel spills to local memory, which is on its stack, or to shared memory, which the cubin has on
+record: one with neither has spilled nothing. Where there is some, ``ptxas -v`` is asked, on the
+recorded PTX, where it is the same assembler. "The same" is proved, not assumed: the machine code
+that it writes must equal the recorded one.
 """
 
 from __future__ import annotations
@@ -10,9 +13,10 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
 
-from inspector.analyse.resources import from_ptxas
-from inspector.capture.elf import Cubin, read_cubin
+from inspector.analyse.resources import from_ptxas, without_local_memory
+from inspector.capture.elf import Cubin, function_records, read_cubin
 from inspector.capture.nvcc import same_code
+from inspector.capture.usage import usage_text
 from inspector.errors import PtxviewError
 from inspector.model import Resources, Stage, Variant
 from inspector.process import run_tool
@@ -28,6 +32,8 @@ OPTIONS: tuple[tuple[str, ...], ...] = (
     ("-lineinfo", "--fmad=false", "--regAllocOptLevel=2"),
     (),
 )
+# Kept in the place of machine code that an assembler would not make; no cubin begins so.
+_REFUSED = b"\0ptxas would not"
 
 
 def assemblers(folders: Iterable[str | None]) -> list[Path]:
@@ -48,7 +54,40 @@ def versions(folder: str | None) -> dict[str, str]:
     return {name: version for name, version in named.items() if version is not None}
 
 
+def on_record(cubin: bytes, usage: str) -> dict[str, Resources]:
+    """Barriers of each function, and that one without any memory to spill to has spilled nothing.
+
+    ``usage`` is what ``cuobjdump -res-usage`` prints of the cubin. The kernels' figures are those
+    that ``ptxas -v`` printed when it made it; functions that they call may differ.
+    """
+    clean = without_local_memory(usage)
+    return {
+        name: Resources(spill_store_bytes=0, spill_load_bytes=0, barriers=record.barriers)
+        if name in clean and record.linked and not record.shared_scratch
+        else Resources(barriers=record.barriers)
+        for name, record in function_records(cubin).items()
+    }
+
+
 def of_variant(variant: Variant, tools: Sequence[Path], kept: DerivedCache) -> dict[str, Resources]:
+    """Spills and barriers for a variant: on record, else what ``measure`` finds.
+
+    Empty where its cubin, or the PTX that it would take, is not at hand.
+    """
+    sass = variant.stages.get(Stage.SASS)
+    if sass is None:
+        return {}
+    try:
+        cubin = sass.content.read()
+        known = on_record(cubin, usage_text(cubin, kept)).get(variant.symbol)
+    except (PtxviewError, OSError):
+        known = None
+    if known is not None and known.spill_store_bytes is not None:
+        return {variant.symbol: known}
+    return assembled(variant, tools, kept)
+
+
+def assembled(variant: Variant, tools: Sequence[Path], kept: DerivedCache) -> dict[str, Resources]:
     """What ``measure`` finds for a variant; empty where its PTX or its cubin is not at hand."""
     ptx, sass = variant.stages.get(Stage.PTX), variant.stages.get(Stage.SASS)
     if ptx is None or ptx.costly or sass is None or variant.target is None:
@@ -105,6 +144,8 @@ def _assemble(
         "ptxas", str(tool), str(stamp.st_mtime_ns), str(stamp.st_size), *options, target, ptx
     )
     said, made = kept.get(kept.key(key, "text")), kept.get(kept.key(key, "cubin"))
+    if made == _REFUSED:
+        return None
     if said is not None and made is not None:
         return said.decode("utf-8", "replace"), made
     with tempfile.TemporaryDirectory(prefix="ptxview-") as folder:
@@ -117,6 +158,8 @@ def _assemble(
         except PtxviewError:
             return None
         if done.status != 0 or not out.is_file():
+            if done.status > 0:  # one that was killed may do better the next time
+                kept.put(kept.key(key, "cubin"), _REFUSED)
             return None
         said, made = done.err + done.out, out.read_bytes()
     kept.put(kept.key(key, "cubin"), made)
