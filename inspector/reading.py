@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
@@ -57,6 +57,8 @@ def decode(data: bytes) -> str:
 DISASSEMBLED = "nvdisasm -c"
 RECENT = 64
 """Cubins whose figures are kept by function: several kernels of one are asked for in a row."""
+GLANCE = 0.3
+"""Seconds after which one who waits for figures is told how far they are."""
 WAVE = 256
 """Cubins that are given to threads at once: a cache has tens of thousands."""
 
@@ -199,9 +201,13 @@ class Reader:
             known = self._resources[key] = self._measure(variant)
         return known
 
+    def known_by_now(self, variant: Variant) -> Resources:
+        """What is known of a variant without asking anything."""
+        return self._resources.get((variant.hash, variant.symbol), variant.known)
+
     def figures(self, variants: Sequence[Variant]) -> Iterator[tuple[int, int]]:
         """Reads the figures of many variants, the tools side by side; how many cubins are done, of
-        how many, each time that one is. ``resources`` then has them all at once."""
+        how many, some times a second. ``resources`` then has them all at once."""
         todo: dict[str, list[Variant]] = {}
         for variant in variants:
             if (variant.hash, variant.symbol) not in self._resources:
@@ -210,8 +216,12 @@ class Reader:
         pool = ThreadPoolExecutor(max_workers=os.cpu_count() or 1)
         try:
             while wave := list(islice(waiting, WAVE)):
-                for _ in pool.map(self._of_one_cubin, wave):
-                    done += 1
+                left = {pool.submit(self._of_one_cubin, cubin) for cubin in wave}
+                while left:
+                    ready, left = wait(left, GLANCE, FIRST_COMPLETED)
+                    for one in ready:
+                        one.result()
+                    done += len(ready)
                     yield done, len(todo)
         finally:  # interrupted, nobody waits for what has not begun
             pool.shutdown(wait=True, cancel_futures=True)

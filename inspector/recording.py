@@ -31,7 +31,7 @@ import tempfile
 import time
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -218,8 +218,11 @@ class Events:
         return ZipContent(self.path, f"blobs/{digest}")
 
 
-def read_events(path: Path) -> Events:
-    """The events of a recording's folder or file.
+Keep = Callable[[dict[str, object]], dict[str, object]]
+
+
+def read_events(path: Path, keep: Keep | None = None) -> Events:
+    """The events of a recording's folder or file; ``keep`` says what is kept of each.
 
     A last line cut short by a kill is dropped with a word about it. Raises ``Unreadable`` for a
     newer schema, a damaged zip, or a file that is no recording.
@@ -227,7 +230,8 @@ def read_events(path: Path) -> Events:
     problems: list[str] = []
     events: list[tuple[float, int, dict[str, object]]] = []
     for name, data in _event_files(path):
-        events.extend(_lines(name, data, problems, len(events)))
+        for when, number, event in _lines(name, data, problems, len(events)):
+            events.append((when, number, event if keep is None else keep(event)))
     if path.is_dir():
         problems.extend(text for text, _ in unwritten(path))
     if not events and not problems:

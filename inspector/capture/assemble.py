@@ -37,6 +37,9 @@ Event = Mapping[str, object]
 Blob = Callable[[object], Content | None]
 
 
+_DONE: Event = {"event": "done"}
+
+
 @dataclass
 class _Kernel:
     origin: Origin
@@ -71,8 +74,8 @@ class Assembly:
         self.problems: list[str] = []
 
     def recording(self, path: str, events: Iterable[Event]) -> Recording:
-        """All events of a recording, to its values."""
-        ordered = list(events)
+        """All events of a recording, to its values; a list that is given is emptied on the way."""
+        ordered = events if isinstance(events, list) else list(events)
         ranks = {as_int(e.get("pid")): as_int(e.get("rank")) for e in ordered
                  if e.get("event") == "process"}  # fmt: skip
         for at, event in enumerate(ordered):
@@ -83,11 +86,12 @@ class Assembly:
         # The same text may lie in the cache and in a log: the one that knows its frame names it.
         for at, event in sorted(graphs, key=lambda g: g[1].get("frame_id") is None):
             self._graph(event, at)
-        for event in ordered:
+        for at, event in enumerate(ordered):
             kind = event.get("event")
             rank = ranks.get(as_int(event.get("pid")))
             if kind == "triton":
                 self._add(variants.from_triton(event, self._blob, self._files, rank))
+                ordered[at] = _DONE  # the most frequent, and the largest
             elif kind == "extension":
                 self._extension(event)
         for event in ordered:
@@ -246,11 +250,12 @@ class Assembly:
                     ),
                     id=ids[v.hash],
                     known=self._known(v),
-                    stages={**v.stages, **source},
+                    stages={**v.stages, **source} if source else v.stages,
                     fusion=fusion,
                 )
                 for v in kernel.variants.values()
             )
+            kernel.variants.clear()
             kernels[key] = Kernel(
                 id=kernel.name if n == 1 else f"{kernel.name}@{n}",
                 name=kernel.name,

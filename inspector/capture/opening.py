@@ -15,6 +15,7 @@ from inspector.capture.binaries import FATBIN_MAGIC, arch_of, images
 from inspector.capture.builds import Found, event_of, read_folder, read_object
 from inspector.capture.caches import scan
 from inspector.capture.elf import debug_ptx, is_cubin, is_elf, read_cubin
+from inspector.capture.slim import slim
 from inspector.errors import PtxviewError, Unreadable, UsageError
 from inspector.model import Content, Recording, Stage
 from inspector.recording import (
@@ -93,12 +94,15 @@ def _open(path: Path) -> Recording:
     if is_recording(path):
         real = path.resolve()
         # What a link leads to may change; a path without any is told as it was given.
-        events = read_events(path if path.absolute() == real else real)
+        events = read_events(path if path.absolute() == real else real, slim)
+        ordered = list(events.events)
+        # The assembly lets events go once they are variants: nobody else may hold them.
+        events = replace(events, events=())
         assembly = Assembly(events.blob)
         assembly.problems.extend(events.problems)
-        return replace(assembly.recording(str(path), events.events), real=str(real))
+        return replace(assembly.recording(str(path), ordered), real=str(real))
     assembly = Assembly(_content)
-    events_found = list(_folder(path) if path.is_dir() else _file(path))
+    events_found = [slim(e) for e in (_folder(path) if path.is_dir() else _file(path))]
     if not any(e.get("event") != "problem" for e in events_found):
         said = "; ".join(f"{e.get('where')} {e.get('text')}" for e in events_found[:3])
         raise Unreadable(

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import PurePath
+from types import MappingProxyType
 
 from inspector.capture.elf import read_cubin
 from inspector.capture.facts import (
@@ -22,6 +23,7 @@ from inspector.capture.facts import (
     text_of,
 )
 from inspector.capture.output_code import KernelText
+from inspector.capture.slim import compact, path_of
 from inspector.errors import PtxviewError
 from inspector.model import Content, Origin, Resources, Stage, StageFile, Variant
 from inspector.naming import base_name
@@ -64,20 +66,21 @@ def from_triton(event: Event, blob: Blob, graph_files: Files, rank: int | None) 
     metadata = as_map(event.get("metadata"))
     name = str(event.get("name") or metadata.get("name") or "")
     files, paths = as_map(event.get("files")), as_map(event.get("paths"))
-    ptx, cubin = blob(files.get("ptx")), blob(files.get("cubin"))
+    ptx, cubin = blob(files.get("ptx")), compact(blob(files.get("cubin")))
     digest = str(event.get("hash") or metadata.get("hash") or "") or digest_of(cubin or ptx)
     if not name or not digest:
         return None
     stages: dict[Stage, StageFile] = {}
     for stage in STAGES:
-        content = blob(files.get(stage.value))
+        content = compact(blob(files.get(stage.value)))
         if content is not None:
-            stages[stage] = StageFile(content, as_text(paths.get(stage.value)), "Triton")
+            where = path_of(content, paths.get(stage.value))
+            stages[stage] = StageFile(content, where, "Triton")
     if cubin is not None:
-        stages[Stage.SASS] = StageFile(cubin, as_text(paths.get("cubin")), "nvdisasm -c")
-    missing = {s: f"Triton left no .{s.value} file" for s in STAGES if s not in stages}
+        stages[Stage.SASS] = StageFile(cubin, path_of(cubin, paths.get("cubin")), "nvdisasm -c")
+    missing = {s: _LEFT_NONE[s] for s in STAGES if s not in stages}
     if cubin is None:
-        missing[Stage.SASS] = "Triton left no .cubin file"
+        missing[Stage.SASS] = _LEFT_NONE[Stage.SASS]
     source = as_map(event.get("source"))
     file = as_text(source.get("file")) or _file_of(stages.get(Stage.TTIR)) or ""
     graph = graph_files.get(PurePath(file).name) if file else None
@@ -121,14 +124,28 @@ def from_triton(event: Event, blob: Blob, graph_files: Files, rank: int | None) 
             stages=stages,
             known=Resources(dynamic_shared_bytes=shared if isinstance(shared, int) else None),
             ranks=() if rank is None else (rank,),
-            signature={k: str(v) for k, v in as_map(event.get("signature")).items()},
-            specialization=specialization_of(event),
+            signature={k: str(v) for k, v in as_map(event.get("signature")).items()} or _NOTHING,
+            specialization=specialization_of(event) or _NOTHING,
             span=span,
             embedded=embedded,
-            missing=missing,
+            missing=_same(missing),
             cache_hit=as_bool(event.get("cache_hit")),
         ),
     )
+
+
+_NOTHING: Mapping[str, str] = MappingProxyType({})
+_LEFT_NONE = {
+    stage: f"Triton left no .{'cubin' if stage is Stage.SASS else stage.value} file"
+    for stage in (*STAGES, Stage.SASS)
+}
+_alike: dict[tuple[tuple[Stage, str], ...], Mapping[Stage, str]] = {}
+
+
+def _same(missing: dict[Stage, str]) -> Mapping[Stage, str]:
+    """One value for all variants that lack the same: thousands of a cache do."""
+    key = tuple(missing.items())
+    return _alike.setdefault(key, missing) if len(_alike) < 1000 else missing
 
 
 def _file_of(ttir: StageFile | None) -> str | None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from inspector import printing
 from inspector.capture.ncu import is_report
 from inspector.capture.opening import kept_cache, newest, open_path
 
@@ -70,3 +71,10 @@ def split_program(argv: list[str], valued: Sequence[str]) -> tuple[list[str], st
             return argv[:at], "script", argv[at:]
         at += 2 if word in valued else 1
     return argv, "script", []
+
+
+def print_json(value: object) -> None:
+    """One JSON document on one line of standard output, written while its ``Rows`` are made."""
+    from inspector.report import jsons
+
+    printing.json_pieces(jsons.pieces(value))

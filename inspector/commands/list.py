@@ -6,20 +6,26 @@ Registers, stack and static shared memory are cuobjdump's; a dash is a figure th
 from __future__ import annotations
 
 import argparse
+import contextlib
 import datetime
+import time
+from dataclasses import replace
 from pathlib import Path
 
-from rich.console import Console
+from rich.console import Console, Group
+from rich.live import Live
+from rich.text import Text
 
 from inspector import printing
 from inspector.annotating import Annotator
 from inspector.bench.measured import times
 from inspector.bench.ncu_attach import Key
 from inspector.capture.ncu import is_report
-from inspector.commands.common import open_reader, takes_reports
+from inspector.commands.common import open_reader, print_json, takes_reports
 from inspector.errors import Exit
 from inspector.model import Kernel, Recording, Variant
 from inspector.printing import narrate
+from inspector.reading import GLANCE
 from inspector.report import calls, jsons, ncu, tables, timings
 from inspector.report.safe import shown
 
@@ -47,22 +53,70 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     if args.calls and not args.json:
         return _calls(rec)
     if args.json:
-        value = jsons.recording(rec, reader.resources, lambda v: ncu.variant(reader.measured(v)))
+        _read_figures(reader, None)
+        value = jsons.recording(
+            rec, reader.resources, lambda v: ncu.variant(reader.measured(v)), jsons.Rows
+        )
         value["ncu"] = ncu.document(reader.attached(), reader.report, _names(reader))
-        printing.json_line(jsons.dumps(timings.with_times(value, rec, times(rec.path))))
+        print_json(timings.with_times(value, rec, times(rec.path)))
         return Exit.OK
     out = printing.out()
     out.print(shown(rec.path), style="bold")
     out.print(shown(tables.heading(rec)))
     alone = args.path is not None and is_report(Path(args.path))
     if rec.kernels and not alone:
-        out.print(tables.kernels(rec, reader.resources, out.width, clock_of(rec)))
+        print_kernels(reader, out, clock_of(rec))
     tables.graphs(rec, out)
     if reader.report.launches or reader.report.problems:
         print_launches(reader, out, alone)
     if not alone:
         tables.problems(rec, printing.err())
     return Exit.OK
+
+
+def print_kernels(reader: Annotator, out: Console, clock: tables.Clock | None = None) -> None:
+    """The table of kernels. On a terminal its first rows stand at once, a dash where a tool has
+    not said yet, and give way to the whole when every figure is known."""
+    rec = reader.recording
+    _read_figures(reader, out)
+    told = clock or (lambda kernel, variant: "")
+    for part in tables.kernels(rec, reader.resources, out.width, told).parts():
+        out.print(part)
+
+
+def _read_figures(reader: Annotator, out: Console | None) -> None:
+    """Read the figures of all variants, the tools side by side; say how far it is on a terminal."""
+    variants = [v for _, v in reader.recording.variants()]
+    standing = None if out is None or not out.is_terminal else out
+    began = time.monotonic()
+    with contextlib.ExitStack() as stack:
+        live: Live | None = None
+        for done, of in reader.figures(variants):
+            if standing is None or time.monotonic() - began < GLANCE:
+                continue
+            if live is None:
+                live = stack.enter_context(
+                    Live(console=standing, transient=True, auto_refresh=False)
+                )
+                shown_at = 0.0
+            if (now := time.monotonic()) - shown_at > GLANCE or done == of:
+                live.update(_standing(reader, standing, done, of), refresh=True)
+                shown_at = now
+
+
+def _standing(reader: Annotator, out: Console, done: int, of: int) -> Group:
+    """The rows that fit on the screen, with what is known by now, and how far the rest is."""
+    room = max(out.height - 4, 1)
+    rec = reader.recording
+    first: list[Kernel] = []
+    for kernel in rec.kernels:
+        if sum(max(len(k.variants), 1) for k in first) >= room:
+            break
+        first.append(kernel)
+    part = replace(rec, kernels=tuple(first))
+    said = Text(f"reading figures: {done} of {of} cubins", style="dim")
+    table = next(tables.kernels(part, reader.known_by_now, out.width).parts())
+    return Group(table, said)
 
 
 def clock_of(rec: Recording) -> tables.Clock:

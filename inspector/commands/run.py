@@ -18,6 +18,7 @@ from inspector.annotating import Annotator
 from inspector.capture.opening import kept_cache
 from inspector.capture.running import Outcome, Request
 from inspector.capture.running import run as record
+from inspector.commands.list import print_kernels
 from inspector.commands.open import browse, on_terminal
 from inspector.errors import Exit, PtxviewError, RunFailed
 from inspector.printing import narrate
@@ -142,7 +143,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         reader = Annotator(outcome.recording, kept_cache())
         err = printing.err()
         if outcome.recording.kernels:
-            err.print(tables.kernels(outcome.recording, reader.resources, err.width))
+            print_kernels(reader, err)
         tables.graphs(outcome.recording, err)
         tables.problems(outcome.recording, err)
         if args.time:

@@ -13,7 +13,7 @@ import datetime
 from inspector import printing
 from inspector.annotating import Annotator
 from inspector.bench.measured import times
-from inspector.commands.common import open_reader, split_path, takes_reports
+from inspector.commands.common import open_reader, print_json, split_path, takes_reports
 from inspector.errors import Exit, PtxviewError, UsageError
 from inspector.listing.line import Function, Line, Listing
 from inspector.model import Graph, Kernel, Note, Stage, Variant
@@ -76,7 +76,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         value = _json(reader, kernel, variant, stage)
         if beside is not None:
             value["beside"] = _json(reader, kernel, variant, beside)
-        printing.json_line(jsons.dumps(value))
+        print_json(value)
         return Exit.OK
     if beside is not None:
         return _beside(reader, variant, stage, beside)
@@ -108,16 +108,9 @@ def _graph(reader: Reader, graph: Graph, args: argparse.Namespace) -> int:
     if not args.json:
         return _print(decode(held.content.read()), Stage.OUTPUT_CODE, held.origin_path)
     listing = reader.graph_listing(graph)
-    lines = [jsons.line(line, {}) for line in listing.lines]
-    value = {
-        "schema": jsons.SCHEMA,
-        "stage": "output_code",
-        "text_from": held.text_from,
-        "functions": _in_graph(reader, graph),
-        "notes": [],
-        "lines": lines,
-    }
-    printing.json_line(jsons.dumps(value))
+    print_json({"schema": jsons.SCHEMA, "stage": "output_code", "text_from": held.text_from,
+                "functions": _in_graph(reader, graph), "notes": [],
+                "lines": jsons.Rows(jsons.line(line, {}) for line in listing.lines)})  # fmt: skip
     return Exit.OK
 
 
@@ -211,10 +204,10 @@ def _json(reader: Annotator, kernel: Kernel, variant: Variant, stage: Stage) -> 
         "text_from": reader.text(variant, stage).text_from,
         "functions": _functions(reader, kernel, variant, stage, listing),
         "notes": [],
-        "lines": [
+        "lines": jsons.Rows(
             jsons.line(line, links, telling.at(line.n), telling.words(line.n))
             for line in listing.lines
-        ],
+        ),
     }
 
 

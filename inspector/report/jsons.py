@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 
 from inspector.analyse.rollup import Rolled
@@ -29,16 +29,53 @@ Figures = Callable[[Variant], Resources]
 Profiled = Callable[[Variant], object]
 
 
+_ENCODE = json.JSONEncoder(ensure_ascii=True, allow_nan=False, default=str).encode
+
+
 def dumps(value: object) -> str:
     """JSON on one line, in ASCII: surrogate escapes stay what they are.
 
     Nothing in it is a control character: json leaves DEL alone, which is ASCII too.
     """
     try:
-        text = json.dumps(value, ensure_ascii=True, allow_nan=False, default=str)
+        text = _ENCODE(value)
     except ValueError:
-        text = json.dumps(_finite(value), ensure_ascii=True, allow_nan=False, default=str)
+        text = _ENCODE(_finite(value))
     return text.replace("\x7f", "\\u007f")
+
+
+class Rows:
+    """A list of JSON whose members are made while they are written, and are kept by nobody."""
+
+    def __init__(self, members: Iterable[object]) -> None:
+        self.members = members
+
+
+def pieces(value: object) -> Iterator[str]:
+    """JSON as ``dumps`` writes it, a piece at a time; lists may be ``Rows`` in it."""
+    if isinstance(value, Rows):
+        before = "["
+        for member in value.members:
+            yield before
+            yield from pieces(member)
+            before = ", "
+        yield "[]" if before == "[" else "]"
+    elif isinstance(value, dict) and any(_streamed(v) for v in value.values()):
+        before = "{"
+        for name, member in value.items():
+            yield f"{before}{dumps(name)}: "
+            yield from pieces(member)
+            before = ", "
+        yield "}"
+    else:
+        yield dumps(value)
+
+
+def _streamed(value: object) -> bool:
+    """Whether a value has ``Rows`` in it."""
+    return isinstance(value, Rows) or (
+        isinstance(value, dict) and any(_streamed(v) for v in value.values())
+    )
 
 
 def _finite(value: object) -> object:
@@ -53,9 +90,15 @@ def _finite(value: object) -> object:
 
 
 def recording(
-    rec: Recording, figures: Figures, profiled: Profiled = lambda _: None
+    rec: Recording,
+    figures: Figures,
+    profiled: Profiled = lambda _: None,
+    rows: Callable[[Iterable[object]], object] = list,
 ) -> dict[str, object]:
-    """``list``: the recording, its graphs, kernels and variants; ``profiled`` is ncu's."""
+    """``list``: the recording, its graphs, kernels and variants; ``profiled`` is ncu's.
+
+    ``rows`` makes the list of kernels: ``Rows`` has them made while they are written.
+    """
     return {
         "schema": SCHEMA,
         "recording": {
@@ -80,7 +123,7 @@ def recording(
             }
             for g in rec.graphs
         ],
-        "kernels": [kernel(k, figures, profiled) for k in rec.kernels],
+        "kernels": rows(kernel(k, figures, profiled) for k in rec.kernels),
         "calls": [call(c) for c in rec.calls],
     }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions
 from rich.table import Table
 from rich.text import Text
 
@@ -96,11 +96,15 @@ HEADS = (
     "shared",
     "tuned",
     "time",
+    "hints",
     "stages",
 )
-NUMBERS = ("regs", "spill", "stack", "shared", "tuned", "time")
+NUMBERS = ("regs", "spill", "stack", "shared", "tuned", "time", "hints")
+# Columns that are left out where no row has anything in them.
+WHERE_KNOWN = ("tuned", "time", "hints")
 # Columns in the order in which they are given up where the terminal is narrow.
-GIVEN_UP = ("stages", "configuration", "stack", "shared", "spill", "tuned", "variant", "time")
+GIVEN_UP = ("stages", "configuration", "stack", "hints", "shared", "spill", "tuned", "variant",
+            "time")  # fmt: skip
 # How short a name or a configuration may be cut before a column is given up.
 NAMES = {"configuration": 32, "kernel": 28}
 # Both give in turn, so that neither is whole while the other is a stump.
@@ -110,39 +114,78 @@ CUTS = (
 )  # fmt: skip
 
 
-def kernels(
-    rec: Recording, figures: Figures, width: int, time: Clock = lambda kernel, variant: ""
-) -> Table:
+PART = 64
+"""Rows that are laid out at once: a table of thousands is printed in pieces of equal columns."""
+
+
+class Kernels:
     """The table of kernels and variants, the origin above its kernels, fit into ``width``.
 
-    ``time`` says how long a variant takes, "" where that was not measured. Long names and
-    configurations are cut; then whole columns are left out. No figure is cut.
+    ``time`` says how long a variant takes, "" where that was not measured, ``hints`` how many
+    hints there are on it, "" where hints are not counted at all. Long names and configurations are
+    cut; then whole columns are left out. No figure is cut. Rows are made twice, once for the
+    widths and once to be printed, so that none is kept.
     """
-    rows = list(_rows(rec, figures, time))
-    full = {h: max([len(h), *(len(r[n]) for r in rows if len(r) > 1)]) for n, h in enumerate(HEADS)}
-    if not any(tuned(v) for _, v in rec.variants()):
-        del full["tuned"]
-    if not any(time(k, v) for k, v in rec.variants()):
-        del full["time"]
-    sizes = _fit(full, width)
-    table = Table(box=None, pad_edge=False, header_style="bold", show_edge=False)
-    for name, size in sizes.items():
-        table.add_column(
-            name,
-            width=size,
-            no_wrap=True,
-            overflow="ellipsis",
-            justify="right" if name in NUMBERS else "left",
+
+    def __init__(
+        self, rec: Recording, figures: Figures, width: int, time: Clock, hints: Clock
+    ) -> None:
+        self._subject = (rec, figures, time, hints)
+        full = {h: len(h) for h in HEADS}
+        filled: set[str] = set()
+        for row in _rows(*self._subject):
+            for head, cell in zip(HEADS, row, strict=True) if len(row) > 1 else ():
+                full[head] = max(full[head], len(cell))
+                if cell:
+                    filled.add(head)
+        for head in WHERE_KNOWN:
+            if head not in filled:
+                del full[head]
+        self._sizes = _fit(full, width)
+
+    def parts(self) -> Iterator[Table]:
+        """The table in pieces, the first with the heads."""
+        part = self._empty(heads=True)
+        for row in _rows(*self._subject):
+            if part.row_count >= PART:
+                yield part
+                part = self._empty(heads=False)
+            if len(row) == 1:
+                part.add_row(Text(row[0], style="bold cyan"))
+                continue
+            cells = {h: Text(c) for h, c in zip(HEADS, row, strict=True) if h in self._sizes}
+            if "spill" in cells and row[HEADS.index("spill")] not in (UNKNOWN, "0", ""):
+                cells["spill"].stylize("bold red")
+            part.add_row(*cells.values())
+        yield part
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Table]:
+        return self.parts()
+
+    def _empty(self, heads: bool) -> Table:
+        table = Table(
+            box=None, pad_edge=False, header_style="bold", show_edge=False, show_header=heads
         )
-    for row in rows:
-        if len(row) == 1:
-            table.add_row(Text(row[0], style="bold cyan"))
-            continue
-        cells = {h: Text(c) for h, c in zip(HEADS, row, strict=True) if h in sizes}
-        if "spill" in cells and row[HEADS.index("spill")] not in (UNKNOWN, "0", ""):
-            cells["spill"].stylize("bold red")
-        table.add_row(*cells.values())
-    return table
+        for name, size in self._sizes.items():
+            table.add_column(
+                name,
+                width=size,
+                no_wrap=True,
+                overflow="ellipsis",
+                justify="right" if name in NUMBERS else "left",
+            )
+        return table
+
+
+def kernels(
+    rec: Recording,
+    figures: Figures,
+    width: int,
+    time: Clock = lambda kernel, variant: "",
+    hints: Clock = lambda kernel, variant: "",
+) -> Kernels:
+    """The table of kernels and variants; see ``Kernels``."""
+    return Kernels(rec, figures, width, time, hints)
 
 
 def _fit(full: Mapping[str, int], width: int) -> dict[str, int]:
@@ -164,20 +207,22 @@ def _fit(full: Mapping[str, int], width: int) -> dict[str, int]:
     return out
 
 
-def _rows(rec: Recording, figures: Figures, time: Clock) -> Iterator[tuple[str, ...]]:
-    """A row of one cell for each origin, of ten for each variant."""
+def _rows(rec: Recording, figures: Figures, time: Clock, hints: Clock) -> Iterator[tuple[str, ...]]:
+    """A row of one cell for each origin, of one for each head for each variant."""
     origins = dict.fromkeys(k.origin for k in rec.kernels)
     for origin in origins:
         yield (origin.value,)
         for kernel in rec.kernels:
             if kernel.origin is origin:
-                yield from _of_kernel(kernel, figures, time)
+                yield from _of_kernel(kernel, figures, time, hints)
 
 
-def _of_kernel(kernel: Kernel, figures: Figures, time: Clock) -> Iterator[tuple[str, ...]]:
+def _of_kernel(
+    kernel: Kernel, figures: Figures, time: Clock, hints: Clock
+) -> Iterator[tuple[str, ...]]:
     name = "  " + shown(base_name(kernel.name))
     if not kernel.variants:
-        yield (name, "", "not compiled here", "", "", "", "", "", "", "")
+        yield (name, "", "not compiled here", *[""] * (len(HEADS) - 3))
     for variant in kernel.variants:
         res = figures(variant)
         yield (
@@ -190,6 +235,7 @@ def _of_kernel(kernel: Kernel, figures: Figures, time: Clock) -> Iterator[tuple[
             shared(res),
             tuned(variant),
             time(kernel, variant),
+            hints(kernel, variant),
             " ".join(s.value for s in ordered(variant.stages)),
         )
         name = ""

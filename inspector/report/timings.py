@@ -14,7 +14,7 @@ from inspector.bench.measured import COLD, Measured, Times
 from inspector.bench.results import Session, Timing, row
 from inspector.model import Recording
 from inspector.naming import base_name
-from inspector.report.jsons import SCHEMA
+from inspector.report.jsons import SCHEMA, Rows
 from inspector.report.safe import shown
 from inspector.report.tables import UNKNOWN
 
@@ -286,13 +286,19 @@ def sentence(found: Measured, now: datetime.datetime) -> str:
 
 
 def with_times(value: dict[str, object], rec: Recording, times: Times) -> dict[str, object]:
-    """``list``'s JSON with the newest time of each variant."""
+    """``list``'s JSON, its kernels as ``Rows``, with the newest time of each variant."""
     kernels = value["kernels"]
-    assert isinstance(kernels, list)
-    for said, kernel in zip(kernels, rec.kernels, strict=True):
-        for one, variant in zip(said["variants"], kernel.variants, strict=True):
-            one["timing"] = timing(times.of(kernel, variant))
-    return value
+    assert isinstance(kernels, Rows)
+    made = kernels.members
+
+    def timed() -> Iterator[object]:
+        for said, kernel in zip(made, rec.kernels, strict=True):
+            assert isinstance(said, dict)
+            for one, variant in zip(said["variants"], kernel.variants, strict=True):
+                one["timing"] = timing(times.of(kernel, variant))
+            yield said
+
+    return {**value, "kernels": Rows(timed())}
 
 
 def timing(found: Measured | None) -> dict[str, object] | None:
