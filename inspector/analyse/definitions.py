@@ -10,7 +10,9 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property
 
+from inspector.analyse.dominators import Dominators
 from inspector.analyse.flow import Graph, make_graph, read_steps
 from inspector.analyse.sass_live import scratch
 from inspector.analyse.steps import Step, Steps, Way
@@ -20,7 +22,8 @@ from inspector.listing import Function, Listing
 class Chains:
     """Definitions and uses of a function's registers, found when they are asked for.
 
-    The first question about a register takes time linear in the blocks that it reaches.
+    What is kept of a register is where its value may change, and nothing of the blocks that it is
+    merely live in: those of a function with thousands of branches are millions.
     """
 
     def __init__(self, steps: Steps, graph: Graph) -> None:
@@ -35,7 +38,7 @@ class Chains:
                 self._writes.setdefault(register, []).append(row)
             for register in set(step.uses):
                 self._reads.setdefault(register, []).append(row)
-        self._entering: dict[int, dict[int, list[int]]] = {}
+        self._places: dict[int, _Places] = {}
 
     def definitions(self, n: int, register: str) -> tuple[int, ...]:
         """The lines that may have written ``register`` as line ``n`` reads it, in their order.
@@ -49,7 +52,7 @@ class Chains:
         block = self._block(row)
         rows, others = self._above(number, self._graph.starts[block], row)
         if others:
-            rows += self._reaching(number).get(block, [])
+            rows += self._entering(number, block)
         return self._as_lines(rows)
 
     def uses(self, n: int, register: str) -> tuple[int, ...]:
@@ -116,28 +119,77 @@ class Chains:
                 return writes[at]
         return None
 
-    def _reaching(self, number: int) -> dict[int, list[int]]:
-        """For each block the writes that reach its start."""
-        known = self._entering.get(number)
-        if known is not None:
-            return known
-        known = self._entering[number] = {}
-        starts, successors = self._graph.starts, self._graph.successors
-        written = {self._block(row) for row in self._writes.get(number, ())}
-        closed = {b for b in written if self._killed(number, starts[b], starts[b + 1]) is not None}
-        for block in sorted(written):
-            rows, _ = self._above(number, starts[block], starts[block + 1])
-            seen: set[int] = set()
-            work = list(successors[block])
-            while work:
-                other = work.pop()
-                if other in seen:
-                    continue
-                seen.add(other)
-                known.setdefault(other, []).extend(rows)
-                if other not in closed:
-                    work += successors[other]
+    def _entering(self, number: int, block: int) -> list[int]:
+        """The writes of a register that reach the start of a block."""
+        places = self._places_of(number)
+        starts, tree = self._graph.starts, self._tree
+        out: list[int] = []
+        seen: set[int] = set()
+        work = [block]
+        while work:
+            at = places.entering(tree, work.pop())
+            if at is None or at in seen:
+                continue
+            seen.add(at)
+            # What meets at its start comes from every side; else it is written in the block.
+            sides = tree.predecessors[~at] if at < 0 else (at,)
+            for side in sides:
+                if side in places.written:
+                    rows, others = self._above(number, starts[side], starts[side + 1])
+                    out += rows
+                    if not others:
+                        continue
+                work.append(side)
+        return out
+
+    @cached_property
+    def _tree(self) -> Dominators:
+        return Dominators(self._graph.successors, self._graph.entries)
+
+    def _places_of(self, number: int) -> _Places:
+        known = self._places.get(number)
+        if known is None:
+            if len(self._places) >= MOST_PLACES:
+                self._places.clear()
+            written = {self._block(row) for row in self._writes.get(number, ())}
+            known = self._places[number] = _Places(written, self._tree)
         return known
+
+
+MOST_PLACES = 4096
+"""Registers of which is kept where their values come from; that of one is soon found again."""
+
+
+class _Places:
+    """Where the value of one register may change: blocks that write it, and those at whose start
+    different values meet. In between, it is the one of the nearest such block above."""
+
+    def __init__(self, written: set[int], tree: Dominators) -> None:
+        self.written = written
+        self.meeting = tree.meeting(written)
+        self._blocks = sorted(written | self.meeting, key=lambda b: tree.first[b])
+        self._firsts = [tree.first[b] for b in self._blocks]
+        self._above: list[int] = []
+        open_: list[int] = []
+        for i, block in enumerate(self._blocks):
+            while open_ and tree.last[self._blocks[open_[-1]]] < tree.first[block]:
+                open_.pop()
+            self._above.append(open_[-1] if open_ else -1)
+            open_.append(i)
+
+    def entering(self, tree: Dominators, block: int) -> int | None:
+        """Where the value at a block's start is from: the end of a block that writes it, ``~b``
+        for what meets at the start of ``b``; None where nothing was written."""
+        if block in self.meeting:
+            return ~block
+        here = tree.first[block]
+        at = bisect_left(self._firsts, here) - 1
+        while at >= 0 and tree.last[self._blocks[at]] < here:
+            at = self._above[at]
+        if at < 0:
+            return None
+        found = self._blocks[at]
+        return found if found in self.written else ~found
 
 
 def chains(listing: Listing, function: Function) -> Chains:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import tracemalloc
+from collections.abc import Iterator
+
 from hypothesis import given, settings
 
 from inspector.analyse.definitions import chains
+from inspector.analyse.dominators import Dominators
 from inspector.listing import Function, Line, Listing, parse
 from inspector.model import Stage
 from tests.analyse.plr import stored
@@ -84,3 +88,61 @@ def test_definitions_and_uses_are_the_same_chains() -> None:
         back = {(d, r, u.n) for u in lines for r in u.uses for d in found.definitions(u.n, r)}
         assert forth == back
         assert len(forth) > 100
+
+
+def branchy(blocks: int) -> str:
+    """A diamond after the other, each reading what was written far above and just before."""
+    body: list[str] = ["mov.u32 %r0, %tid.x;", "mov.u32 %r1, %r0;"]
+    for i in range(1, blocks):
+        body += [
+            f"setp.lt.s32 %p{i}, %r0, {i};",
+            f"@%p{i} bra $L{i};",
+            f"add.s32 %r{2 * i}, %r1, %r{2 * i - 1};",
+            f"$L{i}:",
+            f"add.s32 %r{2 * i + 1}, %r0, %r{2 * i};",
+        ]
+    registers = f".reg .b32 %r<{2 * blocks + 2}>;\n.reg .pred %p<{blocks + 1}>;"
+    return "\n".join((".version 8.0", ".target sm_90", ".entry f()", "{", registers, *body, "}"))
+
+
+def asked(blocks: int) -> int:
+    """The memory that the definitions of every use in a branchy function take, at their peak."""
+    listing = parse(Stage.PTX, branchy(blocks))
+    lines = list(listing.lines)
+    tracemalloc.start()
+    try:
+        found = chains(listing, listing.functions[0])
+        before = tracemalloc.get_traced_memory()[0]
+        tracemalloc.reset_peak()
+        for line in lines:
+            for register in line.uses:
+                given = found.definitions(line.n, register)
+                assert given or register in ("%tid.x",), (line, register)
+        return tracemalloc.get_traced_memory()[1] - before
+    finally:
+        tracemalloc.stop()
+
+
+def test_memory_of_definitions_is_linear_in_the_blocks() -> None:
+    few, many = asked(250), asked(1000)
+    assert many < 8 * few, "four times the blocks; sixteen times the memory is every pair of them"
+
+
+def test_dominators_of_a_deep_nest_take_linear_work() -> None:
+    """Every block of a chain may leave to one end: each step up the chain is taken once."""
+    steps: list[int] = []
+
+    class Counted(list[int]):
+        def __iter__(self) -> Iterator[int]:
+            steps.append(len(self))
+            return super().__iter__()
+
+    def work(blocks: int) -> int:
+        steps.clear()
+        edges = [Counted((i + 1, blocks)) for i in range(blocks)] + [Counted()]
+        tree = Dominators(edges, (0,))
+        assert tree.parent[blocks] == 0
+        frontiers = sum(len(f) for f in tree.frontiers)
+        return sum(steps) + frontiers
+
+    assert work(4000) < 5 * work(1000)
