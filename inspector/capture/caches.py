@@ -125,12 +125,11 @@ def _inductor(path: Path, root: Path) -> Iterator[Event]:
 
 def _trace(path: Path, root: Path) -> Iterator[Event]:
     try:
-        text = FileContent(path, root).read().decode("utf-8", "surrogateescape")
+        yield from torch_logs.from_trace_file(path, root)
     except Unreadable as error:
         yield _problem(path, f"cannot be read: {error}")
-        return
-    try:
-        yield from torch_logs.from_trace(text)
+    except OSError as error:
+        yield _problem(path, f"cannot be read: {error.strerror}")
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
         # One file of a folder that others wrote too: the rest of the folder is still read.
         yield _problem(path, f"is not as torch writes it: {type(error).__name__}")

@@ -168,7 +168,7 @@ def _file(path: Path, inside: Path | None = None) -> Iterable[dict[str, object]]
             "symbols": _symbols(stage, content),
         }
     elif torch_logs.is_trace(text):
-        yield from torch_logs.from_trace(_whole(path))
+        yield from torch_logs.from_trace_file(path)
     elif torch_logs.is_log(text):
         yield from torch_logs.from_log(_whole(path))
 

@@ -30,6 +30,8 @@ Lines = Mapping[str, Place | None]
 _FILE = "# File: "
 _NODE = re.compile(r"\s{4,}(\w{1,400})(?:: \"[^\"\n]*\")? = ")
 _FRAME = re.compile(r'\s*File "([^"\n]{1,4096})", line (\d{1,9})')
+RECENT = 64
+"""Graphs whose lines are kept: a graph asks for those of its own frame, one after the other."""
 STACKS = "inductor_provenance_tracking_kernel_stack_traces"
 # The graphs whose nodes the fragments in output_code name, the nearest first.
 AFTER = ("inductor_post_grad_graph", "before_post_grad_graph")
@@ -101,7 +103,8 @@ class Origins:
         default_factory=lambda: defaultdict(list)
     )
     _files: dict[str, Content] = field(default_factory=dict)
-    _memo: dict[object, Lines] = field(default_factory=dict)
+    # By digest, or by the identity of a content, which is kept so that no other has it.
+    _memo: dict[object, tuple[object, Lines]] = field(default_factory=dict)
 
     def take(self, event: Event, at: int) -> None:
         """Keep what an event has of graphs and the user's files; ``at`` its place among all."""
@@ -194,9 +197,12 @@ class Origins:
 
     def _lines(self, digest: object) -> Lines:
         key = digest if isinstance(digest, str) else id(digest)
-        known = self._memo.get(key)
+        known = self._memo.get(key, (None, None))[1]
         if known is None:
-            known = self._memo[key] = graph_lines(text_of(self.blob(digest)))
+            known = graph_lines(text_of(self.blob(digest)))
+            self._memo[key] = (digest, known)
+            while len(self._memo) > RECENT:
+                del self._memo[next(iter(self._memo))]
         return known
 
 

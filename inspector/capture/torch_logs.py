@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any, BinaryIO
 
-from inspector.recording import BytesContent
+from inspector.errors import Unreadable
+from inspector.model import Content
+from inspector.recording import BytesContent, opened_inside
 
 _PREFIX = re.compile(
     r"^(?:\[rank\d+\]:)?[VDIWEC]\d{4} \d\d:\d\d:\d\d\.\d+ (\d+) (?:[^\]\s]*\] )"
@@ -43,7 +49,7 @@ def from_log(text: str) -> Iterator[dict[str, object]]:
     def flush(thread: str) -> Iterator[dict[str, object]]:
         if thread in held:
             compiled, lines = held.pop(thread)
-            yield _graph("\n".join(lines), compiled, None)
+            yield _graph(_joined(lines), compiled, None)
 
     for line in text.split("\n"):
         found = _PREFIX.match(line)
@@ -59,42 +65,99 @@ def from_log(text: str) -> Iterator[dict[str, object]]:
         elif said.startswith("Output code written to: "):
             if thread in held:
                 compiled, lines = held.pop(thread)
-                yield _graph("\n".join(lines), compiled, said.partition(": ")[2].strip())
+                yield _graph(_joined(lines), compiled, said.partition(": ")[2].strip())
         elif thread in held:
             held[thread][1].append(said)
     for thread in list(held):
         yield from flush(thread)
 
 
+def _joined(lines: list[str]) -> Content:
+    return BytesContent("\n".join(lines).encode("utf-8", "surrogateescape"))
+
+
+@dataclass(frozen=True, slots=True)
+class Payload:
+    """What stands beneath a record of a TORCH_TRACE file, each line after a tab; read when it is
+    asked for: traces of a gigabyte are nothing unusual."""
+
+    path: Path
+    inside: Path | None
+    start: int
+    size: int
+
+    def read(self) -> bytes:
+        try:
+            with _opened(self.path, self.inside) as file:
+                file.seek(self.start)
+                data = file.read(self.size)
+        except OSError as error:
+            raise Unreadable(f"{self.path} cannot be read: {error.strerror or error}") from None
+        if len(data) != self.size or data[:1] != b"\t":
+            raise Unreadable(f"{self.path} has changed since it was opened", "Open it again.")
+        return _bare(data)
+
+
+def _bare(data: bytes) -> bytes:
+    return b"\n".join(line[1:] for line in data.removesuffix(b"\n").split(b"\n"))
+
+
 def from_trace(text: str) -> Iterator[dict[str, object]]:
-    """Graph events of a TORCH_TRACE file: a JSON record, its payload indented by a tab."""
-    record: dict[str, Any] | None = None
-    payload: list[str] = []
-    for line in [*text.split("\n"), "V"]:
-        if line.startswith("\t"):
-            payload.append(line[1:])
+    """Graph events of a TORCH_TRACE text: a JSON record, its payload indented by a tab."""
+    data = text.encode("utf-8", "surrogateescape")
+    rows = io.BytesIO(data)  # lines as a file has them: a carriage return ends none
+    yield from _events(rows, lambda at, size: BytesContent(_bare(data[at : at + size])))
+
+
+def from_trace_file(path: Path, inside: Path | None = None) -> Iterator[dict[str, object]]:
+    """The same of a file, which is gone through line by line and never held as a whole.
+
+    Of one in an opened folder, ``inside`` that alone. Raises ``OSError``.
+    """
+    with _opened(path, inside) as file:
+        yield from _events(file, lambda at, size: Payload(path, inside, at, size))
+
+
+def _opened(path: Path, inside: Path | None) -> BinaryIO:
+    return path.open("rb") if inside is None else opened_inside(path, inside)
+
+
+def _events(
+    rows: Iterable[bytes], content: Callable[[int, int], Content]
+) -> Iterator[dict[str, object]]:
+    said: bytes | None = None
+    at = start = 0
+    for row in chain(rows, (b"",)):
+        if row[:1] == b"\t":
+            at += len(row)
             continue
-        if record is not None and payload:
-            yield from _of_trace(record, "\n".join(payload))
-        record, payload = None, []
-        found = _PREFIX.match(line)
-        at = line.find("{") if found else -1
-        if at >= 0:
-            try:
-                loaded = json.loads(line[at:])
-            except (ValueError, RecursionError):
-                continue
-            record = loaded if isinstance(loaded, dict) else None
+        if said is not None and at > start and (record := _record(said)) is not None:
+            yield from _of_trace(record, content(start, at - start))
+        at += len(row)
+        start, said = at, row
 
 
-def _of_trace(record: dict[str, Any], payload: str) -> Iterator[dict[str, object]]:
+def _record(row: bytes) -> dict[str, Any] | None:
+    """The JSON of a record's line, None where it is none."""
+    line = row.decode("utf-8", "surrogateescape").removesuffix("\n")
+    at = line.find("{") if _PREFIX.match(line) else -1
+    if at < 0:
+        return None
+    try:
+        loaded = json.loads(line[at:])
+    except (ValueError, RecursionError):
+        return None
+    return loaded if isinstance(loaded, dict) else None
+
+
+def _of_trace(record: dict[str, Any], payload: Content) -> Iterator[dict[str, object]]:
     said = record.get("inductor_output_code")
     if said is None:
         if kind := next((k for k in GRAPHS if k in record), None):
             yield {
                 "event": "graph_text",
                 "kind": kind,
-                "blob": BytesContent(payload.encode("utf-8", "surrogateescape")),
+                "blob": payload,
                 "frame_id": record.get("frame_id"),
                 "frame_compile_id": record.get("frame_compile_id"),
             }
@@ -112,12 +175,12 @@ def _number(text: str) -> int | None:
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else None
 
 
-def _graph(text: str, compiled: str | None, path: str | None) -> dict[str, object]:
+def _graph(content: Content, compiled: str | None, path: str | None) -> dict[str, object]:
     frame, _, number = (compiled or "").partition("/")
     return {
         "event": "graph",
         "path": path,
-        "blob": BytesContent(text.encode("utf-8", "surrogateescape")),
+        "blob": content,
         "frame_id": _number(frame),
         "frame_compile_id": _number(number),
     }
