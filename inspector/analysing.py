@@ -6,13 +6,16 @@ disassembler that the listings come from.
 
 from __future__ import annotations
 
+import os
+import time
 from bisect import bisect_right
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from threading import Lock, RLock
 from typing import TypeVar, cast
 
-from inspector import knowledge
+from inspector import __version__, knowledge
 from inspector.analyse.card import Card, card
 from inspector.analyse.definitions import Chains, chains
 from inspector.analyse.device import Device, base_arch
@@ -32,6 +35,14 @@ T = TypeVar("T")
 
 MACHINE = (Stage.PTX, Stage.SASS)
 """The stages that have registers."""
+
+_NOT_MADE = object()
+MOST_COUNTED = 1000
+"""Variants from which on hints are not counted: even asking what is kept reads every stage."""
+COUNTING = 5.0
+"""Seconds that a list gives to counting hints that nobody has asked for yet."""
+FUNCTIONS = 64
+"""Functions of files whose analysis is kept: a file may have thousands."""
 
 WARP = 32
 _COUNTED = (Stage.TTIR, Stage.TTGIR, *MACHINE)
@@ -68,17 +79,34 @@ class Analyst(Reader):
         self._kept: dict[Hashable, object] = {}
         self._making: dict[Hashable, RLock] = {}
         self._guard = Lock()
+        self._counts: dict[tuple[str, str], int] = {}
+        self._recent: dict[Hashable, None] = {}
         self._kernels = {id(v): k for k, v in recording.variants()}
 
     def _once(self, key: Hashable, make: Callable[[], T]) -> T:
         """What ``make`` gave the first time; others who ask for the same wait, nobody else does."""
-        if key not in self._kept:
+        known = self._kept.get(key, _NOT_MADE)
+        if known is _NOT_MADE:
             with self._guard:
                 lock = self._making.setdefault(key, RLock())
             with lock:
-                if key not in self._kept:
-                    self._kept[key] = make()
-        return cast(T, self._kept[key])
+                known = self._kept.get(key, _NOT_MADE)
+                if known is _NOT_MADE:
+                    known = self._kept[key] = make()
+        return cast(T, known)
+
+    def _passing(self, key: Hashable, make: Callable[[], T]) -> T:
+        """The same of what is of one function of a file, of which only the newest are kept."""
+        made = self._once(key, make)
+        with self._guard:
+            self._recent.pop(key, None)
+            self._recent[key] = None
+            while len(self._recent) > FUNCTIONS:
+                old = next(iter(self._recent))
+                del self._recent[old]
+                self._kept.pop(old, None)
+                self._making.pop(old, None)
+        return made
 
     # -- the kernel as a whole ----------------------------------------------------------------
 
@@ -147,6 +175,68 @@ class Analyst(Reader):
     def _findings(self, variant: Variant) -> tuple[Finding, ...]:
         return hints(self._subject(variant), knowledge.table("hints"))
 
+    def hint_count(self, variant: Variant) -> int | None:
+        """How many hints of ours there are on a variant, where they have been counted."""
+        return self._counts.get((variant.hash, variant.symbol))
+
+    def count_hints(
+        self,
+        variants: Sequence[Variant],
+        seconds: float = COUNTING,
+        before: Callable[[], None] = lambda: None,
+    ) -> int:
+        """Count hints: those that were counted before, then others until ``seconds`` are over.
+
+        A count costs a disassembly and an analysis where nobody has asked before, and is kept by
+        content. How many variants are left without one. ``before`` is called where there are some
+        to count.
+        """
+        if len(variants) > MOST_COUNTED:
+            return len(variants)
+        keys = {(v.hash, v.symbol): self._hints_key(v) for v in variants}
+        left: list[Variant] = []
+        for variant in variants:
+            name = variant.hash, variant.symbol
+            kept = self._cache.get(keys[name])
+            if kept is not None and kept.isdigit():
+                self._counts[name] = int(kept)
+            else:
+                left.append(variant)
+        if left:
+            before()
+        until = time.monotonic() + seconds
+
+        def count(variant: Variant) -> bool:
+            if time.monotonic() > until:
+                return False
+            try:
+                found = len(Analyst.findings(self, variant))
+                whole = not self.lacking(variant)
+            except PtxviewError:
+                return False
+            if whole:  # without the machine code some hints cannot be seen
+                self._counts[variant.hash, variant.symbol] = found
+                self._cache.put(keys[variant.hash, variant.symbol], str(found).encode())
+            return whole
+
+        with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
+            return sum(not counted for counted in pool.map(count, left))
+
+    def _hints_key(self, variant: Variant) -> str:
+        """What a variant's hints depend on: its stages, its launches, the device, the rules."""
+        parts: list[bytes | str] = [
+            "hints", __version__, repr(sorted(knowledge.table("hints").items())), variant.symbol,
+            repr(variant.calls), repr(dict(variant.config)), repr(dict(variant.signature)),
+            repr(self.device(variant)), repr(self.kernel(variant).fusion),
+        ]  # fmt: skip
+        for stage in sorted(variant.stages, key=lambda s: s.rank):
+            if _at_hand(variant, stage):
+                try:
+                    parts += [stage.value, variant.stages[stage].content.read()]
+                except PtxviewError:
+                    parts += [stage.value, b"lost"]
+        return self._cache.key(*parts)
+
     def _subject(self, variant: Variant) -> Subject:
         return Subject(
             kernel=self.kernel(variant),
@@ -184,7 +274,7 @@ class Analyst(Reader):
         if at < 0 or functions[at].last < n:
             return None
         key = ("facts", variant.hash, stage, at)
-        return self._once(key, lambda: self._facts(variant, stage, functions[at]))
+        return self._passing(key, lambda: self._facts(variant, stage, functions[at]))
 
     def _facts(self, variant: Variant, stage: Stage, function: Function) -> Facts:
         listing = self.listing(variant, stage)

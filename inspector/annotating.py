@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 
 from inspector import knowledge
@@ -50,18 +49,16 @@ class Annotator(Profiled):
         rolled = {} if stage is Stage.SASS else self._rolled(variant, stage)
         own = self.function(variant, stage) if stage in MACHINE else None
         facts = None if own is None else self.facts(variant, stage, own.first)
-        known = [facts] if facts is not None else []
-        if whole and stage in MACHINE:
-            starts = (f.first for f in self.listing(variant, stage).functions)
-            known = [f for n in starts if (f := self.facts(variant, stage, n)) is not None]
-        firsts = [f.function.first for f in known]
+        every = whole and stage in MACHINE
         samples = self.samples(variant, stage)
         profile = self.measured(variant) if samples else None
         sampled = None if profile is None else profile.sampled
 
         def at(n: int) -> Told:
-            here = bisect_right(firsts, n) - 1
-            of = known[here] if here >= 0 and n <= known[here].function.last else None
+            # Of a whole file, each function's when its lines come: a file may have thousands.
+            of = self.facts(variant, stage, n) if every else facts
+            if of is not None and not of.function.first <= n <= of.function.last:
+                of = None
             times = None if of is None else of.schedule
             live = None if of is None else of.live.at(n)
             if live is not None and stage is Stage.SASS:
@@ -171,7 +168,7 @@ class Annotator(Profiled):
         at = self._once(("own", id(variant), stage), lambda: self.function(variant, stage))
         own = at is not None and at.first == function.first
         key = ("sentences", id(variant) if own else variant.hash, stage, function)
-        return self._once(key, lambda: self._reads_out(variant, stage, function, own))
+        return self._passing(key, lambda: self._reads_out(variant, stage, function, own))
 
     def _reads_out(
         self, variant: Variant, stage: Stage, function: Function, own: bool

@@ -53,9 +53,13 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     if args.calls and not args.json:
         return _calls(rec)
     if args.json:
-        _read_figures(reader, None)
+        narrate_uncounted(_read(reader, None))
         value = jsons.recording(
-            rec, reader.resources, lambda v: ncu.variant(reader.measured(v)), jsons.Rows
+            rec,
+            reader.resources,
+            lambda v: ncu.variant(reader.measured(v)),
+            jsons.Rows,
+            reader.hint_count,
         )
         value["ncu"] = ncu.document(reader.attached(), reader.report, _names(reader))
         print_json(timings.with_times(value, rec, times(rec.path)))
@@ -78,34 +82,44 @@ def print_kernels(reader: Annotator, out: Console, clock: tables.Clock | None = 
     """The table of kernels. On a terminal its first rows stand at once, a dash where a tool has
     not said yet, and give way to the whole when every figure is known."""
     rec = reader.recording
-    _read_figures(reader, out)
-    told = clock or (lambda kernel, variant: "")
-    for part in tables.kernels(rec, reader.resources, out.width, told).parts():
+    left = _read(reader, out if out.is_terminal else None)
+    table = tables.kernels(
+        rec,
+        reader.resources,
+        out.width,
+        clock or (lambda kernel, variant: ""),
+        lambda kernel, variant: tables.figure(reader.hint_count(variant)),
+    )
+    for part in table.parts():
         out.print(part)
+    narrate_uncounted(left)
 
 
-def _read_figures(reader: Annotator, out: Console | None) -> None:
-    """Read the figures of all variants, the tools side by side; say how far it is on a terminal."""
+def _read(reader: Annotator, out: Console | None) -> int:
+    """Read the figures of all variants, the tools side by side, and count hints; how many variants
+    are left without a count. ``out`` is a terminal that is told how far it is."""
     variants = [v for _, v in reader.recording.variants()]
-    standing = None if out is None or not out.is_terminal else out
-    began = time.monotonic()
+    began, told = time.monotonic(), 0.0
     with contextlib.ExitStack() as stack:
         live: Live | None = None
-        for done, of in reader.figures(variants):
-            if standing is None or time.monotonic() - began < GLANCE:
-                continue
+
+        def tell(said: str, first: bool) -> None:
+            nonlocal live, told
+            now = time.monotonic()
+            if out is None or (now - (began if live is None else told) < GLANCE and not first):
+                return
             if live is None:
-                live = stack.enter_context(
-                    Live(console=standing, transient=True, auto_refresh=False)
-                )
-                shown_at = 0.0
-            if (now := time.monotonic()) - shown_at > GLANCE or done == of:
-                live.update(_standing(reader, standing, done, of), refresh=True)
-                shown_at = now
+                live = stack.enter_context(Live(console=out, transient=True, auto_refresh=False))
+            live.update(_standing(reader, out, said), refresh=True)
+            told = now
+
+        for done, of in reader.figures(variants):
+            tell(f"reading figures: {done} of {of} cubins", first=False)
+        return reader.count_hints(variants, before=lambda: tell("counting hints", first=True))
 
 
-def _standing(reader: Annotator, out: Console, done: int, of: int) -> Group:
-    """The rows that fit on the screen, with what is known by now, and how far the rest is."""
+def _standing(reader: Annotator, out: Console, said: str) -> Group:
+    """The rows that fit on the screen, with what is known by now, and what is being done."""
     room = max(out.height - 4, 1)
     rec = reader.recording
     first: list[Kernel] = []
@@ -114,9 +128,18 @@ def _standing(reader: Annotator, out: Console, done: int, of: int) -> Group:
             break
         first.append(kernel)
     part = replace(rec, kernels=tuple(first))
-    said = Text(f"reading figures: {done} of {of} cubins", style="dim")
-    table = next(tables.kernels(part, reader.known_by_now, out.width).parts())
-    return Group(table, said)
+    table = tables.kernels(part, reader.known_by_now, out.width)
+    return Group(next(table.parts()), Text(said, style="dim"))
+
+
+def narrate_uncounted(left: int) -> None:
+    """Why there are dashes among the counts of hints."""
+    if left:
+        narrate(
+            f"hints of {tables.plural(left, 'variant')} are not counted yet: each takes a "
+            "disassembly and an analysis, a list does some seconds' worth of it and keeps what it "
+            "counted; ptxview show KERNEL -a tells those of one"
+        )
 
 
 def clock_of(rec: Recording) -> tables.Clock:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import argparse
 import datetime
+from collections.abc import Iterator
+from itertools import islice
 
 from inspector import printing
 from inspector.annotating import Annotator
@@ -181,10 +183,10 @@ def _annotated(reader: Annotator, kernel: Kernel, variant: Variant, stage: Stage
     return Exit.OK
 
 
-def _part(listing: Listing, function: Function | None) -> list[Line]:
-    if function is None:
-        return list(listing.lines)
-    return [line for line in listing.lines if function.first <= line.n <= function.last]
+def _part(listing: Listing, function: Function | None) -> Iterator[Line]:
+    """The lines of a function one after the other, or of the whole: a listing may have millions."""
+    first, last = (1, len(listing.lines)) if function is None else (function.first, function.last)
+    return islice(listing.lines, first - 1, last)
 
 
 def _json(reader: Annotator, kernel: Kernel, variant: Variant, stage: Stage) -> dict[str, object]:

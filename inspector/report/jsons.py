@@ -94,10 +94,12 @@ def recording(
     figures: Figures,
     profiled: Profiled = lambda _: None,
     rows: Callable[[Iterable[object]], object] = list,
+    hints: Callable[[Variant], int | None] = lambda _: None,
 ) -> dict[str, object]:
     """``list``: the recording, its graphs, kernels and variants; ``profiled`` is ncu's.
 
-    ``rows`` makes the list of kernels: ``Rows`` has them made while they are written.
+    ``rows`` makes the list of kernels: ``Rows`` has them made while they are written. ``hints``
+    counts those on a variant.
     """
     return {
         "schema": SCHEMA,
@@ -123,7 +125,7 @@ def recording(
             }
             for g in rec.graphs
         ],
-        "kernels": rows(kernel(k, figures, profiled) for k in rec.kernels),
+        "kernels": rows(kernel(k, figures, profiled, hints) for k in rec.kernels),
         "calls": [call(c) for c in rec.calls],
     }
 
@@ -133,7 +135,12 @@ def ordered(stages: Mapping[Stage, object]) -> list[Stage]:
     return sorted(stages, key=lambda s: s.rank)
 
 
-def kernel(k: Kernel, figures: Figures, profiled: Profiled) -> dict[str, object]:
+def kernel(
+    k: Kernel,
+    figures: Figures,
+    profiled: Profiled,
+    hints: Callable[[Variant], int | None] = lambda _: None,
+) -> dict[str, object]:
     """One kernel with its variants."""
     return {
         "id": k.id,
@@ -142,7 +149,7 @@ def kernel(k: Kernel, figures: Figures, profiled: Profiled) -> dict[str, object]
         "origin": k.origin.value,
         "ops": None if k.fusion is None else list(k.fusion.ops),
         "made_from": None if k.fusion is None else [made_from(m) for m in k.fusion.made_from],
-        "variants": [variant(v, figures(v), profiled(v)) for v in k.variants],
+        "variants": [variant(v, figures(v), profiled(v), hints(v)) for v in k.variants],
         "autotune": [tuning(t) for t in k.autotune],
     }
 
@@ -181,7 +188,9 @@ def made_from(made: MadeFrom) -> dict[str, object]:
     }
 
 
-def variant(v: Variant, resources: Resources, ncu: object = None) -> dict[str, object]:
+def variant(
+    v: Variant, resources: Resources, ncu: object = None, hints: int | None = None
+) -> dict[str, object]:
     """One variant; ``missing`` gives the reason for each stage that it lacks."""
     return {
         "id": v.id,
@@ -201,6 +210,7 @@ def variant(v: Variant, resources: Resources, ncu: object = None) -> dict[str, o
         "benchmarks": v.benchmarks,
         "calls": [launch(c) for c in v.calls],
         "ncu": ncu,
+        "hints": hints,
     }
 
 
