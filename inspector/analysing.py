@@ -39,7 +39,7 @@ MACHINE = (Stage.PTX, Stage.SASS)
 _NOT_MADE = object()
 MOST_COUNTED = 1000
 """Variants from which on hints are not counted: even asking what is kept reads every stage."""
-COUNTING = 5.0
+COUNTING = 2.0
 """Seconds that a list gives to counting hints that nobody has asked for yet."""
 FUNCTIONS = 64
 """Functions of files whose analysis is kept: a file may have thousands."""
@@ -224,11 +224,13 @@ class Analyst(Reader):
 
     def _hints_key(self, variant: Variant) -> str:
         """What a variant's hints depend on: its stages, its launches, the device, the rules."""
-        parts: list[bytes | str] = [
-            "hints", __version__, repr(sorted(knowledge.table("hints").items())), variant.symbol,
-            repr(variant.calls), repr(dict(variant.config)), repr(dict(variant.signature)),
-            repr(self.device(variant)), repr(self.kernel(variant).fusion),
-        ]  # fmt: skip
+        told = (
+            sorted(knowledge.table("hints").items()), variant.symbol, variant.calls,
+            dict(variant.config), dict(variant.signature), self.device(variant),
+            self.kernel(variant).fusion,
+        )  # fmt: skip
+        # Names are a stranger's: not every one of them can be encoded.
+        parts: list[bytes | str] = ["hints", __version__, ascii(told)]
         for stage in sorted(variant.stages, key=lambda s: s.rank):
             if _at_hand(variant, stage):
                 try:

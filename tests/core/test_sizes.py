@@ -7,8 +7,10 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -34,26 +36,46 @@ def cache(folder: Path, kernels: int) -> Path:
     return folder
 
 
+LAUNCHER = """
+import os, sys
+child = os.fork()
+if not child:
+    os.execvp(sys.argv[2], sys.argv[2:])
+_, status, usage = os.wait4(child, 0)
+with open(sys.argv[1], "w") as file:
+    file.write(f"{usage.ru_maxrss << 10} {usage.ru_utime + usage.ru_stime} {status}")
+"""
+"""A small process between: the kernel counts to a child what its parent had when it was started."""
+
+
+class Cost(NamedTuple):
+    """Of a program run to its end: peak memory in bytes, seconds of CPU, the exit status."""
+
+    peak: int
+    cpu: float
+    status: int
+
+
+def cost(argv: Sequence[str | Path], kept: Path) -> Cost:
+    """Run a program, its output going nowhere; ``kept`` is its user's cache."""
+    kept.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile("r", dir=kept) as told:
+        subprocess.run(
+            [sys.executable, "-I", "-S", "-c", LAUNCHER, told.name, *map(str, argv)],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env=environment(XDG_CACHE_HOME=str(kept)),
+            check=True,
+        )
+        peak, cpu, status = told.read().split()
+    return Cost(int(peak), float(cpu), os.waitstatus_to_exitcode(int(status)))
+
+
 def peak(*args: str | Path, kept: Path) -> int:
-    """The peak memory of ptxview as a program of its own, in bytes; its output goes nowhere."""
-    code = (
-        "import os, resource, sys\n"
-        "from inspector.cli import main\n"
-        "status = main(sys.argv[1:])\n"
-        "peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
-        "sys.stderr.write(f'PEAK {peak} {status}')\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code, *map(str, args)],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        env=environment(XDG_CACHE_HOME=str(kept)),
-        check=True,
-        text=True,
-    )
-    peak, status = done.stderr.rpartition("PEAK ")[2].split()
-    assert status == "0", done.stderr
-    return int(peak) << 10
+    """The peak memory of ptxview as a program of its own."""
+    found = cost(command(args), kept)
+    assert found.status == 0
+    return found.peak
 
 
 @pytest.fixture(scope="module")
@@ -125,7 +147,7 @@ def test_a_long_listing_is_written_while_it_is_read(tmp_path: Path, shared: Path
         files.append(file)
     lines = 150 * 100
     peaks = [peak("show", file, "k0", how, kept=shared) for file in files]
-    assert (peaks[1] - peaks[0]) / lines < 1400, peaks
+    assert 0 <= (peaks[1] - peaks[0]) / lines < 1400, peaks
 
 
 def test_the_first_line_is_there_before_the_last_is_made(tmp_path: Path) -> None:
