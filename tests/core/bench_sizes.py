@@ -69,13 +69,10 @@ def others() -> Iterator[Subject]:
     else:
         print("tlparse is not installed: pip install tlparse")
     if importlib.util.find_spec("tritonparse") is not None:
-        code = (
-            "import sys; from tritonparse.parse.utils import unified_parse as parse; "
-            "parse(source=sys.argv[1], out=sys.argv[2], overwrite=True)"
-        )
+        code = "from tritonparse.cli import main; main()"
         yield Subject(
             "tritonparse of a trace, MB", (10, 100), trace,
-            lambda p: [sys.executable, "-c", code, p, p / "out"],
+            lambda p: [sys.executable, "-c", code, "parse", p, "-o", p / "out", "--overwrite"],
         )  # fmt: skip
     else:
         print("tritonparse is not installed: pip install tritonparse")
