@@ -117,7 +117,7 @@ def asked(blocks: int) -> int:
         for line in lines:
             for register in line.uses:
                 given = found.definitions(line.n, register)
-                assert given or register in ("%tid.x",), (line, register)
+                assert given or register == "%tid.x", (line, register)
         return tracemalloc.get_traced_memory()[1] - before
     finally:
         tracemalloc.stop()
