@@ -171,5 +171,5 @@ def test_a_kernel_that_spills_has_the_bytes_that_ptxas_says(tmp_path: Path) -> N
                 Stage.SASS: StageFile(BytesContent(cubin), None, "nvdisasm -c"),
             },
         )
-        kept = DerivedCache(None, tmp_path / f"kept{number}")
+        kept = DerivedCache(tmp_path / f"kept{number}")
         assert of_variant(variant, [assembler], kept)["many"] == said["many"]
