@@ -146,7 +146,7 @@ def side(reader: Analyst, variant: Variant, stage: Stage) -> Side:
     )
 
 
-PTX_VERSION = re.compile(rb"^\s*\.version\s+(\d+\.\d+)", re.MULTILINE)
+PTX_VERSION = re.compile(rb"^[^\S\n]*+\.version\s++(\d++\.\d++)", re.MULTILINE)
 
 
 def made_by(reader: Analyst, variant: Variant) -> dict[str, str]:
