@@ -1,0 +1,588 @@
+"""The only code that opens what it did not write: regular files and zips of them, within bounds.
+
+What somebody sent may be a pipe that never ends, a device, a sparse file of a terabyte, a line of
+half a gigabyte, a zip that unpacks to more than there is. Here each thing is opened once, and what
+it is and how large it is are asked of what was opened, never of its path. All bounds follow from
+one number, which a user raises with ``PTXVIEW_MAX_BYTES``; a sentence says which one was met.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import lzma
+import os
+import re
+import stat
+import struct
+import threading
+import weakref
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from inspector.errors import Unreadable, UsageError
+
+VARIABLE = "PTXVIEW_MAX_BYTES"
+DEFAULT = 1 << 30
+LEAST = 1 << 16
+CHUNK = 1 << 20
+LIGHT = 1 << 16
+DEEPEST_JSON = 100
+"""Lists and objects inside each other; records of ours have a dozen."""
+
+_NUMBER = re.compile(r"(\d{1,18})([KMGT]?)")
+_UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
+_STRING = re.compile(rb'"[^"]*"')
+_BRACKETS = b"[]{}"
+_OTHER = bytes(c for c in range(256) if c not in _BRACKETS)
+# What Python's zipfile lets through on damaged, encrypted or hostile archives.
+DAMAGE = (OSError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError,
+          ValueError, IndexError, struct.error, lzma.LZMAError)  # fmt: skip
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+_ENTRY = b"PK\x01\x02"
+_BEGINS = (b"PK\x03\x04", b"PK\x05\x06")
+
+
+class Absent(Unreadable):
+    """There is nothing of that name."""
+
+
+class NotAFile(Unreadable):
+    """It is a pipe, a socket, a device or a folder."""
+
+
+class TooLarge(Unreadable):
+    """A bound was met."""
+
+
+# -- bounds ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much is taken in. All follow from ``total``, the bytes of memory for what is opened."""
+
+    total: int = DEFAULT
+
+    @property
+    def one(self) -> int:
+        """Bytes of one file or member that is read as a whole."""
+        return self.total // 2
+
+    @property
+    def streamed(self) -> int:
+        """Bytes of one file or member that is gone through line by line."""
+        return self.total * 4
+
+    @property
+    def line(self) -> int:
+        """Bytes of one line, of one record."""
+        return self.total // 64
+
+    @property
+    def names(self) -> int:
+        """Files and folders below one folder, members of one zip."""
+        return self.total // 2048
+
+    def raising(self, factor: float = 2.0) -> str:
+        """How to raise the bounds by at least this factor, in words."""
+        wanted = LEAST
+        while wanted < self.total * factor:
+            wanted *= 2
+        return f"{VARIABLE}={_short(wanted)} raises that"
+
+
+def limits() -> Limits:
+    """The bounds that hold. Raises ``UsageError`` where the variable says no number of bytes."""
+    said = os.environ.get(VARIABLE)
+    if not said:
+        return Limits()
+    number = _NUMBER.fullmatch(said.strip().upper())
+    if number is None or not number[1].isascii():
+        raise UsageError(
+            f"{VARIABLE} is {said[:40]!r}, and no number of bytes",
+            f"Give one as 2147483648 or 2G (without it: {_short(DEFAULT)}).",
+        )
+    return Limits(max(LEAST, int(number[1]) << _UNITS[number[2]]))
+
+
+def _short(number: int) -> str:
+    for unit, shift in reversed(_UNITS.items()):
+        if number % (1 << shift) == 0:
+            return f"{number >> shift}{unit}"
+    return str(number)
+
+
+class Allowance:
+    """What may still be taken in of one thing that is opened: the bound in total."""
+
+    def __init__(self, bounds: Limits | None = None) -> None:
+        self.limits = bounds or limits()
+        self.left = self.limits.total
+
+    def take(self, size: int, what: str) -> None:
+        """Count what is kept. Raises ``TooLarge`` once that is more than the total."""
+        self.left -= size
+        if self.left < 0:
+            raise TooLarge(
+                f"{what} and what lies behind it was left out: with it more than "
+                f"{self.limits.total:,} bytes of memory are needed ({self.limits.raising()})"
+            )
+
+
+# -- files ----------------------------------------------------------------------------------------
+
+
+def kind(mode: int) -> str:
+    """What a file's mode says that it is, in words."""
+    for test, word in (
+        (stat.S_ISREG, "a file"), (stat.S_ISDIR, "a folder"), (stat.S_ISFIFO, "a pipe"),
+        (stat.S_ISSOCK, "a socket"), (stat.S_ISCHR, "a device"), (stat.S_ISBLK, "a device"),
+        (stat.S_ISLNK, "a link"),
+    ):  # fmt: skip
+        if test(mode):
+            return word
+    return "something unknown"
+
+
+class File(io.FileIO):
+    """A regular file that was opened, with what was known of it at that moment."""
+
+    def __init__(self, path: Path, descriptor: int, status: os.stat_result) -> None:
+        super().__init__(descriptor, "r")
+        self.path = path
+        self.status = status
+
+    @property
+    def size(self) -> int:
+        """Its bytes when it was opened; it may have grown since."""
+        return self.status.st_size
+
+    def take(self, most: int) -> bytes:
+        """At most so many of the bytes that follow; fewer only at the end. Raises ``Unreadable``.
+
+        A file of the kernel's that would have us wait cannot be read.
+        """
+        parts: list[bytes] = []
+        left = most
+        while left > 0:
+            try:
+                # All at once where the size is known: nothing is copied then.
+                data = self.read(min(left, max(self.size - self.tell(), 0) + 1))
+            except OSError as error:
+                raise _cannot(self.path, error) from None
+            if data is None:
+                raise Unreadable(f"{self.path} cannot be read: it has nothing to give just now")
+            if not data:
+                break
+            parts.append(data)
+            left -= len(data)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def whole(self, most: int | None = None) -> bytes:
+        """All that follows. Raises ``TooLarge`` where that is more than one file may be."""
+        bounds = limits()
+        bound = bounds.one if most is None else min(most, bounds.one)
+        if self.size - self.tell() > bound:
+            raise _too_large(str(self.path), self.size, bound, bounds)
+        data = self.take(bound + 1)
+        if len(data) > bound:
+            raise _too_large(str(self.path), len(data), bound, bounds)
+        return data
+
+    def again(self) -> Path:
+        """A path that leads to this very file, for a tool: whatever lies at its own by now."""
+        link = Path(f"/proc/{os.getpid()}/fd/{self.fileno()}")
+        return link if link.exists() else self.path.resolve()
+
+
+def opened(path: Path, *, follow: bool = True) -> File:
+    """A regular file, opened for reading. Closes with ``with``.
+
+    Where ``follow`` is not set, a link is none. Raises ``Absent``, ``NotAFile``, else
+    ``Unreadable``.
+    """
+    try:
+        # Opening a device may already do something; what is one now is not touched. It may become
+        # one in the meantime, and then what counts is what was opened.
+        before = path.stat() if follow else path.lstat()
+        _must_be_file(path, before.st_mode)
+        flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+        descriptor = os.open(path, flags | (0 if follow else os.O_NOFOLLOW))
+    except FileNotFoundError:
+        raise Absent(f"{path} does not exist") from None
+    except (OSError, ValueError) as error:  # a name may hold what no name can
+        raise _cannot(path, error) from None
+    try:
+        status = os.fstat(descriptor)
+        _must_be_file(path, status.st_mode)
+        return File(path, descriptor, status)
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def read(path: Path, most: int | None = None, *, follow: bool = True) -> bytes:
+    """The content of a regular file, of ``most`` bytes. Raises ``Unreadable``, as ``opened``."""
+    with opened(path, follow=follow) as file:
+        return file.whole(most)
+
+
+def text(path: Path, most: int | None = None) -> str:
+    """The text of a regular file; what is not UTF-8 becomes surrogate escapes."""
+    return read(path, most).decode("utf-8", "surrogateescape")
+
+
+def after(path: Path, at: int) -> bytes:
+    """What stands in a file from a byte on. Raises ``Unreadable``."""
+    with opened(path) as file:
+        file.seek(at)
+        return file.whole()
+
+
+def lines(
+    source: Path | File,
+    too_long: Callable[[int], None] | None = None,
+    longest: int | None = None,
+    *,
+    follow: bool = True,
+) -> Iterator[bytes]:
+    """The lines of a file, each with its ``\\n``; a last one without it ends with the file.
+
+    No line is longer than ``longest`` bytes (by default a line's bound). One that is comes as
+    an empty line, its number told to ``too_long``; without that, it raises ``TooLarge``. A File is
+    read on from where it stands. Raises ``Unreadable``, as ``opened``.
+    """
+    bounds = limits()
+    file = source if isinstance(source, File) else opened(source, follow=follow)
+    try:
+        if file.size > bounds.streamed:
+            raise _too_large(str(file.path), file.size, bounds.streamed, bounds)
+        yield from _split(io.BufferedReader(file, CHUNK), str(file.path), bounds, too_long, longest)
+    except (OSError, ValueError) as error:
+        raise _cannot(file.path, error) from None
+    finally:
+        file.close()
+
+
+def _split(
+    stream: Any,
+    name: str,
+    bounds: Limits,
+    too_long: Callable[[int], None] | None,
+    longest: int | None,
+) -> Iterator[bytes]:
+    bound = longest or bounds.line
+    number = seen = 0
+    while line := stream.readline(bound + 1):
+        number += 1
+        seen += len(line)
+        if len(line) <= bound or (len(line) == bound + 1 and line.endswith(b"\n")):
+            yield line
+        else:
+            if too_long is None:
+                how = f" ({bounds.raising()})" if longest is None else ""
+                raise TooLarge(f"{name}: line {number} is longer than {bound:,} bytes{how}")
+            too_long(number)
+            while line and not line.endswith(b"\n"):
+                line = stream.readline(CHUNK)
+                seen += len(line)
+                if seen > bounds.streamed:
+                    break
+            yield b"\n" if line.endswith(b"\n") else b""
+        if seen > bounds.streamed:
+            raise _too_large(name, seen, bounds.streamed, bounds)
+
+
+def digest(path: Path) -> str:
+    """The SHA-256 of a file's content, in hex, however large it is. Raises ``Unreadable``."""
+    found = hashlib.sha256()
+    with opened(path) as file:
+        while data := file.take(CHUNK):
+            found.update(data)
+    return found.hexdigest()
+
+
+def contains(file: File, words: Sequence[bytes]) -> bool:
+    """Whether one of some short words stands in what follows, which is not kept."""
+    overlap = max(map(len, words)) - 1
+    before = b""
+    while data := file.take(CHUNK):
+        held = before + data
+        if any(word in held for word in words):
+            return True
+        before = held[-overlap:]
+    return False
+
+
+def identity(path: Path) -> tuple[int, int, int, int] | None:
+    """What tells whether a path leads to the same file as before, unchanged; None: to none."""
+    try:
+        return _identity(path.stat())
+    except (OSError, ValueError):
+        return None
+
+
+def _identity(status: os.stat_result) -> tuple[int, int, int, int]:
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def _must_be_file(path: Path, mode: int) -> None:
+    if not stat.S_ISREG(mode):
+        raise NotAFile(f"{path} is {kind(mode)}, and no file that can be read")
+
+
+def _cannot(path: Path, error: Exception) -> Unreadable:
+    said = error.strerror if isinstance(error, OSError) else None
+    return Unreadable(f"{path} cannot be read: {said or error}")
+
+
+def _too_large(name: str, size: int, bound: int, bounds: Limits) -> TooLarge:
+    return TooLarge(
+        f"{name} is too large: {size:,} bytes, and {bound:,} are read at most "
+        f"({bounds.raising(size / max(bound, 1))})"
+    )
+
+
+# -- folders --------------------------------------------------------------------------------------
+
+
+def names(folder: Path, most: int | None = None) -> tuple[list[os.DirEntry[str]], bool]:
+    """What lies in a folder, by name; and whether there is more than is looked at.
+
+    Raises ``Unreadable``.
+    """
+    bound = limits().names if most is None else most
+    found: list[os.DirEntry[str]] = []
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if len(found) >= bound:
+                    return sorted(found, key=lambda e: e.name), True
+                found.append(entry)
+    except FileNotFoundError:
+        raise Absent(f"{folder} does not exist") from None
+    except (OSError, ValueError) as error:
+        raise _cannot(folder, error) from None
+    return sorted(found, key=lambda e: e.name), False
+
+
+def more_names(folder: Path, bounds: Limits) -> str:
+    """The sentence about a folder that holds more than is looked at."""
+    return (
+        f"{folder} holds more than {bounds.names:,} files and folders: the rest was not looked at "
+        f"({bounds.raising()})"
+    )
+
+
+def files_in(folder: Path) -> list[Path]:
+    """The regular files of a folder, by name, without links. Raises ``Unreadable``."""
+    return [Path(e.path) for e in names(folder)[0] if e.is_file(follow_symlinks=False)]
+
+
+# -- JSON -----------------------------------------------------------------------------------------
+
+
+def weight(data: bytes) -> int:
+    """About the bytes of memory that JSON takes once it is parsed; never fewer than its own.
+
+    Three characters, ``{},``, become an object of 64 bytes, and a place in a list; one character
+    beyond Latin makes four bytes of each of its string's.
+    """
+    wide = 1 if data.isascii() and b"\\u" not in data else 4
+    return wide * len(data) + _weight(data if len(data) < LIGHT else _bare(data), data.count(b'"'))
+
+
+def _weight(bare: bytes, quotes: int) -> int:
+    count = bare.count
+    return (
+        180 * count(b"{") + 64 * count(b"[") + 40 * (count(b",") + count(b":"))
+        + 28 * min(quotes, 2 * (count(b",") + count(b":") + 1))
+    )  # fmt: skip
+
+
+def _bare(data: bytes) -> bytes:
+    """JSON without its strings."""
+    return _STRING.sub(b"", data.replace(b"\\\\", b"").replace(b'\\"', b""))
+
+
+def parsed(data: bytes, allowance: Allowance | None = None, what: str = "it") -> object:
+    """JSON's value. Raises ``ValueError`` where it is none, or is nested too deeply.
+
+    What its value weighs is taken from the ``allowance``. Raises ``TooLarge`` where that, or one
+    value's bound, is met.
+    """
+    bounds = allowance.limits if allowance is not None else limits()
+    heavy = weight(data)
+    if heavy > bounds.one:
+        raise TooLarge(
+            f"{what} is too large: it would take about {heavy:,} bytes of memory, and "
+            f"{bounds.one:,} are given to one record at most ({bounds.raising(heavy / bounds.one)})"
+        )
+    if allowance is not None:
+        allowance.take(heavy, what)
+    _must_be_flat(data)
+    try:
+        value: object = json.loads(data)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    return value
+
+
+def _must_be_flat(data: bytes) -> None:
+    if data.count(b"[") + data.count(b"{") <= DEEPEST_JSON:
+        return
+    left = _bare(data).translate(None, _OTHER)
+    for _ in range(DEEPEST_JSON):  # the innermost pairs go, a level each time
+        left = left.replace(b"[]", b"").replace(b"{}", b"")
+        if not left:
+            return
+    raise ValueError("it is nested too deeply, or its brackets do not match")
+
+
+# -- zips -----------------------------------------------------------------------------------------
+
+
+class _Reading(io.BufferedReader):
+    """The file of a zip; while its directory is read, no larger one is taken in than is allowed."""
+
+    def __init__(self, file: File, bounds: Limits) -> None:
+        super().__init__(file)
+        self.file = file
+        self.bounds = bounds
+        self.indexing = True
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        if not self.indexing:
+            return super().read(size)
+        bound = self.bounds.total // 8
+        if size is None or size < 0:
+            size = bound
+        if size > bound:
+            left = self.file.size - self.tell()
+            if left > bound:
+                raise _too_large(f"{self.file.path}: its directory", left, bound, self.bounds)
+        data = super().read(size)
+        if (many := data.count(_ENTRY)) > self.bounds.names:
+            raise TooLarge(
+                f"{self.file.path} is too large: {many:,} members, and {self.bounds.names:,} are "
+                f"looked at most ({self.bounds.raising(many / self.bounds.names)})"
+            )
+        return data
+
+
+class Archive:
+    """A zip that was opened once, and its members, which are read and never unpacked.
+
+    Safe to read from several threads. It closes with the last that refers to it.
+    """
+
+    def __init__(self, file: File) -> None:
+        """Reads its directory. Raises ``Unreadable`` with a sentence on what is wrong with it."""
+        self.path = file.path
+        self.identity = _identity(file.status)
+        stream = _Reading(file, limits())
+        self._closing = weakref.finalize(self, stream.close)
+        try:
+            begins = file.take(4) in _BEGINS
+            self._zip = zipfile.ZipFile(stream)
+        except DAMAGE as error:
+            self._closing()
+            if begins and "not a zip file" in str(error):
+                raise Unreadable(
+                    f"{self.path} is cut short: the end of the zip is missing",
+                    "Copy it again, or record it again.",
+                ) from None
+            raise Unreadable(
+                f"{self.path} is not a recording, or a damaged one: "
+                f"{error or type(error).__name__}",
+                "Record it again.",
+            ) from None
+        except BaseException:
+            self._closing()
+            raise
+        stream.indexing = False
+
+    @property
+    def names(self) -> list[str]:
+        """The names of all members, in the directory's order; one may stand there twice."""
+        return self._zip.namelist()
+
+    def read(self, member: str, most: int | None = None) -> bytes:
+        """The content of a member. Raises ``Absent``, ``TooLarge``, else ``Unreadable``."""
+        bounds = limits()
+        bound = bounds.one if most is None else min(most, bounds.one)
+        with self._member(member, bound, bounds) as (stream, size):
+            out = io.BytesIO()
+            # In pieces: one that is larger than it says of itself is not unpacked beyond that.
+            while data := stream.read(CHUNK):
+                out.write(data)
+                if out.tell() > bound:
+                    raise _too_large(f"{member} in {self.path}", out.tell(), bound, bounds)
+            if out.tell() != size:
+                raise Unreadable(f"{self.path} is damaged: {member} has not the size that it says")
+            return out.getvalue()
+
+    def lines(
+        self,
+        member: str,
+        too_long: Callable[[int], None] | None = None,
+        longest: int | None = None,
+    ) -> Iterator[bytes]:
+        """The lines of a member, as ``files.lines`` gives those of a file."""
+        bounds = limits()
+        name = f"{member} in {self.path}"
+        with self._member(member, bounds.streamed, bounds) as (stream, _):
+            yield from _split(io.BufferedReader(stream, CHUNK), name, bounds, too_long, longest)
+
+    @contextmanager
+    def _member(self, member: str, bound: int, bounds: Limits) -> Iterator[tuple[Any, int]]:
+        try:
+            info = self._zip.getinfo(member)
+        except KeyError:
+            raise Absent(f"{self.path} lacks {member}: it is incomplete") from None
+        if info.file_size > bound:
+            raise _too_large(f"{member} in {self.path}", info.file_size, bound, bounds)
+        if info.compress_type not in _METHODS:
+            # Python unpacks the others a piece at a time only as they were packed: bounded by none.
+            raise Unreadable(f"{self.path} is damaged: {member} is packed in a way of its own")
+        try:
+            with self._zip.open(info) as stream:
+                yield stream, info.file_size
+        except DAMAGE as error:
+            raise Unreadable(f"{self.path} is damaged: {member}: {error}") from None
+
+
+_archives: weakref.WeakValueDictionary[tuple[int, int, int, int], Archive] = (
+    weakref.WeakValueDictionary()
+)
+_archives_lock = threading.Lock()
+
+
+def archive(path: Path) -> Archive:
+    """The zip at a path; one that is still in use and has not changed is not opened again.
+
+    Raises ``Unreadable`` with a sentence on what is wrong with it.
+    """
+    with _archives_lock:
+        now = identity(path)
+        known = _archives.get(now) if now is not None else None
+        if known is None:
+            known = Archive(opened(path))
+            _archives[known.identity] = known
+        return known
+
+
+def is_zip(path: Path) -> bool:
+    """Whether a regular file begins as a zip does, or ends as an empty one."""
+    try:
+        with opened(path) as file:
+            return file.take(4) in _BEGINS
+    except Unreadable:
+        return False
