@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from inspector import knowledge
+from inspector import files, knowledge
 from inspector.bench import compare_running, running
 from inspector.bench.compare_running import Task
 from inspector.bench.comparison import Comparison, Row, peaks_of, rows_of
@@ -18,7 +18,7 @@ from inspector.bench.results import STOPWATCHES, Session
 from inspector.bench.roofline import UNITS, Peaks, Spot, dtypes_in
 from inspector.bench.roofline import peaks_of as sheet_of
 from inspector.capture import machine
-from inspector.errors import ToolMissing
+from inspector.errors import ToolMissing, Unreadable
 from inspector.naming import base_name
 from inspector.process import Finished, run_tool
 from inspector.report.comparison import name_of
@@ -85,10 +85,8 @@ def _told(
     def go_on() -> bool:
         nonlocal read, done, last
         try:
-            with results.open("rb") as held:
-                held.seek(read)
-                new = held.read()
-        except OSError:
+            new = files.after(results, read)
+        except Unreadable:
             return True
         read += len(new)
         done += new.count(b'{"end"')

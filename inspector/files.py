@@ -4,10 +4,13 @@ What somebody sent may be a pipe that never ends, a device, a sparse file of a t
 half a gigabyte, a zip that unpacks to more than there is. Here each thing is opened once, and what
 it is and how large it is are asked of what was opened, never of its path. All bounds follow from
 one number, which a user raises with ``PTXVIEW_MAX_BYTES``; a sentence says which one was met.
+
+One module because nothing else may open a thing: a second reader would have bounds of its own.
 """
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import io
 import json
@@ -21,10 +24,10 @@ import weakref
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from inspector.errors import Unreadable, UsageError
 
@@ -78,12 +81,17 @@ class Limits:
     @property
     def streamed(self) -> int:
         """Bytes of one file or member that is gone through line by line."""
-        return self.total * 4
+        return self.total * 2
 
     @property
     def line(self) -> int:
         """Bytes of one line, of one record."""
         return self.total // 64
+
+    @property
+    def text(self) -> int:
+        """Bytes of a text that is gone through more than once: a script, a build's description."""
+        return self.total // 16
 
     @property
     def names(self) -> int:
@@ -122,9 +130,10 @@ def _short(number: int) -> str:
 class Allowance:
     """What may still be taken in of one thing that is opened: the bound in total."""
 
-    def __init__(self, bounds: Limits | None = None) -> None:
-        self.limits = bounds or limits()
-        self.left = self.limits.total
+    def __init__(self, share: int = 1) -> None:
+        """``share``: one of so many equal parts of the total."""
+        self.limits = limits()
+        self.most = self.left = self.limits.total // share
 
     def take(self, size: int, what: str) -> None:
         """Count what is kept. Raises ``TooLarge`` once that is more than the total."""
@@ -132,7 +141,7 @@ class Allowance:
         if self.left < 0:
             raise TooLarge(
                 f"{what} and what lies behind it was left out: with it more than "
-                f"{self.limits.total:,} bytes of memory are needed ({self.limits.raising()})"
+                f"{self.most:,} bytes of memory are needed ({self.limits.raising()})"
             )
 
 
@@ -185,15 +194,17 @@ class File(io.FileIO):
             left -= len(data)
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
-    def whole(self, most: int | None = None) -> bytes:
-        """All that follows. Raises ``TooLarge`` where that is more than one file may be."""
+    def whole(self, most: int | None = None, *, raisable: bool = True) -> bytes:
+        """All that follows. Raises ``TooLarge`` where that is more than one file may be.
+
+        ``raisable``: whether ``most`` follows from the user's number.
+        """
         bounds = limits()
         bound = bounds.one if most is None else min(most, bounds.one)
-        if self.size - self.tell() > bound:
-            raise _too_large(str(self.path), self.size, bound, bounds)
-        data = self.take(bound + 1)
-        if len(data) > bound:
-            raise _too_large(str(self.path), len(data), bound, bounds)
+        data = b"" if self.size - self.tell() > bound else self.take(bound + 1)
+        size = max(self.size, len(data))
+        if size > bound:
+            raise _too_large(str(self.path), size, bound, bounds if raisable else None)
         return data
 
     def again(self) -> Path:
@@ -202,19 +213,66 @@ class File(io.FileIO):
         return link if link.exists() else self.path.resolve()
 
 
-def opened(path: Path, *, follow: bool = True) -> File:
+def opened(path: Path, *, follow: bool = True, inside: Path | None = None) -> File:
     """A regular file, opened for reading. Closes with ``with``.
 
-    Where ``follow`` is not set, a link is none. Raises ``Absent``, ``NotAFile``, else
-    ``Unreadable``.
+    Where ``follow`` is not set, a link is none. Of the folder ``inside`` alone it is opened where
+    that is given: a link within it is followed, and none that leads out of it. Raises ``Absent``,
+    ``NotAFile``, else ``Unreadable``.
     """
+    if inside is None:
+        return _opened(path, path, None, follow)
+    # From folder to folder without following links. Where there is one, what it leads to is found
+    # first and then opened likewise: what is put there meanwhile leads nowhere.
+    try:
+        return _descend(path, inside, path.relative_to(inside))
+    except (Unreadable, ValueError):
+        try:
+            real = path.resolve().relative_to(inside.resolve())
+        except (OSError, RuntimeError, ValueError):  # as of leads_out
+            raise Unreadable(f"{path} leads out of {inside}, and was not followed") from None
+    return _descend(path, inside, real)
+
+
+def leads_out(path: Path, folder: Path) -> bool:
+    """Whether a path of a folder's leads out of it: by a link, or by the path itself."""
+    try:
+        return not path.resolve().is_relative_to(folder.resolve())
+    except (OSError, RuntimeError, ValueError):  # links in a circle, a name that none can be
+        return True
+
+
+def _descend(path: Path, folder: Path, below: Path) -> File:
+    *folders, name = below.parts or (".",)
+    if ".." in below.parts:
+        raise Unreadable(f"{path} cannot be read: it leads up")
+    through = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    at = None
+    try:
+        at = os.open(folder, os.O_DIRECTORY | os.O_CLOEXEC)
+        for each in folders:
+            deeper = os.open(each, through, dir_fd=at)
+            os.close(at)
+            at = deeper
+        return _opened(path, Path(name), at, follow=False)
+    except FileNotFoundError:
+        raise Absent(f"{path} does not exist") from None
+    except (OSError, ValueError) as error:
+        raise _cannot(path, error) from None
+    finally:
+        if at is not None:
+            os.close(at)
+
+
+def _opened(path: Path, name: Path, at: int | None, follow: bool) -> File:
+    """The file of a ``name`` that begins in the folder open ``at``, where there is one."""
     try:
         # Opening a device may already do something; what is one now is not touched. It may become
         # one in the meantime, and then what counts is what was opened.
-        before = path.stat() if follow else path.lstat()
+        before = os.stat(name, dir_fd=at, follow_symlinks=follow)
         _must_be_file(path, before.st_mode)
         flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
-        descriptor = os.open(path, flags | (0 if follow else os.O_NOFOLLOW))
+        descriptor = os.open(name, flags | (0 if follow else os.O_NOFOLLOW), dir_fd=at)
     except FileNotFoundError:
         raise Absent(f"{path} does not exist") from None
     except (OSError, ValueError) as error:  # a name may hold what no name can
@@ -228,15 +286,36 @@ def opened(path: Path, *, follow: bool = True) -> File:
         raise
 
 
-def read(path: Path, most: int | None = None, *, follow: bool = True) -> bytes:
-    """The content of a regular file, of ``most`` bytes. Raises ``Unreadable``, as ``opened``."""
-    with opened(path, follow=follow) as file:
-        return file.whole(most)
+def read(
+    path: Path,
+    most: int | None = None,
+    *,
+    follow: bool = True,
+    inside: Path | None = None,
+    raisable: bool = True,
+) -> bytes:
+    """The content of a regular file, at ``most`` so many bytes, as ``File.whole`` has it.
+
+    Raises ``Unreadable``, as ``opened``.
+    """
+    with opened(path, follow=follow, inside=inside) as file:
+        return file.whole(most, raisable=raisable)
 
 
-def text(path: Path, most: int | None = None) -> str:
+def text(path: Path, most: int | None = None, *, inside: Path | None = None) -> str:
     """The text of a regular file; what is not UTF-8 becomes surrogate escapes."""
-    return read(path, most).decode("utf-8", "surrogateescape")
+    return read(path, most, inside=inside).decode("utf-8", "surrogateescape")
+
+
+def records(path: Path) -> Iterator[object]:
+    """The JSON values of a file that has one a line; a line that is none is passed over.
+
+    Raises ``Unreadable``, as ``opened``.
+    """
+    allowance = Allowance()
+    for number, line in enumerate(lines(path), 1):
+        with suppress(ValueError):  # a last line may be cut short
+            yield parsed(line, allowance, f"{path}: line {number}")
 
 
 def after(path: Path, at: int) -> bytes:
@@ -244,6 +323,16 @@ def after(path: Path, at: int) -> bytes:
     with opened(path) as file:
         file.seek(at)
         return file.whole()
+
+
+def part(path: Path, at: int, size: int, *, inside: Path | None = None) -> bytes:
+    """So many bytes of a file from one on; fewer only at its end. Raises ``Unreadable``."""
+    bounds = limits()
+    if size > bounds.one:
+        raise _too_large(f"a part of {path}", size, bounds.one, bounds)
+    with opened(path, inside=inside) as file:
+        file.seek(at)
+        return file.take(size)
 
 
 def lines(
@@ -262,8 +351,7 @@ def lines(
     bounds = limits()
     file = source if isinstance(source, File) else opened(source, follow=follow)
     try:
-        if file.size > bounds.streamed:
-            raise _too_large(str(file.path), file.size, bounds.streamed, bounds)
+        _may_be_streamed(file)
         yield from _split(io.BufferedReader(file, CHUNK), str(file.path), bounds, too_long, longest)
     except (OSError, ValueError) as error:
         raise _cannot(file.path, error) from None
@@ -300,17 +388,42 @@ def _split(
             raise _too_large(name, seen, bounds.streamed, bounds)
 
 
-def digest(path: Path) -> str:
-    """The SHA-256 of a file's content, in hex, however large it is. Raises ``Unreadable``."""
+def why_not(path: Path, most: int | None = None, *, follow: bool = False) -> str | None:
+    """Why a file will not be read, as far as can be seen of it without opening it.
+
+    A link is none unless it is to be followed. None where it can be read, and where it is not
+    there.
+    """
+    try:
+        status = path.stat() if follow else path.lstat()
+    except FileNotFoundError:
+        return f"{path} is a link that leads nowhere" if path.is_symlink() else None
+    except (OSError, ValueError):
+        return None
+    bounds = limits()
+    bound = bounds.one if most is None else most
+    if not stat.S_ISREG(status.st_mode):
+        return f"{path} is {kind(status.st_mode)}, and no file: it was passed over"
+    if status.st_size > bound:
+        return _too_large(str(path), status.st_size, bound, bounds).message
+    return None
+
+
+def digest(file: File) -> str:
+    """The SHA-256 of what follows, in hex; it is not kept. Raises ``Unreadable``."""
+    _may_be_streamed(file)
     found = hashlib.sha256()
-    with opened(path) as file:
-        while data := file.take(CHUNK):
-            found.update(data)
+    while data := file.take(CHUNK):
+        found.update(data)
     return found.hexdigest()
 
 
 def contains(file: File, words: Sequence[bytes]) -> bool:
-    """Whether one of some short words stands in what follows, which is not kept."""
+    """Whether one of some short words stands in what follows, which is not kept.
+
+    Raises ``Unreadable``.
+    """
+    _may_be_streamed(file)
     overlap = max(map(len, words)) - 1
     before = b""
     while data := file.take(CHUNK):
@@ -333,6 +446,12 @@ def _identity(status: os.stat_result) -> tuple[int, int, int, int]:
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
+def _may_be_streamed(file: File) -> None:
+    bounds = limits()
+    if file.size > bounds.streamed:
+        raise _too_large(str(file.path), file.size, bounds.streamed, bounds)
+
+
 def _must_be_file(path: Path, mode: int) -> None:
     if not stat.S_ISREG(mode):
         raise NotAFile(f"{path} is {kind(mode)}, and no file that can be read")
@@ -343,11 +462,27 @@ def _cannot(path: Path, error: Exception) -> Unreadable:
     return Unreadable(f"{path} cannot be read: {said or error}")
 
 
-def _too_large(name: str, size: int, bound: int, bounds: Limits) -> TooLarge:
-    return TooLarge(
-        f"{name} is too large: {size:,} bytes, and {bound:,} are read at most "
-        f"({bounds.raising(size / max(bound, 1))})"
-    )
+def _too_large(name: str, size: int, bound: int, bounds: Limits | None) -> TooLarge:
+    how = f" ({bounds.raising(size / max(bound, 1))})" if bounds is not None else ""
+    return TooLarge(f"{name} is too large: {size:,} bytes, and {bound:,} are read at most{how}")
+
+
+def unpack(data: bytes, out: IO[bytes], what: str) -> None:
+    """Write what gzip packed; no more than is gone through of one file. Raises ``Unreadable``."""
+    bounds = limits()
+    size = 0
+    source = gzip.GzipFile(fileobj=io.BytesIO(data))
+    while True:
+        try:
+            piece = source.read(CHUNK)
+        except (OSError, EOFError, zlib.error) as error:
+            raise Unreadable(f"{what} is damaged: {error}") from None
+        if not piece:
+            return
+        size += len(piece)
+        if size > bounds.streamed:
+            raise _too_large(what, size, bounds.streamed, bounds)
+        out.write(piece)
 
 
 # -- folders --------------------------------------------------------------------------------------
@@ -514,10 +649,21 @@ class Archive:
         """The names of all members, in the directory's order; one may stand there twice."""
         return self._zip.namelist()
 
-    def read(self, member: str, most: int | None = None) -> bytes:
+    def why_not(self, member: str) -> str | None:
+        """Why a member will not be read, as far as its directory says; None where it can be."""
+        bounds = limits()
+        try:
+            size = self._zip.getinfo(member).file_size
+        except KeyError:
+            return None
+        if size <= bounds.one:
+            return None
+        return _too_large(f"{member} in {self.path}", size, bounds.one, bounds).message
+
+    def read(self, member: str) -> bytes:
         """The content of a member. Raises ``Absent``, ``TooLarge``, else ``Unreadable``."""
         bounds = limits()
-        bound = bounds.one if most is None else min(most, bounds.one)
+        bound = bounds.one
         with self._member(member, bound, bounds) as (stream, size):
             out = io.BytesIO()
             # In pieces: one that is larger than it says of itself is not unpacked beyond that.
@@ -525,8 +671,7 @@ class Archive:
                 out.write(data)
                 if out.tell() > bound:
                     raise _too_large(f"{member} in {self.path}", out.tell(), bound, bounds)
-            if out.tell() != size:
-                raise Unreadable(f"{self.path} is damaged: {member} has not the size that it says")
+            _must_have(self.path, member, size, out.tell())
             return out.getvalue()
 
     def lines(
@@ -538,8 +683,10 @@ class Archive:
         """The lines of a member, as ``files.lines`` gives those of a file."""
         bounds = limits()
         name = f"{member} in {self.path}"
-        with self._member(member, bounds.streamed, bounds) as (stream, _):
-            yield from _split(io.BufferedReader(stream, CHUNK), name, bounds, too_long, longest)
+        with self._member(member, bounds.streamed, bounds) as (stream, size):
+            buffered = io.BufferedReader(stream, CHUNK)
+            yield from _split(buffered, name, bounds, too_long, longest)
+            _must_have(self.path, member, size, buffered.tell())
 
     @contextmanager
     def _member(self, member: str, bound: int, bounds: Limits) -> Iterator[tuple[Any, int]]:
@@ -557,6 +704,13 @@ class Archive:
                 yield stream, info.file_size
         except DAMAGE as error:
             raise Unreadable(f"{self.path} is damaged: {member}: {error}") from None
+
+
+def _must_have(path: Path, member: str, size: int, seen: int) -> None:
+    if seen != size:
+        raise Unreadable(
+            f"{path} is damaged: {member} has {seen:,} bytes and says that it has {size:,}"
+        )
 
 
 _archives: weakref.WeakValueDictionary[tuple[int, int, int, int], Archive] = (

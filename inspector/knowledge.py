@@ -9,6 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from inspector import files
 from inspector.analyse.device import Device
 from inspector.analyse.isa import (
     DIRECTIVE,
@@ -42,8 +43,8 @@ WORDS = (
 def table(name: str) -> Mapping[str, Any]:
     """A table of reference/ by its name without ``.toml``; empty where there is no such file."""
     try:
-        text = (REFERENCE / f"{name}.toml").read_text("utf-8")
-    except FileNotFoundError:
+        text = files.read(REFERENCE / f"{name}.toml").decode("utf-8")
+    except files.Absent:
         return MappingProxyType({})
     return MappingProxyType(tomllib.loads(text))
 
@@ -68,6 +69,6 @@ def operations() -> Operations:
 
 
 def _words() -> Iterator[tuple[str, str, Table]]:
-    for language, kind, files in WORDS:
-        for path in sorted(REFERENCE.glob(files)):
+    for language, kind, pattern in WORDS:
+        for path in sorted(REFERENCE.glob(pattern)):
             yield language, kind, table(path.stem)

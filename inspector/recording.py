@@ -20,39 +20,37 @@ import contextlib
 import errno
 import hashlib
 import json
-import lzma
 import os
 import re
 import secrets
 import shutil
 import stat
-import struct
 import tempfile
 import time
 import zipfile
-import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from inspector import files
 from inspector.errors import Unreadable
 from inspector.model import Content
 
 SCHEMA = 1
 SUFFIX = ".ptxview"
 HEX = frozenset("0123456789abcdef")
-# A blob of a recording is a listing or a cubin; what is larger is refused on reading rather than
-# let a hostile zip fill the memory.
-LARGEST_BLOB = 512 << 20
 # What tools made is made again in a second where it is gone; a disk that is full costs more.
 MOST_DERIVED = 4 << 30
 DAY = 86400.0
 FAR = 1e18  # seconds
 OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
-# What Python's zipfile lets through on damaged, encrypted or hostile archives.
-DAMAGE = (OSError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError,
-          ValueError, IndexError, struct.error, lzma.LZMAError)  # fmt: skip
+SAID = 100
+"""Damaged lines of one file that are told one by one; the rest are counted."""
+
+LINE, EVENT = 50, 200
+"""Bytes that a line costs at least, and an event beside what stands in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +61,7 @@ class FileContent:
     inside: Path | None = None
 
     def read(self) -> bytes:
-        try:
-            if self.inside is None:
-                return self.path.read_bytes()
-            with opened_inside(self.path, self.inside) as file:
-                return file.read()
-        except OSError as error:
-            raise Unreadable(f"{self.path} cannot be read: {error.strerror or error}") from None
+        return files.read(self.path, inside=self.inside)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +71,7 @@ class BlobContent:
     path: Path
 
     def read(self) -> bytes:
-        try:
-            with opened(self.path) as file:
-                data = file.read()
-        except OSError as error:
-            raise Unreadable(f"{self.path} cannot be read: {error.strerror or error}") from None
-        return _as_named(data, self.path.name, str(self.path))
+        return _as_named(files.read(self.path, follow=False), self.path.name, str(self.path))
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,23 +86,15 @@ class BytesContent:
 
 @dataclass(frozen=True, slots=True)
 class ZipContent:
-    """A member of a single-file recording; it is read from the zip, never unpacked."""
+    """A blob of a single-file recording; it is read from the zip, never unpacked."""
 
-    archive: Path
-    member: str
+    archive: files.Archive
+    digest: str
 
     def read(self) -> bytes:
-        try:
-            with zipfile.ZipFile(self.archive) as archive:
-                info = archive.getinfo(self.member)
-                if info.file_size > LARGEST_BLOB:
-                    raise Unreadable(f"{self.member} in {self.archive} is too large to be real")
-                data = archive.read(info)
-        except KeyError:
-            raise Unreadable(f"{self.archive} lacks {self.member}: it is incomplete") from None
-        except DAMAGE as error:
-            raise Unreadable(f"{self.archive} is damaged: {error}") from None
-        return _as_named(data, self.member.rpartition("/")[2], f"{self.member} in {self.archive}")
+        member = f"blobs/{self.digest}"
+        where = f"{member} in {self.archive.path}"
+        return _as_named(self.archive.read(member), self.digest, where)
 
 
 def _as_named(data: bytes, digest: str, where: str) -> bytes:
@@ -125,60 +104,22 @@ def _as_named(data: bytes, digest: str, where: str) -> bytes:
     return data
 
 
-def leads_out(path: Path, folder: Path) -> bool:
-    """Whether a path of a folder's leads out of it: by a link, or by the path itself."""
-    try:
-        return not path.resolve().is_relative_to(folder.resolve())
-    except (OSError, RuntimeError, ValueError):  # links in a circle, a name that none can be
-        return True
+def appended(path: Path) -> BinaryIO:
+    """A file of a recording's, opened to be appended to; it is made where there is none.
 
-
-def opened_inside(path: Path, folder: Path) -> BinaryIO:
-    """A regular file of a folder's, opened for reading. Raises ``OSError`` for one that leads out.
-
-    It is opened from folder to folder without following links. Where there is one, what it leads
-    to is found first and then opened likewise: what is put there meanwhile leads nowhere.
-    """
-    try:
-        return _descend(folder, path.relative_to(folder))
-    except (OSError, ValueError):
-        if leads_out(path, folder):
-            raise OSError(errno.EXDEV, f"it leads out of {folder}", str(path)) from None
-    return _descend(folder, path.resolve().relative_to(folder.resolve()))
-
-
-def _descend(folder: Path, path: Path) -> BinaryIO:
-    *folders, name = path.parts or (".",)
-    if ".." in path.parts:
-        raise OSError(errno.EXDEV, "it leads up", str(path))
-    through = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-    at = os.open(folder, os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        for each in folders:
-            below = os.open(each, through, dir_fd=at)
-            os.close(at)
-            at = below
-        return opened(Path(name), at=at)
-    finally:
-        os.close(at)
-
-
-def opened(path: Path, flags: int = os.O_RDONLY, at: int | None = None) -> BinaryIO:
-    """A file of a recording, opened; one that is appended to is made where there is none.
-
-    ``at`` is the open folder that a relative path begins in. Raises ``OSError`` for a link, for
-    what is no regular file, and for a file that is to be written and has a second name elsewhere:
-    the content would lie, or go, outside of the recording.
+    Raises ``OSError`` for a link, for what is no regular file, and for a file that has a second
+    name elsewhere: what is written would go outside of the recording.
     """
     # Without waiting: a pipe must not hold us up before it is seen to be one.
-    handle = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666, dir_fd=at)
+    flags = os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    handle = os.open(path, os.O_WRONLY | flags, 0o666)
     try:
-        stamp = os.fstat(handle)
-        if not stat.S_ISREG(stamp.st_mode):
+        status = os.fstat(handle)
+        if not stat.S_ISREG(status.st_mode):
             raise OSError(errno.EINVAL, "it is no regular file", str(path))
-        if flags & os.O_WRONLY and stamp.st_nlink > 1:
+        if status.st_nlink > 1:
             raise OSError(errno.EMLINK, "it has a second name elsewhere", str(path))
-        return os.fdopen(handle, "ab" if flags & os.O_WRONLY else "rb")
+        return os.fdopen(handle, "ab")
     except BaseException:
         os.close(handle)
         raise
@@ -193,29 +134,39 @@ def is_recording(path: Path) -> bool:
     if path.suffix == SUFFIX:
         return True
     try:
-        with zipfile.ZipFile(path) as archive:
-            return "events.jsonl" in archive.namelist()
-    except DAMAGE:
+        return files.is_zip(path) and "events.jsonl" in files.archive(path).names
+    except Unreadable:
         return False
 
 
 @dataclass(frozen=True, slots=True)
 class Events:
-    """The raw events of a recording, in the order of time, and what could not be read of them."""
+    """The raw events of a recording, in the order of time, and what could not be read of them.
+
+    ``archive`` is the opened zip of a recording that is a single file.
+    """
 
     path: Path
     events: tuple[dict[str, object], ...]
     problems: tuple[str, ...]
+    archive: files.Archive | None = None
 
-    def blob(self, digest: object) -> Content | None:
-        """The content that a digest names, or None where it names none (or no digest at all)."""
+    def blob(self, digest: object, say: Callable[[str], None] | None = None) -> Content | None:
+        """The content that a digest names, or None where it names none (or no digest at all).
+
+        Why it will not be read, where that can be seen already, is told to ``say``.
+        """
         if not isinstance(digest, str) or len(digest) != 64 or not HEX.issuperset(digest):
             return None
-        if self.path.is_dir():
-            file = self.path / "blobs" / digest
-            # A link could lead out of the recording. One that is lost says so when it is read.
-            return BlobContent(file) if not file.is_symlink() else None
-        return ZipContent(self.path, f"blobs/{digest}")
+        if self.archive is not None:
+            if say is not None and (why := self.archive.why_not(f"blobs/{digest}")) is not None:
+                say(why)
+            return ZipContent(self.archive, digest)
+        file = self.path / "blobs" / digest
+        if say is not None and (why := files.why_not(file)) is not None:
+            say(why)
+        # A link could lead out of the recording. One that is lost says so when it is read.
+        return BlobContent(file) if not file.is_symlink() else None
 
 
 Keep = Callable[[dict[str, object]], dict[str, object]]
@@ -224,88 +175,175 @@ Keep = Callable[[dict[str, object]], dict[str, object]]
 def read_events(path: Path, keep: Keep | None = None) -> Events:
     """The events of a recording's folder or file; ``keep`` says what is kept of each.
 
-    A last line cut short by a kill is dropped with a word about it. Raises ``Unreadable`` for a
-    newer schema, a damaged zip, or a file that is no recording.
+    A last line cut short by a kill is dropped with a word about it, as is what lies beyond a bound.
+    Raises ``Unreadable`` for a newer schema, a damaged zip, or a file that is no recording.
     """
-    problems: list[str] = []
-    events: list[tuple[float, int, dict[str, object]]] = []
-    for name, data in _event_files(path):
-        for when, number, event in _lines(name, data, problems, len(events)):
-            events.append((when, number, event if keep is None else keep(event)))
-    if path.is_dir():
-        problems.extend(text for text, _ in unwritten(path))
-    if not events and not problems:
+    archive = None if path.is_dir() else files.archive(path)
+    # What is made of the events takes as much again.
+    taking = _Taking(files.Allowance(share=2), keep)
+    rows: Iterator[tuple[str, Iterator[bytes]]]
+    if archive is None:
+        rows = ((file.name, taking.lines_of(file)) for file in _event_files(path, taking.problems))
+    else:
+        rows = (
+            (name, taking.lines_of(archive, name)) for name in _members(archive, taking.problems)
+        )
+    for name, lines in rows:
+        taking.file(name, lines)
+        if taking.full:
+            break
+    if archive is None:
+        marks = unwritten(path)
+        taking.problems.extend(text for text, _ in marks[:SAID])
+        if len(marks) > SAID:
+            taking.problems.append(
+                f"events of {len(marks) - SAID:,} more processes could not be written"
+            )
+    if not taking.events and taking.bound is not None:
+        raise taking.bound
+    if not taking.events and not taking.problems:
         raise Unreadable(f"{path} holds no events", "Was the run stopped before it began?")
-    events.sort(key=lambda e: (e[0], e[1]))
-    return Events(path, tuple(e[2] for e in events), tuple(problems))
+    taking.events.sort(key=lambda e: (e[0], e[1]))
+    return Events(path, tuple(e[2] for e in taking.events), tuple(taking.problems), archive)
 
 
 def event_files(path: Path) -> list[Path]:
-    """The events files of a recording's folder, the run's own first. Raises ``OSError``."""
-    found = sorted(path.glob("events*.jsonl"), key=lambda p: (p.name != "events.jsonl", p))
-    return [file for file in found if file.is_file() and not file.is_symlink()]
+    """The events files of a recording's folder, the run's own first. Raises ``Unreadable``."""
+    return list(_event_files(path, []))
 
 
 def unwritten(path: Path) -> list[tuple[str, Path]]:
-    """What a recording's folder says of events that could not be written, and where it does."""
+    """What a recording's folder says of events that could not be written, and where it does.
+
+    Raises ``Unreadable``.
+    """
     out = []
-    for mark in sorted(path.glob("unwritten-*")):
-        _, pid, number = (*mark.name.split("-"), "", "")[:3]
+    for entry in files.names(path)[0]:
+        if not entry.name.startswith("unwritten-"):
+            continue
+        _, pid, number = (*entry.name.split("-"), "", "")[:3]
         why = os.strerror(int(number)) if re.fullmatch(r"[1-9]\d{0,3}", number) else "unknown why"
-        out.append((f"events of process {pid} could not be written: {why}", mark))
+        out.append((f"events of process {pid} could not be written: {why}", path / entry.name))
     return out
 
 
-def _event_files(path: Path) -> Iterator[tuple[str, bytes]]:
-    if path.is_dir():
-        try:
-            for file in event_files(path):
-                with opened(file) as held:
-                    yield file.name, held.read()
-        except OSError as error:
-            raise Unreadable(f"{path} cannot be read: {error.strerror or error}") from None
-        return
-    try:
-        with zipfile.ZipFile(path) as archive:
-            names = [n for n in archive.namelist() if "/" not in n and n.endswith(".jsonl")]
-            for name in sorted(n for n in names if n.startswith("events")):
-                if archive.getinfo(name).file_size > LARGEST_BLOB:
-                    raise Unreadable(f"{name} in {path} is too large to be real")
-                yield name, archive.read(name)
-    except DAMAGE as error:
-        raise Unreadable(
-            f"{path} is not a recording, or a damaged one: {error}", "Record it again."
-        ) from None
+def _event_files(path: Path, problems: list[str]) -> Iterator[Path]:
+    entries, more = files.names(path)
+    if more:
+        problems.append(files.more_names(path, files.limits()))
+    matches = [e for e in entries if _is_events(e.name)]
+    for entry in sorted(matches, key=lambda e: (e.name != "events.jsonl", e.name)):
+        file = path / entry.name
+        if entry.is_file(follow_symlinks=False):
+            yield file
+        else:
+            problems.append(files.why_not(file) or f"{file} is gone")
 
 
-def _lines(
-    name: str, data: bytes, problems: list[str], start: int
-) -> Iterator[tuple[float, int, dict[str, object]]]:
-    when = 0.0
-    rows = data.split(b"\n")
-    for number, row in enumerate(rows, 1):
-        if not row.strip():
-            continue
+def _is_events(name: str) -> bool:
+    return name.startswith("events") and name.endswith(".jsonl")
+
+
+def _members(archive: files.Archive, problems: list[str]) -> list[str]:
+    """The members of a zip that hold events; what is odd about the names of all is a problem."""
+    names = archive.names
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        some = ", ".join(repr(name[:80]) for name in twice[:3])
+        problems.append(f"{archive.path} holds {some} more than once: only the last is read")
+    leading = [n for n in names if n.startswith(("/", "\\")) or _CLIMBS.search(n)]
+    if leading:
+        some = ", ".join(repr(name[:80]) for name in leading[:3])
+        problems.append(
+            f"{archive.path} holds names that lead out of it ({some}): {len(leading):,} members "
+            "are not read"
+        )
+    return sorted({n for n in names if "/" not in n and _is_events(n)})
+
+
+_CLIMBS = re.compile(r"(?:^|[/\\])\.\.(?:[/\\]|$)|^[A-Za-z]:")
+
+
+class _Taking:
+    """Takes in events, file after file, until there are no more or a bound is met."""
+
+    def __init__(self, allowance: files.Allowance, keep: Keep | None = None) -> None:
+        self.events: list[tuple[float, int, dict[str, object]]] = []
+        self.problems: list[str] = []
+        self.bound: files.TooLarge | None = None
+        self.full = False
+        self._allowance = allowance
+        self._keep = keep
+        self._long: list[int] = []
+
+    def lines_of(self, held: Path | files.Archive, member: str = "") -> Iterator[bytes]:
+        """The lines of a file or a member; those that are too long come as empty ones."""
+        if isinstance(held, Path):
+            return files.lines(held, self._long.append, follow=False)
+        return held.lines(member, self._long.append)
+
+    def file(self, name: str, lines: Iterator[bytes]) -> None:
+        """Take what one file holds."""
+        self._long.clear()
+        number = damaged = 0
+        when, start = 0.0, len(self.events)
         try:
-            event = json.loads(row)
-        except (ValueError, RecursionError):
-            what = "was cut short" if number == len(rows) else "is no JSON"
-            problems.append(f"{name}: line {number} {what}; what stands before it is kept")
-            continue
+            for number, row in enumerate(lines, 1):
+                self._allowance.take(LINE, f"{name}: line {number}")
+                if self._long:
+                    self._too_long(name, self._long.pop())
+                if not row.strip():
+                    continue
+                event = self._event(name, number, row)
+                if isinstance(event, str):
+                    damaged += 1
+                    if damaged <= SAID:
+                        self.problems.append(f"{name}: line {number} {event}")
+                    continue
+                stamp = event.get("time")
+                # "Not a number" has no place in an order, and JSON's integers may be of any size.
+                if isinstance(stamp, int | float) and 0 <= stamp < FAR:
+                    when = float(stamp)
+                kept = event if self._keep is None else self._keep(event)
+                self.events.append((when, start + number, kept))
+        except files.TooLarge as error:
+            self.bound = self.bound or error
+            self.full = self._allowance.left < 0
+            self.problems.append(error.message)
+        if damaged > SAID:
+            self.problems.append(f"{name}: {damaged - SAID:,} more lines are no records")
+
+    def _event(self, name: str, number: int, row: bytes) -> dict[str, object] | str:
+        """What a line holds, or what is wrong with it. Raises ``TooLarge`` once it is all full."""
+        try:
+            event = files.parsed(row, self._allowance, f"{name}: line {number}")
+            self._allowance.take(EVENT, f"{name}: line {number}")
+        except files.TooLarge as error:
+            if self._allowance.left < 0:
+                raise
+            self.bound = self.bound or error
+            return error.message.removeprefix(f"{name}: line {number} ") + "; it was left out"
+        except ValueError:
+            what = "is no JSON" if row.endswith(b"\n") else "was cut short"
+            return f"{what}; what stands before it is kept"
         if not isinstance(event, dict):
-            problems.append(f"{name}: line {number} is no record")
-            continue
+            return "is no record"
         schema = event.get("schema", SCHEMA)
         if type(schema) is not int or schema > SCHEMA:
             raise Unreadable(
                 f"the recording is of schema {schema}; this ptxview knows {SCHEMA}",
                 "Upgrade: pip install -U ptxview",
             )
-        stamp = event.get("time")
-        # "Not a number" has no place in an order, and JSON's integers may be of any size.
-        if isinstance(stamp, int | float) and 0 <= stamp < FAR:
-            when = float(stamp)
-        yield when, start + number, event
+        return event
+
+    def _too_long(self, name: str, number: int) -> None:
+        bounds = self._allowance.limits
+        said = (
+            f"{name}: line {number} is longer than {bounds.line:,} bytes; it was left out "
+            f"({bounds.raising()})"
+        )
+        self.bound = self.bound or files.TooLarge(said)
+        self.problems.append(said)
 
 
 class Writer:
@@ -362,7 +400,8 @@ def pack(folder: Path, target: Path, quickly: bool = False) -> None:
     """Make the single file of a recording's folder, of its events and blobs alone.
 
     The file appears whole or not at all, and killed we leave no part of it. ``quickly``, it is
-    larger. Raises ``OSError`` where it cannot be written.
+    larger. Raises ``OSError`` where it cannot be written, ``Unreadable`` where the folder cannot
+    be read.
     """
     nameless = _nameless(target.parent)
     if nameless is None:
@@ -381,8 +420,9 @@ def pack(folder: Path, target: Path, quickly: bool = False) -> None:
                 strict_timestamps=False,
             ) as archive,
         ):
-            for file in (*sorted(folder.glob("*.jsonl")), *sorted((folder / "blobs").iterdir())):
-                if not file.name.startswith(".") and not file.is_symlink():
+            events = [f for f in files.files_in(folder) if f.suffix == ".jsonl"]
+            for file in (*events, *files.files_in(folder / "blobs")):
+                if not file.name.startswith("."):
                     archive.write(file, str(file.relative_to(folder)))
             archive.close()
             if nameless is not None:
@@ -433,11 +473,11 @@ class DerivedCache:
     def get(self, key: str) -> bytes | None:
         """The entry, or None."""
         try:
-            with opened(self._folder / key) as file:
-                stamp = os.fstat(file.fileno())
-                own = stamp.st_uid == os.geteuid() and not stamp.st_mode & OTHERS_WRITE
-                return file.read() if own else None
-        except OSError:
+            with files.opened(self._folder / key, follow=False) as file:
+                status = file.status
+                own = status.st_uid == os.geteuid() and not status.st_mode & OTHERS_WRITE
+                return file.whole() if own else None
+        except Unreadable:
             return None
 
     def put(self, key: str, data: bytes) -> None:
@@ -456,25 +496,24 @@ class DerivedCache:
                 Path(part).unlink(missing_ok=True)
         if not self._tidied:
             self._tidied = True
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError, Unreadable):
                 self._tidy()
 
     def _tidy(self) -> None:
         mark = self._folder.with_name(f"{self._folder.name}.tidied")
         now = time.time()
-        with opened(mark, os.O_WRONLY | os.O_APPEND | os.O_CREAT) as file:
+        with appended(mark) as file:
             stamp = os.fstat(file.fileno())
             if stamp.st_size and now - stamp.st_mtime < DAY:
                 return
             file.truncate(0)
             file.write(b"tidied\n")
         entries = []
-        with os.scandir(self._folder) as found:
-            for each in found:
-                # One that another process is just writing has a dot before its name.
-                if each.is_file(follow_symlinks=False) and not each.name.startswith("."):
-                    held = each.stat(follow_symlinks=False)
-                    entries.append((max(held.st_atime, held.st_mtime), held.st_size, each.path))
+        for each in files.names(self._folder)[0]:
+            # One that another process is just writing has a dot before its name.
+            if each.is_file(follow_symlinks=False) and not each.name.startswith("."):
+                held = each.stat(follow_symlinks=False)
+                entries.append((max(held.st_atime, held.st_mtime), held.st_size, each.path))
         total = sum(size for _, size, _ in entries)
         for _, size, path in sorted(entries):
             if total <= self._most:

@@ -8,12 +8,12 @@ carries what its folder held when it was packed, and what comes later stands bes
 from __future__ import annotations
 
 import json
-import os
-import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from inspector.recording import DAMAGE, LARGEST_BLOB, opened
+from inspector import files
+from inspector.errors import Unreadable
+from inspector.recording import appended
 
 NAME = "timings.jsonl"
 REPORTS = "ncu.jsonl"
@@ -28,34 +28,78 @@ def keep(path: Path, record: Mapping[str, object], name: str = NAME) -> None:
     """Append a record in one write. Raises ``OSError`` where that is not allowed, or where the file
     is a link and the record would go elsewhere."""
     line = json.dumps(record, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
-    with opened(place(path, name), os.O_WRONLY | os.O_APPEND | os.O_CREAT) as out:
+    with appended(place(path, name)) as out:
         out.write(line.encode() + b"\n")
 
 
-def kept(path: Path, name: str = NAME) -> list[dict[str, object]]:
-    """Every record, the oldest first; lines that are none are passed over."""
+def kept(
+    path: Path, name: str = NAME, say: Callable[[str], None] | None = None
+) -> list[dict[str, object]]:
+    """Every record, the oldest first; lines that are none are passed over.
+
+    What was left out because of its size is told to ``say``.
+    """
+    tell = say or _nobody
+    allowance = files.Allowance()
     out = []
-    for data in _files(path, name):
-        for line in data.split(b"\n"):
+    where = place(path, name)
+    try:
+        for number, line in enumerate(_lines(path, name, where, tell), 1):
             try:
-                said = json.loads(line)
-            except (ValueError, RecursionError):
+                said = files.parsed(line, allowance, f"{name}: record {number}")
+            except files.TooLarge as error:
+                tell(error.message)
+                if allowance.left < 0:
+                    break
+                continue
+            except ValueError:
                 continue
             if isinstance(said, dict):
                 out.append(said)
+    except files.TooLarge as error:
+        tell(error.message)
     return out
 
 
-def _files(path: Path, name: str) -> Iterator[bytes]:
+def problems(path: Path) -> list[str]:
+    """Why what is kept beside or in a recording will not be read, as far as can be seen of it."""
+    sentences = []
+    for name in (NAME, REPORTS):
+        why = files.why_not(place(path, name), files.limits().streamed)
+        if why is not None:
+            sentences.append(why)
+    return sentences
+
+
+def _nobody(text: str) -> None:
+    """Whoever only looks for times is told nothing of those that were left out."""
+
+
+def _lines(path: Path, name: str, where: Path, tell: Callable[[str], None]) -> Iterator[bytes]:
+    bounds = files.limits()
+
+    def too_long(number: int) -> None:
+        tell(
+            f"{name}: record {number} is longer than {bounds.one:,} bytes; it was left out "
+            f"({bounds.raising()})"
+        )
+
+    # A report of ncu is one record with all its text.
     if path.is_file():
         try:
-            with zipfile.ZipFile(path) as archive:
-                if archive.getinfo(name).file_size <= LARGEST_BLOB:
-                    yield archive.read(name)
-        except (KeyError, *DAMAGE):
+            yield from files.archive(path).lines(name, too_long, bounds.one)
+        except files.TooLarge:
+            raise
+        except Unreadable:
             pass
     try:
-        with opened(place(path, name)) as file:
-            yield file.read()
-    except OSError:
+        # A link would lead out of the recording.
+        yield from files.lines(where, too_long, bounds.one, follow=False)
+    except files.Absent:
+        return
+    except files.NotAFile as error:
+        tell(error.message)
+    except files.TooLarge:
+        raise
+    except Unreadable:
         return

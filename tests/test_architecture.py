@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -109,6 +110,42 @@ def test_only_process_starts_processes(name: str) -> None:
 @pytest.mark.parametrize("name", [n for n in sorted(OURS) if not within(n, "inspector.tui")])
 def test_only_the_interface_imports_textual(name: str) -> None:
     assert not any(within(module, "textual") for module in imports(name, OURS[name]))
+
+
+OPENS = {"open", "ZipFile", "TarFile", "read_text", "read_bytes", "mmap", "fromfile"}
+LISTS = {"iterdir", "scandir", "listdir", "walk", "rglob"}
+WRITES = re.compile("[wax]b?[+]?")
+# Whether the folder to record into is empty: of its names nothing is kept.
+LOOKS = {("inspector.capture.running", "iterdir")}
+
+
+def writes(node: ast.Call) -> bool:
+    """Whether a call that opens something says that it is for writing, or opens nothing at all."""
+    if node.args and ast.unparse(node.args[0]) == "os.devnull":
+        return True
+    if ast.unparse(node.func) == "os.open":
+        return bool({"os.O_WRONLY", "os.O_TMPFILE"} & {*ast.unparse(node.args[1]).split(" | ")})
+    given = [*node.args, *(k.value for k in node.keywords if k.arg == "mode")]
+    return any(isinstance(a, ast.Constant) and WRITES.fullmatch(str(a.value)) for a in given)
+
+
+def of_the_kernel(node: ast.Call) -> bool:
+    """Whether a call asks the kernel what it says of processes."""
+    return bool(node.args) and ast.unparse(node.args[0]).lstrip("f'\"").startswith("/proc/")
+
+
+@pytest.mark.parametrize("name", sorted(set(OURS) - {"inspector.files"}))
+def test_only_files_opens_what_it_did_not_write(name: str) -> None:
+    for node in ast.walk(parsed(OURS[name])):
+        if not isinstance(node, ast.Call) or of_the_kernel(node):
+            continue
+        called = node.func
+        word = called.attr if isinstance(called, ast.Attribute) else ast.unparse(called)
+        if word in OPENS and not writes(node):
+            pytest.fail(f"{name}:{node.lineno} calls {word}: inspector.files reads")
+        of_syntax = isinstance(called, ast.Attribute) and ast.unparse(called.value) == "ast"
+        if word in LISTS and not of_syntax and (name, word) not in LOOKS:
+            pytest.fail(f"{name}:{node.lineno} calls {word}: inspector.files lists folders")
 
 
 @pytest.mark.parametrize("name", sorted(PURE))

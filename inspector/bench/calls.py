@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 
+from inspector import files
 from inspector.bench.planning import Found, argument, inputs
 from inspector.bench.results import KernelTime, Timing
 from inspector.bench.statistics import median
+from inspector.errors import Unreadable
 from inspector.model import Call, Content, Origin, Recording, Stage
 from inspector.naming import base_name
 
@@ -27,13 +28,11 @@ class Library:
     sha256: str | None = None
 
     def changed(self) -> str | None:
-        """A sentence where what lies there now is something else. Raises ``OSError``."""
-        file = Path(self.path)
-        size = file.stat().st_size
-        if self.sha256 is not None:
-            same = hashlib.sha256(file.read_bytes()).hexdigest() == self.sha256
-        else:
-            same = self.size in (None, size)
+        """A sentence where what lies there now is something else. Raises ``Unreadable``."""
+        with files.opened(Path(self.path)) as file:
+            same = self.size in (None, file.size)
+            if self.sha256 is not None:
+                same = files.digest(file) == self.sha256
         if same:
             return None
         return f"{self.path} was built anew since it was recorded: the time is of what it is now"
@@ -180,8 +179,8 @@ def job_of_call(one: Again, mode: str) -> tuple[dict[str, object], bytes, str | 
     said.update(module=module, function=function, library=one.library.path)
     try:
         warning = one.library.changed()
-    except OSError as error:
-        return f"its code is gone: {one.library.path}: {error.strerror or error}"
+    except Unreadable as error:
+        return f"its code is gone: {error.message}"
     return said, b"", warning
 
 

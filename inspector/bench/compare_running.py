@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from inspector import files
 from inspector.bench.running import BOOT as REPLAY_BOOT
 from inspector.bench.running import (
     NO_DEVICE,
@@ -184,14 +185,10 @@ def _why(done: Finished, limit: float, phase: str) -> str:
 def hear(results: Path, gathered: Gathered) -> None:
     """Read a child's results."""
     try:
-        lines = results.read_text("utf-8", "replace").splitlines()
-    except OSError:
+        records = [*files.records(results)]
+    except Unreadable:
         return
-    for line in lines:
-        try:
-            said = json.loads(line)
-        except ValueError:
-            continue  # cut short by its end
+    for said in records:
         if isinstance(said, dict):
             _take(said, gathered)
 

@@ -50,7 +50,10 @@ def of_recording(path: Path, named: Sequence[Path] = ()) -> Report:
             # A link in a recording's folder leads to what is no part of it.
             if beside.is_file() and not (path.is_dir() and beside.is_symlink()):
                 reports.append(load([beside]))
-            reports += map(_kept, kept(path, REPORTS))
+            left_out: list[str] = []
+            reports += map(_kept, kept(path, REPORTS, left_out.append))
+            if left_out:
+                reports.append(Report((), (), tuple(left_out)))
         except PtxviewError as error:
             reports.append(Report((), (), (error.message,)))
     return joined(reports)

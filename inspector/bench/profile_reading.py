@@ -6,7 +6,9 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
+from inspector import files
 from inspector.bench.profile import (
     Chain,
     Compiling,
@@ -171,7 +173,7 @@ def _default(known: list[Window]) -> Window:
 def _restored(data: bytes, window: Window) -> Profile | None:
     """A summary that was kept; None where it is none."""
     try:
-        said = json.loads(data)
+        said: Any = files.parsed(data)
         return Profile(
             window=replace(
                 window, steps=tuple(said["window"]["steps"]), gpu=said["window"]["gpu"] is True

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from inspector import files
 from inspector.errors import PtxviewError, ToolMissing, Unreadable
 from inspector.process import Finished, run_tool
 from inspector.report.safe import shown
@@ -184,14 +185,10 @@ def gather(results: Path, gathered: Gathered) -> tuple[set[object], set[object]]
     begun: set[object] = set()
     ended: set[object] = set()
     try:
-        lines = results.read_text("utf-8", "replace").splitlines()
-    except OSError:
+        records = [*files.records(results)]
+    except Unreadable:
         return begun, ended
-    for line in lines:
-        try:
-            said = json.loads(line)
-        except ValueError:
-            continue  # cut short by its end
+    for said in records:
         if not isinstance(said, dict):
             continue
         number = said.get("n")

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from inspector import files
 from inspector.capture.autotune import configuration, finite
 from inspector.capture.facts import CONFIG, as_map
 from inspector.errors import Unreadable
-from inspector.recording import FileContent
 
-LARGEST_FILE = 16 << 20
 BEST_CONFIG = ".best_config"
 TIMINGS = ".autotune.json"
 # What Inductor writes into a .best_config beside the configuration itself.
@@ -35,34 +33,36 @@ def is_tuning(name: str) -> bool:
     return name.endswith((BEST_CONFIG, TIMINGS))
 
 
-def from_file(path: Path, inside: Path) -> Iterator[dict[str, object]]:
+def from_file(path: Path, inside: Path, beside: Sequence[str]) -> Iterator[dict[str, object]]:
     """The tuning that a ``.best_config`` of Inductor's or a ``.autotune.json`` of Triton's holds.
 
     The file lies in the folder ``inside``, which was opened. The former has the winner and no time
-    of it: its ``time_taken_ms`` is how long tuning took.
+    of it: its ``time_taken_ms`` is how long tuning took. ``beside`` are the names of the Python
+    files in its folder.
     """
     try:
-        if path.stat().st_size > LARGEST_FILE:
-            raise ValueError
-        held = json.loads(FileContent(path, inside).read())
-    except (OSError, Unreadable, ValueError, RecursionError):
+        data = files.read(path, files.limits().line, inside=inside)
+        held = files.parsed(data, what=str(path))
+    except files.TooLarge as error:
+        yield _problem(path, error.message)
+        return
+    except (Unreadable, ValueError):
         yield _problem(path, "is no JSON: truncated, or half-written")
         return
     event = None
     if isinstance(held, dict):
-        event = _best(path, held) if path.name.endswith(BEST_CONFIG) else _timings(path, held)
+        event = _best(beside, held) if path.name.endswith(BEST_CONFIG) else _timings(path, held)
     if event is None:
         yield _problem(path, "holds no tuning: half-written, or foreign")
     else:
         yield {"event": "autotune", "from_cache": True, "kept": True, **event}
 
 
-def _best(path: Path, held: Mapping[str, object]) -> dict[str, object] | None:
+def _best(beside: Sequence[str], held: Mapping[str, object]) -> dict[str, object] | None:
     config = {k: v for k, v in held.items() if k not in _NOT_CONFIG}
     if not isinstance(held.get("num_warps"), int):
         return None
     # Without a hash of what won, the kernel's file is the one that lies beside it, if it is one.
-    beside = [p.name for p in path.parent.iterdir() if p.suffix == ".py"]
     taken = finite(held.get("time_taken_ms"))
     return {
         "by": "inductor",
@@ -104,4 +104,4 @@ def _tuned(config: Mapping[str, object]) -> frozenset[str]:
 
 
 def _problem(where: Path, text: str) -> dict[str, object]:
-    return {"event": "problem", "where": str(where), "text": text}
+    return {"event": "problem", "where": str(where), "text": text.removeprefix(f"{where} ")}

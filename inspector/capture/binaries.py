@@ -7,7 +7,8 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from inspector.capture.elf import has_device_code, is_cubin
+from inspector import files
+from inspector.capture.elf import carries_device_code, is_cubin
 from inspector.errors import Unreadable
 from inspector.process import run_tool
 from inspector.recording import DerivedCache
@@ -33,43 +34,49 @@ def images(path: Path, cache: DerivedCache | None = None) -> tuple[Image, ...]:
     Raises ``ToolMissing`` without cuobjdump, ``Unreadable`` where the file cannot be read or
     holds no device code.
     """
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise Unreadable(f"{path} cannot be read: {error.strerror or error}") from None
-    if is_cubin(data):
-        return (Image("", data, False),)
-    if not has_device_code(data) and FATBIN_MAGIC not in data[:64]:
-        raise Unreadable(
-            f"{path} holds no CUDA device code",
-            "ptxview reads what nvcc, ptxas or Triton made.",
-        )
+    with files.opened(path) as file:
+        head = file.take(64)
+        if is_cubin(head):
+            file.seek(0)
+            return (Image("", file.whole(), False),)
+        if not carries_device_code(file) and FATBIN_MAGIC not in head:
+            raise Unreadable(
+                f"{path} holds no CUDA device code",
+                "ptxview reads what nvcc, ptxas or Triton made.",
+            )
+        return tuple(_taken_out(file))
+
+
+def _taken_out(held: files.File) -> list[Image]:
     tool = need("cuobjdump")
     found: list[Image] = []
+    allowance = files.Allowance()
     with tempfile.TemporaryDirectory(prefix="ptxview-") as folder:
         # A link with a name of ours: an odd name or one that begins with a dash stays harmless.
-        ending = path.suffix if _ENDING.fullmatch(path.suffix) else ""
+        ending = held.path.suffix if _ENDING.fullmatch(held.path.suffix) else ""
         inside = Path(folder) / f"input{ending}"
-        inside.symlink_to(path.resolve())
+        inside.symlink_to(held.again())
         for option in ("-xelf", "-xptx"):
             run_tool([tool.path, option, "all", inside], cwd=Path(folder), seconds=300)
-        for file in sorted(Path(folder).iterdir(), key=_number):
+        for file in sorted(files.files_in(Path(folder)), key=_number):
             named = _NAMED.search(file.name)
-            if named and not file.is_symlink():
-                found.append(Image(named[1], file.read_bytes(), named[2] == "ptx"))
+            if named:
+                data = files.read(file, follow=False)
+                allowance.take(len(data), f"{file.name} of {held.path}")
+                found.append(Image(named[1], data, named[2] == "ptx"))
     if not found:
-        raise Unreadable(f"cuobjdump found no device code in {path}")
-    return tuple(found)
+        raise Unreadable(f"cuobjdump found no device code in {held.path}")
+    return found
 
 
-def arch_of(path: Path) -> str | None:
+def arch_of(held: files.File) -> str | None:
     """The architecture of a cubin as cuobjdump names it (``sm_90a``); None without cuobjdump."""
     tool = find("cuobjdump")
     if tool is None:
         return None
     with tempfile.TemporaryDirectory(prefix="ptxview-") as folder:
         inside = Path(folder) / "input.cubin"
-        inside.symlink_to(path.resolve())
+        inside.symlink_to(held.again())
         found = _NAMED.search(run_tool([tool.path, "-lelf", inside], seconds=60).text.strip())
     return found[1] if found else None
 

@@ -8,15 +8,16 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from inspector import files
 from inspector.analyse.resources import from_ptxas
 from inspector.capture import nvcc
 from inspector.capture.binaries import images
 from inspector.capture.caches import objects
-from inspector.capture.elf import has_device_code, read_cubin
+from inspector.capture.elf import carries_device_code, read_cubin
 from inspector.capture.ninja import Build, parse_ninja
 from inspector.errors import PtxviewError, Unreadable
 from inspector.model import Content, Resources
-from inspector.recording import BytesContent, DerivedCache, FileContent, leads_out
+from inspector.recording import BytesContent, DerivedCache, FileContent
 from inspector.toolchain import find
 
 Event = dict[str, object]
@@ -56,26 +57,33 @@ class LaterPtx:
 def read_folder(directory: Path, cache: DerivedCache) -> Iterator[Found | str]:
     """What a build folder holds; a sentence for each thing that could not be read."""
     builds: tuple[Build, ...] = ()
+    problems: list[str] = []
+    ninja = directory / "build.ninja"
     try:
-        ninja = directory / "build.ninja"
-        if ninja.is_file():
-            said = FileContent(ninja, directory).read()
-            builds = parse_ninja(said.decode("utf-8", "surrogateescape"))
-        held = objects(directory)
-        # setup.py's objects lie in folders of the sources' names, below the build's own.
-        for edge in builds:
-            made = directory / edge.output
-            known = made.is_file() and made not in held and _cuda(edge)
-            if not known or leads_out(made, directory):
-                continue
-            if has_device_code(FileContent(made, directory).read()):
-                held.append(made)
-    except OSError as error:
-        yield f"{directory} cannot be read: {error.strerror or error}"
-        return
-    except PtxviewError as error:
+        builds = parse_ninja(files.text(ninja, files.limits().text, inside=directory))
+    except files.Absent:
+        pass
+    except Unreadable as error:
+        problems.append(error.message)
+    try:
+        held = objects(directory, problems.append)
+    except Unreadable as error:
         yield error.message
         return
+    # setup.py's objects lie in folders of the sources' names, below the build's own.
+    for edge in builds:
+        made = directory / edge.output
+        if made in held or not _cuda(edge):
+            continue
+        try:
+            with files.opened(made, inside=directory) as file:
+                if carries_device_code(file):
+                    held.append(made)
+        except files.Absent:
+            continue
+        except Unreadable as error:
+            problems.append(error.message)
+    yield from problems
     for path in held:
         build = _maker(builds, directory, path)
         yield from read_object(path, build, directory, cache)
@@ -129,8 +137,8 @@ def rerun(
     """nvcc again for one cubin of a build."""
     source = str(found.source or "")
     try:
-        text = Path(source).read_bytes() if source else b""
-    except OSError:
+        text = files.read(Path(source)) if source else b""
+    except Unreadable:
         text = b""
     given = next((w for w in argv if w.endswith(SOURCES) and Path(w).name == Path(source).name), "")
     return nvcc.device_code(
@@ -227,7 +235,7 @@ def recorded_event(
     event = _facts(found, blob)
     event["cubin"] = blob(found.cubin)
     if found.source is not None and found.source.is_file():
-        event["source_blob"] = blob(found.source.read_bytes())
+        event["source_blob"] = blob(files.read(found.source))
     reason = why_not(found)
     if reason is None:
         made = rerun(found, found.argv, cache, say)

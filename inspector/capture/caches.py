@@ -5,59 +5,106 @@ Pickles are never loaded: Inductor's ``fxgraph`` and ``aotautograd`` entries are
 
 from __future__ import annotations
 
-import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from inspector import files
 from inspector.capture import autotune_caches, output_code, torch_logs
-from inspector.capture.elf import has_device_code
+from inspector.capture.elf import carries_device_code
 from inspector.errors import Unreadable
-from inspector.recording import FileContent, leads_out
+from inspector.recording import FileContent
 
 _INDUCTOR_FILE = re.compile(r"c[a-z2-7]{51}\.py")
 KNOWN = {".source", ".ttir", ".ttgir", ".llir", ".ptx", ".cubin"}
 PICKLES = {"fxgraph", "aotautograd"}
 DEEPEST = 6
 MOST_FOLDERS = 200_000
-LARGEST_SCRIPT = 64 << 20
+GROUP = "__grp__"
 
 Event = dict[str, object]
 
 
-def scan(root: Path) -> Iterator[Event]:
-    """Events of every known thing under a folder, and a ``problem`` for what is damaged."""
-    for seen, (folder, below, names) in enumerate(os.walk(root), 1):
-        here = Path(folder)
-        depth = len(here.relative_to(root).parts)
-        below[:] = sorted(d for d in below if d not in PICKLES) if depth < DEEPEST else []
+def scan(root: Path, allowance: files.Allowance | None = None) -> Iterator[Event]:
+    """Events of every known thing under a folder, and a ``problem`` for what is damaged.
+
+    What is kept of it is taken from the ``allowance``.
+    """
+    taking = allowance or files.Allowance()
+    left = taking.limits.names
+    pending = [(root, 0)]
+    deeper: Path | None = None
+    seen = 0
+    while pending:
+        here, depth = pending.pop()
+        seen += 1
         if seen > MOST_FOLDERS:
             yield _problem(root, f"more than {MOST_FOLDERS} folders; the rest was not looked at")
             return
-        yield from _folder(here, sorted(names), root)
+        try:
+            entries, more = files.names(here, left)
+        except Unreadable as error:
+            yield _problem(here, error.message)
+            continue
+        left -= len(entries)
+        below: list[Path] = []
+        names: list[str] = []
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                if entry.name not in PICKLES:
+                    below.append(here / entry.name)
+            elif _of_interest(entry.name):
+                if _is_file(entry):
+                    if entry.is_symlink() and files.leads_out(here / entry.name, root):
+                        text = f"is a link that leads out of {root}, and was not followed"
+                        yield _problem(here / entry.name, text)
+                    else:
+                        names.append(entry.name)
+                elif (why := files.why_not(here / entry.name, follow=True)) is not None:
+                    yield _problem(here / entry.name, why)
+            elif entry.name.startswith(GROUP):
+                names.append(entry.name)
+        yield from _folder(here, names, root, taking)
+        if more:
+            yield _problem(root, files.more_names(root, taking.limits))
+            return
+        if depth < DEEPEST:
+            pending.extend((folder, depth + 1) for folder in reversed(below))
+        elif below and deeper is None:
+            deeper = below[0]
+    if deeper is not None:
+        yield _problem(root, f"what lies deeper than {DEEPEST} folders was not looked at: {deeper}")
 
 
-def _folder(here: Path, names: list[str], root: Path) -> Iterator[Event]:
-    # Pipes and links that lead nowhere are nobody's cache.
-    names = [n for n in names if not _of_interest(n) or (here / n).is_file()]
-    links = (n for n in names if _of_interest(n) and (here / n).is_symlink())
-    out = {n for n in links if leads_out(here / n, root)}
-    for name in sorted(out):
-        yield _problem(here / name, f"is a link that leads out of {root}, and was not followed")
-    names = [n for n in names if n not in out]
-    by_suffix = {n for n in names if Path(n).suffix in KNOWN}
-    tunings = [n for n in names if autotune_caches.is_tuning(n) and not n.startswith("__grp__")]
+def _is_file(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_file()
+    except OSError:  # a link in a circle
+        return False
+
+
+def _folder(
+    here: Path, names: list[str], root: Path, allowance: files.Allowance
+) -> Iterator[Event]:
+    by_stem: dict[str, list[str]] = {}
+    for name in names:
+        if (path := Path(name)).suffix in KNOWN:
+            by_stem.setdefault(path.stem, []).append(name)
+    groups = [n for n in names if n.startswith(GROUP)]
+    tunings = [n for n in names if autotune_caches.is_tuning(n) and not n.startswith(GROUP)]
+    tuned = frozenset(tunings)
     metadata = [
-        n for n in names if n.endswith(".json") and not n.startswith("__grp__") and n not in tunings
+        n for n in names if n.endswith(".json") and not n.startswith(GROUP) and n not in tuned
     ]
-    if by_suffix and metadata:
+    if by_stem and metadata:
         for name in metadata:
-            yield from _triton(here, name, names, root)
-    elif by_suffix and not tunings and any(n.startswith("__grp__") for n in names):
+            yield from _triton(here, name, by_stem.get(name[: -len(".json")], []), root, allowance)
+    elif by_stem and not tunings and groups:
         yield _problem(here, "Triton's metadata is missing: a half-written entry")
+    scripts = [n for n in names if n.endswith(".py")] if tunings else []
     for name in tunings:
-        yield from autotune_caches.from_file(here / name, root)
+        yield from autotune_caches.from_file(here / name, root, scripts)
     if "build.ninja" in names:
         yield {"event": "build_folder", "directory": str(here)}
     for name in names:
@@ -71,53 +118,58 @@ def _of_interest(name: str) -> bool:
     return name.endswith((*KNOWN, ".best_config", ".json", ".py", ".log", ".ninja"))
 
 
-def _triton(here: Path, name: str, names: list[str], root: Path) -> Iterator[Event]:
+def _triton(
+    here: Path, name: str, beside: list[str], root: Path, allowance: files.Allowance
+) -> Iterator[Event]:
+    """``beside``: the files of the metadata's own name."""
     stem = name[: -len(".json")]
     try:
-        metadata = json.loads(FileContent(here / name, root).read())
-    except (Unreadable, ValueError, RecursionError):
+        data = files.read(here / name, allowance.limits.line, inside=root)
+        metadata = files.parsed(data, allowance, name)
+    except files.TooLarge as error:
+        yield _problem(here / name, error.message)
+        return
+    except (Unreadable, ValueError):
         yield _problem(here / name, "is no JSON: truncated, or half-written")
         return
     if not isinstance(metadata, dict) or not isinstance(metadata.get("hash"), str):
-        if any(Path(n).suffix in KNOWN and Path(n).stem == stem for n in names):
+        if beside:
             yield _problem(here / name, "is not Triton's metadata: half-written, or foreign")
         return
-    files: dict[str, object] = {}
+    found: dict[str, object] = {}
     paths: dict[str, str] = {}
-    for each in names:
+    for each in beside:
         suffix = Path(each).suffix
-        if each == stem + suffix and suffix in KNOWN:
-            file = here / each
-            try:
-                size = file.stat().st_size
-            except OSError as error:
-                yield _problem(file, f"cannot be read: {error.strerror}")
-                continue
-            if size == 0:
-                yield _problem(file, "is empty")
-                continue
-            files[suffix[1:]] = FileContent(file, root)
-            paths[suffix[1:]] = str(file)
-    if files:
+        file = here / each
+        try:
+            size = file.stat().st_size
+        except OSError as error:
+            yield _problem(file, f"cannot be read: {error.strerror}")
+            continue
+        if size == 0:
+            yield _problem(file, "is empty")
+            continue
+        if size > allowance.limits.one and (why := files.why_not(file, follow=True)) is not None:
+            yield _problem(file, why)
+        found[suffix[1:]] = FileContent(file, root)
+        paths[suffix[1:]] = str(file)
+    if found:
         yield {
             "event": "triton",
             "name": metadata.get("name") or stem,
             "hash": metadata.get("hash"),
             "cache_key": here.name,
             "metadata": metadata,
-            "files": files,
+            "files": found,
             "paths": paths,
         }
 
 
 def _inductor(path: Path, root: Path) -> Iterator[Event]:
     try:
-        if path.stat().st_size > LARGEST_SCRIPT:
-            yield _problem(path, "is too large to be a graph")
-            return
-        text = FileContent(path, root).read().decode("utf-8", "surrogateescape")
-    except (OSError, Unreadable) as error:
-        yield _problem(path, f"cannot be read: {error}")
+        text = files.text(path, files.limits().text, inside=root)
+    except Unreadable as error:
+        yield _problem(path, error.message)
         return
     if output_code.is_output_code(text):
         yield {"event": "graph", "path": str(path), "blob": FileContent(path, root)}
@@ -127,27 +179,37 @@ def _trace(path: Path, root: Path) -> Iterator[Event]:
     try:
         yield from torch_logs.from_trace_file(path, root)
     except Unreadable as error:
-        yield _problem(path, f"cannot be read: {error}")
-    except OSError as error:
-        yield _problem(path, f"cannot be read: {error.strerror}")
+        yield _problem(path, error.message)
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
         # One file of a folder that others wrote too: the rest of the folder is still read.
         yield _problem(path, f"is not as torch writes it: {type(error).__name__}")
 
 
-def objects(directory: Path) -> list[Path]:
-    """The files of a build folder that hold device code: objects, else libraries."""
+def objects(directory: Path, say: Callable[[str], None]) -> list[Path]:
+    """The files of a build folder that hold device code: objects, else libraries.
+
+    Why one was passed over is told to ``say``. Raises ``Unreadable``.
+    """
+    entries, more = files.names(directory)
+    if more:
+        say(files.more_names(directory, files.limits()))
     for suffixes in ((".o", ".obj"), (".so",), (".fatbin", ".cubin")):
-        found = []
-        for file in sorted(directory.iterdir()):
-            if file.suffix in suffixes and file.is_file() and not leads_out(file, directory):
-                data = FileContent(file, directory).read()
-                if has_device_code(data) or suffixes[0] == ".fatbin":
-                    found.append(file)
-        if found:
-            return found
+        matches = []
+        for entry in entries:
+            if not entry.name.endswith(suffixes) or entry.is_dir():
+                continue
+            file = directory / entry.name
+            try:
+                with files.opened(file, inside=directory) as held:
+                    if suffixes[0] == ".fatbin" or carries_device_code(held):
+                        matches.append(file)
+            except Unreadable as error:
+                say(error.message)
+        if matches:
+            return matches
     return []
 
 
 def _problem(where: Path, text: str) -> Event:
-    return {"event": "problem", "where": str(where), "text": text}
+    """``text`` may begin with where it is, which is said once."""
+    return {"event": "problem", "where": str(where), "text": text.removeprefix(f"{where} ")}

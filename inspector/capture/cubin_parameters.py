@@ -15,7 +15,7 @@ from typing import Any
 
 from elftools.elf.elffile import ELFFile
 
-from inspector.capture.elf import DAMAGED, is_cubin
+from inspector.capture.elf import DAMAGED, Room, is_cubin
 
 EIFMT_SVAL = 4
 EIATTR_PARAM_CBANK = 0x0A
@@ -52,10 +52,11 @@ def cubin_parameters(data: bytes) -> Mapping[str, CubinParameters] | None:
         return None
     try:
         elf: Any = ELFFile(io.BytesIO(data))
+        room = Room(len(data))
         return {
-            section.name[len(SECTION) :]: _parameters(section.data())
+            name[len(SECTION) :]: _parameters(room.content(section))
             for section in elf.iter_sections()
-            if section.name.startswith(SECTION)
+            if (name := room.name(section.name)).startswith(SECTION)
         }
     except DAMAGED:
         return None

@@ -14,6 +14,8 @@ from elftools.construct.core import ConstructError
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
+from inspector import files
+
 EM_CUDA = 190
 ET_EXEC = 2
 # st_other's bit for a kernel, as nvdisasm prints it: STO_CUDA_ENTRY.
@@ -23,6 +25,7 @@ EIFMT_BVAL, EIFMT_SVAL = 2, 4
 EIATTR_SHARED_SCRATCH = 0x32
 EIATTR_NUM_BARRIERS = 0x4C
 _HEADER = struct.Struct("<IIQQQQIIQQ")
+FATBIN_SECTIONS = (b".nv_fatbin\0", b"__nv_relfatbin\0")
 _TOOL = re.compile(rb"Cuda compilation tools, release [\d.]+, V([\d.]+)")
 
 
@@ -69,7 +72,15 @@ def is_cubin(data: bytes) -> bool:
 
 def has_device_code(data: bytes) -> bool:
     """Whether a host object or library carries a fat binary."""
-    return is_elf(data) and (b".nv_fatbin\0" in data or b"__nv_relfatbin\0" in data)
+    return is_elf(data) and any(name in data for name in FATBIN_SECTIONS)
+
+
+def carries_device_code(file: files.File) -> bool:
+    """Whether a file that was opened is such an object or library; it is not read into memory."""
+    file.seek(0)
+    if not is_elf(file.take(4)):
+        return False
+    return files.contains(file, FATBIN_SECTIONS)
 
 
 def read_cubin(data: bytes) -> Cubin | None:
@@ -92,32 +103,68 @@ def debug_ptx(data: bytes) -> bytes | None:
         return None
     try:
         elf: Any = ELFFile(io.BytesIO(data))
-        section = elf.get_section_by_name(".nv_debug_ptx_txt")
-        return section.data().replace(b"\0", b"\n") if section is not None else None
+        room = Room(len(data))
+        for section in elf.iter_sections():
+            if room.name(section.name) == ".nv_debug_ptx_txt":
+                return room.content(section).replace(b"\0", b"\n")
+        return None
     except DAMAGED:
         return None
 
 
+class Room:
+    """What may be taken out of an ELF file: its sections do not overlap, so no more than it holds.
+
+    One that was made to fill the memory says otherwise: a thousand sections of the same bytes, a
+    section that unpacks to gigabytes, names without an end.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._content = size
+        self._names = 4 * size + 65536
+
+    def content(self, section: Any) -> bytes:
+        """A section's bytes. Raises ``ELFError`` where they are more than there can be."""
+        if section["sh_type"] == "SHT_NOBITS":
+            return b""
+        if section.compressed:
+            raise ELFError("no tool of NVIDIA's packs sections")
+        self._content -= int(section["sh_size"])
+        if self._content < 0:
+            raise ELFError("the sections are larger than the file")
+        data: bytes = section.data()
+        return data
+
+    def name(self, name: str) -> str:
+        """A name. Raises ``ELFError`` where all of them are longer than they can be."""
+        self._names -= len(name) + 1
+        if self._names < 0:
+            raise ELFError("the names are longer than the file")
+        return name
+
+
 def _read(data: bytes) -> Cubin:
     elf: Any = ELFFile(io.BytesIO(data))
+    room = Room(len(data))
     code: dict[str, bytes] = {}
     entries: list[str] = []
     tool: bytes | None = None
     lines = False
     for section in elf.iter_sections():
-        name = section.name
+        name = room.name(section.name)
         if name.startswith(".text."):
-            code[name[6:]] = section.data()
+            code[name[6:]] = room.content(section)
         elif name.startswith(".note.nv.tkinfo"):
-            found = _TOOL.search(section.data())
+            found = _TOOL.search(room.content(section))
             tool = found[1] if found else tool
         elif name in (".debug_line", ".nv_debug_line_sass"):
             lines = True
         if isinstance(section, SymbolTableSection):
             # pyelftools splits st_other into the fields that it knows and drops this bit, so the
             # byte (the sixth of an Elf64_Sym's 24) is read as it stands.
-            table = section.data()
+            table = room.content(section)
             for index, symbol in enumerate(section.iter_symbols()):
+                room.name(symbol.name)
                 function = symbol["st_info"]["type"] == "STT_FUNC"
                 if function and table[24 * index + 5] & STO_CUDA_ENTRY:
                     entries.append(symbol.name)

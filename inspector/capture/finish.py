@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from inspector import files
 from inspector.capture import machine, spills
 from inspector.capture.builds import (
     Found,
@@ -15,7 +16,7 @@ from inspector.capture.builds import (
     read_object,
     recorded_event,
 )
-from inspector.capture.elf import has_device_code
+from inspector.capture.elf import carries_device_code
 from inspector.capture.opening import open_path
 from inspector.errors import PtxviewError, Stopped
 from inspector.model import Origin, Recording, Variant
@@ -108,8 +109,9 @@ def _held(events: list[Event], cache: DerivedCache) -> Iterator[Found | str]:
 
 def _carries_code(library: Path) -> bool:
     try:
-        return has_device_code(library.read_bytes())
-    except OSError:
+        with files.opened(library) as file:
+            return carries_device_code(file)
+    except PtxviewError:
         return False
 
 

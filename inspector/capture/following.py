@@ -32,7 +32,7 @@ class Follower:
             return None
         try:
             sizes = {file.name: file.stat().st_size for file in event_files(self.path)}
-        except OSError:
+        except (PtxviewError, OSError):
             return None
         if not sizes or sizes == self._sizes:
             return None

@@ -7,14 +7,12 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from inspector import files
 from inspector.errors import ToolMissing, Unreadable
 from inspector.process import run_tool
 from inspector.toolchain import find
 
 PAGES = ("details", "raw", "source")
-LARGEST = 1 << 30
-"""Bytes of an export; a larger one is refused rather than read."""
-
 EXPORT_SECONDS = 600.0
 COUNTERS = "ERR_NVGPUCTRPERM"
 """What ncu says where the driver gives the GPU's counters to administrators alone."""
@@ -31,17 +29,12 @@ def is_report(path: Path) -> bool:
 def texts(path: Path) -> str:
     """The CSV pages of a report, one after another.
 
-    Raises ``Unreadable`` where it cannot be read, ``ToolMissing`` where it takes ncu and there is
-    none.
+    Raises ``Unreadable`` where it cannot be read or is too large, ``ToolMissing`` where it takes
+    ncu and there is none.
     """
     if path.suffix.lower() == ".ncu-rep":
         return "\n".join(_exported(path))
-    try:
-        if path.stat().st_size > LARGEST:
-            raise Unreadable(f"{path} is too large to be an export of ncu")
-        return path.read_bytes().decode("utf-8", "surrogateescape")
-    except OSError as error:
-        raise Unreadable(f"{path} cannot be read: {error.strerror or error}") from None
+    return files.text(path)
 
 
 def need() -> Path:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from inspector import files
 from inspector.capture.elf import Cubin, read_cubin
 from inspector.errors import PtxviewError
 from inspector.process import run_tool
@@ -102,8 +103,8 @@ def device_code(
         ptx = next(iter(sorted(Path(made).glob("*.ptx"))), None)
         if done.status != 0 or ptx is None:
             return DeviceCode(None, None, tuple(command), f"nvcc failed: {done.complaint}")
-        text = ptx.read_bytes()
-        cubin = (Path(made) / "again.cubin").read_bytes()
+        text = files.read(ptx)
+        cubin = files.read(Path(made) / "again.cubin")
     lines = cubin if same_code(built, read_cubin(cubin)) else None
     cache.put(cache.key(key, "ptx"), text)
     cache.put(cache.key(key, "cubin"), lines or b"")

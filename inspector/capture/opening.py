@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import platformdirs
 
+from inspector import files
 from inspector.capture import torch_logs
 from inspector.capture.assemble import Assembly
 from inspector.capture.binaries import FATBIN_MAGIC, arch_of, images
@@ -18,15 +20,8 @@ from inspector.capture.elf import debug_ptx, is_cubin, is_elf, read_cubin
 from inspector.capture.slim import slim
 from inspector.errors import PtxviewError, Unreadable, UsageError
 from inspector.model import Content, Recording, Stage
-from inspector.recording import (
-    BytesContent,
-    DerivedCache,
-    FileContent,
-    is_recording,
-    leads_out,
-    opened_inside,
-    read_events,
-)
+from inspector.recording import BytesContent, DerivedCache, FileContent, is_recording, read_events
+from inspector.recording_timings import problems as kept_problems
 
 TEXT_STAGES = {
     ".ptx": Stage.PTX,
@@ -66,7 +61,8 @@ def kept_cache() -> DerivedCache:
 def newest() -> Path:
     """The newest recording of this user. Raises ``UsageError`` where there is none."""
     root = recordings_folder()
-    found = [p for p in root.iterdir() if is_recording(p)] if root.is_dir() else []
+    entries = files.names(root)[0] if root.is_dir() else []
+    found = [p for p in map(root.joinpath, (e.name for e in entries)) if is_recording(p)]
     if not found:
         raise UsageError(
             "there is no recording yet",
@@ -83,7 +79,8 @@ def open_path(path: Path) -> Recording:
     if not path.exists():
         raise Unreadable(f"{path} does not exist", "Give " + KINDS + ".")
     if not path.is_dir() and not path.is_file():
-        raise Unreadable(f"{path} is neither a file nor a folder", "Give " + KINDS + ".")
+        what = files.kind(path.stat().st_mode)
+        raise Unreadable(f"{path} is {what}: neither a file nor a folder", "Give " + KINDS + ".")
     try:
         return _open(path)
     except OSError as error:
@@ -95,16 +92,21 @@ def _open(path: Path) -> Recording:
         real = path.resolve()
         # What a link leads to may change; a path without any is told as it was given.
         events = read_events(path if path.absolute() == real else real, slim)
+        problems = [*events.problems, *kept_problems(path)]
         ordered = list(events.events)
         # The assembly lets events go once they are variants: nobody else may hold them.
         events = replace(events, events=())
-        assembly = Assembly(events.blob)
-        assembly.problems.extend(events.problems)
+        assembly = Assembly(partial(events.blob, say=problems.append))
+        assembly.problems = problems
         return replace(assembly.recording(str(path), ordered), real=str(real))
     assembly = Assembly(_content)
-    events_found = [slim(e) for e in (_folder(path) if path.is_dir() else _file(path))]
+    allowance = files.Allowance()
+    items = _folder(path, allowance) if path.is_dir() else _file(path)
+    events_found = [slim(e) for e in _within(allowance, items, path)]
     if not any(e.get("event") != "problem" for e in events_found):
-        said = "; ".join(f"{e.get('where')} {e.get('text')}" for e in events_found[:3])
+        reasons = dict.fromkeys(f"{e.get('where')} {e.get('text')}" for e in events_found)
+        # That there is more than was looked at is the first thing to know.
+        said = "; ".join(sorted(reasons, key=lambda text: files.VARIABLE not in text)[:3])
         raise Unreadable(
             f"{path} holds nothing that ptxview knows" + (f": {said}" if said else ""),
             "Give " + KINDS + ".",
@@ -117,10 +119,29 @@ def _content(value: object) -> Content | None:
     return value if hasattr(value, "read") else None
 
 
-def _folder(path: Path) -> Iterable[dict[str, object]]:
+EVENT, PROBLEM = 2000, 300
+"""Bytes of memory that an event of a cache takes, beside the contents that it carries."""
+
+
+def _within(
+    allowance: files.Allowance, events: Iterable[dict[str, object]], path: Path
+) -> Iterator[dict[str, object]]:
+    """Events until they would fill more memory than there is leave for; then a problem."""
+    for event in events:
+        carried = sum(len(v.data) for v in event.values() if isinstance(v, BytesContent))
+        size = PROBLEM if event.get("event") == "problem" else EVENT + carried
+        try:
+            allowance.take(size, str(event.get("path") or event.get("object") or path))
+        except files.TooLarge as error:
+            yield {"event": "problem", "where": str(path), "text": error.message}
+            return
+        yield event
+
+
+def _folder(path: Path, allowance: files.Allowance) -> Iterable[dict[str, object]]:
     cache = kept_cache()
     found = False
-    for event in scan(path):
+    for event in scan(path, allowance):
         if event["event"] == "build_folder":
             for item in read_folder(Path(str(event["directory"])), cache):
                 found = True
@@ -133,30 +154,43 @@ def _folder(path: Path) -> Iterable[dict[str, object]]:
             found = True
             yield _of_build(item, cache, path)
     if not found:
-        for file in sorted(path.iterdir()):
-            wanted = file.suffix in (*TEXT_STAGES, ".cubin") and file.is_file()
-            if wanted and not leads_out(file, path):
+        for entry in files.names(path)[0]:  # that there are more was said by the scan
+            file = path / entry.name
+            if not entry.name.endswith((*TEXT_STAGES, ".cubin")):
+                continue
+            if entry.is_symlink() and files.leads_out(file, path):
+                continue
+            try:
                 yield from _file(file, path)
+            except Unreadable as error:
+                yield _of_build(error.message, cache, file)
 
 
 def _of_build(item: Found | str, cache: DerivedCache, where: Path) -> dict[str, object]:
     if isinstance(item, str):
-        return {"event": "problem", "where": str(where), "text": item}
+        return {"event": "problem", "where": str(where), "text": item.removeprefix(f"{where} ")}
     return event_of(item, cache)
 
 
 def _file(path: Path, inside: Path | None = None) -> Iterable[dict[str, object]]:
     """One file that the user named, or one of the folder ``inside`` that he named."""
-    with path.open("rb") if inside is None else opened_inside(path, inside) as file:
-        head = file.read(LOG_HEAD)
-    if not head:
-        raise Unreadable(f"{path} is empty")
-    if is_elf(head) or FATBIN_MAGIC in head[:64]:
-        yield from _binary(path, head, inside)
-        return
+    with files.opened(path, inside=inside) as file:
+        head = file.take(LOG_HEAD)
+        if not head:
+            raise Unreadable(f"{path} is empty")
+        if is_elf(head) or FATBIN_MAGIC in head[:64]:
+            yield from _binary(file, head)
+            return
+        yield from _text(file, head, inside)
+
+
+def _text(file: files.File, head: bytes, inside: Path | None) -> Iterable[dict[str, object]]:
+    path = file.path
     text = head.decode("utf-8", "surrogateescape")
     stage = TEXT_STAGES.get(path.suffix.lower())
     if stage is not None:
+        if (why := files.why_not(path, follow=True)) is not None:
+            raise Unreadable(why)
         content = FileContent(path, inside)
         if b"\0" in head[:4096] and stage is not Stage.PTX:
             raise Unreadable(f"{path} is binary, not {stage.value}")
@@ -168,14 +202,16 @@ def _file(path: Path, inside: Path | None = None) -> Iterable[dict[str, object]]
             "symbols": _symbols(stage, content),
         }
     elif torch_logs.is_trace(text):
-        yield from torch_logs.from_trace_file(path)
+        yield from torch_logs.from_trace_file(path, inside)
     elif torch_logs.is_log(text):
-        yield from torch_logs.from_log(_whole(path))
+        yield from torch_logs.from_log(_whole(file))
 
 
-def _binary(path: Path, head: bytes, inside: Path | None) -> Iterable[dict[str, object]]:
+def _binary(file: files.File, head: bytes) -> Iterable[dict[str, object]]:
+    path = file.path
     if is_cubin(head):
-        data = FileContent(path, inside).read()
+        file.seek(0)
+        data = file.whole()
         known = read_cubin(data)
         if known is None:
             raise Unreadable(f"{path} is a damaged cubin", "Compile it again.")
@@ -184,7 +220,7 @@ def _binary(path: Path, head: bytes, inside: Path | None) -> Iterable[dict[str, 
             "origin": "file",
             "object": str(path),
             "cubin": BytesContent(data),
-            "arch": arch_of(path),
+            "arch": arch_of(file),
             **_left_ptx(data),
         }
         return
@@ -213,8 +249,9 @@ def _left_ptx(data: bytes) -> dict[str, object]:
     }
 
 
-def _whole(path: Path) -> str:
-    return path.read_bytes().decode("utf-8", "surrogateescape")
+def _whole(file: files.File) -> str:
+    file.seek(0)
+    return file.whole().decode("utf-8", "surrogateescape")
 
 
 def _symbols(stage: Stage, content: Content) -> list[str]:

@@ -10,12 +10,12 @@ of it::
 
 from __future__ import annotations
 
-import json
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from inspector import files
 from inspector.capture.facts import as_map, as_text, text_of
 from inspector.capture.output_code import Comment, KernelText
 from inspector.model import Content, Fusion, MadeFrom, StageFile
@@ -58,8 +58,8 @@ def stack_places(text: str, kernel: str) -> list[Place]:
     The record is JSON: ``{"triton_poi_fused_sin_0:1": ["  File \"m.py\", line 3, in f\n …"]}``.
     """
     try:
-        held = json.loads(text)
-    except (ValueError, RecursionError):
+        held = files.parsed(text.encode("utf-8", "surrogateescape"))
+    except (ValueError, files.TooLarge):
         return []
     out: dict[Place, None] = {}
     for key, stacks in as_map(held).items():

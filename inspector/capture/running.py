@@ -15,7 +15,7 @@ from pathlib import Path
 from inspector import __version__
 from inspector.capture import finish, machine
 from inspector.capture.opening import kept_cache, open_path, recordings_folder
-from inspector.errors import PtxviewError, RunFailed, Stopped
+from inspector.errors import PtxviewError, RunFailed, Stopped, Unreadable
 from inspector.model import Recording
 from inspector.process import begin, instead_of_ending, run_program, stop_tools
 from inspector.recording import SCHEMA, SUFFIX, Writer, is_recording, pack, remove, unwritten
@@ -174,6 +174,8 @@ class Run:
             for text, mark in unwritten(self.folder):
                 self._writer.event(event="problem", where="recording", text=text)
                 mark.unlink(missing_ok=True)
+        except Unreadable as error:
+            say(f"the end of the run could not be recorded: {error.message}")
         except OSError as error:
             say(f"the end of the run could not be recorded: {error.strerror or error}")
         if self._pack_to is not None:

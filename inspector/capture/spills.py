@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
 
+from inspector import files
 from inspector.analyse.resources import from_ptxas, without_local_memory
 from inspector.capture.elf import Cubin, function_records, read_cubin
 from inspector.capture.nvcc import same_code
@@ -161,7 +162,7 @@ def _assemble(
             if done.status > 0:  # one that was killed may do better the next time
                 kept.put(kept.key(key, "cubin"), _REFUSED)
             return None
-        said, made = done.err + done.out, out.read_bytes()
+        said, made = done.err + done.out, files.read(out)
     kept.put(kept.key(key, "cubin"), made)
     kept.put(kept.key(key, "text"), said)
     return said.decode("utf-8", "replace"), made

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import io
-import json
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
+from inspector import files
 from inspector.errors import Unreadable
 from inspector.model import Content
-from inspector.recording import BytesContent, opened_inside
+from inspector.recording import BytesContent
 
 _PREFIX = re.compile(
     r"^(?:\[rank\d+\]:)?[VDIWEC]\d{4} \d\d:\d\d:\d\d\.\d+ (\d+) (?:[^\]\s]*\] )"
@@ -87,12 +87,7 @@ class Payload:
     size: int
 
     def read(self) -> bytes:
-        try:
-            with _opened(self.path, self.inside) as file:
-                file.seek(self.start)
-                data = file.read(self.size)
-        except OSError as error:
-            raise Unreadable(f"{self.path} cannot be read: {error.strerror or error}") from None
+        data = files.part(self.path, self.start, self.size, inside=self.inside)
         if len(data) != self.size or data[:1] != b"\t":
             raise Unreadable(f"{self.path} has changed since it was opened", "Open it again.")
         return _bare(data)
@@ -112,14 +107,11 @@ def from_trace(text: str) -> Iterator[dict[str, object]]:
 def from_trace_file(path: Path, inside: Path | None = None) -> Iterator[dict[str, object]]:
     """The same of a file, which is gone through line by line and never held as a whole.
 
-    Of one in an opened folder, ``inside`` that alone. Raises ``OSError``.
+    Of one in an opened folder, ``inside`` that alone. Raises ``Unreadable``.
     """
-    with _opened(path, inside) as file:
-        yield from _events(file, lambda at, size: Payload(path, inside, at, size))
-
-
-def _opened(path: Path, inside: Path | None) -> BinaryIO:
-    return path.open("rb") if inside is None else opened_inside(path, inside)
+    # Code may stand in a line of its own: one may be as long as what is read as a whole.
+    rows = files.lines(files.opened(path, inside=inside), longest=files.limits().one)
+    yield from _events(rows, lambda at, size: Payload(path, inside, at, size))
 
 
 def _events(
@@ -144,8 +136,8 @@ def _record(row: bytes) -> dict[str, Any] | None:
     if at < 0:
         return None
     try:
-        loaded = json.loads(line[at:])
-    except (ValueError, RecursionError):
+        loaded = files.parsed(line[at:].encode("utf-8", "surrogatepass"), what="a record")
+    except ValueError:
         return None
     return loaded if isinstance(loaded, dict) else None
 

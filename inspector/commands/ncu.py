@@ -13,7 +13,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from inspector import printing
+from inspector import files, printing
 from inspector.annotating import Annotator
 from inspector.bench import ncu_csv, ncu_files
 from inspector.bench.ncu import Report
@@ -116,7 +116,10 @@ def _measure(args: argparse.Namespace, made: Run, tool: Path, folder: Path) -> i
         except PtxviewError:
             made.abandon()
             raise
-        said = log.read_text("utf-8", "replace") if log.is_file() else ""
+        try:
+            said = files.read(log).decode("utf-8", "replace")
+        except Unreadable:
+            said = ""
         try:
             found = _keep(args, made.folder, report, command, said)
         except PtxviewError as trouble:

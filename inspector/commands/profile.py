@@ -14,14 +14,13 @@ import gzip
 import json
 import os
 import re
-import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 from rich.text import Text
 
-from inspector import printing
+from inspector import files, printing
 from inspector.bench.profile import Profile, Window
 from inspector.bench.profile_reading import profiles, trace_of, why_none
 from inspector.bench.profile_stacks import stacks
@@ -213,10 +212,7 @@ def _write(path: Path, data: bytes) -> None:
     try:
         with os.fdopen(handle, "wb") as out:
             if packed and not wanted:
-                import io
-
-                with gzip.GzipFile(fileobj=io.BytesIO(data)) as source:
-                    shutil.copyfileobj(source, out, 1 << 20)
+                files.unpack(data, out, "the trace")
             else:
                 out.write(gzip.compress(data, 3) if wanted and not packed else data)
         mask = os.umask(0)
@@ -226,6 +222,9 @@ def _write(path: Path, data: bytes) -> None:
     except OSError as error:
         Path(part).unlink(missing_ok=True)
         raise Unreadable(f"{path} cannot be written: {error.strerror or error}") from None
+    except BaseException:
+        Path(part).unlink(missing_ok=True)
+        raise
 
 
 def _age(ended: float | None) -> str:

@@ -16,6 +16,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from inspector import files
+from inspector.errors import Unreadable
 from inspector.tui.commands import TABLE
 from inspector.tui.keymap import parse_key, rebind
 from inspector.tui.visible import label
@@ -47,12 +49,11 @@ class Config:
 def read_config(path: Path) -> Config:
     """What the file says; what it says wrongly is in ``problems``. Never raises."""
     try:
-        with path.open("rb") as file:
-            data = file.read(LARGEST)
-    except FileNotFoundError:
+        data = files.read(path, LARGEST, raisable=False)
+    except files.Absent:
         return Config()
-    except OSError as error:
-        return Config(problems=(f"it cannot be read: {error.strerror or error}",))
+    except Unreadable as error:
+        return Config(problems=(f"it cannot be read: {label(error.message)}",))
     try:
         said = tomllib.loads(data.decode("utf-8"))
     except (ValueError, RecursionError) as error:

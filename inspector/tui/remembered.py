@@ -14,6 +14,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from inspector import files
+from inspector.errors import Unreadable
+
 MOST = 200
 """Recordings that are remembered; the one not opened for longest is forgotten first."""
 
@@ -80,9 +83,8 @@ class Memory:
 
     def _read(self) -> dict[str, object]:
         try:
-            with self.path.open("rb") as file:
-                said = json.loads(file.read(LARGEST))
-        except (OSError, ValueError, RecursionError):
+            said = files.parsed(files.read(self.path, LARGEST))
+        except (Unreadable, ValueError):
             return {}
         return said if isinstance(said, dict) else {}
 

@@ -80,7 +80,7 @@ def test_a_library_that_is_gone_or_built_anew_is_said(lecture: Recording, tmp_pa
             "library": {"path": str(file), "size": 3,
                         "sha256": hashlib.sha256(b"old").hexdigest()}}  # fmt: skip
     (one,) = again(lecture, [said], (), [call])
-    assert job_of_call(one, "gpu") == f"its code is gone: {file}: No such file or directory"
+    assert job_of_call(one, "gpu") == f"its code is gone: {file} does not exist"
     file.write_bytes(b"old")
     told = job_of_call(one, "gpu")
     assert not isinstance(told, str) and told[2] is None

@@ -40,7 +40,7 @@ def main(argv: list[str]) -> int:
             print(f"missing: {held.get('name')} {held['hash'][:12]} {file.parent}")
     for folder in argv[2:]:
         for directory in sorted(p.parent for p in Path(folder).rglob("build.ninja")):
-            for path in objects(directory):
+            for path in objects(directory, print):
                 for image in images(path):
                     if not image.is_ptx:
                         seen += 1

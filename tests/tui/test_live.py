@@ -601,5 +601,5 @@ def test_a_damaged_recording_is_one_sentence_on_the_terminal(terminal: Terminal)
     (terminal.folder / "bad.ptxview").write_bytes(b"PK\x03\x04 and no more")
     terminal.run("open bad.ptxview")
     screen = terminal.sees("STATUS 4")
-    assert "ptxview: bad.ptxview is not a recording, or a damaged one" in screen
+    assert "ptxview: bad.ptxview is cut short" in screen
     assert "Traceback" not in screen
