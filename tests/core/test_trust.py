@@ -20,6 +20,7 @@ import pytest
 
 from inspector.bench.running import interpreter
 from inspector.capture.opening import open_path, recordings_folder, user_cache
+from inspector.capture.slim import Lying
 from inspector.errors import ToolMissing
 from inspector.model import Stage
 from inspector.recording import BlobContent, DerivedCache, pack
@@ -327,7 +328,7 @@ def test_whose_it_is_was_settled_when_it_was_opened(tmp_path: Path) -> None:
     # What the link leads to by now is mine, what was read and would be run is his.
     assert own(open_path(mine)) and own(open_path(link)) and not own(his)
     content = next(iter(his.kernels[0].variants[0].stages.values())).content
-    assert isinstance(content, BlobContent) and content.path.is_relative_to(tmp_path / "his")
+    assert isinstance(content, Lying) and Path(content.path).is_relative_to(tmp_path / "his")
     outside = recordings_folder() / "his"
     outside.symlink_to(tmp_path / "his")
     assert not own(open_path(outside))
@@ -356,7 +357,9 @@ def _read(path: Path) -> list[bytes]:
     for command, *words in READ:
         done = call(command, path, *words)
         assert done.status == 0, done.said
-        out.append(done.out.replace(str(path).encode(), b"PATH"))
+        # How many hints are counted in a list depends on how quick the machine is just then.
+        said = re.sub(rb'"hints": ?(?:null|\d+)', b'"hints"', done.out)
+        out.append(said.replace(str(path).encode(), b"PATH"))
     return out
 
 
@@ -461,11 +464,11 @@ def test_a_blob_that_became_a_link_or_a_pipe_is_not_read(tmp_path: Path) -> None
     (tmp_path / "copy").write_bytes(data)
     blob.path.unlink()
     blob.path.symlink_to(tmp_path / "copy")  # after it was looked at, with the very same content
-    with pytest.raises(Exception, match="cannot be read"):
+    with pytest.raises(Exception, match="no file that can be read"):
         blob.read()
     blob.path.unlink()
     os.mkfifo(blob.path)
-    with pytest.raises(Exception, match="cannot be read"):
+    with pytest.raises(Exception, match="no file that can be read"):
         blob.read()
 
 
