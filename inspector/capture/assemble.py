@@ -88,6 +88,11 @@ class Assembly:
             self._graph(event, at)
         for at, event in enumerate(ordered):
             kind = event.get("event")
+            if (why := as_text(event.get("unkept"))) is not None:
+                of = as_text(event.get("name")) or as_text(event.get("path")) or ""
+                self.problems.append(
+                    f"files of {kind} {of}".rstrip() + f" could not be kept: {why}"
+                )
             rank = ranks.get(as_int(event.get("pid")))
             if kind == "triton":
                 self._add(variants.from_triton(event, self._blob, self._files, rank))
@@ -95,11 +100,6 @@ class Assembly:
             elif kind == "extension":
                 self._extension(event)
         for event in ordered:
-            if (why := as_text(event.get("unkept"))) is not None:
-                of = as_text(event.get("name")) or as_text(event.get("path")) or ""
-                self.problems.append(
-                    f"files of {event.get('event')} {of}".rstrip() + f" could not be kept: {why}"
-                )
             match event.get("event"):
                 case "device_code":
                     made = variants.from_device_code(event, self._blob, self._sources)
