@@ -5,6 +5,7 @@ Nothing is disassembled or parsed before it is asked for, and each result is kep
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -75,6 +76,7 @@ class Reader:
         self._links: dict[tuple[str, str, Stage, Stage], Mapping[int, tuple[int, ...]]] = {}
         self._usage: dict[str, dict[str, Resources]] = {}
         self._spills: dict[str, dict[str, Resources]] = {}
+        self._bounds: dict[str, dict[str, Resources]] = {}
 
     # -- texts ------------------------------------------------------------------------------
 
@@ -238,17 +240,23 @@ class Reader:
                 usage = self._res_usage(variant, sass.content)
             except PtxviewError:
                 usage = _on_record(variant, sass.content)
-        bound: int | None = None
-        ptx = variant.stages.get(Stage.PTX)
-        if ptx is not None and not ptx.costly:
-            try:
-                bound = max_threads(decode(ptx.content.read()), variant.symbol)
-            except PtxviewError:
-                bound = None
-        known = merge(variant.known, usage, Resources(max_threads=bound))
+        known = merge(variant.known, usage, self._bounds_of(variant))
         if known.spill_store_bytes is not None and known.barriers is not None:
             return known
         return merge(known, self._assembled(variant))
+
+    def _bounds_of(self, variant: Variant) -> Resources:
+        """The threads a block that PTX allows."""
+        by_name = self._bounds.get(variant.hash)
+        if by_name is None:
+            ptx = variant.stages.get(Stage.PTX)
+            text = ""
+            if ptx is not None and not ptx.costly:
+                with contextlib.suppress(PtxviewError):
+                    text = decode(ptx.content.read())
+            by_name = {n: Resources(max_threads=most) for n, most in max_threads(text).items()}
+            self._keep(self._bounds, variant.hash, by_name)
+        return by_name.get(variant.symbol, Resources())
 
     def _assembled(self, variant: Variant) -> Resources:
         """Spills and barriers where the assembler that made the cubin is at hand."""

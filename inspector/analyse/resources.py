@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from math import prod
 
 from inspector.model import Resources
 
@@ -15,6 +16,7 @@ _SPILLS = re.compile(
     r"(\d{1,9}+) bytes spill loads"
 )
 _BARRIERS = re.compile(r"used (\d{1,9}+)(?!\d) barriers")
+_ENTRY_NAME = re.compile(r"\s*+([\w$%.]++)")
 _BOUND = re.compile(
     r"^\s*\.(reqntid|maxntid)\s+(\d{1,9}+)(?!\d)(?:\s*,\s*(\d{1,9}+)(?!\d))?(?:\s*,\s*(\d{1,9}+)(?!\d))?"
 )
@@ -78,21 +80,21 @@ def from_ptxas(text: str) -> dict[str, Resources]:
     return out
 
 
-def max_threads(ptx: str, symbol: str) -> int | None:
-    """The threads a block that ``.reqntid`` or ``.maxntid`` of a kernel allows, or None."""
-    at = ptx.find(f".entry {symbol}")
-    while at >= 0 and ptx[at + 7 + len(symbol) : at + 8 + len(symbol)] not in ("(", " ", "\n", ""):
-        at = ptx.find(f".entry {symbol}", at + 1)
-    if at < 0:
-        return None
-    body = ptx.find("{", at)
-    for line in ptx[at : body if body >= 0 else at + 20000].splitlines():
-        if found := _BOUND.match(line):
-            threads = 1
-            for size in found.groups()[1:]:
-                threads *= int(size) if size else 1
-            return threads
-    return None
+def max_threads(ptx: str) -> dict[str, int]:
+    """The threads a block that ``.reqntid`` or ``.maxntid`` allows, by kernel; of all kernels of a
+    file at once, for there may be thousands."""
+    out: dict[str, int] = {}
+    at = ptx.find(".entry ")
+    while at >= 0:
+        following = ptx.find(".entry ", at + 7)
+        body = ptx.find("{", at, following if following >= 0 else len(ptx))
+        head = ptx[at + 7 : body if body >= 0 else at + 20000]
+        name = _ENTRY_NAME.match(head)
+        bound = next(filter(None, map(_BOUND.match, head.splitlines())), None)
+        if name is not None and bound is not None and name[1] not in out:
+            out[name[1]] = prod(int(size) for size in bound.groups()[1:] if size)
+        at = following
+    return out
 
 
 def merge(*parts: Resources) -> Resources:

@@ -193,6 +193,7 @@ def from_device_code(event: Event, blob: Blob, sources: Mapping[str, Content]) -
         symbols = cuda_kernels(text)
     flags = event.get("flags")
     digest = digest_of(cubin or ptx or held)
+    target = as_text(event.get("arch")) or target_of(ptx, {})
     made = (
         Made(
             (origin.value, symbol, path or str(event.get("object") or "")),
@@ -202,7 +203,7 @@ def from_device_code(event: Event, blob: Blob, sources: Mapping[str, Content]) -
                 id="",
                 hash=digest,
                 symbol=symbol,
-                target=as_text(event.get("arch")) or target_of(ptx, {}),
+                target=target,
                 config={"flags": list(flags)} if isinstance(flags, list | tuple) else {},
                 stages=stages,
                 locations_cubin=blob(event.get("lineinfo_cubin")),
@@ -241,7 +242,8 @@ def from_file(event: Event, blob: Blob) -> Iterator[Made]:
     path = as_text(event.get("path"))
     names = event.get("symbols")
     symbols = [str(n) for n in names] if isinstance(names, list | tuple) else []
-    arch = as_text(event.get("arch"))
+    digest = digest_of(content)
+    target = target_of(content, {}) if stage is Stage.PTX else as_text(event.get("arch"))
     for symbol in symbols or [PurePath(path or "kernel").stem]:
         yield Made(
             ("file", symbol, path or ""),
@@ -249,9 +251,9 @@ def from_file(event: Event, blob: Blob) -> Iterator[Made]:
             symbol,
             Variant(
                 id="",
-                hash=digest_of(content),
+                hash=digest,
                 symbol=symbol,
-                target=target_of(content, {}) if stage is Stage.PTX else arch,
+                target=target,
                 stages={stage: StageFile(content, path, f"the file {path}")},
                 missing={s: "only this one file was opened" for s in Stage if s is not stage},
             ),
