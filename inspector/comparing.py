@@ -299,14 +299,12 @@ def _rows(
         subject = Subject(kernel=kernel, variant=variant, resources=resources,
                           calls=variant.calls, device=reader.device(variant))  # fmt: skip
         full = subject.occupancy
-        tuned = variant.autotune or {}
-        reason = tuned.get("reason")
         yield Row(
             kernel, variant, variant.config, resources,
             None if full is None else full.percent,
             of_stage(reader, variant, stage, _many),
             variants.time_us(variant), variants.winner(variant),
-            reason if isinstance(reason, str) else None,
+            variants.reason(variant),
         )  # fmt: skip
     for kernel in kernels.values():
         for one in variants.uncompiled(kernel):

@@ -195,6 +195,28 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
+class Copied:
+    """A kernel of the user's that was compiled from a copy of it, as torch.compile does.
+
+    ``file`` is what the compiler names in its locations; ``first`` the line of ``source`` that
+    would be that file's line 1 (below 1 where the copy has more lines before the kernel than the
+    source has); ``span`` the kernel's lines in ``source``.
+    """
+
+    file: str
+    first: int
+    span: tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Uncaptured:
+    """A kernel that was seen to be made and that is not in the recording: its name, and by whom."""
+
+    name: str
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
 class Variant:
     """One compilation of a kernel.
 
@@ -202,7 +224,10 @@ class Variant:
     of the kernel in its ``source``, ``embedded`` where the kernel's own file begins in
     ``output_code`` (path of that file, line of the graph's text that holds its line 1). Where
     ``fusion`` is known the kernel was generated: its ``source`` is the user's model, in which
-    ``span`` says nothing and ``fusion.made_from`` which lines.
+    ``span`` says nothing and ``fusion.made_from`` which lines. ``copied`` is known where the user
+    wrote the kernel and the compiler was given a copy of it: it says where ``source`` has it.
+
+    ``failed`` says why it could not be loaded and never ran, where that was seen.
 
     ``launches`` are the program's own, ``benchmarks`` those of autotuning; None where none was
     seen. ``launches`` exceeds the sum of the calls' counts where there were more distinct calls
@@ -234,9 +259,13 @@ class Variant:
     cache_hit: bool | None = None
     fusion: Fusion | None = None
     calls: tuple[Call, ...] = ()
+    copied: Copied | None = None
+    failed: str | None = None
 
     def lines_in(self, stage: Stage) -> tuple[int, int] | None:
         """The first and last line of the kernel in ``source`` or ``output_code``."""
+        if stage is Stage.SOURCE and self.copied is not None:
+            return self.copied.span
         if stage is Stage.SOURCE and self.fusion is not None:
             held = self.stages.get(stage)
             path = held.origin_path if held is not None else None
@@ -293,6 +322,7 @@ class Recording:
     target: str | None = None
     problems: tuple[str, ...] = ()
     calls: tuple[Call, ...] = ()
+    uncaptured: tuple[Uncaptured, ...] = ()
     real: str = ""
     """Where it lay when it was opened, without links: what they lead to may change since."""
 

@@ -142,7 +142,9 @@ class Reader:
         """How locations of the lower stages name the lines of the upper ones."""
         out: dict[Stage, correlate.Place] = {}
         source = variant.stages.get(Stage.SOURCE)
-        if source is not None and source.origin_path and variant.fusion is None:
+        if source is not None and variant.copied is not None:
+            out[Stage.SOURCE] = correlate.Place(variant.copied.file, variant.copied.first)
+        elif source is not None and source.origin_path and variant.fusion is None:
             out[Stage.SOURCE] = correlate.Place(source.origin_path)
         if variant.embedded is not None:
             out[Stage.OUTPUT_CODE] = correlate.Place(*variant.embedded)
@@ -167,7 +169,10 @@ class Reader:
         return known
 
     def _relate(self, variant: Variant, upper: Stage, lower: Stage) -> Relation:
-        if upper is Stage.SOURCE and variant.fusion is not None:
+        if upper is Stage.SOURCE and variant.copied is not None:
+            if lower is Stage.OUTPUT_CODE:
+                return _to_copy(variant)
+        elif upper is Stage.SOURCE and variant.fusion is not None:
             return self._to_model(variant, variant.fusion, lower)
         places = self.places(variant)
         through: Mapping[int, tuple[int, ...]] | None = None
@@ -301,6 +306,17 @@ def _on_record(variant: Variant, content: Content) -> Resources:
         return spills.on_record(content.read(), "").get(variant.symbol, Resources())
     except PtxviewError:
         return Resources()
+
+
+def _to_copy(variant: Variant) -> Relation:
+    """The lines of the user's kernel, each to the same line of its copy in ``output_code``."""
+    if variant.copied is None or variant.embedded is None:
+        return Relation(())
+    begin, end = variant.copied.span
+    further = variant.embedded[1] - variant.copied.first
+    last = variant.span[1] if variant.span is not None else end + further
+    lines = (n for n in range(begin, end + 1) if variant.embedded[1] < n + further < last)
+    return Relation([((n,), [n + further]) for n in lines])
 
 
 def _has_lines(cubin: bytes) -> bool:

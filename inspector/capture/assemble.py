@@ -16,7 +16,7 @@ from inspector.capture import autotune, output_code, variants
 from inspector.capture.calls import Calls
 from inspector.capture.facts import as_int, as_map, as_text, figures_of
 from inspector.capture.origins import Origins, joined
-from inspector.capture.variants import Key, Made
+from inspector.capture.variants import Key, Made, key_of
 from inspector.errors import PtxviewError
 from inspector.model import (
     Content,
@@ -28,10 +28,14 @@ from inspector.model import (
     Resources,
     Stage,
     StageFile,
+    Uncaptured,
     Variant,
 )
 from inspector.naming import base_name, shortest_ids
 from inspector.toolchain import demangle
+
+MOST_NAMED = 20
+"""Kernels of one maker's that are named among the problems; ``Recording.uncaptured`` has all."""
 
 Event = Mapping[str, object]
 Blob = Callable[[object], Content | None]
@@ -68,6 +72,9 @@ class Assembly:
         self._origins = Origins(blob)
         self._fusions: dict[Key, list[Fusion]] = {}
         self._loaded: dict[str, Resources] = {}
+        self._ready: set[str] = set()
+        self._failed: dict[str, str] = {}
+        self._uncaptured: dict[Uncaptured, None] = {}
         self._facts: dict[str, object] = {}
         self._calls = Calls()
         self._tunings = autotune.Tunings()
@@ -86,6 +93,7 @@ class Assembly:
         # The same text may lie in the cache and in a log: the one that knows its frame names it.
         for at, event in sorted(graphs, key=lambda g: g[1].get("frame_id") is None):
             self._graph(event, at)
+        compiled: list[Made] = []
         for at, event in enumerate(ordered):
             kind = event.get("event")
             if (why := as_text(event.get("unkept"))) is not None:
@@ -95,22 +103,35 @@ class Assembly:
                 )
             rank = ranks.get(as_int(event.get("pid")))
             if kind == "triton":
-                self._add(variants.from_triton(event, self._blob, self._files, rank))
+                made = variants.from_triton(
+                    event, self._blob, self._files, rank, self._origins.files
+                )
+                compiled += [made] if made is not None else []
                 ordered[at] = _DONE  # the most frequent, and the largest
             elif kind == "extension":
                 self._extension(event)
+        for made in variants.at_home(compiled):
+            self._add(made)
         for event in ordered:
             match event.get("event"):
                 case "device_code":
-                    made = variants.from_device_code(event, self._blob, self._sources)
-                    for each in made.variants:
+                    built = variants.from_device_code(event, self._blob, self._sources)
+                    for each in built.variants:
                         self._add(each)
-                    self.problems.extend(made.problems)
+                    self.problems.extend(built.problems)
                 case "file":
                     for each in variants.from_file(event, self._blob):
                         self._add(each)
                 case "loaded" | "ptxas":
                     self._loaded.setdefault(*figures_of(event))
+                    if event.get("event") == "loaded":
+                        self._ready.add(str(event.get("hash")))
+                case "not_loaded":
+                    if (why := as_text(event.get("error"))) is not None:
+                        self._failed.setdefault(str(event.get("hash")), why)
+                case "uncaptured":
+                    one = Uncaptured(str(event.get("name")), str(event.get("by")))
+                    self._uncaptured[one] = None
                 case "problem":
                     self.problems.append(f"{event.get('where')}: {event.get('text')}")
                 case "triton_failed":
@@ -135,7 +156,7 @@ class Assembly:
         parsed = output_code.parse(text)
         for kernel in parsed.kernels:
             fusion = self._origins.fusion(event, at, kernel, parsed.aot_id)
-            self._fusions.setdefault(_key(kernel), []).append(fusion)
+            self._fusions.setdefault(key_of(kernel), []).append(fusion)
         if digest in self._texts:
             return
         self._texts.add(digest)
@@ -145,10 +166,13 @@ class Assembly:
         )
         self._graphs[graph.id] = graph
         for kernel in parsed.kernels:
-            key = _key(kernel)
-            graph.kernels.append(key)
-            graph.calls[key] = self._fusions[key][-1].calls
-            self._kernels.setdefault(key, _Kernel(Origin(kernel.origin), kernel.name))
+            key = key_of(kernel)
+            if key not in graph.calls:
+                graph.kernels.append(key)
+            # One that the user wrote is copied once for each set of constants that it is given.
+            own = () if kernel.line is None else (kernel.line,)
+            graph.calls[key] = (*graph.calls.get(key, ()), *own, *kernel.launches)
+            self._kernels.setdefault(key, _Kernel(Origin(key[0]), key[1]))
             if kernel.path:
                 self._files.setdefault(PurePath(kernel.path).name, (graph.text, kernel))
 
@@ -214,6 +238,8 @@ class Assembly:
         if known is None:
             kernel.variants[key] = variant
             return
+        if known.embedded is None and variant.embedded is not None:
+            known, variant = variant, known
         kernel.variants[key] = replace(
             known,
             ranks=tuple(sorted({*known.ranks, *variant.ranks})),
@@ -251,7 +277,11 @@ class Assembly:
                     id=ids[v.hash],
                     known=self._known(v),
                     stages={**v.stages, **source} if source else v.stages,
-                    fusion=fusion,
+                    # What the program launches beside the graph was not made by it.
+                    fusion=fusion
+                    if kernel.origin is not Origin.TRITON or Stage.OUTPUT_CODE in v.stages
+                    else None,
+                    failed=None if v.hash in self._ready else self._failed.get(v.hash),
                 )
                 for v in kernel.variants.values()
             )
@@ -276,11 +306,24 @@ class Assembly:
             for g in self._graphs.values()
         )
         self.problems.extend(self._calls.problems())
+        self.problems.extend(self._unseen())
         return self._with_facts(path, tuple(kernels.values()), graphs)
+
+    def _unseen(self) -> Iterable[str]:
+        """A sentence for each kernel that was made and not captured, many of one maker's as one."""
+        by: dict[str, list[str]] = {}
+        for one in self._uncaptured:
+            by.setdefault(one.by, []).append(one.name)
+        for maker, names in by.items():
+            for name in names[:MOST_NAMED]:
+                yield f"the kernel {name} was made by {maker}, which is not captured"
+            if len(names) > MOST_NAMED:
+                more = len(names) - MOST_NAMED
+                yield f"{more} more kernels were made by {maker}, which is not captured"
 
     def _tune(self, kernels: dict[Key, Kernel]) -> None:
         """Put to each kernel its tunings, and to each variant what they came to."""
-        files = {name: _key(kernel) for name, (_, kernel) in self._files.items()}
+        files = {name: key_of(kernel) for name, (_, kernel) in self._files.items()}
         placed = self._tunings.place({k: kernel.variants for k, kernel in kernels.items()}, files)
         kernels.update({k: autotune.tuned(kernels[k], tunings) for k, tunings in placed.items()})
 
@@ -310,8 +353,5 @@ class Assembly:
             target=as_text(facts.get("target")),
             problems=tuple(dict.fromkeys(self.problems)),
             calls=self._calls.rest(graphs),
+            uncaptured=tuple(self._uncaptured),
         )
-
-
-def _key(kernel: output_code.KernelText) -> Key:
-    return (kernel.origin, kernel.name, kernel.path or "")

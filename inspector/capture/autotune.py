@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 
-from inspector.capture.facts import CONFIG, as_int, as_map, as_text
+from inspector.capture.facts import as_int, as_map, as_text
 from inspector.model import Kernel, Origin, Variant
 from inspector.tuning import Configuration, Tuning
 
@@ -35,12 +35,15 @@ class Tunings:
         self._generation: dict[int, int] = {}
         self._heard: dict[object, _Heard] = {}
         self._failed: list[_Heard] = []
+        self._configured: dict[str, list[Mapping[str, object]]] = {}
 
     def take(self, event: Event) -> None:
         """One event of any kind; a tuning that is told again is told better."""
         kind, pid = event.get("event"), as_int(event.get("pid"))
         if kind == "process" and pid is not None:
             self._generation[pid] = self._generation.get(pid, 0) + 1
+        elif kind == "configured" and (digest := as_text(event.get("hash"))) is not None:
+            self._configured.setdefault(digest, []).append(as_map(event.get("config")))
         elif kind == "autotune_failed":
             heard = _heard({**event, "configurations": [event.get("configuration")]})
             if heard is not None:
@@ -78,11 +81,13 @@ class Tunings:
             key = _kernel(heard, kernels, files)
             if key is not None:
                 at = found.setdefault(key, [])
-                at.append((_linked(heard, kernels[key]), heard.tuning.from_cache))
+                linked = _linked(heard, kernels[key], self._configured)
+                at.append((linked, heard.tuning.from_cache))
         for heard in self._failed:
             key = _kernel(heard, kernels, files)
             if key is not None:
-                _drop(found.setdefault(key, []), _linked(heard, kernels[key]))
+                linked = _linked(heard, kernels[key], self._configured)
+                _drop(found.setdefault(key, []), linked)
         return {key: _distinct(tunings) for key, tunings in found.items()}
 
 
@@ -194,30 +199,57 @@ def _kernel(
     return exact[0] if exact else named[0] if len(named) == 1 else None
 
 
-def _linked(heard: _Heard, variants: tuple[Variant, ...]) -> Tuning:
+def _linked(
+    heard: _Heard,
+    variants: tuple[Variant, ...],
+    configured: Mapping[str, list[Mapping[str, object]]],
+) -> Tuning:
     """The tuning with its variants' ids.
 
-    Where only a cache tells of it, a configuration is the variant's that alone has its warps,
-    stages and so on, if no other of the measured configurations has the same.
+    A configuration is the variant's that was compiled for it. Where the tuner did not say which
+    that was (it took the best one from a cache), the process that compiled it did; where neither
+    did, it is the only variant whose own warps, stages and constants are no others, if no other
+    of the measured configurations has the same.
     """
     hashes = {v.hash: v.id for v in variants}
     folders = {v.cache_key: v.id for v in variants if v.cache_key}
     out = []
     for one, (digest, folder) in zip(heard.tuning.configurations, heard.compiled, strict=True):
         found = hashes.get(digest or "") or folders.get(folder or "")
+        if found is None and digest is None and not _never_compiled(one):
+            fits = [v.id for v in variants if one.config in configured.get(v.hash, ())]
+            found = fits[0] if len(fits) == 1 else None
         out.append(replace(one, variant=found))
-    if heard.kept and not any(h or c for h, c in heard.compiled):
-        marks = [_mark(c.config) for c in out if c.time_us is not None]
-        for at, one in enumerate(out):
-            mark = _mark(one.config)
-            fits = [v.id for v in variants if _mark(v.config) == mark]
-            if one.time_us is not None and marks.count(mark) == 1 and len(fits) == 1:
-                out[at] = replace(one, variant=fits[0])
+    taken = {one.variant for one in out}
+    for at, one in enumerate(out):
+        chosen = at == heard.tuning.best or (heard.kept and one.time_us is not None)
+        if one.variant is not None or not chosen or heard.compiled[at][0] is not None:
+            continue
+        agreeing = [v for v in variants if _agrees(one.config, v)]
+        if len(agreeing) != 1 or agreeing[0].id in taken:
+            continue
+        rivals = [c for c in out if c.variant is None and (c.time_us is not None or c is one)]
+        if sum(_agrees(c.config, agreeing[0]) for c in rivals) == 1:
+            out[at] = replace(one, variant=agreeing[0].id)
     return replace(heard.tuning, configurations=tuple(out))
 
 
-def _mark(config: Mapping[str, object]) -> tuple[object, ...]:
-    return tuple(config.get(name) for name in CONFIG)
+def _never_compiled(one: Configuration) -> bool:
+    return (one.reason or "").partition(":")[0] in ("pruned", "failed")
+
+
+def _agrees(config: Mapping[str, object], variant: Variant) -> bool:
+    """Whether nothing of a tuner's configuration is otherwise in what was compiled.
+
+    Inductor leaves out of a kernel what it does not take (XBLOCK of one row, R0_BLOCK of a
+    persistent reduction), and a cache keeps no constants.
+    """
+    own = variant.config
+    if "RBLOCK" in config and "R0_BLOCK" in own:
+        config = {("R0_BLOCK" if k == "RBLOCK" else k): v for k, v in config.items()}
+    if config.get("num_warps") is None or own.get("num_warps") is None:
+        return False
+    return all(own.get(name) in (None, value) for name, value in config.items())
 
 
 def _drop(tunings: list[tuple[Tuning, bool]], failed: Tuning) -> None:

@@ -145,6 +145,11 @@ class Origins:
         defined = () if kernel.line is None else (kernel.line,)
         return Fusion(comment.ops, made, tuple(unplaced), (*defined, *kernel.launches))
 
+    @property
+    def files(self) -> Mapping[str, Content]:
+        """The user's files that were recorded, by path."""
+        return self._files
+
     def source(self, fusion: Fusion) -> StageFile | None:
         """The file that most of a kernel was made from, where it was recorded."""
         count: dict[str, int] = defaultdict(int)

@@ -5,7 +5,11 @@ The text is read line by line with plain string tests; it is never executed.
 
 from __future__ import annotations
 
+import ast
+import base64
+import hashlib
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 # Patterns without nested repetition: linear on any input.
@@ -14,6 +18,8 @@ _LAUNCHED = re.compile(r"^\s+(\w{1,400})\.run\(")
 _CALLED = re.compile(r"^\s+(?:\w+ = )?(?:(extern_kernels)\.(\w+)|(\w+))\(")
 _AOT = re.compile(r"^# AOT ID: \['([^']{1,100})'\]")
 _PATH = "# kernel path: "
+# Above the copy of a kernel that the user wrote: its own file, and the line where it begins there.
+_ORIGINAL = re.compile(r"^# Original path: (.{1,4096}):(\d{1,9})$")
 _NODES = "# Topologically Sorted Source Nodes: ["
 _ATEN = "], Original ATen: ["
 _NODE = re.compile(r"#   %(\w{1,400}) :")
@@ -46,6 +52,9 @@ class KernelText:
     text, which that file repeats; ``last`` the last line of it. ``comment`` is what Inductor wrote
     above its definition (or, of an extern kernel, above its call), ``launches`` the lines of the
     wrapper that call it.
+
+    Of a kernel that the user wrote, ``written`` is its own file and the line that it begins at
+    there, ``symbol`` its own name and ``definition`` the line of ``output_code`` with its ``def``.
     """
 
     name: str
@@ -56,6 +65,9 @@ class KernelText:
     last: int | None = None
     comment: Comment = Comment()
     launches: tuple[int, ...] = ()
+    written: tuple[str, int] | None = None
+    symbol: str | None = None
+    definition: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +95,7 @@ def parse(text: str) -> OutputCode:
     became: list[tuple[str, tuple[str, ...]]] = []
     aot: str | None = None
     path: str | None = None
+    written: tuple[str, int] | None = None
     n = 0
     while n < len(lines):
         line = lines[n]
@@ -97,6 +110,8 @@ def parse(text: str) -> OutputCode:
             _add_node(nodes, node[1], line)
         elif line.startswith(_PATH):
             path = line[len(_PATH) :].strip()
+        elif found := _ORIGINAL.match(line):
+            written = (found[1], int(found[2]))
         elif found := _DEFINED.match(line):
             quote = line.rfind("'''")
             end = _end(lines, n) if quote >= 0 else n
@@ -110,8 +125,11 @@ def parse(text: str) -> OutputCode:
                 last=end,
                 comment=replace(comment, nodes=tuple(nodes), became=tuple(became)),
             )
+            if written is not None and quote >= 0:
+                kernel = _hand_written(kernel, written, found[4] or found[1], lines)
             defined[found[1]] = kernel
             path, n, comment, nodes, became = None, end, Comment(), [], []
+            written = None
         elif found := _LAUNCHED.match(line) or _CALLED.match(line):
             called = _called(found, defined, comment)
             if called is not None:
@@ -127,6 +145,35 @@ def parse(text: str) -> OutputCode:
             # One function of a library is called for several operators.
             unique[key] = replace(unique[key], comment=_joined(unique[key].comment, kernel.comment))
     return OutputCode(aot, tuple(unique.values()))
+
+
+def _hand_written(
+    kernel: KernelText, written: tuple[str, int], symbol: str, lines: Sequence[str]
+) -> KernelText:
+    """A kernel that the user wrote and Inductor copied, with the name of the file of its copy."""
+    first, last = kernel.body or 1, (kernel.last or 1) - 1
+    quoted = "\n".join(("", *lines[first:last], ""))
+    start = f"def {symbol}("
+    at = next((n for n in range(first, last) if lines[n].startswith(start)), None)
+    return replace(
+        kernel,
+        path=kernel.path or _copied_to(quoted),
+        written=written,
+        symbol=symbol,
+        definition=None if at is None else at + 1,
+    )
+
+
+def _copied_to(quoted: str) -> str | None:
+    """The name of the file that Inductor writes a text to: the head of the text's own digest."""
+    try:
+        text = ast.literal_eval(f"'''{quoted}'''") if "\\" in quoted else quoted
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        return None
+    if not isinstance(text, str):
+        return None
+    digest = hashlib.sha256(text.strip().encode("utf-8", "surrogatepass")).digest()
+    return f"c{base64.b32encode(digest)[:51].decode().lower()}.py"
 
 
 def _called(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+import tokenize
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 from types import MappingProxyType
 
@@ -25,7 +27,7 @@ from inspector.capture.facts import (
 from inspector.capture.output_code import KernelText
 from inspector.capture.slim import compact, path_of
 from inspector.errors import PtxviewError
-from inspector.model import Content, Origin, Resources, Stage, StageFile, Variant
+from inspector.model import Content, Copied, Origin, Resources, Stage, StageFile, Variant
 from inspector.naming import base_name
 
 Event = Mapping[str, object]
@@ -58,10 +60,17 @@ class Several:
     problems: tuple[str, ...] = ()
 
 
-def from_triton(event: Event, blob: Blob, graph_files: Files, rank: int | None) -> Made | None:
+def from_triton(
+    event: Event,
+    blob: Blob,
+    graph_files: Files,
+    rank: int | None,
+    users: Mapping[str, Content] | None = None,
+) -> Made | None:
     """A compile of Triton's; None where the event names no kernel or holds no code.
 
-    ``graph_files`` tells for a kernel file of Inductor's which ``output_code`` it belongs to.
+    ``graph_files`` tells for a kernel file of Inductor's which ``output_code`` it belongs to,
+    ``users`` holds the user's own files by path.
     """
     metadata = as_map(event.get("metadata"))
     name = str(event.get("name") or metadata.get("name") or "")
@@ -89,13 +98,22 @@ def from_triton(event: Event, blob: Blob, graph_files: Files, rank: int | None) 
     key = (origin.value, name, file)
     span: tuple[int, int] | None = None
     embedded: tuple[str, int] | None = None
+    copied: Copied | None = None
     if graph is not None:
         text, kernel = graph
-        key = (kernel.origin, kernel.name, kernel.path or "")
+        key = key_of(kernel)
         stages[Stage.OUTPUT_CODE] = text
         if kernel.body is not None:
             embedded = (kernel.path or file, kernel.body)
             span = (kernel.body, kernel.last or kernel.body)
+        if kernel.written is not None:
+            origin, name = Origin.TRITON, key[1]
+            own = (users or {}).get(kernel.written[0])
+            if own is not None:
+                stages[Stage.SOURCE] = StageFile(own, kernel.written[0], "the script's file")
+                copied = _copied(text_of(own), kernel, file)
+            else:
+                missing[Stage.SOURCE] = "the kernel's own file was not recorded"
     elif inductor:
         missing[Stage.OUTPUT_CODE] = "the graph that this kernel belongs to was not recorded"
     elif (held := blob(source.get("blob"))) is not None:
@@ -128,6 +146,7 @@ def from_triton(event: Event, blob: Blob, graph_files: Files, rank: int | None) 
             specialization=specialization_of(event) or _NOTHING,
             span=span,
             embedded=embedded,
+            copied=copied,
             missing=_same(missing),
             cache_hit=as_bool(event.get("cache_hit")),
         ),
@@ -146,6 +165,52 @@ def _same(missing: dict[Stage, str]) -> Mapping[Stage, str]:
     """One value for all variants that lack the same: thousands of a cache do."""
     key = tuple(missing.items())
     return _alike.setdefault(key, missing) if len(_alike) < 1000 else missing
+
+
+def at_home(compiled: Sequence[Made]) -> Iterator[Made]:
+    """Each compile under one kernel, however many files its text was generated into.
+
+    Inductor writes the same kernel into several files, with other comments in each (one for the
+    graph, others to try fusions or for other processes): a hash is the graph's, else the first's.
+    """
+    homes: dict[tuple[str, str], Made] = {}
+    for made in compiled:
+        at = (made.variant.hash, made.variant.symbol)
+        home = homes.setdefault(at, made)
+        if home.variant.embedded is None and made.variant.embedded is not None:
+            homes[at] = made
+    for made in compiled:
+        home = homes[made.variant.hash, made.variant.symbol]
+        if made.origin is Origin.INDUCTOR and made.key != home.key:
+            yield replace(made, key=home.key, origin=home.origin, name=home.name)
+        else:
+            yield made
+
+
+def key_of(kernel: KernelText) -> Key:
+    """What tells a kernel of ``output_code`` from others; one that the user wrote is the user's."""
+    if kernel.written is not None:
+        return (Origin.TRITON.value, kernel.symbol or kernel.name, kernel.written[0])
+    return (kernel.origin, kernel.name, kernel.path or "")
+
+
+def _copied(text: str, kernel: KernelText, file: str) -> Copied | None:
+    """Where a kernel stands in the user's file, and how the lines of its copy count from there."""
+    if kernel.written is None or kernel.definition is None or kernel.body is None:
+        return None
+    lines = text.splitlines(keepends=True)
+    begin, start = kernel.written[1], f"def {kernel.symbol}("
+    at = next(
+        (n for n in range(begin, len(lines) + 1) if lines[n - 1].lstrip().startswith(start)), None
+    )
+    if at is None:
+        return None  # the file is another by now
+    try:
+        block = inspect.getblock(lines[begin - 1 :])
+    except (SyntaxError, IndentationError, tokenize.TokenError):
+        return None
+    inside = kernel.definition - kernel.body
+    return Copied(file, at - inside, (begin, begin + len(block) - 1))
 
 
 def _file_of(ttir: StageFile | None) -> str | None:

@@ -225,5 +225,9 @@ def summary(outcome: Outcome) -> str:
     what = tables.heading(rec) if rec is not None else "nothing"
     if rec is not None and not rec.kernels and not rec.graphs:
         what = "the program made no kernels"
+        if rec.uncaptured:
+            makers = ", ".join(dict.fromkeys(one.by for one in rec.uncaptured))
+            count = tables.plural(len(rec.uncaptured), "kernel")
+            what = f"no kernel was captured, of {count} that the program made with {makers}"
     took = f"{outcome.seconds:.1f} s, and {outcome.after:.1f} s after it"
     return f"ptxview: {what} → {outcome.path} ({took})"

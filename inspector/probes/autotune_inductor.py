@@ -18,6 +18,7 @@ from .autotune_trials import Trial, config_of, emulated, first_line, infinite, n
 from .writer import emit
 
 _tunings: weakref.WeakKeyDictionary[Any, Tuning] = weakref.WeakKeyDictionary()
+_configured: set[tuple[str, str]] = set()
 PHASES = {
     "benchmark_all_configs": None,
     "autotune_to_one_config": None,
@@ -173,6 +174,15 @@ def _compile(original: Callable[..., Any]) -> Callable[..., Any]:
             raise
 
     return precompile_config
+
+
+def configured(config: Any, digest: Any) -> None:
+    """Tell what a configuration was compiled to: Inductor itself may have changed it since."""
+    said = config_of(config)
+    key = (str(digest), repr(said))
+    if key not in _configured:
+        _configured.add(key)
+        emit({"event": "configured", "by": "inductor", "hash": str(digest), "config": said})
 
 
 def dropped(name: Any, file: Any, config: Any, reason: str, digest: Any = None) -> None:

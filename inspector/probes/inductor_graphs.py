@@ -28,6 +28,8 @@ ARTIFACTS = {
 
 # Above the nodes that came of a line, each graph names it; such a file is small.
 FILE = re.compile(r"^\s*# File: ([^\n]{1,4096}?):\d{1,9} in ", re.MULTILINE)
+# Above the copy of a kernel that the user wrote, the code names the kernel's own file.
+ORIGINAL = re.compile(r"^# Original path: ([^\n]{1,4096}):\d{1,9}$", re.MULTILINE)
 LARGEST = 8 << 20
 _seen: set[str] = set()
 
@@ -54,6 +56,7 @@ class Handler(logging.Handler):
             said = metadata["inductor_output_code"] or {}
             path = said.get("file_path") or said.get("filename")
             emit({"event": "graph", "path": path, "blob": blob(payload), **where})
+            _keep_sources(str(payload), ORIGINAL)
             return
         kind = next((g for g in GRAPHS if g in metadata), None)
         artifact = metadata.get("artifact")
@@ -62,12 +65,12 @@ class Handler(logging.Handler):
         if kind is not None and payload:
             text = payload if isinstance(payload, str) else str(payload)
             emit({"event": "graph_text", "kind": kind, "blob": blob(text), **where})
-            _keep_sources(text)
+            _keep_sources(text, FILE)
 
 
-def _keep_sources(text: str) -> None:
+def _keep_sources(text: str, named: re.Pattern[str]) -> None:
     """The user's own files that a graph names, as they are while it is compiled."""
-    for path in dict.fromkeys(FILE.findall(text)):
+    for path in dict.fromkeys(named.findall(text)):
         if path in _seen:
             continue
         _seen.add(path)

@@ -56,7 +56,7 @@ def _watched(original: Any) -> Any:
 
 def _dropped(result: Any, error: Exception) -> None:
     """A configuration that compiled and cannot be loaded is no candidate of Inductor's any more."""
-    from . import autotune_inductor, autotune_trials
+    from . import autotune_inductor, autotune_trials, triton_compiles
 
     try:
         name = (getattr(result, "inductor_meta", None) or {}).get("kernel_name")
@@ -64,6 +64,9 @@ def _dropped(result: Any, error: Exception) -> None:
         autotune_inductor.dropped(
             name, None, result.config, autotune_trials.first_line(error), digest
         )
+        # It was compiled all the same, here or by another process, whose files are in the cache.
+        _compiled(result)
+        triton_compiles.not_loaded(digest, error)
     except Exception as failure:
         problem("inductor launcher", failure)
 
@@ -96,10 +99,29 @@ def _arguments(kernel: Any) -> list[str] | None:
 def _record(result: Any, launcher: Any) -> None:
     from . import triton_compiles
 
+    _compiled(result)
     kernel = result.kernel
     digest = getattr(kernel, "hash", None)
     if not digest:
         return
+    meta = getattr(result, "compile_meta", None) or {}
+    registers = getattr(launcher, "n_regs", None)
+    if hasattr(kernel, "full_constexprs"):
+        signature, constants = meta.get("signature"), meta.get("constants")
+        calls_triton.watch_static(launcher, kernel, signature, constants)
+    if registers is not None:
+        triton_compiles.loaded(digest, registers, getattr(launcher, "n_spills", None))
+
+
+def _compiled(result: Any) -> None:
+    """Record what a configuration of Inductor's was compiled to."""
+    from . import autotune_inductor, triton_compiles
+
+    kernel = result.kernel
+    digest = getattr(kernel, "hash", None)
+    if not digest:
+        return
+    autotune_inductor.configured(result.config, digest)
     meta = getattr(result, "compile_meta", None) or {}
     name = getattr(kernel, "name", None) or getattr(
         getattr(getattr(kernel, "src", None), "fn", None), "__name__", ""
@@ -120,9 +142,3 @@ def _record(result: Any, launcher: Any) -> None:
             if isinstance(k, tuple) and len(k) == 1 and isinstance(k[0], int) and k[0] < len(order)
         }
     triton_compiles.record_cached(str(digest), str(name), source, _caches(kernel, meta))
-    registers = getattr(launcher, "n_regs", None)
-    if hasattr(kernel, "full_constexprs"):
-        signature, constants = meta.get("signature"), meta.get("constants")
-        calls_triton.watch_static(launcher, kernel, signature, constants)
-    if registers is not None:
-        triton_compiles.loaded(digest, registers, getattr(launcher, "n_spills", None))

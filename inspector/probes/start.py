@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from . import calls, hooks, libraries
+from .uncaptured import MAKERS
 from .writer import problem
 
 
@@ -26,6 +27,8 @@ def start() -> None:
     hooks.when_imported("torch.utils.cpp_extension", _lazily("extension_builds"))
     hooks.when_imported("torch._ops", libraries.attach_ops)
     hooks.when_imported("torch", _lazily("device"))
+    for module, function in MAKERS:
+        hooks.when_imported(module, _lazily("uncaptured", function))
     target = os.environ.get("PTXVIEW_TARGET")
     if target:
         try:

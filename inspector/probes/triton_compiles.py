@@ -13,6 +13,7 @@ from . import autotune_trials, calls_triton
 from .writer import blob, emit, file_blob, plain, problem
 
 _seen: set[str] = set()
+_refused: set[object] = set()
 
 
 def attach(module: Any) -> None:
@@ -249,6 +250,7 @@ def _watch_loading(compiled: Any) -> None:
         except Exception as error:
             autotune_trials.compiled(getattr(self, "hash", None), getattr(self, "name", None))
             autotune_trials.failed(error)
+            not_loaded(getattr(self, "hash", None), error)
             raise
         try:
             loaded(self.hash, getattr(self, "n_regs", None), getattr(self, "n_spills", None),
@@ -259,6 +261,22 @@ def _watch_loading(compiled: Any) -> None:
         return result
 
     compiled._init_handles = init_handles
+
+
+def not_loaded(digest: object, error: BaseException) -> None:
+    """The device refused a binary, so that it never ran: it needs more than there is."""
+    try:
+        if digest and digest not in _refused:
+            _refused.add(digest)
+            emit(
+                {
+                    "event": "not_loaded",
+                    "hash": str(digest),
+                    "error": autotune_trials.first_line(error),
+                }
+            )
+    except Exception as failure:
+        problem("triton load", failure)
 
 
 def loaded(digest: object, registers: Any, spills: Any, threads: Any = None) -> None:

@@ -207,6 +207,7 @@ def variant(
         "autotune": dict(v.autotune) if v.autotune is not None else None,
         "ranks": list(v.ranks),
         "launches": v.launches,
+        "failed": v.failed,
         "benchmarks": v.benchmarks,
         "calls": [launch(c) for c in v.calls],
         "ncu": ncu,

@@ -64,6 +64,7 @@ def heading(rec: Recording) -> str:
         plural(len(rec.kernels), "kernel"),
         plural(len(rec.variants()), "variant"),
         *([plural(len(rec.graphs), "graph")] if rec.graphs else []),
+        *([f"{len(rec.uncaptured)} not captured"] if rec.uncaptured else []),
     ]
     return " · ".join(p for p in (where, ", ".join(parts)) if p)
 
@@ -252,6 +253,15 @@ def lacking(rec: Recording) -> list[str]:
     return [f"{', '.join(dict.fromkeys(names))}: {why}" for why, names in out.items()]
 
 
+def never_ran(rec: Recording) -> list[str]:
+    """A sentence for each variant that the device refused."""
+    return [
+        f"{base_name(kernel.name)} {variant.id} never ran: {variant.failed}"
+        for kernel, variant in rec.variants()
+        if variant.failed is not None
+    ]
+
+
 def graphs(rec: Recording, console: Console) -> None:
     """The graphs with their kernels, in the order of the wrapper's calls."""
     for graph in rec.graphs:
@@ -268,7 +278,7 @@ def graphs(rec: Recording, console: Console) -> None:
 
 def problems(rec: Recording, console: Console) -> None:
     """What could not be read or recorded, in full."""
-    for text in (*lacking(rec), *rec.problems):
+    for text in (*lacking(rec), *never_ran(rec), *rec.problems):
         console.print(Text("! " + shown(text), style="yellow"))
 
 

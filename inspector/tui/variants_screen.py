@@ -44,7 +44,15 @@ class Left:
 def recorded(kernel: Kernel) -> tuple[Row, ...]:
     """What is known without reading anything."""
     rows = [
-        Row(kernel, v, v.config, v.known, time_us=variants.time_us(v), winner=variants.winner(v))
+        Row(
+            kernel,
+            v,
+            v.config,
+            v.known,
+            time_us=variants.time_us(v),
+            winner=variants.winner(v),
+            reason=variants.reason(v),
+        )
         for v in kernel.variants
     ]
     rest = [Row(kernel, None, one.config, time_us=one.time_us, reason=one.reason)

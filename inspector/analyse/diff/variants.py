@@ -75,13 +75,26 @@ def ordered(rows: Iterable[Row], key: str, descending: bool = False) -> list[Row
 
 
 def uncompiled(kernel: Kernel) -> Iterator[Configuration]:
-    """The configurations of a kernel's tunings that no variant is known of, each once."""
-    told: list[Configuration] = []
+    """The configurations of a kernel's tunings that no variant is known of, each once.
+
+    What one tuning did not compile, another may have; of several that did not, the one that was
+    measured tells most.
+    """
+    compiled = {
+        repr(sorted(one.config.items(), key=repr))
+        for tuning in kernel.autotune
+        for one in tuning.configurations
+        if one.variant is not None
+    }
+    told: dict[str, Configuration] = {}
     for tuning in kernel.autotune:
         for one in tuning.configurations:
-            if one.variant is None and one not in told:
-                told.append(one)
-                yield one
+            key = repr(sorted(one.config.items(), key=repr))
+            if one.variant is not None or key in compiled:
+                continue
+            if key not in told or (told[key].time_us is None and one.time_us is not None):
+                told[key] = one
+    yield from told.values()
 
 
 def winner(variant: Variant) -> bool | None:
@@ -93,6 +106,15 @@ def winner(variant: Variant) -> bool | None:
 def time_us(variant: Variant) -> float | None:
     """What a tuner measured of this variant, in microseconds; None where none did."""
     return _number(None if variant.autotune is None else variant.autotune.get("time_us"))
+
+
+def reason(variant: Variant) -> str | None:
+    """Why a variant was not measured or never ran; None where it was, or nobody said."""
+    held = variant.autotune or {}
+    said = held.get("reason")
+    if isinstance(said, str) and said:
+        return said
+    return None if variant.failed is None else f"failed: {variant.failed}"
 
 
 def _number(value: object) -> float | None:

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from .. import calls_torch
-from . import cubin, native, say, tuning
+from . import cubin, current, devices, native, say, tuning
 
 
 def attach(module: Any) -> None:
@@ -164,6 +164,14 @@ class _StaticLauncher:
 
         from torch._inductor.runtime import static_triton_launcher as module
 
+        limit = devices.find(current().target).shared_per_block_optin
+        if shared > limit:
+            import torch
+
+            raise torch.cuda.OutOfMemoryError(
+                f"out of resource: {name} Required: {shared} Hardware limit: {limit} "
+                "Reducing block sizes or `num_stages` may help."
+            )
         with open(path, "rb") as file:
             found = cubin.read(file.read(), name)
         loaded = (1, found.registers, found.stack_bytes // 4)

@@ -1,0 +1,213 @@
+"""Kernels of compilers that nothing here captures: each is named as it is made, none is silent.
+
+Only what makes kernels is watched, never what launches them: NVRTC as torch and cuda.core use it,
+the jiterator, CuPy, numba.cuda, JAX and PyCUDA.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from .writer import emit, problem
+
+MOST = 1000
+LONGEST = 400
+# A kernel of CUDA C++: what stands between __global__ and its name is short.
+_KERNEL = re.compile(
+    r"__global__\b(?:[^;{}()]|__launch_bounds__\s*\([^()]*\)){0,400}?\b(\w{1,400})\s*\("
+)
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_ENTRY = re.compile(r"\.entry\s+([\w$.]{1,400})")
+LARGEST = 4 << 20
+_told: set[tuple[str, str]] = set()
+_texts: set[int] = set()  # what NVRTC returned to torch, which is loaded right afterwards
+
+
+def told(by: str, names: Iterable[object]) -> None:
+    """Tell of kernels, each name of a maker once."""
+    for each in names:
+        name = str(each)[:LONGEST]
+        if name and (by, name) not in _told and len(_told) < MOST:
+            _told.add((by, name))
+            emit({"event": "uncaptured", "by": by, "name": name})
+
+
+def kernels(source: object) -> list[str]:
+    """Names of the kernels that CUDA C++ (or PTX) defines, ``a kernel`` where none is seen."""
+    if isinstance(source, bytes | bytearray):
+        source = bytes(source).decode("utf-8", "replace")
+    text = source if isinstance(source, str) else ""
+    text = text[:LARGEST]
+    found = _KERNEL.findall(_COMMENT.sub(" ", text)) or _ENTRY.findall(text)
+    return list(dict.fromkeys(found)) or ["(without a name)"]
+
+
+def _before(original: Callable[..., Any], tell: Callable[..., None]) -> Callable[..., Any]:
+    """``original``, told of first: whatever a compiler does then, it was asked for."""
+
+    @functools.wraps(original)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            tell(*args, **kwargs)
+        except Exception as error:
+            problem("a kernel that is not captured", error)
+        return original(*args, **kwargs)
+
+    return call
+
+
+def _watch(owner: Any, name: str, tell: Callable[..., None]) -> bool:
+    held = getattr(owner, name, None)
+    if not callable(held):
+        return False
+    try:
+        setattr(owner, name, _before(held, tell))
+    except (AttributeError, TypeError):
+        return False  # written in C
+    return True
+
+
+# -- torch ----------------------------------------------------------------------------------------
+
+NVRTC = "torch.cuda._compile_kernel (NVRTC)"
+LOADED = "torch.cuda (a module of PTX or cubin)"
+JITERATOR = "torch.cuda.jiterator"
+
+
+def attach_nvrtc(module: Any) -> None:
+    """``torch.cuda._utils``: what compiles CUDA C++ at run time, and what loads a module."""
+    compiler = getattr(module, "_nvrtc_compile", None)
+    if compiler is not None:
+
+        @functools.wraps(compiler)
+        def nvrtc_compile(kernel_source: Any, kernel_name: Any, *args: Any, **kwargs: Any) -> Any:
+            told(NVRTC, [kernel_name])
+            made = compiler(kernel_source, kernel_name, *args, **kwargs)
+            if isinstance(made, tuple) and made and len(_texts) < MOST:
+                _texts.add(hash(made[0]))
+            return made
+
+        module._nvrtc_compile = nvrtc_compile
+
+    def load(ptx: Any, kernel_names: Any = None, *args: Any, **kwargs: Any) -> None:
+        text = ptx.encode() if isinstance(ptx, str) else ptx
+        if hash(ptx) not in _texts and hash(text) not in _texts:
+            told(LOADED, kernel_names or kernels(ptx))
+
+    _watch(module, "_cuda_load_module", load)
+
+
+def attach_jiterator(module: Any) -> None:
+    """``torch.cuda.jiterator``: a kernel is made when its function is first called."""
+    made = getattr(module, "_JittedFunction", None)
+
+    def call(self: Any, *args: Any, **kwargs: Any) -> None:
+        told(JITERATOR, [self.kernel_name])
+
+    if made is not None:
+        _watch(made, "__call__", call)
+
+
+# -- others ---------------------------------------------------------------------------------------
+
+
+def attach_cupy(module: Any) -> None:
+    """``cupy.cuda.compiler``, which all of CuPy's kernels go through, its own ones too."""
+
+    def compiled(source: Any, *args: Any, **kwargs: Any) -> None:
+        told("CuPy", kwargs.get("name_expressions") or kernels(source))
+
+    for name in ("_compile_module_with_cache", "compile_with_cache"):
+        if _watch(module, name, compiled):
+            return
+    _watch(module, "compile_using_nvrtc", compiled)
+
+
+def attach_numba(module: Any) -> None:
+    """``numba.cuda.dispatcher``: one kernel for each signature."""
+    made = getattr(module, "_Kernel", None)
+
+    def init(self: Any, py_func: Any, *args: Any, **kwargs: Any) -> None:
+        told("numba.cuda", [getattr(py_func, "__qualname__", None) or "a kernel"])
+
+    if made is not None:
+        _watch(made, "__init__", init)
+
+
+def attach_jax(module: Any) -> None:
+    """``jax._src.compiler``: XLA makes the kernels of a whole module at once."""
+
+    def compiled(backend: Any, computation: Any, *args: Any, **kwargs: Any) -> None:
+        if str(getattr(backend, "platform", "")) not in ("gpu", "cuda"):
+            return
+        name = str(computation.operation.attributes["sym_name"]).strip('"')
+        told("JAX (XLA)", [f"{name} (all of its module)"])
+
+    _watch(module, "compile_or_get_cached", compiled)
+
+
+def attach_bindings(module: Any) -> None:
+    """``cuda.bindings.nvrtc``, NVIDIA's own, or ``cuda.nvrtc`` as it was called before."""
+
+    def create(src: Any, *args: Any, **kwargs: Any) -> None:
+        told("NVRTC (cuda.bindings)", kernels(src))
+
+    _watch(module, "nvrtcCreateProgram", create)
+
+
+def attach_core(module: Any) -> None:
+    """``cuda.core``: ``Program`` is of C in the later versions, and then it is inherited from."""
+    original = getattr(module, "Program", None)
+    if not isinstance(original, type):
+        return
+
+    def compiled(code: Any) -> None:
+        told("cuda.core (NVRTC)", kernels(code))
+
+    def init(self: Any, code: Any = None, *args: Any, **kwargs: Any) -> None:
+        compiled(code)
+
+    try:
+        original.__init__ = _before(original.__init__, init)  # type: ignore[misc]
+    except TypeError:
+
+        class Program(original):  # type: ignore[valid-type,misc]
+            __slots__ = ()
+            __doc__ = original.__doc__
+
+            def __init__(self, code: Any, *args: Any, **kwargs: Any) -> None:
+                try:
+                    compiled(code)
+                except Exception as error:
+                    problem("a kernel that is not captured", error)
+                super().__init__(code, *args, **kwargs)
+
+        Program.__module__, Program.__qualname__ = original.__module__, original.__qualname__
+        module.Program = Program
+
+
+def attach_pycuda(module: Any) -> None:
+    """``pycuda.compiler``: every SourceModule is compiled by its ``compile``."""
+
+    def compiled(source: Any, *args: Any, **kwargs: Any) -> None:
+        told("PyCUDA", kernels(source))
+
+    _watch(module, "compile", compiled)
+
+
+MAKERS = (
+    ("torch.cuda._utils", "attach_nvrtc"),
+    ("torch.cuda.jiterator", "attach_jiterator"),
+    ("cupy.cuda.compiler", "attach_cupy"),
+    ("numba.cuda.dispatcher", "attach_numba"),
+    ("jax._src.compiler", "attach_jax"),
+    ("cuda.bindings.nvrtc", "attach_bindings"),
+    ("cuda.nvrtc", "attach_bindings"),
+    ("cuda.core._program", "attach_core"),
+    ("cuda.core.experimental._program", "attach_core"),
+    ("pycuda.compiler", "attach_pycuda"),
+)
+"""What makes kernels: the module, and what of this one watches it once it is imported."""
