@@ -16,10 +16,9 @@ from .writer import emit, problem
 MOST = 1000
 LONGEST = 400
 # A kernel of CUDA C++: what stands between __global__ and its name is short.
-_KERNEL = re.compile(
-    r"__global__\b(?:[^;{}()]|__launch_bounds__\s*\([^()]*\)){0,400}?\b(\w{1,400})\s*\("
-)
-_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_KERNEL = re.compile(r"__global__\b[^;{}()]{0,400}?\b(\w{1,400})\s*\(")
+# Comments, and launch bounds, which stand between __global__ and the name.
+_ASIDE = re.compile(r"//[^\n]*|/\*.*?\*/|__launch_bounds__\s*\([^()]*\)", re.DOTALL)
 _ENTRY = re.compile(r"\.entry\s+([\w$.]{1,400})")
 LARGEST = 4 << 20
 _told: set[tuple[str, str]] = set()
@@ -36,12 +35,12 @@ def told(by: str, names: Iterable[object]) -> None:
 
 
 def kernels(source: object) -> list[str]:
-    """Names of the kernels that CUDA C++ (or PTX) defines, ``a kernel`` where none is seen."""
+    """Names of the kernels that CUDA C++ (or PTX) defines; a word for them where none is seen."""
     if isinstance(source, bytes | bytearray):
         source = bytes(source).decode("utf-8", "replace")
     text = source if isinstance(source, str) else ""
     text = text[:LARGEST]
-    found = _KERNEL.findall(_COMMENT.sub(" ", text)) or _ENTRY.findall(text)
+    found = _KERNEL.findall(_ASIDE.sub(" ", text)) or _ENTRY.findall(text)
     return list(dict.fromkeys(found)) or ["(without a name)"]
 
 

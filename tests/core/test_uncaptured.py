@@ -1,0 +1,183 @@
+"""Kernels of compilers that are not captured: each is named, in the events and to who reads them.
+
+The modules here have the functions that the real ones have, with their signatures, and do nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from inspector.capture.assemble import MOST_NAMED, Assembly
+from inspector.capture.running import Outcome
+from inspector.commands.run import summary
+from inspector.model import Uncaptured
+
+PROBES = Path(__file__).parents[2] / "inspector" / "probes"
+CUDA = """
+// __global__ void not_this_one(float* x);
+extern "C" __global__ void __launch_bounds__(128, 2) first(float* x) { x[0] = 1; }
+template <typename T> __global__ void second(T* x) { x[0] = 2; }
+"""
+CUPY = """
+def _compile_module_with_cache(source, options=(), *, arch=None, extra_source=None,
+                               backend="nvrtc", enable_cooperative_groups=False,
+                               name_expressions=None, log_stream=None, jitify=False):
+    return "compiled"
+"""
+NUMBA = """
+class _Kernel:
+    def __init__(self, py_func, argtypes, link=None, debug=False, lineinfo=False):
+        self.py_func = py_func
+"""
+JAX = """
+def compile_or_get_cached(backend, computation, devices, compile_options, host_callbacks,
+                          executable_devices, pgle_profiler=None):
+    return "executable"
+"""
+BINDINGS = """
+def nvrtcCreateProgram(src, name, numHeaders, headers, includeNames):
+    return 0, "program"
+"""
+CORE = """
+class Program:
+    def __init__(self, code, code_type, options=None):
+        self.code = code
+"""
+PYCUDA = """
+def compile(source, nvcc="nvcc", options=None, keep=False, no_extern_c=False):
+    return b"cubin"
+class SourceModule:
+    def __init__(self, source):
+        self.module = compile(source)
+"""
+
+
+def ran(tmp_path: Path, program: str, modules: dict[str, str]) -> list[dict[str, Any]]:
+    """The events of a program with these modules, under the probes."""
+    for name, text in modules.items():
+        parts = name.split(".")
+        for depth in range(1, len(parts)):
+            folder = tmp_path.joinpath("lib", *parts[:depth])
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / "__init__.py").touch()
+        tmp_path.joinpath("lib", *parts[:-1], parts[-1] + ".py").write_text(text)
+    recording = tmp_path / "recording"
+    (recording / "blobs").mkdir(parents=True)
+    script = tmp_path / "program.py"
+    script.write_text(program)
+    path = os.pathsep.join((str(PROBES / "bootstrap"), str(tmp_path / "lib")))
+    given = {k: v for k, v in os.environ.items() if not k.startswith("PTXVIEW_")}
+    done = subprocess.run(
+        [sys.executable, str(script)],
+        env={**given, "PYTHONPATH": path, "PTXVIEW_RECORDING": str(recording)},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    events: list[dict[str, Any]] = []
+    for file in sorted(recording.glob("events*.jsonl")):
+        events += [json.loads(line) for line in file.read_text().splitlines()]
+    assert not [e for e in events if e["event"] == "problem"]
+    return events
+
+
+def names(events: list[dict[str, Any]]) -> list[tuple[str, str]]:
+    return [(e["by"], e["name"]) for e in events if e["event"] == "uncaptured"]
+
+
+def test_cupys_kernels_are_named_once_each(tmp_path: Path) -> None:
+    program = f"""
+from cupy.cuda import compiler
+for _ in range(3):
+    assert compiler._compile_module_with_cache({CUDA!r}) == "compiled"
+compiler._compile_module_with_cache({CUDA!r}, name_expressions=("second<float>",))
+"""
+    found = names(ran(tmp_path, program, {"cupy.cuda.compiler": CUPY}))
+    assert found == [("CuPy", "first"), ("CuPy", "second"), ("CuPy", "second<float>")]
+
+
+def test_numbas_kernels_have_their_functions_names(tmp_path: Path) -> None:
+    program = """
+from numba.cuda.dispatcher import _Kernel
+def add(x): pass
+assert _Kernel(add, ("float32[:]",)).py_func is add
+"""
+    assert names(ran(tmp_path, program, {"numba.cuda.dispatcher": NUMBA})) == [("numba.cuda", "add")]
+
+
+def test_jax_names_the_module_of_a_gpu_and_is_silent_of_a_cpus(tmp_path: Path) -> None:
+    program = """
+from types import SimpleNamespace as Object
+from jax._src import compiler
+for platform, name in (("cpu", "jit_g"), ("gpu", "jit_f")):
+    module = Object(operation=Object(attributes={"sym_name": f'"{name}"'}))
+    compiler.compile_or_get_cached(Object(platform=platform), module, None, None, (), None)
+"""
+    found = names(ran(tmp_path, program, {"jax._src.compiler": JAX}))
+    assert found == [("JAX (XLA)", "jit_f (all of its module)")]
+
+
+def test_programs_of_nvrtc_are_named_by_their_source(tmp_path: Path) -> None:
+    program = f"""
+from cuda.bindings import nvrtc
+from cuda.core._program import Program
+from pycuda.compiler import SourceModule
+assert nvrtc.nvrtcCreateProgram({CUDA!r}.encode(), b"x.cu", 0, None, None)[0] == 0
+assert isinstance(Program({CUDA!r}, "c++"), Program)
+assert SourceModule({CUDA!r}).module == b"cubin"
+"""
+    modules = {"cuda.bindings.nvrtc": BINDINGS, "cuda.core._program": CORE,
+               "pycuda.compiler": PYCUDA}  # fmt: skip
+    makers = ("NVRTC (cuda.bindings)", "cuda.core (NVRTC)", "PyCUDA")
+    found = names(ran(tmp_path, program, modules))
+    assert found == [(by, name) for by in makers for name in ("first", "second")]
+
+
+def test_torchs_own_nvrtc_and_jiterator_are_named(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    program = f"""
+import torch
+for _ in range(2):
+    try:
+        torch.cuda._compile_kernel({CUDA!r}, "first")
+    except Exception:
+        pass  # there is no NVRTC, or no GPU
+jitted = torch.cuda.jiterator._create_jit_fn("template <typename T> T twice(T x) {{ return x; }}")
+try:
+    jitted(torch.ones(4))
+except Exception:
+    pass
+"""
+    assert names(ran(tmp_path, program, {})) == [
+        ("torch.cuda._compile_kernel (NVRTC)", "first"), ("torch.cuda.jiterator", "twice"),
+    ]  # fmt: skip
+
+
+def made(count: int) -> list[dict[str, Any]]:
+    return [{"event": "uncaptured", "by": "CuPy", "name": f"k{n}"} for n in range(count)]
+
+
+def test_a_recording_has_a_problem_for_each_and_all_of_them_by_name() -> None:
+    rec = Assembly(lambda digest: None).recording("r", [*made(2), *made(2)])
+    assert rec.uncaptured == (Uncaptured("k0", "CuPy"), Uncaptured("k1", "CuPy"))
+    assert rec.problems == (
+        "the kernel k0 was made by CuPy, which is not captured",
+        "the kernel k1 was made by CuPy, which is not captured",
+    )
+    rec = Assembly(lambda digest: None).recording("r", made(MOST_NAMED + 5))
+    assert len(rec.uncaptured) == MOST_NAMED + 5
+    assert len(rec.problems) == MOST_NAMED + 1
+    assert rec.problems[-1] == "5 more kernels were made by CuPy, which is not captured"
+
+
+def test_run_does_not_say_that_there_were_no_kernels() -> None:
+    rec = Assembly(lambda digest: None).recording("r", made(2))
+    said = summary(Outcome(status=0, path=Path("r"), recording=rec, seconds=1.0, after=0.0))
+    assert "made no kernels" not in said
+    assert "no kernel was captured, of 2 kernels that the program made with CuPy" in said
