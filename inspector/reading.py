@@ -171,7 +171,7 @@ class Reader:
     def _relate(self, variant: Variant, upper: Stage, lower: Stage) -> Relation:
         if upper is Stage.SOURCE and variant.copied is not None:
             if lower is Stage.OUTPUT_CODE:
-                return _to_copy(variant)
+                return _to_copy(variant, self.listing(variant, upper), self.listing(variant, lower))
         elif upper is Stage.SOURCE and variant.fusion is not None:
             return self._to_model(variant, variant.fusion, lower)
         places = self.places(variant)
@@ -308,15 +308,24 @@ def _on_record(variant: Variant, content: Content) -> Resources:
         return Resources()
 
 
-def _to_copy(variant: Variant) -> Relation:
-    """The lines of the user's kernel, each to the same line of its copy in ``output_code``."""
+def _to_copy(variant: Variant, source: Listing, code: Listing) -> Relation:
+    """The lines of the user's kernel, each to the line of its copy that says the same."""
     if variant.copied is None or variant.embedded is None:
         return Relation(())
     begin, end = variant.copied.span
     further = variant.embedded[1] - variant.copied.first
-    last = variant.span[1] if variant.span is not None else end + further
-    lines = (n for n in range(begin, end + 1) if variant.embedded[1] < n + further < last)
-    return Relation([((n,), [n + further]) for n in lines])
+    pairs = (
+        (n, n + further)
+        for n in range(begin, min(end, len(source.lines)) + 1)
+        if 1 <= n + further <= len(code.lines)
+    )
+    return Relation(
+        [
+            ((mine,), [its])
+            for mine, its in pairs
+            if source.lines[mine - 1].text.strip() == code.lines[its - 1].text.strip() != ""
+        ]
+    )
 
 
 def _has_lines(cubin: bytes) -> bool:

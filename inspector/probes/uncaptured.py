@@ -21,6 +21,7 @@ _KERNEL = re.compile(r"__global__\b[^;{}()]{0,400}?\b(\w{1,400})\s*\(")
 _ASIDE = re.compile(r"//[^\n]*|/\*.*?\*/|__launch_bounds__\s*\([^()]*\)", re.DOTALL)
 _ENTRY = re.compile(r"\.entry\s+([\w$.]{1,400})")
 LARGEST = 4 << 20
+INHERITED = 1 << 10  # Py_TPFLAGS_BASETYPE: a class that others may be made of
 _told: set[tuple[str, str]] = set()
 _texts: set[int] = set()  # what NVRTC returned to torch, which is loaded right afterwards
 
@@ -172,6 +173,8 @@ def attach_core(module: Any) -> None:
     try:
         original.__init__ = _before(original.__init__, init)  # type: ignore[misc]
     except TypeError:
+        if not original.__flags__ & INHERITED:
+            return
 
         class Program(original):  # type: ignore[valid-type,misc]
             __slots__ = ()

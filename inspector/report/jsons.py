@@ -114,6 +114,7 @@ def recording(
             "mode": rec.mode,
             "target": rec.target,
             "problems": list(rec.problems),
+            "uncaptured": [{"name": one.name, "by": one.by} for one in rec.uncaptured],
         },
         "graphs": [
             {

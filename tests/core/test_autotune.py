@@ -12,9 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
+from inspector.analyse.diff import variants
 from inspector.capture.assemble import Assembly
 from inspector.capture.opening import open_path
-from inspector.model import Kernel, Recording, Resources
+from inspector.model import Kernel, Recording, Resources, Stage
 from inspector.recording import BytesContent
 from inspector.report import jsons, tables
 from tests.core.helpers import SQUARE
@@ -301,3 +302,81 @@ def test_odd_events_do_not_raise(events: list[dict[str, Any]]) -> None:
     rec = read(*COMPILED, *events)
     json.loads(jsons.dumps(jsons.recording(rec, lambda v: v.known)))
     assert len([v for k, v in rec.variants() if k.name == "square_kernel"]) >= 2
+
+
+def configured(digest: str, **config: int) -> dict[str, Any]:
+    return {"event": "configured", "by": "inductor", "hash": digest, "config": config}
+
+
+COPY = "/cache/inductor/ab/c" + "a" * 51 + ".py"
+OTHER = "/cache/inductor/cd/c" + "b" * 51 + ".py"
+PERSISTENT = {"XBLOCK": 4, "num_warps": 2, "num_stages": 1}
+
+
+def from_a_cache(config: dict[str, int]) -> dict[str, Any]:
+    best = {"config": config, "hash": None, "times_ms": None, "reason": None}
+    return tuned(best, winner=0, by="inductor", from_cache=True)
+
+
+def test_the_best_of_a_cache_is_the_variant_that_was_compiled_for_it() -> None:
+    # No constant is called XBLOCK: both kernels have two warps and one stage.
+    both = [compiled(digest, 2, metadata={"num_warps": 2, "num_stages": 1}, source={"file": COPY})
+            for digest in HASHES[:2]]  # fmt: skip
+    told = [configured(HASHES[1], **PERSISTENT),
+            configured(HASHES[0], **{**PERSISTENT, "XBLOCK": 8})]  # fmt: skip
+    kernel = one(*both, *told, from_a_cache(PERSISTENT))
+    assert kernel.autotune[0].winner is not None
+    assert kernel.autotune[0].winner.variant == kernel.variants[1].id
+    assert [variants.winner(v) for v in kernel.variants] == [None, True]
+    assert list(variants.uncompiled(kernel)) == []
+
+
+def test_where_nobody_said_it_is_the_only_variant_that_agrees() -> None:
+    alone = [
+        compiled(HASHES[0], 2, metadata={"num_warps": 2, "num_stages": 1},
+                 constexprs={"R0_BLOCK": 64}, declared=["R0_BLOCK"], source={"file": COPY}),
+        compiled(HASHES[1], 2, metadata={"num_warps": 2, "num_stages": 1},
+                 constexprs={"R0_BLOCK": 32}, declared=["R0_BLOCK"], source={"file": COPY}),
+    ]  # fmt: skip
+    for name in ("R0_BLOCK", "RBLOCK"):
+        kernel = one(*alone, from_a_cache({"XBLOCK": 1, name: 32, "num_warps": 2, "num_stages": 1}))
+        assert kernel.autotune[0].winner is not None
+        assert kernel.autotune[0].winner.variant == kernel.variants[1].id
+    kernel = one(*alone, from_a_cache({"XBLOCK": 1, "num_warps": 2, "num_stages": 1}))
+    assert kernel.autotune[0].winner is not None
+    assert kernel.autotune[0].winner.variant is None  # it may be either
+
+
+def test_a_configuration_of_several_tunings_is_listed_once() -> None:
+    skipped = {"config": {"BLOCK": 64, "num_warps": 16, "num_stages": 3}, "hash": None,
+               "times_ms": None, "reason": "not measured: it was in the cache"}  # fmt: skip
+    again = tuned(tried(4, HASHES[0], None), skipped, winner=0, tuning=1, from_cache=True)
+    kernel = one(*COMPILED, TUNED, again)
+    found = [(c.config["num_warps"], c.reason) for c in variants.uncompiled(kernel)]
+    assert [w for w, _ in found] == [16, 32]
+
+
+def test_one_compile_of_two_generated_files_is_one_variant_of_the_graphs_kernel() -> None:
+    code = f"""# AOT ID: ['0_backward']
+from torch._inductor.async_compile import AsyncCompile
+# kernel path: {COPY}
+triton_tem_fused_1 = async_compile.triton('triton_tem_fused_1', \'\'\'
+import triton
+@triton.jit
+def triton_tem_fused_1(x):
+    pass
+\'\'\', device_str='cuda')
+"""
+    texts = {"ptx": PTX, "code": code.encode()}
+    made = [{"event": "triton", "name": "triton_tem_fused_1", "hash": HASHES[0], "pid": pid,
+             "files": {"ptx": "ptx"}, "metadata": {"num_warps": 4}, "source": {"file": file}}
+            for pid, file in ((1, OTHER), (2, COPY), (3, OTHER))]  # fmt: skip
+    graph = {"event": "graph", "blob": "code", "path": "/cache/graph.py"}
+    for events in ([*made, graph], [graph, *made[1:]], made):
+        rec = Assembly(
+            lambda d: BytesContent(texts[d]) if isinstance(d, str) and d in texts else None
+        ).recording("x", events)
+        (kernel,) = rec.kernels
+        (variant,) = kernel.variants
+        assert (Stage.OUTPUT_CODE in variant.stages) == (graph in events)
+        assert (variant.embedded is not None) == (graph in events)

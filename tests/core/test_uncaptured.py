@@ -108,7 +108,9 @@ from numba.cuda.dispatcher import _Kernel
 def add(x): pass
 assert _Kernel(add, ("float32[:]",)).py_func is add
 """
-    assert names(ran(tmp_path, program, {"numba.cuda.dispatcher": NUMBA})) == [("numba.cuda", "add")]
+    assert names(ran(tmp_path, program, {"numba.cuda.dispatcher": NUMBA})) == [
+        ("numba.cuda", "add")
+    ]
 
 
 def test_jax_names_the_module_of_a_gpu_and_is_silent_of_a_cpus(tmp_path: Path) -> None:
