@@ -371,8 +371,9 @@ def triton_tem_fused_1(x):
     made = [{"event": "triton", "name": "triton_tem_fused_1", "hash": HASHES[0], "pid": pid,
              "files": {"ptx": "ptx"}, "metadata": {"num_warps": 4}, "source": {"file": file}}
             for pid, file in ((1, OTHER), (2, COPY), (3, OTHER))]  # fmt: skip
-    graph = {"event": "graph", "blob": "code", "path": "/cache/graph.py"}
-    for events in ([*made, graph], [graph, *made[1:]], made):
+    graph: dict[str, Any] = {"event": "graph", "blob": "code", "path": "/cache/graph.py"}
+    orders: list[list[dict[str, Any]]] = [[*made, graph], [graph, *made[1:]], made]
+    for events in orders:
         rec = Assembly(
             lambda d: BytesContent(texts[d]) if isinstance(d, str) and d in texts else None
         ).recording("x", events)

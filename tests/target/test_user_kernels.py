@@ -122,7 +122,7 @@ def test_a_kernel_that_needs_more_than_the_device_has_is_refused_and_says_so(
     (event,) = done.of("not_loaded")
     (blobs,) = tmp_path.glob("recording*/blobs")
     ((_, variant),) = read(done, blobs).variants()
-    assert variant.failed == event["error"]
+    assert variant.failed is not None and variant.failed == event["error"]
     metadata = json.loads(json.dumps(done.of("triton")[0]["metadata"]))
     assert f"Required: {metadata['shared']}, Hardware limit: 232448" in variant.failed
     assert not variant.launches
