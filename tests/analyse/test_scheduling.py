@@ -123,7 +123,8 @@ def test_no_result_is_used_before_its_barrier_is_waited_for(
     tally: Counter[str] = Counter()
     for function in listing.functions:
         tally += judge(listing, function)
-    assert tally["in time"] > 0
+    # What reads nothing but clocks has no result of variable latency.
+    assert tally["in time"] > 0 or cubin.stem.startswith("clock_")
     assert tally["early"] == tally["not told"] == tally["carried, early"] == 0, tally
 
 
