@@ -19,10 +19,19 @@ def test_the_reason_is_a_problem_of_the_recording() -> None:
 
 
 PTX = b".version 8.3\n.target sm_90a\n.visible .entry matmul() { ret; }\n"
-COMPILED: dict[str, object] = {"event": "triton", "name": "matmul", "hash": "1a" * 32, "files": {"ptx": "p"},
-            "metadata": {"num_warps": 4}}  # fmt: skip
-REFUSED: dict[str, object] = {"event": "not_loaded", "hash": "1a" * 32, "error": "OutOfResources: out of resource: "
-           "shared memory, Required: 524288, Hardware limit: 232448."}  # fmt: skip
+COMPILED: dict[str, object] = {
+    "event": "triton",
+    "name": "matmul",
+    "hash": "1a" * 32,
+    "files": {"ptx": "p"},
+    "metadata": {"num_warps": 4},
+}
+REFUSED: dict[str, object] = {
+    "event": "not_loaded",
+    "hash": "1a" * 32,
+    "error": "OutOfResources: out of resource: "
+    "shared memory, Required: 524288, Hardware limit: 232448.",
+}
 
 
 def read(*events: dict[str, object]) -> Recording:
