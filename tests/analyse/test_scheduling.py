@@ -23,7 +23,8 @@ TABLE = tomllib.loads(
     (Path(inspector.__file__).parent / "reference" / "scheduling.toml").read_text("utf-8")
 )
 DATA = Path(__file__).parents[1] / "data"
-CUBINS = sorted(DATA.rglob("*.cubin"))
+# What ptxas makes without optimising has control words that schedule nothing: no stall, no barrier.
+CUBINS = sorted(c for c in DATA.rglob("*.cubin") if not c.stem.startswith("clock_"))
 LOADS = words("LD LDG LDL LDS LDSM LDC LDTM ATOMG ATOMS MUFU I2F F2I F2F S2R S2UR SHFL")
 
 
@@ -123,8 +124,7 @@ def test_no_result_is_used_before_its_barrier_is_waited_for(
     tally: Counter[str] = Counter()
     for function in listing.functions:
         tally += judge(listing, function)
-    # What reads nothing but clocks has no result of variable latency.
-    assert tally["in time"] > 0 or cubin.stem.startswith("clock_")
+    assert tally["in time"] > 0
     assert tally["early"] == tally["not told"] == tally["carried, early"] == 0, tally
 
 
