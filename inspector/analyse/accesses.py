@@ -39,7 +39,8 @@ _SASS = {
 _BULK = frozenset(("UTMALDG", "UTMASTG", "UTMAREDG", "UBLKCP"))
 _SASS_BYTES = {"8": 1, "16": 2, "32": 4, "64": 8, "96": 12, "128": 16, "256": 32}
 _SASS_WIDTH = re.compile(r"\.(?:ENL2\.)?[USFB]?(8|16|32|64|96|128|256)\b")
-_SASS_VECTOR = re.compile(r"F32x|F16x[48]|_V[48]|VEC")
+_SASS_PACKED = re.compile(r"\.B?F(16|32)x([248])\b")
+_SASS_VECTOR = re.compile(r"F32x|F16x|_V[48]|VEC")
 _MATRIX = re.compile(r"\.MT?88\b")
 _GUARD = re.compile(r"\A\s*(?:/\*[0-9a-f]+\*/\s*)?(?:\{\s*)?@")
 
@@ -159,6 +160,8 @@ def _sass(line: Line) -> tuple[str, str, int | None] | None:
     if base in ("LDTM", "STTM"):
         many_registers = len(line.defs) if base == "LDTM" else 0
         return *known, 4 * many_registers or None
+    if packed := _SASS_PACKED.search(opcode):  # a vector of numbers: of atomics and reductions
+        return *known, int(packed[1]) * int(packed[2]) // 8
     if _SASS_VECTOR.search(opcode):
         return *known, None
     width = _SASS_WIDTH.search(opcode)

@@ -13,9 +13,12 @@ from inspector import listing as parsers
 from inspector.analyse.accesses import accesses
 from inspector.analyse.mix import mix
 from inspector.analyse.products import products
+from inspector.capture.disassembly import disassemble
 from inspector.listing import Function
 from inspector.model import Stage
+from inspector.process import run_tool
 from inspector.recording import DerivedCache
+from inspector.toolchain import need
 from tests.analyse.card_helpers import MATMUL, SQUARE, ptx, stage
 
 cost = knowledge.isa().cost
@@ -139,6 +142,40 @@ def test_width_and_space_of_a_machine_access(
     (found,) = accesses(listing, Function("f", 1, 1))
     assert (found.kind, found.space, found.width) == expected
     assert found.guarded == 1
+
+
+@pytest.mark.parametrize(
+    ("form", "count", "width"),
+    [("v2.f32", 2, 8), ("v4.f32", 4, 16), ("noftz.v4.f16", 4, 8), ("noftz.v8.f16", 8, 16),
+     ("noftz.v4.f16x2", 4, 16), ("noftz.v4.bf16", 4, 8), ("noftz.v8.bf16", 8, 16),
+     ("noftz.v2.bf16x2", 2, 8), ("noftz.f16x2", 1, 4), ("noftz.bf16x2", 1, 4)],
+)  # fmt: skip
+def test_width_of_a_vector_of_an_atomic(
+    form: str, count: int, width: int, cache: DerivedCache, tmp_path: Path
+) -> None:
+    """As many bytes as PTX's vector has, in what ptxas makes of it."""
+    bits = 16 if form.endswith("16") else 32
+    old, new = (", ".join(f"%{kind}{i}" for i in range(count)) for kind in ("old", "new"))
+    many = f"{{{new}}}" if count > 1 else new
+    back = f"{{{old}}}" if count > 1 else old
+    statements = [
+        f".reg .b{bits} %old<{count}>, %new<{count}>;",
+        ".reg .b64 %address;",
+        "ld.param.b64 %address, [p];",
+        *(f"ld.volatile.global.b{bits} %new{i}, [%address + {4 * i}];" for i in range(count)),
+        f"red.relaxed.gpu.global.add.{form} [%address + 64], {many};",
+        f"atom.relaxed.gpu.global.add.{form} {back}, [%address + 128], {many};",
+        *(f"st.volatile.global.b{bits} [%address + {4 * i}], %old{i};" for i in range(count)),
+    ]
+    listing, function = ptx("\n".join("\t" + s for s in statements))
+    source, cubin = tmp_path / "k.ptx", tmp_path / "k.cubin"
+    source.write_text(listing.text)
+    run_tool([need("ptxas").path, "-arch=sm_90", "-o", cubin, source])
+    plain, annotated, _ = disassemble(cubin.read_bytes(), cache)
+    sass = parsers.parse(Stage.SASS, plain, annotated=annotated)
+    for held in (accesses(listing, function), accesses(sass, sass.functions[0])):
+        widths = {(a.kind, a.width) for a in held if a.kind in ("atomic", "reduction")}
+        assert widths == {("atomic", width), ("reduction", width)}
 
 
 def test_ptx_and_sass_of_a_kernel_ask_for_the_same_bytes(cache: DerivedCache) -> None:
