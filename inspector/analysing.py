@@ -26,6 +26,8 @@ from inspector.analyse.scheduling import Schedule, schedule
 from inspector.analyse.sentences import context as contexts
 from inspector.analyse.sentences.context import Context
 from inspector.errors import PtxviewError, UsageError
+from inspector.listing.cuda import is_cuda
+from inspector.listing.cuda_signatures import Signatures, signatures
 from inspector.listing.line import Function, Listing
 from inspector.model import Kernel, Recording, Stage, Variant
 from inspector.reading import Reader
@@ -137,7 +139,24 @@ class Analyst(Reader):
                 function = self.function(variant, Stage.PTX)
             except PtxviewError:
                 listing = None
-        return contexts.of_variant(kernel, variant, listing, function)
+        return contexts.of_variant(
+            kernel, variant, listing, function, source=self._signatures(variant)
+        )
+
+    def _signatures(self, variant: Variant) -> Signatures | None:
+        """The kernels that a source in CUDA C++ defines; None where it is none, or not at hand."""
+        held = variant.stages.get(Stage.SOURCE)
+        if held is None or not is_cuda(held.origin_path):
+            return None
+
+        def read() -> Signatures | None:
+            try:
+                return signatures(self.text(variant, Stage.SOURCE).text)
+            except PtxviewError:
+                return None
+
+        # Every kernel of a cubin has the same source.
+        return self._once(("signatures", variant.hash, held.origin_path), read)
 
     def card(self, variant: Variant) -> Card:
         """What the variant takes, what limits it and what it is made of."""

@@ -7,7 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from inspector.analyse.sentences.cuda_names import parameter_names
 from inspector.analyse.sentences.header import Declared, Header, read_header
+from inspector.listing.cuda_signatures import Signatures
 from inspector.listing.line import Function, Listing
 from inspector.model import Call, Kernel, Origin, Variant
 
@@ -86,8 +88,11 @@ def of_variant(
     listing: Listing | None = None,
     function: Function | None = None,
     call: Call | None = None,
+    source: Signatures | None = None,
 ) -> Context:
     """The context of a variant; ``listing`` and ``function`` are its PTX, ``call`` one launch.
+
+    ``source`` are the kernels that the source of a CUDA C++ kernel defines.
 
     Without ``call``, what all of the variant's launches have in common. Names are given to
     parameters only where their number and their types are those that PTX declares.
@@ -100,6 +105,13 @@ def of_variant(
         named = triton_parameters(header.parameters, variant.signature, variant.specialization)
     else:
         named = cuda_parameters(header.parameters, kernel.demangled)
+        if source is not None:
+            types = argument_types(kernel.demangled)
+            names = parameter_names(
+                source, variant.symbol, kernel.demangled, types, header.parameters
+            )
+            if len(names) == len(named):
+                named = tuple(replace(p, name=n) for p, n in zip(named, names, strict=True))
     calls = (call,) if call is not None else variant.calls
     return Context(
         parameters=_with_values(named, calls),

@@ -1,0 +1,546 @@
+"""The kernels that CUDA C++ source defines: their names, and their parameters' names and types.
+
+A reader of declarations, not a compiler: what it cannot tell for certain (a conditional within a
+header, a function-like macro, a pack of parameters) it marks as such. Time grows with the text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from inspector.listing.words import words
+
+UNNAMED = "(anonymous namespace)"
+"""How an unnamed namespace stands among the namespaces of a name."""
+
+LONGEST = 8192
+"""Tokens of a declaration that are looked at."""
+
+_TOKEN = re.compile(
+    r"(?P<directive>^[ \t]*+\#(?:[^\n\\/]|\\\r?\n|\\[^\n]|/\*.*?\*/|/(?!\*))*+)"
+    r"|(?P<comment>//(?:[^\n\\]|\\\r?\n|\\)*+|/\*(?:.*?\*/|.*+))"
+    r"|(?P<raw>(?:u8|[LuU])?R\"(?P<mark>[^()\\\s]{0,16})\()"
+    r"|(?P<text>(?:u8|[LuU])?\"(?:[^\"\\\n]|\\.)*+\"?)"
+    r"|'(?:[^'\\\n]|\\.)*+'?"
+    r"|(?P<word>[A-Za-z_$][\w$]*+)"
+    r"|(?P<number>\.?\d(?:'?[\w.])*+)"
+    r"|::|->|\.\.\.|[^\w\s]",
+    re.DOTALL | re.MULTILINE,
+)
+_DIRECTIVE = re.compile(r"\s*#\s*+(\w++)(?:\s++(\w++)(\(?)(.*+))?", re.DOTALL)
+_WORD = re.compile(r"[A-Za-z_$]")
+_OPEN, _CLOSE = frozenset("([{"), frozenset(")]}")
+
+_WITH_ARGUMENTS = words(
+    "__launch_bounds__ __attribute__ __attribute __declspec alignas __align__ noexcept throw "
+    "__maxnreg__ __cluster_dims__ __block_size__ explicit"
+)
+_IGNORED = words(
+    "__restrict__ __restrict restrict __grid_constant__ register struct class union enum typename "
+    "__extension__"
+)
+_QUALIFIERS = words("const volatile")
+_INTEGER = words("unsigned signed short long int char")
+_PLAIN = words("void bool float double wchar_t char8_t char16_t char32_t auto __int128 __nv_bool")
+_STANDARD = {
+    "size_t": "unsigned long", "ptrdiff_t": "long", "ssize_t": "long", "intptr_t": "long",
+    "uintptr_t": "unsigned long", "int8_t": "signed char", "uint8_t": "unsigned char",
+    "int16_t": "short", "uint16_t": "unsigned short", "int32_t": "int",
+    "uint32_t": "unsigned int", "int64_t": "long", "uint64_t": "unsigned long",
+}  # fmt: skip
+"""Of Linux with 64 bits, which every recording is of."""
+_BYTES = {
+    "bool": 1, "char": 1, "signed char": 1, "unsigned char": 1, "short": 2, "unsigned short": 2,
+    "int": 4, "unsigned int": 4, "long": 8, "unsigned long": 8, "long long": 8,
+    "unsigned long long": 8, "float": 4, "double": 8,
+}  # fmt: skip
+
+Operators = tuple[tuple[str, frozenset[str]], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Type:
+    """A type as ``base``, its qualifiers and what stands behind it: ``*``, ``&``, in order.
+
+    ``base`` is in one spelling where the language defines it (``unsigned int``), else as written.
+    ``complex`` is a pointer to a function or an array, of which no more is told; ``unknown`` what
+    a macro stands in.
+    """
+
+    base: str
+    qualifiers: frozenset[str] = frozenset()
+    operators: Operators = ()
+    complex: bool = False
+    unknown: bool = False
+
+    @property
+    def fundamental(self) -> bool:
+        return self.base in _BYTES or self.base in _PLAIN or self.base == "long double"
+
+    @property
+    def size(self) -> int | None:
+        """Its bytes where they are known."""
+        if self.unknown:
+            return None
+        if self.complex or self.operators:
+            return 8
+        return _BYTES.get(self.base)
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A parameter as its source has it; ``name`` is None where it has none."""
+
+    name: str | None
+    type: Type
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """The header of a ``__global__`` function that has a body.
+
+    ``path`` is its name with its namespaces. ``certain`` says that ``parameters`` are what the
+    compiler saw, whatever its macros are.
+    """
+
+    path: tuple[str, ...]
+    parameters: tuple[Named, ...]
+    template: bool = False
+    c_linkage: bool = False
+    certain: bool = True
+    own: frozenset[str] = frozenset()
+    """Words of its template header: names that mean something else than outside of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Signatures:
+    """The kernels of a source, with what its names stand for: aliases, and classes it defines."""
+
+    kernels: tuple[Signature, ...] = ()
+    aliases: Mapping[str, Type | None] | None = None
+    classes: frozenset[str] = frozenset()
+
+
+# -- the text ---------------------------------------------------------------------------------
+
+
+def _tokens(text: str) -> Iterator[tuple[str, str]]:
+    """Kind (``directive``, ``text``, ``word`` or nothing) and letters of each token."""
+    at = 0
+    while found := _TOKEN.search(text, at):
+        at = found.end()
+        kind = found.lastgroup or ""
+        if kind == "comment":
+            continue
+        if found["raw"] is not None:
+            end = text.find(f'){found["mark"]}"', at)
+            at = len(text) if end < 0 else end + len(found["mark"]) + 2
+            yield "text", '""'
+        else:
+            yield kind, found[0]
+
+
+_Scope = tuple["_Scope | None", str, tuple[str, ...]]
+_CONDITIONAL = words("if ifdef ifndef elif elifdef elifndef else endif")
+
+
+class _Reader:
+    """Declarations outside of bodies, one after the other."""
+
+    def __init__(self) -> None:
+        self.scope: _Scope | None = None
+        self.nest = 0
+        self.declaration: list[str] = []
+        self.tainted = False
+        self.conditions: list[list[tuple[_Scope | None, int] | None]] = []
+        self.macros: dict[str, bool] = {}
+        self.headers: list[tuple[list[str], tuple[str, ...] | None, bool, bool]] = []
+        self.aliases: dict[str, list[str] | None] = {}
+        self.classes: set[str] = set()
+
+    def read(self, text: str) -> Signatures:
+        for kind, token in _tokens(text):
+            if kind == "directive":
+                self.directive(token)
+            elif self.scope is not None and self.scope[1] == "body":
+                if token == "{":
+                    self.scope = (self.scope, "body", ())
+                elif token == "}":
+                    self.scope = self.scope[0]
+            else:
+                self.outside(kind, token)
+        aliases = {
+            name: _type(tokens, self.macros) if tokens else None
+            for name, tokens in self.aliases.items()
+        }
+        kernels = [
+            found
+            for header in self.headers
+            if (found := _signature(*header, self.macros)) is not None
+        ]
+        return Signatures(tuple(kernels), aliases, frozenset(self.classes))
+
+    def outside(self, kind: str, token: str) -> None:
+        if self.nest == 0 and token in ("{", "}", ";") and kind == "":
+            if token == "{":
+                self.begin()
+            elif token == "}":
+                self.scope = self.scope[0] if self.scope is not None else None
+            else:
+                self.alias()
+            self.declaration, self.tainted = [], False
+            return
+        if token in _OPEN:
+            self.nest += 1
+        elif token in _CLOSE and self.nest:
+            self.nest -= 1
+        if len(self.declaration) < LONGEST:
+            self.declaration.append(token)
+        else:
+            self.tainted = True
+
+    def begin(self) -> None:
+        """What a brace after the declaration opens."""
+        tokens = self.declaration
+        if "__global__" in tokens:
+            names: list[str] | None = []
+            linkage, scope = False, self.scope
+            while scope is not None:
+                if scope[1] == "extern":
+                    linkage = True
+                elif scope[1] == "namespace" and names is not None:
+                    names = [*scope[2], *names] if scope[2] else None
+                scope = scope[0]
+            path = tuple(names) if names is not None else None
+            self.headers.append((tokens, path, linkage, self.tainted))
+            self.scope = (self.scope, "body", ())
+        elif "namespace" in tokens:
+            last = len(tokens) - 1 - tokens[::-1].index("namespace")
+            self.scope = (self.scope, "namespace", _namespace(tokens[last + 1 :]))
+        elif tokens[-2:-1] == ["extern"] and tokens[-1][:1] == '"':
+            self.scope = (self.scope, "extern", ())
+        else:
+            for word, name in pairwise(tokens):
+                if word in ("struct", "class", "union", "enum") and _WORD.match(name):
+                    self.classes.add(name)
+            self.scope = (self.scope, "body", ())
+
+    def alias(self) -> None:
+        """``using T = float;`` and ``typedef float T;``; None where two of a name differ."""
+        tokens = self.declaration
+        if tokens[:1] == ["using"] and tokens[2:3] == ["="]:
+            name, meaning = tokens[1], tokens[3:]
+        elif tokens[:1] == ["typedef"] and len(tokens) > 2 and _WORD.match(tokens[-1]):
+            name, meaning = tokens[-1], tokens[1:-1]
+        else:
+            return
+        known = self.aliases.get(name, meaning)
+        self.aliases[name] = meaning if known == meaning and not self.tainted else None
+
+    def directive(self, text: str) -> None:
+        found = _DIRECTIVE.match(text)
+        if found is None:
+            return
+        word, name = found[1], found[2]
+        if word == "define" and name:
+            # Words alone can stand for a type; anything else for anything.
+            plain = not found[3] and all(
+                k == "word" or t in ("*", "&", "::") for k, t in _tokens(found[4].strip())
+            )
+            self.macros[name] = self.macros.get(name, True) and plain
+        if word not in _CONDITIONAL:
+            return
+        self.tainted = self.tainted or bool(self.declaration)
+        here = (self.scope, self.nest)
+        if word.startswith("if"):
+            self.conditions.append([here, None])
+        elif self.conditions and word == "endif":
+            first = self.conditions.pop()[1]
+            if first is not None:
+                self.scope, self.nest = first
+        elif self.conditions:
+            # The branches begin alike, and what follows them goes on from the first.
+            top = self.conditions[-1]
+            if top[1] is None:
+                top[1] = here
+            if top[0] is not None:
+                self.scope, self.nest = top[0]
+
+
+def signatures(text: str) -> Signatures:
+    """The kernels that a source in CUDA C++ defines."""
+    return _Reader().read(text) if "__global__" in text else Signatures()
+
+
+def _namespace(tokens: Sequence[str]) -> tuple[str, ...]:
+    """The names behind ``namespace``; () where they cannot be told."""
+    kept = _without_attributes(tokens)
+    names = [t for t in kept if t not in ("::", "inline")]
+    if not names:
+        return (UNNAMED,)
+    return tuple(names) if all(_WORD.match(n) for n in names) else ()
+
+
+# -- a header ---------------------------------------------------------------------------------
+
+
+def _signature(
+    tokens: Sequence[str],
+    namespaces: tuple[str, ...] | None,
+    linkage: bool,
+    tainted: bool,
+    macros: Mapping[str, bool],
+) -> Signature | None:
+    """The signature of a header; None where not even its name can be told."""
+    linkage = linkage or any(a == "extern" and b == '"C"' for a, b in pairwise(tokens))
+    bare, own, template = _without_templates(_without_attributes(tokens))
+    start = next((i for i, t in enumerate(bare) if t == "("), None)
+    if start is None:
+        return None
+    end = _closing(bare, start)
+    named = _name_before(bare, start)
+    if end is None or not named:
+        return None
+    path = (*(namespaces or ()), *named)
+    certain = namespaces is not None and not tainted and "(" not in bare[end:]
+    certain = certain and not any(name in macros for name in path)
+    inside = bare[start + 1 : end]
+    parts = [] if list(inside) in ([], ["void"]) else _split(inside)
+    parameters: list[Named] = []
+    for part in parts if certain and parts is not None else ():
+        found = _parameter(part, macros)
+        if found is None:
+            certain = False
+            break
+        parameters.append(found)
+    names = [p.name for p in parameters if p.name]
+    certain = certain and parts is not None and len(set(names)) == len(names)
+    return Signature(
+        path, tuple(parameters) if certain else (), template, linkage, certain, frozenset(own)
+    )
+
+
+def _without_attributes(tokens: Sequence[str]) -> list[str]:
+    """Without ``[[…]]``, ``__launch_bounds__(…)`` and the like."""
+    out: list[str] = []
+    i = 0
+    while i < len(tokens):
+        token = tokens[i]
+        following = tokens[i + 1] if i + 1 < len(tokens) else ""
+        if token in _WITH_ARGUMENTS or (token == "[" and following == "["):
+            begin = i if token == "[" else i + 1
+            end = _closing(tokens, begin) if tokens[begin : begin + 1] in (["("], ["["]) else None
+            i = end + 1 if end is not None else i + 1
+        else:
+            out.append(token)
+            i += 1
+    return out
+
+
+def _without_templates(tokens: Sequence[str]) -> tuple[list[str], set[str], bool]:
+    """Without ``template <…>``, with the words in there, and whether there was any."""
+    out: list[str] = []
+    own: set[str] = set()
+    template = False
+    i = 0
+    while i < len(tokens):
+        if tokens[i] == "template" and tokens[i + 1 : i + 2] == ["<"]:
+            template = True
+            end = _closing(tokens, i + 1, angles=True)
+            if end is None:
+                return [], own, True
+            own |= {t for t in tokens[i + 2 : end] if _WORD.match(t)}
+            i = end + 1
+        else:
+            out.append(tokens[i])
+            i += 1
+    return out, own - _INTEGER - _PLAIN, template
+
+
+def _closing(tokens: Sequence[str], start: int, angles: bool = False) -> int | None:
+    """Where what opens at ``start`` ends; with ``angles``, ``<`` counts outside of parentheses."""
+    depth = corners = 0
+    for i in range(start, len(tokens)):
+        token = tokens[i]
+        if token in _OPEN:
+            depth += 1
+        elif token in _CLOSE:
+            depth -= 1
+        elif angles and depth == 0 and token in "<>":
+            corners += 1 if token == "<" else -1
+        else:
+            continue
+        if depth == 0 and corners == 0:
+            return i
+        if depth < 0:
+            return None
+    return None
+
+
+def _name_before(tokens: Sequence[str], at: int) -> list[str]:
+    """``ns::f`` of ``void ns::f<float>(``; nothing where no name stands there."""
+    i = at - 1
+    if i >= 0 and tokens[i] == ">":
+        depth = 0
+        while i >= 0:
+            depth += (tokens[i] == ">") - (tokens[i] == "<")
+            i -= 1
+            if depth == 0:
+                break
+    names: list[str] = []
+    while i >= 0 and _WORD.match(tokens[i]):
+        names.append(tokens[i])
+        if i < 2 or tokens[i - 1] != "::" or not _WORD.match(tokens[i - 2]):
+            break
+        i -= 2
+    return names[::-1]
+
+
+def _split(tokens: Sequence[str]) -> list[list[str]] | None:
+    """The parts between commas; None where brackets do not match."""
+    parts: list[list[str]] = [[]]
+    depth = corners = 0
+    value = False
+    for token in tokens:
+        if token in _OPEN:
+            depth += 1
+        elif token in _CLOSE:
+            depth -= 1
+        elif depth == 0 and token in "<>":
+            if value:
+                return None  # less than, or a template's arguments: a default does not say
+            corners += 1 if token == "<" else -1
+        elif token == "=" and depth == 0 and corners == 0:
+            value = True
+        elif token == "," and depth == 0 and corners == 0:
+            parts.append([])
+            value = False
+            continue
+        if depth < 0 or corners < 0:
+            return None
+        if not value:
+            parts[-1].append(token)
+    return parts if depth == 0 and corners == 0 and all(parts) else None
+
+
+def _parameter(tokens: Sequence[str], macros: Mapping[str, bool]) -> Named | None:
+    """A parameter without its default; None where it cannot be told."""
+    kept = [t for t in tokens if t not in _IGNORED]
+    if "..." in kept or not kept:
+        return None
+    name: str | None = None
+    if "(" in kept:
+        begin = kept.index("(")
+        inner = kept[begin + 1 : _closing(kept, begin) or begin + 1]
+        marks = [i for i, t in enumerate(inner) if t in ("*", "&")]
+        if not begin or not marks or any(t in macros for t in kept):
+            return None
+        before = inner[: marks[0]]
+        if before and before[-1] != "::":
+            return None
+        rest = [t for t in inner[marks[-1] + 1 :] if t not in _QUALIFIERS]
+        if rest and _WORD.match(rest[0]):
+            name = rest[0]
+        return Named(name, Type("", complex=True))
+    dimensions = 0
+    while kept and kept[-1] == "]":
+        opening = len(kept) - 1 - kept[::-1].index("[")
+        kept = kept[:opening]
+        dimensions += 1
+    if not kept or "[" in kept or "]" in kept:
+        return None
+    last = kept[-1]
+    if _WORD.match(last) and last not in _INTEGER | _PLAIN | _QUALIFIERS:
+        type_tokens = kept[:-1]
+        if type_tokens[-1:] != ["::"] and any(t not in _QUALIFIERS for t in type_tokens):
+            name, kept = last, type_tokens
+    if name in macros or any(not macros.get(t, True) for t in kept):
+        return None
+    if dimensions > 1:
+        return Named(name, Type("", complex=True))
+    type_ = _type(kept, macros, array=dimensions == 1)
+    return Named(name, type_) if type_ is not None else None
+
+
+# -- types ------------------------------------------------------------------------------------
+
+
+def type_of(text: str) -> Type:
+    """A type as a demangler prints it (``float const*``)."""
+    return _type([t for _, t in _tokens(text)], {}) or Type("", unknown=True)
+
+
+def _type(tokens: Sequence[str], macros: Mapping[str, bool], array: bool = False) -> Type | None:
+    kept = [t for t in tokens if t not in _IGNORED]
+    if not kept:
+        return None
+    if any(t in macros for t in kept):
+        return Type("", unknown=True)
+    # c++filt's (anonymous namespace)::S, and what is in corners, are part of a name.
+    base: list[str] = []
+    operators: list[tuple[str, frozenset[str]]] = []
+    qualifiers: set[str] = set()
+    corners = depth = 0
+    for i, token in enumerate(kept):
+        corners += (token == "<") - (token == ">")
+        if corners == 0 and token == "(" and kept[i + 1 : i + 2] != ["anonymous"]:
+            return Type("", complex=True)
+        depth += (token == "(") - (token == ")")
+        if corners or depth or token not in ("*", "&", *_QUALIFIERS):
+            base.append(token)
+        elif token in _QUALIFIERS and operators:
+            mark, own = operators[-1]
+            operators[-1] = (mark, own | {token})
+        elif token in _QUALIFIERS:
+            qualifiers.add(token)
+        else:
+            operators.append((token, frozenset()))
+    if array:
+        operators.append(("*", frozenset()))
+    if operators:
+        operators[-1] = (operators[-1][0], frozenset())
+    else:
+        qualifiers.clear()
+    return Type(_spelled(base), frozenset(qualifiers), tuple(operators))
+
+
+def _spelled(tokens: Sequence[str]) -> str:
+    """``unsigned int`` for ``int unsigned`` and ``unsigned``; a name without spaces."""
+    if tokens and all(t in _INTEGER for t in tokens):
+        sign = "unsigned " if "unsigned" in tokens else ""
+        if "char" in tokens:
+            return ("signed " if "signed" in tokens else sign) + "char"
+        if "short" in tokens:
+            return sign + "short"
+        longs = list(tokens).count("long")
+        return sign + ("long " * min(longs, 2)).strip() if longs else sign + "int"
+    if sorted(tokens) == ["double", "long"]:
+        return "long double"
+    return _STANDARD.get("".join(tokens).removeprefix("::").removeprefix("std::"), "".join(tokens))
+
+
+def resolved(type_: Type, source: Signatures, own: Iterable[str] = ()) -> Type:
+    """A type with the source's own aliases followed, as far as they are known."""
+    aliases = source.aliases or {}
+    hidden = frozenset(own)
+    for _ in range(8):
+        if type_.base not in aliases or type_.base in hidden or type_.complex or type_.unknown:
+            break
+        meant = aliases[type_.base]
+        if meant is None or meant.unknown:
+            return Type("", unknown=True)
+        if meant.complex:
+            return meant
+        inner, operators = meant.qualifiers, meant.operators
+        if operators:
+            mark, held = operators[-1]
+            behind = (*operators[:-1], (mark, held | type_.qualifiers), *type_.operators)
+        else:
+            inner, behind = inner | type_.qualifiers, type_.operators
+        if behind and not type_.operators:
+            behind = (*behind[:-1], (behind[-1][0], frozenset()))
+        type_ = Type(meant.base, inner if behind else frozenset(), behind)
+    return type_
