@@ -33,3 +33,8 @@ def test_a_failed_build_says_one_line_and_the_program_goes_on(run: Run) -> None:
     assert done.out.strip() == "2.0"
     (line,) = done.said("ptxview:")
     assert "no emulated CUDA device" in line
+
+
+def test_dynamo_can_be_reset(run: Run) -> None:
+    done = ok(run("import torch; torch.cuda.init(); torch._dynamo.reset(); print('reset')"))
+    assert done.out.split()[-1] == "reset"

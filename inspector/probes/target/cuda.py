@@ -154,6 +154,11 @@ def attach(torch: Any) -> None:
     }
     for name, value in supplied.items():
         setattr(low, name, value)
+    # Inductor's module of CUDA graphs imports these two once CUDA is said to be built.
+    if not hasattr(low, "_cuda_CUDAAllocator_AllocatorState"):
+        low._cuda_CUDAAllocator_AllocatorState = type("AllocatorState", (), {})
+    if not hasattr(low, "_set_cached_tensors_enabled"):
+        low._set_cached_tensors_enabled = lambda enabled: None
     low._has_cuda = True
     if torch.version.cuda is None:
         torch.version.cuda = toolkit_version()
