@@ -165,9 +165,8 @@ def _raw(table: Table, out: dict[Key, _Found], name: str) -> None:
     first = columns.index("CC") + 1 if "CC" in columns else 0
     numbers = notation(cell for _, row in rows for cell in row[first:])
     for line, row in rows:
-        launch = _identity(
-            dict(zip(columns, row, strict=False)), len(row), len(columns), line, name
-        )
+        whole = len(row) == len(columns)
+        launch = _identity(dict(zip(columns, row, strict=False)), whole, line, name)
         cells = {c: (v, u) for c, v, u in zip(columns, row, units, strict=True)}
         figures: dict[str, float] = {}
         for field, metrics in RAW.items():
@@ -210,7 +209,8 @@ def _details(table: Table, out: dict[Key, _Found], name: str) -> None:
     # ncu leaves out the columns of rules on the rows of metrics.
     least = columns.index("Metric Value") + 1
     for line, row, cells in rows:
-        bare = _identity(cells, len(row), least, line, name)
+        whole = least <= len(row) <= len(columns)
+        bare = _identity(cells, whole, line, name)
         found = out.setdefault((bare.process, str(bare.number)), _Found(bare, {}, []))
         field = DETAILS.get(cells["Metric Name"])
         value = (
@@ -233,10 +233,11 @@ def _details(table: Table, out: dict[Key, _Found], name: str) -> None:
             )
 
 
-def _identity(cells: Mapping[str, str], have: int, need: int, line: int, name: str) -> Launch:
-    """Which launch a row is of. Raises ``Unreadable`` where the row is none."""
+def _identity(cells: Mapping[str, str], whole: bool, line: int, name: str) -> Launch:
+    """Which launch a row is of. Raises ``Unreadable`` where the row is none, or not ``whole``: it
+    has other cells than the header above it."""
     number = cells.get("ID", "").strip()
-    if have < need or not number.isdecimal() or len(number) > 18:
+    if not whole or not number.isdecimal() or len(number) > 18:
         raise Unreadable(f"{name} is cut short, or damaged, in line {line}", REMEDY)
     said = cells.get("Kernel Name") or cells.get("Function Name", "")
     demangled = cells.get("Demangled Name") or said

@@ -212,6 +212,14 @@ def test_a_report_that_is_cut_short_says_so(page: str) -> None:
             assert part.rpartition("\n")[2].count('","') >= 14
 
 
+@pytest.mark.parametrize("page", ["raw", "details"])
+def test_a_row_with_more_cells_than_the_header_says_which_line(page: str) -> None:
+    lines = text(page).rstrip("\n").split("\n")
+    longer = lines[-1] + ',"16"' * lines[0].count(",")
+    with pytest.raises(Unreadable, match=rf"is cut short, or damaged, in line {len(lines)}\n"):
+        read("\n".join([*lines[:-1], longer]), "x.csv")
+
+
 @pytest.mark.parametrize(
     "foreign",
     ["", "a,b,c\n1,2,3\n", '"ID","Name"\n"1","x"\n', "\0\1\2", "PK\3\4", '"' * 5000 + "\n" * 5000],
