@@ -207,7 +207,7 @@ def _details(table: Table, out: dict[Key, _Found], name: str) -> None:
     rows = [(line, row, dict(zip(columns, row, strict=False))) for line, row in table.rows]
     numbers = notation(c.get("Metric Value", "") for _, _, c in rows)
     # ncu leaves out the columns of rules on the rows of metrics.
-    least = columns.index("Metric Value") + 1
+    least = max(columns.index(column) for column in ("Metric Name", "Metric Value")) + 1
     for line, row, cells in rows:
         whole = least <= len(row) <= len(columns)
         bare = _identity(cells, whole, line, name)

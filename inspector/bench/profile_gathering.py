@@ -97,7 +97,7 @@ def _take(out: Gathered, event: dict[str, object], stacks: bool) -> None:
 
 
 def _times(event: dict[str, object]) -> tuple[int, int]:
-    start, took = event["ts"], event.get("dur", 0)
+    start, took = event.get("ts"), event.get("dur", 0)
     if not isinstance(start, int | float) or not isinstance(took, int | float):
         raise ValueError
     # µs with three places: whole nanoseconds, which add up exactly.

@@ -212,6 +212,13 @@ def test_a_report_that_is_cut_short_says_so(page: str) -> None:
             assert part.rpartition("\n")[2].count('","') >= 14
 
 
+def test_a_row_without_the_metrics_name_says_which_line() -> None:
+    columns = ["ID", "Kernel Name", "Metric Value", "Metric Name"]
+    lines = [",".join(f'"{cell}"' for cell in row) for row in (columns, ["0", "k", "1.5"])]
+    with pytest.raises(Unreadable, match=r"x\.csv is cut short, or damaged, in line 2\n"):
+        read("\n".join(lines), "x.csv")
+
+
 @pytest.mark.parametrize("page", ["raw", "details"])
 def test_a_row_with_more_cells_than_the_header_says_which_line(page: str) -> None:
     lines = text(page).rstrip("\n").split("\n")

@@ -183,6 +183,18 @@ def test_events_of_any_make_do_no_harm(event: dict[str, object]) -> None:
     assert of(made).events > 0
 
 
+@pytest.mark.parametrize("field", ["ts", "dur", "name", "args", "cat", "pid", "tid"])
+def test_events_that_lack_a_field_do_no_harm(field: str) -> None:
+    made = Made()
+    made.launched(["aten::mul"], "k", at=0, took=1)
+    for one in list(made.events):
+        made.events.append({name: value for name, value in one.items() if name != field})
+    profile = of(made)
+    assert profile.events > 0
+    if field == "ts":
+        assert any("could not be read" in note for note in profile.notes)
+
+
 def test_a_trace_that_is_cut_off_keeps_what_it_has() -> None:
     made = Made()
     for n in range(100):
