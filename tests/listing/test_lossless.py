@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from inspector.listing import Kind, Listing, parse
 from inspector.listing.cuda import parse_cuda
 from inspector.model import Stage
+from tests.fuzz.mutate import Mutator
 from tests.listing.conftest import DATA, read_sample
-from tests.listing.fuzz import SAMPLES, check, mutate
 
 WORDS = st.sampled_from(
     [
@@ -40,6 +40,26 @@ def parser(stage: Stage) -> Callable[[str], Listing]:
 
 
 PARSERS = {**{stage.value: parser(stage) for stage in Stage}, "cuda": parse_source_cuda}
+SAMPLES = [
+    path.read_bytes()
+    for path in sorted(DATA.iterdir())
+    if path.suffix in (".ptx", ".ttir", ".ttgir", ".llir", ".sass", ".cu", ".py")
+]
+
+
+def check(text: str) -> None:
+    """Every parser gives ``text`` back."""
+    for parse_one in PARSERS.values():
+        listing = parse_one(text)
+        assert "\n".join(line.text for line in listing.lines) == text
+        for function in listing.functions:
+            assert 1 <= function.first <= function.last <= len(listing.lines)
+
+
+def mutated(text: bytes, chance: random.Random) -> str:
+    """``text`` with some changes, and pieces of other samples in it."""
+    made = Mutator(chance, (), longest=1 << 16).changed(text, SAMPLES)
+    return made.decode("utf-8", "surrogateescape")
 
 
 @pytest.mark.parametrize("name", PARSERS)
@@ -140,10 +160,12 @@ def test_many_lines_are_linear(name: str, line: str) -> None:
 
 
 def test_mutated_samples() -> None:
-    """The fuzz command's first thousand."""
+    """Stretches of samples, changed, in the parsers of all languages and not of their own alone."""
     chance = random.Random(20)
     for _ in range(1000):
-        check(mutate(chance.choice(SAMPLES), chance))
+        lines = chance.choice(SAMPLES).split(b"\n")
+        start = chance.randrange(len(lines))
+        check(mutated(b"\n".join(lines[start : start + chance.randrange(1, 60)]), chance))
 
 
 def test_chunks_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,7 +179,8 @@ def test_chunks_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
         ("output_code.py", Stage.OUTPUT_CODE),
         ("zoo.cu", Stage.SOURCE),
     ):
-        for text in (read_sample(name), mutate(read_sample(name), chance)):
+        sample = read_sample(name)
+        for text in (sample, mutated(sample.encode("utf-8", "surrogateescape"), chance)):
             path = name if stage is Stage.SOURCE else None
             whole = list(parse(stage, text, path=path).lines)
             pieces = parse(stage, text, path=path).lines
