@@ -74,7 +74,8 @@ space = {}
 exec(instrument.instrumented(Path(sys.argv[2]).read_text(), sys.argv[2]), space)
 told = {}
 for name in sys.argv[3:]:
-    reader = Reader(name, space[name], lambda: [b"Q\\n", b"some\\nlines\\nof\\ntext\\n" * 9], work=20, least=500)
+    seeds = [b"Q", b"some\\nlines\\nof\\ntext\\n" * 9]
+    reader = Reader(name, space[name], lambda: seeds, work=20, least=500)
     one = guided.Fuzzing(reader, folder, seed=0)
     one.run(15_000 if name == "magic" else 40)
     told[name] = {where: found.what for where, found in one.findings.items()}

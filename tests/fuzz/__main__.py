@@ -7,6 +7,7 @@ something was found; each finding is written into the folder of ``--findings``, 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import hashlib
 import json
 import sys
@@ -49,15 +50,16 @@ def main(argv: list[str] | None = None) -> int:
         each = [Fuzzing(reader, folder, args.seed) for reader in chosen]
         end = time.monotonic() + args.seconds if args.seconds else None
         spent = dict.fromkeys(by_name, 0.0)
-        for turn in range(1, ROUNDS + 1):
-            for one in each:
-                due = args.inputs * one.reader.share * turn // (all_shares * ROUNDS)
-                while one.inputs < due and (end is None or time.monotonic() < end):
-                    begin = time.process_time()
-                    one.run(min(200, due - one.inputs))
-                    spent[one.reader.name] += time.process_time() - begin
-                    if args.findings:
-                        _write(one, args.findings)
+        with contextlib.suppress(KeyboardInterrupt):  # what was done until then is told
+            for turn in range(1, ROUNDS + 1):
+                for one in each:
+                    due = args.inputs * one.reader.share * turn // (all_shares * ROUNDS)
+                    while one.inputs < due and (end is None or time.monotonic() < end):
+                        begin = time.process_time()
+                        one.run(min(200, due - one.inputs))
+                        spent[one.reader.name] += time.process_time() - begin
+                        if args.findings:
+                            _write(one, args.findings)
         _tell(each, spent, args.json)
         findings = [f for one in each for f in one.findings.values()]
         for finding in findings:
