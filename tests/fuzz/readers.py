@@ -132,7 +132,7 @@ def _highlight(data: bytes, _: Path) -> None:
         )
 
 
-def _diff(data: bytes, _: Path) -> None:
+def _diff(data: bytes, folder: Path) -> None:
     stages = tuple(Stage)
     stage = stages[data[0] % len(stages)] if data else Stage.PTX
     a, _, b = text_of_bytes(data[1:]).partition(text_of_bytes(BETWEEN))
@@ -372,7 +372,7 @@ def _ninja(data: bytes, folder: Path) -> None:
     for build in parse_ninja(text_of_bytes(data)):
         architectures(build.argv)
         source = Path("/nowhere/x.cu")
-        harmless(build.argv, "/usr/bin/nvcc", source)
+        harmless(build.argv, Path("/usr/bin/nvcc"), source)
         again(build.argv, str(source), "90", folder)
 
 
