@@ -181,7 +181,7 @@ def _analyse(recording: Recording, stage: Stage, folder: Path, device: str | Non
 
 
 def _machine_ptx(data: bytes, folder: Path) -> None:
-    max_threads(text_of_bytes(data), "k")
+    max_threads(text_of_bytes(data))
     _analyse(_of_file(Stage.PTX, data), Stage.PTX, folder, "sm_90")
 
 
