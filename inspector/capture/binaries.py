@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from inspector import files
-from inspector.capture.elf import carries_device_code, is_cubin
+from inspector.capture.elf import FATBIN_SECTIONS, is_cubin, is_elf
 from inspector.errors import Unreadable
 from inspector.process import run_tool
 from inspector.recording import DerivedCache
@@ -26,6 +26,15 @@ class Image:
     arch: str
     data: bytes
     is_ptx: bool
+
+
+def carries_device_code(file: files.File) -> bool:
+    """Whether an opened file is a host object or library with a fat binary, without reading it
+    into memory."""
+    file.seek(0)
+    if not is_elf(file.take(4)):
+        return False
+    return files.contains(file, FATBIN_SECTIONS)
 
 
 def images(path: Path, cache: DerivedCache | None = None) -> tuple[Image, ...]:

@@ -11,9 +11,9 @@ from pathlib import Path
 from inspector import files
 from inspector.analyse.resources import from_ptxas
 from inspector.capture import nvcc
-from inspector.capture.binaries import images
+from inspector.capture.binaries import carries_device_code, images
 from inspector.capture.caches import objects
-from inspector.capture.elf import carries_device_code, read_cubin
+from inspector.capture.elf import read_cubin
 from inspector.capture.ninja import Build, parse_ninja
 from inspector.errors import PtxviewError, Unreadable
 from inspector.model import Content, Resources

@@ -14,8 +14,6 @@ from elftools.construct.core import ConstructError
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
-from inspector import files
-
 EM_CUDA = 190
 ET_EXEC = 2
 # st_other's bit for a kernel, as nvdisasm prints it: STO_CUDA_ENTRY.
@@ -73,14 +71,6 @@ def is_cubin(data: bytes) -> bool:
 def has_device_code(data: bytes) -> bool:
     """Whether a host object or library carries a fat binary."""
     return is_elf(data) and any(name in data for name in FATBIN_SECTIONS)
-
-
-def carries_device_code(file: files.File) -> bool:
-    """Whether a file that was opened is such an object or library; it is not read into memory."""
-    file.seek(0)
-    if not is_elf(file.take(4)):
-        return False
-    return files.contains(file, FATBIN_SECTIONS)
 
 
 def read_cubin(data: bytes) -> Cubin | None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from inspector import files
 from inspector.capture import machine, spills
+from inspector.capture.binaries import carries_device_code
 from inspector.capture.builds import (
     Found,
     ptxas_event,
@@ -16,7 +17,6 @@ from inspector.capture.builds import (
     read_object,
     recorded_event,
 )
-from inspector.capture.elf import carries_device_code
 from inspector.capture.opening import open_path
 from inspector.errors import PtxviewError, Stopped
 from inspector.model import Origin, Recording, Variant
