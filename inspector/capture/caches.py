@@ -12,7 +12,7 @@ from pathlib import Path
 
 from inspector import files
 from inspector.capture import autotune_caches, output_code, torch_logs
-from inspector.capture.elf import carries_device_code
+from inspector.capture.binaries import carries_device_code
 from inspector.errors import Unreadable
 from inspector.recording import FileContent
 
