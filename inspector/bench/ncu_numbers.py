@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -33,13 +34,13 @@ class Notation:
     def number(self, text: str) -> float | None:
         """The value of a cell; None of one that holds no finite number (``nan``, ``no data``)."""
         if text.isascii() and text.isdigit():  # most cells, and it is quick
-            return float(text)
+            return _finite(float(text))
         if not _NUMBER.match(text.strip()):
             return None
         bare = text.strip().translate(_ALWAYS)
         bare = bare.replace("," if self.decimal == "." else ".", "").replace(self.decimal, ".")
         try:
-            return float(bare)
+            return _finite(float(bare))
         except ValueError:
             return None
 
@@ -47,6 +48,11 @@ class Notation:
         """The value of a cell that counts something."""
         value = self.number(text)
         return None if value is None else round(value)
+
+
+def _finite(value: float) -> float | None:
+    """None of what is more than a number can be: 400 digits are no measurement."""
+    return value if math.isfinite(value) else None
 
 
 ENOUGH = 100
@@ -82,7 +88,7 @@ def notation(cells: Iterable[str]) -> Notation:
 def microseconds(value: float | None, unit: str) -> float | None:
     """A duration in µs; None of a unit that is no time."""
     scale = _MICROSECONDS.get(unit.strip().lower())
-    return None if value is None or scale is None else value / scale
+    return None if value is None or scale is None else _finite(value / scale)
 
 
 def gigahertz(value: float | None, unit: str) -> float | None:

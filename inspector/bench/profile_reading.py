@@ -33,20 +33,21 @@ Said = Mapping[str, object]
 
 def windows(events: Events) -> list[Window]:
     """Every window of a recording, in the order in which they began."""
-    ranks = {e.get("pid"): e.get("rank") for e in events.events if e.get("event") == "process"}
+    ranks = {_int(e.get("pid")): _int(e.get("rank")) for e in events.events
+             if e.get("event") == "process"}  # fmt: skip
     found = [e for e in events.events if e.get("event") == "profile"]
     found.sort(key=lambda e: _float(e.get("began")) or 0.0)
     return [_window(e, n, ranks) for n, e in enumerate(found, 1)]
 
 
-def _window(event: Said, number: int, ranks: Mapping[object, object]) -> Window:
-    rank = ranks.get(event.get("pid"))
+def _window(event: Said, number: int, ranks: Mapping[int | None, int | None]) -> Window:
+    pid = _int(event.get("pid"))
     return Window(
         number=number,
         by="program" if event.get("by") == "program" else "ptxview",
         about=about(event),
-        rank=rank if isinstance(rank, int) else None,
-        pid=_int(event.get("pid")),
+        rank=None if pid is None else ranks.get(pid),
+        pid=pid,
         seen=_int(event.get("seen")),
         began=_float(event.get("began")),
         ended=_float(event.get("ended")),

@@ -110,6 +110,15 @@ def test_vectors_guards_shuffles_and_halves() -> None:
     assert addresses(head + shuffled) == [(5,) * 32]
 
 
+@pytest.mark.parametrize(
+    "opcode", ["setp.lt.s32.", "setp.lt.", "setp..s32", "setp.lt..", "setp.", "setp"]
+)
+def test_an_opcode_with_an_empty_part_makes_no_value(opcode: str) -> None:
+    head = "mov.u32 %r1, %tid.x;\n"
+    guarded = f"{opcode} %p1, %r1, 29;\n@%p1 st.shared.b32 [%r1], %r1;\n"
+    assert addresses(head + guarded + "st.shared.b32 [%r1+4], %r1;") == [tuple(range(4, 36))]
+
+
 # -- banks ------------------------------------------------------------------------------------
 
 

@@ -137,6 +137,24 @@ def test_numbers(cells: list[str], text_: str, value: float | None) -> None:
     assert notation(cells).number(text_) == value
 
 
+@pytest.mark.parametrize("text_", ["9" * 400, "1e999", "-1e999", "9,999e400"], ids=lambda t: t[:5])
+def test_a_number_that_is_not_finite_is_not_known(text_: str) -> None:
+    assert Notation().number(text_) is None
+    assert Notation().count(text_) is None
+    assert microseconds(1.7e308, "s") is None
+
+
+@pytest.mark.parametrize("value", ["9" * 400, "1e999"], ids=["digits", "exponent"])
+def test_a_figure_that_is_not_finite_is_left_out(value: str) -> None:
+    head = '"ID","Process ID","Kernel Name","Metric Name","Metric Unit","Metric Value"'
+    row = '"0","1","k(float *)","{}","{}","{}"'
+    said = [row.format("Elapsed Cycles", "cycle", value), row.format("Duration", "s", value)]
+    (launch,) = read(
+        "\n".join([head, *said, row.format("Registers Per Thread", "", 16)]), "x"
+    ).launches
+    assert (launch.cycles, launch.duration_us, launch.registers) == (None, None, 16)
+
+
 def test_units() -> None:
     assert microseconds(2368.0, "ns") == microseconds(2368.0, "nsecond") == 2.368
     assert microseconds(0.26, "msecond") == pytest.approx(260)

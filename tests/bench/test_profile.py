@@ -407,6 +407,24 @@ def test_of_several_ranks_the_lowest_is_shown_and_each_can_be(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
+    "pid", [{"": None}, [1], "5", None, True, 10**400, 1.5], ids=lambda p: str(p)[:9]
+)
+@pytest.mark.parametrize("kind", ["process", "profile", "profile_facts"])
+def test_a_process_of_any_number_does_no_harm(kind: str, pid: object, tmp_path: Path) -> None:
+    made = Made()
+    made.launched(["aten::mul"], "k", at=0, took=1)
+    path = recorded(tmp_path / "rec", made.json().encode())
+    with (path / "events.jsonl").open("a") as out:
+        for rank in (0, 1):
+            odd = {"event": kind, "pid": pid, "rank": rank, "began": 0.5, "ended": 1e300}
+            out.write(json.dumps(odd) + "\n")
+    rec, cache = open_path(path), DerivedCache(tmp_path / "cache")
+    known, shown, _ = profiles(path, rec, cache, 1 + 2 * (kind == "profile"))
+    assert shown is not None and shown.operators[0].name == "aten::mul"
+    assert all(w.rank is None for w in known)
+
+
+@pytest.mark.parametrize(
     "event",
     [
         {}, {"trace": 3}, {"trace": "../../etc/passwd"}, {"trace": "0" * 64},

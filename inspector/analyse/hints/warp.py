@@ -159,7 +159,12 @@ class Warp:
         self, opcode: str, target: str, values: list[Lanes | None]
     ) -> list[Lanes | None] | None:
         parts = opcode.split(".")
-        if len(values) < 2 or len(parts) < 3 or parts[-1][0] == "f" or parts[1] not in COMPARE:
+        if (
+            len(values) < 2
+            or len(parts) < 3
+            or parts[-1][:1] in ("", "f")
+            or parts[1] not in COMPARE
+        ):
             return None
         out = compute(f"{parts[0]}.{parts[1]}.{parts[-1]}", values[:2])
         if len(values) == 3 and parts[2] in ("and", "or", "xor"):
