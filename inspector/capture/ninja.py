@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Callable
 from dataclasses import dataclass
 
 _REFERENCE = re.compile(r"\$(?:([$ :])|\{([^{}]*)\}|([A-Za-z0-9_-]+)|)")
@@ -15,6 +16,9 @@ _WORD = re.compile(r"(?:[^ $]|\$(?s:.)|\$$)+")
 # Stands for a line that goes on: what indents the next is no part of it.
 _JOINED = "\0"
 LONGEST = 1 << 20
+# All that is expanded together: so many times the text, and a little for a short one. A hundred
+# files of one long list of flags are 20 times their text.
+TIMES, LEAST = 64, 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +33,7 @@ class Build:
 
 def parse_ninja(text: str) -> tuple[Build, ...]:
     """The builds of a file, with their commands expanded. What cannot be read is left out."""
+    room = _Room(LEAST + TIMES * len(text))
     variables: dict[str, str] = {}
     rules: dict[str, dict[str, str]] = {}
     edges: list[_Edge] = []
@@ -43,19 +48,19 @@ def parse_ninja(text: str) -> tuple[Build, ...]:
         if line.startswith((" ", "\t")):
             if block is not None and equals:
                 value = value.lstrip()
-                block[name.strip()] = value if scope is None else _expand(value, scope)
+                block[name.strip()] = value if scope is None else room.expand(value, scope.get)
             continue
         block, scope = None, None
         if line.startswith("rule "):
             block = rules.setdefault(line[5:].strip(), {})
         elif line.startswith("build "):
-            edge = _edge(line[6:], variables)
+            edge = _edge(line[6:], variables, room)
             if edge is not None:
                 edges.append(edge)
                 block, scope = edge.variables, variables
         elif equals:
-            variables[name.strip()] = _expand(value.lstrip(), variables)
-    return tuple(_build(edge, rules.get(edge.rule, {}), variables) for edge in edges)
+            variables[name.strip()] = room.expand(value.lstrip(), variables.get)
+    return tuple(_build(edge, rules.get(edge.rule, {}), variables, room) for edge in edges)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +71,14 @@ class _Edge:
     variables: dict[str, str]
 
 
-def _edge(text: str, variables: dict[str, str]) -> _Edge | None:
+def _edge(text: str, variables: dict[str, str], room: _Room) -> _Edge | None:
     left, colon, right = _split_colon(text)
     # What stands behind a bar is implied: it orders the build and is in no command.
-    outputs = tuple(_expand(w, variables) for w in _explicit(_words(left)))
+    outputs = tuple(room.expand(w, variables.get) for w in _explicit(_words(left)))
     words = _words(right)
     if not colon or not words:
         return None
-    inputs = tuple(_expand(w, variables) for w in _explicit(words[1:]))
+    inputs = tuple(room.expand(w, variables.get) for w in _explicit(words[1:]))
     return _Edge(outputs, inputs, words[0], {})
 
 
@@ -82,16 +87,21 @@ def _explicit(words: list[str]) -> list[str]:
     return words[:bar]
 
 
-def _build(edge: _Edge, rule: dict[str, str], variables: dict[str, str]) -> Build:
-    scope = {
-        **variables,
-        **edge.variables,
-        "in": " ".join(shlex.quote(i) for i in edge.inputs),
-        "out": " ".join(shlex.quote(o) for o in edge.outputs),
-    }
-    # A rule's own variables are expanded where they are used: once is all that torch's need.
-    own = {n: _expand(v, scope) for n, v in rule.items() if n != "command"}
-    command = _expand(edge.variables.get("command", rule.get("command", "")), {**own, **scope})
+def _build(edge: _Edge, rule: dict[str, str], variables: dict[str, str], room: _Room) -> Build:
+    def outside(name: str) -> str | None:
+        if name in ("in", "out"):
+            return " ".join(map(shlex.quote, edge.inputs if name == "in" else edge.outputs))
+        return edge.variables.get(name, variables.get(name))
+
+    def value(name: str) -> str | None:
+        # As ninja looks it up: a rule's go before the file's where the edge has some of its own.
+        first = edge.variables or variables
+        if name in ("command", "in", "out") or name not in rule or name in first:
+            return outside(name)
+        # A rule's own are expanded where they are used: once is all that torch's need.
+        return room.expand(rule[name], outside)
+
+    command = room.expand(edge.variables.get("command", rule.get("command", "")), value)
     try:
         argv = tuple(shlex.split(command))
     except ValueError:
@@ -116,7 +126,28 @@ def _words(text: str) -> list[str]:
     return _WORD.findall(text)
 
 
-def _expand(text: str, scope: dict[str, str]) -> str:
-    """Text with its variables; nothing of it where it becomes too long to be a command."""
-    out = _REFERENCE.sub(lambda found: found[1] or scope.get(found[2] or found[3] or "", ""), text)
-    return out if len(out) <= LONGEST else ""
+class _Room:
+    """How much text may still be expanded, of a whole file: each value draws on it."""
+
+    def __init__(self, left: int) -> None:
+        self.left = left
+
+    def expand(self, text: str, value: Callable[[str], str | None]) -> str:
+        """Text with its variables; nothing of it where it becomes too long to be a command."""
+        parts: list[str] = []
+        at = size = 0
+        for found in _REFERENCE.finditer(text):
+            parts += (
+                text[at : found.start()],
+                found[1] or value(found[2] or found[3] or "") or "",
+            )
+            at = found.end()
+            size += len(parts[-1]) + len(parts[-2])
+            if size > min(LONGEST, self.left):
+                break
+        size += len(text) - at
+        if size > LONGEST or size > self.left:
+            self.left = max(0, self.left - min(size, LONGEST))
+            return ""
+        self.left -= size
+        return "".join(parts) + text[at:]

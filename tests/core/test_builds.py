@@ -7,6 +7,8 @@ import re
 import shlex
 import shutil
 import subprocess
+import sys
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -106,6 +108,72 @@ def test_variables_that_name_each_other_do_not_explode() -> None:
     text = "\n".join([*lines, "rule r", "  command = $v59", "build a: r b"])
     (build,) = parse_ninja(text)
     assert build.argv == () or len(build.argv[0]) < 1 << 24
+
+
+def test_variables_of_edges_rules_and_the_file_are_found_as_ninja_finds_them(
+    tmp_path: Path,
+) -> None:
+    text = (
+        "description = of the file\nrule r\n  command = echo $description $in\n"
+        "  description = of the rule $out\nbuild a: r b\nbuild c: r d\n"
+        "  description = of the build\nbuild e: r f\n  other = 1\n"
+    )
+    for name in "bdf":
+        (tmp_path / name).touch()
+    (tmp_path / "build.ninja").write_text(text)
+    assert {b.argv for b in parse_ninja(text)} == commands(tmp_path)
+
+
+def test_commands_are_bounded_by_a_multiple_of_the_text() -> None:
+    def expanded(times: int) -> tuple[int, int]:
+        """How long the text is, and all commands of it."""
+        grown = f"flags = $flags {'-x ' * 20}\nbuild a: r b\n" * times
+        text = f"rule r\n  command = cc $flags -c $in\n{grown}"
+        return len(text), sum(len(" ".join(b.argv)) for b in parse_ninja(text))
+
+    for times in (1000, 4000):
+        text, commands_ = expanded(times)
+        assert commands_ < 70 * text
+    assert expanded(20)[1] > 20 * 20 * 20  # short ones are whole
+
+
+def test_many_files_of_one_long_list_of_flags_are_whole() -> None:
+    edges = "".join(f"build /b/objects/{n}.o: r /s/csrc/kernels/{n}.cu\n" for n in range(500))
+    text = f"flags = {'-Ione/folder ' * 250}\nrule r\n  command = nvcc $flags -c $in -o $out\n"
+    builds = parse_ninja(text + edges)
+    assert [len(b.argv) for b in builds] == [255] * 500
+
+
+def test_a_line_of_many_long_variables_takes_little_memory() -> None:
+    text = f"v = {'x' * 900_000}\nw = {'$v' * 300}\nrule r\n  command = cc $w $in\nbuild a: r b\n"
+    tracemalloc.start()
+    builds = parse_ninja(text)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert [b.argv for b in builds] == [("cc", "b")]
+    assert peak < 30 << 20
+
+
+def test_variables_that_no_command_names_are_not_expanded() -> None:
+    """What an edge costs does not depend on what its rule has besides."""
+
+    def calls(rule: str) -> int:
+        count = 0
+
+        def counted(frame: object, event: str, _: object) -> None:
+            nonlocal count
+            count += event in ("call", "c_call")
+
+        text = f"rule r\n  command = cc $in\n{rule}" + "build a: r b\n" * 200
+        sys.setprofile(counted)
+        try:
+            parse_ninja(text)
+        finally:
+            sys.setprofile(None)
+        return count
+
+    bare = calls("")
+    assert calls("".join(f"  v{n} = $in $out\n" for n in range(200))) < 2 * bare
 
 
 # -- what may be run -----------------------------------------------------------------------------

@@ -676,7 +676,7 @@ READERS: tuple[Reader, ...] = (
     Reader("autotune-json", _tuning("square_kernel.autotune.json"),
            lambda: _own("autotune-json"), EVENT_WORDS, share=1, least=200_000),
     Reader("ninja", _ninja, _all_of("ninja", LECTURE / "ext" / "square_gelu" / "build.ninja"),
-           NINJA_WORDS, share=6),
+           NINJA_WORDS, share=6, repeats=False),  # commands may be many times the text, to a bound
     Reader("tools", _tools, lambda: _own("tools"), TOOL_WORDS, share=12),
     Reader("trace", _trace, lambda: _own("trace"), TRACE_WORDS, share=8, work=4000,
            least=200_000, repeats=False),
