@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import subprocess
 from itertools import product
 from pathlib import Path
@@ -122,6 +123,23 @@ def test_damaged_cubins_raise_nothing(data: st.DataObject) -> None:
 
 
 # -- LOP3 ---------------------------------------------------------------------------------------
+
+
+def test_the_formulas_of_all_tables_are_little_work() -> None:
+    """They are built when the first is asked for, beside the one line that asks."""
+    calls = 0
+
+    def counted(frame: object, event: str, _: object) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    sass_truth._formulas.cache_clear()
+    sys.setprofile(counted)
+    try:
+        assert sass_truth.formula(0xF0) == "a"
+    finally:
+        sys.setprofile(None)
+    assert calls < 400_000
 
 
 def _holds(formula: str, a: int, b: int, c: int) -> int:

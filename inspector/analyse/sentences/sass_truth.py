@@ -43,14 +43,24 @@ def _formulas() -> dict[int, str]:
     for table, text in ((0, "0"), (ALL, "1"), (A, "a"), (B, "b"), (C, "c")):
         offer(table, 0, 4, text)
     grown = True
+    last: dict[int, tuple[int, int, str]] = {}
     while grown:
         grown = False
         for table, (cost, level, text) in list(best.items()):
             inner = text if level == 4 else f"({text})"
             grown |= offer(~table & ALL, cost + 1, 4, f"~{inner}")
         items = sorted(best.items(), key=lambda kv: (kv[1][0], kv[1][2]))
-        for x, (cx, lx, tx) in items:
-            for y, (cy, ly, ty) in items:
+        # Two that were the same the last time make what they made then, and so do two the other way
+        # round; and where each table has a formula, none is shorter than the longest of all.
+        changed = {table for table, known in items if last.get(table) != known}
+        last = dict(items)
+        most = max(cost for cost, _, _ in best.values()) if len(best) > ALL else None
+        for n, (x, (cx, lx, tx)) in enumerate(items):
+            for y, (cy, ly, ty) in items[n:]:
+                if most is not None and cx + cy + 2 >= most:
+                    break
+                if x not in changed and y not in changed:
+                    continue
                 for op, level, result in (("&", 3, x & y), ("^", 2, x ^ y), ("|", 1, x | y)):
                     left = tx if _joins(lx, level) else f"({tx})"
                     right = ty if _joins(ly, level) else f"({ty})"
