@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-import sys
 import subprocess
+import sys
 from itertools import product
 from pathlib import Path
 
