@@ -18,7 +18,7 @@ from inspector.errors import Exit, PtxviewError, UsageError
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class Subcommand:
     """A command: its module has ``arguments(parser)`` and ``run(args) -> int``."""
 
     name: str
@@ -31,32 +31,36 @@ class Command:
 
 
 COMMANDS = (
-    Command(
+    Subcommand(
         "run",
         "ptxview run [options] SCRIPT [ARGS…] | -m MODULE [ARGS…] | -- COMMAND [ARGS…]",
         "run a program and record every kernel that it makes",
     ),
-    Command("open", "ptxview open [PATH]", "browse a recording, a cache or a file in the terminal"),
-    Command("list", "ptxview list [PATH]", "kernels and variants, as a table"),
-    Command("show", "ptxview show [PATH] KERNEL", "one stage of a kernel, or two side by side"),
-    Command("diff", "ptxview diff A B", "what differs: two variants, all of a kernel, recordings"),
-    Command(
+    Subcommand(
+        "open", "ptxview open [PATH]", "browse a recording, a cache or a file in the terminal"
+    ),
+    Subcommand("list", "ptxview list [PATH]", "kernels and variants, as a table"),
+    Subcommand("show", "ptxview show [PATH] KERNEL", "one stage of a kernel, or two side by side"),
+    Subcommand(
+        "diff", "ptxview diff A B", "what differs: two variants, all of a kernel, recordings"
+    ),
+    Subcommand(
         "time",
         "ptxview time [PATH] [KERNEL…] | SCRIPT.py",
         "measured times of recorded launches, or of a script's variants",
     ),
-    Command(
+    Subcommand(
         "profile",
         "ptxview profile [options] SCRIPT [ARGS…] | -m MODULE [ARGS…] | -- COMMAND [ARGS…]",
         "run a program under torch.profiler: operators, kernels, overhead",
     ),
-    Command(
+    Subcommand(
         "ncu",
         "ptxview ncu [options] SCRIPT [ARGS…] | -m MODULE [ARGS…] | -- COMMAND [ARGS…]",
         "run a program under Nsight Compute, and tie what it measures to the kernels",
     ),
-    Command("explain", "ptxview explain WORD…", "what a word of PTX or SASS means"),
-    Command("doctor", "ptxview doctor", "what is on this machine, and what each lack costs"),
+    Subcommand("explain", "ptxview explain WORD…", "what a word of PTX or SASS means"),
+    Subcommand("doctor", "ptxview doctor", "what is on this machine, and what each lack costs"),
 )
 
 # What stands around a program of the user's, whose own exit statuses it gives.

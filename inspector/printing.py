@@ -25,7 +25,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, TextIO, cast
 
-from inspector.report.safe import lines_shown
+from inspector.text import lines_shown
 
 if TYPE_CHECKING:
     from rich.console import Console

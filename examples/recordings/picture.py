@@ -7,7 +7,7 @@ import asyncio
 from pathlib import Path
 
 from inspector.commands.common import open_reader
-from inspector.tui.app import PtxviewApp
+from inspector.tui.app.app import PtxviewApp
 
 HERE = Path(__file__).parent
 

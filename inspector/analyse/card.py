@@ -9,25 +9,31 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from inspector.analyse.accesses import Access, accesses, guarded
-from inspector.analyse.declared import declared
-from inspector.analyse.device import Device
-from inspector.analyse.estimates import operations
-from inspector.analyse.flow import Flow, control_flow
-from inspector.analyse.launches import (
+from inspector.analyse.accesses import (
+    Access,
+    Mix,
+    Product,
+    accesses,
+    guarded,
+    instructions,
+    mix,
+    products,
+)
+from inspector.analyse.estimates import (  # fmt: skip
     Estimate,
     accessed_bytes,
     blocks_of,
+    operations,
     tensor_bytes,
     threads_of,
-)  # fmt: skip
-from inspector.analyse.mix import Mix, instructions, mix
-from inspector.analyse.occupancy import Occupancy, occupancy
-from inspector.analyse.products import Product, products
+)
+from inspector.analyse.flow.graph import Flow, control_flow
+from inspector.analyse.flow.ptx_steps import declared
+from inspector.analyse.occupancy import Device, Occupancy, occupancy
 from inspector.listing.line import Function, Listing
 from inspector.model import Call, Resources, Stage
 
-__all__ = ["Card", "Made", "card"]
+__all__ = ["Card", "StageContent", "card"]
 
 Cost = Callable[[str, str], str | None]
 """The cost class of an opcode: of a language (``ptx``, ``sass``) and an opcode."""
@@ -37,7 +43,7 @@ _EXITS = frozenset(("ret", "exit", "RET", "EXIT"))
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class StageContent:
     """What one stage's listing of the kernel is made of; static counts throughout.
 
     ``branches`` are places at which the threads of a warp may part: conditional branches, and
@@ -78,13 +84,13 @@ class Card:
     launch: Call | None
     blocks: int | None
     waves: float | None
-    made: tuple[Made, ...]
+    made: tuple[StageContent, ...]
     tensor_bytes: Estimate | None
     accessed_bytes: Estimate | None
     operations: Estimate | None
     measured: tuple[str, ...] = ()
 
-    def of(self, stage: Stage) -> Made | None:
+    def of(self, stage: Stage) -> StageContent | None:
         """What a stage is made of, None where it is not at hand."""
         return next((made for made in self.made if made.stage is stage), None)
 
@@ -143,11 +149,11 @@ def card(
 
 def _made(
     stage: Stage, listing: Listing, function: Function, cost: Cost, flow: Flow | None
-) -> Made:
+) -> StageContent:
     found = products(listing, function)
     if stage not in MACHINE or flow is None:
-        return Made(stage, products=found)
-    return Made(
+        return StageContent(stage, products=found)
+    return StageContent(
         stage,
         mix(listing, function, lambda opcode: cost(listing.language, opcode)),
         accesses(listing, function),
@@ -161,7 +167,7 @@ def _made(
 
 
 def _accessed(
-    launch: Call | None, made: tuple[Made, ...], flows: Mapping[Stage, Flow]
+    launch: Call | None, made: tuple[StageContent, ...], flows: Mapping[Stage, Flow]
 ) -> Estimate | None:
     """By SASS, which is what runs, else by PTX."""
     for part in reversed(made):

@@ -1,6 +1,6 @@
 """The reference of PTX and SASS as values: what a word means, by the word as it stands in code.
 
-Built from parsed tables, which ``inspector.knowledge`` loads. Nothing here raises on a word that
+Built from parsed tables, which ``inspector.reader.tables`` loads. Nothing here raises on a word that
 is not known: the answer is None, or nothing.
 """
 
@@ -8,30 +8,169 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from difflib import SequenceMatcher
 from types import MappingProxyType
 
-from inspector.analyse.entry import (
-    COSTS,
-    DIRECTIVE,
-    INSTRUCTION,
-    KINDS,
-    PTX,
-    QUALIFIER,
-    REGISTER,
-    SASS,
-    SPACE,
-    TYPE,
-    Entry,
-    Table,
-    entry_of,
-    strings,
-)
-from inspector.analyse.opcodes import joined, qualifiers_of, split, stands_in
-from inspector.analyse.spelling import closest
+# One word of the reference, as a parsed table has it.
 
-__all__ = ["COSTS", "DIRECTIVE", "INSTRUCTION", "KINDS", "PTX", "QUALIFIER", "REGISTER", "SASS",
-           "SPACE", "TYPE", "Entry", "Isa", "Table"]  # fmt: skip
+
+PTX, SASS = "ptx", "sass"
+INSTRUCTION, DIRECTIVE, REGISTER = "instruction", "directive", "special register"
+SPACE, TYPE, QUALIFIER = "state space", "type", "qualifier"
+KINDS = (INSTRUCTION, DIRECTIVE, REGISTER, SPACE, TYPE, QUALIFIER)
+COSTS = ("memory", "arithmetic", "tensor", "control", "conversion", "synchronisation")
+DOCUMENTS = {PTX: "PTX ISA 9.0", SASS: "CUDA Binary Utilities"}
+
+Table = Mapping[str, Mapping[str, object]]
+"""A parsed file of the reference: words to what is said of each."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReferenceEntry:
+    """One word of the reference.
+
+    ``language`` is ``ptx`` or ``sass``, ``kind`` one of ``KINDS``, ``cost`` one of ``COSTS`` or
+    None where it is no instruction. ``operands`` read ``"[a]: address in global memory"``;
+    ``qualifiers`` have the meaning of each that may follow, "" where the tables give none.
+    ``since`` reads ``PTX ISA 1.0, sm_20`` or ``sm_70``; ``until`` is the last architecture that
+    has it, None where it is not gone. ``reference`` is the document and its section.
+    """
+
+    word: str
+    language: str
+    kind: str
+    summary: str
+    operands: tuple[str, ...] = ()
+    qualifiers: Mapping[str, str] = field(default_factory=dict)
+    cost: str | None = None
+    since: str | None = None
+    until: str | None = None
+    reference: str = ""
+
+
+def entry_of(word: str, language: str, kind: str, said: Mapping[str, object]) -> ReferenceEntry:
+    """The entry of a word by what its table says, its qualifiers left out."""
+    operands = said.get("operands")
+    return ReferenceEntry(
+        word=word,
+        language=language,
+        kind=kind,
+        summary=str(said.get("summary", "")),
+        operands=tuple(map(str, operands)) if isinstance(operands, list | tuple) else (),
+        cost=_string(said.get("cost")),
+        since=_since(language, said),
+        until=_string(said.get("until")),
+        reference=", ".join(
+            t for t in (_string(said.get("document")) or DOCUMENTS.get(language),
+                        _string(said.get("section"))) if t
+        ),
+    )  # fmt: skip
+
+
+def _since(language: str, said: Mapping[str, object]) -> str | None:
+    since, target = _string(said.get("since")), _string(said.get("target"))
+    if language == PTX and since:
+        since = f"PTX ISA {since}"
+    return ", ".join(t for t in (since, target) if t) or None
+
+
+def _string(value: object) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+def strings(value: object) -> Mapping[str, str]:
+    """A table of strings, whatever is there."""
+    return {str(k): str(v) for k, v in value.items()} if isinstance(value, Mapping) else {}
+
+
+# The parts of an opcode, and which of them are the instruction's word.
+
+
+_PARTS = re.compile(r"\.|(?=::)")
+
+
+def split(opcode: str) -> tuple[str, ...]:
+    """``mma.sp::ordered_metadata.sync`` → ``mma``, ``sp``, ``::ordered_metadata``, ``sync``."""
+    return tuple(_PARTS.split(opcode.strip()))
+
+
+def joined(parts: Sequence[str]) -> str:
+    """What ``split`` took apart."""
+    return "".join(p if p.startswith("::") or not n else f".{p}" for n, p in enumerate(parts))
+
+
+def stands_in(word: Sequence[str], parts: Sequence[str]) -> bool:
+    """Whether a word's parts stand in an opcode's in their order: ``mad.cc`` in ``mad.lo.cc``."""
+    left = iter(parts)
+    return word[0] == parts[0] and all(part in left for part in word)
+
+
+def qualifiers_of(word: str, opcode: str) -> list[str]:
+    """The qualifiers of an opcode, each with its dot, without the parts that its word takes."""
+    taken = list(split(word))
+    out: list[str] = []
+    for part in opcode.strip().split("."):
+        own = split(part)
+        if taken and list(own) == taken[: len(own)]:
+            taken = taken[len(own) :]
+        elif taken and own[0] == taken[0]:
+            taken = taken[1:]
+            out.append(f".{part}")
+        elif part:
+            out.append(f".{part}")
+    return out
+
+
+# What was meant: the known words that are spelled most like one that is not known.
+
+
+def closest(word: str, known: Iterable[str], n: int = 3) -> tuple[str, ...]:
+    """Up to ``n`` known words, the closest first; none where nothing is near.
+
+    Case counts less than any letter. Near is at most a third of the letters changed, and one where
+    the word has fewer than three.
+    """
+    folded = word.casefold()
+    most = max(1, (len(folded.strip(".%@")) + 1) // 3)
+    found: list[tuple[float, float, int, str]] = []
+    for order, name in enumerate(dict.fromkeys(known)):
+        other = name.casefold()
+        if abs(len(other) - len(folded)) > most:
+            continue
+        far = distance(folded, other, most)
+        if far <= most:
+            # Of two that are as far: letters swapped, then more of the letters in their order.
+            alike = SequenceMatcher(None, folded, other, autojunk=False).ratio()
+            alike += sorted(folded) == sorted(other)
+            found.append((far + (0 if _same_case(word, name) else 0.5), -alike, order, name))
+    return tuple(name for *_, name in sorted(found)[:n])
+
+
+def distance(one: str, other: str, most: int) -> int:
+    """Letters to insert, leave out, change or swap with the next; ``most + 1`` for any more.
+
+    The optimal string alignment distance.
+    """
+    if len(one) > len(other):
+        one, other = other, one
+    before: list[int] = []
+    row = list(range(len(one) + 1))
+    for y, letter in enumerate(other, 1):
+        earlier, before, row = before, row, [y]
+        for x, mine in enumerate(one, 1):
+            best = min(before[x] + 1, row[x - 1] + 1, before[x - 1] + (mine != letter))
+            if x > 1 and y > 1 and mine == other[y - 2] and one[x - 2] == letter:
+                best = min(best, earlier[x - 2] + 1)
+            row.append(best)
+        if min(row) > most + 1:
+            return most + 1
+    return min(row[-1], most + 1)
+
+
+def _same_case(one: str, other: str) -> bool:
+    return one.isupper() == other.isupper()
+
 
 # One name may be of several kinds: which is meant in an opcode, and which where it stands alone.
 _IN_OPCODE = (QUALIFIER, SPACE, TYPE)
@@ -48,12 +187,12 @@ class Isa:
     """
 
     def __init__(self, tables: Iterable[tuple[str, str, Table]]) -> None:
-        self._entries: dict[tuple[str, str], dict[str, Entry]] = {}
+        self._entries: dict[tuple[str, str], dict[str, ReferenceEntry]] = {}
         self._own: dict[tuple[str, str], Mapping[str, str]] = {}
-        self._families: list[tuple[re.Pattern[str], tuple[str, ...], Entry]] = []
+        self._families: list[tuple[re.Pattern[str], tuple[str, ...], ReferenceEntry]] = []
         self._heads: dict[tuple[str, str], list[tuple[str, ...]]] = {}
         self._folded: dict[str, list[str]] = {}
-        self._words: dict[str, Entry | None] = {}
+        self._words: dict[str, ReferenceEntry | None] = {}
         read = [(lang, kind, word, said) for lang, kind, table in tables
                 for word, said in table.items() if isinstance(said, Mapping)]  # fmt: skip
         for language, kind, word, said in read:
@@ -65,25 +204,25 @@ class Isa:
 
     # -- looking up -------------------------------------------------------------------------
 
-    def ptx(self, opcode: str) -> Entry | None:
+    def ptx(self, opcode: str) -> ReferenceEntry | None:
         """The instruction of an opcode of PTX: that of ``ld.global.v4.b32`` is ``ld``."""
         return self._instruction(PTX, opcode)
 
-    def sass(self, base: str) -> Entry | None:
+    def sass(self, base: str) -> ReferenceEntry | None:
         """The instruction of an opcode of SASS: that of ``LDG.E.128`` is ``LDG``."""
         return self._instruction(SASS, base)
 
-    def word(self, word: str) -> Entry | None:
+    def word(self, word: str) -> ReferenceEntry | None:
         """Any word as a user types it: what ``all`` gives first."""
         return next(iter(self.all(word)), None)
 
-    def all(self, word: str) -> tuple[Entry, ...]:
+    def all(self, word: str) -> tuple[ReferenceEntry, ...]:
         """Everything that a word may mean, the likeliest first: as it is written, then in any case.
 
         An opcode of PTX with a qualifier that PTX does not have is no word: ``unknown`` names it.
         """
         word = word.strip()
-        found: dict[tuple[str, str, str], Entry] = {}
+        found: dict[tuple[str, str, str], ReferenceEntry] = {}
         for entry in self._as_written(word):
             found.setdefault((entry.language, entry.kind, entry.word), entry)
         if word.isidentifier() or (not found and self._read(word)[1] is None):
@@ -92,7 +231,9 @@ class Isa:
                     found.setdefault((entry.language, entry.kind, entry.word), entry)
         return tuple(found.values())
 
-    def entries(self, language: str | None = None, kind: str | None = None) -> tuple[Entry, ...]:
+    def entries(
+        self, language: str | None = None, kind: str | None = None
+    ) -> tuple[ReferenceEntry, ...]:
         """All entries of a language and a kind, in the order of the tables."""
         return tuple(
             entry
@@ -101,7 +242,7 @@ class Isa:
             for entry in entries.values()
         )
 
-    def members(self, prefix: str) -> tuple[Entry, ...]:
+    def members(self, prefix: str) -> tuple[ReferenceEntry, ...]:
         """Instructions whose words continue ``prefix`` at a dot: ``mbarrier.init``, …"""
         start = prefix.strip() + "."
         return tuple(e for e in self.entries(kind=INSTRUCTION) if e.word.startswith(start))
@@ -118,7 +259,7 @@ class Isa:
         """The qualifiers of an opcode that neither its instruction nor the tables have."""
         return tuple(q for q, meaning in self.qualifiers(opcode).items() if not meaning)
 
-    def qualifier(self, part: str, language: str = PTX) -> Entry | None:
+    def qualifier(self, part: str, language: str = PTX) -> ReferenceEntry | None:
         """What a qualifier, a state space or a type means in an opcode: ``.v4``, ``.b32``."""
         return next(iter(self._get(language, _IN_OPCODE, part)), None)
 
@@ -150,7 +291,7 @@ class Isa:
 
     # -- how it is found --------------------------------------------------------------------
 
-    def _as_written(self, word: str) -> Iterator[Entry]:
+    def _as_written(self, word: str) -> Iterator[ReferenceEntry]:
         for language in (PTX, SASS):
             yield from self._get(language, _ALONE, word)
         if component := _COMPONENT.fullmatch(word):
@@ -172,7 +313,7 @@ class Isa:
             out.append(name + (rest.upper() if name.isupper() else rest.casefold()))
         return out
 
-    def _read(self, opcode: str) -> tuple[str, Entry | None]:
+    def _read(self, opcode: str) -> tuple[str, ReferenceEntry | None]:
         """The language of an opcode and its instruction."""
         order = (SASS, PTX) if split(opcode)[0].isupper() else (PTX, SASS)
         for language in order:
@@ -180,7 +321,7 @@ class Isa:
                 return language, entry
         return order[0], None
 
-    def _instruction(self, language: str, opcode: str) -> Entry | None:
+    def _instruction(self, language: str, opcode: str) -> ReferenceEntry | None:
         known = self._heads.get((language, split(opcode)[0]))
         if known is None:
             return None
@@ -197,7 +338,7 @@ class Isa:
             self._words[key] = entries.get(joined(word)) if word is not None else None
         return self._words[key]
 
-    def _get(self, language: str, kinds: Sequence[str], word: str) -> list[Entry]:
+    def _get(self, language: str, kinds: Sequence[str], word: str) -> list[ReferenceEntry]:
         """The entries of exactly this word, or of the family that has it."""
         tables = (self._entries.get((language, kind), {}) for kind in kinds)
         if found := [table[word] for table in tables if word in table]:
@@ -217,7 +358,7 @@ class Isa:
         entry = self.qualifier(part, language) or self.qualifier(part.removeprefix("."), language)
         return entry.summary if entry else None
 
-    def _mended(self, language: str, entry: Entry, opcode: str, n: int) -> tuple[str, ...]:
+    def _mended(self, language: str, entry: ReferenceEntry, opcode: str, n: int) -> tuple[str, ...]:
         """An opcode with each qualifier that is not known replaced by those that are near."""
         wrong = self.unknown(opcode)
         if not wrong:
@@ -229,12 +370,12 @@ class Isa:
             out = [text.replace(part, other, 1) for text in out for other in near]
         return tuple(dict.fromkeys(out))[:n]
 
-    def _starting(self, mark: str) -> Sequence[Entry]:
+    def _starting(self, mark: str) -> Sequence[ReferenceEntry]:
         return [e for e in self.entries() if e.word.startswith(mark)]
 
     # -- how it is built --------------------------------------------------------------------
 
-    def _add(self, entry: Entry) -> None:
+    def _add(self, entry: ReferenceEntry) -> None:
         self._entries.setdefault((entry.language, entry.kind), {})[entry.word] = entry
         folded = self._folded.setdefault(entry.word.casefold(), [])
         if entry.word not in folded:
@@ -264,7 +405,9 @@ def _in_range(names: Sequence[str], found: re.Match[str]) -> bool:
     return all(int(found[n]) < int(name) for n, name in enumerate(names, 1) if name.isdecimal())
 
 
-def _member(family: Entry, word: str, names: Sequence[str], found: re.Match[str]) -> Entry:
+def _member(
+    family: ReferenceEntry, word: str, names: Sequence[str], found: re.Match[str]
+) -> ReferenceEntry:
     summary = family.summary
     for n, name in enumerate(names, 1):
         summary = summary.replace(f"<{name}>", found[n])

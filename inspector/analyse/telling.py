@@ -2,14 +2,137 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from inspector.analyse.entry import Entry
-from inspector.analyse.rollup import Rolled
-from inspector.analyse.samples import Samples
+from inspector.analyse.isa import ReferenceEntry
 from inspector.analyse.scheduling import Consumer, Wait
 from inspector.model import Note
+
+# Figures of machine instructions told on the lines that they came from.
+#
+# The figures are of SASS, so allocated registers and cycles; PTX's virtual registers are counted
+# in PTX alone.
+
+
+@dataclass(frozen=True, slots=True)
+class Rolled:
+    """What the instructions of one line come to.
+
+    ``live`` is the greatest number of live registers, a class, at any one of them; ``stall`` the
+    sum of their stall counts in issue cycles, each instruction once, None where no instruction
+    has control words; ``instructions`` how many there are. ``peak``: one of them has as many live
+    general registers as any instruction of the kernel.
+    """
+
+    live: Mapping[str, int] = field(default_factory=dict)
+    stall: int | None = None
+    instructions: int = 0
+    peak: bool = False
+
+
+def roll_up(
+    links: Mapping[int, tuple[int, ...]],
+    live: Callable[[int], Mapping[str, int] | None],
+    stall: Callable[[int], int | None],
+    highest: int | None,
+) -> dict[int, Rolled]:
+    """For each line of an upper stage, what its SASS lines come to.
+
+    ``links`` are the lines of SASS of each upper line, ``live`` and ``stall`` the figures of a
+    line of SASS, ``highest`` the kernel's greatest count of live general registers. Lines that
+    share their links share one result, so the time is linear in the distinct links.
+    """
+    known: dict[int, Rolled] = {}
+    out: dict[int, Rolled] = {}
+    for n, lines in links.items():
+        found = known.get(id(lines))
+        if found is None:
+            found = known[id(lines)] = _roll(lines, live, stall, highest)
+        if found.instructions:
+            out[n] = found
+    return out
+
+
+def _roll(
+    lines: tuple[int, ...],
+    live: Callable[[int], Mapping[str, int] | None],
+    stall: Callable[[int], int | None],
+    highest: int | None,
+) -> Rolled:
+    most: dict[str, int] = {}
+    cycles: int | None = None
+    many = 0
+    for n in lines:
+        counts, waits = live(n), stall(n)
+        if counts is None and waits is None:
+            continue
+        many += 1
+        for name, count in (counts or {}).items():
+            most[name] = max(most.get(name, 0), count)
+        if waits is not None:
+            cycles = (cycles or 0) + waits
+    peak = highest is not None and highest > 0 and most.get("gpr") == highest
+    return Rolled(most, cycles, many, peak)
+
+
+# A profiler's samples of warps, by instruction, and what they come to on the lines above.
+
+
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """How often a warp was seen at an instruction.
+
+    ``all`` counts every sample, ``not_issued`` those in which its scheduler issued nothing;
+    ``stalls`` says what the warp waited for in each of ``all``, by the profiler's own names
+    (``long_sb``), only reasons that were seen.
+    """
+
+    all: int = 0
+    not_issued: int = 0
+    stalls: Mapping[str, int] = field(default_factory=dict)
+
+    def top(self, many: int = 2) -> tuple[tuple[str, int], ...]:
+        """The most frequent reasons, the first of equals by name."""
+        return tuple(sorted(self.stalls.items(), key=lambda s: (-s[1], s[0]))[:many])
+
+
+def total(each: Iterable[Samples]) -> Samples:
+    """The sum of samples."""
+    every = not_issued = 0
+    stalls: dict[str, int] = {}
+    for one in each:
+        every += one.all
+        not_issued += one.not_issued
+        for reason, count in one.stalls.items():
+            stalls[reason] = stalls.get(reason, 0) + count
+    return Samples(every, not_issued, stalls)
+
+
+def roll_up_samples(
+    links: Mapping[int, tuple[int, ...]], by_line: Mapping[int, Samples]
+) -> dict[int, Samples]:
+    """For each line of an upper stage the sum over its lines of SASS, each of them once.
+
+    Lines none of whose SASS was sampled over are left out. An instruction that several lines
+    became counts on each of them, so that the sum over lines may exceed the kernel's.
+    """
+    known: dict[int, Samples | None] = {}
+    out: dict[int, Samples] = {}
+    for n, lines in links.items():
+        if id(lines) not in known:
+            held = [by_line[line] for line in dict.fromkeys(lines) if line in by_line]
+            known[id(lines)] = total(held) if held else None
+        found = known[id(lines)]
+        if found is not None:
+            out[n] = found
+    return out
+
+
+def hottest(by_line: Mapping[int, Samples], all_of: int, share: float = 0.1) -> tuple[int, ...]:
+    """The lines that have at least ``share`` of ``all_of`` samples, ascending."""
+    return tuple(sorted(n for n, s in by_line.items() if all_of and s.all >= share * all_of))
+
 
 CLASSES = ("gpr", "pred", "ugpr", "upred")
 """SASS's classes of registers, as ``nvdisasm -plr`` heads its columns."""
@@ -80,7 +203,7 @@ class Words:
 class Explained:
     """What the reference has of one word of a line; ``qualifiers`` are those that stand there."""
 
-    entry: Entry
+    entry: ReferenceEntry
     qualifiers: Mapping[str, str]
 
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from inspector import files
-from inspector.capture.elf import FATBIN_SECTIONS, is_cubin, is_elf
 from inspector.errors import Unreadable
-from inspector.process import run_tool
-from inspector.recording import DerivedCache
-from inspector.toolchain import find, need
+from inspector.listing.cubin import FATBIN_SECTIONS, is_cubin, is_elf
+from inspector.recording.layout import DerivedCache
+from inspector.system.process import run_tool
+from inspector.system.toolchain import find, need
 
 _NAMED = re.compile(r"\.(sm_\d+[af]?)\.(cubin|ptx)$")
 _ENDING = re.compile(r"\.[A-Za-z0-9]{1,10}")

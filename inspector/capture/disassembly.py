@@ -13,9 +13,9 @@ import threading
 from collections import OrderedDict
 
 from inspector.errors import Unreadable
-from inspector.process import run_tool
-from inspector.recording import DerivedCache
-from inspector.toolchain import Tool, every, need
+from inspector.recording.layout import DerivedCache
+from inspector.system.process import run_tool
+from inspector.system.toolchain import Tool, every, need
 
 PLAIN = ("-c",)
 ANNOTATED = ("-c", "-gi", "-gp", "-hex")

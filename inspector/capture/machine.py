@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 from inspector.errors import PtxviewError
-from inspector.process import run_tool
-from inspector.toolchain import which
+from inspector.system.process import run_tool
+from inspector.system.toolchain import which
 
 # The folder that one stands in is no part of an interpreter: a json.py there stays asleep.
 _ASK = """

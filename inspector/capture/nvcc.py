@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from inspector import files
-from inspector.capture.elf import Cubin, read_cubin
 from inspector.errors import PtxviewError
-from inspector.process import run_tool
-from inspector.recording import DerivedCache
-from inspector.toolchain import path_folders
+from inspector.listing.cubin import Cubin, read_cubin
+from inspector.recording.layout import DerivedCache
+from inspector.system.process import run_tool
+from inspector.system.toolchain import path_folders
 
 _ARCH = re.compile(r"(?:compute|sm)_(\d+[af]?)")
 # With an argument of their own, and of no use to a second run that compiles for one architecture.

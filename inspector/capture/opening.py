@@ -12,16 +12,22 @@ import platformdirs
 
 from inspector import files
 from inspector.capture import torch_logs
-from inspector.capture.assemble import Assembly
 from inspector.capture.binaries import FATBIN_MAGIC, arch_of, images
 from inspector.capture.builds import Found, event_of, read_folder, read_object
 from inspector.capture.caches import scan
-from inspector.capture.elf import debug_ptx, is_cubin, is_elf, read_cubin
-from inspector.capture.slim import slim
 from inspector.errors import PtxviewError, Unreadable, UsageError
+from inspector.listing.cubin import debug_ptx, is_cubin, is_elf, read_cubin
 from inspector.model import Content, Recording, Stage
-from inspector.recording import BytesContent, DerivedCache, FileContent, is_recording, read_events
-from inspector.recording_timings import problems as kept_problems
+from inspector.recording.assemble import Assembly
+from inspector.recording.kept import problems as kept_problems
+from inspector.recording.layout import (
+    BytesContent,
+    DerivedCache,
+    FileContent,
+    is_recording,
+    read_events,
+)
+from inspector.recording.slim import slim
 
 TEXT_STAGES = {
     ".ptx": Stage.PTX,

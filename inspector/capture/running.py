@@ -8,25 +8,214 @@ import re
 import secrets
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from inspector import __version__
-from inspector.capture import finish, machine
+from inspector import __version__, files
+from inspector.capture import machine, spills
+from inspector.capture.binaries import carries_device_code
+from inspector.capture.builds import (
+    Found,
+    ptxas_event,
+    read_folder,
+    read_object,
+    recorded_event,
+)
 from inspector.capture.opening import kept_cache, open_path, recordings_folder
 from inspector.errors import PtxviewError, RunFailed, Stopped, Unreadable
-from inspector.model import Recording
-from inspector.process import begin, instead_of_ending, run_program, stop_tools
-from inspector.recording import SCHEMA, SUFFIX, Writer, is_recording, pack, remove, unwritten
+from inspector.model import Origin, Recording, Variant
+from inspector.recording.layout import (
+    SCHEMA,
+    SUFFIX,
+    DerivedCache,
+    Writer,
+    event_files,
+    is_recording,
+    pack,
+    read_events,
+    remove,
+    unwritten,
+)
+from inspector.system.process import begin, instead_of_ending, run_program, stop_tools
+
+# When the program has ended: the device code of its builds, spills, versions, the device.
+
+
+Say = Callable[[str], None]
+Event = dict[str, object]
+
+
+def complete(
+    writer: Writer,
+    cache: DerivedCache,
+    python: str,
+    mode: str,
+    say: Say,
+    go_on: Callable[[], bool] = lambda: True,
+) -> Recording | None:
+    """Add to a recording what is made of it after the run; what it then holds.
+
+    Whatever fails is a ``problem`` in the recording; nothing that was captured is lost. Raises
+    ``Stopped`` once ``go_on`` says no: what was made by then is kept.
+    """
+
+    def still() -> None:
+        if not go_on():
+            raise Stopped("it was stopped before its end")
+
+    held = machine.versions(python)
+    still()
+    writer.event(event="tools", tools={k: v for k, v in held.items() if "folder" not in k})
+    if mode == "gpu" and (device := machine.nvidia_smi()) is not None:
+        writer.event(event="tools", tools={"driver": device["driver_version"]})
+    try:
+        events = read_events(writer.folder).events
+    except PtxviewError:
+        return None
+    found = list(_builds(list(events), cache))
+
+    def events_of(item: Found | str) -> list[Event]:
+        still()
+        made = _events_of(item, writer, cache, say)
+        still()  # a tool that was stopped has failed for no reason of its own
+        return made
+
+    with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
+        for made in pool.map(events_of, found):
+            for event in made:
+                writer.event(**event)
+    if assemblers := spills.versions(held.get("triton_folder")):
+        writer.event(event="tools", tools=assemblers)
+    recording = open_path(writer.folder)
+    measured = _measure(recording, held.get("triton_folder"), cache, still)
+    for event in measured:
+        writer.event(**event)
+    return open_path(writer.folder) if measured else recording
+
+
+def _events_of(item: Found | str, writer: Writer, cache: DerivedCache, say: Say) -> list[Event]:
+    if isinstance(item, str):
+        return [{"event": "problem", "where": "extension", "text": item}]
+    try:
+        return recorded_event(item, writer.blob, cache, say)
+    except (PtxviewError, OSError) as error:
+        return [{"event": "problem", "where": str(item.object), "text": str(error)}]
+
+
+def _builds(events: list[Event], cache: DerivedCache) -> Iterator[Found | str]:
+    """Every cubin of the builds and libraries that the program made or loaded, once each."""
+    seen: set[bytes] = set()
+    for item in _held(events, cache):
+        if isinstance(item, Found):
+            if item.cubin in seen:
+                continue
+            seen.add(item.cubin)
+        yield item
+
+
+def _held(events: list[Event], cache: DerivedCache) -> Iterator[Found | str]:
+    """Build folders before libraries: only they know the commands."""
+    for folder in map(Path, _named(events, "extension", "directory")):
+        if folder.is_dir():
+            yield from read_folder(folder, cache)
+    for library in map(Path, _named(events, "library", "path")):
+        for ninja in sorted((library.parent / "build").glob("temp*/**/build.ninja")):
+            yield from read_folder(ninja.parent, cache)
+        # One built for the emulated device has none: its kernels were recorded when compiled.
+        if _carries_code(library):
+            yield from read_object(library, None, library.parent, cache)
+
+
+def _carries_code(library: Path) -> bool:
+    try:
+        with files.opened(library) as file:
+            return carries_device_code(file)
+    except PtxviewError:
+        return False
+
+
+def _named(events: list[Event], kind: str, field: str) -> list[str]:
+    found = [str(e.get(field)) for e in events if e.get("event") == kind and e.get(field)]
+    return list(dict.fromkeys(found))
+
+
+def _measure(
+    recording: Recording,
+    triton_folder: str | None,
+    cache: DerivedCache,
+    still: Callable[[], None],
+) -> list[dict[str, object]]:
+    """``ptxas`` events for the variants of Triton whose spills nobody has said."""
+    tools = spills.assemblers([triton_folder])
+    todo = [
+        v
+        for k, v in recording.variants()
+        if k.origin in (Origin.TRITON, Origin.INDUCTOR) and v.known.barriers is None
+    ]
+
+    def one(variant: Variant) -> list[dict[str, object]]:
+        still()
+        known = spills.of_variant(variant, tools, cache)
+        still()
+        return [ptxas_event(variant.hash, symbol, res) for symbol, res in known.items()]
+
+    with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
+        return [event for events in pool.map(one, todo) for event in events]
+
+
+# Follows a recording that grows: another look at it as soon as there is something new.
+
+
+SPARE = 8
+"""Times that a look took which pass until the next: reading must not slow down what is read."""
+
+
+class Follower:
+    """Looks at a recording's folder when it is asked to; for one thread at a time."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._sizes: dict[str, int] | None = None
+        self._not_before = 0.0
+
+    def look(self) -> Recording | None:
+        """What the recording holds by now, or None where nothing came since the last look.
+
+        A folder that is gone, or that cannot be read just now, has nothing new.
+        """
+        if time.monotonic() < self._not_before:
+            return None
+        try:
+            sizes = {file.name: file.stat().st_size for file in event_files(self.path)}
+        except (PtxviewError, OSError):
+            return None
+        if not sizes or sizes == self._sizes:
+            return None
+        began = time.monotonic()
+        try:
+            found = open_path(self.path)
+        except (PtxviewError, OSError):
+            return None
+        finally:
+            self._not_before = time.monotonic() + SPARE * (time.monotonic() - began)
+        self._sizes = sizes
+        return found
+
+
+def grows(path: Path, recording: Recording) -> bool:
+    """Whether it is worth following: a folder whose run has not ended, as far as it says."""
+    return path.is_dir() and not recording.complete and os.access(path, os.R_OK)
+
 
 PROBES = Path(__file__).resolve().parent.parent / "probes" / "bootstrap"
-NATIVE = PROBES.parent / "launch_native.py"
+NATIVE = PROBES.parent / "calls" / "launch_native.py"
 DEFAULT_TARGET = "sm_90"
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class RunRequest:
     """What to run and how: ``kind`` is script, module or command; ``words`` what follows."""
 
     kind: str
@@ -38,7 +227,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class RunOutcome:
     """How a run ended: its status, where the recording lies, what it holds, seconds of ours."""
 
     status: int
@@ -48,7 +237,7 @@ class Outcome:
     after: float
 
 
-def prepare(request: Request) -> tuple[Path, Path | None]:
+def prepare(request: RunRequest) -> tuple[Path, Path | None]:
     """The folder to record into and the file to make of it; both may be written.
 
     Raises ``RunFailed`` where they cannot, before the program has begun.
@@ -79,14 +268,14 @@ def prepare(request: Request) -> tuple[Path, Path | None]:
         ) from None
 
 
-def _name(request: Request) -> str:
+def _name(request: RunRequest) -> str:
     words = [w for w in request.words if not w.startswith("-")]
     name = re.sub(r"[^\w.-]+", "_", Path(words[0]).stem if words else "run")[:60] or "run"
     now = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
     return f"{now}-{name}-{secrets.token_hex(2)}"
 
 
-def command_of(request: Request) -> tuple[list[str], str]:
+def command_of(request: RunRequest) -> tuple[list[str], str]:
     """The command to start, and the interpreter that its versions are asked of."""
     python = machine.interpreter(request.python)
     if request.kind == "command":
@@ -110,7 +299,7 @@ def command_of(request: Request) -> tuple[list[str], str]:
     return [python, *request.words], python
 
 
-def environment(folder: Path, request: Request, target: str | None) -> dict[str, str]:
+def environment(folder: Path, request: RunRequest, target: str | None) -> dict[str, str]:
     """The program's environment: his own, with the probes first on PYTHONPATH."""
     env = {k: v for k, v in os.environ.items() if not k.startswith("PTXVIEW_")}
     before = env.get("PYTHONPATH")
@@ -125,7 +314,7 @@ def environment(folder: Path, request: Request, target: str | None) -> dict[str,
 class Run:
     """A run that has a recording but, as yet, no program: ``argv`` in ``env`` is to be started."""
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: RunRequest) -> None:
         """Begin the recording. Raises ``RunFailed`` where that cannot be."""
         self.argv, self._python = command_of(request)
         folder, self._pack_to = prepare(request)
@@ -166,7 +355,7 @@ class Run:
         self._writer.close()
         remove(self._writer.folder)
 
-    def ended(self, status: int, say: Callable[[str], None]) -> Outcome:
+    def ended(self, status: int, say: Callable[[str], None]) -> RunOutcome:
         """Complete the recording, and pack it where that is asked."""
         took = time.monotonic() - self._began
         try:
@@ -194,12 +383,12 @@ class Run:
         with instead_of_ending(self.hurry):
             yield
 
-    def _close(self, status: int, say: Callable[[str], None]) -> Outcome:
+    def _close(self, status: int, say: Callable[[str], None]) -> RunOutcome:
         ended = time.monotonic()
         writer, pack_to = self._writer, self._pack_to
         recording: Recording | None = None
         try:
-            recording = finish.complete(
+            recording = complete(
                 writer, kept_cache(), self._python, self._mode, say, lambda: not self._hurries
             )
         except (KeyboardInterrupt, Stopped):
@@ -220,10 +409,10 @@ class Run:
                 recording = open_path(path)
             except (PtxviewError, OSError) as error:
                 say(f"the recording cannot be read: {error}")
-        return Outcome(status, path, recording, ended - self._began, time.monotonic() - ended)
+        return RunOutcome(status, path, recording, ended - self._began, time.monotonic() - ended)
 
 
-def run(request: Request, say: Callable[[str], None]) -> Outcome:
+def run(request: RunRequest, say: Callable[[str], None]) -> RunOutcome:
     """Run the program, then complete the recording and pack it where that is asked."""
     made = Run(request)
     with made.lasting():

@@ -14,15 +14,15 @@ from functools import cache
 from pathlib import Path
 
 from inspector import files
-from inspector.analyse.resources import from_ptxas, without_local_memory
-from inspector.capture.elf import Cubin, function_records, read_cubin
 from inspector.capture.nvcc import same_code
 from inspector.capture.usage import usage_text
 from inspector.errors import PtxviewError
+from inspector.listing.cubin import Cubin, function_records, read_cubin
 from inspector.model import Resources, Stage, Variant
-from inspector.process import run_tool
-from inspector.recording import DerivedCache
-from inspector.toolchain import every, version_of
+from inspector.recording.layout import DerivedCache
+from inspector.recording.resources import from_ptxas, without_local_memory
+from inspector.system.process import run_tool
+from inspector.system.toolchain import every, version_of
 
 # Triton's own options, by version: 3.9 gives the register allocator's level, all give lines
 # unless they are told not to, and fused multiply-add is the kernel's choice.

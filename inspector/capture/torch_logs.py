@@ -13,7 +13,7 @@ from typing import Any
 from inspector import files
 from inspector.errors import Unreadable
 from inspector.model import Content
-from inspector.recording import BytesContent
+from inspector.recording.layout import BytesContent
 
 _PREFIX = re.compile(
     r"^(?:\[rank\d+\]:)?[VDIWEC]\d{4} \d\d:\d\d:\d\d\.\d+ (\d+) (?:[^\]\s]*\] )"

@@ -5,10 +5,10 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from inspector.capture.elf import is_elf
-from inspector.process import run_tool
-from inspector.recording import DerivedCache
-from inspector.toolchain import need
+from inspector.listing.cubin import is_elf
+from inspector.recording.layout import DerivedCache
+from inspector.system.process import run_tool
+from inspector.system.toolchain import need
 
 
 def usage_text(cubin: bytes, cache: DerivedCache) -> str:

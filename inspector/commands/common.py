@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from inspector import printing
-from inspector.capture.ncu import is_report
 from inspector.capture.opening import kept_cache, newest, open_path
+from inspector.measure.ncu.files import is_report
 
 if TYPE_CHECKING:
-    from inspector.annotating import Annotator
+    from inspector.reader.telling import Annotator
 
 
 def open_reader(
@@ -24,15 +24,15 @@ def open_reader(
     path may be a report itself.
     """
     # Imported here: the analysis is large, and explain and doctor read nothing.
-    from inspector.annotating import Annotator
-    from inspector.bench import ncu_files
+    from inspector.measure.ncu import files
+    from inspector.reader.telling import Annotator
 
     where = Path(path) if path is not None else newest()
     if is_report(where):
-        report = ncu_files.load([where, *map(Path, reports)])
-        return Annotator(ncu_files.alone(where, report), kept_cache(), device, report)
+        report = files.load([where, *map(Path, reports)])
+        return Annotator(files.alone(where, report), kept_cache(), device, report)
     recording = open_path(where)
-    report = ncu_files.of_recording(where, [Path(r) for r in reports])
+    report = files.of_recording(where, [Path(r) for r in reports])
     return Annotator(recording, kept_cache(), device, report)
 
 

@@ -15,19 +15,18 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from inspector import comparing, comparing_many, printing
-from inspector.analyse.diff import beside, variants
-from inspector.analyse.diff.recordings import State
-from inspector.analysing import Analyst
+from inspector import printing
 from inspector.commands.common import open_reader
-from inspector.comparing import Compared
-from inspector.comparing_many import Files
+from inspector.diff import beside, compare, variants
+from inspector.diff.compare import Compared, Files
+from inspector.diff.recordings import Fate
 from inspector.errors import Exit, UsageError
 from inspector.model import Kernel, Origin, Stage, Variant
-from inspector.naming import base_name
-from inspector.report import diff, diff_lines, diff_markdown, diff_tables, diff_text, jsons
-from inspector.report.safe import shown
-from inspector.selecting import Place, names, place, select, select_one
+from inspector.names import base_name
+from inspector.reader.facts import Analyst
+from inspector.reader.selecting import Selection, names, place, select, select_one
+from inspector.report import diff_json, diff_markdown, diff_text, jsons
+from inspector.text import shown
 
 STAGES = tuple(s.value for s in Stage)
 CONTEXT = 3
@@ -87,7 +86,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         if one.path not in readers:
             readers[one.path] = open_reader(one.path, args.device)
         if _is_table(given, readers[one.path]):
-            given = [Place(one.path, given[1].selector)]
+            given = [Selection(one.path, given[1].selector)]
             break
     held = [readers[one.path] for one in given]
     if len(given) == 1:
@@ -104,7 +103,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     return _compare((a, b), found, args, whole=whole)
 
 
-def _places(parser: argparse.ArgumentParser, args: argparse.Namespace) -> list[Place]:
+def _places(parser: argparse.ArgumentParser, args: argparse.Namespace) -> list[Selection]:
     """What is to be compared: one thing for a table, two for a diff."""
     words: list[str] = args.words
     if len(words) > 3 or (args.variants and len(words) > 2):
@@ -113,15 +112,15 @@ def _places(parser: argparse.ArgumentParser, args: argparse.Namespace) -> list[P
     if len(words) == 3:
         if given[0].path is None or given[0].selector is not None:
             raise UsageError(f"{words[0]} does not exist", "Of three words, the first is a PATH.")
-        return [Place(words[0], word) for word in words[1:]]
+        return [Selection(words[0], word) for word in words[1:]]
     if args.variants and len(words) == 2:
-        return [Place(words[0], words[1])]
+        return [Selection(words[0], words[1])]
     if not words and not args.variants:
         parser.error("give two things to compare, or one KERNEL for the table of its variants")
-    return given or [Place(None, None)]
+    return given or [Selection(None, None)]
 
 
-def _is_table(given: list[Place], first: Analyst) -> bool:
+def _is_table(given: list[Selection], first: Analyst) -> bool:
     """Whether two words are PATH KERNEL, as in ``show``: the path holds more than a kernel."""
     if len(given) != 2 or given[0].path is None or given[1].path is not None:
         return False
@@ -145,14 +144,16 @@ def _compare(
     whole: bool,
 ) -> int:
     pair = (found[0][1], found[1][1])
-    stage = comparing.stage_of(*pair, Stage(args.stage) if args.stage else None)
-    held = comparing.compare(readers, pair, stage, exact=args.exact, whole=whole)
+    stage = compare.stage_of(*pair, Stage(args.stage) if args.stage else None)
+    held = compare.compare(readers, pair, stage, exact=args.exact, whole=whole)
     status = Exit.DIFFERENT if args.exit_code and not held.diff.identical else Exit.OK
     paths = (readers[0].recording.path, readers[1].recording.path)
     lines = (held.listings[0].lines, held.listings[1].lines)
     if args.json:
-        printing.json_line(jsons.dumps(diff.variants(held.a, held.b, stage, held.diff, held.summary,
-                                        held.explanation, paths)))  # fmt: skip
+        value = diff_json.variants(
+            held.a, held.b, stage, held.diff, held.summary, held.explanation, paths
+        )
+        printing.json_line(jsons.dumps(value))
         return status
     rows = beside.folded(held.rows(), args.context)
     if args.markdown:
@@ -165,7 +166,7 @@ def _compare(
 
 
 def _show(
-    held: Compared, rows: Iterable[beside.Row], paths: tuple[str, str], asked: int | None
+    held: Compared, rows: Iterable[beside.BesideRow], paths: tuple[str, str], asked: int | None
 ) -> None:
     out = printing.out()
     width = asked or out.width
@@ -180,25 +181,27 @@ def _show(
     _text(out, held, rows, width)
 
 
-def _text(out: Console, held: Compared | Files, rows: Iterable[beside.Row], width: int) -> None:
+def _text(
+    out: Console, held: Compared | Files, rows: Iterable[beside.BesideRow], width: int
+) -> None:
     if held.diff.identical:
         out.print(f"{held.stage.value}: identical")
         return
-    out.print(Text(f"{held.stage.value}:  {diff_lines.LEGEND}", style="dim"), soft_wrap=True)
+    out.print(Text(f"{held.stage.value}:  {diff_text.LEGEND}", style="dim"), soft_wrap=True)
     lines = (held.listings[0].lines, held.listings[1].lines)
     colour = out.color_system is not None and not out.no_color
-    for text in diff_lines.beside(rows, lines, held.intra, width, colour):
+    for text in diff_text.beside(rows, lines, held.intra, width, colour):
         out.print(text, soft_wrap=True)
 
 
 def _files(a: Analyst, b: Analyst, args: argparse.Namespace) -> int:
     """Two files of several kernels."""
     stage = Stage(args.stage) if args.stage else None
-    held = comparing_many.compare_files(a, b, stage, args.exact)
+    held = compare.compare_files(a, b, stage, args.exact)
     status = Exit.DIFFERENT if args.exit_code and not held.diff.identical else Exit.OK
     paths = (a.recording.path, b.recording.path)
     if args.json:
-        printing.json_line(jsons.dumps(diff.files(held.stage, held.diff, held.figures, paths)))
+        printing.json_line(jsons.dumps(diff_json.files(held.stage, held.diff, held.figures, paths)))
         return status
     rows = beside.folded(held.rows(), args.context)
     if args.markdown:
@@ -208,7 +211,7 @@ def _files(a: Analyst, b: Analyst, args: argparse.Namespace) -> int:
     out = printing.out()
     for mark, path in zip("ab", paths, strict=True):
         out.print(Text.assemble((f"{mark} ", "bold cyan"), shown(path)), soft_wrap=True)
-    for line in diff_tables.functions(held.diff.functions, held.figures):
+    for line in diff_text.functions(held.diff.functions, held.figures):
         out.print(line, soft_wrap=True)
     _text(out, held, rows, args.width or out.width)
     return status
@@ -229,7 +232,7 @@ def _table(reader: Analyst, selector: str | None, args: argparse.Namespace) -> i
             "Name a second: ptxview diff A B",
         )
     stage = Stage(args.stage) if args.stage else Stage.PTX
-    rows = list(comparing.rows(reader, found, stage, failed))
+    rows = list(compare.variant_rows(reader, found, stage, failed))
     if args.sort:
         key = args.sort.removeprefix("-")
         known = variants.keys(rows)
@@ -237,7 +240,7 @@ def _table(reader: Analyst, selector: str | None, args: argparse.Namespace) -> i
             raise UsageError(f"nothing is called {key} here", f"Sort by {', '.join(known)}.")
         rows = variants.ordered(rows, key, args.sort.startswith("-"))
     if args.json:
-        printing.json_line(jsons.dumps(diff.table(rows)))
+        printing.json_line(jsons.dumps(diff_json.table(rows)))
         return Exit.OK
     out = printing.out()
     for kernel in {row.kernel.id: row.kernel for row in rows}.values():
@@ -247,7 +250,7 @@ def _table(reader: Analyst, selector: str | None, args: argparse.Namespace) -> i
                     *diff_markdown.table(own)])  # fmt: skip
             continue
         out.print(Text(shown(base_name(kernel.name)), style="bold cyan"), soft_wrap=True)
-        out.print(diff_tables.variants(own, args.width or out.width))
+        out.print(diff_text.variants(own, args.width or out.width))
     return Exit.OK
 
 
@@ -255,20 +258,20 @@ def _recordings(a: Analyst, b: Analyst, args: argparse.Namespace) -> int:
     stage = Stage(args.stage) if args.stage else None
     pairs = [
         (one.pair.a, one.pair.b, one.state, one.resources)
-        for one in comparing_many.compare_recordings(a, b, stage, args.exact)
+        for one in compare.compare_recordings(a, b, stage, args.exact)
     ]
-    same = all(state is State.SAME for _, _, state, _ in pairs)
+    same = all(state is Fate.SAME for _, _, state, _ in pairs)
     status = Exit.DIFFERENT if args.exit_code and not same else Exit.OK
     paths = (a.recording.path, b.recording.path)
     if args.json:
-        printing.json_line(jsons.dumps(diff.recordings(paths, pairs)))
+        printing.json_line(jsons.dumps(diff_json.recordings(paths, pairs)))
     elif args.markdown:
         printing.lines(diff_markdown.recordings(paths, pairs))
     else:
         out = printing.out()
         for mark, path in zip("ab", paths, strict=True):
             out.print(Text.assemble((f"{mark} ", "bold cyan"), shown(path)), soft_wrap=True)
-        out.print(diff_tables.counts(pairs))
+        out.print(diff_text.counts(pairs))
         if not same:
-            out.print(diff_tables.recordings(pairs, args.width or out.width))
+            out.print(diff_text.recordings(pairs, args.width or out.width))
     return status

@@ -15,7 +15,7 @@ from inspector.capture import machine
 from inspector.capture.opening import recordings_folder, user_cache
 from inspector.errors import Exit
 from inspector.report.jsons import SCHEMA, dumps
-from inspector.toolchain import PURPOSE, Tool, every
+from inspector.system.toolchain import PURPOSE, Tool, every
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -8,11 +8,12 @@ from __future__ import annotations
 import argparse
 import re
 
-from inspector import knowledge, printing
+from inspector import printing
 from inspector.analyse.isa import KINDS, PTX, SASS, Isa
 from inspector.errors import Exit, UsageError
 from inspector.listing import parse
 from inspector.model import Stage
+from inspector.reader import tables
 from inspector.report import words as shown_words
 from inspector.report.jsons import dumps
 from inspector.report.words import Meaning
@@ -41,7 +42,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     """Print what each word means. 1 where one is not known."""
     args = parser.parse_args(argv)
-    isa = knowledge.isa()
+    isa = tables.isa()
     if args.list is not None:
         return _list(isa, args.list, args.words, args.json)
     if not args.words:

@@ -17,17 +17,17 @@ from rich.live import Live
 from rich.text import Text
 
 from inspector import printing
-from inspector.annotating import Annotator
-from inspector.bench.measured import times
-from inspector.bench.ncu_attach import Key
-from inspector.capture.ncu import is_report
 from inspector.commands.common import open_reader, print_json, takes_reports
 from inspector.errors import Exit
+from inspector.measure.ncu.attach import Key
+from inspector.measure.ncu.files import is_report
+from inspector.measure.time.stored import times
 from inspector.model import Kernel, Recording, Variant
 from inspector.printing import narrate
-from inspector.reading import GLANCE
+from inspector.reader.reader import GLANCE
+from inspector.reader.telling import Annotator
 from inspector.report import calls, jsons, ncu, tables, timings
-from inspector.report.safe import shown
+from inspector.text import shown
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -14,19 +14,20 @@ import tempfile
 from pathlib import Path
 
 from inspector import files, printing
-from inspector.annotating import Annotator
-from inspector.bench import ncu_csv, ncu_files
-from inspector.bench.ncu import Report
-from inspector.capture import ncu
 from inspector.capture.machine import gpu_present
 from inspector.capture.opening import kept_cache
-from inspector.capture.running import Outcome, Request, Run
+from inspector.capture.running import Run, RunOutcome, RunRequest
 from inspector.commands.common import split_program
 from inspector.commands.list import print_launches
 from inspector.commands.run import summary
 from inspector.errors import PtxviewError, RunFailed, ToolMissing, Unreadable, UsageError
+from inspector.measure.ncu import export
+from inspector.measure.ncu import files as ncu
+from inspector.measure.ncu import files as ncu_files
+from inspector.measure.ncu.model import Report
 from inspector.printing import narrate
-from inspector.process import run_program
+from inspector.reader.telling import Annotator
+from inspector.system.process import run_program
 
 VALUED = ("-o", "--out", "--python", "--kernel", "--launch-count", "--launch-skip", "--set",
           "--report")  # fmt: skip
@@ -85,7 +86,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     if not gpu_present():
         raise ToolMissing("ncu needs an NVIDIA GPU, and there is none on this machine")
     tool = ncu.need()
-    request = Request(
+    request = RunRequest(
         kind=kind,
         words=tuple(words),
         out=Path(args.out) if args.out else None,
@@ -150,7 +151,7 @@ def _keep(
     if args.report:
         _copy(report, Path(args.report))
     text = ncu.texts(report)
-    found = ncu_csv.read(text, "ncu's report")
+    found = export.read(text, "ncu's report")
     try:
         ncu_files.store(folder, text, command)
     except OSError as error:
@@ -165,7 +166,7 @@ def _copy(report: Path, to: Path) -> None:
         narrate(f"ptxview: {to} cannot be written: {error.strerror or error}")
 
 
-def _print(outcome: Outcome, found: Report, most: int) -> None:
+def _print(outcome: RunOutcome, found: Report, most: int) -> None:
     if outcome.recording is None:
         return
     reader = Annotator(outcome.recording, kept_cache(), report=found)

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 
 from inspector import printing
 from inspector.errors import Exit, ToolMissing, UsageError
-from inspector.tui.places import config_path
+from inspector.tui.app.places import config_path
 
 if TYPE_CHECKING:
     # Imported where they are used: the first frame does not wait for them.
-    from inspector.annotating import Annotator
-    from inspector.tui.live import Live
-    from inspector.tui.opening import Opener
+    from inspector.reader.telling import Annotator
+    from inspector.tui.app.live import Live
+    from inspector.tui.app.opening import Opener
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -72,8 +72,8 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         args.path = str(_where(args.path))  # what is wrong with it is said without a screen
 
     def opener() -> tuple[Annotator, Live | None]:
-        from inspector.capture.ncu import is_report
         from inspector.commands.common import open_reader
+        from inspector.measure.ncu.files import is_report
 
         reader = open_reader(args.path, reports=args.ncu)
         return reader, None if is_report(Path(args.path)) else following(reader)
@@ -95,8 +95,8 @@ def in_browser() -> bool:
 
 def _where(path: str | None) -> Path:
     """A path that can be opened. Raises what is wrong with it."""
-    from inspector.capture.ncu import is_report
     from inspector.capture.opening import newest, open_path
+    from inspector.measure.ncu.files import is_report
 
     where = Path(path) if path is not None else newest()
     if not is_report(where):
@@ -108,7 +108,7 @@ def _serve(args: argparse.Namespace) -> int:
     """Serve the interface: a process of its own for every page that is opened."""
     where = _where(args.path)  # what is wrong with it is said here and not in the browser
     try:
-        from inspector.tui.web import serve
+        from inspector.tui.app.web import serve
     except ImportError as error:
         raise ToolMissing(
             f"--web needs textual-serve ({error})", "pip install 'ptxview[web]'"
@@ -135,17 +135,17 @@ def browse(opener: Opener, name: str, live: Live | None = None) -> None:
 
     Raises what ``opener`` raises.
     """
-    from inspector.tui.app import run_tui
+    from inspector.tui.app.app import run_tui
 
     run_tui(opener, name, live)
 
 
 def following(reader: Annotator) -> Live | None:
     """What tells how a recording grows that another process still writes; None where none does."""
-    from inspector.annotating import Annotator
-    from inspector.capture.following import Follower, grows
     from inspector.capture.opening import kept_cache
-    from inspector.tui.live import Live
+    from inspector.capture.running import Follower, grows
+    from inspector.reader.telling import Annotator
+    from inspector.tui.app.live import Live
 
     path = Path(reader.recording.path)
     if not grows(path, reader.recording):

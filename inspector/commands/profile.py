@@ -21,20 +21,20 @@ from pathlib import Path
 from rich.text import Text
 
 from inspector import files, printing
-from inspector.bench.profile import Profile, Window
-from inspector.bench.profile_reading import profiles, trace_of, why_none
-from inspector.bench.profile_stacks import stacks
 from inspector.capture.opening import kept_cache, newest, open_path
-from inspector.capture.running import Outcome, Request
+from inspector.capture.running import RunOutcome, RunRequest
 from inspector.capture.running import run as record
 from inspector.commands.run import split, summary
 from inspector.errors import Exit, PtxviewError, RunFailed, Unreadable, UsageError
+from inspector.measure.profile.model import Profile, Window
+from inspector.measure.profile.read import profiles, trace_of, why_none
+from inspector.measure.profile.stacks import stacks
 from inspector.model import Recording
 from inspector.printing import narrate
-from inspector.recording import is_recording
+from inspector.recording.layout import is_recording
 from inspector.report import jsons, timings
 from inspector.report import profile as tables
-from inspector.report.safe import shown
+from inspector.text import shown
 
 VALUED = (
     "-o", "--out", "--target", "--python", "--wait", "--warmup", "--active", "--repeat", "--step",
@@ -114,7 +114,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     for path in (args.trace, args.stacks):
         if path and not os.access(Path(path).resolve().parent, os.W_OK | os.X_OK):
             raise RunFailed(f"{path} cannot be written", "Give another place.")
-    request = Request(
+    request = RunRequest(
         kind=kind,
         words=tuple(words),
         out=Path(args.out) if args.out else None,
@@ -170,7 +170,7 @@ def _stored(args: argparse.Namespace, words: list[str]) -> int:
     return Exit.OK
 
 
-def _show(args: argparse.Namespace, path: Path, rec: Recording, ran: Outcome | None) -> None:
+def _show(args: argparse.Namespace, path: Path, rec: Recording, ran: RunOutcome | None) -> None:
     """Print what a recording's profile says, and write what was asked for."""
     windows, profile, problems = profiles(path, rec, kept_cache(), args.window)
     if args.json:

@@ -14,14 +14,14 @@ import sys
 from pathlib import Path
 
 from inspector import printing
-from inspector.annotating import Annotator
 from inspector.capture.opening import kept_cache
-from inspector.capture.running import Outcome, Request
+from inspector.capture.running import RunOutcome, RunRequest
 from inspector.capture.running import run as record
 from inspector.commands.list import print_kernels
 from inspector.commands.open import browse, on_terminal
 from inspector.errors import Exit, PtxviewError, RunFailed
 from inspector.printing import narrate
+from inspector.reader.telling import Annotator
 from inspector.report import tables
 
 # Seconds for all times of a run, for one time, and after which a launch is given up.
@@ -127,7 +127,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         raise RunFailed("there is nothing to run", "ptxview run SCRIPT, -m MODULE, or -- COMMAND")
     if args.target is not None and not re.fullmatch(r"sm_\d{2,3}[af]?", args.target):
         raise RunFailed(f"{args.target} is no target", "A target is written like sm_90.")
-    request = Request(
+    request = RunRequest(
         kind=kind,
         words=tuple(words),
         out=Path(args.out) if args.out else None,
@@ -151,7 +151,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     return outcome.status
 
 
-def _typed(request: Request) -> str | None:
+def _typed(request: RunRequest) -> str | None:
     """The interpreter that the user typed himself as the command to run, if he did."""
     first = request.words[0] if request.kind == "command" else ""
     return first if Path(first).name.startswith("python") else None
@@ -163,16 +163,16 @@ def _times(reader: Annotator, path: Path, python: str | None) -> None:
     Whatever fails costs a line on standard error: the status is the program's.
     """
     # Imported here: most runs are not timed.
-    from inspector import timing
+    from inspector.measure.time import take
     from inspector.report import timings
 
     rec = reader.recording
-    wish = timing.Wish(
+    wish = take.TimeWish(
         seconds=TIME_SECONDS, limit=TIME_LIMIT, calls=sys.maxsize, python=python, budget=TIME_BUDGET
     )
     try:
-        given = timing.ready(reader, path, rec.variants(), wish, rec.calls)
-        session = timing.take(reader, path, given, wish, lambda text: narrate(f"ptxview: {text}"))
+        given = take.ready(reader, path, rec.variants(), wish, rec.calls)
+        session = take.take(reader, path, given, wish, lambda text: narrate(f"ptxview: {text}"))
     except (PtxviewError, OSError) as error:
         why = error.message if isinstance(error, PtxviewError) else str(error)
         narrate(f"ptxview: no times: {why}")
@@ -181,7 +181,7 @@ def _times(reader: Annotator, path: Path, python: str | None) -> None:
         narrate("ptxview: interrupted: no times are kept")
         return
     try:
-        timing.store(path, session)
+        take.store(path, session)
     except OSError as error:
         narrate(f"ptxview: the times are not kept: {error}")
     err = printing.err()
@@ -191,7 +191,7 @@ def _times(reader: Annotator, path: Path, python: str | None) -> None:
         err.print(line, soft_wrap=True)
 
 
-def _watched(request: Request) -> int:
+def _watched(request: RunRequest) -> int:
     """Run beneath the interface; the program's own exit status."""
     # Imported here: only who sits at a terminal needs the interface.
     from inspector.commands.watched import watch
@@ -219,7 +219,7 @@ def emulation(args: argparse.Namespace) -> tuple[tuple[str, str], ...]:
     return tuple((k, str(v)) for k, v in given.items() if v is not None)
 
 
-def summary(outcome: Outcome) -> str:
+def summary(outcome: RunOutcome) -> str:
     """One line: what was captured, where, how long it took."""
     rec = outcome.recording
     what = tables.heading(rec) if rec is not None else "nothing"

@@ -13,17 +13,17 @@ from collections.abc import Iterator
 from itertools import islice
 
 from inspector import printing
-from inspector.annotating import Annotator
-from inspector.bench.measured import times
 from inspector.commands.common import open_reader, print_json, split_path, takes_reports
 from inspector.errors import Exit, PtxviewError, UsageError
 from inspector.listing.line import Function, Line, Listing
+from inspector.measure.time.stored import times
 from inspector.model import Graph, Kernel, Note, Stage, Variant
 from inspector.printing import narrate
-from inspector.reading import Reader, decode
+from inspector.reader.reader import Reader, decode
+from inspector.reader.selecting import select_graph, select_one
+from inspector.reader.telling import Annotator
 from inspector.report import annotated, card, jsons, ncu, tables, timings
-from inspector.report.safe import shown
-from inspector.selecting import select_graph, select_one
+from inspector.text import shown
 
 STAGES = tuple(s.value for s in Stage)
 

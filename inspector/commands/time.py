@@ -10,25 +10,259 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import importlib.util
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from inspector import printing
-from inspector.annotating import Annotator
-from inspector.bench.amounts import with_amounts
-from inspector.bench.results import CACHES, STOPWATCHES, Session, Timing
-from inspector.bench.results import row as timing_row
 from inspector.capture.opening import newest
-from inspector.commands import time_compare, time_options, time_plots
 from inspector.commands.common import open_reader
-from inspector.errors import Exit, UsageError
+from inspector.errors import Exit, ToolMissing, Unreadable, UsageError
+from inspector.measure.time.ranking import fixed, sweep, together
+from inspector.measure.time.results import CACHES, STOPWATCHES, Session, Timing, with_amounts
+from inspector.measure.time.results import row as timing_row
+from inspector.measure.time.script import RaceWish, race, ridge, roofline, session_roofline
+from inspector.measure.time.stored import sessions
+from inspector.measure.time.take import TimeWish, own, ready, store, take
 from inspector.model import Call
 from inspector.printing import narrate
-from inspector.recording_timings import place
+from inspector.reader.selecting import Found, select, select_calls, select_one
+from inspector.reader.telling import Annotator
+from inspector.recording.kept import place
+from inspector.recording.layout import is_recording
+from inspector.report import comparison as report
 from inspector.report import jsons, timings
-from inspector.selecting import Found, select, select_calls, select_one
-from inspector.timing import Wish, own, ready, sessions, store, take
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from inspector.measure.time.ranking import Race
+    from inspector.report.plots import Figure
+
+
+# Plots of measured times: in the terminal, and as PNG.
+
+
+PLOT_ROWS = 22
+NO_ROOFLINE = (
+    "no roofline: no launch has a time, bytes and operations that are known (--bytes, --flops)"
+)
+
+
+def can_draw() -> None:
+    """Before anything is measured. Raises ``ToolMissing`` without matplotlib."""
+    if importlib.util.find_spec("matplotlib") is None:
+        raise ToolMissing("--png needs matplotlib: pip install 'ptxview[plot]'")
+
+
+def writable(path: Path) -> None:
+    """Before anything is measured. Raises ``UsageError`` where a file cannot stand there."""
+    if path.is_dir() or not path.parent.is_dir():
+        raise UsageError(f"{path} cannot be written: there is no such folder, or it is one itself")
+
+
+def in_terminal(out: Console, figure: Figure, rows: int) -> None:
+    """A figure as wide as the terminal; where it cannot be drawn, a word on why."""
+    if importlib.util.find_spec("plotext") is None:
+        narrate("no plot: it needs plotext (pip install 'plotext>=6.1,<7')")
+        return
+    from inspector.report.plots import plot
+
+    out.print()
+    out.print(plot(figure, out.width, rows))
+
+
+def save_png(figure: Figure | None, path: Path) -> None:
+    """Write a figure. Raises ``Unreadable`` where there is nothing in it, or it cannot be kept."""
+    if figure is None:
+        raise Unreadable(f"{path} is not written: there is nothing to draw in it")
+    from inspector.report.plots import png
+
+    try:
+        path.write_bytes(png(figure))
+    except OSError as error:
+        raise Unreadable(f"{path} cannot be written: {error.strerror or error}") from None
+
+
+def of_session(session: Session, name: str, quiet: bool, path: Path | None) -> None:
+    """The roofline of launches that were timed: in the terminal, unless ``quiet``, and as PNG."""
+    figure = session_roofline(session, name)
+    if figure is None:
+        narrate(NO_ROOFLINE)
+        return
+    if not quiet:
+        in_terminal(printing.out(), figure, PLOT_ROWS)
+    if path is not None:
+        save_png(figure, path)
+
+
+# ``ptxview time SCRIPT.py``: variants of one computation, timed on the same input and ranked.
+
+
+def is_script(words: list[str]) -> bool:
+    """Whether the words of ``time`` name a script, and not a recording or kernels of one.
+
+    Raises ``UsageError`` for one that is not there.
+    """
+    if not words or not words[0].endswith(".py") or is_recording(Path(words[0])):
+        return False
+    if not Path(words[0]).is_file():
+        raise UsageError(f"there is no script {words[0]}")
+    return True
+
+
+def compare(args: argparse.Namespace) -> int:
+    """Compare and print; 1 where a variant failed or disagrees. Raises ``PtxviewError``."""
+    script = Path(args.words[0])
+    _check_comparison(args)
+    swept = sweep(args.sweep) if args.sweep is not None else None
+    sizes = together(swept, fixed(args.size))
+    if args.png is not None:
+        can_draw()
+    for path in (args.csv, args.png):
+        if path is not None:
+            writable(path)
+    wish = RaceWish(args.stopwatch, args.cache, args.seconds, args.limit, args.python)
+    found = race(script, sizes, swept.name if swept else None, wish, narrate)
+    if args.csv is not None:
+        _write(args.csv, report.csv_text(found))
+    if args.json:
+        printing.json_line(jsons.dumps(report.document(found)))
+    else:
+        _print_comparison(found, args)
+    if args.png is not None:
+        figure = report.swept(found, report.unit_of(found, ridge(found))) if swept else None
+        save_png(figure if swept else roofline(found), args.png)
+    bad = [r for r in found.rows if r.timing.error or r.agrees is False]
+    return Exit.DIFFERENT if bad else Exit.OK
+
+
+def _check_comparison(args: argparse.Namespace) -> None:
+    """What cannot be meant of a script. Raises ``UsageError``."""
+    if len(args.words) > 1:
+        raise UsageError(f"a script is compared as a whole: {args.words[1]} is one word too many")
+    if args.stored:
+        raise UsageError("a comparison is not stored with any recording; keep it with --csv")
+    if args.bytes or args.flops:
+        raise UsageError(
+            "the script itself says what a call moves and computes, by bytes_of() and flops_of()"
+        )
+    if args.png is not None and args.sweep is None and not args.roofline:
+        raise UsageError("--png draws what --sweep or --roofline asks for")
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, "utf-8")
+    except OSError as error:
+        raise Unreadable(f"{path} cannot be written: {error.strerror or error}") from None
+
+
+def _print_comparison(found: Race, args: argparse.Namespace) -> None:
+    out = printing.out()
+    out.print(report.heading(found))
+    calls = list(dict.fromkeys(r.timing.call for r in found.rows))
+    drawn = False
+    if found.swept is not None and len(calls) > 1:
+        figure = report.swept(found, report.unit_of(found, ridge(found)))
+        drawn = figure is not None
+        if figure is not None:
+            in_terminal(out, figure, PLOT_ROWS)
+    # Of a sweep, the largest; the others are in the CSV and in the JSON.
+    shown = calls[-1:] if drawn else calls
+    for which in shown:
+        rows = [r for r in found.rows if r.timing.call == which]
+        out.print()
+        out.print(report.title(found, which), style="bold")
+        out.print(report.table(rows, out.width))
+        plain = partial(out.print, soft_wrap=True)
+        for line in report.launched(rows):
+            plain(line)
+    for line in report.footnotes(found, calls):
+        out.print(line, soft_wrap=True)
+    if args.roofline:
+        figure = roofline(found)
+        if figure is None:
+            narrate("no roofline: neither bytes and operations of a call nor a roof is known")
+        else:
+            in_terminal(out, figure, PLOT_ROWS)
+
+
+# Options of ``time`` that are of a comparison, or of a plot.
+
+
+SCRIPT_ONLY = ("sweep", "size", "csv")
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add them."""
+    parser.add_argument(
+        "--roofline", action="store_true",
+        help="plot operations a second over operations a byte, below the device's roofs",
+    )  # fmt: skip
+    parser.add_argument(
+        "--bytes", type=amount, metavar="N",
+        help="what one launch of KERNEL moves, instead of the estimate",
+    )  # fmt: skip
+    parser.add_argument(
+        "--flops", type=amount, metavar="N",
+        help="how many operations one launch of KERNEL does, instead of the estimate",
+    )  # fmt: skip
+    of_scripts = parser.add_argument_group(
+        "comparison",
+        "ptxview time SCRIPT.py runs the variants that the script declares on one input, as python "
+        "SCRIPT.py would run it, holds their results against each other and ranks them. It "
+        "declares VARIANTS, a dict of functions, and inputs(), which gives their arguments; "
+        "reference(), bytes_of() and flops_of() of the arguments if it likes.",
+    )
+    of_scripts.add_argument(
+        "--sweep", metavar="N=A:B:STEP",
+        help="at sizes of inputs() from A to B; N=A:B:*2 doubles them, N=A,B,C names them",
+    )  # fmt: skip
+    of_scripts.add_argument(
+        "--size", action="append", default=[], metavar="M=V", help="another size of inputs()"
+    )
+    of_scripts.add_argument("--csv", metavar="PATH", type=Path, help="write all rows as CSV")
+    of_scripts.add_argument(
+        "--png", metavar="PATH", type=Path, help="write the sweep's or the roofline's plot as PNG"
+    )
+
+
+def amount(text: str) -> int:
+    """``1e9``, ``268435456``."""
+    try:
+        value = float(text)
+        if value > 0 and value == int(value):
+            return int(text) if text.isdecimal() else int(value)
+    except (ValueError, OverflowError):
+        pass
+    raise argparse.ArgumentTypeError(f"{text} is no number of bytes or operations")
+
+
+def check_options(args: argparse.Namespace) -> None:
+    """What cannot be meant of a recording. Raises ``UsageError``."""
+    for name in SCRIPT_ONLY:
+        if getattr(args, name):
+            raise UsageError(
+                f"--{name} is of a comparison",
+                "Name a script that declares its variants: ptxview time kernels/square.py",
+            )
+    if args.stored and (args.roofline or args.bytes or args.flops):
+        raise UsageError("--roofline, --bytes and --flops are of times that are taken now")
+    if args.png is not None and not args.roofline:
+        raise UsageError("--png draws what --roofline asks for, or --sweep of a script")
+
+
+def one_launch(count: int) -> None:
+    """``--bytes`` and ``--flops`` are of one launch. Raises ``UsageError`` where there are more."""
+    if count != 1:
+        raise UsageError(
+            f"--bytes and --flops are of one launch, and {count} are to be timed",
+            "Name a variant by its id, with --calls 1.",
+        )
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -78,7 +312,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--stored", action="store_true", help="show the times that were taken before, take none"
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
-    time_options.arguments(parser)
+    add_options(parser)
 
 
 def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
@@ -86,9 +320,9 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     args = parser.parse_args(argv)
     if args.seconds <= 0 or args.limit <= 0 or args.calls < 1:
         parser.error("--seconds, --limit and --calls are greater than 0")
-    if time_compare.is_script(args.words):
-        return time_compare.run(args)
-    time_options.check(args)
+    if is_script(args.words):
+        return compare(args)
+    check_options(args)
     words = list(args.words)
     path = Path(words.pop(0)) if words and Path(words[0]).exists() else newest()
     reader = open_reader(str(path))
@@ -96,12 +330,12 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     if args.stored:
         return _stored(path, (found, calls) if words else None, args.json)
     if args.png is not None:
-        time_plots.can_draw()
-        time_plots.writable(args.png)
-    wish = Wish(args.stopwatch, args.cache, args.seconds, args.limit, args.calls, args.python)
+        can_draw()
+        writable(args.png)
+    wish = TimeWish(args.stopwatch, args.cache, args.seconds, args.limit, args.calls, args.python)
     given = ready(reader, path, found, wish, calls)
     if args.bytes or args.flops:
-        time_options.one_launch(len(given.plan.launches) + len(given.calls))
+        one_launch(len(given.plan.launches) + len(given.calls))
     if not args.trust and not own(reader.recording):
         ask(path, given.python)
     session = take(reader, path, given, wish, narrate)
@@ -114,7 +348,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         for said in given.plan.left_out:
             narrate(f"left out: {said}")
     if args.roofline:
-        time_plots.of_session(session, path.name, args.json, args.png)
+        of_session(session, path.name, args.json, args.png)
     return Exit.DIFFERENT if any(t.error for t in session.rows) else Exit.OK
 
 

@@ -20,17 +20,16 @@ from types import FrameType
 from typing import Any
 
 from inspector import printing
-from inspector.annotating import Annotator
-from inspector.attended import WANTS_TERMINAL, Attended
-from inspector.capture.following import Follower
 from inspector.capture.opening import kept_cache, open_path
-from inspector.capture.running import Outcome, Request, Run
+from inspector.capture.running import Follower, Run, RunOutcome, RunRequest
 from inspector.errors import PtxviewError
 from inspector.printing import narrate
-from inspector.process import ENDING, STOPPING, forwarded
-from inspector.tui.live import Choice, Live, State
-from inspector.tui.opening import Opener
-from inspector.tui.reads import Reads
+from inspector.reader.telling import Annotator
+from inspector.system.process import ENDING, STOPPING, forwarded
+from inspector.system.terminal_program import WANTS_TERMINAL, Attended
+from inspector.tui.app.live import Choice, Live, ProgramState
+from inspector.tui.app.opening import Opener
+from inspector.tui.widgets.subject import Reads
 
 HANG_UP = 60.0
 """Seconds in which a program whose terminal is gone may end, and its recording be completed."""
@@ -54,7 +53,7 @@ _OURS = {
 class Watched:
     """A program that runs, and the threads that tell ``live`` of it."""
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: RunRequest) -> None:
         """Start the program. Raises ``RunFailed`` where that cannot be."""
         self._run = Run(request)
         size = os.get_terminal_size(printing.descriptor())
@@ -65,7 +64,7 @@ class Watched:
             raise
         self._follower = Follower(self._run.folder)
         self.live = Live(self._look, self._program.signal, (size.columns, size.lines))
-        self.outcome: Outcome | None = None
+        self.outcome: RunOutcome | None = None
         self._relays = False
         self._cooked: list[Any] = []
         self._goes_on = threading.Event()
@@ -86,7 +85,7 @@ class Watched:
         return Annotator(open_path(folder), kept_cache())
 
     def _look(self) -> Reads | None:
-        if self.live.state is State.ENDED and self.outcome is not None:
+        if self.live.state is ProgramState.ENDED and self.outcome is not None:
             outcome, self._follower = self.outcome, _Ended()
             return _reader(outcome) if outcome.recording is not None else None
         found = self._follower.look()
@@ -118,10 +117,10 @@ class Watched:
                 status = int(value)
         self._drained.wait(DRAIN)
         self.live.status = status
-        self.live.state = State.FINISHING
+        self.live.state = ProgramState.FINISHING
         with contextlib.suppress(Exception):
             self.outcome = self._run.ended(status, lambda text: self._say(text))
-        self.live.state = State.ENDED
+        self.live.state = ProgramState.ENDED
         self._done.set()
 
     def _stop(self, number: int) -> None:
@@ -182,7 +181,7 @@ class Watched:
                 pass
             self._print()
 
-    def finish(self) -> Outcome | None:
+    def finish(self) -> RunOutcome | None:
         """Wait until the program has ended and its recording is complete; None if that failed."""
         self._say = lambda text: narrate(f"ptxview: {text}")
         while not self._done.wait(0.1):
@@ -210,7 +209,7 @@ class Watched:
                     self._program.signal_program(number)
             elif number not in ENDING:  # it was meant for the program, which has ended
                 pass
-            elif self.live.state is State.FINISHING and not hurried:
+            elif self.live.state is ProgramState.FINISHING and not hurried:
                 hurried.append(number)
                 self._run.hurry()
             elif number != signal.SIGHUP or not gone:
@@ -252,7 +251,7 @@ class _Ended(Follower):
         """Nothing new."""
 
 
-def _reader(outcome: Outcome) -> Annotator:
+def _reader(outcome: RunOutcome) -> Annotator:
     assert outcome.recording is not None
     return Annotator(outcome.recording, kept_cache())
 
@@ -272,8 +271,8 @@ def _raw_terminal(program: Attended) -> Iterator[int]:
 
 
 def watch(
-    request: Request, show: Callable[[Opener, str, Live], None]
-) -> tuple[Outcome | None, bool]:
+    request: RunRequest, show: Callable[[Opener, str, Live], None]
+) -> tuple[RunOutcome | None, bool]:
     """Run a program beneath the interface, which ``show`` opens and which ends when one leaves it.
 
     Gives how the run ended (None: it could not be completed), and whether the interface is still

@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from inspector.listing.lazy import Lazy, LazyLines
-from inspector.listing.line import Function, Kind, Line, Listing
-from inspector.listing.words import words
+from inspector.listing.line import Function, Kind, Lazy, LazyLines, Line, Listing
 from inspector.model import Location
+from inspector.text import words
 
 _PIECE = re.compile(r"//|/\*|(?:u8|[LuU])?R\"([^()\\\s]{0,16})\(|\"|'", re.DOTALL)
 _TEXT = re.compile(r'(?:[^"\\]|\\.)*+"?', re.DOTALL)
@@ -33,7 +32,7 @@ def is_cuda(path: str | None) -> bool:
     return (path or "").rpartition(".")[2].lower() in ENDINGS
 
 
-class State(NamedTuple):
+class CudaState(NamedTuple):
     """What a line begins in: ``*/`` or a raw string's end, the preprocessor's next line."""
 
     until: str = ""
@@ -46,26 +45,26 @@ def parse_cuda(text: str, path: str | None = None) -> Listing:
     ``base`` is the statement's keyword, else what is called first on the line.
     """
     texts = text.split("\n")
-    scanner = _Scanner(texts, path)
+    scanner = _CudaScanner(texts, path)
     return Listing("source", LazyLines(texts, scanner), Lazy(scanner.functions))
 
 
-class _Scanner:
+class _CudaScanner:
     """See ``lazy.Scanner``."""
 
     def __init__(self, texts: list[str], path: str | None) -> None:
         self.texts = texts
         self.path = path
 
-    def start(self) -> State:
-        return State()
+    def start(self) -> CudaState:
+        return CudaState()
 
-    def skim(self, first: int, last: int, state: State) -> State:
+    def skim(self, first: int, last: int, state: CudaState) -> CudaState:
         for i in range(first, min(last, len(self.texts))):
             state = _scan(self.texts[i], state)[1]
         return state
 
-    def parse(self, first: int, last: int, state: State) -> tuple[list[Line], State]:
+    def parse(self, first: int, last: int, state: CudaState) -> tuple[list[Line], CudaState]:
         out: list[Line] = []
         for i in range(first, last):
             text = self.texts[i]
@@ -74,7 +73,7 @@ class _Scanner:
             out.append(self._line(i + 1, text, code, before))
         return out, state
 
-    def _line(self, n: int, text: str, code: str, before: State) -> Line:
+    def _line(self, n: int, text: str, code: str, before: CudaState) -> Line:
         bare = code.strip()
         if not text or text.isspace():
             return Line(n, text, Kind.BLANK if before.until != "*/" else Kind.COMMENT)
@@ -97,7 +96,7 @@ class _Scanner:
     def functions(self) -> tuple[Function, ...]:
         """``__global__`` and ``__device__`` functions with a body."""
         out: list[Function] = []
-        state = State()
+        state = CudaState()
         header, first, depth, name, entry = "", 0, 0, "", False
         for n, text in enumerate(self.texts, 1):
             before = state
@@ -128,7 +127,7 @@ class _Scanner:
         return tuple(out)
 
 
-def _scan(text: str, state: State) -> tuple[str, State]:
+def _scan(text: str, state: CudaState) -> tuple[str, CudaState]:
     """The code of a line without comments and with its strings emptied, and the state after it."""
     parts: list[str] = []
     at = 0
@@ -149,7 +148,7 @@ def _scan(text: str, state: State) -> tuple[str, State]:
             end = text.find(until, piece.end())
             parts.append(" " if what == "/*" else '""')
             if end < 0:
-                return "".join(parts), State(until, False)
+                return "".join(parts), CudaState(until, False)
             at = end + len(until)
         else:
             ended = (_TEXT if what == '"' else _CHARACTER).match(text, piece.end())
@@ -159,4 +158,4 @@ def _scan(text: str, state: State) -> tuple[str, State]:
     parts.append(text[at:])
     code = "".join(parts)
     directive = (state.directive or code.lstrip()[:1] == "#") and text.rstrip("\r")[-1:] == "\\"
-    return code, State("", directive)
+    return code, CudaState("", directive)

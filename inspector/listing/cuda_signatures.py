@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from inspector.listing.words import words
+from inspector.text import words
 
 UNNAMED = "(anonymous namespace)"
 """How an unnamed namespace stands among the namespaces of a name."""

@@ -2,13 +2,183 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple
+from itertools import islice
+from threading import RLock
+from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar, overload
 
-from inspector.listing.lazy import LazyLines
 from inspector.model import Location
+
+# Sequences that are made when they are looked at, so that opening a listing is splitting it.
+
+
+if TYPE_CHECKING:
+    pass  # CODEMOD
+
+T = TypeVar("T")
+State = TypeVar("State")
+
+CHUNK = 1024
+"""Lines parsed at once."""
+
+KEPT = 128
+"""Parsed chunks kept: listings up to 131,072 lines are parsed once, about 60 MB of them."""
+
+
+class Scanner(Protocol[State]):
+    """One language's parser, a stretch of lines at a time.
+
+    ``State`` is what the parser must know of the lines before (an open comment, the location).
+    It must be immutable, as it is used again when a chunk is parsed again.
+    """
+
+    def start(self) -> State:
+        """The state before the first line."""
+        ...
+
+    def skim(self, first: int, last: int, state: State) -> State:
+        """The state after ``texts[first:last]``, without making their lines."""
+        ...
+
+    def parse(self, first: int, last: int, state: State) -> tuple[list[Line], State]:
+        """The lines of ``texts[first:last]``, and the state after them."""
+        ...
+
+
+class LazyLines(Sequence["Line"]):
+    """The lines of one text; parsed in chunks, the least recently used of which are dropped.
+
+    ``texts`` are the lines' texts, at no cost. Safe to read from several threads.
+    """
+
+    def __init__(
+        self, texts: list[str], scanner: Scanner[State], chunk: int | None = CHUNK
+    ) -> None:
+        self.texts = texts
+        self._pages: _Pages[State] = _Pages(texts, scanner, chunk or max(1, len(texts)))
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    @overload
+    def __getitem__(self, index: int) -> Line: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Line]: ...
+    def __getitem__(self, index: int | slice) -> Line | Sequence[Line]:
+        if isinstance(index, slice):
+            wanted = range(len(self.texts))[index]
+            if wanted.step == 1:
+                return tuple(self._between(wanted.start, wanted.stop))
+            return tuple(self[i] for i in wanted)
+        if index < 0:
+            index += len(self.texts)
+        if not 0 <= index < len(self.texts):
+            raise IndexError("line index out of range")
+        page, offset = divmod(index, self._pages.size)
+        return self._pages.get(page)[offset]
+
+    def __iter__(self) -> Iterator[Line]:
+        return self._between(0, len(self.texts))
+
+    def _between(self, start: int, stop: int) -> Iterator[Line]:
+        size = self._pages.size
+        while start < stop:
+            page, offset = divmod(start, size)
+            end = min(stop, (page + 1) * size)
+            yield from islice(self._pages.get(page), offset, offset + end - start)
+            start = end
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, LazyLines):
+            return len(self) == len(other) and all(a == b for a, b in zip(self, other, strict=True))
+        return tuple(self) == other if isinstance(other, tuple) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash((len(self.texts), self.texts[:1] == [""]))
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} lines>"
+
+
+class _Pages(Generic[State]):
+    """Parsed chunks by number, and the states between them."""
+
+    def __init__(self, texts: list[str], scanner: Scanner[State], size: int) -> None:
+        self.size = size
+        self._total = len(texts)
+        self._scanner = scanner
+        self._states: list[State] = []
+        self._pages: OrderedDict[int, list[Line]] = OrderedDict()
+        self._lock = RLock()
+
+    def get(self, page: int) -> list[Line]:
+        with self._lock:
+            found = self._pages.get(page)
+            if found is None:
+                first = page * self.size
+                last = min(first + self.size, self._total)
+                found, after = self._scanner.parse(first, last, self._before(page))
+                if len(self._states) == page + 1:
+                    self._states.append(after)
+                self._pages[page] = found
+                if len(self._pages) > KEPT:
+                    self._pages.popitem(last=False)
+            else:
+                self._pages.move_to_end(page)
+            return found
+
+    def _before(self, page: int) -> State:
+        states = self._states
+        if not states:
+            states.append(self._scanner.start())
+        while len(states) <= page:
+            first = (len(states) - 1) * self.size
+            states.append(self._scanner.skim(first, first + self.size, states[-1]))
+        return states[page]
+
+
+class Lazy(Sequence[T]):
+    """A sequence computed as a whole on first use."""
+
+    def __init__(self, make: Callable[[], Sequence[T]]) -> None:
+        self._make: Callable[[], Sequence[T]] | None = make
+        self._made: Sequence[T] = ()
+        self._lock = RLock()
+
+    def _all(self) -> Sequence[T]:
+        if self._make is not None:
+            with self._lock:
+                if self._make is not None:
+                    self._made = self._make()
+                    self._make = None
+        return self._made
+
+    def __len__(self) -> int:
+        return len(self._all())
+
+    @overload
+    def __getitem__(self, index: int) -> T: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[T]: ...
+    def __getitem__(self, index: int | slice) -> T | Sequence[T]:
+        return self._all()[index]
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self._all())
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Lazy | tuple):
+            return tuple(self) == tuple(other)
+        return NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(tuple(self._all()))
+
+    def __repr__(self) -> str:
+        return repr(tuple(self._all()))
 
 
 class Kind(StrEnum):

@@ -5,10 +5,113 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from inspector.listing.lazy import Lazy, LazyLines
-from inspector.listing.line import Function, Kind, Line, Listing
-from inspector.listing.llvm_metadata import Metadata
-from inspector.listing.words import words
+from inspector.listing.line import Function, Kind, Lazy, LazyLines, Line, Listing
+from inspector.model import Location
+from inspector.text import words
+
+# LLVM debug metadata: ``!dbg`` → DILocation → scope → file, with ``inlinedAt``.
+#
+# LLVM Language Reference, "Specialized Metadata Nodes".
+
+
+_NODE = re.compile(r"!(\d{1,18}) = (?:distinct )?!(\w+)\(")
+_NUMBER = re.compile(r"\b(line|column): (\d{1,18})\b")
+_REFERENCE = re.compile(r"\b(scope|file|inlinedAt): !(\d{1,18})\b")
+_TEXT = re.compile(r'\b(filename|directory): "([^"]*)"')
+_INLINE = re.compile(r"!dbg !DILocation\(([^()]*)\)")
+_DBG = re.compile(r"!dbg !(\d{1,18})")
+_RECORD = re.compile(r"!(\d{1,18})\s*\)\s*\Z")
+_HEX = re.compile(r"\\([0-9A-Fa-f]{2})")
+
+
+class Metadata:
+    """The numbered nodes of one module; read when a location is first asked for."""
+
+    def __init__(self, texts: list[str]) -> None:
+        self._texts = texts
+        self._nodes: dict[int, tuple[str, str]] | None = None
+        self._locations: dict[int, Location | None] = {}
+        self._files: dict[int, str | None] = {}
+
+    def _node(self, number: int) -> tuple[str, str]:
+        if self._nodes is None:
+            self._nodes = {}
+            for text in self._texts:
+                if text[:1] == "!" and (found := _NODE.match(text)):
+                    self._nodes[int(found[1])] = (found[2], text[found.end() :])
+        return self._nodes.get(number, ("", ""))
+
+    def of_line(self, text: str) -> Location | None:
+        """The location that a line's ``!dbg`` (or a debug record's last operand) names."""
+        if "!dbg " in text:
+            if found := _DBG.search(text):
+                return self.location(int(found[1]))
+            if inline := _INLINE.search(text):
+                return self._read(inline[1], frozenset())
+        elif "#dbg_" in text and (record := _RECORD.search(text.rstrip())):
+            return self.location(int(record[1]))
+        return None
+
+    def location(self, number: int) -> Location | None:
+        """The location of a DILocation, or of a DISubprogram (where the function begins)."""
+        if number not in self._locations:
+            self._locations[number] = self._resolve(number, frozenset())
+        return self._locations[number]
+
+    def _resolve(self, number: int, seen: frozenset[int]) -> Location | None:
+        kind, body = self._node(number)
+        if kind == "DILocation":
+            return self._read(body, seen | {number})
+        if kind == "DISubprogram":
+            return self._read(f"{body}, scope: !{number}", seen | {number})
+        return None
+
+    def _read(self, body: str, seen: frozenset[int]) -> Location | None:
+        numbers = dict(_NUMBER.findall(body))
+        line = int(numbers.get("line", 0))
+        if line == 0:
+            return None
+        references = {key: int(value) for key, value in _REFERENCE.findall(body)}
+        outer: Location | None = None
+        call = references.get("inlinedAt")
+        if call is not None and call not in seen and len(seen) < 256:
+            outer = self._resolve(call, seen)
+        file = self._file_of(references.get("scope", -1))
+        column = int(numbers["column"]) if "column" in numbers else None
+        return Location(file or "", line, column, outer)
+
+    def _file_of(self, scope: int) -> str | None:
+        """The file of the nearest scope that names one."""
+        if scope in self._files:
+            return self._files[scope]
+        here, found = scope, None
+        seen: set[int] = set()
+        while here not in seen:
+            seen.add(here)
+            kind, body = self._node(here)
+            references = {key: int(value) for key, value in _REFERENCE.findall(body)}
+            if kind == "DIFile":
+                found = _path(body)
+                break
+            following = references.get("file", references.get("scope"))
+            if following is None:
+                break
+            here = following
+        self._files[scope] = found
+        return found
+
+
+def _path(body: str) -> str:
+    parts = {key: _HEX.sub(_escape, value) for key, value in _TEXT.findall(body)}
+    name, folder = parts.get("filename", ""), parts.get("directory", "")
+    if not folder or name.startswith("/"):
+        return name
+    return f"{folder.rstrip('/')}/{name}"
+
+
+def _escape(match: re.Match[str]) -> str:
+    return chr(int(match[1], 16))
+
 
 _STRING = re.compile(r'"[^"]*"')
 _QUOTED_VALUE = re.compile(r'([%@])"([^"]*)"')
@@ -43,7 +146,7 @@ INSTRUCTIONS = words(
 )
 
 
-class State(NamedTuple):
+class LlvmState(NamedTuple):
     """``inside`` a function's body; ``listed``: in a switch's or landingpad's further lines."""
 
     inside: bool = False
@@ -53,11 +156,11 @@ class State(NamedTuple):
 def parse_llvm(text: str) -> Listing:
     """The listing of a module. Nothing is parsed before it is looked at."""
     texts = text.split("\n")
-    scanner = _Scanner(texts)
+    scanner = _LlvmScanner(texts)
     return Listing("llvm", LazyLines(texts, scanner), Lazy(scanner.functions))
 
 
-class _Scanner:
+class _LlvmScanner:
     """See ``lazy.Scanner``."""
 
     def __init__(self, texts: list[str]) -> None:
@@ -65,15 +168,15 @@ class _Scanner:
         self.metadata = Metadata(texts)
         self._types: frozenset[str] | None = None
 
-    def start(self) -> State:
-        return State()
+    def start(self) -> LlvmState:
+        return LlvmState()
 
-    def skim(self, first: int, last: int, state: State) -> State:
+    def skim(self, first: int, last: int, state: LlvmState) -> LlvmState:
         for i in range(first, min(last, len(self.texts))):
             state = _after(self.texts[i], state)
         return state
 
-    def parse(self, first: int, last: int, state: State) -> tuple[list[Line], State]:
+    def parse(self, first: int, last: int, state: LlvmState) -> tuple[list[Line], LlvmState]:
         out: list[Line] = []
         for i in range(first, last):
             text = self.texts[i]
@@ -107,7 +210,7 @@ class _Scanner:
             )
         return self._types
 
-    def _line(self, n: int, text: str, state: State) -> Line:
+    def _line(self, n: int, text: str, state: LlvmState) -> Line:
         bare = text.strip()
         if not bare:
             return Line(n, text, Kind.BLANK)
@@ -217,13 +320,15 @@ def _opcode(code: str, word: re.Match[str]) -> tuple[str, str, int]:
     return base, " ".join(words), at
 
 
-def _after(text: str, state: State) -> State:
+def _after(text: str, state: LlvmState) -> LlvmState:
     if not state.inside:
-        return State(True) if text.startswith("define ") and text.rstrip().endswith("{") else state
+        return (
+            LlvmState(True) if text.startswith("define ") and text.rstrip().endswith("{") else state
+        )
     if text[:1] == "}":
-        return State()
+        return LlvmState()
     if state.listed:
-        return State(True, text.lstrip()[:1] != "]")
+        return LlvmState(True, text.lstrip()[:1] != "]")
     if text.rstrip()[-1:] == "[" and "switch " in text:
-        return State(True, True)
+        return LlvmState(True, True)
     return state

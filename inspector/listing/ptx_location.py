@@ -33,7 +33,7 @@ DEEPEST = 256
 """Frames of a chain; the rest is left out."""
 
 
-class Place(NamedTuple):
+class LocPlace(NamedTuple):
     """A ``.loc``'s file index, line, column."""
 
     file: int
@@ -44,8 +44,8 @@ class Place(NamedTuple):
 class Mark(NamedTuple):
     """One ``.loc``: where, and the call site it names."""
 
-    place: Place
-    site: Place | None
+    place: LocPlace
+    site: LocPlace | None
 
 
 def unescape(text: str) -> str:
@@ -66,10 +66,10 @@ def read_mark(text: str) -> Mark | None:
     if found is None:
         return None
     file, line, column, at_file, at_line, at_column = found.groups()
-    place = Place(int(file), int(line), int(column or 0))
+    place = LocPlace(int(file), int(line), int(column or 0))
     if at_file is None:
         return Mark(place, None)
-    return Mark(place, Place(int(at_file), int(at_line), int(at_column or 0)))
+    return Mark(place, LocPlace(int(at_file), int(at_line), int(at_column or 0)))
 
 
 class Locations:
@@ -79,7 +79,7 @@ class Locations:
         self._text = text
         self._texts = texts
         self._files: dict[int, str] | None = None
-        self._marks: dict[Place, list[tuple[int, Mark]]] | None = None
+        self._marks: dict[LocPlace, list[tuple[int, Mark]]] | None = None
         self._names: dict[str, str] | None = None
         self._plain: dict[str, Location | None] = {}
 
@@ -121,7 +121,7 @@ class Locations:
                 self._names[last] = last if last in self._names else path
         return self._names.get(name, name)
 
-    def _location(self, place: Place, inlined_at: Location | None) -> Location:
+    def _location(self, place: LocPlace, inlined_at: Location | None) -> Location:
         file = self.files.get(place.file, "")
         return Location(file, place.line, place.column, inlined_at)
 
@@ -166,7 +166,7 @@ class Locations:
         assert here is not None
         return here
 
-    def _before(self, n: int, place: Place) -> tuple[int, Mark | None]:
+    def _before(self, n: int, place: LocPlace) -> tuple[int, Mark | None]:
         """The last ``.loc`` of ``place`` before line ``n``, and its line."""
         for at in range(n - 2, max(-1, n - 2 - NEAR), -1):
             text = self._texts[at]

@@ -10,8 +10,7 @@ import keyword
 import re
 from typing import NamedTuple
 
-from inspector.listing.lazy import Lazy, LazyLines
-from inspector.listing.line import Function, Kind, Line, Listing
+from inspector.listing.line import Function, Kind, Lazy, LazyLines, Line, Listing
 from inspector.model import Location
 
 _PIECE = re.compile(r"#.*+|(?P<prefix>[A-Za-z]{0,2})(?P<quote>\"\"\"|'''|\"|')", re.DOTALL)
@@ -35,7 +34,7 @@ _KEYWORDS = frozenset(keyword.kwlist)
 _STATEMENTS = _KEYWORDS - {"None", "True", "False", "not", "lambda", "await"}
 
 
-class State(NamedTuple):
+class PythonState(NamedTuple):
     """``quote``: the string that a line begins in; ``depth``: its open brackets."""
 
     quote: str = ""
@@ -51,26 +50,26 @@ def parse_python(text: str, path: str | None = None, language: str = "source") -
     else ``=``. Names assigned are ``defs``, names read ``uses`` (attributes are not names).
     """
     texts = text.split("\n")
-    lines = LazyLines(texts, _Scanner(texts, path))
+    lines = LazyLines(texts, _PythonScanner(texts, path))
     return Listing(language, lines, Lazy(lambda: _functions(texts, lines)))
 
 
-class _Scanner:
+class _PythonScanner:
     """See ``lazy.Scanner``."""
 
     def __init__(self, texts: list[str], path: str | None) -> None:
         self.texts = texts
         self.path = path
 
-    def start(self) -> State:
-        return State()
+    def start(self) -> PythonState:
+        return PythonState()
 
-    def skim(self, first: int, last: int, state: State) -> State:
+    def skim(self, first: int, last: int, state: PythonState) -> PythonState:
         for i in range(first, min(last, len(self.texts))):
             state = _scan(self.texts[i], state)[1]
         return state
 
-    def parse(self, first: int, last: int, state: State) -> tuple[list[Line], State]:
+    def parse(self, first: int, last: int, state: PythonState) -> tuple[list[Line], PythonState]:
         out: list[Line] = []
         for i in range(first, last):
             text = self.texts[i]
@@ -80,7 +79,13 @@ class _Scanner:
         return out, state
 
     def _line(
-        self, n: int, text: str, code: str | None, before: State, after: State, comment: bool
+        self,
+        n: int,
+        text: str,
+        code: str | None,
+        before: PythonState,
+        after: PythonState,
+        comment: bool,
     ) -> Line:
         if not text or text.isspace():
             return Line(n, text, Kind.BLANK)
@@ -95,7 +100,7 @@ class _Scanner:
         return Line(n, text, Kind.INSTRUCTION, base, base, defs, uses, source)
 
 
-def _scan(text: str, state: State) -> tuple[str | None, State, bool]:
+def _scan(text: str, state: PythonState) -> tuple[str | None, PythonState, bool]:
     """The code of a line with its strings emptied (None where a string does not end), the state
     after it, and whether it has a comment."""
     parts: list[str] = []
@@ -119,17 +124,17 @@ def _scan(text: str, state: State) -> tuple[str | None, State, bool]:
         if ended is None:
             if len(opened) == 3:
                 code = "".join(parts)
-                return code + '""', State(opened, _depth(code, depth)), comment
+                return code + '""', PythonState(opened, _depth(code, depth)), comment
             if text.rstrip("\r").endswith("\\"):
                 code = "".join(parts)
-                return code + '""', State(opened, _depth(code, depth)), comment
-            return None, State("", depth), comment
+                return code + '""', PythonState(opened, _depth(code, depth)), comment
+            return None, PythonState("", depth), comment
         parts.append('""')
         at = ended.end()
     parts.append(text[at:])
     code = "".join(parts)
     joined = code.rstrip("\r")[-1:] == "\\"
-    return code, State("", _depth(code, depth), joined), comment
+    return code, PythonState("", _depth(code, depth), joined), comment
 
 
 def _depth(code: str, depth: int) -> int:
@@ -184,7 +189,7 @@ def _functions(texts: list[str], lines: LazyLines) -> tuple[Function, ...]:
     open_: tuple[str, int, int] | None = None  # name, first line, indentation
     decorated = 0
     last = 0
-    state = State()
+    state = PythonState()
     for n, text in enumerate(texts, 1):
         before = state
         state = _scan(text, before)[1]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 
-from . import calls, hooks, libraries
+from . import hooks
+from .calls import subjects
+from .compiles import libraries
 from .uncaptured import MAKERS
 from .writer import problem
 
@@ -13,20 +15,24 @@ def start() -> None:
     """Watch for triton, Inductor and cpp_extension; set up the emulated device if one is asked."""
     hooks.install()
     libraries.install()
-    calls.install()
-    hooks.when_imported("triton.compiler.compiler", _lazily("triton_compiles"))
-    hooks.when_imported("triton.runtime.autotuner", _lazily("calls_triton", "attach_autotuner"))
-    hooks.when_imported("torch._inductor.graph", _lazily("inductor_graphs"))
+    subjects.install()
+    hooks.when_imported("triton.compiler.compiler", _lazily("compiles.triton_compiles"))
+    hooks.when_imported(
+        "triton.runtime.autotuner", _lazily("calls.triton_launches", "attach_autotuner")
+    )
+    hooks.when_imported("torch._inductor.graph", _lazily("compiles.inductor_graphs"))
     for module, function in (
         ("output_code", "attach_graphs"),
         ("graph", "attach_compilation"),
         ("runtime.benchmarking", "attach_benchmarks"),
     ):
-        hooks.when_imported(f"torch._inductor.{module}", _lazily("calls_torch", function))
-    hooks.when_imported("torch._inductor.runtime.triton_heuristics", _lazily("inductor_launchers"))
-    hooks.when_imported("torch.utils.cpp_extension", _lazily("extension_builds"))
+        hooks.when_imported(f"torch._inductor.{module}", _lazily("calls.graphs", function))
+    hooks.when_imported(
+        "torch._inductor.runtime.triton_heuristics", _lazily("compiles.inductor_launchers")
+    )
+    hooks.when_imported("torch.utils.cpp_extension", _lazily("compiles.extension_builds"))
     hooks.when_imported("torch._ops", libraries.attach_ops)
-    hooks.when_imported("torch", _lazily("device"))
+    hooks.when_imported("torch", _lazily("compiles.device"))
     for module, function in MAKERS:
         hooks.when_imported(module, _lazily("uncaptured", function))
     target = os.environ.get("PTXVIEW_TARGET")
@@ -39,14 +45,14 @@ def start() -> None:
             problem("target", error)
     if os.environ.get("PTXVIEW_PROFILE"):
         try:
-            from . import profile
+            from .profile import session
 
-            profile.install()
+            session.install()
         except Exception as error:
             problem("profile", error)
     # After all else that changes the tuners: what they were given is what is recorded.
-    hooks.when_imported("triton.runtime.autotuner", _lazily("autotune"))
-    hooks.when_imported("torch._inductor.runtime.triton_heuristics", _lazily("autotune_inductor"))
+    hooks.when_imported("triton.runtime.autotuner", _lazily("autotune.triton_tuner"))
+    hooks.when_imported("torch._inductor.runtime.triton_heuristics", _lazily("autotune.inductor"))
 
 
 def _lazily(name: str, function: str = "attach") -> hooks.AfterImport:

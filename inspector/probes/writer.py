@@ -1,6 +1,6 @@
 """Appends events to the recording that the environment names, one file a process.
 
-The layout is the one that ``inspector/recording.py`` reads: blobs by SHA-256, written before the
+The layout is the one that ``inspector/recording/layout.py`` reads: blobs by SHA-256, written before the
 event that names them; ``events-<pid>-<tag>.jsonl`` appended a whole line at a time.
 
 No descriptor is kept: a program may close those that it did not open, as daemons do, and open a

@@ -6,14 +6,13 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from rich.text import Text
 
-from inspector.analyse.hints import Finding
-from inspector.analyse.samples import Samples
-from inspector.analyse.telling import Telling, Told
-from inspector.bench.ncu import waits_for
+from inspector.analyse.hints.subject import Finding
+from inspector.analyse.telling import Samples, Telling, Told
 from inspector.listing.line import Line
+from inspector.measure.ncu.model import waits_for
 from inspector.model import Note, Stage
-from inspector.report.safe import shown
 from inspector.report.tables import clean
+from inspector.text import shown
 
 WIDE = 150
 """Columns from which what a line does stands beside it; below, it stands beneath."""

@@ -8,9 +8,9 @@ from itertools import zip_longest
 from rich.text import Text
 
 from inspector.model import Argument, Call, Recording
-from inspector.naming import base_name
-from inspector.report.safe import shown
+from inspector.names import base_name
 from inspector.report.tables import UNKNOWN, plural
+from inspector.text import shown
 
 _TIMES = "×"
 

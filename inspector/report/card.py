@@ -5,13 +5,12 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator
 
-from inspector.analyse.accesses import Access
-from inspector.analyse.card import Card, Made
-from inspector.analyse.launches import Estimate
+from inspector.analyse.accesses import Access, Product
+from inspector.analyse.card import Card, StageContent
+from inspector.analyse.estimates import Estimate
 from inspector.analyse.occupancy import Occupancy
-from inspector.analyse.products import Product
-from inspector.report.safe import shown
 from inspector.report.tables import UNKNOWN, figure, plural, spills
+from inspector.text import shown
 
 WIDTH = 80
 LABEL = 16
@@ -102,7 +101,7 @@ def unknown_occupancy(card: Card) -> str | None:
     return f"not known: {', '.join(parts)}" if parts else "no block of this size can be launched"
 
 
-def _made(made: Made) -> Iterator[tuple[str, str]]:
+def _made(made: StageContent) -> Iterator[tuple[str, str]]:
     stage = made.stage.value
     if made.mix is not None:
         parts = [f"{cost} {count}" for cost, count in made.mix.by_cost]
@@ -218,7 +217,7 @@ def _occupancy_json(found: Occupancy | None) -> dict[str, object] | None:
     }
 
 
-def _made_json(made: Made) -> dict[str, object]:
+def _made_json(made: StageContent) -> dict[str, object]:
     mix = made.mix
     return {
         "instructions": mix.total if mix is not None else None,

@@ -10,16 +10,16 @@ from typing import Literal
 from rich.cells import cell_len
 from rich.table import Table
 
-from inspector.bench.comparison import Comparison, Row, best_first
-from inspector.bench.profile_names import short_name
-from inspector.bench.results import Session
-from inspector.bench.results import row as timing_row
-from inspector.report.figures import Figure, Line
+from inspector.measure.profile.names import short_name
+from inspector.measure.time.ranking import Race, RaceRow, best_first
+from inspector.measure.time.results import Session
+from inspector.measure.time.results import row as timing_row
 from inspector.report.jsons import SCHEMA
-from inspector.report.safe import shown
+from inspector.report.plots import Figure, PlotLine
 from inspector.report.tables import UNKNOWN
 from inspector.report.timings import LESSONS, SHORTEST, STATES, amount, interval, time
 from inspector.report.timings import heading as session_heading
+from inspector.text import shown
 
 # Which columns a narrow terminal lacks, in this order, for names of at least so many letters.
 DROPPED, NAME = ("max diff", "TFLOP/s", "95 %", "of copy", "kernels", "CPU µs"), 30
@@ -29,7 +29,7 @@ CSV_FIGURES = (
 )  # fmt: skip
 
 
-def row(one: Row) -> dict[str, object]:
+def row(one: RaceRow) -> dict[str, object]:
     """A row as JSON has it: a timing's with what is a comparison's."""
     return {
         **timing_row(one.timing),
@@ -44,7 +44,7 @@ def row(one: Row) -> dict[str, object]:
     }
 
 
-def document(found: Comparison) -> dict[str, object]:
+def document(found: Race) -> dict[str, object]:
     """``time SCRIPT``'s JSON."""
     return {
         "schema": SCHEMA,
@@ -63,7 +63,7 @@ def document(found: Comparison) -> dict[str, object]:
     }
 
 
-def csv_text(found: Comparison) -> str:
+def csv_text(found: Race) -> str:
     """All rows as CSV, in full precision; what is not known is an empty cell."""
     sizes = list(dict.fromkeys(name for r in found.rows for name in r.sizes))
     out = io.StringIO()
@@ -84,7 +84,7 @@ def csv_text(found: Comparison) -> str:
     return out.getvalue()
 
 
-def watches(found: Comparison) -> list[str]:
+def watches(found: Race) -> list[str]:
     """Stopwatches that took a time."""
     return list(dict.fromkeys(r.timing.stopwatch for r in found.rows if r.timing.stopwatch))
 
@@ -94,13 +94,13 @@ def name_of(script: str) -> str:
     return script.rpartition("/")[2].removesuffix(".py")
 
 
-def heading(found: Comparison) -> str:
+def heading(found: Race) -> str:
     """Where and with what this was measured."""
     bare = Session(found.taken, found.device, (), found.peaks, found.data_sheet_gb_per_s)
     return session_heading(bare)
 
 
-def title(found: Comparison, which: int) -> str:
+def title(found: Race, which: int) -> str:
     """The input of one size in words: ``float32 1823×781 (N=781, M=1823)``."""
     rows = [r for r in found.rows if r.timing.call == which]
     words = next((r.timing.inputs for r in rows if r.timing.inputs), "")
@@ -109,7 +109,7 @@ def title(found: Comparison, which: int) -> str:
     return shown(f"{words or 'unknown input'}" + (f" ({named})" if named else ""))
 
 
-def table(rows: Sequence[Row], width: int) -> Table:
+def table(rows: Sequence[RaceRow], width: int) -> Table:
     """One size: a row a variant, the fastest first; by several stopwatches, ranked by the first."""
     held = list(dict.fromkeys(r.timing.stopwatch for r in rows if r.timing.stopwatch))
     first = [r for r in rows if r.timing.stopwatch in (*held[:1], None)]
@@ -154,11 +154,11 @@ def _laid_out(
     return out
 
 
-def _time(one: Row) -> str:
+def _time(one: RaceRow) -> str:
     return "failed" if one.timing.error else time(one.timing.median_us)
 
 
-def _cells(one: Row) -> dict[str, str]:
+def _cells(one: RaceRow) -> dict[str, str]:
     timing = one.timing
     part = timing.percent_of_peak
     launches = sum(k.per_call for k in timing.kernels)
@@ -178,7 +178,7 @@ def _cells(one: Row) -> dict[str, str]:
     }
 
 
-def launched(rows: Sequence[Row]) -> Iterator[str]:
+def launched(rows: Sequence[RaceRow]) -> Iterator[str]:
     """What each variant launched: each kernel with its time."""
     for one in best_first(rows):
         timing = one.timing
@@ -192,7 +192,7 @@ def launched(rows: Sequence[Row]) -> Iterator[str]:
         yield shown(f"  {timing.variant}: {', '.join(parts)}{gap}")
 
 
-def footnotes(found: Comparison, sizes: Sequence[int]) -> Iterator[str]:
+def footnotes(found: Race, sizes: Sequence[int]) -> Iterator[str]:
     """What the figures are, then what disagrees, failed or is worth a word, each with whose it is.
 
     Of a sweep each is said once, with the sizes that it happened at.
@@ -215,7 +215,7 @@ def footnotes(found: Comparison, sizes: Sequence[int]) -> Iterator[str]:
             "GB/s and TFLOP/s are of the bytes and operations that the script gives for a call; "
             "of copy: of the bandwidth that a copy of 1 GB reached in the same run"
         )
-    said: dict[str, list[Row]] = {}
+    said: dict[str, list[RaceRow]] = {}
     for one in rows:
         who = one.timing.variant
         if one.agrees is False:
@@ -232,7 +232,7 @@ def footnotes(found: Comparison, sizes: Sequence[int]) -> Iterator[str]:
         yield shown(text + _where(whose, found))
 
 
-def _where(whose: Sequence[Row], found: Comparison) -> str:
+def _where(whose: Sequence[RaceRow], found: Race) -> str:
     if found.swept is None:
         return ""
     sizes = [r.sizes.get(found.swept) for r in whose]
@@ -240,7 +240,7 @@ def _where(whose: Sequence[Row], found: Comparison) -> str:
     return f" ({found.swept}={held})"
 
 
-def unit_of(found: Comparison, ridge: float | None) -> str:
+def unit_of(found: Race, ridge: float | None) -> str:
     """What a sweep is told in: GB/s; TFLOP/s where computing bounds the largest size; else µs.
 
     ``ridge`` is how many operations a byte it takes for that, of the device; None: not known.
@@ -257,7 +257,7 @@ def unit_of(found: Comparison, ridge: float | None) -> str:
 UNITS = {"gb_per_s": "GB/s", "tflop_per_s": "TFLOP/s", "median_us": "µs"}
 
 
-def swept(found: Comparison, unit: str) -> Figure | None:
+def swept(found: Race, unit: str) -> Figure | None:
     """A sweep's figure: a line a variant, of what agrees; None where there is nothing to draw."""
     assert found.swept is not None
     watch = next(iter(watches(found)), None)
@@ -270,14 +270,14 @@ def swept(found: Comparison, unit: str) -> Figure | None:
             if (value := getattr(r.timing, unit)) is not None
         ]
         if points:
-            lines.append(Line(name, tuple(points), said=_at_last(points, unit, found.swept)))
+            lines.append(PlotLine(name, tuple(points), said=_at_last(points, unit, found.swept)))
     if not lines:
         return None
     values = [float(r.sizes[found.swept]) for r in found.rows]
     peak = next((p for p in found.peaks if p.stopwatch == watch), None)
     if unit == "gb_per_s" and peak is not None and min(values) < max(values):
         ends = ((min(values), peak.gb_per_s), (max(values), peak.gb_per_s))
-        lines.append(Line("copy, measured", ends, True, f"{peak.gb_per_s:,.0f} GB/s"))
+        lines.append(PlotLine("copy, measured", ends, True, f"{peak.gb_per_s:,.0f} GB/s"))
     held = {**found.defaults, **found.rows[0].sizes}
     others = ", ".join(f"{n}={v}" for n, v in held.items() if n != found.swept and v is not None)
     state = STATES.get(next((r.timing.cache for r in found.rows if r.timing.cache), "") or "", "")

@@ -5,21 +5,34 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from inspector.analyse.diff.beside import Row, Sign
-from inspector.analyse.diff.comparing import ListingDiff
-from inspector.analyse.diff.recordings import State
-from inspector.analyse.diff.summary import Change, Side, Summary
-from inspector.analyse.diff.variants import Row as Variant
 from inspector.analyse.durations import microseconds
+from inspector.diff.beside import BesideRow, Sign
+from inspector.diff.listings import ListingDiff
+from inspector.diff.recordings import Fate
+from inspector.diff.summary import FigureChange, Summary, VariantSide
+from inspector.diff.variants import VariantRow as Variant
 from inspector.listing.line import Line
 from inspector.model import Stage
-from inspector.naming import base_name
-from inspector.report.diff import Paired
-from inspector.report.diff_lines import fitted
-from inspector.report.diff_tables import became, counts, deltas, kernel, settings, taken, time_head
-from inspector.report.diff_text import MOST, access, called, delta, figures, hint
-from inspector.report.safe import shown
+from inspector.names import base_name
+from inspector.report.diff_json import Paired
+from inspector.report.diff_text import (
+    MOST,
+    access,
+    became,
+    called,
+    counts,
+    delta,
+    deltas,
+    figures,
+    fitted,
+    hint,
+    kernel,
+    settings,
+    taken,
+    time_head,
+)
 from inspector.report.tables import UNKNOWN, config, figure, shared, spills
+from inspector.text import shown
 
 LONGEST = 400  # rows of text; a comment on GitHub may have 65,536 characters
 _SPECIAL = re.compile(r"([\\`*\[\]<>|~]|(?<!\w)_|_(?!\w)|^[#+-])")
@@ -40,11 +53,11 @@ def code(text: str) -> str:
 
 
 def variants(
-    a: Side,
-    b: Side,
+    a: VariantSide,
+    b: VariantSide,
     summary: Summary,
     explanation: Sequence[str],
-    rows: Iterable[Row],
+    rows: Iterable[BesideRow],
     lines: tuple[Sequence[Line], Sequence[Line]],
     identical: bool,
 ) -> Iterator[str]:
@@ -75,9 +88,9 @@ def variants(
 def files(
     stage: Stage,
     found: ListingDiff,
-    changed: Iterable[Iterable[Change]],
+    changed: Iterable[Iterable[FigureChange]],
     paths: tuple[str, str],
-    rows: Iterable[Row],
+    rows: Iterable[BesideRow],
     lines: tuple[Sequence[Line], Sequence[Line]],
 ) -> Iterator[str]:
     """Two files of several kernels."""
@@ -107,7 +120,9 @@ def details(title: str, lines: Iterable[str]) -> Iterator[str]:
     yield "</details>"
 
 
-def unified(rows: Iterable[Row], lines: tuple[Sequence[Line], Sequence[Line]]) -> Iterator[str]:
+def unified(
+    rows: Iterable[BesideRow], lines: tuple[Sequence[Line], Sequence[Line]]
+) -> Iterator[str]:
     """Rows as the lines of a unified diff; ``!`` stands before what moved."""
     gone: list[str] = []
     new: list[str] = []
@@ -188,7 +203,7 @@ def recordings(paths: tuple[str, str], pairs: Sequence[Paired]) -> Iterator[str]
     yield ""
     rows = []
     for a, b, state, changed in pairs:
-        if state is not State.SAME:
+        if state is not Fate.SAME:
             said = deltas(changed) if a is not None and b is not None else taken(changed)
             ids = [UNKNOWN if e is None else code(e.variant.id) for e in (a, b)]
             rows.append((state.value, code(kernel(a, b)), *ids, escaped(said or "its code alone")))

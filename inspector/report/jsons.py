@@ -7,9 +7,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 
-from inspector.analyse.rollup import Rolled
-from inspector.analyse.samples import Samples
-from inspector.analyse.telling import NO_WORDS, NOTHING_TOLD, Told, Words
+from inspector.analyse.telling import NO_WORDS, NOTHING_TOLD, Rolled, Samples, Told, Words
 from inspector.listing.line import Function, Line
 from inspector.model import (
     Call,
@@ -20,9 +18,9 @@ from inspector.model import (
     Recording,
     Resources,
     Stage,
+    Tuning,
     Variant,
 )
-from inspector.tuning import Tuning
 
 SCHEMA = 1
 Figures = Callable[[Variant], Resources]

@@ -8,23 +8,23 @@ from dataclasses import dataclass
 from rich.table import Table
 from rich.text import Text
 
-from inspector.bench.ncu import Dim3, Launch, Report
-from inspector.bench.ncu_attach import STRANGER, Attached, Key, Measured
+from inspector.measure.ncu.attach import STRANGER, Attached, Key, NcuMeasured
+from inspector.measure.ncu.model import Dim3, NcuLaunch, Report
 from inspector.report.jsons import samples as samples_json
-from inspector.report.safe import shown
 from inspector.report.tables import UNKNOWN
+from inspector.text import shown
 
 Name = Callable[[Key], tuple[str, str]]
 """A kernel's and a variant's id of a key."""
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class MetricColumn:
     """A column of the summary: its head, whether it is a number, what stands there."""
 
     head: str
     number: bool
-    cell: Callable[[Launch], str]
+    cell: Callable[[NcuLaunch], str]
 
 
 def _figure(value: float | None, form: str = ".2f") -> str:
@@ -37,16 +37,18 @@ def _dim(value: Dim3 | None) -> str:
 
 # Nsight's summary, in its order.
 SUMMARY = (
-    Column("est. speed-up %", True, lambda one: _figure(one.speedup)),
-    Column("function", False, lambda one: one.function),
-    Column("demangled", False, lambda one: one.demangled),
-    Column("µs", True, lambda one: _figure(one.duration_us)),
-    Column("improvement µs", True, lambda one: _figure(one.improvement_us)),
-    Column("compute %", True, lambda one: _figure(one.compute_percent)),
-    Column("memory %", True, lambda one: _figure(one.memory_percent)),
-    Column("regs", True, lambda one: UNKNOWN if one.registers is None else str(one.registers)),
-    Column("grid", False, lambda one: _dim(one.grid)),
-    Column("block", False, lambda one: _dim(one.block)),
+    MetricColumn("est. speed-up %", True, lambda one: _figure(one.speedup)),
+    MetricColumn("function", False, lambda one: one.function),
+    MetricColumn("demangled", False, lambda one: one.demangled),
+    MetricColumn("µs", True, lambda one: _figure(one.duration_us)),
+    MetricColumn("improvement µs", True, lambda one: _figure(one.improvement_us)),
+    MetricColumn("compute %", True, lambda one: _figure(one.compute_percent)),
+    MetricColumn("memory %", True, lambda one: _figure(one.memory_percent)),
+    MetricColumn(
+        "regs", True, lambda one: UNKNOWN if one.registers is None else str(one.registers)
+    ),
+    MetricColumn("grid", False, lambda one: _dim(one.grid)),
+    MetricColumn("block", False, lambda one: _dim(one.block)),
 )
 LONGEST = 40
 """Cells of a name; the demangled one is left out where it says no more."""
@@ -109,7 +111,7 @@ def footnotes(found: Sequence[Attached], report: Report) -> list[str]:
 # -- JSON -----------------------------------------------------------------------------------------
 
 
-def variant(measured: Measured | None) -> dict[str, object] | None:
+def variant(measured: NcuMeasured | None) -> dict[str, object] | None:
     """``ncu`` of a variant: its launches, their samples in sum, why some are not shown."""
     if measured is None:
         return None
@@ -132,7 +134,7 @@ def document(found: Sequence[Attached], report: Report, name: Name) -> dict[str,
     return {"pages": list(report.pages), "launches": rows, "problems": list(report.problems)}
 
 
-def launch(one: Launch, rules: bool = True) -> dict[str, object]:
+def launch(one: NcuLaunch, rules: bool = True) -> dict[str, object]:
     """One launch. Percentages are of the peak, the speed-up and the improvement ncu's estimate."""
     out: dict[str, object] = {
         "id": one.number,

@@ -6,14 +6,245 @@ that is kept (textual-plotext wants an older one, and is for Textual's screens).
 
 from __future__ import annotations
 
+import io
 import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from rich.console import Group
 from rich.text import Text
 
-from inspector.report.figures import Figure, Line, legend, spread, ticks
-from inspector.report.safe import shown
+from inspector.measure.time.roofline import TITLES, UNITS, Peaks, Spot
+from inspector.text import shown
+
+# Plots as values: lines and points with names, on axes with ticks.
+
+
+Point = tuple[float, float]
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+
+
+@dataclass(frozen=True, slots=True)
+class PlotLine:
+    """A line through points, in the axes' units; of one point, the point. ``limit``: a bound that
+    the others are held against, and no measurement of theirs. ``said`` stands beside the name."""
+
+    name: str
+    points: tuple[Point, ...]
+    limit: bool = False
+    said: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """What is drawn. A logarithmic axis has no values of 0 or less."""
+
+    title: str
+    x: str
+    y: str
+    lines: tuple[PlotLine, ...]
+    log_x: bool = False
+    log_y: bool = False
+    from_zero: bool = True
+
+    @property
+    def letters(self) -> tuple[str, ...]:
+        """What each line is called in a plot that has no room for names."""
+        return tuple(LETTERS[n % len(LETTERS)] for n in range(len(self.lines)))
+
+    def reach(self, axis: int) -> tuple[float, float]:
+        """Least and greatest value of an axis (0: x, 1: y), with some air."""
+        values = [p[axis] for line in self.lines for p in line.points]
+        low, high = min(values), max(values)
+        if (self.log_x, self.log_y)[axis]:
+            return low / 1.25, high * 1.25
+        air = 0.05 * (high - low) or 0.05 * abs(high) or 1.0
+        if axis:
+            return (0.0 if self.from_zero and low >= 0 else low - air), high + air
+        return (low, high) if high > low else (low - air, high + air)
+
+
+def ticks(low: float, high: float, most: int, log: bool) -> list[tuple[float, str]]:
+    """At most so many round values between two, with what is written beside them."""
+    found = list(_log_ticks(low, high, most) if log else _ticks(low, high, most))
+    return [(value, label(value)) for value in found]
+
+
+def label(value: float) -> str:
+    """A tick's text: ``0.05``, ``4,096``."""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
+def _ticks(low: float, high: float, most: int) -> Iterator[float]:
+    raw = (high - low) / max(most - 1, 1)
+    if raw <= 0:
+        yield low
+        return
+    ten = 10.0 ** math.floor(math.log10(raw))
+    step = next(m * ten for m in (1, 2, 2.5, 5, 10) if m * ten >= raw * (1 - 1e-9))
+    at = math.ceil(low / step - 1e-9)
+    while at * step <= high * (1 + 1e-9) + 1e-12:
+        yield at * step
+        at += 1
+
+
+def _log_ticks(low: float, high: float, most: int) -> Iterator[float]:
+    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    for parts in ((1, 2, 5), (1, 3), (1,)):
+        found = [p * 10.0**d for d in decades for p in parts]
+        inside = [v for v in found if low <= v <= high]
+        if len(inside) <= most:
+            break
+    yield from inside[:: -(-len(inside) // max(most, 1)) or 1]
+
+
+def spread(count: int, most: int, shift: int) -> list[int]:
+    """Indices of some of ``count`` points, so spaced that lines' letters seldom fall together."""
+    if count <= 1:
+        return list(range(count))
+    step = max(count / most, 1.0)
+    first = (shift * 0.37) % 1 * step
+    found = {min(int(first + n * step), count - 1) for n in range(int(count / step))}
+    return sorted(found)
+
+
+def legend(figure: Figure, shown: Sequence[str] | None = None) -> list[tuple[str, str]]:
+    """Each line's letter and what it is."""
+    letters = shown or figure.letters
+    return [
+        (letter, f"{line.name}  {line.said}".rstrip())
+        for letter, line in zip(letters, figure.lines, strict=True)
+    ]
+
+
+# Figures as PNG, by matplotlib, which is an extra (``plot``).
+
+
+INCHES, DOTS = (9.0, 5.0), 150
+HUES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#a6761d",
+        "#7570b3", "#66a61e", "#e7298a", "#1b9e77")  # fmt: skip
+DASHES = ("--", ":", "-.", (0, (6, 2, 1, 2, 1, 2)))
+# The legend stands below: a row of it in inches, and names that two of stand beside each other.
+ROW, SHORT = 0.17, 60
+
+
+def png(figure: Figure) -> bytes:
+    """A figure as PNG. Raises ``ImportError`` without matplotlib."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure as Canvas
+
+    columns = 2 if all(len(line.name + line.said) < SHORT for line in figure.lines) else 1
+    rows = -(-len(figure.lines) // columns)
+    wide, high = INCHES
+    made = Canvas(figsize=(wide, high + ROW * rows), dpi=DOTS, layout="constrained")
+    FigureCanvasAgg(made)
+    axes: Any = made.subplots()
+    for axis, log in enumerate((figure.log_x, figure.log_y)):
+        which = "xy"[axis]
+        low, high = figure.reach(axis)
+        if log:
+            getattr(axes, f"set_{which}scale")("log")
+        getattr(axes, f"set_{which}lim")(low, high)
+        marks = ticks(low, high, 9, log)
+        getattr(axes, f"set_{which}ticks")([v for v, _ in marks], [t for _, t in marks])
+    axes.minorticks_off()
+    limits = measured = 0
+    for line in figure.lines:
+        xs, ys = zip(*line.points, strict=True)
+        name = _plain(f"{line.name}  {line.said}".rstrip())
+        if line.limit:
+            dashes = DASHES[limits % len(DASHES)]
+            axes.plot(xs, ys, color="#888888", linestyle=dashes, label=name, linewidth=1)
+            limits += 1
+            continue
+        alone = len(xs) == 1
+        axes.plot(
+            xs, ys, color=HUES[measured % len(HUES)], label=name, linewidth=1.6, marker="o",
+            markersize=7 if alone else 3, linestyle="none" if alone else "-",
+        )  # fmt: skip
+        measured += 1
+    axes.set_xlabel(_plain(figure.x))
+    axes.set_ylabel(_plain(figure.y))
+    axes.set_title(_plain(figure.title), fontsize=10)
+    axes.grid(True, alpha=0.3)
+    made.legend(fontsize=8, loc="outside lower left", ncols=columns, frameon=False)
+    out = io.BytesIO()
+    made.savefig(out, format="png", metadata={"Software": "ptxview"})
+    return out.getvalue()
+
+
+def _plain(text: str) -> str:
+    """Text that matplotlib does not read as mathematics; a label that begins with _ is hidden."""
+    text = text.replace("$", r"\$")
+    return f" {text}" if text.startswith("_") else text
+
+
+# The figure of a roofline: calls as points under what the device could do at most.
+
+
+# The plot reaches so far beyond the points, as a factor.
+AIR = 4.0
+
+
+def figure(
+    title: str, spots: Sequence[Spot], copy: float | None, sheet: float | None,
+    peaks: Peaks | None, dtypes: Iterable[str],
+) -> Figure | None:  # fmt: skip
+    """A roofline plot; None without spots or any roof. ``copy`` and ``sheet`` in bytes a second."""
+    units = list(dict.fromkeys(u for d in dtypes for u in UNITS.get(d, ())))
+    known = {} if peaks is None else peaks.flops
+    levels = [(u, known[u]) for u in units if u in known]
+    slants = [(n, b) for n, b in (("copy, measured", copy), ("memory by data sheet", sheet)) if b]
+    if not spots or not (slants or levels):
+        return None
+    steepest = max((b for _, b in slants), default=None)
+    low = min(s.intensity for s in spots) / AIR
+    high = max(s.intensity for s in spots) * AIR
+    # The ridge is always seen: on which side of it a call lies is what one wants to know.
+    if steepest and levels:
+        high = max(high, AIR * min(level for _, level in levels) / steepest)
+    top = max((level for _, level in levels), default=math.inf)
+    lines = [
+        PlotLine(name, _slant(band, low, high, top), True, f"{band / 1e9:,.0f} GB/s")
+        for name, band in slants
+    ]
+    for unit, level in levels:
+        first = low if steepest is None else level / steepest
+        if first < high:
+            points = ((first, level / 1e12), (high, level / 1e12))
+            said = f"{level / 1e12:,.4g} TFLOP/s"
+            lines.append(PlotLine(f"{TITLES[unit]} by data sheet", points, True, said))
+    for spot in spots:
+        said = f"{_figure(spot.intensity)} FLOP/byte, {_figure(spot.flops / 1e12)} TFLOP/s"
+        said += _part(spot, slants, levels)
+        lines.append(PlotLine(spot.name, ((spot.intensity, spot.flops / 1e12),), said=said))
+    return Figure(title, "FLOP/byte", "TFLOP/s", tuple(lines), True, True)
+
+
+def _slant(band: float, low: float, high: float, top: float) -> tuple[tuple[float, float], ...]:
+    end = min(high, top / band)
+    start = min(low, end / AIR)
+    return (start, start * band / 1e12), (end, end * band / 1e12)
+
+
+def _figure(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def _part(
+    spot: Spot, slants: Sequence[tuple[str, float]], levels: Sequence[tuple[str, float]]
+) -> str:
+    """How near a call comes to the roof above it: the first slanted one, or the highest level."""
+    unit, top = max(levels, key=lambda each: each[1], default=("", math.inf))
+    name, slant = (slants[0][0], slants[0][1] * spot.intensity) if slants else ("", math.inf)
+    lowest = min((level for _, level in levels), default=math.inf)
+    if slants and slant <= lowest:
+        return f", {100 * spot.flops / slant:.0f} % of {name}"
+    if levels and slant >= top:
+        return f", {100 * spot.flops / top:.0f} % of {TITLES[unit]}"
+    return ""
+
 
 # Of the terminal's own sixteen colours, so that they are seen on its ground; limits are grey.
 COLOURS = (4, 2, 1, 5, 6, 3, 12, 10, 9, 13, 14, 11)
@@ -117,7 +348,7 @@ class _Cells:
         return x + moved * self._wide, y
 
 
-def _letters(line: Line, n: int, width: int) -> list[float]:
+def _letters(line: PlotLine, n: int, width: int) -> list[float]:
     """Where a line's letter stands, as parts of its way: on few of its points, never crowded."""
     count = len(line.points)
     if count == 1:

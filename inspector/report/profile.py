@@ -9,11 +9,11 @@ from typing import Literal
 from rich.table import Table
 from rich.text import Text
 
-from inspector.bench.profile import Chain, GpuWork, Overhead, Profile, Window
-from inspector.bench.profile_names import short_name
+from inspector.measure.profile.model import Chain, GpuWork, Overhead, Profile, Window
+from inspector.measure.profile.names import short_name
 from inspector.report.jsons import SCHEMA
-from inspector.report.safe import shown
 from inspector.report.tables import UNKNOWN
+from inspector.text import shown
 
 NO_GPU = (
     "GPU times need a GPU: the program's use of one was not seen, and CPU times are all there is"

@@ -11,9 +11,9 @@ from rich.text import Text
 from inspector.analyse.durations import microseconds
 from inspector.listing.line import Line
 from inspector.model import Kernel, Origin, Recording, Resources, Stage, Variant
-from inspector.naming import base_name
+from inspector.names import base_name
 from inspector.report.jsons import ordered
-from inspector.report.safe import shown
+from inspector.text import shown
 
 Figures = Callable[[Variant], Resources]
 Clock = Callable[[Kernel, Variant], str]

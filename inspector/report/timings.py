@@ -10,13 +10,13 @@ from typing import Literal
 from rich.table import Table
 
 from inspector.analyse.durations import microseconds
-from inspector.bench.measured import COLD, Measured, Times
-from inspector.bench.results import Session, Timing, row
+from inspector.measure.time.results import Session, Timing, row
+from inspector.measure.time.stored import COLD, StoredTime, StoredTimes
 from inspector.model import Recording
-from inspector.naming import base_name
+from inspector.names import base_name
 from inspector.report.jsons import SCHEMA, Rows
-from inspector.report.safe import shown
 from inspector.report.tables import UNKNOWN
+from inspector.text import shown
 
 LESSONS = {
     "cupti": "the kernel's own duration, from the device's own time stamps (CUPTI's records): "
@@ -254,7 +254,7 @@ def age(taken: str, now: datetime.datetime) -> str:
 HOUR = 3600
 
 
-def cell(found: Measured | None, now: datetime.datetime) -> str:
+def cell(found: StoredTime | None, now: datetime.datetime) -> str:
     """``4.03 µs``, with the state of the L2 where that was not cold and its age where it is older
     than an hour; "" of none."""
     if found is None:
@@ -274,7 +274,7 @@ def _old(taken: str, now: datetime.datetime) -> bool:
         return True
 
 
-def sentence(found: Measured, now: datetime.datetime) -> str:
+def sentence(found: StoredTime, now: datetime.datetime) -> str:
     """A measured time with all that it was taken with."""
     between = _between(found.low_us, found.high_us)
     how = f"{found.stopwatch}, {STATES.get(found.cache, found.cache)}"
@@ -285,7 +285,7 @@ def sentence(found: Measured, now: datetime.datetime) -> str:
     )
 
 
-def with_times(value: dict[str, object], rec: Recording, times: Times) -> dict[str, object]:
+def with_times(value: dict[str, object], rec: Recording, times: StoredTimes) -> dict[str, object]:
     """``list``'s JSON, its kernels as ``Rows``, with the newest time of each variant."""
     kernels = value["kernels"]
     assert isinstance(kernels, Rows)
@@ -301,6 +301,6 @@ def with_times(value: dict[str, object], rec: Recording, times: Times) -> dict[s
     return {**value, "kernels": Rows(timed())}
 
 
-def timing(found: Measured | None) -> dict[str, object] | None:
+def timing(found: StoredTime | None) -> dict[str, object] | None:
     """A variant's time as JSON has it."""
     return None if found is None else asdict(found)

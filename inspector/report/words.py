@@ -9,10 +9,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from inspector.analyse.isa import INSTRUCTION, Entry
+from inspector.analyse.isa import INSTRUCTION, ReferenceEntry
 from inspector.report.jsons import SCHEMA
-from inspector.report.safe import shown
 from inspector.report.tables import plural
+from inspector.text import shown
 
 NAMES = {"ptx": "PTX", "sass": "SASS"}
 
@@ -30,10 +30,10 @@ class Meaning:
 
     given: str
     word: str
-    entry: Entry | None = None
-    also: tuple[Entry, ...] = ()
+    entry: ReferenceEntry | None = None
+    also: tuple[ReferenceEntry, ...] = ()
     qualifiers: Mapping[str, str] = field(default_factory=dict)
-    members: tuple[Entry, ...] = ()
+    members: tuple[ReferenceEntry, ...] = ()
     nearest: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
 
@@ -86,7 +86,7 @@ def show(found: Meaning, out: Console) -> None:
         out.print(text.append(shown(other.summary)))
 
 
-def _entry(found: Meaning, entry: Entry, out: Console) -> None:
+def _entry(found: Meaning, entry: ReferenceEntry, out: Console) -> None:
     out.print(
         Text.assemble(
             (shown(found.word), "bold"),
@@ -140,7 +140,7 @@ def _qualifiers(found: Meaning) -> Mapping[str, str]:
     return found.qualifiers or entry.qualifiers
 
 
-def _what(entry: Entry) -> str:
+def _what(entry: ReferenceEntry) -> str:
     return f"{NAMES.get(entry.language, entry.language)} {entry.kind}"
 
 

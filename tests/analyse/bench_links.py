@@ -10,10 +10,10 @@ import time
 from itertools import combinations
 from pathlib import Path
 
-from inspector.analyse.correlate import link
+from inspector.analyse.links import link
 from inspector.capture.opening import kept_cache, open_path
 from inspector.model import Stage
-from inspector.reading import Reader
+from inspector.reader.reader import Reader
 from tests.analyse.test_links import KNOWN, at, listing
 
 

@@ -15,10 +15,11 @@ import sys
 import time
 from collections.abc import Callable
 
-from inspector.analyse.definitions import chains
-from inspector.analyse.flow import control_flow
-from inspector.analyse.liveness import live_ranges
-from inspector.listing import Function, Listing, parse
+from inspector.analyse.flow.definitions import chains
+from inspector.analyse.flow.graph import control_flow
+from inspector.analyse.flow.liveness import live_ranges
+from inspector.listing import parse
+from inspector.listing.line import Function, Listing
 from inspector.model import Stage
 from tests.analyse.plr import stored
 from tests.listing.conftest import read_sample

@@ -9,11 +9,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from inspector import knowledge
+from inspector.analyse.sentences.operands import Templates
 from inspector.analyse.sentences.ptx import PtxReader
-from inspector.analyse.sentences.templates import Templates
 from inspector.listing import parse
 from inspector.model import Stage
+from inspector.reader import tables
 
 KERNEL = Path(__file__).parents[1] / "data/listing/matmul_sm90.ptx"
 
@@ -26,7 +26,7 @@ def timed(what: str, work: Callable[[], object]) -> None:
 
 def main() -> None:
     """A matrix product's kernel 2,000 times over, and one function of 100,000 lines."""
-    templates, isa = Templates(knowledge.table("ptx_sentences")), knowledge.isa()
+    templates, isa = Templates(tables.table("ptx_sentences")), tables.isa()
     text = KERNEL.read_text()
     many = parse(Stage.PTX, text * 2000)
     timed(f"where the functions of {len(many.lines)} lines stand", lambda: len(many.functions))

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from inspector import listing as parsers
 from inspector.capture.disassembly import disassemble
-from inspector.listing import Function, Listing
+from inspector.listing.line import Function, Listing
 from inspector.model import Argument, Call, Stage
-from inspector.recording import DerivedCache
+from inspector.recording.layout import DerivedCache
 
 DATA = Path(__file__).parents[1] / "data"
 TRITON = DATA / "core" / "lecture" / "triton"

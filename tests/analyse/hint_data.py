@@ -20,11 +20,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from inspector.analyse.hints import Finding, Subject, hints
+from inspector.analyse.hints import hints
+from inspector.analyse.hints.subject import Finding, HintSubject
 from inspector.analyse.occupancy import Device
-from inspector.listing import Listing, parse
+from inspector.listing import parse
+from inspector.listing.line import Listing
 from inspector.model import Argument, Call, Kernel, Origin, Resources, Stage, Variant
-from inspector.naming import base_name
+from inspector.names import base_name
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "tests" / "data" / "analyse" / "hints" / "pairs.json.xz"
@@ -90,7 +92,7 @@ def _call(said: dict[str, Any]) -> Call:
     return Call(**fields)
 
 
-def subject_of(said: dict[str, Any], device: Device | None = H200) -> Subject:
+def subject_of(said: dict[str, Any], device: Device | None = H200) -> HintSubject:
     """The subject of one saved variant."""
     listings = {Stage(name): _listing(key, Stage(name)) for name, key in said["stages"].items()}
     functions = {
@@ -101,12 +103,12 @@ def subject_of(said: dict[str, Any], device: Device | None = H200) -> Subject:
     variant = Variant("", "", **{name: said[name] for name in fields})
     kernel = Kernel(said["name"], said["name"], said["name"], Origin(said["origin"]), (variant,))
     calls = tuple(_call(call) for call in said["calls"])
-    return Subject(
+    return HintSubject(
         kernel, variant, Resources(**said["resources"]), listings, functions, calls, device
     )
 
 
-def pairs(name: str, **config: object) -> Subject:
+def pairs(name: str, **config: object) -> HintSubject:
     """The subject of a kernel by its name and what of its configuration tells it from others.
 
     ``columns`` is not configuration: it is the number of columns that it was launched with.
@@ -136,17 +138,17 @@ def _odd(said: dict[str, Any]) -> set[str]:
     return {n for n, kind in said["signature"].items() if kind == "i32"} - constant
 
 
-def everything() -> list[Subject]:
+def everything() -> list[HintSubject]:
     """All saved variants."""
     return [subject_of(said) for said in _data()["kernels"]]
 
 
-def findings(subject: Subject) -> dict[str, Finding]:
+def findings(subject: HintSubject) -> dict[str, Finding]:
     """What hints say of a subject, by rule."""
     return {finding.rule: finding for finding in hints(subject, THRESHOLDS)}
 
 
-def rules(subject: Subject) -> set[str]:
+def rules(subject: HintSubject) -> set[str]:
     """The rules that have something to say."""
     return set(findings(subject))
 

@@ -7,20 +7,20 @@ import random
 
 import pytest
 
-from inspector import knowledge
 from inspector import listing as parsers
 from inspector.analyse.card import Card, card
-from inspector.analyse.device import Device
+from inspector.analyse.occupancy import Device
 from inspector.analyse.scheduling import schedule
 from inspector.capture.disassembly import disassemble
-from inspector.listing import Function
+from inspector.listing.line import Function
 from inspector.model import Argument, Call, Resources, Stage
-from inspector.recording import DerivedCache
+from inspector.reader import tables
+from inspector.recording.layout import DerivedCache
 from inspector.report.card import as_json, lines
 from tests.analyse.card_helpers import MATMUL, SQUARE, launch, stage, tensor
 
-H200: Device = knowledge.devices()["sm_90"]
-cost = knowledge.isa().cost
+H200: Device = tables.devices()["sm_90"]
+cost = tables.isa().cost
 
 
 @pytest.fixture(scope="session")
@@ -127,6 +127,6 @@ def test_damaged_listings_do_no_harm(seed: int, cache: DerivedCache) -> None:
     assert json.dumps(as_json(held))
     assert max(map(len, lines(held))) <= 80
     sass, function = damaged[Stage.SASS]
-    found = schedule(sass, function, knowledge.table("scheduling"))
+    found = schedule(sass, function, tables.table("scheduling"))
     assert any(found.waits(n) for n in range(1, function.last + 1))
     assert all(found.sentences(n) is not None for n in range(1, function.last + 1))

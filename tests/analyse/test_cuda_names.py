@@ -15,7 +15,7 @@ from inspector.analyse.sentences.cuda_names import parameter_names
 from inspector.analyse.sentences.header import Declared, read_header
 from inspector.listing.cuda_signatures import signatures
 from inspector.listing.ptx import parse_ptx
-from inspector.toolchain import demangle, find
+from inspector.system.toolchain import demangle, find
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "recordings" / "lecture-h200.ptxview"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from inspector.analyse.declared import declared
+from inspector.analyse.flow.ptx_steps import declared
 from inspector.listing import parse
 from inspector.model import Stage
 

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 
 from hypothesis import given, settings
 
-from inspector.analyse.definitions import chains
 from inspector.analyse.dominators import Dominators
-from inspector.listing import Function, Line, Listing, parse
+from inspector.analyse.flow.definitions import chains
+from inspector.listing import parse
+from inspector.listing.line import Function, Line, Listing
 from inspector.model import Stage
 from tests.analyse.plr import stored
 from tests.analyse.programs import Program, programs

@@ -11,9 +11,9 @@ import pytest
 from inspector.capture import disassembly
 from inspector.capture.disassembly import disassemble, plain_of
 from inspector.errors import Unreadable
-from inspector.process import Finished, run_tool
-from inspector.recording import DerivedCache
-from inspector.toolchain import every
+from inspector.recording.layout import DerivedCache
+from inspector.system.process import Finished, run_tool
+from inspector.system.toolchain import every
 
 ROOT = Path(__file__).parent.parent / "data"
 CUBINS = sorted(ROOT.rglob("*.cubin"))

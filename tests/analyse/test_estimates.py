@@ -8,12 +8,11 @@ import pytest
 
 from inspector import listing as parsers
 from inspector.analyse.accesses import Access, accesses
-from inspector.analyse.estimates import operations
-from inspector.analyse.flow import control_flow
-from inspector.analyse.launches import accessed_bytes, element_bytes, tensor_bytes
-from inspector.listing import Function
+from inspector.analyse.estimates import accessed_bytes, element_bytes, operations, tensor_bytes
+from inspector.analyse.flow.graph import control_flow
+from inspector.listing.line import Function
 from inspector.model import Argument, Call, Stage
-from inspector.recording import DerivedCache
+from inspector.recording.layout import DerivedCache
 from tests.analyse.card_helpers import DATA, MATMUL, SQUARE, launch, ptx, stage, tensor, ttir
 
 

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from inspector.analyse.definitions import chains
-from inspector.analyse.flow import Flow, control_flow
-from inspector.analyse.liveness import live_ranges
-from inspector.analyse.loops import find_loops
-from inspector.listing import Function, Listing, parse
+from inspector.analyse.flow.definitions import chains
+from inspector.analyse.flow.graph import Flow, control_flow, find_loops
+from inspector.analyse.flow.liveness import live_ranges
+from inspector.listing import parse
+from inspector.listing.line import Function, Listing
 from inspector.model import Stage
 from tests.analyse.plr import stored
 from tests.analyse.programs import Program, programs

@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inspector.analyse.fusion import model_lines
-from inspector.capture import output_code
-from inspector.capture.assemble import Assembly
-from inspector.capture.origins import graph_lines
 from inspector.listing import parse
 from inspector.model import Fusion, MadeFrom, Recording, Stage
-from inspector.reading import Reader
-from inspector.recording import BytesContent, DerivedCache
+from inspector.reader.reader import Reader
+from inspector.recording import output_code
+from inspector.recording.assemble import Assembly
+from inspector.recording.layout import BytesContent, DerivedCache
+from inspector.recording.origins import graph_lines
 from tests.analyse.test_links import KNOWN
 
 DATA = Path(__file__).parent.parent / "data" / "analyse"

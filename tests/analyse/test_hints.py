@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from inspector.analyse import hints as package
-from inspector.analyse.hints import HINTS, Subject
+from inspector.analyse.hints import HINTS
+from inspector.analyse.hints.subject import HintSubject
 from inspector.analyse.occupancy import Device
 from inspector.listing import parse
 from inspector.model import Argument, Call, Kernel, Origin, Resources, Stage, Variant
@@ -96,7 +97,7 @@ def test_every_threshold_says_why() -> None:
 
 
 @pytest.mark.parametrize("subject", everything(), ids=lambda s: s.kernel.name)
-def test_findings_point_at_instructions_and_are_three_sentences(subject: Subject) -> None:
+def test_findings_point_at_instructions_and_are_three_sentences(subject: HintSubject) -> None:
     for finding in findings(subject).values():
         assert finding.severity in ("info", "hint", "warn")
         sentences = re.findall(r"[.!?](?: |$)", finding.text)
@@ -170,13 +171,13 @@ def test_a_mask_that_depends_on_an_unknown_argument_says_nothing() -> None:
 # -- the launch and the device ----------------------------------------------------------------
 
 
-def launched(blocks: int, **resources: int) -> Subject:
+def launched(blocks: int, **resources: int) -> HintSubject:
     """Blocks of 128 threads and 32 registers: 16 an SM, 2112 on 132 SMs."""
     known = {"registers": 32, "static_shared_bytes": 0, "dynamic_shared_bytes": 0, **resources}
     variant = Variant("", "", "k")
     kernel = Kernel("k", "k", "k", Origin.TRITON, (variant,))
     call = Call("triton", "k", grid=(blocks, 1, 1), block=(128, 1, 1))
-    return Subject(kernel, variant, Resources(**known), calls=(call,), device=H200)
+    return HintSubject(kernel, variant, Resources(**known), calls=(call,), device=H200)
 
 
 @pytest.mark.parametrize(

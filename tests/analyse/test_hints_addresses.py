@@ -13,9 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inspector.analyse.hints.banks import degree
-from inspector.analyse.hints.layouts import blocked
-from inspector.analyse.hints.tensors import Tensors, shape_of
-from inspector.analyse.hints.warp import Access, Arguments, Warp
+from inspector.analyse.hints.tensors import Tensors, blocked, shape_of
+from inspector.analyse.hints.warp import Arguments, Warp, WarpAccess
 from inspector.listing import parse
 from inspector.model import Stage
 from tests.analyse.hint_data import pairs
@@ -141,7 +140,7 @@ def conflicts(addresses: tuple[int, ...], width: int) -> int:
 )
 def test_conflicts_are_the_words_a_bank_is_asked_for(width: int, stride: int, swizzle: int) -> None:
     places = tuple(width * (lane * stride ^ swizzle) for lane in range(32))
-    access = Access(LINE, "shared", False, width, places, 0, "%r1", 0)
+    access = WarpAccess(LINE, "shared", False, width, places, 0, "%r1", 0)
     assert degree(access) == conflicts(places, width)
 
 
@@ -160,7 +159,7 @@ def test_conflicts_are_the_words_a_bank_is_asked_for(width: int, stride: int, sw
 )
 def test_known_conflicts(stride: int, width: int, ways: int) -> None:
     places = tuple(stride * lane for lane in range(32))
-    assert degree(Access(LINE, "shared", False, width, places, 0, "%r1", 0)) == ways
+    assert degree(WarpAccess(LINE, "shared", False, width, places, 0, "%r1", 0)) == ways
 
 
 # -- TTGIR ------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import pytest
 
 from inspector.listing import parse
 from inspector.model import Stage
-from inspector.toolchain import need
+from inspector.system.toolchain import need
 from tests.analyse.hint_data import THRESHOLDS
 
 TYPES = {

@@ -9,13 +9,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from inspector.analyse.hints import Subject, hints
+from inspector.analyse.hints import hints
+from inspector.analyse.hints.subject import HintSubject
 from inspector.listing import parse
 from inspector.model import Kernel, Origin, Resources, Stage, Variant
 from tests.analyse.hint_data import H200, THRESHOLDS, everything, findings, pairs, rules
 
 
-def ptx(body: str, parameters: str = ".param .u64 k_param_0,\n.param .u32 k_param_1") -> Subject:
+def ptx(
+    body: str, parameters: str = ".param .u64 k_param_0,\n.param .u32 k_param_1"
+) -> HintSubject:
     """A kernel of the given PTX."""
     text = (
         ".version 9.0\n.target sm_90\n.address_size 64\n"
@@ -25,7 +28,7 @@ def ptx(body: str, parameters: str = ".param .u64 k_param_0,\n.param .u32 k_para
     listing = parse(Stage.PTX, text)
     variant = Variant("", "", "k", target="sm_90")
     kernel = Kernel("k", "k", "k", Origin.NVCC, (variant,))
-    return Subject(
+    return HintSubject(
         kernel, variant, Resources(), {Stage.PTX: listing}, {Stage.PTX: listing.functions[0]}
     )
 
@@ -244,7 +247,7 @@ def test_a_call_that_the_assembler_inlined_is_none() -> None:
 # -- loads waited for -------------------------------------------------------------------------
 
 
-def sass(subject: Subject, change: str, to: str) -> Subject:
+def sass(subject: HintSubject, change: str, to: str) -> HintSubject:
     """The subject with its SASS changed; encodings stay."""
     listing = subject.listings[Stage.SASS]
     lines = tuple(

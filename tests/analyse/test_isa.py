@@ -9,13 +9,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from inspector import knowledge
-from inspector.analyse.isa import COSTS, INSTRUCTION, PTX, REGISTER, SASS, Entry, Isa
-from inspector.analyse.spelling import closest, distance
+from inspector.analyse.isa import (
+    COSTS,
+    INSTRUCTION,
+    PTX,
+    REGISTER,
+    SASS,
+    Isa,
+    ReferenceEntry,
+    closest,
+    distance,
+)
 from inspector.listing import parse
 from inspector.model import Stage
-from inspector.process import run_tool
-from inspector.toolchain import need
+from inspector.reader import tables
+from inspector.system.process import run_tool
+from inspector.system.toolchain import need
 
 DATA = Path(__file__).parent.parent / "data"
 
@@ -41,7 +50,7 @@ SMALL = Isa([
 ])  # fmt: skip
 
 
-def words_of(entries: tuple[Entry, ...]) -> list[tuple[str, str]]:
+def words_of(entries: tuple[ReferenceEntry, ...]) -> list[tuple[str, str]]:
     return [(e.word, e.kind) for e in entries]
 
 
@@ -74,7 +83,7 @@ def test_what_is_no_opcode_of_ptx_is_none(opcode: str) -> None:
 
 
 def test_an_entry_says_all_that_its_table_says() -> None:
-    assert SMALL.ptx("ld") == Entry(
+    assert SMALL.ptx("ld") == ReferenceEntry(
         "ld", PTX, INSTRUCTION, "Loads.", ("d: destination", "[a]: address"),
         {".global": "Memory.", ".v4": "four of them", ".odd": ""},
         "memory", "PTX ISA 1.0, sm_10", None, "PTX ISA 9.0, 1.2 ld",
@@ -135,14 +144,14 @@ def test_a_table_of_another_make_is_read_as_far_as_it_goes() -> None:
         "a": {"summary": 3, "operands": "d", "qualifiers": 7, "own_qualifiers": [], "cost": 1}
     }
     found = Isa([("ptx", "instruction", odd)]).ptx("a.b")
-    assert found == Entry("a", PTX, INSTRUCTION, "3", reference="PTX ISA 9.0")
+    assert found == ReferenceEntry("a", PTX, INSTRUCTION, "3", reference="PTX ISA 9.0")
     assert Isa([]).word("ld") is None and Isa([]).nearest("ld") == ()
 
 
 @settings(max_examples=300)
 @given(st.text(alphabet=st.characters(), max_size=60) | st.from_regex(r"[%.@A-Za-z0-9_:<> ]{0,40}"))
 def test_nothing_raises_on_any_text(text: str) -> None:
-    for isa in (SMALL, knowledge.isa()):
+    for isa in (SMALL, tables.isa()):
         assert isa.word(text) == next(iter(isa.all(text)), None)
         assert set(isa.unknown(text)) <= set(isa.qualifiers(text))
         assert len(isa.nearest(text)) <= 3
@@ -192,10 +201,10 @@ def test_what_is_far_is_not_meant() -> None:
     ],
 )
 def test_typing_errors_are_mended(typed: str, meant: str) -> None:
-    assert knowledge.isa().nearest(typed)[0] == meant
+    assert tables.isa().nearest(typed)[0] == meant
 
 
-LONG = [e.word for e in knowledge.isa().entries() if len(e.word) > 7 and "<" not in e.word]
+LONG = [e.word for e in tables.isa().entries() if len(e.word) > 7 and "<" not in e.word]
 
 
 @settings(max_examples=150, deadline=None)
@@ -203,7 +212,7 @@ LONG = [e.word for e in knowledge.isa().entries() if len(e.word) > 7 and "<" not
 def test_a_letter_left_out_of_a_long_word_is_found_again(word: str, data: st.DataObject) -> None:
     at = data.draw(st.integers(3, len(word) - 1))
     short = word[:at] + word[at + 1 :]
-    isa = knowledge.isa()
+    isa = tables.isa()
     if word[0] in ".%" and isa.word(short) is None:
         assert word in isa.nearest(short, 10)
 
@@ -212,7 +221,7 @@ def test_a_letter_left_out_of_a_long_word_is_found_again(word: str, data: st.Dat
 
 
 def test_every_word_has_what_a_reader_needs() -> None:
-    entries = knowledge.isa().entries()
+    entries = tables.isa().entries()
     assert {e.language for e in entries} == {PTX, SASS}
     for e in entries:
         assert e.summary and e.summary == e.summary.strip(), e.word
@@ -228,22 +237,22 @@ def test_every_word_has_what_a_reader_needs() -> None:
 
 def test_no_word_of_a_kind_stands_in_two_files() -> None:
     seen: dict[tuple[str, str, str], str] = {}
-    for language, kind, files in knowledge.WORDS:
-        for path in sorted(knowledge.REFERENCE.glob(files)):
-            for word in knowledge.table(path.stem):
+    for language, kind, files in tables.WORDS:
+        for path in sorted(tables.REFERENCE.glob(files)):
+            for word in tables.table(path.stem):
                 assert (language, kind, word) not in seen, (word, path.name)
                 seen[language, kind, word] = path.name
     assert len(seen) > 800
 
 
 def test_every_qualifier_that_an_instruction_of_ptx_lists_has_a_meaning() -> None:
-    for entry in knowledge.isa().entries(PTX, INSTRUCTION):
+    for entry in tables.isa().entries(PTX, INSTRUCTION):
         lacking = [q for q, meaning in entry.qualifiers.items() if not meaning]
         assert not lacking, (entry.word, lacking)
 
 
 def test_every_opcode_that_compilers_wrote_is_known_with_its_qualifiers() -> None:
-    isa = knowledge.isa()
+    isa = tables.isa()
     opcodes = {
         line.opcode
         for path in DATA.rglob("*.ptx")
@@ -281,7 +290,7 @@ def assembles(body: str, tmp_path: Path, version: str = "8.3") -> bool:
 
 def test_the_assembler_has_every_special_register(tmp_path: Path) -> None:
     body = []
-    for entry in knowledge.isa().entries(PTX, REGISTER):
+    for entry in tables.isa().entries(PTX, REGISTER):
         if entry.since and entry.since.startswith("PTX ISA 9"):
             continue
         for word in {re.sub(r"<(\d+)>", n, entry.word) for n in ("0", "1")}:
@@ -301,7 +310,7 @@ def test_the_assembler_has_every_special_register(tmp_path: Path) -> None:
 
 def test_the_assembler_has_the_fundamental_types(tmp_path: Path) -> None:
     fundamental = [
-        e.word for e in knowledge.isa().entries(PTX, "type")
+        e.word for e in tables.isa().entries(PTX, "type")
         if "5.2.1 " in e.reference and e.word != ".pred"
     ]  # fmt: skip
     assert len(fundamental) == 16
@@ -312,7 +321,7 @@ def test_the_assembler_has_the_fundamental_types(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("compare", ["eq", "ne", "lt", "le", "gt", "ge"])
 def test_the_assembler_has_the_comparisons(compare: str, tmp_path: Path) -> None:
-    isa = knowledge.isa()
+    isa = tables.isa()
     for suffix, types in (("", ("s32", "f32")), ("u", ("f32",))):
         word = f"setp.{compare}{suffix}"
         assert all(isa.word(f"{word}.{kind}") for kind in types)

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import inspector
-from inspector.analyse.correlate import Links, Place, link
+from inspector.analyse.links import Links, Relation, StageNames, link
 from inspector.analyse.operations import Operations
-from inspector.analyse.relation import Relation
-from inspector.listing import Kind, Line, Listing, parse
+from inspector.listing import parse
+from inspector.listing.line import Kind, Line, Listing
 from inspector.model import Location, Stage
 
 TABLE = Path(inspector.__file__).parent / "reference" / "operations.toml"
@@ -153,7 +153,7 @@ def test_a_source_has_the_innermost_frame_and_calls_that_have_nothing_else() -> 
         ("EXIT", None),
     )
     stages = (Stage.SOURCE, Stage.SASS)
-    found = link(source, lower, stages, {Stage.SOURCE: Place("/home/user/k.py")}, KNOWN)
+    found = link(source, lower, stages, {Stage.SOURCE: StageNames("/home/user/k.py")}, KNOWN)
     assert found == {3: (1,), 4: (2,), 10: (1,), 11: (3,)}
 
 
@@ -161,15 +161,15 @@ def test_two_files_of_one_name_are_told_apart() -> None:
     source = parse(Stage.SOURCE, "a = 1\nb = 2\n")
     lower = listing(("FMUL", Location("/a/k.py", 1)), ("FADD", Location("/b/k.py", 1)))
     stages = (Stage.SOURCE, Stage.SASS)
-    assert link(source, lower, stages, {Stage.SOURCE: Place("/b/k.py")}) == {1: (2,)}
-    assert link(source, lower, stages, {Stage.SOURCE: Place("k.py")}) == {1: (1, 2)}
+    assert link(source, lower, stages, {Stage.SOURCE: StageNames("/b/k.py")}) == {1: (2,)}
+    assert link(source, lower, stages, {Stage.SOURCE: StageNames("k.py")}) == {1: (1, 2)}
 
 
 def test_embedded_text_is_offset() -> None:
     code = parse(Stage.OUTPUT_CODE, "\n".join(["# wrapper"] * 4 + ["a = 1", "b = 2"]))
     lower = listing(("FMUL", at(2)), ("FADD", at(90)))
     stages = (Stage.OUTPUT_CODE, Stage.SASS)
-    places = {Stage.OUTPUT_CODE: Place("/home/user/k.py", 5)}
+    places = {Stage.OUTPUT_CODE: StageNames("/home/user/k.py", 5)}
     assert link(code, lower, stages, places) == {6: (1,)}
 
 

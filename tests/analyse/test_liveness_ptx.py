@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from hypothesis import given, settings
 
-from inspector.analyse.liveness import live_ranges
-from inspector.listing import Function, Listing, parse
+from inspector.analyse.flow.liveness import live_ranges
+from inspector.listing import parse
+from inspector.listing.line import Function, Listing
 from inspector.model import Stage
 from tests.analyse.programs import CLASSES, Program, programs
 from tests.listing.conftest import read_sample

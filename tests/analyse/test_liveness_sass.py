@@ -6,8 +6,9 @@ import re
 
 import pytest
 
-from inspector.analyse.liveness import live_ranges
-from inspector.listing import Listing, parse
+from inspector.analyse.flow.liveness import live_ranges
+from inspector.listing import parse
+from inspector.listing.line import Listing
 from inspector.model import Stage
 from tests.analyse.plr import DATA as ANALYSED
 from tests.analyse.plr import live_sets, stored, stored_sets

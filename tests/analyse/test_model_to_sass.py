@@ -11,7 +11,7 @@ import pytest
 
 from inspector.capture.opening import kept_cache, open_path
 from inspector.model import Origin, Stage
-from inspector.reading import Reader
+from inspector.reader.reader import Reader
 
 SCRIPT = """
 import torch

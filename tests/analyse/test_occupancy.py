@@ -13,8 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import inspector
-from inspector.analyse.device import Device, arch_of, base_arch
-from inspector.analyse.occupancy import Occupancy, occupancy
+from inspector.analyse.occupancy import Device, Occupancy, arch_of, base_arch, occupancy
 
 TABLE = Path(inspector.__file__).parent / "reference" / "devices.toml"
 ENTRIES = tomllib.loads(TABLE.read_text("utf-8"))

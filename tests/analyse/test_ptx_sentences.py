@@ -14,23 +14,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from inspector import knowledge
-from inspector.analyse.sentences.bits import byte_picks, logic
+from inspector.analyse.sentences.basic import byte_picks, logic
 from inspector.analyse.sentences.context import Context, argument_types, of_header, of_variant
+from inspector.analyse.sentences.operands import Templates
 from inspector.analyse.sentences.ptx import PtxReader
-from inspector.analyse.sentences.templates import Templates
 from inspector.capture.opening import kept_cache, open_path
-from inspector.listing import Kind, Listing, parse
+from inspector.listing import parse
+from inspector.listing.line import Kind, Listing
 from inspector.model import Call, Kernel, Stage, Variant
-from inspector.reading import Reader
-from inspector.toolchain import need
+from inspector.reader import tables
+from inspector.reader.reader import Reader
+from inspector.system.toolchain import need
 
 ROOT = Path(__file__).parents[2]
 DATA = ROOT / "tests/data"
 FILES = sorted(DATA.glob("**/*.ptx"))
 RECORDING = ROOT / "examples/recordings/lecture-h200.ptxview"
 FORMS = tomllib.loads((DATA / "analyse/ptx_forms.toml").read_text("utf-8"))["form"]
-TEMPLATES = Templates(knowledge.table("ptx_sentences"))
+TEMPLATES = Templates(tables.table("ptx_sentences"))
 
 HEAD = """.version 8.7
 .target sm_90a
@@ -47,7 +48,7 @@ HEAD = """.version 8.7
 def reader(listing: Listing, context: Context | None = None, name: str | None = None) -> PtxReader:
     functions = listing.functions
     function = next((f for f in functions if f.name == name), functions[0])
-    return PtxReader(listing, function, knowledge.isa(), TEMPLATES, context)
+    return PtxReader(listing, function, tables.isa(), TEMPLATES, context)
 
 
 def sentence(line: str, context: Context | None = None, before: str = "") -> str | None:
@@ -378,7 +379,7 @@ def test_where_parameters_lie_is_what_the_cubin_says(name: str) -> None:
 def test_every_instruction_of_a_file(path: Path) -> None:
     listing = parse(Stage.PTX, path.read_text())
     for function in listing.functions:
-        said = PtxReader(listing, function, knowledge.isa(), TEMPLATES)
+        said = PtxReader(listing, function, tables.isa(), TEMPLATES)
         for n in range(function.first, function.last + 1):
             if listing.lines[n - 1].kind not in (Kind.INSTRUCTION, Kind.LABEL):
                 continue
@@ -395,7 +396,7 @@ def test_every_form_that_the_assembler_was_asked_about(form: dict[str, str]) -> 
 
 
 def test_every_template_belongs_to_an_instruction() -> None:
-    isa = knowledge.isa()
+    isa = tables.isa()
     say = TEMPLATES.section("say")
     assert [key for key in say if isa.ptx(key) is None and not isa.members(key.split(".")[0])] == []
 
@@ -427,7 +428,7 @@ def test_any_text(text: str) -> None:
 def _read(text: str) -> None:
     listing = parse(Stage.PTX, text)
     for function in listing.functions:
-        said = PtxReader(listing, function, knowledge.isa(), TEMPLATES)
+        said = PtxReader(listing, function, tables.isa(), TEMPLATES)
         for n in range(len(listing.lines) + 2):
             said.sentence(n)
 

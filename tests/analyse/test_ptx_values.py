@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from inspector.analyse.sentences import forms
 from inspector.analyse.sentences.context import Context, Parameter
 from inspector.analyse.sentences.forms import evaluated, wrapped
-from inspector.analyse.sentences.operands import operand
-from inspector.analyse.sentences.statements import Statements
+from inspector.analyse.sentences.operands import Statements, operand
 from inspector.analyse.sentences.values import Values
 from inspector.analyse.sentences.wording import Wording
 from inspector.listing import parse
@@ -350,7 +349,7 @@ def worth(text: str, leaves: dict[str, int]) -> int:
     return found
 
 
-def wraps(form: forms.Form) -> bool:
+def wraps(form: forms.LinearForm) -> bool:
     """Whether something in a form is cut to a register's width, which a formula does not tell."""
     return any(a.op == "wrap" or any(wraps(x) for x in a.args) for a, _ in form.terms)
 

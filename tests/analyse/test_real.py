@@ -8,8 +8,9 @@ from pathlib import PurePath
 
 import pytest
 
-from inspector.analyse.correlate import Place, link
-from inspector.listing import Kind, Listing, parse
+from inspector.analyse.links import StageNames, link
+from inspector.listing import parse
+from inspector.listing.line import Kind, Listing
 from inspector.model import Stage
 from tests.analyse.test_links import KNOWN, pairs
 from tests.listing.conftest import Disassembler, nvdisasm, read_sample
@@ -34,7 +35,7 @@ def test_source_and_sass_are_as_nvdisasm_says(nvdisasm: Disassembler) -> None:
     annotated = nvdisasm("nested.cubin", "-c", "-gi", "-gp", "-hex")
     sass = parse(Stage.SASS, plain, annotated=annotated)
     source = parse(Stage.SOURCE, read_sample("nested.cu"), path="nested.cu")
-    places = {Stage.SOURCE: Place("nested.cu")}
+    places = {Stage.SOURCE: StageNames("nested.cu")}
     found = link(sass, source, (Stage.SASS, Stage.SOURCE), places, KNOWN)
     # The truth, read apart: a group of marks holds from the instruction after it.
     wanted: list[int] = []

@@ -14,15 +14,16 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from inspector import knowledge, toolchain
-from inspector.analyse.entry import COSTS, INSTRUCTION, PTX
+from inspector.analyse.isa import COSTS, INSTRUCTION, PTX
 from inspector.listing import parse
 from inspector.listing.ptx_statement import KNOWN
 from inspector.model import Stage
+from inspector.reader import tables
+from inspector.system import toolchain
 
 ROOT = Path(__file__).parents[2]
 FORMS = ROOT / "tests/data/analyse/ptx_forms.toml"
-FILES = sorted(knowledge.REFERENCE.glob("ptx_instructions_*.toml"))
+FILES = sorted(tables.REFERENCE.glob("ptx_instructions_*.toml"))
 FIELDS = {"summary", "operands", "qualifiers", "cost", "since", "target", "section"}
 # The shape of a tile stands for many: the entries have a few, ptx_qualifiers.toml the pattern.
 SHAPE = re.compile(r"\.m\d+n\d+k\d+")
@@ -88,7 +89,7 @@ def test_an_entry_has_every_field(word: str) -> None:
 
 
 def test_every_qualifier_has_a_meaning() -> None:
-    entries = knowledge.isa().entries(PTX, INSTRUCTION)
+    entries = tables.isa().entries(PTX, INSTRUCTION)
     assert len(entries) == len(words())
     assert [
         (e.word, q) for e in entries for q, meaning in e.qualifiers.items() if not meaning
@@ -117,20 +118,20 @@ def test_every_opcode_that_was_recorded_is_told() -> None:
 
 
 def test_every_form_is_told_by_its_word() -> None:
-    isa = knowledge.isa()
+    isa = tables.isa()
     assert [(f.opcode, f.word) for f in forms() if told_by(f.opcode) != f.word] == []
     check_told({f.opcode for f in forms()})
     assert isa.cost(PTX, "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16") == "tensor"
 
 
 def told_by(opcode: str) -> str | None:
-    entry = knowledge.isa().ptx(opcode)
+    entry = tables.isa().ptx(opcode)
     return entry.word if entry else None
 
 
 def check_told(opcodes: Iterable[str | None]) -> None:
     """Every opcode has an entry, which lists every qualifier of it."""
-    isa = knowledge.isa()
+    isa = tables.isa()
     for opcode in filter(None, opcodes):
         entry = isa.ptx(opcode)
         assert entry is not None, opcode

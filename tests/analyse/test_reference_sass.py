@@ -12,19 +12,20 @@ from pathlib import Path
 
 import pytest
 
-from inspector import knowledge
 from inspector.analyse.isa import COSTS
-from inspector.capture.elf import is_cubin
-from inspector.listing import Kind, parse
+from inspector.listing import parse
+from inspector.listing.cubin import is_cubin
+from inspector.listing.line import Kind
 from inspector.model import Stage
-from inspector.toolchain import every
+from inspector.reader import tables
+from inspector.system.toolchain import every
 
 ROOT = Path(__file__).parent.parent.parent
 DATA = ROOT / "tests" / "data"
 RECORDING = ROOT / "examples" / "recordings" / "lecture-h200.ptxview"
 TABLES = tomllib.loads((DATA / "analyse" / "sass_opcodes.toml").read_text())
 NEWEST = "Blackwell"
-ISA = knowledge.isa()
+ISA = tables.isa()
 
 
 def _sm(name: str) -> int:

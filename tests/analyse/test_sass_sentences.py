@@ -8,16 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from inspector import knowledge
 from inspector.analyse.sentences.context import Context
 from inspector.analyse.sentences.sass import SassReader
-from inspector.listing import Kind, Listing, parse
+from inspector.listing import parse
+from inspector.listing.line import Kind, Listing
 from inspector.model import Stage
+from inspector.reader import tables
 
 DATA = Path(__file__).parent.parent / "data"
 CONSTRUCTS = ("sm75", "sm80", "sm90a", "sm100a", "sm120")
-ISA = knowledge.isa()
-TEMPLATES = knowledge.table("sass_sentences")
+ISA = tables.isa()
+TEMPLATES = tables.table("sass_sentences")
 
 
 @cache

@@ -11,13 +11,13 @@ import pytest
 
 import inspector
 from inspector import listing as parsers
-from inspector.analyse.flow import Flow, control_flow
+from inspector.analyse.flow.graph import Flow, control_flow
 from inspector.analyse.scheduling import Schedule, schedule, stall_sums
 from inspector.capture.disassembly import disassemble
-from inspector.listing import Control, Function, Kind, Line, Listing
-from inspector.listing.words import words
+from inspector.listing.line import Control, Function, Kind, Line, Listing
 from inspector.model import Stage
-from inspector.recording import DerivedCache
+from inspector.recording.layout import DerivedCache
+from inspector.text import words
 
 TABLE = tomllib.loads(
     (Path(inspector.__file__).parent / "reference" / "scheduling.toml").read_text("utf-8")

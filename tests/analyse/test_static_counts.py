@@ -8,20 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from inspector import knowledge
 from inspector import listing as parsers
-from inspector.analyse.accesses import accesses
-from inspector.analyse.mix import mix
-from inspector.analyse.products import products
+from inspector.analyse.accesses import accesses, mix, products
 from inspector.capture.disassembly import disassemble
-from inspector.listing import Function
+from inspector.listing.line import Function
 from inspector.model import Stage
-from inspector.process import run_tool
-from inspector.recording import DerivedCache
-from inspector.toolchain import need
+from inspector.reader import tables
+from inspector.recording.layout import DerivedCache
+from inspector.system.process import run_tool
+from inspector.system.toolchain import need
 from tests.analyse.card_helpers import MATMUL, SQUARE, ptx, stage
 
-cost = knowledge.isa().cost
+cost = tables.isa().cost
 
 
 @pytest.fixture(scope="session")

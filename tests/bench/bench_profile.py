@@ -10,8 +10,8 @@ import resource
 import sys
 import time
 
-from inspector.bench.profile import Window
-from inspector.bench.profile_summing import summarise
+from inspector.measure.profile.model import Window
+from inspector.measure.profile.sum import summarise
 from tests.bench.profile_traces import Made
 
 

@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 import torch
 
-from inspector.probes import replay, replay_calls
-from inspector.probes.cupti import Event
-from inspector.probes.replay_calls import Again, Gathered, parts
-from inspector.probes.replay_inputs import Arguments, NotRebuilt
-from inspector.probes.replay_trace import Unavailable
+from inspector.probes.replay import calls
+from inspector.probes.replay import session as replay
+from inspector.probes.replay.calls import Again, Gathered, parts
+from inspector.probes.replay.cupti import Event
+from inspector.probes.replay.inputs import Arguments, NotRebuilt
+from inspector.probes.replay.trace import Unavailable
 
 BARE: dict[str, Any] = dict.fromkeys(
     ("name", "type", "value", "dtype", "shape", "strides", "alignment", "low", "high", "device")
@@ -186,7 +187,7 @@ class Device:
 
 
 def measured(device: Any) -> Gathered:
-    return replay_calls.cupti(device, device.call, device.flush, True, 5.0, lambda: None)
+    return calls.cupti(device, device.call, device.flush, True, 5.0, lambda: None)
 
 
 def test_a_call_is_repeated_until_its_sum_is_settled() -> None:

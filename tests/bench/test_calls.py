@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from inspector.bench.calls import Library, again, frequent, job_of_call, kernel_times, owner
 from inspector.capture.opening import open_path
+from inspector.measure.time.calls import Library, again, frequent, job_of_call, kernel_times, owner
 from inspector.model import Kernel, Origin, Recording, Variant
-from inspector.recording import read_events
-from inspector.selecting import select, select_calls
+from inspector.reader.selecting import select, select_calls
+from inspector.recording.layout import read_events
 
 LECTURE = Path(__file__).parents[2] / "examples" / "recordings" / "lecture-h200.ptxview"
 

@@ -13,17 +13,18 @@ from typing import Any
 
 import pytest
 
-from inspector.bench import calls, running
-from inspector.bench.calls import Library
-from inspector.bench.planning import job_of, plan
 from inspector.capture import machine
 from inspector.capture.opening import open_path, recordings_folder
-from inspector.capture.running import Outcome
+from inspector.capture.running import RunOutcome
 from inspector.cli import main
 from inspector.commands import run
+from inspector.measure.time import calls
+from inspector.measure.time import child as running
+from inspector.measure.time.calls import Library
+from inspector.measure.time.planning import job_of, plan
 from inspector.model import Stage
-from inspector.process import Finished
-from inspector.recording_timings import keep, kept, place
+from inspector.recording.kept import keep, kept, place
+from inspector.system.process import Finished
 
 LECTURE = Path(__file__).parents[2] / "examples" / "recordings" / "lecture-h200.ptxview"
 
@@ -204,7 +205,7 @@ def test_without_words_all_calls_are_timed(
 @pytest.fixture
 def ran(recording: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A run that has just ended with status 7 and left the lecture's recording behind."""
-    outcome = Outcome(7, recording, open_path(recording), 1.0, 0.1)
+    outcome = RunOutcome(7, recording, open_path(recording), 1.0, 0.1)
     monkeypatch.setattr(run, "record", lambda request, say: outcome)
     monkeypatch.setattr(run, "on_terminal", lambda: True)
     return recording

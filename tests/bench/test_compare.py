@@ -16,17 +16,25 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from inspector import comparing_variants
-from inspector.bench import compare_running
-from inspector.bench.compare_running import Task, measure
-from inspector.bench.comparison import Comparison, best_first, peaks_of, rows_of
-from inspector.bench.running import NO_DEVICE, NO_TORCH
-from inspector.bench.sizes import Sweep, fixed, sweep, together
 from inspector.capture import machine
 from inspector.cli import main
 from inspector.errors import ToolMissing, Unreadable, UsageError
-from inspector.process import Finished
+from inspector.measure.time import racing
+from inspector.measure.time import script as comparing_variants
+from inspector.measure.time.child import NO_DEVICE, NO_TORCH
+from inspector.measure.time.racing import Task, measure
+from inspector.measure.time.ranking import (
+    Race,
+    Sweep,
+    best_first,
+    fixed,
+    peaks_of,
+    rows_of,
+    sweep,
+    together,
+)
 from inspector.report import comparison as report
+from inspector.system.process import Finished
 
 OURS = ("--python", sys.executable)
 NAMES = ["slow", "fast", "near", "wrong", "broken"]
@@ -86,7 +94,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> list[Job]:
     made = partial(child, jobs, Finished(-11, b"", b""))
     monkeypatch.setattr(machine, "gpu_present", lambda: True)
     monkeypatch.setattr(
-        compare_running, "measure", lambda python, task, say, _: measure(python, task, say, made)
+        racing, "measure", lambda python, task, say, _: measure(python, task, say, made)
     )
     return jobs
 
@@ -98,12 +106,12 @@ def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return str(tmp_path / "mine.py")
 
 
-def compared(sizes: Sequence[dict[str, int]], swept: str | None = None) -> Comparison:
+def compared(sizes: Sequence[dict[str, int]], swept: str | None = None) -> Race:
     made = partial(child, [], Finished(-11, b"", b""))
     gathered = measure("python", Task(Path("x.py"), sizes, ("cupti",), "cold", 1, 60), child=made)
     peaks = peaks_of(gathered.copies)
     rows = rows_of(gathered, "x", sizes, peaks)
-    return Comparison("now", "x.py", "python", gathered.device, rows, peaks, 4800.0, swept,
+    return Race("now", "x.py", "python", gathered.device, rows, peaks, 4800.0, swept,
                       gathered.sizes)  # fmt: skip
 
 

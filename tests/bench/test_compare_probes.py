@@ -14,18 +14,26 @@ from typing import Any
 import pytest
 import torch
 
-from inspector.bench.compare_running import BOOT, BUILDING, REFUSED, WRONG_SIZE, Task, measure
-from inspector.bench.comparison import rows_of
-from inspector.bench.running import NO_DEVICE, NO_TORCH, PROBES
 from inspector.errors import Unreadable, UsageError
-from inspector.probes import compare, replay
-from inspector.probes.compare_check import Kept, compared, described, tensors
-from inspector.probes.compare_script import Broken, Declared, NotDeclared, load
-from inspector.probes.compare_stopwatch import calls, learn, period
-from inspector.probes.cupti import Event
-from inspector.probes.replay_stopwatches import FEWEST
-from inspector.probes.replay_trace import Unavailable, device_events
-from inspector.process import Finished, run_tool
+from inspector.measure.time.child import NO_DEVICE, NO_TORCH, PROBES
+from inspector.measure.time.racing import BOOT, BUILDING, REFUSED, WRONG_SIZE, Task, measure
+from inspector.measure.time.ranking import rows_of
+from inspector.probes.replay import script
+from inspector.probes.replay import session as replay
+from inspector.probes.replay.cupti import Event
+from inspector.probes.replay.script import (
+    Broken,
+    Declared,
+    Kept,
+    NotDeclared,
+    compared,
+    described,
+    load,
+    tensors,
+)
+from inspector.probes.replay.stopwatches import FEWEST, calls, learn, period
+from inspector.probes.replay.trace import Unavailable, device_events
+from inspector.system.process import Finished, run_tool
 
 KERNELS = Path(__file__).parents[2] / "kernels"
 PLAIN = """
@@ -209,7 +217,7 @@ def test_inputs_are_told_in_words() -> None:
 
 def test_each_variant_is_checked_and_costs_its_own_row(plain: Path) -> None:
     session = Session([{"N": 4}, {"N": 5, "M": 2}])
-    assert compare.rows(session, load(str(plain)), str(plain)) == 0  # type: ignore[arg-type]
+    assert script.rows(session, load(str(plain)), str(plain)) == 0  # type: ignore[arg-type]
     ended = [s["end"] for s in session.said if "end" in s]
     assert ended == list(range(12))
     assert session.of(0, "about") == {"inputs": "float32 3×4", "dtypes": ["float32"], "bytes": 96,
@@ -228,7 +236,7 @@ def test_rows_that_are_done_are_not_run_again_and_an_input_that_fails_costs_its_
     plain: Path,
 ) -> None:
     session = Session([{"N": 4}, {"N": -5}, {"N": 6}], done=(*range(6), 12, 13, 14, 15, 16))
-    assert compare.rows(session, load(str(plain)), str(plain)) == 0  # type: ignore[arg-type]
+    assert script.rows(session, load(str(plain)), str(plain)) == 0  # type: ignore[arg-type]
     assert [s["end"] for s in session.said if "end" in s] == [*range(6, 12), 17]
     (why,) = {session.of(n, "error") for n in range(6, 12)}
     assert why.startswith("its input: ") and "(line 5)" in why
@@ -240,7 +248,7 @@ def test_without_a_reference_the_first_variant_is(tmp_path: Path) -> None:
         inputs=lambda: torch.zeros(3),
     )
     session = Session([{}])
-    assert compare.rows(session, Declared(made), "x.py") == 0  # type: ignore[arg-type]
+    assert script.rows(session, Declared(made), "x.py") == 0  # type: ignore[arg-type]
     assert [session.of(n, "checked")["agrees"] for n in range(3)] == [True, True, False]
 
 
@@ -268,14 +276,14 @@ def test_what_the_child_says_is_what_the_other_side_hears(
     monkeypatch.delenv("PTXVIEW_TARGET", raising=False)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
-    monkeypatch.setattr(compare, "Session", OnCpu)
+    monkeypatch.setattr(script, "Session", OnCpu)
     copied = {"stopwatch": "cupti", "cache": "hot", "samples": [1.0], "bytes": 1}
-    monkeypatch.setattr(compare, "copy", lambda session: session.say(copy=copied))
+    monkeypatch.setattr(script, "copy", lambda session: session.say(copy=copied))
 
     def child(argv: Sequence[str], *_: Any) -> Finished:
         job = Path(argv[-2])
         job.write_text(json.dumps({**json.loads(job.read_text()), "device": "cpu"}))
-        return Finished(compare.main(argv[-2], argv[-1]), b"", b"")
+        return Finished(script.main(argv[-2], argv[-1]), b"", b"")
 
     task = Task(plain, [{"N": 4}, {"N": 6}], ("cupti",), "hot", 0.1, 600.0)
     found = measure("python", task, child=child)
@@ -295,7 +303,7 @@ def test_what_the_child_says_is_what_the_other_side_hears(
 
 
 def test_both_sides_mean_the_same_by_an_exit_status() -> None:
-    ours = (compare.REFUSED, compare.WRONG_SIZE, compare.BUILDING)
+    ours = (script.REFUSED, script.WRONG_SIZE, script.BUILDING)
     assert ours == (REFUSED, WRONG_SIZE, BUILDING)
     assert (replay.NO_TORCH, replay.NO_DEVICE) == (NO_TORCH, NO_DEVICE)
 

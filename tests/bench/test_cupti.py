@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from inspector.probes import cupti as probe
-from inspector.probes.cupti import CONCURRENT_KERNEL, Cupti, CuptiError, Event
-from inspector.probes.replay_trace import Profiler, Records, Unavailable, trace_of
+from inspector.probes.replay import cupti as probe
+from inspector.probes.replay.cupti import CONCURRENT_KERNEL, Cupti, CuptiError, Event
+from inspector.probes.replay.trace import Profiler, Records, Unavailable, trace_of
 
 FAKE = Path(__file__).parents[1] / "data" / "bench" / "fake_cupti.c"
 VERSIONS = {

@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from inspector.probes.replay_inputs import Inputs, NotRebuilt, extent, passed, scalar, tensor
+from inspector.probes.replay.inputs import Inputs, NotRebuilt, extent, passed, scalar, tensor
 
 ALIGNED = 64  # what this machine's allocator begins blocks at
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from inspector.bench.results import Session, Timing, stored
 from inspector.cli import main
+from inspector.measure.time.results import Session, Timing, stored
 from inspector.model import Argument, Call, Kernel, Origin, Recording, Variant
-from inspector.recording_timings import keep
+from inspector.recording.kept import keep
 from inspector.report import calls
 
 LECTURE = Path(__file__).parents[2] / "examples" / "recordings" / "lecture-h200.ptxview"

@@ -11,18 +11,18 @@ from pathlib import Path
 
 import pytest
 
-from inspector.analyse.diff.summary import Change
-from inspector.analysing import Analyst
-from inspector.bench.measured import Times, alike, sessions, times
-from inspector.bench.results import KernelTime, Session, Timing, stored
 from inspector.capture.opening import kept_cache, open_path
-from inspector.comparing import compare, rows, stage_of
+from inspector.diff.compare import compare, stage_of, variant_rows
+from inspector.diff.summary import FigureChange
+from inspector.measure.time.results import KernelTime, Session, Timing, stored
+from inspector.measure.time.stored import StoredTimes, alike, sessions, times
 from inspector.model import Kernel, Origin, Stage, Variant
-from inspector.process import run_tool
-from inspector.recording_timings import keep
-from inspector.report.diff_tables import deltas, taken
+from inspector.reader.facts import Analyst
+from inspector.recording.kept import keep
+from inspector.report.diff_text import deltas, taken
 from inspector.report.timings import cell, timing
-from inspector.tui.times import Times as Shown
+from inspector.system.process import run_tool
+from inspector.tui.timing.times import RecordingTimes as Shown
 
 LECTURE = Path(__file__).parents[2] / "examples" / "recordings" / "lecture-h200.ptxview"
 VARIANT = Variant("0123456789", "0123456789abcdef", "k")
@@ -43,7 +43,7 @@ def session(day: int, *rows: Timing, device: str = "H") -> Session:
 
 def test_the_newest_time_stands_and_of_it_the_most_frequent_call() -> None:
     often = row(3.0, inputs="float32 16", count=9)
-    found = Times([session(1, row(1.0)), session(2, row(2.0), often)]).of(KERNEL, VARIANT)
+    found = StoredTimes([session(1, row(1.0)), session(2, row(2.0), often)]).of(KERNEL, VARIANT)
     assert found is not None
     assert (found.median_us, found.inputs, found.taken[:10]) == (3.0, "float32 16", "2026-01-02")
     assert timing(found) == {
@@ -60,8 +60,8 @@ def test_the_newest_time_stands_and_of_it_the_most_frequent_call() -> None:
     ],
 )  # fmt: skip
 def test_other_stopwatches_caches_variants_and_failures_are_no_time_of_it(odd: Timing) -> None:
-    assert Times([session(2, odd)]).of(KERNEL, VARIANT) is None
-    found = Times([session(1, row(1.0)), session(2, odd)]).of(KERNEL, VARIANT)
+    assert StoredTimes([session(2, odd)]).of(KERNEL, VARIANT) is None
+    found = StoredTimes([session(1, row(1.0)), session(2, odd)]).of(KERNEL, VARIANT)
     assert found is not None and found.median_us == 1.0
 
 
@@ -92,10 +92,10 @@ def test_every_view_has_the_same_time(tmp_path: Path) -> None:
 
 
 def test_a_time_with_a_hot_l2_says_so_and_is_not_compared_with_a_cold_one() -> None:
-    hot = Times([session(1, row(3.0, cache="hot"))])
+    hot = StoredTimes([session(1, row(3.0, cache="hot"))])
     now = datetime.datetime.fromisoformat("2026-01-01T00:30:00+00:00")
     assert cell(hot.of(KERNEL, VARIANT), now) == "3.00 µs, hot L2"
-    cold = Times([session(1, row(4.0))])
+    cold = StoredTimes([session(1, row(4.0))])
     assert cell(cold.of(KERNEL, VARIANT), now) == "4.00 µs"
     both = [known.by_inputs(KERNEL, VARIANT) for known in (hot, cold)]
     assert alike(*both) is None and alike(both[0], both[0]) is not None
@@ -104,24 +104,24 @@ def test_a_time_with_a_hot_l2_says_so_and_is_not_compared_with_a_cold_one() -> N
 def test_a_kernel_of_a_call_has_its_own_time_and_its_own_launch_comes_first() -> None:
     call = row(20.0, kind="graph", kernel="0/0", variant="", count=50, kernels=(
         KernelTime("k", "01234567", 2.5, 4), KernelTime("Memset", None, 1.0, 1)))  # fmt: skip
-    found = Times([session(1, call)]).of(KERNEL, VARIANT)
+    found = StoredTimes([session(1, call)]).of(KERNEL, VARIANT)
     assert found is not None and (found.median_us, found.low_us) == (2.5, None)
-    both = Times([session(1, call, row(2.0, inputs=call.inputs))]).of(KERNEL, VARIANT)
+    both = StoredTimes([session(1, call, row(2.0, inputs=call.inputs))]).of(KERNEL, VARIANT)
     assert both is not None and both.median_us == 2.0
 
 
 def test_rows_that_were_kept_before_they_told_their_kernels_count_too() -> None:
-    found = Times([session(1, replace(row(4.0), kernels=()))]).of(KERNEL, VARIANT)
+    found = StoredTimes([session(1, replace(row(4.0), kernels=()))]).of(KERNEL, VARIANT)
     assert found is not None and found.median_us == 4.0
 
 
 def test_times_are_compared_of_the_same_inputs_on_the_same_device_alone() -> None:
     small, large = row(1.0), row(5.0, inputs="float32 16")
-    one = Times([session(1, large, small)]).by_inputs(KERNEL, VARIANT)
-    other = Times([session(2, replace(small, median_us=2.0, kernels=()))])
+    one = StoredTimes([session(1, large, small)]).by_inputs(KERNEL, VARIANT)
+    other = StoredTimes([session(2, replace(small, median_us=2.0, kernels=()))])
     found = alike(one, other.by_inputs(KERNEL, VARIANT))
     assert found is not None and [t.median_us for t in found] == [1.0, 2.0]
-    elsewhere = Times([session(1, small, device="A")])
+    elsewhere = StoredTimes([session(1, small, device="A")])
     assert alike(one, elsewhere.by_inputs(KERNEL, VARIANT)) is None
     assert alike(one, {}) is None
 
@@ -150,17 +150,26 @@ def test_the_table_of_variants_has_the_times_of_the_inputs_that_most_were_timed_
     recording = open_path(path)
     held = [f for f in recording.variants() if f[0].name == "square_kernel"]
     reader = Analyst(recording, kept_cache())
-    assert {r.time_us for r in rows(reader, held, Stage.PTX)} == {None}
+    assert {r.time_us for r in variant_rows(reader, held, Stage.PTX)} == {None}
     ids = [v.id for _, v in held]
     some = [row(n + 1.0, kernel="square_kernel", variant=i) for n, i in enumerate(ids[:3])]
     other = row(9.0, kernel="square_kernel", variant=ids[0], inputs="float32 4096", count=99)
     keep(path, stored(session(1, other, *some)))
-    assert [r.time_us for r in rows(reader, held, Stage.PTX)] == [1.0, 2.0, 3.0, None, None, None]
+    assert [r.time_us for r in variant_rows(reader, held, Stage.PTX)] == [
+        1.0,
+        2.0,
+        3.0,
+        None,
+        None,
+        None,
+    ]
     tuned = [f for f in recording.variants() if f[0].name == "matmul_kernel"]
-    before = [r.time_us for r in rows(reader, tuned, Stage.PTX)]
+    before = [r.time_us for r in variant_rows(reader, tuned, Stage.PTX)]
     assert any(t is not None for t in before)
     keep(path, stored(session(2, row(7.0, kernel="matmul_kernel", variant=tuned[0][1].id))))
-    assert [r.time_us for r in rows(reader, tuned, Stage.PTX)] == before  # the tuner's, all of them
+    assert [
+        r.time_us for r in variant_rows(reader, tuned, Stage.PTX)
+    ] == before  # the tuner's, all of them
 
 
 def test_the_tuners_times_are_called_its_own_and_have_few_places(tmp_path: Path) -> None:
@@ -184,11 +193,11 @@ def test_the_tuners_times_are_called_its_own_and_have_few_places(tmp_path: Path)
 
 
 def test_a_figure_of_the_tuners_has_few_places_in_the_interface_too() -> None:
-    change = Change("time_us", 8.287999778985977, 11.19999960064888, "tuner")
+    change = FigureChange("time_us", 8.287999778985977, 11.19999960064888, "tuner")
     assert deltas([change]) == "tuner's time 8.29 µs → 11.2 µs (+2.91)"
-    share = Change("occupancy_percent", 100 / 3, 50.0)
+    share = FigureChange("occupancy_percent", 100 / 3, 50.0)
     assert deltas([share]) == "occupancy, theory 33.33 % → 50 % (+16.67)"
-    assert taken([Change("time_us", None, 1234.5)]) == "measured time 1,234 µs"
+    assert taken([FigureChange("time_us", None, 1234.5)]) == "measured time 1,234 µs"
 
 
 def printed(*argv: str) -> str:

@@ -9,20 +9,19 @@ from pathlib import Path
 
 import pytest
 
-from inspector.analyse.samples import total
-from inspector.annotating import Annotator
-from inspector.bench import ncu_files
-from inspector.bench.ncu import Launch, Report
-from inspector.bench.ncu_attach import Attached, Candidate, attach
-from inspector.bench.ncu_code import placed
-from inspector.bench.ncu_csv import read
+from inspector.analyse.telling import total
 from inspector.capture.opening import kept_cache, open_path
 from inspector.errors import Unreadable
 from inspector.listing import parse
 from inspector.listing.line import Function
+from inspector.measure.ncu import files
+from inspector.measure.ncu.attach import Attached, Candidate, attach, placed
+from inspector.measure.ncu.export import read
+from inspector.measure.ncu.model import NcuLaunch, Report
 from inspector.model import Stage, Variant
-from inspector.recording_timings import REPORTS, place
-from inspector.tui.gutter import SAMPLES, Gutter
+from inspector.reader.telling import Annotator
+from inspector.recording.kept import REPORTS, place
+from inspector.tui.code.gutter import SAMPLES, Gutter
 from tests.bench.ncu_data import LECTURE, PAGES, blocks, text, write
 
 # The variants of the recording whose machine code launches 0, 1 and 3 have; 2 and 4 are not in it.
@@ -163,8 +162,8 @@ $f$helper:
 
 
 def test_labels_and_what_the_linker_fills_in_are_compared_by_address() -> None:
-    from inspector.analyse.samples import Samples
-    from inspector.bench.ncu import Instruction
+    from inspector.analyse.telling import Samples
+    from inspector.measure.ncu.model import MeasuredInstruction
 
     listing = parse(Stage.SASS, SASS)
     function = Function("f", 1, len(listing.lines))
@@ -175,8 +174,8 @@ def test_labels_and_what_the_linker_fills_in_are_compared_by_address() -> None:
         "EXIT",
         "RET.REL.NODEC R20 `(f)",
     )
-    code = tuple(Instruction(16 * n, t, Samples(1, 1)) for n, t in enumerate(texts))
-    one = Launch(0, "f", "f", base=base, code=code)
+    code = tuple(MeasuredInstruction(16 * n, t, Samples(1, 1)) for n, t in enumerate(texts))
+    one = NcuLaunch(0, "f", "f", base=base, code=code)
     held = placed(one, listing, function)
     assert isinstance(held, dict) and sorted(held) == [2, 3, 5, 7]
     wrong = replace(code[1], text=f"CALL.REL.NOINC {base + 0x20:#x}")
@@ -190,9 +189,9 @@ def test_labels_and_what_the_linker_fills_in_are_compared_by_address() -> None:
 NAMES = frozenset({"f", "f(int)"})
 
 
-def launch(**more: object) -> Launch:
+def launch(**more: object) -> NcuLaunch:
     return replace(
-        Launch(0, "f", "f(int)", block=(128, 1, 1), grid=(4, 1, 1), registers=8),
+        NcuLaunch(0, "f", "f(int)", block=(128, 1, 1), grid=(4, 1, 1), registers=8),
         **more,  # type: ignore[arg-type]
     )
 
@@ -242,19 +241,19 @@ def recording(tmp_path: Path) -> Path:
 
 
 def test_beside_a_recording(recording: Path) -> None:
-    assert ncu_files.of_recording(recording) == Report(())
+    assert files.of_recording(recording) == Report(())
     (details,) = write(recording.parent / "pages", "details")
     shutil.copy(details, recording.with_name("lecture.ptxview.ncu.csv"))
-    assert len(ncu_files.of_recording(recording).launches) == 5
+    assert len(files.of_recording(recording).launches) == 5
 
 
 def test_kept_with_a_recording(recording: Path) -> None:
-    ncu_files.store(recording, text("details"), ["python", "x.py"])
-    ncu_files.store(recording, text("source"), ["python", "x.py"])
+    files.store(recording, text("details"), ["python", "x.py"])
+    files.store(recording, text("source"), ["python", "x.py"])
     assert place(recording, REPORTS).name == "lecture.ptxview.ncu.jsonl"
-    assert len(ncu_files.of_recording(recording).launches) == 10
+    assert len(files.of_recording(recording).launches) == 10
     (named,) = write(recording.parent / "pages", "raw")
-    assert len(ncu_files.of_recording(recording, [named]).launches) == 5
+    assert len(files.of_recording(recording, [named]).launches) == 5
 
 
 @pytest.mark.parametrize(
@@ -266,10 +265,10 @@ def test_a_damaged_one_that_nobody_named_costs_itself_alone(
     recording: Path, spoil: Callable[[Path], int]
 ) -> None:
     spoil(recording)
-    report = ncu_files.of_recording(recording)
+    report = files.of_recording(recording)
     assert report.launches == () and len(report.problems) == 1
 
 
 def test_one_that_is_named_must_be_there(recording: Path) -> None:
     with pytest.raises(Unreadable, match="does not exist"):
-        ncu_files.of_recording(recording, [recording.parent / "none.csv"])
+        files.of_recording(recording, [recording.parent / "none.csv"])

@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from inspector import toolchain
 from inspector.cli import main
 from inspector.commands import ncu as command
+from inspector.system import toolchain
 from tests.bench.ncu_data import LECTURE, PAGES, ROOT, column, write
 
 FAKE = """#!{python}
@@ -108,7 +108,7 @@ def fake(pages: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 @pytest.fixture
 def no_ncu(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine without ncu, whatever this one has."""
-    monkeypatch.setattr("inspector.capture.ncu.find", lambda name: None)
+    monkeypatch.setattr("inspector.measure.ncu.files.find", lambda name: None)
 
 
 def listed(capsys: pytest.CaptureFixture[str], *args: str | Path) -> Any:

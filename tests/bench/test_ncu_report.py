@@ -7,11 +7,10 @@ import re
 
 import pytest
 
-from inspector.analyse.samples import Samples, hottest, roll_up, total
-from inspector.bench.ncu import Launch, Rule, function_of
-from inspector.bench.ncu_csv import read
-from inspector.bench.ncu_numbers import Notation, gigahertz, microseconds, notation
+from inspector.analyse.telling import Samples, hottest, roll_up_samples, total
 from inspector.errors import Unreadable
+from inspector.measure.ncu.export import Notation, gigahertz, microseconds, notation, read
+from inspector.measure.ncu.model import NcuLaunch, Rule, function_of
 from tests.bench.ncu_data import PAGES, blocks, column, rows, text
 
 
@@ -75,7 +74,7 @@ def test_rules_with_their_speedups() -> None:
 
 def test_a_speedup_of_a_part_alone_is_none_of_the_launch() -> None:
     rule = Rule("HighPipeUtilization", "OPT", "…", "", "local", 99.76)
-    one = Launch(0, "f", "f", duration_us=2.0, rules=(rule,))
+    one = NcuLaunch(0, "f", "f", duration_us=2.0, rules=(rule,))
     assert (one.speedup, one.improvement_us) == (None, None)
 
 
@@ -329,7 +328,7 @@ def test_a_functions_own_name(demangled: str, name: str) -> None:
 def test_samples_of_a_line_are_those_of_its_instructions_once() -> None:
     at = {1: Samples(3, 2, {"wait": 3}), 2: Samples(5, 5, {"wait": 1, "long_sb": 4})}
     shared = (1, 2, 2)
-    found = roll_up({10: shared, 11: shared, 12: (1,), 13: (9,)}, at)
+    found = roll_up_samples({10: shared, 11: shared, 12: (1,), 13: (9,)}, at)
     assert found[10] == found[11] == Samples(8, 7, {"wait": 4, "long_sb": 4})
     assert found[12] == at[1] and 13 not in found
     assert total([]) == Samples()

@@ -15,21 +15,22 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from inspector.bench import running
-from inspector.bench.roofline import TITLES, Peaks, Spot, dtypes_in, peaks_of
 from inspector.capture import machine
 from inspector.cli import main
-from inspector.knowledge import devices, table
-from inspector.process import Finished
-from inspector.report.figures import Figure, Line, spread, ticks
-from inspector.report.plots import plot
-from inspector.report.rooflines import figure as roofline
+from inspector.measure.time import child as running
+from inspector.measure.time.roofline import TITLES, Peaks, Spot, dtypes_in, peaks_of
+from inspector.reader.tables import devices, table
+from inspector.report.plots import Figure, PlotLine, plot, spread, ticks
+from inspector.report.plots import figure as roofline
+from inspector.system.process import Finished
 
 LECTURE = Path(__file__).parents[2] / "examples" / "recordings" / "lecture-h200.ptxview"
 SIZES = tuple(range(256, 12673, 128))
-RISING = Line("rising", tuple((float(n), 4000 * n / (n + 800)) for n in SIZES), said="3,763 GB/s")
-FALLING = Line("falling", tuple((float(n), 4000.0 - n / 4) for n in SIZES))
-COPY = Line("copy, measured", ((256.0, 4200.0), (12672.0, 4200.0)), limit=True)
+RISING = PlotLine(
+    "rising", tuple((float(n), 4000 * n / (n + 800)) for n in SIZES), said="3,763 GB/s"
+)
+FALLING = PlotLine("falling", tuple((float(n), 4000.0 - n / 4) for n in SIZES))
+COPY = PlotLine("copy, measured", ((256.0, 4200.0), (12672.0, 4200.0)), limit=True)
 SWEEP = Figure("square", "N", "GB/s", (RISING, FALLING, COPY))
 H200 = Peaks("NVIDIA H200", 4.8e12, {"fp32": 67e12, "fp16_tensor": 989.5e12}, "its data sheet")
 
@@ -68,19 +69,21 @@ def test_without_colour_there_is_none_and_with_it_each_line_has_its_own() -> Non
 
 
 def test_points_at_one_place_all_show() -> None:
-    spots = tuple(Line(f"spot {n}", ((0.125, 0.5),)) for n in range(4))
-    figure = Figure("t", "FLOP/byte", "TFLOP/s", (*spots, Line("far", ((8.0, 4.0),))), True, True)
+    spots = tuple(PlotLine(f"spot {n}", ((0.125, 0.5),)) for n in range(4))
+    figure = Figure(
+        "t", "FLOP/byte", "TFLOP/s", (*spots, PlotLine("far", ((8.0, 4.0),))), True, True
+    )
     assert any("ABCD" in line for line in drawn(figure, 80))
 
 
 def test_a_single_point_and_a_level_line_can_be_drawn() -> None:
     for points in (((5.0, 3.0),), ((1.0, 2.0), (9.0, 2.0)), ((1.0, 0.0), (2.0, 0.0))):
-        assert len(drawn(Figure("t", "N", "µs", (Line("a", points),)), 80)) == 22
+        assert len(drawn(Figure("t", "N", "µs", (PlotLine("a", points),)), 80)) == 22
 
 
 def test_hostile_names_are_shown_and_not_obeyed() -> None:
     evil = "\x1b[2J[red]x[/] $\\frac{1}{0}$ \u202e"
-    figure = Figure(evil, evil, "GB/s", (Line(evil, RISING.points, said=evil),))
+    figure = Figure(evil, evil, "GB/s", (PlotLine(evil, RISING.points, said=evil),))
     text = "\n".join(drawn(figure, 120))
     assert "\x1b" not in text and "\u202e" not in text and "[red]x[/]" in text
 
@@ -114,10 +117,10 @@ def test_letters_of_a_line_are_few_and_on_it() -> None:
 
 def test_a_picture_is_drawn_of_whatever_names(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="matplotlib is not installed")
-    from inspector.report.pictures import png
+    from inspector.report.plots import png
 
-    evil = Line("_hidden $\\frac{1}{", RISING.points)
-    spot = Line("a", ((0.1, 0.5),))
+    evil = PlotLine("_hidden $\\frac{1}{", RISING.points)
+    spot = PlotLine("a", ((0.1, 0.5),))
     evils = Figure("$", "N$", "µs", (evil, COPY))
     for figure in (SWEEP, evils, Figure("r", "x", "y", (spot, COPY), True, True)):
         assert png(figure).startswith(b"\x89PNG\r\n")

@@ -11,17 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from inspector.bench import profile_trace
-from inspector.bench.profile import Profile, Window
-from inspector.bench.profile_linking import linked
-from inspector.bench.profile_names import short_name
-from inspector.bench.profile_reading import about, profile_of, profiles, why_none, windows
-from inspector.bench.profile_stacks import stacks
-from inspector.bench.profile_summing import summarise
-from inspector.bench.profile_warning import facts, warned
 from inspector.capture.opening import open_path
 from inspector.errors import Unreadable
-from inspector.recording import BlobContent, DerivedCache, Writer, read_events
+from inspector.measure.profile import trace as profile_trace
+from inspector.measure.profile.model import Profile, Window
+from inspector.measure.profile.names import short_name
+from inspector.measure.profile.read import about, linked, profile_of, profiles, why_none, windows
+from inspector.measure.profile.stacks import stacks
+from inspector.measure.profile.sum import summarise
+from inspector.measure.profile.warnings import facts, warned
+from inspector.recording.layout import BlobContent, DerivedCache, Writer, read_events
 from inspector.report import profile as report
 from tests.bench.profile_traces import Made
 from tests.core.helpers import call

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from inspector.capture.opening import open_path
-from inspector.probes.profile_limits import Limits
-from inspector.recording import read_events
+from inspector.probes.profile.session import Limits
+from inspector.recording.layout import read_events
 from tests.core.helpers import Done, call, ptxview
 
 pytestmark = pytest.mark.skipif(

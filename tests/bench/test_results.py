@@ -11,7 +11,16 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from inspector.bench.results import KernelTime, Peak, Session, Timing, read, row, stored, with_time
+from inspector.measure.time.results import (
+    KernelTime,
+    Peak,
+    Session,
+    Timing,
+    read,
+    row,
+    stored,
+    with_time,
+)
 from inspector.report import timings
 from inspector.report.jsons import dumps
 

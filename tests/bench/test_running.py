@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from inspector.bench import running
-from inspector.bench.running import BOOT, NO_DEVICE, PROBES, Wanted, measure, watched
 from inspector.errors import Stopped, ToolMissing, Unreadable
-from inspector.process import Finished, run_tool
+from inspector.measure.time import child as running
+from inspector.measure.time.child import BOOT, NO_DEVICE, PROBES, Wanted, measure, watched
+from inspector.system.process import Finished, run_tool
 
 WANTED = Wanted(("cupti",), "cold", 1.0, 20.0, 512)
 JOBS: list[tuple[dict[str, object], bytes]] = [

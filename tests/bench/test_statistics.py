@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inspector.bench.statistics import median, rank
+from inspector.measure.time.results import median, rank
 
 
 def confidence(n: int, k: int) -> float:

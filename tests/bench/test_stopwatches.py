@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 import torch.profiler
 
-from inspector.probes import replay
-from inspector.probes.cupti import Event as Record
-from inspector.probes.replay import summed
-from inspector.probes.replay_calls import LEADS, cupti
-from inspector.probes.replay_stopwatches import (
+from inspector.probes.replay import session as replay
+from inspector.probes.replay.calls import LEADS, cupti
+from inspector.probes.replay.cupti import Event as Record
+from inspector.probes.replay.session import summed
+from inspector.probes.replay.stopwatches import (
     FEWEST,
     MOST_MISSES,
     MOST_RECORDS,
@@ -23,7 +23,7 @@ from inspector.probes.replay_stopwatches import (
     next_count,
     settled,
 )
-from inspector.probes.replay_trace import Profiler, Unavailable, device_events
+from inspector.probes.replay.trace import Profiler, Unavailable, device_events
 
 
 class Event:

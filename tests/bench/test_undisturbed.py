@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from inspector.bench.results import Timing, read, row, with_time
-from inspector.probes.replay_stopwatches import cudagraph
-from inspector.probes.replay_trace import Unavailable
-from inspector.probes.replay_undisturbed import SAMPLES, around, queued, undisturbed
+from inspector.measure.time.results import Timing, read, row, with_time
+from inspector.probes.replay.stopwatches import SAMPLES, around, cudagraph, queued, undisturbed
+from inspector.probes.replay.trace import Unavailable
 
 GAP = 2.2
 
@@ -153,7 +152,7 @@ def test_a_row_says_so_and_is_kept() -> None:
 
 
 def test_a_graph_without_a_kernel_has_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    from inspector.probes import replay_stopwatches
+    from inspector.probes.replay import stopwatches
 
     class Testing:
         def __init__(self, ms: float) -> None:
@@ -173,7 +172,7 @@ def test_a_graph_without_a_kernel_has_no_time(monkeypatch: pytest.MonkeyPatch) -
                 return contextlib.nullcontext()
 
     def taken(ms: float) -> list[float]:
-        monkeypatch.setattr(replay_stopwatches, "_testing", lambda: Testing(ms))
+        monkeypatch.setattr(stopwatches, "_testing", lambda: Testing(ms))
         return cudagraph(Streams, lambda: None, lambda: None, 1.0, lambda: None)
 
     assert taken(0.001) == [1.0] * 10

@@ -30,7 +30,8 @@ def nanoseconds(launch: Callable[..., object], args: tuple[object, ...]) -> floa
 def main() -> None:
     import torch
 
-    from inspector.probes import calls, calls_launch, calls_torch, calls_triton, launch_native
+    from inspector.probes.calls import graphs, launch_native, subjects, triton_launches
+    from inspector.probes.calls import launch as calls_launch
 
     def aligned() -> torch.Tensor:
         memory = torch.zeros(64 * 64 + 256)
@@ -49,11 +50,11 @@ def main() -> None:
             *((f"n{n}", "i32", None) for n in range(scalars)),
             ("BLOCK", "constexpr", 1024),
         ]
-        known = ("triton", f"{tensors}/{scalars}") in calls._all
+        known = ("triton", f"{tensors}/{scalars}") in subjects._all
         launch_native._loaded[:] = [compiled if known else None]
         how = "in Python" if not known else "in C" if compiled is not None else "no compiler"
-        held = calls.subject("triton", "bench", f"{tensors}/{scalars}", {})
-        watched = calls_launch.stand(inner, held, calls_triton.LEADING, parameters)
+        held = subjects.subject("triton", "bench", f"{tensors}/{scalars}", {})
+        watched = calls_launch.stand(inner, held, triton_launches.LEADING, parameters)
         values = [aligned() for _ in range(tensors)] + list(range(scalars)) + [1024]
         args = (64, 1, 1, 0, 0, None, None, None, None, *values)
         bare, ours = nanoseconds(inner, args), nanoseconds(watched, args)
@@ -62,11 +63,11 @@ def main() -> None:
             f"{ours - bare:6.0f} ns  {how}"
         )
     for inputs in (1, 3, 12, 100):
-        held = calls.subject("graph", "bench", f"graph {inputs}", {})
+        held = subjects.subject("graph", "bench", f"graph {inputs}", {})
         given = [aligned() for _ in range(inputs)]
 
-        def call(given: list[torch.Tensor], held: calls.Subject = held) -> None:
-            calls_torch._with_inputs(held, inner, given)
+        def call(given: list[torch.Tensor], held: subjects.Subject = held) -> None:
+            graphs._with_inputs(held, inner, given)
 
         bare, ours = nanoseconds(inner, (given,)), nanoseconds(call, (given,))
         print(f"{inputs:>10} inputs of a graph {bare:5.0f} ns {ours:6.0f} ns {ours - bare:6.0f} ns")

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from inspector.cli import main
-from inspector.toolchain import find
+from inspector.system.toolchain import find
 
 DATA = Path(__file__).resolve().parent.parent / "data" / "core"
 REPOSITORY = DATA.parents[2]

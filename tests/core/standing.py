@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from inspector.probes import launch_native
+from inspector.probes.calls import launch_native
 
 names = itertools.count()
 PARAMETERS: list[tuple[str, Any, Any]] = [

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from inspector import toolchain
 from inspector.listing import parse
 from inspector.model import Stage
+from inspector.system import toolchain
 from tests.core.helpers import DATA, REPOSITORY, SQUARE, Done, call, printed, tool
 
 LISTINGS = DATA.parent / "listing"

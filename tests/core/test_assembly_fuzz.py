@@ -11,13 +11,14 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from inspector import printing
-from inspector.capture import output_code, torch_logs
-from inspector.capture.assemble import Assembly
+from inspector.capture import torch_logs
 from inspector.capture.opening import open_path
 from inspector.errors import PtxviewError
 from inspector.model import Recording
-from inspector.naming import base_name
-from inspector.recording import BytesContent
+from inspector.names import base_name
+from inspector.recording import output_code
+from inspector.recording.assemble import Assembly
+from inspector.recording.layout import BytesContent
 from inspector.report import jsons, tables
 from tests.core.helpers import LECTURE, SQUARE, write_events
 

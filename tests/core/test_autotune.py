@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from inspector.analyse.diff import variants
-from inspector.capture.assemble import Assembly
 from inspector.capture.opening import open_path
+from inspector.diff import variants
 from inspector.model import Kernel, Recording, Resources, Stage
-from inspector.recording import BytesContent
+from inspector.recording.assemble import Assembly
+from inspector.recording.layout import BytesContent
 from inspector.report import jsons, tables
 from tests.core.helpers import SQUARE
 

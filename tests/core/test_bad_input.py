@@ -21,7 +21,7 @@ from pathlib import Path
 
 import pytest
 
-from inspector import toolchain
+from inspector.system import toolchain
 from tests.core.helpers import (
     EXTENSION,
     LECTURE,

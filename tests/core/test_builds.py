@@ -14,11 +14,10 @@ from pathlib import Path
 import pytest
 
 from inspector.capture import nvcc
-from inspector.capture.builds import Found, harmless, read_folder
-from inspector.capture.elf import read_cubin
-from inspector.capture.ninja import parse_ninja
+from inspector.capture.builds import Found, harmless, parse_ninja, read_folder
 from inspector.capture.opening import kept_cache
-from inspector.toolchain import find
+from inspector.listing.cubin import read_cubin
+from inspector.system.toolchain import find
 from tests.core.helpers import EXTENSION, call, printed, tool, variants_of
 
 ODD = r"""
@@ -395,7 +394,7 @@ def test_same_code_is_by_encoding(built: Path) -> None:
 
 
 def test_without_nvcc_the_reason_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from inspector import toolchain
+    from inspector.system import toolchain
 
     folder = tmp_path / "folder"
     shutil.copytree(EXTENSION, folder)

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from inspector.capture.assemble import Assembly
 from inspector.capture.opening import open_path
 from inspector.commands.run import arguments, emulation
 from inspector.model import Recording
-from inspector.recording import BytesContent
+from inspector.recording.assemble import Assembly
+from inspector.recording.layout import BytesContent
 from inspector.report import jsons
 from tests.core.helpers import REPOSITORY, SQUARE
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from inspector.toolchain import every
+from inspector.system.toolchain import every
 from tests.core.helpers import Done, call, environment, printed, ptxview, tool, variants_of
 
 if importlib.util.find_spec("torch") is None or importlib.util.find_spec("triton") is None:

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from inspector.capture import spills
-from inspector.capture.elf import read_cubin
+from inspector.listing.cubin import read_cubin
 from tests.core.helpers import (
     LECTURE,
     MATMUL,

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from inspector import knowledge
 from inspector.commands.explain import meaning, opcode_of
+from inspector.reader import tables
 from tests.core.helpers import call
 
 FIELDS = {"schema", "word", "entry", "language", "kind", "summary", "operands", "qualifiers",
@@ -132,7 +132,7 @@ def test_one_unknown_word_of_several_is_told_and_the_others_explained() -> None:
 
 def test_plain_text_has_the_meaning_of_each_qualifier() -> None:
     text = call("explain", "ld.global.v4.b32").text
-    isa = knowledge.isa()
+    isa = tables.isa()
     for name, told in isa.qualifiers("ld.global.v4.b32").items():
         assert name in text and told in text
     assert "\x1b" not in text
@@ -169,7 +169,7 @@ def test_control_characters_are_shown_and_not_obeyed() -> None:
 @settings(max_examples=200, deadline=None)
 @given(st.text(max_size=80))
 def test_any_text_has_an_answer(text: str) -> None:
-    isa = knowledge.isa()
+    isa = tables.isa()
     found = meaning(isa, text)
     assert found.known == bool(found.entry or found.members)
     opcode_of(isa, text)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from inspector.capture.facts import cuda_kernels, cuda_span
+from inspector.recording.facts import cuda_kernels, cuda_span
 
 SOURCE = """#include <cuda.h>
 // a comment that says __global__ and no more

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 
-from inspector.capture.assemble import Assembly
 from inspector.model import Recording, Resources
-from inspector.recording import BytesContent
+from inspector.recording.assemble import Assembly
+from inspector.recording.layout import BytesContent
 from inspector.report import jsons, tables
-from inspector.tui.variants_screen import recorded
+from inspector.tui.variants.screen import recorded
 
 
 def test_the_reason_is_a_problem_of_the_recording() -> None:

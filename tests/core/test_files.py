@@ -29,11 +29,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inspector import files
-from inspector.capture.cubin_parameters import cubin_parameters
-from inspector.capture.elf import debug_ptx, read_cubin
 from inspector.errors import Unreadable, UsageError
-from inspector.tui.config import read_config
-from inspector.tui.remembered import Memory
+from inspector.listing.cubin import cubin_parameters, debug_ptx, read_cubin
+from inspector.tui.app.config import read_config
+from inspector.tui.app.remembered import Memory
 from tests.core.helpers import EXTENSION, MATMUL, SQUARE, call, environment, write_events
 
 START: dict[str, object] = {
@@ -264,8 +263,8 @@ def test_files_of_the_users_own_may_be_odd(tmp_path: Path, make: Make) -> None:
     make(tmp_path / "remembered.json")
     code = (
         "import sys\nfrom pathlib import Path\n"
-        "from inspector.tui.config import read_config\n"
-        "from inspector.tui.remembered import Memory\n"
+        "from inspector.tui.app.config import read_config\n"
+        "from inspector.tui.app.remembered import Memory\n"
         "print(*read_config(Path(sys.argv[1], 'config.toml')).problems)\n"
         "print(Memory(Path(sys.argv[1], 'remembered.json')).view('x'))"
     )

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from inspector.probes import calls, libraries
+from inspector.probes.calls import subjects
+from inspector.probes.compiles import libraries
 
 NAME = "_heapq"
 
@@ -32,19 +33,19 @@ def imported(monkeypatch: pytest.MonkeyPatch, his: bool) -> Any:
 
 def test_calls_of_a_module_with_device_code_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     heap = imported(monkeypatch, his=True)
-    before = dict(calls._all)
+    before = dict(subjects._all)
     try:
         held: list[int] = []
         for n in (3, 1, 2):
             heap.heappush(held, n)
         assert held[0] == 1 and heap.heappush.__name__ == "heappush"
-        subject = calls._all["extension", f"{NAME}.heappush"]
+        subject = subjects._all["extension", f"{NAME}.heappush"]
         assert sum(entry[0] for entry in subject.calls.values()) == 3
         assert subject.facts["library"]["path"].endswith(".so")
         assert len(subject.facts["library"]["sha256"]) == 64
     finally:
-        calls._all.clear()
-        calls._all.update(before)
+        subjects._all.clear()
+        subjects._all.update(before)
 
 
 def test_other_modules_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from inspector.probes import calls
+from inspector.probes.calls import subjects
 
 PROBES = Path(__file__).parents[2] / "inspector" / "probes"
 
@@ -20,21 +20,21 @@ PROBES = Path(__file__).parents[2] / "inspector" / "probes"
 def told(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """Events of counts, of calls that nobody else makes."""
     events: list[dict[str, Any]] = []
-    monkeypatch.setattr(calls, "emit", events.append)
-    monkeypatch.setattr(calls, "_all", {})
-    monkeypatch.setattr(calls, "_spare", [calls.BURST, time.monotonic()])
+    monkeypatch.setattr(subjects, "emit", events.append)
+    monkeypatch.setattr(subjects, "_all", {})
+    monkeypatch.setattr(subjects, "_spare", [subjects.BURST, time.monotonic()])
     return events
 
 
-def count(held: calls.Subject, entry: list[int], times: int) -> None:
+def count(held: subjects.Subject, entry: list[int], times: int) -> None:
     for _ in range(times):
         entry[0] += 1
         if entry[0] >= entry[1]:
-            calls.grown(held, entry)
+            subjects.grown(held, entry)
 
 
 def test_a_few_are_told_at_once_and_lack_an_eighth_at_most(told: list[dict[str, Any]]) -> None:
-    held = calls.subject("triton", "k", "one", {})
+    held = subjects.subject("triton", "k", "one", {})
     entry = held.entry("key", [])
     for n in range(1, 60):
         count(held, entry, 1)
@@ -43,7 +43,7 @@ def test_a_few_are_told_at_once_and_lack_an_eighth_at_most(told: list[dict[str, 
 
 
 def test_many_are_told_together_soon(told: list[dict[str, Any]]) -> None:
-    held = calls.subject("triton", "k", "many", {})
+    held = subjects.subject("triton", "k", "many", {})
     entries = [held.entry(n, [(f"a{n}", "i32", n)]) for n in range(100)]
     for _ in range(50):
         for entry in entries:
@@ -55,7 +55,7 @@ def test_many_are_told_together_soon(told: list[dict[str, Any]]) -> None:
     whole = next(e["counts"] for e in told if len(e.get("counts", ())) == 100)
     assert set(whole.values()) == {50}
     alone = sum(len(e.get("counts", ())) == 1 for e in told)
-    assert calls.BURST <= alone < 2 * calls.BURST
+    assert subjects.BURST <= alone < 2 * subjects.BURST
 
 
 def test_a_child_that_was_forked_tells_its_own(tmp_path: Path) -> None:

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inspector import toolchain
-from inspector.naming import base_name, shortest_ids
-from inspector.report.safe import shown
+from inspector.names import base_name, shortest_ids
+from inspector.system import toolchain
+from inspector.text import shown
 
 SYMBOLS = [
     "_Z20square_matrix_kernelPKfPfii",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 
-from inspector.capture.origins import Origins, stack_places
-from inspector.capture.output_code import parse
 from inspector.model import Content
-from inspector.recording import BytesContent
+from inspector.recording.layout import BytesContent
+from inspector.recording.origins import Origins, stack_places
+from inspector.recording.output_code import parse
 
 KERNEL = "triton_poi_fused_mul_sin_0"
 STACKS = {

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from inspector.probes import calls, calls_launch, calls_quick, calls_torch, launch_native
+from inspector.probes.calls import graphs, launch, launch_native, subjects
 from tests.core.standing import PARAMETERS, aligned, compiled, how, names
 
 __all__ = ["compiled", "how"]  # fixtures
@@ -22,9 +22,9 @@ class Watched:
     """A kernel that is launched through the object that stands before its launcher."""
 
     def __init__(self) -> None:
-        self.held = calls.subject("triton", "k", f"test {next(names)}", {})
+        self.held = subjects.subject("triton", "k", f"test {next(names)}", {})
         self.launched: list[tuple[Any, ...]] = []
-        self.launch = calls_launch.stand(self.inner, self.held, 9, PARAMETERS)
+        self.launch = launch.stand(self.inner, self.held, 9, PARAMETERS)
 
     def inner(self, *args: Any) -> str:
         self.launched.append(args)
@@ -46,7 +46,7 @@ def test_a_repeated_launch_is_counted_without_a_look_at_each_tensor(
     kernel = Watched()
     kernel(aligned(64), aligned(64))
     kernel(aligned(64), aligned(64))  # other memory
-    monkeypatch.setattr(calls_launch.Stand, "_one_by_one", None)
+    monkeypatch.setattr(launch.Stand, "_one_by_one", None)
     for _ in range(10):
         kernel(aligned(64), aligned(64))
     assert kernel.counts == [12]
@@ -83,7 +83,7 @@ def test_after_many_launches_another_alignment_is_seen_soon() -> None:
         kernel(*odd)
     kept, late = kernel.counts
     assert kept + late == first + others
-    assert first <= kept <= first + calls_quick.RARELY
+    assert first <= kept <= first + launch.RARELY
     for _ in range(first):
         kernel(*same)
     assert kernel.counts == [kept + first, late]
@@ -92,9 +92,9 @@ def test_after_many_launches_another_alignment_is_seen_soon() -> None:
 def test_more_ways_than_are_remembered_are_told_apart_all_the_same() -> None:
     kernel = Watched()
     for _ in range(3):
-        for n in range(calls_quick.MOST_QUICK * 2):
+        for n in range(launch.MOST_QUICK * 2):
             kernel(aligned(64), aligned(64), n)
-    assert kernel.counts == [3] * calls_quick.MOST_QUICK * 2
+    assert kernel.counts == [3] * launch.MOST_QUICK * 2
 
 
 @pytest.mark.parametrize("odd", [None, 4096, "text"])
@@ -134,7 +134,7 @@ def test_a_launch_that_raises_is_not_counted() -> None:
     def fails(*args: Any) -> None:
         raise MemoryError
 
-    broken = calls_launch.stand(fails, kernel.held, 9, PARAMETERS)
+    broken = launch.stand(fails, kernel.held, 9, PARAMETERS)
     args = (1, 1, 1, 0, 0, None, None, None, None, aligned(64), aligned(64), 64, 64)
     for _ in range(3):
         with pytest.raises(MemoryError):
@@ -146,7 +146,7 @@ def test_a_benchmark_is_no_launch_of_the_programs() -> None:
     kernel = Watched()
     for _ in range(3):
         kernel(aligned(64), aligned(64))
-    with calls.benchmark():
+    with subjects.benchmark():
         kernel(aligned(64), aligned(64))
     assert kernel.counts == [3] and kernel.held.benchmarks[0] == 1
 
@@ -163,13 +163,13 @@ def test_a_forked_child_forgets_what_was_remembered() -> None:
     kernel = Watched()
     for _ in range(3):
         kernel(aligned(64), aligned(64))
-    before = dict(calls._all)
+    before = dict(subjects._all)
     try:
-        calls._forget()
+        subjects._forget()
         kernel(aligned(64), aligned(64))
         assert kernel.counts == [1]
     finally:
-        calls._all.update(before)
+        subjects._all.update(before)
 
 
 # -- in C -----------------------------------------------------------------------------------------
@@ -182,9 +182,9 @@ def test_what_stands_there_is_the_launcher_in_all_else() -> None:
         def __call__(self, *args: Any, **given: Any) -> Any:
             return args, given
 
-    made = calls_launch.stand(Inner(), Watched().held, 9, PARAMETERS)
+    made = launch.stand(Inner(), Watched().held, 9, PARAMETERS)
     assert made.number == 5 and made(1, 2, n=3) == ((1, 2), {"n": 3})
-    assert calls_launch.standing(made) is not None and calls_launch.standing(Inner()) is None
+    assert launch.standing(made) is not None and launch.standing(Inner()) is None
     with pytest.raises(AttributeError, match="missing"):
         _ = made.missing
 
@@ -211,7 +211,7 @@ def test_a_launcher_may_launch_and_forget_itself() -> None:
             kernel.launch(*given[:11], depth[0] % 3, 64)
         return depth[0]
 
-    kernel.launch = calls_launch.stand(inner, kernel.held, 9, PARAMETERS)
+    kernel.launch = launch.stand(inner, kernel.held, 9, PARAMETERS)
     for _ in range(200):
         assert kernel.launch(*args) % 5 == 0
     assert sum(kernel.counts) == depth[0] == 1000
@@ -220,7 +220,7 @@ def test_a_launcher_may_launch_and_forget_itself() -> None:
 def test_threads_share_one() -> None:
     kernel = Watched()
     tensors = [(aligned(64), aligned(64)), (aligned(64), aligned(8, 8))]
-    made = calls_launch.stand(lambda *args: None, kernel.held, 9, PARAMETERS)
+    made = launch.stand(lambda *args: None, kernel.held, 9, PARAMETERS)
 
     def launches(which: int) -> None:
         for n in range(3000):
@@ -323,9 +323,9 @@ def test_without_a_compiler_there_is_none(monkeypatch: pytest.MonkeyPatch, tmp_p
 # -- graphs and functions -------------------------------------------------------------------------
 
 
-def graph() -> tuple[calls.Subject, Any]:
-    held = calls.subject("graph", "g", f"test {next(names)}", {})
-    return held, lambda *args: calls_torch._with_inputs(held, lambda inputs: None, list(args))
+def graph() -> tuple[subjects.Subject, Any]:
+    held = subjects.subject("graph", "g", f"test {next(names)}", {})
+    return held, lambda *args: graphs._with_inputs(held, lambda inputs: None, list(args))
 
 
 def test_a_graphs_calls_are_told_apart_by_tensors_and_by_sizes() -> None:

@@ -17,7 +17,7 @@ import pytest
 
 from inspector.capture.opening import open_path
 from inspector.errors import Unreadable
-from inspector.recording import DerivedCache, Writer, is_recording, pack, read_events
+from inspector.recording.layout import DerivedCache, Writer, is_recording, pack, read_events
 from tests.core.helpers import SQUARE, Done, call, write_events
 
 STARTED: dict[str, object] = {

@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 
-from inspector.probes import calls, calls_launch, calls_settled, calls_torch
+from inspector.probes.calls import graphs, settled
+from inspector.probes.calls import launch as calls_launch
+from inspector.probes.calls import subjects as calls
 from tests.core.helpers import REPOSITORY
 from tests.core.standing import PARAMETERS, aligned, compiled, how, names
 
@@ -39,7 +41,7 @@ def alone(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     monkeypatch.setattr(calls, "emit", events.append)
     monkeypatch.setattr(calls, "_all", {})
     monkeypatch.setattr(
-        calls_settled, "problem", lambda where, text: events.append({"where": where, "text": text})
+        settled, "problem", lambda where, text: events.append({"where": where, "text": text})
     )
     return events
 
@@ -68,7 +70,7 @@ class Graph:
 
     def __call__(self, times: int = 1) -> None:
         for _ in range(times):
-            calls_torch._with_inputs(self.held, lambda inputs: self.body(self), [self.tensors[0]])
+            graphs._with_inputs(self.held, lambda inputs: self.body(self), [self.tensors[0]])
 
     @property
     def counts(self) -> list[list[int]]:
@@ -95,11 +97,11 @@ def test_launches_are_counted_and_made_each_time(tmp_path: Path) -> None:
 
 def test_most_of_them_are_not_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     graph = Graph(tmp_path, three)
-    graph(calls_settled.SURE + 10)
+    graph(settled.SURE + 10)
     looks: list[int] = []
-    looked = calls_torch._entry
-    monkeypatch.setattr(calls_torch, "_entry", lambda *a: looks.append(1) or looked(*a))  # type: ignore[func-returns-value]
-    graph(calls_settled.EVERY * 4)
+    looked = graphs._entry
+    monkeypatch.setattr(graphs, "_entry", lambda *a: looks.append(1) or looked(*a))  # type: ignore[func-returns-value]
+    graph(settled.EVERY * 4)
     assert len(looks) == 4
 
 
@@ -142,13 +144,13 @@ def test_a_graph_that_may_differ_is_looked_at_each_time(tmp_path: Path, line: st
 
 
 def test_code_that_cannot_be_read_is_not_fixed(tmp_path: Path) -> None:
-    assert not calls_settled.fixed(str(tmp_path / "none.py"))
+    assert not settled.fixed(str(tmp_path / "none.py"))
     (tmp_path / "bad.py").write_text("def call(:")
-    assert not calls_settled.fixed(str(tmp_path / "bad.py"))
-    (tmp_path / "long.py").write_text(CODE + "#" * calls_settled.LARGEST)
-    assert not calls_settled.fixed(str(tmp_path / "long.py"))
+    assert not settled.fixed(str(tmp_path / "bad.py"))
+    (tmp_path / "long.py").write_text(CODE + "#" * settled.LARGEST)
+    assert not settled.fixed(str(tmp_path / "long.py"))
     (tmp_path / "empty.py").write_text("")
-    assert not calls_settled.fixed(str(tmp_path / "empty.py"))
+    assert not settled.fixed(str(tmp_path / "empty.py"))
 
 
 def _codes() -> Iterator[Path]:
@@ -161,7 +163,7 @@ def _codes() -> Iterator[Path]:
 
 @pytest.mark.parametrize("path", sorted(_codes()), ids=lambda p: p.stem[:12])
 def test_real_graphs_are_fixed(path: Path) -> None:
-    assert calls_settled.fixed(str(path))
+    assert settled.fixed(str(path))
 
 
 def test_other_launches_than_before_are_a_problem_and_looked_at_from_then_on(
@@ -212,7 +214,7 @@ def test_another_layout_or_alignment_is_seen_soon(tmp_path: Path) -> None:
     graph.tensors = aligned(64, by=4), aligned(64), aligned(8, 8)
     graph(100)
     first, second = graph.counts[0]
-    assert first + second == 200 and 100 <= first < 100 + calls_settled.EVERY
+    assert first + second == 200 and 100 <= first < 100 + settled.EVERY
     assert graph.held.settled is None
 
 

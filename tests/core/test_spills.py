@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from inspector.analyse.resources import from_ptxas
-from inspector.capture.elf import function_records, read_cubin
 from inspector.capture.spills import assemblers, of_variant, on_record
+from inspector.listing.cubin import function_records, read_cubin
 from inspector.model import Resources, Stage, StageFile, Variant
-from inspector.recording import BytesContent, DerivedCache
+from inspector.recording.layout import BytesContent, DerivedCache
+from inspector.recording.resources import from_ptxas
 from tests.core.helpers import LECTURE, REPOSITORY, Done, call, printed, tool, variants_of
 
 LISTINGS = REPOSITORY / "tests" / "data" / "listing"
@@ -128,7 +128,7 @@ def test_no_assembler_is_asked_of_a_kernel_without_local_memory(
         shim = shims / name
         shim.write_text(f'#!/bin/sh\necho "{name} $*" >> {asked}\nexec {tool(name)} "$@"\n')
         shim.chmod(0o755)
-    from inspector import toolchain
+    from inspector.system import toolchain
 
     monkeypatch.setattr(toolchain, "places", lambda: iter([("here", shims)]))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))

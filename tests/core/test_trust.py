@@ -18,20 +18,18 @@ from typing import Any
 
 import pytest
 
-from inspector.bench.running import interpreter
 from inspector.capture.opening import open_path, recordings_folder, user_cache
-from inspector.capture.slim import Lying
 from inspector.errors import ToolMissing
+from inspector.measure.time.child import interpreter
+from inspector.measure.time.take import own
 from inspector.model import Stage
-from inspector.recording import BlobContent, DerivedCache, pack
-from inspector.recording_timings import keep, kept
-from inspector.timing import own
-from inspector.tui.acting import editor
-from inspector.tui.app import PtxviewApp
-from inspector.tui.command_table import TABLE
-from inspector.tui.commands import Where
-from inspector.tui.export import file_name
-from inspector.tui.timing_screen import State, TimingScreen
+from inspector.recording.kept import keep, kept
+from inspector.recording.layout import BlobContent, DerivedCache, pack
+from inspector.recording.slim import Lying
+from inspector.tui.app.app import PtxviewApp
+from inspector.tui.app.command_table import TABLE, Where
+from inspector.tui.main.screen import editor, file_name
+from inspector.tui.timing.screen import TimingScreen, TimingState
 from tests.core.helpers import EXTENSION, REPOSITORY, SQUARE, Done, call, environment, ptxview
 from tests.core.helpers import LECTURE as CACHES
 
@@ -301,11 +299,11 @@ async def test_no_key_runs_what_a_recording_names(
             await ui.press("t", "a", "c")
         await _rest(ui)
         screen = app.screen
-        assert isinstance(screen, TimingScreen) and screen.state is State.ASKING
+        assert isinstance(screen, TimingScreen) and screen.state is TimingState.ASKING
         for key in sorted(k.keys.split(",")[0] for k in TABLE if k.where is Where.TIMING):
             if key not in ("y", "n", "escape"):
                 await ui.press(key)
-        assert screen.state is State.ASKING and not stranger.mark.exists()
+        assert screen.state is TimingState.ASKING and not stranger.mark.exists()
         await ui.press("n")
         await _rest(ui)
         assert not stranger.mark.exists()
@@ -428,8 +426,8 @@ def test_nothing_is_written_through_a_link_in_a_recording(
 def test_times_are_not_kept_through_a_link_and_that_is_one_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from inspector.bench.results import Session
     from inspector.commands import time as command
+    from inspector.measure.time.results import Session
 
     folder = _unpacked(tmp_path / "his")
     (folder / "timings.jsonl").symlink_to(tmp_path / "precious")

@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from inspector.capture.assemble import MOST_NAMED, Assembly
-from inspector.capture.running import Outcome
+from inspector.capture.running import RunOutcome
 from inspector.commands.run import summary
 from inspector.model import Uncaptured
+from inspector.recording.assemble import MOST_NAMED, Assembly
 
 PROBES = Path(__file__).parents[2] / "inspector" / "probes"
 CUDA = """
@@ -180,6 +180,6 @@ def test_a_recording_has_a_problem_for_each_and_all_of_them_by_name() -> None:
 
 def test_run_does_not_say_that_there_were_no_kernels() -> None:
     rec = Assembly(lambda digest: None).recording("r", made(2))
-    said = summary(Outcome(status=0, path=Path("r"), recording=rec, seconds=1.0, after=0.0))
+    said = summary(RunOutcome(status=0, path=Path("r"), recording=rec, seconds=1.0, after=0.0))
     assert "made no kernels" not in said
     assert "no kernel was captured, of 2 kernels that the program made with CuPy" in said

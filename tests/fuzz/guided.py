@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from inspector import process
 from inspector.errors import PtxviewError, ToolMissing
+from inspector.system import process
 from tests.fuzz.instrument import COUNTERS, MOST, install
 from tests.fuzz.mutate import Mutator
 

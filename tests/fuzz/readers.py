@@ -16,42 +16,53 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
-from inspector import knowledge, printing, selecting
-from inspector.analyse.diff import diff_listings, rows
-from inspector.analyse.resources import from_ptxas, from_res_usage, max_threads
-from inspector.annotating import Annotator
-from inspector.bench import ncu_csv, ncu_files, results
-from inspector.bench.ncu_code import text_of
-from inspector.bench.profile import Window
-from inspector.bench.profile_reading import about, profiles
-from inspector.bench.profile_stacks import stacks
-from inspector.bench.profile_summing import summarise
-from inspector.capture import ncu, output_code, torch_logs
-from inspector.capture.assemble import Assembly
-from inspector.capture.builds import harmless
-from inspector.capture.cubin_parameters import cubin_parameters, kernel_parameters
+from inspector import printing
+from inspector.capture import torch_logs
+from inspector.capture.builds import harmless, parse_ninja
 from inspector.capture.disassembly import plain_of
-from inspector.capture.elf import debug_ptx, has_device_code, read_cubin
-from inspector.capture.ninja import parse_ninja
 from inspector.capture.nvcc import again, architectures
 from inspector.capture.opening import open_path
-from inspector.capture.origins import graph_lines, stack_places
 from inspector.commands.explain import meaning
+from inspector.diff.hunks import rows
+from inspector.diff.listings import diff_listings
 from inspector.errors import PtxviewError
 from inspector.listing import parse
+from inspector.listing.cubin import (
+    cubin_parameters,
+    debug_ptx,
+    has_device_code,
+    kernel_parameters,
+    read_cubin,
+)
 from inspector.listing.cuda import parse_cuda
 from inspector.listing.lexers import MlirLexer, NvSassLexer
 from inspector.listing.line import Listing
+from inspector.measure.ncu import export
+from inspector.measure.ncu import files as ncu
+from inspector.measure.ncu import files as ncu_files
+from inspector.measure.ncu.attach import text_of
+from inspector.measure.profile.model import Window
+from inspector.measure.profile.read import about, profiles
+from inspector.measure.profile.stacks import stacks
+from inspector.measure.profile.sum import summarise
+from inspector.measure.time import results
 from inspector.model import Recording, Stage, StageFile, Variant
-from inspector.naming import base_name
-from inspector.recording import BytesContent, DerivedCache
-from inspector.recording_timings import REPORTS, kept
+from inspector.names import base_name
+from inspector.reader import selecting
+from inspector.reader import tables as knowledge
+from inspector.reader.telling import Annotator
+from inspector.recording import output_code
+from inspector.recording.assemble import Assembly
+from inspector.recording.kept import REPORTS, kept
+from inspector.recording.layout import BytesContent, DerivedCache
+from inspector.recording.origins import graph_lines, stack_places
+from inspector.recording.resources import from_ptxas, from_res_usage, max_threads
 from inspector.report import jsons, tables
-from inspector.report.safe import harmless as draws_itself
-from inspector.report.safe import lines_shown
 from inspector.report.words import as_json
-from inspector.tui.config import read_config
-from inspector.tui.remembered import Memory
+from inspector.text import harmless as draws_itself
+from inspector.text import lines_shown
+from inspector.tui.app.config import read_config
+from inspector.tui.app.remembered import Memory
 
 DATA = Path(__file__).resolve().parent.parent / "data"
 SEEDS = DATA / "fuzz"
@@ -313,7 +324,7 @@ def _ncu_kept(data: bytes, folder: Path) -> None:
 
 
 def _ncu_csv(data: bytes, folder: Path) -> None:
-    report = ncu_csv.read(text_of_bytes(data), "x.csv")
+    report = export.read(text_of_bytes(data), "x.csv")
     for launch in report.launches:
         text_of(launch, "k")
     _look_at(ncu_files.alone(folder / "x.csv", report))

@@ -21,8 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from inspector.model import Kernel
-    from inspector.tuning import Tuning
+    from inspector.model import Kernel, Tuning
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 

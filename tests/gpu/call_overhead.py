@@ -44,7 +44,7 @@ def add_kernel(x, y, out, n, sx, sy, so, first, last, block: tl.constexpr):  # t
 
 def switch() -> Callable[[bool], None]:
     """A function that takes away what records calls (True), or puts it back (False)."""
-    kind = sys.modules["ptxview_probes.calls_launch"].Stand
+    kind = sys.modules["ptxview_probes.calls.launch"].Stand
     places: list[tuple[dict[Any, Any], Any, Any, Any]] = []
     for stand in [held for held in gc.get_objects() if type(held) is kind]:
         called = [stand.call, *(o for o in gc.get_referrers(stand.call) if callable(o))]

@@ -28,9 +28,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from inspector.probes.cupti import CONCURRENT_KERNEL, KERNEL, Cupti, library
-from inspector.probes.replay_driver import Driver, Kernel
-from inspector.probes.replay_trace import Records
+from inspector.probes.replay.cupti import CONCURRENT_KERNEL, KERNEL, Cupti, library
+from inspector.probes.replay.driver import Driver, Kernel
+from inspector.probes.replay.trace import Records
 
 SELF = "tests.gpu.cold_caches"
 STATES = ("hot", "cold", "code")

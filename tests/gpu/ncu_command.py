@@ -110,7 +110,7 @@ def _lines(name: str, variant: dict[str, Any], out: Path) -> list[str]:
 
 def _export(report: Path, page: str) -> None:
     """What the real ncu printed, to look at."""
-    from inspector.capture.ncu import need
+    from inspector.measure.ncu.files import need
 
     done = subprocess.run(
         [str(need()), "--import", str(report), "--csv", "--page", page],

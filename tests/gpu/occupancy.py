@@ -22,15 +22,14 @@ from typing import Any
 
 from elftools.elf.elffile import ELFFile
 
-from inspector import knowledge
-from inspector.analyse.device import Device
-from inspector.analyse.occupancy import occupancy
-from inspector.analyse.resources import from_res_usage
-from inspector.capture.elf import read_cubin
+from inspector.analyse.occupancy import Device, occupancy
 from inspector.capture.opening import open_path
+from inspector.listing.cubin import read_cubin
 from inspector.model import Resources, Stage
-from inspector.process import run_tool
-from inspector.toolchain import every
+from inspector.reader import tables
+from inspector.recording.resources import from_res_usage
+from inspector.system.process import run_tool
+from inspector.system.toolchain import every
 
 THREADS = range(32, 1025, 32)
 EIFMT_BVAL, EIFMT_SVAL, EIATTR_NUM_BARRIERS = 2, 4, 0x4C
@@ -176,7 +175,7 @@ def main(argv: list[str]) -> int:
             getattr(which, f"CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_{part}"), handle))
         for part in ("MAJOR", "MINOR")
     )  # fmt: skip
-    device = knowledge.devices()[f"sm_{major}{minor}"]
+    device = tables.devices()[f"sm_{major}{minor}"]
     print(f"sm_{major}{minor}, the table's {device.name}")
     wrong = limits(driver, handle, device)
     done = kernels = skipped = 0

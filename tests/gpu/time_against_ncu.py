@@ -166,15 +166,14 @@ def ours(folder: Path) -> list[dict[str, Any]]:
 
 def theirs(folder: Path) -> tuple[list[dict[str, float] | None], str]:
     """What ncu measured of each specimen (median µs, GHz), or why it did not."""
-    from inspector.bench import ncu_csv
-    from inspector.capture import ncu
     from inspector.errors import PtxviewError
+    from inspector.measure.ncu import export, files
 
     nothing: list[dict[str, float] | None] = [None] * len(SPECIMENS)
     log = folder / "ncu.csv"
     names = "|".join(dict.fromkeys(s.kernel for s in SPECIMENS))
     try:
-        tool = str(ncu.need())
+        tool = str(files.need())
     except PtxviewError as error:
         return nothing, error.message
     done = run(
@@ -184,12 +183,12 @@ def theirs(folder: Path) -> tuple[list[dict[str, float] | None], str]:
         sys.executable, "-m", SELF, "--launches",
     )  # fmt: skip
     text = log.read_text("utf-8", "replace") if log.is_file() else ""
-    if ncu.COUNTERS in text:
-        return nothing, f"ncu may not read the GPU's counters here ({ncu.COUNTERS})"
+    if files.COUNTERS in text:
+        return nothing, f"ncu may not read the GPU's counters here ({files.COUNTERS})"
     try:
-        held = ncu_csv.read(text, "ncu's output").launches
+        held = export.read(text, "ncu's output").launches
     except PtxviewError as error:
-        return nothing, f"{error.message}: {(ncu.complaints(text) or [done.stderr[-500:]])[0]}"
+        return nothing, f"{error.message}: {(files.complaints(text) or [done.stderr[-500:]])[0]}"
     cycles = _column(text, "sm__cycles_elapsed.max")
     out: list[dict[str, float] | None] = []
     each = LAUNCHES + 1
@@ -214,8 +213,7 @@ def theirs(folder: Path) -> tuple[list[dict[str, float] | None], str]:
 
 def _column(text: str, name: str) -> list[float]:
     """A metric of each launch that the report's own reader has no field for."""
-    from inspector.bench.ncu_numbers import notation
-    from inspector.bench.ncu_rows import tables
+    from inspector.measure.ncu.export import notation, tables
 
     (table,) = tables(text, "ncu's output")
     if name not in table.columns:

@@ -94,7 +94,7 @@ def program() -> None:
 
 def add_calls(recording: Path) -> None:
     """Calls of graphs whose code does harm and of a library that is gone, as probes tell them."""
-    from inspector.recording import Writer
+    from inspector.recording.layout import Writer
 
     writer = Writer(recording)
     pid, time = 1, 4e9

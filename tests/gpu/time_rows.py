@@ -86,20 +86,20 @@ def program() -> None:
 
 def again(recording: Path, rows: int) -> int:
     """The launches of a recording over and over in one process; how many rows have no time."""
-    from inspector.annotating import Annotator
-    from inspector.bench import running
     from inspector.commands.common import open_reader
-    from inspector.timing import ALIGNED, Wish, _jobs, ready
+    from inspector.measure.time import child
+    from inspector.measure.time.take import ALIGNED, TimeWish, _jobs, ready
+    from inspector.reader.telling import Annotator
 
     reader: Annotator = open_reader(str(recording))
     recorded = reader.recording
-    wish = Wish(seconds=0.5, python=sys.executable)
+    wish = TimeWish(seconds=0.5, python=sys.executable)
     given = ready(reader, recording, recorded.variants(), wish, ())
     jobs = _jobs(reader, recording, given).told
     many = [jobs[n % len(jobs)] for n in range(rows)]
-    wanted = running.Wanted(("cupti",), "cold", wish.seconds, wish.limit, ALIGNED)
+    wanted = child.Wanted(("cupti",), "cold", wish.seconds, wish.limit, ALIGNED)
     began = time.monotonic()
-    gathered = running.measure(sys.executable, many, wanted)
+    gathered = child.measure(sys.executable, many, wanted)
     took = time.monotonic() - began
     failed: collections.Counter[str] = collections.Counter()
     for n in range(rows):
@@ -119,7 +119,7 @@ def beside() -> int:
     import torch
     from torch.profiler import ProfilerActivity, profile
 
-    from inspector.probes.replay_trace import Records, Unavailable, device_events, trace_of
+    from inspector.probes.replay.trace import Records, Unavailable, device_events, trace_of
 
     x = torch.randn(1 << 20, device="cuda")
     trace = trace_of(torch)

@@ -16,13 +16,14 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from inspector.analyse.hints import Subject, hints
+from inspector.analyse.hints import hints
+from inspector.analyse.hints.subject import HintSubject
 from inspector.analyse.occupancy import Device
 from inspector.commands.common import open_reader
 from inspector.errors import PtxviewError
 from inspector.model import Kernel, Stage, Variant
-from inspector.naming import base_name
-from inspector.reading import Reader
+from inspector.names import base_name
+from inspector.reader.reader import Reader
 
 ROOT = Path(__file__).resolve().parents[2]
 KERNELS = ROOT / "kernels"
@@ -48,7 +49,7 @@ def rows(recording: str) -> list[str]:
     return sorted(out)
 
 
-def subject(reader: Reader, kernel: Kernel, variant: Variant) -> Subject:
+def subject(reader: Reader, kernel: Kernel, variant: Variant) -> HintSubject:
     """A variant as hints see it, for the representative of its architecture."""
     listings, functions = {}, {}
     for stage in STAGES:
@@ -59,7 +60,7 @@ def subject(reader: Reader, kernel: Kernel, variant: Variant) -> Subject:
             continue
     arch = (variant.target or "").rstrip("af")
     device = Device.of(arch, _table("devices")[arch])
-    return Subject(
+    return HintSubject(
         kernel, variant, reader.resources(variant), listings, functions, variant.calls, device
     )
 

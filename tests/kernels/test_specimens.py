@@ -88,7 +88,7 @@ VARIANTS = """
 import sys
 import torch
 from kernels import matmul, softmax, square
-from inspector.probes.compare_check import compared, poison
+from inspector.probes.replay.script import compared, poison
 for module, sizes in ((square, {"N": 1500, "M": 3}), (softmax, {"N": 100, "M": 5}),
                       (matmul, {"N": 64, "M": 64, "K": 64})):
     given = module.inputs(**sizes, device="cpu")

@@ -6,9 +6,8 @@ import threading
 
 import pytest
 
-from inspector.listing import lazy
-from inspector.listing.lazy import Lazy, LazyLines
-from inspector.listing.line import Kind, Line
+from inspector.listing import line as lazy
+from inspector.listing.line import Kind, Lazy, LazyLines, Line
 from inspector.listing.ptx import parse_ptx
 
 TEXT = "\n".join(f"\t.loc 1 {i % 50 + 1} 0\n\tadd.s32 %r{i}, %r1, {i};" for i in range(5000))

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from inspector.listing import Kind, Listing, parse
+from inspector.listing import parse
 from inspector.listing.cuda import parse_cuda
+from inspector.listing.line import Kind, Listing
 from inspector.model import Stage
 from tests.fuzz.mutate import Mutator
 from tests.listing.conftest import DATA, read_sample

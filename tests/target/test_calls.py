@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from inspector.probes.replay_calls import Again
+from inspector.probes.replay.calls import Again
 from inspector.probes.target import nvcc
 
 from .conftest import Outcome, Run, ok

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from inspector.annotating import Annotator
-from inspector.capture.assemble import Assembly
 from inspector.capture.opening import kept_cache
 from inspector.model import Origin, Recording, Stage
-from inspector.recording import BytesContent
+from inspector.reader.telling import Annotator
+from inspector.recording.assemble import Assembly
+from inspector.recording.layout import BytesContent
 
 from .conftest import Outcome, Run, ok
 

@@ -67,7 +67,7 @@ sys.exit(main(["open", path]))
 IMPORTED = (
     READY
     + """
-import inspector.annotating, inspector.tui.app
+import inspector.reader.reader, inspector.tui.app.app
 from textual.app import App
 App.on_ready = ready
 App().run()

@@ -14,8 +14,8 @@ from dataclasses import replace
 from inspector import listing as parsers
 from inspector.listing.line import Listing
 from inspector.model import Kernel, Origin, Recording, Resources, Stage, Variant
-from inspector.tui.app import PtxviewApp
-from inspector.tui.code_view import CodeView
+from inspector.tui.app.app import PtxviewApp
+from inspector.tui.code.view import CodeView
 from tests.tui.sample import FakeReader, settle, variant
 
 KERNELS, EACH = 500, 20

@@ -9,11 +9,9 @@ from dataclasses import dataclass, field, replace
 from textual.pilot import Pilot
 from textual.worker import WorkerCancelled
 
-from inspector import knowledge
 from inspector.analyse.card import Card, card
-from inspector.analyse.hints import Finding
-from inspector.analyse.rollup import Rolled
-from inspector.analyse.telling import NOTHING, Explained, Register, Telling, Told, Words
+from inspector.analyse.hints.subject import Finding
+from inspector.analyse.telling import NOTHING, Explained, Register, Rolled, Telling, Told, Words
 from inspector.errors import ToolMissing, Unreadable
 from inspector.listing.line import Function, Kind, Line, Listing
 from inspector.model import (
@@ -28,7 +26,8 @@ from inspector.model import (
     StageFile,
     Variant,
 )
-from inspector.tui.main_screen import MainScreen
+from inspector.reader import tables
+from inspector.tui.main.screen import MainScreen
 
 NOTE = Note("narrow-access", "hint", "4 loads of 4 bytes could be one of 16.")
 SENTENCES = {
@@ -225,7 +224,7 @@ class FakeReader:
     def card(self, variant: Variant) -> Card:
         """Of the figures alone."""
         held = self.resources(variant)
-        return card(held, knowledge.devices()["sm_90"], {}, lambda language, opcode: None,
+        return card(held, tables.devices()["sm_90"], {}, lambda language, opcode: None,
                     threads=held.max_threads)  # fmt: skip
 
     def findings(self, variant: Variant) -> tuple[Finding, ...]:
@@ -237,8 +236,8 @@ class FakeReader:
     def explain(self, variant: Variant, stage: Stage, n: int) -> tuple[Explained, ...]:
         """From the reference."""
         opcode = "ld.global.v4.b32" if (stage, n) == (Stage.PTX, 14) else None
-        entry = knowledge.isa().ptx(opcode) if opcode else None
-        return (Explained(entry, knowledge.isa().qualifiers(str(opcode))),) if entry else ()
+        entry = tables.isa().ptx(opcode) if opcode else None
+        return (Explained(entry, tables.isa().qualifiers(str(opcode))),) if entry else ()
 
     def graph_listing(self, graph: Graph) -> Listing:
         """The only graph's."""

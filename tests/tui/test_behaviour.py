@@ -9,8 +9,8 @@ from textual import events
 
 from inspector.listing.line import Kind, Line, Listing
 from inspector.model import Kernel, Origin, Recording, Resources, Stage, Variant
-from inspector.tui.app import PtxviewApp
-from inspector.tui.empty_state import EmptyState
+from inspector.tui.app.app import PtxviewApp
+from inspector.tui.main.empty_state import EmptyState
 from tests.tui.sample import (
     ALL,
     FakeReader,

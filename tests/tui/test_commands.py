@@ -14,22 +14,22 @@ from textual.pilot import Pilot
 from textual.screen import Screen
 
 from inspector.model import Stage
-from inspector.tui import acting
-from inspector.tui.app import PtxviewApp
-from inspector.tui.code_view import CodeView
-from inspector.tui.commands import TABLE, Where, command, footer
-from inspector.tui.diff_screen import DiffScreen
-from inspector.tui.diff_view import DiffView
-from inspector.tui.kernel_tree import KernelTree
-from inspector.tui.live import Live, State
-from inspector.tui.main_screen import MainScreen
-from inspector.tui.output_view import OutputView
-from inspector.tui.overlay import Overlay
-from inspector.tui.subject import Subject
-from inspector.tui.timing_screen import TimingScreen
-from inspector.tui.understanding import HintList
-from inspector.tui.variants_screen import VariantsScreen
-from inspector.tui.variants_table import VariantTable
+from inspector.tui.app.app import PtxviewApp
+from inspector.tui.app.command_table import TABLE, Where, command, footer
+from inspector.tui.app.live import Live, ProgramState
+from inspector.tui.app.output_view import OutputView
+from inspector.tui.code.view import CodeView
+from inspector.tui.diff.screen import DiffScreen
+from inspector.tui.diff.view import DiffView
+from inspector.tui.main import screen as acting
+from inspector.tui.main.screen import MainScreen
+from inspector.tui.main.understanding import HintList
+from inspector.tui.timing.screen import TimingScreen
+from inspector.tui.tree.kernel_tree import KernelTree
+from inspector.tui.variants.screen import VariantsScreen
+from inspector.tui.variants.table import VariantTable
+from inspector.tui.widgets.overlay import Overlay
+from inspector.tui.widgets.subject import TreeSubject
 from tests.tui.sample import reader, settle, text_of
 
 Ui = Pilot[None]
@@ -271,7 +271,7 @@ async def test_key_problems(start: Start) -> None:
 
 async def test_key_output(start: Start) -> None:
     live = Live(lambda: None, lambda number: None)
-    live.state = State.ENDED
+    live.state = ProgramState.ENDED
     async with PtxviewApp(reader(), live=live).run_test(size=(120, 40)) as pilot:
         screen = await settle(pilot)
         output = screen.query_one(OutputView)
@@ -680,7 +680,7 @@ async def test_key_compare(start: Start) -> None:
 async def test_marked_variants_are_given_to_the_screen_of_differences(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def compare(reads: object, a: Subject, b: Subject) -> Overlay:
+    def compare(reads: object, a: TreeSubject, b: TreeSubject) -> Overlay:
         return Overlay("Differences", Content(f"{a.key[1]} and {b.key[1]}"))
 
     monkeypatch.setattr(acting, "COMPARE", compare)
@@ -728,7 +728,7 @@ async def test_the_editor_opens_the_source_where_it_lies(
 
     monkeypatch.setattr(acting, "run_program", run)
     monkeypatch.setattr(PtxviewApp, "suspend", lambda self: nullcontext())
-    monkeypatch.setattr(acting.Acting, "_recorded", lambda self, stage: tmp_path / "square.py")
+    monkeypatch.setattr(acting.MainScreen, "_recorded", lambda self, stage: tmp_path / "square.py")
     monkeypatch.setenv("VISUAL", "vi")
     async with start("tab", "E") as (ui, _):
         assert calls == [["vi", "+11", str(tmp_path / "square.py")]]

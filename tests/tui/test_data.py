@@ -10,15 +10,15 @@ from rich.color import Color as RichColor
 from textual.color import Color
 
 from inspector.model import Location, Resources, Stage
-from inspector.tui.figures import figure, shared, spilled, spills
-from inspector.tui.highlight import Highlighter, highlighter_for, width_of
-from inspector.tui.outcome import Request, attempt, load
-from inspector.tui.rows import Kind, rows, whole_tree
-from inspector.tui.status_line import place
-from inspector.tui.subject import Subject
-from inspector.tui.theme import DARK, LIGHT, TOKENS, token_style
-from inspector.tui.title_bar import banner, counts, device_name, recording_name
-from inspector.tui.visible import label, plain, shorten, squeezed, visible
+from inspector.tui.app.theme import DARK, LIGHT, TOKENS, token_style
+from inspector.tui.code.highlight import Highlighter, highlighter_for, width_of
+from inspector.tui.main.outcome import ListingRequest, attempt, load
+from inspector.tui.main.status_line import place
+from inspector.tui.tree.rows import TreeKind, rows, whole_tree
+from inspector.tui.widgets.figures import figure, shared, spilled, spills
+from inspector.tui.widgets.subject import TreeSubject
+from inspector.tui.widgets.title_bar import banner, counts, device_name, recording_name
+from inspector.tui.widgets.visible import label, plain, shorten, squeezed, visible
 from tests.tui.sample import PTX, SOURCE, broken, listing_of, reader, recording, target
 
 # Figures
@@ -110,9 +110,9 @@ def texts(query: str = "") -> list[str]:
 def test_rows_are_origins_graphs_kernels_variants() -> None:
     found = [(row.depth, row.kind) for row in rows(whole_tree(recording()), "", frozenset())]
     assert found == [
-        (0, Kind.ORIGIN), (1, Kind.KERNEL), (2, Kind.VARIANT), (2, Kind.VARIANT),
-        (0, Kind.ORIGIN), (1, Kind.GRAPH), (2, Kind.KERNEL),
-        (0, Kind.ORIGIN), (1, Kind.KERNEL),
+        (0, TreeKind.ORIGIN), (1, TreeKind.KERNEL), (2, TreeKind.VARIANT), (2, TreeKind.VARIANT),
+        (0, TreeKind.ORIGIN), (1, TreeKind.GRAPH), (2, TreeKind.KERNEL),
+        (0, TreeKind.ORIGIN), (1, TreeKind.KERNEL),
     ]  # fmt: skip
 
 
@@ -181,10 +181,10 @@ def test_a_disassembly_is_shown_with_less_air(line: str, shown: str) -> None:
 # Stages
 
 
-def subject(kernel: int, variant: int = 0) -> Subject:
+def subject(kernel: int, variant: int = 0) -> TreeSubject:
     """A variant of the small recording."""
     found = recording().kernels[kernel]
-    return Subject(found, found.variants[variant])
+    return TreeSubject(found, found.variants[variant])
 
 
 @pytest.mark.parametrize(
@@ -197,18 +197,18 @@ def test_default_stages(kernel: int, stages: tuple[str, str]) -> None:
 
 
 def test_a_missing_stage_says_why() -> None:
-    outcome = load(reader(), Request(subject(2), Stage.SASS))
+    outcome = load(reader(), ListingRequest(subject(2), Stage.SASS))
     assert outcome.notice is not None
     assert "The object file was not kept." in outcome.notice.message
     assert "6 ptx" in outcome.notice.hint
 
 
 def test_a_failure_is_a_message_and_a_hint() -> None:
-    missing = load(broken(), Request(subject(0), Stage.SASS)).notice
+    missing = load(broken(), ListingRequest(subject(0), Stage.SASS)).notice
     assert missing is not None
     assert missing.message == "nvdisasm was not found."
     assert missing.hint == "pip install nvidia-cuda-nvdisasm"
-    fault = load(broken(), Request(subject(0), Stage.TTIR)).notice
+    fault = load(broken(), ListingRequest(subject(0), Stage.TTIR)).notice
     assert fault is not None
     assert "ZeroDivisionError: division by zero" in fault.message
 
@@ -218,7 +218,7 @@ def test_a_failure_is_a_message_and_a_hint() -> None:
     [(0, Stage.SOURCE, 5), (0, Stage.PTX, 5), (1, Stage.OUTPUT_CODE, 4)],
 )
 def test_a_stage_opens_at_the_kernel(kernel: int, stage: Stage, line: int) -> None:
-    assert load(reader(), Request(subject(kernel), stage)).top == line
+    assert load(reader(), ListingRequest(subject(kernel), stage)).top == line
 
 
 def test_attempt_keeps_results() -> None:

@@ -16,34 +16,35 @@ import pytest
 from textual.app import App
 from textual.pilot import Pilot
 
-from inspector.analyse.diff.beside import Row, Sign
-from inspector.analyse.diff.variants import Row as VariantRow
-from inspector.annotating import Annotator
 from inspector.commands.common import open_reader
+from inspector.diff.beside import BesideRow, Sign
+from inspector.diff.variants import VariantRow
 from inspector.errors import Unreadable
 from inspector.listing.line import Listing
 from inspector.model import (
+    Configuration,
     Kernel,
     Origin,
     Recording,
     Resources,
     Stage,
     StageFile,
+    Tuning,
     Variant,
 )
-from inspector.recording import DerivedCache
-from inspector.tui import collecting
-from inspector.tui.app import PtxviewApp
-from inspector.tui.commands import TABLE, Where
-from inspector.tui.diff_rows import moved_spans
-from inspector.tui.diff_screen import DiffScreen
-from inspector.tui.diff_work import Layout, Place, unified
-from inspector.tui.main_screen import MainScreen
-from inspector.tui.overlay import Overlay
-from inspector.tui.subject import Subject
-from inspector.tui.variants_columns import TUNED, ordered
-from inspector.tui.variants_screen import VariantsScreen
-from inspector.tuning import Configuration, Tuning
+from inspector.reader.telling import Annotator
+from inspector.recording.layout import DerivedCache
+from inspector.tui.app import app as collecting
+from inspector.tui.app.app import PtxviewApp
+from inspector.tui.app.command_table import TABLE, Where
+from inspector.tui.diff.rows import moved_spans
+from inspector.tui.diff.screen import DiffScreen
+from inspector.tui.diff.work import DiffPlace, Layout, unified
+from inspector.tui.main.screen import MainScreen
+from inspector.tui.variants.columns import TUNED, ordered
+from inspector.tui.variants.screen import VariantsScreen
+from inspector.tui.widgets.overlay import Overlay
+from inspector.tui.widgets.subject import TreeSubject
 from tests.tui.sample import Bytes, settle, text_of, variant
 
 Ui = Pilot[None]
@@ -119,9 +120,9 @@ def lecture() -> Annotator:
     return open_reader(str(RECORDING))
 
 
-def subject(reads: Annotator, ident: str) -> Subject:
+def subject(reads: Annotator, ident: str) -> TreeSubject:
     """A variant by its id."""
-    return next(Subject(k, v) for k, v in reads.recording.variants() if v.id == ident)
+    return next(TreeSubject(k, v) for k, v in reads.recording.variants() if v.id == ident)
 
 
 async def wait(ui: Ui) -> None:
@@ -220,11 +221,11 @@ async def test_one_column_where_it_is_narrow() -> None:
 
 async def test_getting_narrow_keeps_the_line() -> None:
     async with diff("n") as (ui, screen):
-        assert screen.view.place == Place(Stage.PTX, None, ADDED)
+        assert screen.view.place == DiffPlace(Stage.PTX, None, ADDED)
         await ui.resize_terminal(80, 24)
         await wait(ui)
         assert not screen.view.beside
-        assert screen.view.place == Place(Stage.PTX, None, ADDED)
+        assert screen.view.place == DiffPlace(Stage.PTX, None, ADDED)
         assert any("▸" in row and "max.f32" in row for row in lines(ui))
 
 
@@ -243,7 +244,7 @@ async def test_moved_lines_say_where() -> None:
     b = HEAD + "\n".join([*body[:20], sum_, *body[20:]]) + tail
     async with diff("F", reads=two(a, b)) as (ui, screen):
         here, there = line_of(a, "add.s32"), line_of(b, "add.s32")
-        assert screen.view.row == Row(Sign.MOVED_AWAY, here, None, there)
+        assert screen.view.row == BesideRow(Sign.MOVED_AWAY, here, None, there)
         assert f"moved to b {there}" in text_of(ui)
         rows = [row for row in lines(ui) if "add.s32" in row]
         assert re.search(rf"▸ *{here} » +add.s32 .*→ {there} *│", rows[0])
@@ -255,19 +256,19 @@ async def test_moved_lines_say_where() -> None:
 
 async def test_key_diff_change_next() -> None:
     async with diff() as (ui, screen):
-        assert screen.view.place == Place(Stage.PTX, CHANGED, CHANGED)
+        assert screen.view.place == DiffPlace(Stage.PTX, CHANGED, CHANGED)
         await ui.press("right_square_bracket")
-        assert screen.view.place == Place(Stage.PTX, None, ADDED)
+        assert screen.view.place == DiffPlace(Stage.PTX, None, ADDED)
         assert "change 2 of 2" in text_of(ui)
         await ui.press("right_square_bracket")
-        assert screen.view.place == Place(Stage.PTX, CHANGED, CHANGED)
+        assert screen.view.place == DiffPlace(Stage.PTX, CHANGED, CHANGED)
 
 
 async def test_key_diff_change_previous() -> None:
     async with diff("G", "left_square_bracket") as (ui, screen):
-        assert screen.view.place == Place(Stage.PTX, None, ADDED)
+        assert screen.view.place == DiffPlace(Stage.PTX, None, ADDED)
         await ui.press("left_square_bracket", "left_square_bracket")
-        assert screen.view.place == Place(Stage.PTX, None, ADDED)
+        assert screen.view.place == DiffPlace(Stage.PTX, None, ADDED)
 
 
 SEARCH = ("slash", *"mul", "full_stop", "asterisk", *"f10", "vertical_line", *"max", "enter")
@@ -303,14 +304,14 @@ async def test_key_diff_next() -> None:
         await ui.press("n")
         assert place_of(screen) == "mul.f32"
     async with diff("n") as (_, screen):  # nothing is searched for
-        assert screen.view.place == Place(Stage.PTX, None, ADDED)
+        assert screen.view.place == DiffPlace(Stage.PTX, None, ADDED)
 
 
 async def test_key_diff_previous() -> None:
     async with diff("g", *SEARCH, "N") as (_, screen):
         assert place_of(screen) == "max.f32"
     async with diff("G", "N") as (_, screen):
-        assert screen.view.place == Place(Stage.PTX, None, ADDED)
+        assert screen.view.place == DiffPlace(Stage.PTX, None, ADDED)
 
 
 async def test_key_diff_escape() -> None:
@@ -352,7 +353,7 @@ async def test_key_diff_unfold_all() -> None:
     async with diff("F") as (ui, screen):
         assert "equal lines" not in text_of(ui)
         assert screen.view.virtual_size.height == len(SECOND.split("\n")) - 1 - 4
-        assert screen.view.place == Place(Stage.PTX, CHANGED, CHANGED)
+        assert screen.view.place == DiffPlace(Stage.PTX, CHANGED, CHANGED)
         await ui.press("F")
         assert "equal lines" in text_of(ui)
 
@@ -379,7 +380,7 @@ async def test_key_diff_words() -> None:
 
 async def test_key_diff_exchange() -> None:
     async with diff("n", "x") as (ui, screen):
-        assert screen.view.place == Place(Stage.PTX, ADDED, None)
+        assert screen.view.place == DiffPlace(Stage.PTX, ADDED, None)
         assert "registers 30 → 22 (-8)" in text_of(ui)
         row = next(line for line in lines(ui) if "max.f32" in line)
         assert re.search(r"▸ *\d+ - +max.f32.*│", row)
@@ -411,12 +412,12 @@ async def test_key_diff_back() -> None:
 
 async def test_key_diff_up() -> None:
     async with diff("k") as (_, screen):
-        assert screen.view.place == Place(Stage.PTX, CHANGED - 1, CHANGED - 1)
+        assert screen.view.place == DiffPlace(Stage.PTX, CHANGED - 1, CHANGED - 1)
 
 
 async def test_key_diff_down() -> None:
     async with diff("j") as (_, screen):
-        assert screen.view.place == Place(Stage.PTX, CHANGED + 1, CHANGED + 1)
+        assert screen.view.place == DiffPlace(Stage.PTX, CHANGED + 1, CHANGED + 1)
 
 
 async def page(keys: tuple[str, ...], share: float) -> None:
@@ -617,8 +618,8 @@ async def test_twenty_thousand_lines_do_not_block(collected: list[int]) -> None:
 
 
 def test_equal_rows_are_folded_but_for_those_next_to_a_change() -> None:
-    equal = [Row(Sign.EQUAL, n, n) for n in range(1, 21)]
-    rows = [*equal[:10], Row(Sign.INSERTED, None, 99), *equal[10:]]
+    equal = [BesideRow(Sign.EQUAL, n, n) for n in range(1, 21)]
+    rows = [*equal[:10], BesideRow(Sign.INSERTED, None, 99), *equal[10:]]
     assert Layout.of(rows).stretches == ((0, 7), (14, 21))
     assert Layout.of(rows).changes == ((10, 11),)
     assert Layout.of(equal).stretches == ((0, 20),)
@@ -627,8 +628,9 @@ def test_equal_rows_are_folded_but_for_those_next_to_a_change() -> None:
 
 def test_one_column_has_every_line_of_both() -> None:
     rows = [
-        Row(Sign.EQUAL, 1, 1), Row(Sign.UNLIKE, 2, 2), Row(Sign.UNLIKE, 3, 3),
-        Row(Sign.CHANGED, 4, 4), Row(Sign.INSERTED, None, 5), Row(Sign.MOVED_AWAY, 5, None, 9),
+        BesideRow(Sign.EQUAL, 1, 1), BesideRow(Sign.UNLIKE, 2, 2), BesideRow(Sign.UNLIKE, 3, 3),
+        BesideRow(Sign.CHANGED, 4, 4), BesideRow(Sign.INSERTED, None, 5),
+        BesideRow(Sign.MOVED_AWAY, 5, None, 9),
     ]  # fmt: skip
     assert [(r.sign, r.a, r.b) for r in unified(rows)] == [
         (Sign.EQUAL, 1, 1), (Sign.DELETED, 2, None), (Sign.DELETED, 3, None),
@@ -912,7 +914,7 @@ def showing(reads: Annotator, *keys: str) -> Callable[[Ui], Awaitable[None]]:
     async def run(ui: Ui) -> None:
         ui.app.animation_level = "none"
         await settle(ui)
-        pair = [Subject(k, v) for k, v in reads.recording.variants()][:2]
+        pair = [TreeSubject(k, v) for k, v in reads.recording.variants()][:2]
         ui.app.push_screen(DiffScreen(reads, pair[0], pair[1]))
         await wait(ui)
         for key in keys:

@@ -11,15 +11,12 @@ from rich.cells import cell_len
 
 from inspector.listing.line import Function, Kind, Line, Listing
 from inspector.model import Location, Stage
-from inspector.tui.export import file_name
-from inspector.tui.folding import Fold, Region, regions
-from inspector.tui.history import History, Place
-from inspector.tui.marks_bar import placed
-from inspector.tui.navigating import frames
-from inspector.tui.row_map import RowMap
-from inspector.tui.subject import Subject
-from inspector.tui.targets import label_of, labels, target_line
-from inspector.tui.wrapping import LONGEST, breaks
+from inspector.tui.code.folding import Fold, Region, RowMap, regions
+from inspector.tui.code.marks_bar import placed
+from inspector.tui.code.rows import LONGEST, breaks
+from inspector.tui.main.panes import History, VisitedPlace
+from inspector.tui.main.screen import file_name, frames, label_of, labels, target_line
+from inspector.tui.widgets.subject import TreeSubject
 from tests.tui.sample import recording
 
 # What can be folded
@@ -190,7 +187,7 @@ def test_labels_are_gone_through_round_the_end() -> None:
 
 
 def test_back_and_forward() -> None:
-    a, b, c = (Place(Subject(), Stage.PTX, n) for n in (1, 2, 3))
+    a, b, c = (VisitedPlace(TreeSubject(), Stage.PTX, n) for n in (1, 2, 3))
     history = History()
     assert history.go(a, -1) is None
     history.leave(a)
@@ -215,7 +212,7 @@ def test_every_frame_of_a_chain_is_listed() -> None:
 def test_names_of_files_are_harmless() -> None:
     kernel = recording().kernels[0]
     for name in ("../../etc/passwd", "a\x1b[31m/b", "k" * 300, "…", "-rf"):
-        made = file_name(Subject(replace(kernel, name=name), kernel.variants[0]), Stage.PTX, "")
+        made = file_name(TreeSubject(replace(kernel, name=name), kernel.variants[0]), Stage.PTX, "")
         assert "/" not in made
         assert not made.startswith((".", "-"))
         assert len(made) < 150

@@ -17,18 +17,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inspector.capture.following import Follower, grows
 from inspector.capture.opening import open_path
+from inspector.capture.running import Follower, grows
 from inspector.errors import Unreadable
 from inspector.listing.line import Listing
 from inspector.model import Recording, Stage, Variant
-from inspector.recording import Writer
-from inspector.tui.app import PtxviewApp
-from inspector.tui.leaving import Leaving
-from inspector.tui.live import KEPT, Choice, Live, State
-from inspector.tui.output_view import OutputView
-from inspector.tui.reads import Reads
-from inspector.tui.terminal_text import LONGEST, MOST, TerminalText
+from inspector.recording.layout import Writer
+from inspector.tui.app.app import PtxviewApp
+from inspector.tui.app.leaving import Leaving
+from inspector.tui.app.live import KEPT, Choice, Live, ProgramState
+from inspector.tui.app.output_view import OutputView
+from inspector.tui.app.terminal_text import LONGEST, MOST, TerminalText
+from inspector.tui.widgets.subject import Reads
 from tests.tui.sample import FakeReader, empty, reader, recording, settle, text_of
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -329,12 +329,12 @@ async def test_leaving_asks_what_becomes_of_the_program(key: str, choice: Choice
         assert app.is_running is (choice is None)
         assert live.choice is (choice or Choice.STAY)
         await until(pilot, lambda: bool(sent) is (choice is Choice.END))
-        live.state = State.ENDED
+        live.state = ProgramState.ENDED
 
 
 async def test_leaving_asks_nothing_once_the_program_has_ended() -> None:
     live = Live(lambda: None, lambda number: None)
-    live.state = State.ENDED
+    live.state = ProgramState.ENDED
     app = PtxviewApp(reader(), live=live)
     async with app.run_test() as pilot:
         await settle(pilot)

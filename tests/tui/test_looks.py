@@ -9,7 +9,7 @@ import pytest
 from textual.app import App
 from textual.pilot import Pilot
 
-from inspector.tui.app import PtxviewApp
+from inspector.tui.app.app import PtxviewApp
 from tests.tui.sample import empty, reader, settle, target
 
 SIZES = [(80, 24), (120, 40), (200, 60)]

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from inspector.annotating import Annotator
 from inspector.commands.common import open_reader
 from inspector.model import Stage
-from inspector.tui.app import PtxviewApp
-from inspector.tui.gutter import CHOICES, SAMPLES
+from inspector.reader.telling import Annotator
+from inspector.tui.app.app import PtxviewApp
+from inspector.tui.code.gutter import CHOICES, SAMPLES
 from tests.bench.ncu_data import LECTURE, write
 from tests.tui.sample import settle, text_of
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from inspector.model import Fusion, Recording, Resources, Variant
-from inspector.tui.ordering import Figures, Order, ordered, orders, time_of
-from inspector.tui.rows import Kind, rows, whole_tree
+from inspector.tui.tree.ordering import Figures, Order, ordered, orders, time_of
+from inspector.tui.tree.rows import TreeKind, rows, whole_tree
 from tests.tui.sample import recording
 
 
@@ -75,12 +75,12 @@ def test_operators_stand_under_their_kernel_and_are_found_by_the_filter() -> Non
     tree = whole_tree(of)
     found = rows(tree, "aten.tanh", frozenset())
     assert [(row.kind, row.text) for row in found[2:]] == [
-        (Kind.KERNEL, "triton_poi_fused_mul_0"),
-        (Kind.OPERATORS, "mul, tanh, prims.convert_element_type"),
+        (TreeKind.KERNEL, "triton_poi_fused_mul_0"),
+        (TreeKind.OPERATORS, "mul, tanh, prims.convert_element_type"),
     ]
     assert found[-1].subject == found[-2].subject
     assert ordered(tree, Order.NAME, {})[1].beneath[0].beneath[0].beneath[0].row.kind is (
-        Kind.OPERATORS
+        TreeKind.OPERATORS
     )
 
 
@@ -88,5 +88,5 @@ def test_kernels_of_a_graph_stand_in_the_order_of_its_calls() -> None:
     of = recording()
     graph = replace(of.graphs[0], kernels=("k2", "k1"))
     found = rows(whole_tree(replace(of, graphs=(graph,))), "", frozenset())
-    kernels = [row.subject.key[0] for row in found if row.kind is Kind.KERNEL]
+    kernels = [row.subject.key[0] for row in found if row.kind is TreeKind.KERNEL]
     assert kernels[:2] == ["k2", "k1"]

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from inspector.commands.common import open_reader
-from inspector.recording import Writer
-from inspector.tui.app import PtxviewApp
-from inspector.tui.overlay import Overlay
+from inspector.recording.layout import Writer
+from inspector.tui.app.app import PtxviewApp
+from inspector.tui.widgets.overlay import Overlay
 from tests.bench.profile_traces import Made
 from tests.core.helpers import SQUARE
 from tests.tui.sample import settle, text_of

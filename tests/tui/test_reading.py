@@ -6,15 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from inspector.analyse.rollup import Rolled
-from inspector.analyse.telling import NOTHING, Told
+from inspector.analyse.telling import NOTHING, Rolled, Told
 from inspector.listing import parse
 from inspector.listing.line import Kind, Line, Listing
 from inspector.model import Stage
-from inspector.tui.app import PtxviewApp
-from inspector.tui.gutter import Gutter
-from inspector.tui.overlay import Overlay
-from inspector.tui.status_line import location_of, place
+from inspector.tui.app.app import PtxviewApp
+from inspector.tui.code.gutter import Gutter
+from inspector.tui.main.status_line import location_of, place
+from inspector.tui.widgets.overlay import Overlay
 from tests.tui.sample import FakeReader, reader, settle, text_of
 from tests.tui.test_behaviour import NAMES, hostile
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from rich.cells import cell_len
 from textual._compositor import ChopsUpdate, CompositorUpdate, LayoutUpdate
 
-from inspector.tui.app import PtxviewApp
+from inspector.tui.app.app import PtxviewApp
 from tests.tui.sample import reader, settle
 
 TOKEN = re.compile(r"\x1b\[([\d;]*)([Hm])|\x1b\]8;[^\x1b]*\x1b\\\\|([^\x1b])", re.DOTALL)

@@ -18,23 +18,23 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
-import inspector.timing
-from inspector.annotating import Annotator
-from inspector.bench import running
-from inspector.bench.results import KernelTime, Session, Timing
 from inspector.capture import machine
 from inspector.capture.opening import kept_cache, open_path, recordings_folder
 from inspector.commands.common import open_reader
 from inspector.errors import Stopped
-from inspector.process import Finished
-from inspector.recording_timings import keep, kept, place
-from inspector.tui import times, timing_text
-from inspector.tui.app import PtxviewApp
-from inspector.tui.command_table import TABLE
-from inspector.tui.commands import Where
-from inspector.tui.main_screen import MainScreen
-from inspector.tui.times import Times
-from inspector.tui.timing_screen import State, TimingScreen
+from inspector.measure.time import child as running
+from inspector.measure.time import take as time_take
+from inspector.measure.time.results import KernelTime, Session, Timing
+from inspector.reader.telling import Annotator
+from inspector.recording.kept import keep, kept, place
+from inspector.system.process import Finished
+from inspector.tui.app.app import PtxviewApp
+from inspector.tui.app.command_table import TABLE, Where
+from inspector.tui.main.screen import MainScreen
+from inspector.tui.timing import text as timing_text
+from inspector.tui.timing import times
+from inspector.tui.timing.screen import TimingScreen, TimingState
+from inspector.tui.timing.times import RecordingTimes
 from tests.tui.sample import reader, settle, text_of
 from tests.tui.test_looks import SIZES, Compare
 
@@ -202,7 +202,7 @@ async def test_ones_own_is_timed_at_once_and_the_times_are_kept(own: Path, devic
         assert row.split()[2:5] == ["4.00", "4.00…4.00", "60"]
         assert "2,848" in row and "71 %" in row and "1200…1980" in row
         assert "⚠ the SM clock moved between 1200 and 1980 MHz" in text
-        assert screen.state is State.IDLE
+        assert screen.state is TimingState.IDLE
         (session,) = kept(own)
         rows = session["rows"]
         assert isinstance(rows, list) and rows[0]["median_us"] == 4.0
@@ -221,9 +221,9 @@ async def test_it_asks_before_it_runs_anothers_code_and_only_once(
     async with timing(anothers) as (ui, screen):
         text = text_of(ui)
         assert "This runs the code of a recording that is not yours" in text
-        assert "/opt/python" in text and screen.state is State.ASKING
+        assert "/opt/python" in text and screen.state is TimingState.ASKING
         await ui.press("t", "a", "enter")  # nothing but y is a yes
-        assert device.jobs == [] and screen.state is State.ASKING
+        assert device.jobs == [] and screen.state is TimingState.ASKING
         await ui.press("y")
         await rest(ui)
         assert "Measured just now" in text_of(ui)
@@ -238,7 +238,7 @@ async def test_who_says_no_is_asked_again(anothers: Path, device: Device) -> Non
         assert "Not trusted, and so not run." in text_of(ui)
         await ui.press("t")
         await rest(ui)
-        assert screen.state is State.ASKING and device.jobs == []
+        assert screen.state is TimingState.ASKING and device.jobs == []
 
 
 async def test_without_a_gpu_it_says_so_in_one_sentence_and_shows_what_was_taken_before(
@@ -266,7 +266,7 @@ async def test_a_kernel_whose_launch_is_not_known_says_so(anothers: Path, device
         text = text_of(ui)
         assert "✗ there is no recorded launch to time" in text
         assert "of which no launch with its arguments was recorded: square_kernel" in text
-        assert screen.state is State.IDLE and device.jobs == []
+        assert screen.state is TimingState.IDLE and device.jobs == []
 
 
 async def test_a_file_that_is_no_recording_says_so(tmp_path: Path, device: Device) -> None:
@@ -313,7 +313,7 @@ async def test_escape_ends_the_child_and_the_interface_goes_on(own: Path, device
             await ui.pause(0.01)
         await ui.pause()
         screen = app.screen
-        assert isinstance(screen, TimingScreen) and screen.state is State.RUNNING
+        assert isinstance(screen, TimingScreen) and screen.state is TimingState.RUNNING
         assert "They run now" in text_of(ui) and "Esc stops it" in text_of(ui)
         await ui.press("escape")
         await rest(ui)
@@ -415,7 +415,7 @@ def _session(when: str, **row: Any) -> Session:
 
 
 def test_the_latest_is_the_kernels_own_with_a_cold_cache_by_the_commonest_call() -> None:
-    known = Times("/nowhere")
+    known = RecordingTimes("/nowhere")
     kernel = reader().recording.kernels[0]
     variant = kernel.variants[0]
     assert known.latest(kernel, variant) is None and not known
@@ -449,7 +449,7 @@ def test_of_a_call_each_kernel_has_its_own_time() -> None:
             KernelTime("elsewhere", None, 10.8, 1),
         ),
     )  # fmt: skip
-    known = Times("/nowhere")
+    known = RecordingTimes("/nowhere")
     known.add(Session("2026-01-01T12:00:00+00:00", {"name": "NVIDIA H200"}, (whole,)))
     assert known.us(kernel, variant) == 4.6
     (said,) = known.lines(kernel, variant, "NVIDIA H200")
@@ -469,7 +469,7 @@ async def test_a_function_whose_library_is_gone_costs_one_sentence(
     async with timing(own, variant=lonely.id) as (ui, screen):
         text = text_of(ui)
         assert "to make again" in text and "✗ failed: " in text
-        assert screen.state is State.IDLE and screen.session is not None
+        assert screen.state is TimingState.IDLE and screen.session is not None
 
 
 # Every command
@@ -554,7 +554,7 @@ async def test_key_timing_first(own: Path, device: Device) -> None:
 
 # Looks
 
-TAKE = inspector.timing.take
+TAKE = time_take.take
 
 
 async def _to_square(ui: Ui) -> None:
@@ -576,7 +576,7 @@ def test_how_times_look(
     def take(*args: Any) -> Session:
         return replace(TAKE(*args), taken="2026-01-04T12:00:00+00:00")
 
-    monkeypatch.setattr(inspector.timing, "take", take)
+    monkeypatch.setattr(time_take, "take", take)
 
     async def run(ui: Ui) -> None:
         await _to_square(ui)

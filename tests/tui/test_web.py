@@ -21,7 +21,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from inspector.tui.web import allowed, loopback
+from inspector.tui.app.web import allowed, loopback
 
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLE = ROOT / "examples" / "recordings" / "lecture-h200.ptxview"

@@ -8,22 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from inspector.analyse.hints.access import narrow_access, uncoalesced_layout
+from inspector.analyse.hints.access import narrow_access, narrow_rows, uncoalesced_layout
 from inspector.analyse.hints.banks import bank_conflicts
-from inspector.analyse.hints.division import slow_division
-from inspector.analyse.hints.fp64 import fp64_promotion
-from inspector.analyse.hints.launching import low_occupancy, small_grid, tail_effect
+from inspector.analyse.hints.fp64 import fp64_promotion, no_tensor_cores, slow_division
+from inspector.analyse.hints.launching import (
+    local_memory,
+    low_occupancy,
+    small_grid,
+    spills,
+    tail_effect,
+)
 from inspector.analyse.hints.masks import idle_lanes, masked_lanes
 from inspector.analyse.hints.order import barrier_in_loop, early_wait, uninlined_call
-from inspector.analyse.hints.rows import narrow_rows
-from inspector.analyse.hints.spilling import local_memory, spills
-from inspector.analyse.hints.subject import Finding, Subject, Thresholds
-from inspector.analyse.hints.tensor_cores import no_tensor_cores
+from inspector.analyse.hints.subject import Finding, HintSubject, Thresholds
 from inspector.errors import PtxviewError
 
-__all__ = ["HINTS", "Finding", "Subject", "Thresholds", "hints"]
+__all__ = ["HINTS", "Finding", "HintSubject", "Thresholds", "hints"]
 
-Hint = Callable[[Subject, Thresholds], Iterable[Finding]]
+Hint = Callable[[HintSubject, Thresholds], Iterable[Finding]]
 
 HINTS: tuple[Hint, ...] = (
     fp64_promotion,
@@ -46,7 +48,7 @@ HINTS: tuple[Hint, ...] = (
 )
 
 
-def hints(subject: Subject, thresholds: Thresholds) -> tuple[Finding, ...]:
+def hints(subject: HintSubject, thresholds: Thresholds) -> tuple[Finding, ...]:
     """Every finding of every hint, in the order of ``HINTS``.
 
     A hint whose stage cannot be read (no disassembler, a blob that is gone) says nothing.

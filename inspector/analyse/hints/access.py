@@ -2,30 +2,134 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 
-from inspector.analyse.hints.subject import Finding, Subject, Thresholds, number, numbers, plural
-from inspector.analyse.hints.touched import Run, runs
-from inspector.analyse.hints.warp import Access
+from inspector.analyse.hints.subject import (
+    Finding,
+    HintSubject,
+    Thresholds,
+    number,
+    numbers,
+    plural,
+)
+from inspector.analyse.hints.tensors import (
+    Blocked,
+    Tensors,
+    blocked,
+    layout_of,
+    operand_shape,
+    pointed,
+    uses,
+)
+from inspector.analyse.hints.touched import Run, arguments, parameters, runs
+from inspector.analyse.hints.warp import WarpAccess
+from inspector.listing.line import Line
 from inspector.model import Origin, Stage
+
+# Narrow accesses of Triton: rows that begin where nothing is aligned.
+
+
+RULE = "narrow-access"
+
+WIDEST = 16
+_MOVES = frozenset(("tt.load", "tt.store"))
+_ARGUMENT = re.compile(r"%([\w$.\-]+): (!tt\.\w+<[^{,)]*>|[\w.]+)")
+_PROGRAM = (5, 3, 2)
+
+
+def narrow_rows(subject: HintSubject, thresholds: Thresholds) -> Iterator[Finding]:
+    """Elements side by side that a thread moves one by one, as their place is not aligned."""
+    listing = subject.listings.get(Stage.TTGIR)
+    moves = [line for line in subject.ttgir if line.base in _MOVES]
+    if listing is None or not moves:
+        return
+    layouts = blocked(listing.lines)
+    tensors = Tensors(subject.lines(Stage.TTGIR), scalars(subject), _PROGRAM)
+    found: list[Line] = []
+    held = size = 0
+    for line in moves:
+        layout = layouts.get(layout_of(line) or "")
+        seen = _narrow(line, layout, tensors) if layout is not None else None
+        if seen is not None:
+            found.append(line)
+            held, size = max((held, size), seen)
+    if not found:
+        return
+    together = WIDEST // size
+    yield Finding(
+        RULE,
+        "hint",
+        f"{plural(len(found), 'access')} of {held} elements a thread, {size} bytes at a time, "
+        f"though {together} lie side by side: each row but the first begins at an address that is "
+        f"not known to be a multiple of {WIDEST}, so that no two may be moved at once. Give rows a "
+        "stride that is a multiple of 16 elements (pad them when they are allocated): Triton "
+        "compiles another variant for that.",
+        {Stage.TTGIR: numbers(found)},
+    )
+
+
+def scalars(subject: HintSubject) -> dict[str, int]:
+    """The integer arguments by their names in TTGIR: the launch's, else awkward ones."""
+    given = arguments(subject)
+    function = next((line for line in subject.ttgir if line.base == "tt.func"), None)
+    if function is None:
+        return {}
+    out: dict[str, int] = {}
+    for at, found in enumerate(_ARGUMENT.finditer(function.text)):
+        if not found[2].startswith("!"):
+            out[found[1]] = given.value(at, pointer=False)
+    return out
+
+
+def named(subject: HintSubject, values: dict[str, int]) -> dict[str, int]:
+    """Values by a kernel's own names as values by the names in its TTGIR."""
+    function = next((line for line in subject.ttgir if line.base == "tt.func"), None)
+    names = [] if function is None else [f[1] for f in _ARGUMENT.finditer(function.text)]
+    own = parameters(subject)
+    if len(own) != len(names):
+        return values
+    return {inner: values[name] for inner, name in zip(names, own, strict=True) if name in values}
+
+
+def _narrow(line: Line, layout: Blocked, tensors: Tensors) -> tuple[int, int] | None:
+    """Elements that a thread holds and bytes of each, where several could be moved at once."""
+    shape, size, used = operand_shape(line), pointed(line.text), uses(line)
+    if shape is None or size is None or not used or len(shape) != len(layout.order):
+        return None
+    axis = layout.fastest
+    held = layout.held(shape)
+    together = min(WIDEST // size, held)
+    if layout.size[axis] >= together or together < 2 or shape[axis] % together:
+        return None
+    places: list[int] = []
+    for step in range(together):
+        at = tuple(step if i == axis else 0 for i in range(len(shape)))
+        place = tensors.value(used[0], at)
+        if place is None:
+            return None
+        places.append(place)
+    beside = all(b - a == size for a, b in pairwise(places))
+    return (held, size) if beside and places[0] % (together * size) else None
+
 
 NARROW = "narrow-access"
 UNCOALESCED = "uncoalesced-layout"
 
 SECTOR = 32
-WIDEST = 16
 _PLAIN = frozenset(("ld", "st", "ldu"))
 
 
-def _global(run: Run) -> list[Access]:
+def _global(run: Run) -> list[WarpAccess]:
     return [a for a in run.values() if a.space == "global" and a.line.base in _PLAIN]
 
 
 # -- narrow-access --------------------------------------------------------------------------------
 
 
-def narrow_access(subject: Subject, thresholds: Thresholds) -> Iterator[Finding]:
+def narrow_access(subject: HintSubject, thresholds: Thresholds) -> Iterator[Finding]:
     """Neighbouring addresses read or written one by one, where one wide access would do."""
     known = runs(subject)
     if not known:
@@ -50,7 +154,7 @@ def narrow_access(subject: Subject, thresholds: Thresholds) -> Iterator[Finding]
     )
 
 
-def _advice(subject: Subject, accesses: list[Access]) -> str:
+def _advice(subject: HintSubject, accesses: list[WarpAccess]) -> str:
     if subject.kernel.origin in (Origin.TRITON, Origin.INDUCTOR):
         return (
             "The address is aligned but each element has a condition of its own: where the size "
@@ -64,7 +168,7 @@ def _advice(subject: Subject, accesses: list[Access]) -> str:
 
 def _pieces(run: Run) -> dict[int, int]:
     """Lines of accesses that could be part of a wider one, each with the bytes of that one."""
-    stretches: dict[tuple[int, bool, int], list[Access]] = defaultdict(list)
+    stretches: dict[tuple[int, bool, int], list[WarpAccess]] = defaultdict(list)
     for access in _global(run):
         if access.width < WIDEST and len(set(access.addresses)) > 1:
             stretches[access.block, access.store, access.width].append(access)
@@ -75,9 +179,9 @@ def _pieces(run: Run) -> dict[int, int]:
     return out
 
 
-def _chains(accesses: list[Access], width: int) -> Iterator[list[Access]]:
+def _chains(accesses: list[WarpAccess], width: int) -> Iterator[list[WarpAccess]]:
     """Accesses each of which continues, in every lane, where the one before it ends."""
-    by_place: dict[tuple[int, ...], Access] = {}
+    by_place: dict[tuple[int, ...], WarpAccess] = {}
     for access in accesses:
         by_place.setdefault(access.addresses, access)
     follows = {
@@ -96,7 +200,7 @@ def _chains(accesses: list[Access], width: int) -> Iterator[list[Access]]:
         yield chain
 
 
-def _cut(chain: list[Access], width: int) -> dict[int, int]:
+def _cut(chain: list[WarpAccess], width: int) -> dict[int, int]:
     """The widest aligned pieces of a chain."""
     out: dict[int, int] = {}
     at = 0
@@ -118,7 +222,7 @@ def _cut(chain: list[Access], width: int) -> dict[int, int]:
 # -- uncoalesced-layout ---------------------------------------------------------------------------
 
 
-def uncoalesced_layout(subject: Subject, thresholds: Thresholds) -> Iterator[Finding]:
+def uncoalesced_layout(subject: HintSubject, thresholds: Thresholds) -> Iterator[Finding]:
     """Warps that touch many more sectors of 32 bytes than their data fills."""
     limit = number(thresholds, UNCOALESCED, "sectors_times")
     least = number(thresholds, UNCOALESCED, "lanes")
@@ -142,13 +246,13 @@ def uncoalesced_layout(subject: Subject, thresholds: Thresholds) -> Iterator[Fin
     )
 
 
-def _unless(subject: Subject) -> str:
+def _unless(subject: HintSubject) -> str:
     if subject.kernel.origin in (Origin.TRITON, Origin.INDUCTOR):
         return ""  # Triton compiles another variant where a stride is 1
     return " (unless the argument that their index is multiplied by is 1)"
 
 
-def _cure(subject: Subject) -> str:
+def _cure(subject: HintSubject) -> str:
     if subject.kernel.origin in (Origin.TRITON, Origin.INDUCTOR):
         return (
             "pass a tensor whose stride along the block's fastest axis is 1 (contiguous()), or "
@@ -165,7 +269,7 @@ def _everywhere(known: tuple[Run, ...], limit: float, least: float) -> frozenset
 
 def _scattered(run: Run, limit: float, least: float) -> Iterator[int]:
     """Of accesses that move together (one stretch, one base) what they touch together counts."""
-    together: dict[tuple[int, bool, str], list[Access]] = defaultdict(list)
+    together: dict[tuple[int, bool, str], list[WarpAccess]] = defaultdict(list)
     for access in _global(run):
         if len(access.addresses) >= least:
             together[access.block, access.store, access.base].append(access)
@@ -175,7 +279,7 @@ def _scattered(run: Run, limit: float, least: float) -> Iterator[int]:
             yield from (access.line.n for access in accesses)
 
 
-def _sectors(accesses: Iterable[Access]) -> tuple[int, int]:
+def _sectors(accesses: Iterable[WarpAccess]) -> tuple[int, int]:
     """Sectors touched, and those that the bytes would fill if they lay side by side."""
     moved: set[int] = set()
     for access in accesses:

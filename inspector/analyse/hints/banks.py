@@ -5,9 +5,16 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-from inspector.analyse.hints.subject import Finding, Subject, Thresholds, number, numbers, plural
+from inspector.analyse.hints.subject import (
+    Finding,
+    HintSubject,
+    Thresholds,
+    number,
+    numbers,
+    plural,
+)
 from inspector.analyse.hints.touched import runs
-from inspector.analyse.hints.warp import Access
+from inspector.analyse.hints.warp import WarpAccess
 from inspector.model import Origin, Stage
 
 RULE = "bank-conflicts"
@@ -17,7 +24,7 @@ BANK = 4
 _PLAIN = frozenset(("ld", "st"))
 
 
-def bank_conflicts(subject: Subject, thresholds: Thresholds) -> Iterator[Finding]:
+def bank_conflicts(subject: HintSubject, thresholds: Thresholds) -> Iterator[Finding]:
     """Lanes that want different words of one bank at once.
 
     A warp's 4-byte access is one pass over the banks where all words are in different banks;
@@ -50,7 +57,7 @@ def bank_conflicts(subject: Subject, thresholds: Thresholds) -> Iterator[Finding
     )
 
 
-def _cure(subject: Subject) -> str:
+def _cure(subject: HintSubject) -> str:
     if subject.kernel.origin in (Origin.TRITON, Origin.INDUCTOR):
         return (
             "Triton chose this layout by how the block is loaded and used (turned round for "
@@ -60,7 +67,7 @@ def _cure(subject: Subject) -> str:
     return "Pad the tile's rows by one element, or swizzle the index."
 
 
-def degree(access: Access) -> int:
+def degree(access: WarpAccess) -> int:
     """How many times the passes that an access of its width takes without conflicts."""
     lanes = access.addresses
     a_pass = max(BANKS * BANK // max(access.width, BANK), 1)

@@ -8,7 +8,103 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from inspector.analyse.hints.subject import Finding, Subject, Thresholds, blocks_of, number, plural
+from inspector.analyse.hints.subject import (
+    Finding,
+    HintSubject,
+    Thresholds,
+    blocks_of,
+    number,
+    numbers,
+    plural,
+)
+from inspector.listing.line import Line
+from inspector.model import Stage
+
+# Local memory: what spilled out of registers, and arrays that never were in them.
+
+
+SPILLS = "spills"
+LOCAL = "local-memory"
+
+_DEPOT = re.compile(r"\.local\s+(?:\.align\s+\d+\s+)?\.b8\s+[\w$]+\[(\d{1,9}+)(?!\d)\]")
+_LOCAL_PTX = re.compile(r"(?:ld|st)(?:\.\w+)*?\.local\b")
+_LOCAL_SASS = frozenset(("LDL", "STL"))
+# nvdisasm's remark on what the assembler spilled and fetched back.
+_SPILLED = re.compile(r"\(\*\"Spill")
+# The table of 2/pi that the slow path of sin, cos and tan reads: its array is touched only where
+# an argument is huge.
+_REDUCTION_TABLE = "__cudart_i2opi"
+
+
+def spills(subject: HintSubject, thresholds: Thresholds) -> Iterator[Finding]:
+    """Registers spilled, as the assembler counts them."""
+    stores = subject.resources.spill_store_bytes or 0
+    loads = subject.resources.spill_load_bytes or 0
+    if not stores and not loads:
+        return
+    machine = _local_sass(subject)
+    registers = subject.resources.registers
+    at = f" at {registers} registers" if registers is not None else ""
+    yield Finding(
+        SPILLS,
+        "warn",
+        f"{stores} bytes of spill stores and {loads} of spill loads a thread{at}: values that had "
+        "no register go to local memory, which is device memory behind the caches. Allow more "
+        "registers (maxnreg, __launch_bounds__, -maxrregcount), or keep fewer values alive: a "
+        "smaller block, more warps for the same block, less unrolling.",
+        {Stage.SASS: numbers([m for m in machine if _SPILLED.search(m.text)] or machine)},
+    )
+
+
+def _local_sass(subject: HintSubject) -> list[Line]:
+    return [line for line in subject.sass if line.base in _LOCAL_SASS]
+
+
+def local_memory(subject: HintSubject, thresholds: Thresholds) -> Iterator[Finding]:
+    """Arrays of a thread that live in memory, because registers cannot be indexed."""
+    machine = [m for m in _local_sass(subject) if not _SPILLED.search(m.text)]
+    if subject.sass and not any(line.base == "LDL" for line in machine):
+        return
+    depot, accesses = _in_ptx(subject)
+    if subject.ptx:
+        if not any(line.base == "ld" for line in accesses):
+            return
+    elif not machine or subject.resources.spill_store_bytes != 0:
+        # Without PTX only "no spills" tells that what is there is an array.
+        return
+    if _REDUCTION_TABLE in _text(subject):
+        return
+    size = depot or subject.resources.stack_bytes
+    held = f"{plural(size, 'byte')} a thread" if size else "an array"
+    count = len(machine) or len(accesses)
+    yield Finding(
+        LOCAL,
+        "hint",
+        f"{held[0].upper()}{held[1:]} in local memory, by {plural(count, 'instruction')}, and not "
+        "because registers spilled: an array that is indexed by a value not known when compiling "
+        "cannot be kept in registers, so each access is one of memory. Unroll the loops that "
+        "index it until every index is a constant, or keep it in shared memory.",
+        {Stage.PTX: numbers(accesses), Stage.SASS: numbers(machine)},
+    )
+
+
+def _in_ptx(subject: HintSubject) -> tuple[int, list[Line]]:
+    depot = 0
+    accesses: list[Line] = []
+    for line in subject.lines(Stage.PTX):
+        if line.opcode is not None:
+            if _LOCAL_PTX.match(line.opcode):
+                accesses.append(line)
+        elif ".local" in line.text:
+            found = _DEPOT.search(line.text)
+            depot += int(found[1]) if found else 0
+    return depot, accesses
+
+
+def _text(subject: HintSubject) -> str:
+    """The uses of constant tables in the kernel: addresses taken by ``mov``."""
+    return "\n".join(line.text for line in subject.ptx if line.base in ("mov", "ld"))
+
 
 GRID = "small-grid"
 TAIL = "tail-effect"
@@ -17,7 +113,7 @@ OCCUPANCY = "low-occupancy"
 _TENSOR = re.compile(r"(?:mma|wgmma|wmma|tcgen05)\.|[A-Z]*(?:MMA)\b")
 
 
-def _waves(subject: Subject) -> tuple[int, int, int] | None:
+def _waves(subject: HintSubject) -> tuple[int, int, int] | None:
     """Blocks of the launch, multiprocessors, and blocks that one of them holds."""
     if subject.launch is None or subject.device is None or subject.occupancy is None:
         return None
@@ -25,7 +121,7 @@ def _waves(subject: Subject) -> tuple[int, int, int] | None:
     return (blocks, sms, held) if blocks and sms and held else None
 
 
-def small_grid(subject: Subject, thresholds: Thresholds) -> Iterator[Finding]:
+def small_grid(subject: HintSubject, thresholds: Thresholds) -> Iterator[Finding]:
     """Fewer blocks than the device holds at once.
 
     A grid that is a whole multiple of the multiprocessors was sized for the device.
@@ -52,7 +148,7 @@ def small_grid(subject: Subject, thresholds: Thresholds) -> Iterator[Finding]:
     )
 
 
-def tail_effect(subject: Subject, thresholds: Thresholds) -> Iterator[Finding]:
+def tail_effect(subject: HintSubject, thresholds: Thresholds) -> Iterator[Finding]:
     """A last wave that is mostly empty, after few full ones."""
     known = _waves(subject)
     if known is None:
@@ -74,7 +170,7 @@ def tail_effect(subject: Subject, thresholds: Thresholds) -> Iterator[Finding]:
     )
 
 
-def low_occupancy(subject: Subject, thresholds: Thresholds) -> Iterator[Finding]:
+def low_occupancy(subject: HintSubject, thresholds: Thresholds) -> Iterator[Finding]:
     """Too few warps a scheduler to keep it busy while each waits for its own last result.
 
     Kernels on the tensor cores hold their tiles in registers and shared memory on purpose.
@@ -95,6 +191,6 @@ def low_occupancy(subject: Subject, thresholds: Thresholds) -> Iterator[Finding]
     )
 
 
-def _uses_tensor_cores(subject: Subject) -> bool:
+def _uses_tensor_cores(subject: HintSubject) -> bool:
     lines = subject.sass or subject.ptx
     return any(_TENSOR.match(line.opcode or "") for line in lines)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from inspector.analyse.hints.rows import named
+from inspector.analyse.hints.access import named
 from inspector.analyse.hints.subject import (
     WARP,
     Finding,
-    Subject,
+    HintSubject,
     Thresholds,
     number,
     numbers,
@@ -17,8 +17,8 @@ from inspector.analyse.hints.subject import (
 )
 from inspector.analyse.hints.tensors import Tensors, operand_shape, uses
 from inspector.listing.line import Line
-from inspector.listing.words import words
 from inspector.model import Call, Origin, Stage
+from inspector.text import words
 
 MASKED = "masked-lanes"
 IDLE = "idle-lanes"
@@ -33,7 +33,7 @@ _MOVES = words(
 # -- masked-lanes ---------------------------------------------------------------------------------
 
 
-def masked_lanes(subject: Subject, thresholds: Thresholds) -> Iterator[Finding]:
+def masked_lanes(subject: HintSubject, thresholds: Thresholds) -> Iterator[Finding]:
     """The share of a block's elements that its masks leave, in the launch that leaves the fewest.
 
     Counted over a launch's programs (evenly chosen ones where there are many), in the first turn
@@ -75,7 +75,7 @@ class _Share:
     exact: bool
 
 
-def _shares(subject: Subject, call: Call, thresholds: Thresholds) -> Iterator[_Share]:
+def _shares(subject: HintSubject, call: Call, thresholds: Thresholds) -> Iterator[_Share]:
     """The shares of every masked access in one launch."""
     budget = int(number(thresholds, MASKED, "elements"))
     known = {a.name: int(a.value) for a in call.arguments if isinstance(a.value, int)}
@@ -103,7 +103,7 @@ def _mask(line: Line) -> str | None:
 
 
 def _count(
-    subject: Subject,
+    subject: HintSubject,
     known: dict[str, int],
     grid: tuple[int, int, int],
     mask: str,
@@ -150,13 +150,13 @@ def _size(shape: tuple[int, ...]) -> int:
 # -- idle-lanes -----------------------------------------------------------------------------------
 
 
-def idle_lanes(subject: Subject, thresholds: Thresholds) -> Iterator[Finding]:
+def idle_lanes(subject: HintSubject, thresholds: Thresholds) -> Iterator[Finding]:
     """Blocks with fewer elements than threads, and warps that are not full."""
     yield from _replicated(subject)
     yield from _ragged(subject)
 
 
-def _replicated(subject: Subject) -> Iterator[Finding]:
+def _replicated(subject: HintSubject) -> Iterator[Finding]:
     """Triton: no tensor that is moved or multiplied has as many elements as there are threads."""
     if subject.warps is None:
         return
@@ -185,7 +185,7 @@ def _replicated(subject: Subject) -> Iterator[Finding]:
     )
 
 
-def _ragged(subject: Subject) -> Iterator[Finding]:
+def _ragged(subject: HintSubject) -> Iterator[Finding]:
     """CUDA: a block whose size is no multiple of a warp."""
     if subject.warps is not None or subject.block is None:
         return

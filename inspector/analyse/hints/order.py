@@ -6,10 +6,10 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from inspector.analyse.flow import Flow, Loop
+from inspector.analyse.flow.graph import Flow, Loop
 from inspector.analyse.hints.subject import (
     Finding,
-    Subject,
+    HintSubject,
     Thresholds,
     number,
     numbers,
@@ -19,7 +19,7 @@ from inspector.analyse.hints.subject import (
 from inspector.analyse.hints.tensors import uses
 from inspector.listing.line import Line
 from inspector.model import Origin, Stage
-from inspector.naming import base_name
+from inspector.names import base_name
 
 WAIT = "early-wait"
 BARRIER = "barrier-in-loop"
@@ -52,7 +52,7 @@ def _bodies(flow: Flow, lines: Sequence[Line]) -> list[tuple[Loop, list[Line]]]:
 # -- early-wait -----------------------------------------------------------------------------------
 
 
-def early_wait(subject: Subject, thresholds: Thresholds) -> Iterator[Finding]:
+def early_wait(subject: HintSubject, thresholds: Thresholds) -> Iterator[Finding]:
     """Loops in which no more than a few bytes a thread are ever on their way from memory.
 
     Read off the wait masks. A kernel with one loop that keeps more in flight is left alone (the
@@ -138,7 +138,7 @@ _BARRIERS = re.compile(r"(?:bar|barrier)(?:\.cta)?\.(?:sync|red)\b")
 _PIPELINED = re.compile(r"(?:wgmma|mma|wmma|tcgen05|cp|ldmatrix|mbarrier)\.")
 
 
-def barrier_in_loop(subject: Subject, thresholds: Thresholds) -> Iterator[Finding]:
+def barrier_in_loop(subject: HintSubject, thresholds: Thresholds) -> Iterator[Finding]:
     """Barriers with next to no work between them, and reductions that could be left for later.
 
     Loops that feed the tensor cores or copy asynchronously need their barriers, and so do tiles in
@@ -215,7 +215,7 @@ _HEAVY = frozenset(("vprintf", "malloc", "free"))
 _CALLEE = re.compile(r"\$(_Z\w+|\w+)\)")
 
 
-def uninlined_call(subject: Subject, thresholds: Thresholds) -> Iterator[Finding]:
+def uninlined_call(subject: HintSubject, thresholds: Thresholds) -> Iterator[Finding]:
     """Calls of functions that were not inlined: of the program's, and printf, malloc and free.
 
     A failing assertion and the assembler's own subroutines (divisions) are left alone, and so are

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from inspector.analyse.flow import Flow, control_flow
+from inspector.analyse.flow.graph import Flow, control_flow
 from inspector.analyse.occupancy import Device, Occupancy, occupancy
 from inspector.listing.line import Function, Line, Listing
 from inspector.model import Call, Kernel, Resources, Stage, Variant
@@ -32,7 +32,7 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Subject:
+class HintSubject:
     """One variant as hints see it. ``listings`` and ``functions`` may be lazy mappings.
 
     ``calls`` are the launches of this variant, ``device`` is what hints are told for; a hint that

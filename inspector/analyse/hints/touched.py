@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from inspector.analyse.hints.subject import Subject
-from inspector.analyse.hints.warp import Access, Arguments, Warp
+from inspector.analyse.hints.subject import HintSubject
+from inspector.analyse.hints.warp import Arguments, Warp, WarpAccess
 from inspector.listing.line import Line
 from inspector.model import Stage
 
@@ -13,11 +13,11 @@ _PLANE = re.compile(r"%tid\.[yz]\b")
 SHAPES = ((32, 32, 1), (16, 16, 1), (8, 8, 8), (64, 4, 1))
 """Blocks that a kernel of two or three dimensions may be launched with."""
 
-Run = dict[int, Access]
+Run = dict[int, WarpAccess]
 """Accesses by their line of PTX."""
 
 
-def runs(subject: Subject, scalar: int = 1000003) -> tuple[Run, ...]:
+def runs(subject: HintSubject, scalar: int = 1000003) -> tuple[Run, ...]:
     """The accesses of the first warp; once for each shape that the block may have.
 
     ``scalar`` stands in for the arguments that are not known.
@@ -36,7 +36,7 @@ def runs(subject: Subject, scalar: int = 1000003) -> tuple[Run, ...]:
     return known
 
 
-def arguments(subject: Subject, scalar: int = 1000003) -> Arguments:
+def arguments(subject: HintSubject, scalar: int = 1000003) -> Arguments:
     """What is known of the kernel's parameters: Triton's specialisation, and the launch."""
     names = parameters(subject)
     sixteenths = frozenset(at for at, name in enumerate(names) if name in divisible(subject))
@@ -50,7 +50,7 @@ def arguments(subject: Subject, scalar: int = 1000003) -> Arguments:
     return Arguments(tuple(sorted(known.items())), sixteenths, scalar)
 
 
-def parameters(subject: Subject) -> tuple[str, ...]:
+def parameters(subject: HintSubject) -> tuple[str, ...]:
     """Names of a Triton kernel's parameters as its PTX has them: constants are compiled in."""
     constant = {name for name, said in _specialised(subject) if "constant" in {s[0] for s in said}}
     return tuple(
@@ -60,12 +60,12 @@ def parameters(subject: Subject) -> tuple[str, ...]:
     )
 
 
-def divisible(subject: Subject) -> frozenset[str]:
+def divisible(subject: HintSubject) -> frozenset[str]:
     """Arguments that Triton compiled for as multiples of 16."""
     return frozenset(n for n, said in _specialised(subject) if ("tt.divisibility", 16) in said)
 
 
-def _specialised(subject: Subject) -> list[tuple[str, list[tuple[object, ...]]]]:
+def _specialised(subject: HintSubject) -> list[tuple[str, list[tuple[object, ...]]]]:
     """What Triton knew of each argument: pairs of a property and its value."""
     return [
         (name, [tuple(s) for s in said if isinstance(s, list | tuple) and s])
@@ -74,7 +74,7 @@ def _specialised(subject: Subject) -> list[tuple[str, list[tuple[object, ...]]]]
     ]
 
 
-def _shapes(subject: Subject, lines: tuple[Line, ...]) -> tuple[tuple[int, int, int], ...]:
+def _shapes(subject: HintSubject, lines: tuple[Line, ...]) -> tuple[tuple[int, int, int], ...]:
     if subject.block is not None:
         return (subject.block,)
     if any(_PLANE.search(line.text) for line in lines):

@@ -6,12 +6,73 @@ Written from the PTX ISA, chapter "Instruction Set".
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from itertools import product
 
-from inspector.analyse.sentences.bits import byte_picks, logic
-from inspector.analyse.sentences.operands import Kind, Operand, Statement
-from inspector.analyse.sentences.templates import fill
+from inspector.analyse.sentences.operands import Operand, OperandKind, WordedStatement, fill
 from inspector.listing.ptx_statement import has_result
+
+# ``lop3``'s truth tables and ``prmt``'s selectors in words.
+
+
+A, B, C = 0xF0, 0xCC, 0xAA
+"""What the three operands are in a table: bit ``4a + 2b + c`` of it is the result's."""
+
+
+@cache
+def _formulas() -> dict[int, str]:
+    """The simplest formula found of every table that two steps or a common idiom reach."""
+    out: dict[int, str] = {0: "0", 255: "all ones"}
+    single = {A: "{0}", B: "{1}", C: "{2}"}
+    single |= {value ^ 255: f"not {name}" for value, name in single.items()}
+    out.update(single)
+    pairs: dict[int, str] = {}
+    for (x, left), (y, right) in product(single.items(), repeat=2):
+        if left >= right:
+            continue
+        for value, sign in ((x & y, "&"), (x | y, "|"), (x ^ y, "xor")):
+            pairs.setdefault(value, f"{left} {sign} {right}")
+    for value, text in pairs.items():
+        out.setdefault(value, text)
+    for c, name in ((A, "{0}"), (B, "{1}"), (C, "{2}")):
+        others = [(v, n) for v, n in single.items() if name not in n]
+        for (x, left), (y, right) in product(others, repeat=2):
+            value = (x & c) | (y & ~c & 255)
+            out.setdefault(value, f"{left} where {name} is set, else {right}")
+    out.setdefault((A & B) | (A & C) | (B & C), "the majority of {0}, {1} and {2}")
+    out.setdefault(A ^ B ^ C, "{0} xor {1} xor {2}")
+    for (x, left), (y, right) in product(pairs.items(), single.items()):
+        for value, sign in ((x & y, "&"), (x | y, "|"), (x ^ y, "xor")):
+            out.setdefault(value, f"({left}) {sign} {right}")
+    for (x, left), (y, right) in product(pairs.items(), repeat=2):
+        for value, sign in ((x & y, "&"), (x | y, "|"), (x ^ y, "xor")):
+            out.setdefault(value, f"({left}) {sign} ({right})")
+    return out
+
+
+def logic(table: int, names: Sequence[str]) -> str:
+    """A table of eight bits as a formula of three names."""
+    text = _formulas().get(table & 255)
+    if text is None:
+        return (
+            f"{names[0]}, {names[1]}, {names[2]} combined bit by bit, by table 0x{table & 255:02x}"
+        )
+    for i, name in enumerate(names):
+        text = text.replace(f"{{{i}}}", name)
+    return text
+
+
+def byte_picks(a: str, b: str, selector: int) -> str:
+    """``prmt.b32``: the four bytes of the result, highest first; bytes 0 to 3 are ``a``'s."""
+    picks = [selector >> 4 * i & 15 for i in range(3, -1, -1)]
+    said: list[str] = []
+    for pick in picks:
+        name, place = (a, pick & 7) if pick & 7 < 4 else (b, (pick & 7) - 4)
+        sign = "the sign of " if pick & 8 else ""
+        said.append(f"{sign}byte {place} of {name}")
+    return f"bytes, the highest first: {', '.join(said)}"
+
 
 Say = Callable[[Operand], str]
 
@@ -24,7 +85,7 @@ class Basic:
     """The pieces of one instruction; ``say`` words an operand, ``address`` one in memory."""
 
     def __init__(
-        self, one: Statement, tables: Mapping[str, Mapping[str, str]], say: Say, address: Say
+        self, one: WordedStatement, tables: Mapping[str, Mapping[str, str]], say: Say, address: Say
     ) -> None:
         self.one = one
         self.parts = one.parts
@@ -33,10 +94,10 @@ class Basic:
         self.types = [p for p in self.parts[1:] if _TYPE.match(p)]
         operands = one.operands
         self.result = bool(operands) and has_result(self.parts[0], one.opcode)
-        if operands and operands[0].kind is Kind.ADDRESS:
+        if operands and operands[0].kind is OperandKind.ADDRESS:
             self.result = False
         self.args = operands[1:] if self.result else operands
-        self.addresses = [o for o in operands if o.kind is Kind.ADDRESS]
+        self.addresses = [o for o in operands if o.kind is OperandKind.ADDRESS]
         self._address = address
 
     def get(self, name: str) -> str:
@@ -62,17 +123,17 @@ class Basic:
 
     def _d(self) -> str:
         first = self._pair(0)
-        return "" if first is None or first.kind is Kind.SINK else self.say(first)
+        return "" if first is None or first.kind is OperandKind.SINK else self.say(first)
 
     def _p(self) -> str:
         second = self._pair(1)
-        return "" if second is None or second.kind is Kind.SINK else self.say(second)
+        return "" if second is None or second.kind is OperandKind.SINK else self.say(second)
 
     def _pair(self, i: int) -> Operand | None:
         if not self.result:
             return None
         first = self.one.operands[0]
-        if first.kind is Kind.PAIR:
+        if first.kind is OperandKind.PAIR:
             return first.parts[i] if i < len(first.parts) else None
         return first if i == 0 else None
 
@@ -104,7 +165,7 @@ class Basic:
     def number(self, i: int) -> int | None:
         """The number that operand ``i`` after the result is."""
         one = self.args[i] if -len(self.args) <= i < len(self.args) else None
-        return int(one.value or 0) if one is not None and one.kind is Kind.NUMBER else None
+        return int(one.value or 0) if one is not None and one.kind is OperandKind.NUMBER else None
 
     # -- types and sizes --------------------------------------------------------------------
 
@@ -148,7 +209,7 @@ class Basic:
         return found[i] if i < len(found) else ""
 
     def _count(self) -> str:
-        vectors = [o for o in self.one.operands if o.kind is Kind.VECTOR]
+        vectors = [o for o in self.one.operands if o.kind is OperandKind.VECTOR]
         many = len(vectors[0].parts) if vectors else 1
         return f"{many} registers"
 

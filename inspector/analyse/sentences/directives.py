@@ -7,9 +7,8 @@ from itertools import pairwise
 from math import prod
 
 from inspector.analyse.sentences.context import Context
-from inspector.analyse.sentences.operands import split
-from inspector.analyse.sentences.templates import Templates, fill
-from inspector.listing.ptx_text import strip
+from inspector.analyse.sentences.operands import Templates, fill, split
+from inspector.listing.ptx_statement import strip
 
 _WORD = re.compile(r"\s*+(\.?[\w@]++)")
 _LINKING = re.compile(r"\s*+\.(?:visible|extern|weak|common)\b")

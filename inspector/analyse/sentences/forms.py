@@ -34,14 +34,14 @@ class Atom:
     name: str
     low: int
     high: int
-    args: tuple[Form, ...] = ()
+    args: tuple[LinearForm, ...] = ()
     multiple: int = 1
     line: int | None = None
     size: int = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class LinearForm:
     """``Σ factor × atom + constant``, within ``low`` to ``high``; ``size`` counts its atoms."""
 
     terms: tuple[tuple[Atom, int], ...]
@@ -67,7 +67,7 @@ class Form:
         return self.terms[0][0] if alone else None
 
 
-def form(terms: Iterable[tuple[Atom, int]], constant: int = 0) -> Form:
+def form(terms: Iterable[tuple[Atom, int]], constant: int = 0) -> LinearForm:
     """The sum of ``terms``, like atoms together."""
     sums: dict[Atom, int] = {}
     for atom, factor in terms:
@@ -77,38 +77,38 @@ def form(terms: Iterable[tuple[Atom, int]], constant: int = 0) -> Form:
     for atom, factor in kept:
         ends = (atom.low * factor, atom.high * factor)
         low, high = low + min(ends), high + max(ends)
-    return Form(kept, constant, low, high, sum(atom.size for atom, _ in kept))
+    return LinearForm(kept, constant, low, high, sum(atom.size for atom, _ in kept))
 
 
-def constant(value: int) -> Form:
+def constant(value: int) -> LinearForm:
     """A number."""
-    return Form((), value, value, value, 0)
+    return LinearForm((), value, value, value, 0)
 
 
 def leaf(
     op: str, name: str, low: int, high: int, multiple: int = 1, line: int | None = None
-) -> Form:
+) -> LinearForm:
     """Something with a name."""
     if low == high and op == "special":
         return constant(low)
     return form([(Atom(op, name, low, high, (), multiple, line), 1)])
 
 
-def add(a: Form, b: Form) -> Form:
+def add(a: LinearForm, b: LinearForm) -> LinearForm:
     return form((*a.terms, *b.terms), a.constant + b.constant)
 
 
-def scale(a: Form, factor: int) -> Form:
+def scale(a: LinearForm, factor: int) -> LinearForm:
     return form(((atom, f * factor) for atom, f in a.terms), a.constant * factor)
 
 
-def product(a: Form, b: Form) -> Form:
+def product(a: LinearForm, b: LinearForm) -> LinearForm:
     for one, other in ((a, b), (b, a)):
         if one.number is not None:
             return scale(other, one.number)
     # Common factors come out, so that 4n × 2m and 8 × n × m are one thing.
     whole = 1
-    parts: list[Form] = []
+    parts: list[LinearForm] = []
     for one in (a, b):
         common = _common(one, 0)
         whole *= common
@@ -119,7 +119,7 @@ def product(a: Form, b: Form) -> Form:
     return scale(made("product", "", min(ends), max(ends), parts, multiple), whole)
 
 
-def divided(a: Form, divisor: int) -> Form:
+def divided(a: LinearForm, divisor: int) -> LinearForm:
     """``a`` by a positive number, rounded down."""
     whole, rest = _split(a, divisor)
     if rest.low >= 0 and rest.high < divisor:
@@ -134,7 +134,7 @@ def divided(a: Form, divisor: int) -> Form:
     return add(whole, made("quotient", "", low, high, [rest, constant(divisor)]))
 
 
-def modulo(a: Form, divisor: int) -> Form:
+def modulo(a: LinearForm, divisor: int) -> LinearForm:
     """The remainder of ``a`` rounded down, by a positive number."""
     rest = _split(a, divisor)[1]
     if rest.low >= 0 and rest.high < divisor:
@@ -149,7 +149,7 @@ def modulo(a: Form, divisor: int) -> Form:
     return made("remainder", "", 0, divisor - common, [rest, constant(divisor)], common)
 
 
-def _split(a: Form, divisor: int) -> tuple[Form, Form]:
+def _split(a: LinearForm, divisor: int) -> tuple[LinearForm, LinearForm]:
     """``a`` as ``whole × divisor + rest``."""
     whole = [(atom, factor // divisor) for atom, factor in a.terms if factor % divisor == 0]
     rest = [(atom, factor) for atom, factor in a.terms if factor % divisor]
@@ -157,16 +157,16 @@ def _split(a: Form, divisor: int) -> tuple[Form, Form]:
     return form(whole, over), form(rest, under)
 
 
-def _common(a: Form, divisor: int) -> int:
+def _common(a: LinearForm, divisor: int) -> int:
     """What all factors and the divisor are multiples of."""
     return gcd(divisor, a.constant, *(factor for _, factor in a.terms))
 
 
-def _shared(a: Form, by: int) -> Form:
+def _shared(a: LinearForm, by: int) -> LinearForm:
     return form(((atom, factor // by) for atom, factor in a.terms), a.constant // by)
 
 
-def wrapped(a: Form, bits: int, signed: bool) -> Form:
+def wrapped(a: LinearForm, bits: int, signed: bool) -> LinearForm:
     """What a register of ``bits`` that holds ``a`` reads as."""
     low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
     if low <= a.low and a.high <= high:
@@ -180,7 +180,7 @@ def wrapped(a: Form, bits: int, signed: bool) -> Form:
     return made("wrap", f"{'s' if signed else 'u'}{bits}", low, high, [a], multiple)
 
 
-def reduced(a: Form, bits: int) -> Form:
+def reduced(a: LinearForm, bits: int) -> LinearForm:
     """The simplest form that is equal modulo 2^bits."""
     terms: list[tuple[Atom, int]] = []
     value = a.constant
@@ -200,7 +200,7 @@ def _near(value: int, bits: int) -> int:
     return (value + half) % (1 << bits) - half if not -half < value < half else value
 
 
-def extreme(op: str, a: Form, b: Form) -> Form:
+def extreme(op: str, a: LinearForm, b: LinearForm) -> LinearForm:
     """``min`` or ``max`` of two values."""
     if a.high <= b.low or a == b:
         return a if op == "min" else b
@@ -211,12 +211,14 @@ def extreme(op: str, a: Form, b: Form) -> Form:
     return made(op, "", pick(a.low, b.low), pick(a.high, b.high), parts)
 
 
-def made(op: str, name: str, low: int, high: int, args: list[Form], multiple: int = 1) -> Form:
+def made(
+    op: str, name: str, low: int, high: int, args: list[LinearForm], multiple: int = 1
+) -> LinearForm:
     size = 1 + sum(a.size for a in args)
     return form([(Atom(op, name, low, high, tuple(args), multiple or 1, None, size), 1)])
 
 
-def leaves(a: Form) -> list[Atom]:
+def leaves(a: LinearForm) -> list[Atom]:
     """Every atom with a name in a form, each as often as it occurs."""
     out: list[Atom] = []
     for atom, _ in a.terms:
@@ -228,7 +230,7 @@ def leaves(a: Form) -> list[Atom]:
     return out
 
 
-def evaluated(a: Form, known: Mapping[str, int]) -> int:
+def evaluated(a: LinearForm, known: Mapping[str, int]) -> int:
     """The value of a form, given those of its leaves by name."""
     return a.constant + sum(f * _evaluated(atom, known) for atom, f in a.terms)
 

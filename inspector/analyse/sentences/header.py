@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from inspector.listing.lazy import LazyLines
-from inspector.listing.line import Function, Listing
-from inspector.listing.ptx_text import strip
+from inspector.listing.line import Function, LazyLines, Listing
+from inspector.listing.ptx_statement import strip
 
 LONGEST = 4096
 """Lines of a header that are looked at: more parameters than the 4,352 bytes they may take."""

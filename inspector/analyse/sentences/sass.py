@@ -6,33 +6,120 @@ not in it gets the reference's summary and its operands.
 
 from __future__ import annotations
 
+import re
 import string
 from collections.abc import Mapping
+from itertools import islice
 from typing import Any
 
 from inspector.analyse.isa import Isa
-from inspector.analyse.sentences import (
-    sass_flow,
-    sass_memory,
-    sass_moves,
-    sass_tensor,
-    sass_values,
+from inspector.analyse.sentences import sass_flow, sass_moves, sass_values
+from inspector.analyse.sentences.context import Context, Parameter
+from inspector.analyse.sentences.sass_parts import (
+    Handler,
+    Pieces,
+    SassInstruction,
+    SassWording,
+    take_apart,
+    value,
 )
-from inspector.analyse.sentences.context import Context
-from inspector.analyse.sentences.sass_bank import Banks, architecture
-from inspector.analyse.sentences.sass_operands import Wording
-from inspector.analyse.sentences.sass_parts import Handler, Instruction, Pieces, take_apart
 from inspector.listing.line import Function, Kind, Line, Listing
 
+# Constant banks: what the driver and the compiler put there.
+
+
+_TARGET = re.compile(r"sm_?(\d{2,3})[af]?\b|EF_CUDA_SM(\d{2,3})")
+_AXES = "xyz"
+
+
+def architecture(listing: Listing, context: Context) -> int | None:
+    """90 of sm_90a: what the context says, else the head of the listing."""
+    texts = [context.target or ""]
+    texts += [line.text for line in islice(iter(listing.lines), 40)]
+    for text in texts:
+        says = text == context.target or any(w in text for w in (".target", "EF_CUDA", "code for"))
+        if says and (found := _TARGET.search(text)):
+            return int(found[1] or found[2])
+    return None
+
+
+class Banks:
+    """``layouts`` is the table ``banks`` of sass_sentences.toml: offsets in bank 0 by first sm."""
+
+    def __init__(self, layouts: object, sm: int | None, context: Context) -> None:
+        self._context = context
+        self._layout: Mapping[str, object] = {}
+        if isinstance(layouts, Mapping) and sm is not None:
+            known = [(int(k), v) for k, v in layouts.items()
+                     if str(k).isdecimal() and isinstance(v, Mapping)]  # fmt: skip
+            fitting = [kv for kv in known if kv[0] <= sm]
+            if fitting:
+                self._layout = max(fitting, key=lambda kv: kv[0])[1]
+
+    def say(self, bank: str, text: str, size: int) -> str:
+        """``c[0x0][0x210]`` in words, ``size`` bytes of it."""
+        whole = f"c[{bank}][{text}]"
+        if bank != "0x0":
+            return whole
+        offset = 0 if text in ("RZ", "") else value(text)
+        if not isinstance(offset, int) or text.startswith("-"):
+            return whole
+        for kind in ("block", "grid"):
+            start = self._layout.get(kind)
+            if isinstance(start, int) and start <= offset < start + 12 and offset % 4 == 0:
+                axis = (offset - start) // 4
+                return f"the {kind}'s size in {_AXES[axis]}{self._launch(kind, axis)}"
+        named = self._layout.get("named")
+        if isinstance(named, Mapping):
+            # Keys of TOML are strings.
+            found = named.get(hex(offset))
+            if isinstance(found, str):
+                return found
+        start = self._layout.get("parameters")
+        if isinstance(start, int) and start <= offset < start + 0x8000:
+            return self._parameter(offset - start, size, whole)
+        return whole
+
+    def _launch(self, kind: str, axis: int) -> str:
+        size = self._context.grid if kind == "grid" else self._context.block
+        return f" ({size[axis]})" if size is not None else ""
+
+    def _parameter(self, offset: int, size: int, whole: str) -> str:
+        found = self._context.parameter_at(offset)
+        if found is None:
+            return f"the parameter at byte {offset} ({whole})"
+        inside = [p for p in self._context.parameters
+                  if p.offset is not None and offset <= p.offset < offset + size]  # fmt: skip
+        if len(inside) > 1 and inside[0] is found:
+            names = [p.name or str(p.index) for p in inside]
+            return f"the parameters {', '.join(names[:-1])} and {names[-1]}"
+        name = found.name or f"{found.index}"
+        byte = offset - (found.offset or 0)
+        text = f"the parameter {name}"
+        if found.name is None and found.type:
+            text += f": {found.type}"
+        if byte:
+            upper = byte == 4 and found.size == 8
+            text = f"the upper half of {text}" if upper else f"byte {byte} on of {text}"
+        return text + _value(found)
+
+
+def _value(parameter: Parameter) -> str:
+    known = parameter.value
+    return (
+        f" ({known})" if known is not None and parameter.type and "*" not in parameter.type else ""
+    )
+
+
 HANDLERS: Mapping[str, Handler] = {
-    "access": sass_memory.access,
-    "atomic": sass_memory.atomic,
-    "constant": sass_memory.constant,
-    "copy_async": sass_memory.copy_async,
-    "matrices": sass_memory.matrices,
-    "mbarrier": sass_memory.mbarrier,
-    "tensor_copy": sass_memory.tensor_copy,
-    "tensor_memory": sass_memory.tensor_memory,
+    "access": sass_flow.access,
+    "atomic": sass_flow.atomic,
+    "constant": sass_flow.constant,
+    "copy_async": sass_flow.copy_async,
+    "matrices": sass_flow.matrices,
+    "mbarrier": sass_flow.mbarrier,
+    "tensor_copy": sass_flow.tensor_copy,
+    "tensor_memory": sass_flow.tensor_memory,
     "compute": sass_values.compute,
     "compare": sass_values.compare,
     "logic": sass_values.logic,
@@ -45,9 +132,9 @@ HANDLERS: Mapping[str, Handler] = {
     "select": sass_moves.select,
     "shift": sass_moves.shift,
     "special": sass_moves.special,
-    "product": sass_tensor.product,
-    "group_product": sass_tensor.group_product,
-    "block_product": sass_tensor.block_product,
+    "product": sass_moves.product,
+    "group_product": sass_moves.group_product,
+    "block_product": sass_moves.block_product,
     "barrier": sass_flow.barrier,
     "branch": sass_flow.branch,
     "ends": sass_flow.ends,
@@ -77,7 +164,7 @@ class SassReader:
         self._isa = isa
         self._table = templates
         self._context = context or Context()
-        self._words: Wording | None = None
+        self._words: SassWording | None = None
         self._told: dict[str, Mapping[str, object]] = {}
 
     def sentence(self, n: int) -> str | None:
@@ -96,7 +183,7 @@ class SassReader:
         text = self._told_of(i) or self._summary(line, i)
         return _guarded(i, text) if text else None
 
-    def _told_of(self, i: Instruction) -> str | None:
+    def _told_of(self, i: SassInstruction) -> str | None:
         handler = HANDLERS.get(i.string("handler") or ("plain" if i.told else ""))
         pieces = handler(i) if handler is not None else None
         if pieces is None:
@@ -104,7 +191,7 @@ class SassReader:
         template = self._template(i, pieces)
         return _filled(template, {"notes": sass_values.notes(i), **pieces}) if template else None
 
-    def _template(self, i: Instruction, pieces: Pieces) -> str | None:
+    def _template(self, i: SassInstruction, pieces: Pieces) -> str | None:
         """The entry's own; ``form`` names another one, of the entry or of the table ``say``."""
         form = pieces.get("form", "")
         variants = i.told.get("variants")
@@ -121,7 +208,7 @@ class SassReader:
             found = shared.get(key) if isinstance(shared, Mapping) else None
         return found if isinstance(found, str) else None
 
-    def _summary(self, line: Line, i: Instruction) -> str | None:
+    def _summary(self, line: Line, i: SassInstruction) -> str | None:
         """The reference's summary with the operands as they stand."""
         entry = self._isa.sass(line.opcode or "") or self._isa.sass(line.base or "")
         if entry is None:
@@ -132,10 +219,10 @@ class SassReader:
         operands += [i.label] if i.label else []
         return f"{text}: {', '.join(operands)}" if operands else text
 
-    def _wording(self) -> Wording:
+    def _wording(self) -> SassWording:
         if self._words is None:
             sm = architecture(self._listing, self._context)
-            self._words = Wording(Banks(self._table.get("banks"), sm, self._context).say)
+            self._words = SassWording(Banks(self._table.get("banks"), sm, self._context).say)
         return self._words
 
     def _of(self, base: str) -> Mapping[str, object]:
@@ -163,7 +250,7 @@ def _filled(template: str, pieces: Pieces) -> str | None:
     return text.replace(" into nowhere", " (unused)").replace("nowhere =", "unused:")
 
 
-def _guarded(i: Instruction, text: str) -> str:
+def _guarded(i: SassInstruction, text: str) -> str:
     if i.guard is None:
         return text
     name = i.guard.lstrip("!")

@@ -6,10 +6,10 @@ import re
 from collections.abc import Mapping
 
 from inspector.analyse.sentences.context import Size
-from inspector.analyse.sentences.sass_operands import Operand
 from inspector.analyse.sentences.sass_parts import (
-    Instruction,
     Pieces,
+    SassInstruction,
+    SassOperand,
     destination,
     form_of,
     integer,
@@ -18,11 +18,122 @@ from inspector.analyse.sentences.sass_parts import (
 )
 from inspector.analyse.sentences.sass_values import notes, width_of
 
+# Matrix products of SASS: shapes and types.
+
+
+_SMALL = re.compile(r"(16|8)x?(16|8)x?(256|128|64|32|16|8|4)\Z")
+_GROUP = re.compile(r"(\d{2,3})x(\d{1,3})x(\d{1,3})\Z")
+
+
+def _type(i: SassInstruction, name: str) -> str:
+    types = i.table.get("types")
+    return str(types.get(name, name)) if isinstance(types, Mapping) else name
+
+
+def _types(i: SassInstruction) -> tuple[str, str]:
+    """The inputs' type and the accumulator's. One alone is the accumulator's (HMMA.16816.F32)."""
+    named = [q for q in i.qualifiers if _type(i, q) != q]
+    kind = i.base.removeprefix("U")
+    accumulated, inputs = i.string("accumulated"), i.string("inputs")
+    if kind in ("IMMA", "IGMMA"):
+        return " by ".join(dict.fromkeys(_type(i, n) for n in named)) or inputs, accumulated
+    if named:
+        accumulated = _type(i, named[0])
+        rest = [_type(i, n) for n in named[1:]]
+        if rest:
+            inputs = " by ".join(dict.fromkeys(rest))
+    return inputs, accumulated
+
+
+def product(i: SassInstruction) -> Pieces | None:
+    """HMMA, IMMA, DMMA, QMMA …: one warp's product of registers."""
+    shape = next((f for q in i.qualifiers if (f := _SMALL.match(q))), None)
+    if shape is None or len(i.operands) < 4:
+        return None
+    m, n, k = (int(shape[g]) for g in (1, 2, 3))
+    inputs, accumulated = _types(i)
+    wide = {"fp64": 2}.get(accumulated, 1)
+    out = max(1, m * n * (16 if accumulated == "fp16" else 32 * wide) // 1024)
+    d, a, b, c = i.operands[:4]
+    plus = "" if c.zero else f", add {i.words.plain(c, out)}"
+    sparse = "A sparse" if i.has("SP") else ""
+    bits = _bits(inputs)
+    count_a = max(1, m * k * bits // 1024 // (2 if sparse else 1)) if bits else 1
+    count_b = max(1, n * k * bits // 1024) if bits else 1
+    return {
+        "shape": f"{m}×{n}×{k}", "inputs": inputs, "accumulated": accumulated,
+        "a": i.words.plain(a, count_a), "b": i.words.plain(b, count_b),
+        "d": i.words.plain(d, out), "plus": plus, "notes": joined([sparse]),
+    }  # fmt: skip
+
+
+def _bits(inputs: str) -> int:
+    """The bits of one element, by its name: fp16, int8, tf32 (held in 32)."""
+    found = re.search(r"tf32|\d+", inputs)
+    if found is None:
+        return 8 if "fp8" in inputs else 0
+    return 32 if found[0] == "tf32" else int(found[0])
+
+
+def group_product(i: SassInstruction) -> Pieces | None:
+    """HGMMA and its like: a warp group's product from shared memory."""
+    shape = next((f for q in i.qualifiers if (f := _GROUP.match(q))), None)
+    if shape is None or not i.operands:
+        return None
+    m, n, k = (int(shape[g]) for g in (1, 2, 3))
+    inputs, accumulated = _types(i)
+    count = max(1, m * n * (16 if accumulated == "fp16" else 32) // (128 * 32))
+    d = i.operands[0]
+    fresh = any(o.text.strip() in ("!UPT", "RZ") for o in i.operands[1:])
+    both = next((o for o in i.operands if "gdesc" in o.bare), None)
+    from_registers = len(i.operands) > 2 and i.operands[1].file == "R"
+    source = "A in registers, B in shared memory" if from_registers else "A and B in shared memory"
+    bar = next((o.bare for o in i.operands if o.file == "gsb"), "")
+    turned = [name for name in ("A", "B") if both and f"tnsp{name}" in both.bare]
+    return {
+        "shape": f"{m}×{n}×{k}", "inputs": inputs, "accumulated": accumulated,
+        "d": i.words.plain(d, count), "source": source,
+        "plus": "the product alone" if fresh else "added to what is there",
+        "also": f"; {bar} tells when it is done" if bar else "",
+        "notes": joined([f"{t} transposed" for t in turned] + ["A sparse"] * i.has("SP")),
+    }  # fmt: skip
+
+
+def block_product(i: SassInstruction) -> Pieces | None:
+    """UTCHMMA and its like: shape and types are in the instruction descriptor, not in the text."""
+    names = [o.bare for o in i.operands]
+    tensor = [n for n in names if n.startswith("tmem[")]
+    shared = [n for n in names if n.startswith("gdesc[")]
+    if not tensor or not names:
+        return None
+    described = next((n for n in names if n.startswith("idesc[")), "")
+    # A comes first: from shared memory, or from tensor memory.
+    a = names[0]
+    b = shared[-1] if shared else names[min(1, len(names) - 1)]
+    d = tensor[1] if a.startswith("tmem[") and len(tensor) > 1 else tensor[0]
+    last = i.operands[-1]
+    plus = ""
+    if last.predicate:
+        plus = (
+            {True: ", added to what is there", False: ", the product alone"}.get(
+                last.always, f", added to what is there if {i.words.predicate(last)}"
+            )
+            if last.always is not None
+            else f", added to what is there if {i.words.predicate(last)}"
+        )
+    return {
+        "a": a, "b": b, "d": d, "plus": plus,
+        "also": f"; {described} holds shape and types" if described else "",
+        "notes": joined(["two blocks together" if i.has("2CTA") else ""]),
+        "inputs": i.string("inputs"),
+    }  # fmt: skip
+
+
 _TYPE = re.compile(r"(?:BF16|TF32|F16|F32|F64|[US](?:4|8|16|32|64)|E4M3|E5M2|E2M1|E3M2|E2M3|E8)\Z")
 _AXES = {"X": 0, "Y": 1, "Z": 2}
 
 
-def shift(i: Instruction) -> Pieces | None:
+def shift(i: SassInstruction) -> Pieces | None:
     """SHF: a plain shift where one half is 0 or does not reach the result."""
     o = form_of(i)
     if not {"d", "a", "n", "c"} <= o.keys():
@@ -54,11 +165,11 @@ def shift(i: Instruction) -> Pieces | None:
     return {"d": destination(i, o["d"]), "value": text, "notes": joined([sign, wrap]), "also": ""}
 
 
-def _funnels(i: Instruction, o: Mapping[str, Operand]) -> bool:
+def _funnels(i: SassInstruction, o: Mapping[str, SassOperand]) -> bool:
     return not o["a"].zero
 
 
-def _pair(high: Operand, low: Operand, upper: str, lower: str) -> str:
+def _pair(high: SassOperand, low: SassOperand, upper: str, lower: str) -> str:
     """The number of 64 bits that two registers are."""
     if high.number is not None and low.number is not None and high.file == low.file:
         if high.number == low.number + 1:
@@ -68,7 +179,7 @@ def _pair(high: Operand, low: Operand, upper: str, lower: str) -> str:
     return f"({upper} above {lower})"
 
 
-def lea(i: Instruction) -> Pieces | None:
+def lea(i: SassInstruction) -> Pieces | None:
     """LEA: an index times a power of two, and a base."""
     o = form_of(i)
     high = i.has("HI")
@@ -104,7 +215,7 @@ def lea(i: Instruction) -> Pieces | None:
     return {"d": d, "value": text, "also": also, "notes": ""}
 
 
-def permute(i: Instruction) -> Pieces | None:
+def permute(i: SassInstruction) -> Pieces | None:
     """PRMT: what the selector picks, of constants that are common."""
     o = form_of(i)
     if not {"d", "a", "n", "c"} <= o.keys():
@@ -135,7 +246,7 @@ def _half(bytes_: list[int]) -> int:
     return bytes_[1] if bytes_[1] == bytes_[0] + 1 and bytes_[0] % 2 == 0 and bytes_[1] < 8 else 0
 
 
-def _byte(picked: int, a: str, c: str, o: Mapping[str, Operand]) -> str:
+def _byte(picked: int, a: str, c: str, o: Mapping[str, SassOperand]) -> str:
     source, operand = (a, o["a"]) if picked & 4 == 0 else (c, o["c"])
     if operand.zero:
         return "0"
@@ -143,7 +254,7 @@ def _byte(picked: int, a: str, c: str, o: Mapping[str, Operand]) -> str:
     return f"the sign of {name}" if picked & 8 else name
 
 
-def select(i: Instruction) -> Pieces | None:
+def select(i: SassInstruction) -> Pieces | None:
     """``a if P0 else b``."""
     o = form_of(i)
     if not {"d", "a", "b", "r"} <= o.keys():
@@ -160,7 +271,7 @@ def select(i: Instruction) -> Pieces | None:
             "notes": notes(i), "also": ""}  # fmt: skip
 
 
-def function(i: Instruction) -> Pieces | None:
+def function(i: SassInstruction) -> Pieces | None:
     """MUFU: the function that its qualifier names."""
     o = form_of(i)
     functions = i.table.get("functions")
@@ -177,7 +288,7 @@ def function(i: Instruction) -> Pieces | None:
             "notes": joined([str(unit), *i.among("notes")])}  # fmt: skip
 
 
-def convert(i: Instruction) -> Pieces | None:
+def convert(i: SassInstruction) -> Pieces | None:
     """F2F.F16.F32: destination's type first; one that is not named is the entry's."""
     o = form_of(i)
     types = i.table.get("types")
@@ -211,7 +322,7 @@ def _one(base: str, named: str, to: str, source: str) -> tuple[str, str]:
     return named, source
 
 
-def special(i: Instruction) -> Pieces | None:
+def special(i: SassInstruction) -> Pieces | None:
     """What a special register holds, and its range where the launch is known."""
     o = form_of(i)
     known = i.table.get("special")
@@ -233,7 +344,7 @@ def _whole(name: str) -> str:
     return name.removesuffix("LO")
 
 
-def _range(i: Instruction, name: str) -> str:
+def _range(i: SassInstruction, name: str) -> str:
     base, _, axis = name.removeprefix("SR_").partition(".")
     sizes: dict[str, Size | None] = {"TID": i.context.block, "CTAID": i.context.grid}
     size = sizes.get(base)

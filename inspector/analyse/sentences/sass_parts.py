@@ -8,18 +8,233 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from inspector.analyse.sentences.context import Context
-from inspector.analyse.sentences.sass_operands import (
-    Operand,
-    Wording,
-    address,
-    as_float,
-    integer,
-    is_number,
-    read,
-    registers,
-)
 from inspector.listing.line import Line
 from inspector.listing.sass_operands import split_operands
+
+# Operands of SASS as they are disassembled, read and put in words.
+#
+# NVIDIA documents no operands; what stands here was read off nvdisasm's output.
+
+
+_REGISTER = re.compile(r"(UR|UP|R|P|B|SB|gsb)(\d{1,3}|Z|T)((?:\.\w++)*+)\Z")
+_NUMBER = re.compile(
+    r"0x[0-9a-f]{1,32}\Z|\d{1,40}(?:\.\d{1,60})?(?:e[+-]?\d{1,4})?\Z|(?:INF|Q?NAN)\Z"
+)
+_BANK = re.compile(r"c\[(0x[0-9a-f]{1,4}|UR\d{1,3})\]\[([^\]]*)\]((?:\.\w++)*+)\Z")
+_PARTS = {
+    "H0_H0": "the lower half of {}",
+    "H1_H1": "the upper half of {}",
+    "H0": "the lower half of {}",
+    "H1": "the upper half of {}",
+    "H0_NH1": "the halves of {} with the upper one negated",
+    "B0": "byte 0 of {}",
+    "B1": "byte 1 of {}",
+    "B2": "byte 2 of {}",
+    "B3": "byte 3 of {}",
+}
+PREDICATES = ("P", "UP")
+
+
+@dataclass(frozen=True, slots=True)
+class SassOperand:
+    """One operand. ``file`` is ``R``, ``UR``, ``P``, ``UP``, ``B``, ``SB``, ``gsb``, else "".
+
+    ``number`` is None for RZ, URZ, PT, UPT and what is no register. ``bare`` is the text without
+    signs, bars and ``.reuse``.
+    """
+
+    text: str
+    bare: str
+    file: str = ""
+    number: int | None = None
+    suffixes: tuple[str, ...] = ()
+    negative: bool = False
+    inverted: bool = False
+    absolute: bool = False
+
+    @property
+    def zero(self) -> bool:
+        """RZ, URZ, or the number 0."""
+        if self.file in ("R", "UR"):
+            return self.number is None
+        return not self.file and _NUMBER.match(self.bare) is not None and value(self.bare) == 0
+
+    @property
+    def predicate(self) -> bool:
+        """Whether it is a predicate, PT and UPT too."""
+        return self.file in PREDICATES
+
+    @property
+    def always(self) -> bool | None:
+        """What PT and UPT, negated or not, always are; None for other operands."""
+        if not self.predicate or self.number is not None:
+            return None
+        return not self.inverted
+
+
+def read(text: str) -> SassOperand:
+    """An operand of any text."""
+    bare = text.strip()
+    negative = inverted = absolute = False
+    if bare[:1] == "-":
+        negative, bare = True, bare[1:]
+    if bare[:1] in ("!", "~"):
+        inverted, bare = True, bare[1:]
+    bare = bare.replace(".reuse", "").strip().lstrip("+")
+    if bare[:1] == "|" and "|" in bare[1:]:
+        absolute = True
+        inner, _, rest = bare[1:].partition("|")
+        bare = inner + rest
+    if found := _REGISTER.match(bare):
+        file, number, suffixes = found.groups()
+        fits = (number == "T") == (file in PREDICATES) if not number.isdecimal() else True
+        if fits:
+            return SassOperand(
+                text, bare, file, int(number) if number.isdecimal() else None,
+                tuple(s for s in suffixes.split(".") if s), negative, inverted, absolute,
+            )  # fmt: skip
+    return SassOperand(text, bare, "", None, (), negative, inverted, absolute)
+
+
+def value(bare: str) -> float | int | None:
+    """The number that an immediate is."""
+    if bare.startswith("0x"):
+        try:
+            return int(bare, 16)
+        except ValueError:
+            return None
+    try:
+        return float(bare) if any(c in bare for c in ".eNI") else int(bare)
+    except ValueError:
+        return None
+
+
+def is_number(operand: SassOperand) -> bool:
+    """Whether an operand is an immediate."""
+    return not operand.file and _NUMBER.match(operand.bare) is not None
+
+
+def integer(operand: SassOperand) -> int | None:
+    """The immediate's value where it is a whole number, its sign counted in."""
+    if operand.file in ("R", "UR") and operand.number is None:
+        return 0
+    if not is_number(operand):
+        return None
+    number = value(operand.bare)
+    if not isinstance(number, int):
+        return None
+    return -number if operand.negative else number
+
+
+def registers(file: str, first: int, count: int) -> str:
+    """``R4``, ``R2:R3``, ``R4…R7``."""
+    if count <= 1:
+        return f"{file}{first}"
+    last = f"{file}{first + count - 1}"
+    return f"{file}{first}:{last}" if count == 2 else f"{file}{first}…{last}"
+
+
+Bank = Callable[[str, str, int], str]
+
+
+class SassWording:
+    """Puts operands in words; ``bank`` says what lies in a constant bank."""
+
+    def __init__(self, bank: Bank) -> None:
+        self._bank = bank
+
+    def plain(self, operand: SassOperand, width: int = 1, *, bits: bool = False) -> str:
+        """Without its sign. ``width`` registers; ``bits``: numbers as hexadecimal."""
+        text = self._bare(operand, width, bits)
+        if operand.absolute:
+            text = f"|{text}|"
+        return f"not {text}" if operand.inverted and not operand.zero else text
+
+    def signed(self, operand: SassOperand, width: int = 1, *, bits: bool = False) -> str:
+        """With its sign."""
+        text = self.plain(operand, width, bits=bits)
+        return f"-{text}" if operand.negative and text != "0" else text
+
+    def predicate(self, operand: SassOperand) -> str:
+        """``P0``, ``not P0``, ``true``, ``false``."""
+        if operand.always is not None:
+            return "true" if operand.always else "false"
+        return f"not {operand.bare}" if operand.inverted else operand.bare
+
+    def _bare(self, operand: SassOperand, width: int, bits: bool) -> str:
+        if operand.file:
+            if operand.number is None:
+                if operand.predicate:
+                    return "true"
+                return "0" if not operand.inverted else "all ones"
+            wide = 2 if "64" in operand.suffixes and width == 1 else width
+            text = registers(operand.file, operand.number, wide)
+            for suffix in operand.suffixes:
+                if suffix in _PARTS:
+                    text = _PARTS[suffix].format(text)
+            return text
+        if found := _BANK.match(operand.bare):
+            return self._bank(found[1], found[2], 4 * width)
+        if _NUMBER.match(operand.bare):
+            return number(operand.bare, bits)
+        return operand.bare
+
+
+def number(bare: str, bits: bool = False) -> str:
+    """``0x40`` → ``64``; above 65535, and where bits count, hexadecimal."""
+    known = value(bare)
+    if known is None or not isinstance(known, int) or not bare.startswith("0x"):
+        return bare.replace("INF", "infinity").replace("QNAN", "NaN").replace("NAN", "NaN")
+    return hex(known) if (bits and known > 9) or known > 0xFFFF else str(known)
+
+
+def as_float(bits: int) -> str | None:
+    """An fp32 of these bits as text where it is one that somebody would write."""
+    if not 0 < bits < 1 << 32:
+        return None
+    exponent = bits >> 23 & 255
+    if exponent == 255:
+        if bits & 0x7FFFFF:
+            return "NaN"
+        return "-infinity" if bits >> 31 else "infinity"
+    if not 64 <= exponent <= 191:
+        return None
+    return f"{struct.unpack('f', struct.pack('I', bits))[0]:.7g}"
+
+
+_ADDRESS = re.compile(r"(?:(?P<desc>g?desc)\[(?P<policy>[^\]]*)\])?(?:tmem)?\[(?P<body>[^\]]*)\]\Z")
+
+
+def address(operand: SassOperand, *, pair: bool = False) -> str | None:
+    """``desc[UR4][R2.64+0x10]`` → ``R2:R3 + 16``; None where it is no address.
+
+    ``pair``: registers without a suffix stand for two (global memory on sm_70 to sm_89).
+    """
+    found = _ADDRESS.match(operand.bare)
+    if found is None:
+        return None
+    terms: list[str] = []
+    for raw in re.sub(r"\+-", "-", found["body"]).replace("-", "+-").split("+"):
+        part = raw.strip()
+        if not part:
+            continue
+        sign = "-" if part.startswith("-") else ""
+        term = read(part.lstrip("-"))
+        if term.file in ("R", "UR"):
+            if term.number is None:
+                continue
+            scale = next((s[1:] for s in term.suffixes if re.match(r"X\d", s)), None)
+            wide = "64" in term.suffixes or (pair and "U32" not in term.suffixes and not scale)
+            text = registers(term.file, term.number, 2 if wide else 1)
+            pair = pair and not wide
+            terms.append(sign + (f"{text} × {scale}" if scale else text))
+        elif (known := value(term.bare)) is not None:
+            if known:
+                terms.append(f"{sign}{known}")
+        else:
+            terms.append(sign + term.bare)
+    return " + ".join(terms).replace("+ -", "− ") or "0"
+
 
 _CODE = re.compile(
     r"\s*+/\*[0-9a-f]{4,16}\*/\s*+(?:\{\s*+)?(?:@(!?)(U?P(?:\d|T))\s++)?"
@@ -38,16 +253,16 @@ Told = Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True)
-class Instruction:
+class SassInstruction:
     """``told`` is its entry of sass_sentences.toml, ``table`` the whole of that file."""
 
     line: Line
     base: str
     qualifiers: tuple[str, ...]
-    operands: tuple[Operand, ...]
+    operands: tuple[SassOperand, ...]
     guard: str | None
     label: str | None
-    words: Wording
+    words: SassWording
     context: Context
     told: Told
     table: Mapping[str, object]
@@ -77,17 +292,17 @@ class Instruction:
         """The width that the opcode names, in bits; 32 where it names none."""
         return next((WIDTHS[q] for q in self.qualifiers if q in WIDTHS), 32)
 
-    def at(self, n: int) -> Operand:
+    def at(self, n: int) -> SassOperand:
         """The operand of that number; RZ where there is none."""
         return self.operands[n] if -len(self.operands) <= n < len(self.operands) else read("RZ")
 
 
-Handler = Callable[[Instruction], Pieces | None]
+Handler = Callable[[SassInstruction], Pieces | None]
 
 
 def take_apart(
-    line: Line, words: Wording, context: Context, told: Told, table: Mapping[str, object]
-) -> Instruction | None:
+    line: Line, words: SassWording, context: Context, told: Told, table: Mapping[str, object]
+) -> SassInstruction | None:
     """The parts of an instruction's line; None where it does not read as one."""
     found = _CODE.match(line.text)
     if found is None or line.base is None or line.opcode is None:
@@ -100,7 +315,7 @@ def take_apart(
     operands = tuple(read(o) for o in split_operands(text) if o)
     if _HALVES.match(line.base):
         operands = _merged(operands)
-    return Instruction(
+    return SassInstruction(
         line=line,
         base=line.base,
         qualifiers=tuple(q for q in line.opcode.split(".")[1:] if q),
@@ -114,26 +329,26 @@ def take_apart(
     )
 
 
-def _merged(operands: tuple[Operand, ...]) -> tuple[Operand, ...]:
+def _merged(operands: tuple[SassOperand, ...]) -> tuple[SassOperand, ...]:
     """Two immediates of a packed instruction, the upper half's first, as one operand."""
-    out: list[Operand] = []
+    out: list[SassOperand] = []
     for operand in operands:
         if out and is_number(operand) and is_number(out[-1]):
             upper = out.pop()
             same = upper.text.strip() == operand.text.strip()
             text = f"({upper.text.strip()}, {operand.text.strip()})"
-            out.append(upper if same else Operand(text, text))
+            out.append(upper if same else SassOperand(text, text))
         else:
             out.append(operand)
     return tuple(out)
 
 
-def form_of(i: Instruction) -> dict[str, Operand]:
+def form_of(i: SassInstruction) -> dict[str, SassOperand]:
     """Operands by the names that the entry's ``form`` gives them.
 
     ``d a ?p b`` are names in order; one with ``?`` is there only where the operand is a predicate.
     """
-    out: dict[str, Operand] = {}
+    out: dict[str, SassOperand] = {}
     left = list(i.operands)
     for name in i.string("form").split():
         if not left:
@@ -144,7 +359,7 @@ def form_of(i: Instruction) -> dict[str, Operand]:
     return out
 
 
-def destination(i: Instruction, operand: Operand, width: int = 1) -> str:
+def destination(i: SassInstruction, operand: SassOperand, width: int = 1) -> str:
     """Where a result goes: ``R4…R7``; ``nowhere`` for RZ."""
     if operand.file in ("R", "UR") and operand.number is None:
         return "nowhere"
@@ -169,7 +384,7 @@ def halves(text: str) -> str | None:
     return f"{bits:#010x}" + (f" ({real} as fp32)" if real else "")
 
 
-def immediate(i: Instruction, operand: Operand) -> str:
+def immediate(i: SassInstruction, operand: SassOperand) -> str:
     """An immediate that is copied: a large one also as the fp32 that its bits are."""
     if not operand.file and (packed := halves(operand.bare)) is not None:
         return packed
@@ -180,7 +395,7 @@ def immediate(i: Instruction, operand: Operand) -> str:
     return text
 
 
-def where(i: Instruction, operand: Operand, *, pair: bool = False) -> str:
+def where(i: SassInstruction, operand: SassOperand, *, pair: bool = False) -> str:
     """An address in words, or the operand as it stands."""
     return address(operand, pair=pair) or operand.bare
 
@@ -196,9 +411,3 @@ def joined(parts: Sequence[str]) -> str:
     """`` (a, b)``, or nothing."""
     kept = [p for p in parts if p]
     return f" ({', '.join(kept)})" if kept else ""
-
-
-__all__ = [
-    "WIDTHS", "Handler", "Instruction", "Pieces", "destination", "form_of", "halves", "immediate",
-    "integer", "is_number", "joined", "many", "registers", "take_apart", "where",
-]  # fmt: skip

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from inspector.analyse.sentences import sass_truth
-from inspector.analyse.sentences.sass_operands import Operand
+from collections.abc import Sequence
+from functools import cache
+from itertools import permutations, product
+
 from inspector.analyse.sentences.sass_parts import (
-    Instruction,
     Pieces,
+    SassInstruction,
+    SassOperand,
     destination,
     form_of,
     halves,
@@ -16,6 +19,87 @@ from inspector.analyse.sentences.sass_parts import (
     joined,
 )
 
+# Functions of three bits, as ``LOP3.LUT`` and ``PLOP3.LUT`` have them: tables of eight bits.
+#
+# Bit ``a << 2 | b << 1 | c`` of the table is the result for bits a, b, c: 0xf0 is a alone, 0xcc b,
+# 0xaa c (PTX ISA, Logic and Shift Instructions: lop3).
+
+
+A, B, C = 0xF0, 0xCC, 0xAA
+ALL = 0xFF
+
+
+def restrict(table: int, known: Sequence[int | None]) -> int:
+    """The table where some inputs are always 0 or always 1 (None: not known)."""
+    out = 0
+    for i, bits in enumerate(product((0, 1), repeat=3)):
+        fixed = [b if k is None else k for b, k in zip(bits, known, strict=True)]
+        out |= (table >> (fixed[0] << 2 | fixed[1] << 1 | fixed[2]) & 1) << i
+    return out
+
+
+def _joins(inner: int, outer: int) -> bool:
+    """Whether an operation reads well inside another without parentheses."""
+    return inner == 4 or inner == outer or (inner == 3 and outer == 1)
+
+
+@cache
+def _formulas() -> dict[int, str]:
+    """The shortest formula of each table: built up from the inputs, simple ones first."""
+    best: dict[int, tuple[int, int, str]] = {}  # cost, precedence, text
+
+    def offer(table: int, cost: int, level: int, text: str) -> bool:
+        known = best.get(table)
+        if known is not None and known[0] <= cost:
+            return False
+        best[table] = (cost, level, text)
+        return True
+
+    for table, text in ((0, "0"), (ALL, "1"), (A, "a"), (B, "b"), (C, "c")):
+        offer(table, 0, 4, text)
+    grown = True
+    last: dict[int, tuple[int, int, str]] = {}
+    while grown:
+        grown = False
+        for table, (cost, level, text) in list(best.items()):
+            inner = text if level == 4 else f"({text})"
+            grown |= offer(~table & ALL, cost + 1, 4, f"~{inner}")
+        items = sorted(best.items(), key=lambda kv: (kv[1][0], kv[1][2]))
+        # Two that were the same the last time make what they made then, and so do two the other way
+        # round; and where each table has a formula, none is shorter than the longest of all.
+        changed = {table for table, known in items if last.get(table) != known}
+        last = dict(items)
+        most = max(cost for cost, _, _ in best.values()) if len(best) > ALL else None
+        for n, (x, (cx, lx, tx)) in enumerate(items):
+            for y, (cy, ly, ty) in items[n:]:
+                if most is not None and cx + cy + 2 >= most:
+                    break
+                if x not in changed and y not in changed:
+                    continue
+                for op, level, result in (("&", 3, x & y), ("^", 2, x ^ y), ("|", 1, x | y)):
+                    left = tx if _joins(lx, level) else f"({tx})"
+                    right = ty if _joins(ly, level) else f"({ty})"
+                    grown |= offer(result, cx + cy + 2, level, f"{left} {op} {right}")
+    best[A & B | A & C | B & C] = (0, 1, "a & b | a & c | b & c")
+    inputs = {"a": A, "b": B, "c": C}
+    for k, one, other in permutations(inputs):
+        # Each bit of k chooses between one and other.
+        table = inputs[k] & inputs[one] | ~inputs[k] & inputs[other] & ALL
+        best[table] = (0, 1, f"{k} & {one} | ~{k} & {other}")
+    return {table: text for table, (_, _, text) in best.items()}
+
+
+def formula(table: int) -> str:
+    """A formula in a, b, c with ``~ & ^ |`` of a table of eight bits; ``0`` and ``1`` too."""
+    return _formulas()[table & ALL]
+
+
+def named(text: str, names: Sequence[str]) -> str:
+    """A formula with what a, b and c stand for."""
+    words = dict(zip("abc", names, strict=True))
+    return "".join(words.get(c, c) for c in text)
+
+
 _COMPARISONS = {
     "EQ": "=", "NE": "≠", "LT": "<", "LE": "≤", "GT": ">", "GE": "≥",
     "EQU": "=", "NEU": "≠", "LTU": "<", "LEU": "≤", "GTU": ">", "GEU": "≥",
@@ -24,12 +108,12 @@ _UNORDERED = ("EQU", "NEU", "LTU", "LEU", "GTU", "GEU")
 _JOINS = {"AND": "and", "OR": "or", "XOR": "xor"}
 
 
-def notes(i: Instruction, *more: str) -> str:
+def notes(i: SassInstruction, *more: str) -> str:
     """The unit and what the qualifiers add, in parentheses."""
     return joined([i.string("unit"), *i.among("notes"), *more])
 
 
-def width_of(i: Instruction, name: str) -> int:
+def width_of(i: SassInstruction, name: str) -> int:
     """How many registers an operand of the form takes: ``wide`` names those of two."""
     if i.has("WIDE"):
         return 2 if name in ("d", "c") else 1
@@ -40,13 +124,13 @@ def width_of(i: Instruction, name: str) -> int:
     return 1
 
 
-def compute(i: Instruction) -> Pieces | None:
+def compute(i: SassInstruction) -> Pieces | None:
     """``d = a × b + c``, by the entry's ``value``: terms at ``+``, factors at ``*``."""
     operands = form_of(i)
     if "d" not in operands:
         return None
     terms: list[tuple[bool, str]] = []
-    bare: list[Operand] = []
+    bare: list[SassOperand] = []
     for term in i.string("value").split("+"):
         factors = [operands[f] for f in term.split("*") if f in operands]
         if not factors or any(f.zero for f in factors):
@@ -95,11 +179,11 @@ def compute(i: Instruction) -> Pieces | None:
     return {"d": d, "value": text, "also": also, "notes": out_notes}
 
 
-def _changes(i: Instruction) -> bool:
+def _changes(i: SassInstruction) -> bool:
     return i.has("HI", "SAT", "F32") or bool(i.among("formats") or i.among("notes"))
 
 
-def _wrapped(operand: Operand) -> str | None:
+def _wrapped(operand: SassOperand) -> str | None:
     """0xffffffc0, added, is 64 taken away."""
     number = integer(operand)
     if number is None or not 0xFFFF0000 <= number <= 0xFFFFFFFF:
@@ -107,7 +191,7 @@ def _wrapped(operand: Operand) -> str | None:
     return str((1 << 32) - number)
 
 
-def compare(i: Instruction) -> Pieces | None:
+def compare(i: SassInstruction) -> Pieces | None:
     """``P0 = (R3 ≥ 1823)``, with the predicate that it is combined with."""
     operands = form_of(i)
     if not {"p", "a", "b"} <= operands.keys():
@@ -159,7 +243,7 @@ def compare(i: Instruction) -> Pieces | None:
             "notes": joined([i.string("unit"), *signed, *i.among("notes")])}  # fmt: skip
 
 
-def _combined(i: Instruction, text: str, other: Operand, join: str) -> str:
+def _combined(i: SassInstruction, text: str, other: SassOperand, join: str) -> str:
     if other.always is not None:
         neutral = {"AND": True, "OR": False, "XOR": False}[join]
         if other.always == neutral:
@@ -167,7 +251,7 @@ def _combined(i: Instruction, text: str, other: Operand, join: str) -> str:
     return f"{text}, {_JOINS[join]} {i.words.predicate(other)}"
 
 
-def smaller(i: Instruction) -> Pieces | None:
+def smaller(i: SassInstruction) -> Pieces | None:
     """Minimum or maximum, by the predicate that is PT or !PT as a rule."""
     operands = form_of(i)
     if not {"d", "a", "b", "r"} <= operands.keys():
@@ -187,7 +271,7 @@ def smaller(i: Instruction) -> Pieces | None:
             "notes": notes(i, sign), "also": ""}  # fmt: skip
 
 
-def logic(i: Instruction) -> Pieces | None:
+def logic(i: SassInstruction) -> Pieces | None:
     """LOP3: the formula of the table, its constant inputs counted in."""
     operands = form_of(i)
     table = integer(operands["lut"]) if "lut" in operands else None
@@ -197,7 +281,7 @@ def logic(i: Instruction) -> Pieces | None:
     # An inverted input is one whose column of the table is read backwards.
     names = [_name(i, o) for o in inputs]
     known = [(1 if o.inverted else 0) if o.zero else None for o in inputs]
-    text = sass_truth.named(sass_truth.formula(sass_truth.restrict(table, known)), names)
+    text = named(formula(restrict(table, known)), names)
     d = destination(i, operands["d"])
     flag = operands.get("p")
     also = ""
@@ -208,12 +292,12 @@ def logic(i: Instruction) -> Pieces | None:
     return {"d": d, "value": text, "also": also, "notes": _modulo(inputs, text, names)}
 
 
-def _name(i: Instruction, operand: Operand) -> str:
+def _name(i: SassInstruction, operand: SassOperand) -> str:
     text = i.words.signed(operand, bits=True)
     return f"({text})" if " " in text else text
 
 
-def _modulo(inputs: list[Operand], text: str, names: list[str]) -> str:
+def _modulo(inputs: list[SassOperand], text: str, names: list[str]) -> str:
     """A mask of the lowest bits is a remainder."""
     for n, mask in enumerate(inputs):
         number = integer(mask)
@@ -225,7 +309,7 @@ def _modulo(inputs: list[Operand], text: str, names: list[str]) -> str:
     return ""
 
 
-def predicates(i: Instruction) -> Pieces | None:
+def predicates(i: SassInstruction) -> Pieces | None:
     """PLOP3: two formulas of three predicates."""
     operands = form_of(i)
     if not {"p", "q", "a", "b", "c", "lut"} <= operands.keys():
@@ -242,7 +326,7 @@ def predicates(i: Instruction) -> Pieces | None:
         for n, o in enumerate(inputs):
             if o.inverted and o.always is None:
                 table = _flipped(table, n)
-        text = sass_truth.named(sass_truth.formula(sass_truth.restrict(table, known)), names)
+        text = named(formula(restrict(table, known)), names)
         text = {"0": "false", "1": "true"}.get(text, text)
         for sign, word in ((" & ", " and "), (" | ", " or "), (" ^ ", " xor "), ("~", "not ")):
             text = text.replace(sign, word)

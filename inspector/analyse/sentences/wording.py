@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from inspector.analyse.sentences import forms
 from inspector.analyse.sentences.context import Context, Parameter
-from inspector.analyse.sentences.forms import Atom, Form
+from inspector.analyse.sentences.forms import Atom, LinearForm
 from inspector.analyse.sentences.operands import Operand
 from inspector.analyse.sentences.values import Condition
 
@@ -63,26 +63,26 @@ class Wording:
 
     # -- forms ------------------------------------------------------------------------------
 
-    def form(self, value: Form, line: int | None = None) -> str:
+    def form(self, value: LinearForm, line: int | None = None) -> str:
         """A form as a formula, read at ``line``; "" where that would be too long."""
         text = self._sum(value, line)[0]
         return text if len(text) <= LONGEST else ""
 
-    def known(self, value: Form, line: int) -> str:
+    def known(self, value: LinearForm, line: int) -> str:
         """A form and its range: ``4 × thread, 0…508``."""
         text = self.form(value, line)
         role = self._role(value)
         span = self.span(value.low, value.high)
         return ", ".join(part for part in (role or text, span) if part)
 
-    def _role(self, value: Form) -> str:
+    def _role(self, value: LinearForm) -> str:
         alone = value.atom
         if alone is None:
             return ""
         name = self._atom(alone, None)[0]
         return {"thread": "thread in block", "warp": "warp in block"}.get(name, "")
 
-    def _sum(self, value: Form, line: int | None) -> tuple[str, int]:
+    def _sum(self, value: LinearForm, line: int | None) -> tuple[str, int]:
         if not value.terms:
             return _signed(value.constant), ATOM
         pointers = [t for t in value.terms if self._first(t[0]) and t[1] == 1]
@@ -94,7 +94,7 @@ class Wording:
             by = size
         many = len(rest) + bool(value.constant) > 1
         if by > 1 and rest and many:
-            inner = Form(
+            inner = LinearForm(
                 tuple((a, f // by) for a, f in rest), value.constant // by, 0, 0, value.size
             )
             pieces = [(True, self._atom(a, line)[0]) for a, _ in pointers]
@@ -102,7 +102,7 @@ class Wording:
             return _joined(pieces), SUM if pointers else PRODUCT
         return self._terms(pointers + rest, value.constant, line)
 
-    def _plain(self, value: Form, line: int | None) -> str:
+    def _plain(self, value: LinearForm, line: int | None) -> str:
         terms = sorted(value.terms, key=lambda t: -abs(t[1]))
         return self._terms(terms, value.constant, line)[0]
 
@@ -171,7 +171,7 @@ class Wording:
         p = self.parameters.get(atom.name) if atom.op == "parameter" else None
         return self._pointer(atom) or (p is not None and p.type is None and p.size == 8)
 
-    def is_address(self, value: Form) -> bool:
+    def is_address(self, value: LinearForm) -> bool:
         """Whether a pointer stands in a form."""
         return any(self._pointer(atom) and factor == 1 for atom, factor in value.terms)
 
@@ -209,7 +209,7 @@ class Wording:
         return text if len(text) <= LONGEST // 2 else ""
 
 
-def _forms(one: Condition) -> list[Form]:
+def _forms(one: Condition) -> list[LinearForm]:
     return [*one.forms, *(f for part in one.parts for f in _forms(part))]
 
 

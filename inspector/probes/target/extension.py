@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from .. import calls_torch
+from ..calls import graphs
 from ..writer import emit, file_blob
 from . import build, current, hostbuild, nvcc, records, say
 
@@ -29,7 +29,7 @@ def attach(module: Any) -> None:
     """Change torch.utils.cpp_extension, whose functions look each other up in their module."""
     global _module
     _module = module
-    calls_torch.listen_to_launches()
+    graphs.listen_to_launches()
     if nvcc.homes():
         module.CUDA_HOME = nvcc.homes()[0]
     module._get_build_directory = _build_directory(module, module._get_build_directory)

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from .. import calls_torch
+from ..calls import graphs as calls_torch
 from . import cubin, current, devices, native, say, tuning
 
 

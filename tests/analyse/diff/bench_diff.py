@@ -17,8 +17,11 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-from inspector.analyse.diff import canonical, diff_listings, digest
-from inspector.listing import Listing, parse
+from inspector.diff import canonical
+from inspector.diff.canonical import digest
+from inspector.diff.listings import diff_listings
+from inspector.listing import parse
+from inspector.listing.line import Listing
 from inspector.model import Stage
 from tests.analyse.diff.mutations import mutate, mutations, renamed
 from tests.analyse.diff.specimens import text_of

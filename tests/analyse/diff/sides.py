@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from inspector import knowledge
 from inspector.analyse.card import card
-from inspector.analyse.diff import summary as summaries
-from inspector.analyse.diff.explanation import explain
-from inspector.analyse.diff.summary import Side, Summary, summarise
-from inspector.analyse.hints import Finding
-from inspector.listing import Function, Listing
+from inspector.analyse.hints.subject import Finding
+from inspector.diff import summary as summaries
+from inspector.diff.explanation import explain
+from inspector.diff.summary import Summary, VariantSide, summarise
+from inspector.listing.line import Function, Listing
 from inspector.model import Call, Kernel, Origin, Resources, Stage, Variant
+from inspector.reader import tables
 from tests.analyse.card_helpers import ptx, ttir
 
 LOAD, STORE = "\tld.global.b32 %r1, [%rd1];", "\tst.global.b32 [%rd1], %r1;"
@@ -32,7 +32,7 @@ def side(
     grid: int | None = None,
     time_us: float | None = None,
     stalls: int | None = None,
-) -> Side:
+) -> VariantSide:
     """A side whose PTX is ``text`` and whose TTIR has the body ``body``, or is ``head``."""
     listing, function = ptx(text)
     known = {"num_warps": 4} | dict(config or {})
@@ -45,10 +45,10 @@ def side(
         launch = Call("triton", "f", None, (grid, 1, 1), (threads or 32, 1, 1), 0)
     figures = Resources(20, 0, 0, 0, 0, 0, 0) if resources is None else resources
     made = card(
-        figures, knowledge.devices().get(target), {Stage.PTX: (listing, function)},
-        knowledge.isa().cost, launch, threads,
+        figures, tables.devices().get(target), {Stage.PTX: (listing, function)},
+        tables.isa().cost, launch, threads,
     )  # fmt: skip
-    return Side(
+    return VariantSide(
         Kernel("f", "f", "f", Origin.TRITON, (variant,)),
         variant,
         made,
@@ -68,13 +68,15 @@ def tensor(*shape: int) -> str:
     return f"    %t = arith.constant dense<0.0> : tensor<{dims}xf32>"
 
 
-def told(a: Side, b: Side, same: Mapping[Stage, bool] | None = None) -> tuple[str, ...]:
+def told(
+    a: VariantSide, b: VariantSide, same: Mapping[Stage, bool] | None = None
+) -> tuple[str, ...]:
     """The explanation of what is between two sides."""
     alike = (same or {}).get(Stage.PTX, a.opcodes == b.opcodes)
     return explain(a, b, said(a, b, same), alike)
 
 
-def said(a: Side, b: Side, same: Mapping[Stage, bool] | None = None) -> Summary:
+def said(a: VariantSide, b: VariantSide, same: Mapping[Stage, bool] | None = None) -> Summary:
     """The summary at PTX."""
     return summarise(a, b, Stage.PTX, same)
 

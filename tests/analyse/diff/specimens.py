@@ -8,7 +8,7 @@ from pathlib import Path
 
 from inspector.capture.disassembly import disassemble
 from inspector.model import Stage
-from inspector.recording import DerivedCache
+from inspector.recording.layout import DerivedCache
 
 DATA = Path(__file__).parents[2] / "data"
 

@@ -11,8 +11,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from inspector.analyse.diff import ListingDiff, Op, diff_listings, digest, rows
-from inspector.listing import Kind, Listing, parse
+from inspector.diff.canonical import digest
+from inspector.diff.hunks import Op, rows
+from inspector.diff.listings import ListingDiff, diff_listings
+from inspector.listing import parse
+from inspector.listing.line import Kind, Listing
 from inspector.model import Stage
 from tests.analyse.diff.mutations import mutate, mutations, named, renamed
 from tests.analyse.diff.specimens import SPECIMENS, text_of

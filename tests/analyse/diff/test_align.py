@@ -7,8 +7,8 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inspector.analyse.diff import align as aligner
-from inspector.analyse.diff.align import Blocks, align, gaps, increasing, refine
+from inspector.diff import align as aligner
+from inspector.diff.align import Blocks, align, gaps, increasing, refine
 
 sequences = st.lists(st.integers(0, 6), max_size=40)
 

@@ -8,12 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inspector.analyse.diff.beside import Row, Sign, folded, loud, rows
-from inspector.analyse.diff.comparing import diff_listings
-from inspector.analyse.diff.hunks import Hunk, Op
-from inspector.listing import Line, parse
+from inspector.diff.beside import BesideRow, Sign, folded, loud, rows
+from inspector.diff.hunks import Hunk, Op
+from inspector.diff.listings import diff_listings
+from inspector.listing import parse
+from inspector.listing.line import Line
 from inspector.model import Stage
-from inspector.report.diff_lines import beside, fitted
+from inspector.report.diff_text import beside, fitted
 
 
 def source(*lines: str) -> Sequence[Line]:
@@ -51,10 +52,10 @@ def test_what_moved_stands_alone_in_both_places_and_names_the_other() -> None:
     ]
     found = list(rows(held, (lines, lines)))
     assert found == [
-        Row(Sign.MOVED_AWAY, 1, None, 3),
-        Row(Sign.EQUAL, 2, 1),
-        Row(Sign.EQUAL, 3, 2),
-        Row(Sign.MOVED_HERE, None, 3, 1),
+        BesideRow(Sign.MOVED_AWAY, 1, None, 3),
+        BesideRow(Sign.EQUAL, 2, 1),
+        BesideRow(Sign.EQUAL, 3, 2),
+        BesideRow(Sign.MOVED_HERE, None, 3, 1),
     ]
 
 
@@ -123,7 +124,7 @@ def test_every_line_is_in_one_row_in_the_order_of_its_side(a: list[str], b: list
 
 @given(st.lists(st.sampled_from(list(Sign)[:-1]), max_size=30), st.integers(0, 4))
 def test_folds_hide_only_equal_rows_and_count_them(held: list[Sign], context: int) -> None:
-    whole = [Row(sign, n, n) for n, sign in enumerate(held, 1)]
+    whole = [BesideRow(sign, n, n) for n, sign in enumerate(held, 1)]
     out = list(folded(whole, context))
     assert [r for r in out if r.sign not in (Sign.FOLD, Sign.EQUAL)] == [
         r for r in whole if r.sign is not Sign.EQUAL

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from inspector.analyse.diff import Op, diff_listings, digest, intra_line, pair
-from inspector.analyse.diff.symbols import plain, plain_name
-from inspector.listing import Listing, parse
+from inspector.diff.beside import intra_line
+from inspector.diff.canonical import digest
+from inspector.diff.forms import plain, plain_name
+from inspector.diff.hunks import Op
+from inspector.diff.listings import diff_listings, pair
+from inspector.listing import parse
+from inspector.listing.line import Listing
 from inspector.model import Stage
 
 

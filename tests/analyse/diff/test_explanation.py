@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from inspector.analyse.diff.delta import ratio, some
-from inspector.listing import Function, Listing, parse
+from inspector.diff.explanation import ratio, some
+from inspector.listing import parse
+from inspector.listing.line import Function, Listing
 from inspector.model import Resources, Stage
 from tests.analyse.diff.sides import LOAD, STORE, WIDE, side, tensor, told, using
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inspector.analyse.diff.recordings import Entry, pair
+from inspector.diff.recordings import RecordedVariant, pair
 from inspector.model import Kernel, Origin, Variant
 
 
@@ -19,14 +19,16 @@ def entry(
     signature: Mapping[str, str] | None = None,
     target: str = "sm_90",
     **config: object,
-) -> Entry:
+) -> RecordedVariant:
     variant = Variant(
         digest, digest, name, target=target, config=config, signature=dict(signature or {})
     )
-    return Entry(Kernel(name, name, name, Origin.TRITON, (variant,)), variant, source)
+    return RecordedVariant(Kernel(name, name, name, Origin.TRITON, (variant,)), variant, source)
 
 
-def digests(a: list[Entry], b: list[Entry]) -> list[tuple[str | None, str | None]]:
+def digests(
+    a: list[RecordedVariant], b: list[RecordedVariant]
+) -> list[tuple[str | None, str | None]]:
     return [
         (p.a.variant.hash if p.a else None, p.b.variant.hash if p.b else None) for p in pair(a, b)
     ]
@@ -110,7 +112,7 @@ ENTRIES = st.lists(
 
 
 @given(ENTRIES, ENTRIES)
-def test_every_variant_is_in_one_pair(a: list[Entry], b: list[Entry]) -> None:
+def test_every_variant_is_in_one_pair(a: list[RecordedVariant], b: list[RecordedVariant]) -> None:
     pairs = pair(a, b)
     assert [p.a for p in pairs if p.a is not None] == a
     left = sorted(id(p.b) for p in pairs if p.b is not None)
@@ -119,7 +121,7 @@ def test_every_variant_is_in_one_pair(a: list[Entry], b: list[Entry]) -> None:
 
 
 @given(ENTRIES)
-def test_a_recording_and_itself_are_all_pairs_of_equals(a: list[Entry]) -> None:
+def test_a_recording_and_itself_are_all_pairs_of_equals(a: list[RecordedVariant]) -> None:
     for one in pair(a, a):
         assert one.a is not None and one.b is not None
         assert (one.a.kernel.name, one.a.variant.hash) == (one.b.kernel.name, one.b.variant.hash)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from inspector.analyse.diff import summary as summaries
-from inspector.analyse.diff.summary import Change, Parameter
-from inspector.analyse.hints import Finding
+from inspector.analyse.hints.subject import Finding
+from inspector.diff import summary as summaries
+from inspector.diff.summary import CompiledParameter, FigureChange
 from inspector.listing import parse
 from inspector.model import Resources, Stage, Variant
 from tests.analyse.card_helpers import ptx, ttir
@@ -14,25 +14,25 @@ from tests.analyse.diff.sides import LOAD, STORE, WIDE, said, side, tensor, usin
 def test_every_figure_is_told_of_both_sides_and_unknown_is_none() -> None:
     held = {c.name: c for c in said(side(resources=Resources(registers=20)), side()).resources}
     assert set(Resources.__dataclass_fields__) < set(held)
-    assert held["registers"] == Change("registers", 20, 20)
-    assert held["spill_store_bytes"] == Change("spill_store_bytes", None, 0)
+    assert held["registers"] == FigureChange("registers", 20, 20)
+    assert held["spill_store_bytes"] == FigureChange("spill_store_bytes", None, 0)
     assert held["occupancy_percent"].a is None  # shared memory is not known
     assert held["occupancy_percent"].b == 100
-    assert held["sass_instructions"] == Change("sass_instructions", None, None)
-    assert held["time_us"] == Change("time_us", None, None)
+    assert held["sass_instructions"] == FigureChange("sass_instructions", None, None)
+    assert held["time_us"] == FigureChange("time_us", None, None)
 
 
 def test_opcodes_are_counted_whole_and_only_those_that_differ_are_told() -> None:
     found = said(side(f"{LOAD}\n{LOAD}\n{STORE}"), side(f"{WIDE}\n{STORE}"))
     assert found.opcodes == (
-        Change("ld.global.b32", 2, 0),
-        Change("ld.global.v4.b32", 0, 1),
+        FigureChange("ld.global.b32", 2, 0),
+        FigureChange("ld.global.v4.b32", 0, 1),
     )
 
 
 def test_costs_and_accesses_are_those_that_differ() -> None:
     found = said(side(f"{LOAD}\n{LOAD}\n{STORE}"), side(f"{WIDE}\n{STORE}\n\tadd.s32 %r1, %r1, 1;"))
-    assert found.costs == (Change("arithmetic", 0, 1), Change("memory", 3, 2))
+    assert found.costs == (FigureChange("arithmetic", 0, 1), FigureChange("memory", 3, 2))
     assert {(x.kind, x.space, x.width, x.a, x.b) for x in found.accesses} == {
         ("load", "global", 4, 2, 0),
         ("load", "global", 16, 0, 1),
@@ -50,9 +50,9 @@ def test_configuration_by_name_and_flags_by_those_that_one_side_has_alone() -> N
     a = Variant("a", "a", "f", target="sm_80", config={"num_warps": 4, "flags": ["-O3", "-G"]})
     b = Variant("b", "b", "f", target="sm_90", config={"num_warps": 4, "flags": ["-O3"], "X": 2})
     assert summaries.config(a, b) == (
-        Change("target", "sm_80", "sm_90"),
-        Change("flags", ["-G"], []),
-        Change("X", None, 2),
+        FigureChange("target", "sm_80", "sm_90"),
+        FigureChange("flags", ["-G"], []),
+        FigureChange("X", None, 2),
     )
     same = Variant("c", "c", "f", target="sm_80", config={"flags": ["-G", "-O3"], "num_warps": 4})
     assert not summaries.config(a, same)
@@ -67,10 +67,10 @@ def test_parameters_of_triton_with_what_is_known_of_them() -> None:
     )
     listing = parse(Stage.TTIR, text)
     assert summaries.parameters(listing, listing.functions[0]) == (
-        Parameter("x_ptr", "ptr<f16>", 16),
-        Parameter("d", "tensordesc<tensor<128x64xf16>>"),
-        Parameter("n", "i32"),
-        Parameter("s", "i64", 8),
+        CompiledParameter("x_ptr", "ptr<f16>", 16),
+        CompiledParameter("d", "tensordesc<tensor<128x64xf16>>"),
+        CompiledParameter("n", "i32"),
+        CompiledParameter("s", "i64", 8),
     )
 
 
@@ -115,7 +115,9 @@ def test_the_first_stage_that_differs() -> None:
 
 
 def test_grids_are_told_where_both_are_known() -> None:
-    assert said(side(grid=8), side(grid=16)).arguments == (Change("grid", [8, 1, 1], [16, 1, 1]),)
+    assert said(side(grid=8), side(grid=16)).arguments == (
+        FigureChange("grid", [8, 1, 1], [16, 1, 1]),
+    )
     assert not said(side(grid=8), side()).arguments
 
 

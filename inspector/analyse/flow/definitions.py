@@ -1,0 +1,246 @@
+"""Which lines may have written what a line reads, and which may read what it writes.
+
+A write under a guard may not happen, so those before it count as well. A SASS call may write what
+the function called does, as far as that stands in the same section, and otherwise what the calling
+convention leaves to it (see ``sass_live``); what a function is given by its callers is not known.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
+
+from inspector.analyse.dominators import Dominators
+from inspector.analyse.flow.graph import FlowGraph, make_graph, read_steps
+from inspector.analyse.flow.sass_live import scratch
+from inspector.analyse.flow.steps import Step, Steps, Way
+from inspector.listing.line import Function, Listing
+
+
+class Chains:
+    """Definitions and uses of a function's registers, found when they are asked for.
+
+    What is kept of a register is where its value may change, and nothing of the blocks that it is
+    merely live in: those of a function with thousands of branches are millions.
+    """
+
+    def __init__(self, steps: Steps, graph: FlowGraph) -> None:
+        self._steps = steps.steps
+        self._names = steps.names
+        self._graph = graph
+        self._lines = [step.line for step in steps.steps]
+        self._writes: dict[int, list[int]] = {}
+        self._reads: dict[int, list[int]] = {}
+        for row, step in enumerate(steps.steps):
+            for register in set(step.defs):
+                self._writes.setdefault(register, []).append(row)
+            for register in set(step.uses):
+                self._reads.setdefault(register, []).append(row)
+        self._places: dict[int, _Places] = {}
+
+    def definitions(self, n: int, register: str) -> tuple[int, ...]:
+        """The lines that may have written ``register`` as line ``n`` reads it, in their order.
+
+        Empty where the line does not read it, or nothing in the function writes it.
+        """
+        found = self._find(n, register, reads=True)
+        if found is None:
+            return ()
+        row, number = found
+        block = self._block(row)
+        rows, others = self._above(number, self._graph.starts[block], row)
+        if others:
+            rows += self._entering(number, block)
+        return self._as_lines(rows)
+
+    def uses(self, n: int, register: str) -> tuple[int, ...]:
+        """The lines that may read ``register`` as line ``n`` writes it, in their order.
+
+        Empty where the line does not write it.
+        """
+        found = self._find(n, register, reads=False)
+        if found is None:
+            return ()
+        row, number = found
+        reads = self._reads.get(number, [])
+        out: list[int] = []
+        block = self._block(row)
+        work = [(block, row + 1)]
+        seen: set[int] = set()
+        while work:
+            block, start = work.pop()
+            end = self._graph.starts[block + 1]
+            stop = self._killed(number, start, end)
+            last = end if stop is None else stop + 1
+            out += reads[bisect_left(reads, start) : bisect_left(reads, last)]
+            if stop is None:
+                for other in self._graph.successors[block]:
+                    if other not in seen:
+                        seen.add(other)
+                        work.append((other, self._graph.starts[other]))
+        return self._as_lines(out)
+
+    def _find(self, n: int, register: str, *, reads: bool) -> tuple[int, int] | None:
+        row = bisect_left(self._lines, n)
+        if row == len(self._lines) or self._lines[row] != n:
+            return None
+        step = self._steps[row]
+        for number in step.uses if reads else step.defs:
+            if self._names[number] == register:
+                return row, number
+        return None
+
+    def _block(self, row: int) -> int:
+        return bisect_right(self._graph.starts, row) - 1
+
+    def _as_lines(self, rows: Sequence[int]) -> tuple[int, ...]:
+        return tuple(self._lines[row] for row in sorted(set(rows)))
+
+    def _above(self, number: int, start: int, row: int) -> tuple[list[int], bool]:
+        """The writes from row ``start`` that reach ``row``, and whether earlier ones may."""
+        writes = self._writes.get(number, [])
+        out: list[int] = []
+        for at in range(bisect_left(writes, row) - 1, -1, -1):
+            write = writes[at]
+            if write < start:
+                break
+            out.append(write)
+            if number in self._steps[write].kills:
+                return out, False
+        return out, True
+
+    def _killed(self, number: int, start: int, end: int) -> int | None:
+        """The first row from ``start`` to ``end`` that writes ``number`` for certain."""
+        writes = self._writes.get(number, [])
+        for at in range(bisect_left(writes, start), bisect_left(writes, end)):
+            if number in self._steps[writes[at]].kills:
+                return writes[at]
+        return None
+
+    def _entering(self, number: int, block: int) -> list[int]:
+        """The writes of a register that reach the start of a block."""
+        places = self._places_of(number)
+        starts, tree = self._graph.starts, self._tree
+        out: list[int] = []
+        seen: set[int] = set()
+        work = [block]
+        while work:
+            at = places.entering(tree, work.pop())
+            if at is None or at in seen:
+                continue
+            seen.add(at)
+            # What meets at its start comes from every side; else it is written in the block.
+            sides = tree.predecessors[~at] if at < 0 else (at,)
+            for side in sides:
+                if side in places.written:
+                    rows, others = self._above(number, starts[side], starts[side + 1])
+                    out += rows
+                    if not others:
+                        continue
+                work.append(side)
+        return out
+
+    @cached_property
+    def _tree(self) -> Dominators:
+        return Dominators(self._graph.successors, self._graph.entries)
+
+    def _places_of(self, number: int) -> _Places:
+        known = self._places.get(number)
+        if known is None:
+            if len(self._places) >= MOST_PLACES:
+                self._places.clear()
+            written = {self._block(row) for row in self._writes.get(number, ())}
+            known = self._places[number] = _Places(written, self._tree)
+        return known
+
+
+MOST_PLACES = 4096
+"""Registers of which is kept where their values come from; that of one is soon found again."""
+
+
+class _Places:
+    """Where the value of one register may change: blocks that write it, and those at whose start
+    different values meet. In between, it is the one of the nearest such block above."""
+
+    def __init__(self, written: set[int], tree: Dominators) -> None:
+        self.written = written
+        self.meeting = tree.meeting(written)
+        self._blocks = sorted(written | self.meeting, key=lambda b: tree.first[b])
+        self._firsts = [tree.first[b] for b in self._blocks]
+        self._above: list[int] = []
+        open_: list[int] = []
+        for i, block in enumerate(self._blocks):
+            while open_ and tree.last[self._blocks[open_[-1]]] < tree.first[block]:
+                open_.pop()
+            self._above.append(open_[-1] if open_ else -1)
+            open_.append(i)
+
+    def entering(self, tree: Dominators, block: int) -> int | None:
+        """Where the value at a block's start is from: the end of a block that writes it, ``~b``
+        for what meets at the start of ``b``; None where nothing was written."""
+        if block in self.meeting:
+            return ~block
+        here = tree.first[block]
+        at = bisect_left(self._firsts, here) - 1
+        while at >= 0 and tree.last[self._blocks[at]] < here:
+            at = self._above[at]
+        if at < 0:
+            return None
+        found = self._blocks[at]
+        return found if found in self.written else ~found
+
+
+def chains(listing: Listing, function: Function) -> Chains:
+    """The definitions and uses of ``function``; none where it is neither PTX nor SASS."""
+    steps = read_steps(listing, function)
+    graph = make_graph(steps)
+    if listing.language == "sass":
+        steps = _with_calls(steps, graph)
+    return Chains(steps, graph)
+
+
+def _with_calls(steps: Steps, graph: FlowGraph) -> Steps:
+    """SASS: calls with what they may write."""
+    calls = [jump for jump in steps.jumps.values() if jump.way is Way.CALL]
+    if not calls:
+        return steps
+    at = {step.line: row for row, step in enumerate(steps.steps)}
+    written = _written(steps, graph, {t for jump in calls for t in jump.targets}, at)
+    other = tuple(i for i, name in enumerate(steps.names) if scratch(name))
+    out: list[Step] = []
+    for step in steps.steps:
+        jump = steps.jumps.get(step.line)
+        if jump is not None and jump.way is Way.CALL:
+            made = written[jump.targets[0]] if jump.targets else other
+            step = step._replace(defs=tuple(dict.fromkeys((*step.defs, *made))))
+        out.append(step)
+    return replace(steps, steps=tuple(out))
+
+
+def _written(
+    steps: Steps, graph: FlowGraph, callees: set[int], at: dict[int, int]
+) -> dict[int, tuple[int, ...]]:
+    """What the functions that begin at these lines write, those that they call included."""
+    out: dict[int, tuple[int, ...]] = {}
+    starts = graph.starts
+    for callee in callees:
+        first = bisect_right(starts, at[callee]) - 1
+        seen = {first}
+        work = [first]
+        made: set[int] = set()
+        while work:
+            block = work.pop()
+            following = list(graph.successors[block])
+            for step in steps.steps[starts[block] : starts[block + 1]]:
+                made.update(step.defs)
+                jump = steps.jumps.get(step.line)
+                if jump is not None and jump.way is Way.CALL:
+                    following += [bisect_right(starts, at[t]) - 1 for t in jump.targets]
+            for other in following:
+                if other not in seen:
+                    seen.add(other)
+                    work.append(other)
+        out[callee] = tuple(sorted(made))
+    return out

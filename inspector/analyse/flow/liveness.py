@@ -1,0 +1,311 @@
+"""How many registers are live at each instruction of a function of PTX or SASS.
+
+A register is live at an instruction that reads or writes it, and between a write and a read of
+what it wrote. An instruction under a guard may leave what was there, so it ends no range. Counts
+of PTX are by declared class, those of the virtual registers that ``ptxas`` is given; counts of
+SASS are those that ``nvdisasm -plr`` prints (see ``sass_live``).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import NamedTuple
+
+from inspector.analyse.flow.graph import FlowGraph, make_graph, read_steps
+from inspector.analyse.flow.sass_live import as_nvdisasm
+from inspector.analyse.flow.steps import Steps
+from inspector.listing.line import Function, Listing
+
+# Live registers by backward data flow, on numbers.
+#
+# Code is looked at in regions: a region is entered at its top only, and may be left on the way.
+# Within one, registers are small sets; across regions, only those that some region reads before it
+# writes them are carried, as bits of an int.
+
+
+class RangeRow(NamedTuple):
+    """One instruction. ``kills``: what ends a range that is read further on in the same region.
+
+    ``hides``: what ends one that is read in a later region. These are the same, unless a vendor's
+    tool is followed that sees it in another way.
+    """
+
+    uses: tuple[int, ...]
+    defs: tuple[int, ...]
+    kills: tuple[int, ...]
+    hides: tuple[int, ...]
+
+
+class RegionExit(NamedTuple):
+    """After row ``row`` control may go on with the regions ``targets``; ``falls`` with the next."""
+
+    row: int
+    targets: tuple[int, ...]
+    falls: bool
+
+
+class Ranges:
+    """The live registers of a function.
+
+    ``starts`` are the first rows of regions and the number of rows; ``exits`` those of each
+    region in the order of rows. The last of a region says what follows it.
+    """
+
+    def __init__(
+        self, rows: Sequence[RangeRow], starts: Sequence[int], exits: Sequence[Sequence[RegionExit]]
+    ) -> None:
+        self.rows = rows
+        self.starts = starts
+        self.exits = exits
+        self._bits: dict[int, int] = {}
+        self._registers: list[int] = []
+        self._before = self._solve()
+
+    def region(self, number: int) -> Iterator[tuple[int, set[int], list[int], list[int]]]:
+        """The rows of a region from the last to the first, with what is live after each.
+
+        Then what is live there and not after the row that was given before, and the other way
+        round. The set is the same one, changed on the way.
+        """
+        rows = self.rows
+        leaving = {each.row: each for each in self.exits[number]}
+        live: set[int] = set()
+        more: list[int] = []
+        less: list[int] = []
+        bits = self._bits
+        mask = 0  # ``live`` as bits, but for what changed since
+        changed: set[int] = set()
+        for at in range(self.starts[number + 1] - 1, self.starts[number] - 1, -1):
+            found = leaving.get(at)
+            if found is not None:
+                if not found.falls:
+                    less += live
+                    live.clear()
+                    changed.clear()
+                    mask = 0
+                if found.targets:
+                    if changed:
+                        mask &= ~self._mask(changed)
+                        mask |= self._mask(changed & live)
+                        changed.clear()
+                    new = 0
+                    for target in found.targets:
+                        new |= self._before[target]
+                    new &= ~mask
+                    mask |= new
+                    added = self._set(new)
+                    more += added
+                    live.update(added)
+            yield at, live, more, less
+            row = rows[at]
+            less = [*live.intersection(row.kills)]
+            live.difference_update(less)
+            more = [*set(row.uses) - live]
+            live.update(more)
+            changed.update(r for r in less if r in bits)
+            changed.update(r for r in more if r in bits)
+
+    def _set(self, mask: int) -> list[int]:
+        """The registers of some bits."""
+        out: list[int] = []
+        if mask:
+            digits = f"{mask:b}"[::-1]
+            at = digits.find("1")
+            while at >= 0:
+                out.append(self._registers[at])
+                at = digits.find("1", at + 1)
+        return out
+
+    def _exposed(self) -> list[set[int]]:
+        """What each region reads before it writes it."""
+        out: list[set[int]] = []
+        rows = self.rows
+        for number, exits in enumerate(self.exits):
+            leaving = {each.row for each in exits if not each.falls}
+            read: set[int] = set()
+            for at in range(self.starts[number + 1] - 1, self.starts[number] - 1, -1):
+                if at in leaving:
+                    read.clear()
+                row = rows[at]
+                if row.kills:
+                    read.difference_update(row.kills)
+                read.update(row.uses)
+            out.append(read)
+        return out
+
+    def _solve(self) -> list[int]:
+        """What is live at the top of each region, as bits."""
+        bits = self._bits
+        exposed = self._exposed()
+        for read in exposed:
+            for register in sorted(read):
+                if register not in bits:
+                    bits[register] = len(bits)
+        self._registers = list(bits)
+        before = [self._mask(read) for read in exposed]
+        passing: list[list[tuple[int, int]]] = []
+        sources: list[list[int]] = [[] for _ in exposed]
+        for number, exits in enumerate(self.exits):
+            hidden: set[int] = set()
+            mask, at = 0, self.starts[number]
+            ways: list[tuple[int, int]] = []
+            for each in exits:
+                if not each.targets:
+                    continue
+                for row in self.rows[at : each.row + 1]:
+                    hidden.update(r for r in row.hides if r in bits)
+                at = each.row + 1
+                if hidden:
+                    mask |= self._mask(hidden)
+                    hidden.clear()
+                ways += [(target, ~mask) for target in each.targets]
+            passing.append(ways)
+            for target, _ in ways:
+                sources[target].append(number)
+        work = list(range(len(before)))
+        waiting = set(work)
+        while work:
+            number = work.pop()
+            waiting.discard(number)
+            mask = before[number]
+            for target, kept in passing[number]:
+                mask |= before[target] & kept
+            if mask != before[number]:
+                before[number] = mask
+                for source in sources[number]:
+                    if source not in waiting:
+                        waiting.add(source)
+                        work.append(source)
+        return before
+
+    def _mask(self, registers: set[int]) -> int:
+        """The bits of ``registers``, made in time linear in how many there are."""
+        if not registers:
+            return 0
+        data = bytearray((len(self._bits) + 7) // 8)
+        for register in registers:
+            bit = self._bits[register]
+            data[bit >> 3] |= 1 << (bit & 7)
+        return int.from_bytes(data, "little")
+
+
+@dataclass(frozen=True, slots=True)
+class Liveness:
+    """The live registers of a function, by class.
+
+    ``classes``: of PTX as declared (``b32``, ``pred``), and ``undeclared``; of SASS those of ``gpr
+    pred ugpr upred`` that occur. ``peak``: for each the highest count, and the first line with it.
+    """
+
+    classes: tuple[str, ...]
+    peak: Mapping[str, tuple[int, int]]
+    _counts: Mapping[int, tuple[int, ...]]
+    _names: tuple[str, ...]
+    _lines: tuple[int, ...]
+    _ranges: Ranges
+
+    def at(self, n: int) -> Mapping[str, int] | None:
+        """Live registers by class at line ``n``; None where no instruction begins on it."""
+        counts = self._counts.get(n)
+        if counts is None:
+            return None
+        return MappingProxyType(dict(zip(self.classes, counts, strict=True)))
+
+    def registers(self, n: int) -> Set[str] | None:
+        """The names of what is live at line ``n``; takes time linear in its region."""
+        row = bisect_left(self._lines, n)
+        if row == len(self._lines) or self._lines[row] != n:
+            return None
+        ranges = self._ranges
+        for at, live, _, _ in ranges.region(bisect_right(ranges.starts, row) - 1):
+            if at == row:
+                here = live.union(ranges.rows[at].defs, ranges.rows[at].uses)
+                return frozenset(self._names[r] for r in here if self._names[r])
+        return None
+
+
+def live_ranges(listing: Listing, function: Function) -> Liveness:
+    """The live registers at each instruction of ``function``.
+
+    Without any class where the language is neither PTX nor SASS, or there is no instruction.
+    """
+    steps = read_steps(listing, function)
+    graph = make_graph(steps)
+    if listing.language == "sass":
+        steps = as_nvdisasm(listing, function, steps, graph)
+        rows = [RangeRow(s.uses, s.defs, s.kills, s.defs) for s in steps.steps]
+    else:
+        rows = [RangeRow(s.uses, s.defs, s.kills, s.kills) for s in steps.steps]
+    starts = (*_regions(steps, graph), len(rows))
+    ranges = Ranges(rows, starts, _exits(graph, starts))
+    return _count(steps, ranges)
+
+
+def _regions(steps: Steps, graph: FlowGraph) -> list[int]:
+    """The first rows of regions: at labels, and where control comes from elsewhere than above."""
+    labelled = set(steps.labelled)
+    heads = {i for i, step in enumerate(steps.steps) if step.line in labelled}
+    before = graph.predecessors()
+    for block, start in enumerate(graph.starts[:-1]):
+        if block in graph.entries or before[block] != [block - 1]:
+            heads.add(start)
+    return sorted(heads)
+
+
+def _exits(graph: FlowGraph, starts: Sequence[int]) -> list[list[RegionExit]]:
+    """The ways out of each region."""
+    number = {start: i for i, start in enumerate(starts[:-1])}
+    out: list[list[RegionExit]] = [[] for _ in starts[:-1]]
+    block = 0
+    ends = {end - 1: i for i, end in enumerate(graph.starts[1:])}
+    lasts = {end - 1 for end in starts[1:]}
+    for row in sorted(ends.keys() | lasts):
+        while starts[block + 1] <= row:
+            block += 1
+        if row in ends:
+            following = [graph.starts[s] for s in graph.successors[ends[row]]]
+            falls = row + 1 in following and row + 1 not in number
+            targets = tuple(number[s] for s in following if s in number)
+        else:  # within a block of the graph, where a label stands that nothing names
+            falls, targets = False, (number[row + 1],)
+        out[block].append(RegionExit(row, targets, falls))
+    return out
+
+
+def _count(steps: Steps, ranges: Ranges) -> Liveness:
+    """The counts of every row: what is live after it, and what it reads and writes."""
+    classes = tuple(dict.fromkeys(name for name in steps.classes if name))
+    index = {name: i for i, name in enumerate(classes)}
+    of = [index.get(name, -1) for name in steps.classes]
+    counts: dict[int, tuple[int, ...]] = {}
+    shared: dict[tuple[int, ...], tuple[int, ...]] = {}
+    rows = ranges.rows
+    lines = tuple(step.line for step in steps.steps)
+    for region in range(len(ranges.starts) - 1):
+        now = [0] * len(classes)
+        for at, live, more, less in ranges.region(region):
+            row = rows[at]
+            for r in more:
+                if of[r] >= 0:
+                    now[of[r]] += 1
+            for r in less:
+                if of[r] >= 0:
+                    now[of[r]] -= 1
+            here = now
+            extra = [r for r in (*row.defs, *row.uses) if r not in live and of[r] >= 0]
+            if extra:
+                here = now.copy()
+                for r in set(extra):
+                    here[of[r]] += 1
+            key = tuple(here)
+            counts[lines[at]] = shared.setdefault(key, key)
+    peak: dict[str, tuple[int, int]] = {}
+    for line in lines:
+        for name, count in zip(classes, counts[line], strict=True):
+            if name not in peak or count > peak[name][0]:
+                peak[name] = (count, line)
+    names = tuple(n if of[i] >= 0 else "" for i, n in enumerate(steps.names))
+    return Liveness(classes, MappingProxyType(peak), counts, names, lines, ranges)

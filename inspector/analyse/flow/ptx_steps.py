@@ -1,0 +1,426 @@
+"""The steps of a PTX function: labels and registers by the block ``{ }`` they are declared in.
+
+Written from the PTX ISA, "Variables", "Labels and Function Names as Operands" and "Control Flow
+Instructions". A line with several statements is one step, that of all of them.
+"""
+
+from __future__ import annotations
+
+import re
+
+from inspector.analyse.flow.steps import Jump, Step, Steps, Way
+from inspector.listing.line import Function, Kind, Line, Listing
+from inspector.listing.ptx_statement import PtxStatement, parse_statement, strip
+
+# Virtual registers that a function of PTX declares. They are ptxas's to allocate: no figure of
+# the machine follows from their number.
+
+
+# PTX ISA, "Parameterized Variable Names": %r<33> declares %r0 to %r32.
+_REG = re.compile(r"\.reg\s++((?:\.\w++\s*+)++)([^;]*+)")
+_NAME = re.compile(r"[%\w$]++\s*+(?:<\s*+(\d{1,9})\s*+>)?")
+
+
+def declared(listing: Listing, function: Function) -> dict[str, int]:
+    """How many registers of each class ``.reg`` declares (``b32``, ``pred``, ``v2.f32``)."""
+    out: dict[str, int] = {}
+    if listing.language != "ptx":
+        return out
+    for line in listing.lines[max(function.first - 1, 0) : function.last]:
+        if line.kind is not Kind.DIRECTIVE or ".reg" not in line.text:
+            continue
+        for types, names in _REG.findall(line.text):
+            name = ".".join(types.replace(".", " ").split())
+            for one in names.split(","):
+                if found := _NAME.fullmatch(one.strip()):
+                    out[name] = out.get(name, 0) + (int(found[1]) if found[1] else 1)
+    return out
+
+
+# Names of PTX by the block ``{ }`` they are declared in (PTX ISA, "Identifiers", "Variables").
+#
+# What is declared in a block hides the same name outside of it, and ends with it.
+
+
+UNDECLARED = "undeclared"
+"""The class of a register whose declaration is not in the function."""
+
+_DECLARED = re.compile(r"(?<![%\w$])([%\w$]++)\s*+(?:<\s*+(\d{1,9})\s*+>)?\s*+(?=[,;]|\Z)")
+_TYPES = re.compile(r"\s*((?:\.[a-z]\w*\s*(?:\d+\s+)?)+)")
+_NUMBERED = re.compile(r"(.*?)(0|[1-9]\d{0,8})\Z", re.DOTALL)
+_HIDDEN = 64
+"""Blocks around, declaring the same name, that are looked through."""
+
+
+class Scopes:
+    """The blocks of a function: 0 is what is around it all."""
+
+    def __init__(self) -> None:
+        self.parents = [0]
+        self.here = 0
+
+    def enter(self) -> None:
+        """A ``{``."""
+        self.parents.append(self.here)
+        self.here = len(self.parents) - 1
+
+    def leave(self) -> None:
+        """A ``}``."""
+        self.here = self.parents[self.here]
+
+
+class RegisterNumbers:
+    """Registers as numbers, in the order in which they are met."""
+
+    def __init__(self, scopes: Scopes) -> None:
+        self.scopes = scopes
+        self.names: list[str] = []
+        self.classes: list[str] = []
+        self.vectors: set[int] = set()
+        """Numbers of vectors, whose elements are written one by one."""
+        self._declared: dict[str, list[tuple[int, int, str]]] = {}
+        """Scope, serial number, class, by name; innermost last."""
+        self._ranges: dict[str, list[tuple[int, int, str, int]]] = {}
+        """The same with how many, by what their names begin with."""
+        self._made: dict[int, list[tuple[str, bool]]] = {}
+        """What a scope declared, to be forgotten at its end."""
+        self._numbers: dict[tuple[str, int], int] = {}
+        self._known: dict[str, int] = {}
+        self._serial = 0
+
+    def number(self, name: str) -> int:
+        """The register that ``name`` means here."""
+        known = self._known.get(name)
+        if known is not None:
+            return known
+        serial, kind = self._find(name)
+        key = (name, serial)
+        number = self._numbers.get(key)
+        if number is None:
+            number = self._numbers[key] = len(self.names)
+            self.names.append(name)
+            self.classes.append(kind)
+            if kind.startswith("v") and "." in kind:
+                self.vectors.add(number)
+        self._known[name] = number
+        return number
+
+    def _find(self, name: str) -> tuple[int, str]:
+        exact = self._declared.get(name)
+        best = exact[-1] if exact else (-1, 0, UNDECLARED)
+        if found := _NUMBERED.match(name):
+            for scope, serial, kind, count in reversed(self._ranges.get(found[1], [])[-_HIDDEN:]):
+                if int(found[2]) < count:
+                    if serial > best[1]:
+                        best = (scope, serial, kind)
+                    break
+        return best[1], best[2]
+
+    def declare(self, text: str) -> None:
+        """``text`` is what stands between ``.reg`` and ``;``: types, then names."""
+        found = _TYPES.match(text)
+        if found is None:
+            return
+        kind = ".".join(word for word in re.findall(r"\.([a-z]\w*)", found[1]) if word != "align")
+        here = self.scopes.here
+        made = self._made.setdefault(here, [])
+        for name, count in _DECLARED.findall(text[found.end() :]):
+            self._serial += 1
+            if count:
+                rows = self._ranges.setdefault(name, [])
+                rows.append((here, self._serial, kind, int(count)))
+            else:
+                self._declared.setdefault(name, []).append((here, self._serial, kind))
+            made.append((name, bool(count)))
+            self._forget(name, bool(count))
+
+    def _forget(self, name: str, ranged: bool) -> None:
+        """What was looked up may mean another register now."""
+        if ranged:
+            self._known.clear()
+        else:
+            self._known.pop(name, None)
+
+    def enter(self) -> None:
+        """A ``{``."""
+        self.scopes.enter()
+
+    def leave(self) -> None:
+        """A ``}``: what it declared means what it meant outside."""
+        here = self.scopes.here
+        for name, ranged in self._made.pop(here, ()):
+            if ranged:
+                self._ranges[name].pop()
+            else:
+                self._declared[name].pop()
+            self._forget(name, ranged)
+        self.scopes.leave()
+
+
+class Labels:
+    """Labels by name and by the block that they stand in."""
+
+    def __init__(self, scopes: Scopes) -> None:
+        self.scopes = scopes
+        self._places: dict[str, dict[int, int]] = {}
+
+    def put(self, name: str, scope: int, line: int) -> None:
+        """The first instruction after a label is on ``line``."""
+        self._places.setdefault(name, {}).setdefault(scope, line)
+
+    def find(self, name: str, scope: int) -> int | None:
+        """The line that ``name`` means in ``scope``; the only one, wherever it stands."""
+        places = self._places.get(name)
+        if places is None:
+            return None
+        if len(places) > 1:
+            for _ in range(_HIDDEN):
+                if scope in places:
+                    return places[scope]
+                scope = self.scopes.parents[scope]
+        return next(iter(places.values()))
+
+
+HEADER_LINES = 1024
+"""Lines in which a function's body begins, where it does."""
+
+_LABEL = re.compile(r"\s*([\w$%.]+)\s*:(?!:)")
+_LABELS = re.compile(r"(?:\s*[\w$%.]+\s*:(?!:))*\s*")
+_NAMES = re.compile(r"[A-Za-z_$%][\w$]*")
+_PARAMETERS = re.compile(r"\.reg(\s+[^,()]*)")
+_RESULTS = re.compile(r"\.func\b(?:(?!\.func\b)[^(])*+\(([^()]*+)\)\s*+[\w$%]")
+_WAYS = {
+    "bra": Way.BRANCH, "brx": Way.BRANCH, "call": Way.CALL, "ret": Way.RETURN,
+    "exit": Way.EXIT, "trap": Way.EXIT,
+}  # fmt: skip
+
+Pending = tuple[int, str, tuple[str, ...], bool, int]
+"""A jump before its labels are known: line, instruction, labels, whether it falls, scope."""
+
+
+def read_ptx(listing: Listing, function: Function) -> Steps:
+    """The steps of ``function`` of a PTX ``listing``."""
+    return _StepReading(listing, function).steps()
+
+
+class _StepReading:
+    """One function, line by line."""
+
+    def __init__(self, listing: Listing, function: Function) -> None:
+        self.lines = listing.lines[function.first - 1 : function.last]
+        self.scopes = Scopes()
+        self.registers = RegisterNumbers(self.scopes)
+        self.labels = Labels(self.scopes)
+        self.results: tuple[int, ...] = ()
+        """Registers that hold what the function returns."""
+        self.pending: list[Pending] = []
+        self.tables: list[tuple[str, int, tuple[str, ...]]] = []
+        """``.branchtargets``: label, scope, what it lists."""
+        self.found: list[Step] = []
+        self.waiting: list[tuple[str, int]] = []
+        """Labels before their instruction, with the block they stand in."""
+        self.continues: set[int] = set()
+        """Lines on which statements follow a branch."""
+        self.open = ""
+        """A declaration that goes on in the next line."""
+
+    def steps(self) -> Steps:
+        first = self._header()
+        for line in self.lines[first:]:
+            if line.kind is Kind.INSTRUCTION:
+                if line.opcode is None:
+                    if self.found:
+                        self.found[-1] = self.found[-1]._replace(last=line.n)
+                    continue
+                bare = line.text.strip()
+                if bare.find(";") == len(bare) - 1 and bare[:1] != "{" and line.label is None:
+                    self._plain(line, bare[:1] == "@")
+                else:
+                    self._scan(line, strip(line.text, False)[0])
+            elif line.kind is Kind.LABEL or (
+                line.kind is Kind.DIRECTIVE and (self.open or _matters(line.text))
+            ):
+                self._scan(line, strip(line.text, False)[0])
+        return self._finish()
+
+    def _header(self) -> int:
+        """Declares the registers that are parameters; how many lines are before the body."""
+        text = ""
+        comment = False
+        for line in self.lines[:HEADER_LINES]:
+            code, comment = strip(line.text[:4096], comment)
+            body = code.find("{")
+            text += code[: body if body >= 0 else len(code)] + " "
+            if body >= 0:
+                break
+            if line.kind is Kind.INSTRUCTION:
+                return 0
+        else:
+            return 0
+        if ".reg" in text:
+            for declared in _PARAMETERS.findall(text):
+                self.registers.declare(declared)
+            results = _RESULTS.search(text)
+            names = [d.split()[-1] for d in _PARAMETERS.findall(results[1])] if results else []
+            self.results = tuple(self.registers.number(name) for name in names)
+        self.registers.enter()
+        self._scan(line, code[body + 1 :])
+        return line.n - self.lines[0].n + 1
+
+    def _plain(self, line: Line, guarded: bool) -> None:
+        """A line that is one instruction."""
+        number = self.registers.number
+        defs = tuple([number(r) for r in line.defs])
+        uses = tuple([number(r) for r in line.uses])
+        base = line.base or ""
+        if base in _WAYS:
+            self._jump(line.n, base, line.targets, guarded)
+            if base == "ret":
+                uses = (*uses, *self.results)
+        self._add(Step(line.n, line.n, defs, () if guarded else self._whole(defs), uses))
+
+    def _whole(self, defs: tuple[int, ...]) -> tuple[int, ...]:
+        """Of ``defs`` those that are written as a whole: ``v.x`` of a vector ``v`` is not."""
+        partial = self.registers.vectors
+        return tuple(d for d in defs if d not in partial) if partial else defs
+
+    def _add(self, step: Step) -> None:
+        for name, scope in self.waiting:
+            self.labels.put(name, scope, step.line)
+        self.waiting.clear()
+        self.found.append(step)
+
+    def _jump(self, n: int, base: str, targets: tuple[str, ...], guarded: bool) -> None:
+        falls = guarded or base == "call"
+        self.pending.append((n, base, targets, falls, self.scopes.here))
+
+    def _scan(self, line: Line, code: str) -> None:
+        """A line with blocks, labels, declarations or several statements: one step for them all."""
+        making = _Making(self, line)
+        at = start = depth = 0
+        if self.open:
+            code, self.open = f"{self.open} {code}", ""
+        size = len(code)
+        while at < size:
+            c = code[at]
+            if c == "{":
+                if _empty(code[start:at]):
+                    making.piece(code[start:at])
+                    self.registers.enter()
+                    start = at + 1
+                else:
+                    depth += 1
+            elif c == "}":
+                if depth:
+                    depth -= 1
+                else:
+                    making.piece(code[start:at])
+                    self.registers.leave()
+                    start = at + 1
+            elif c == ";":
+                making.piece(code[start:at])
+                start, depth = at + 1, 0
+            at += 1
+        making.piece(code[start:], ended=False)
+        making.done()
+
+    def _finish(self) -> Steps:
+        tables = {(name, scope): targets for name, scope, targets in self.tables}
+        named = {name: targets for name, _, targets in reversed(self.tables)}
+        jumps: dict[int, Jump] = {}
+        for n, base, targets, falls, scope in self.pending:
+            way = _WAYS[base]
+            if base == "brx" and targets:
+                listed = tables.get((targets[0], scope)) or named.get(targets[0])
+                targets = listed or targets
+            lines = {self.labels.find(t, scope): None for t in targets} if way is Way.BRANCH else {}
+            jump = Jump(way, tuple(at for at in lines if at is not None), falls)
+            before = jumps.get(n)
+            if before is not None:  # several on one line: the last says whether it goes on
+                kind = Way.BRANCH if Way.BRANCH in (way, before.way) else way
+                jump = Jump(kind, before.targets + jump.targets, falls)
+            jumps[n] = jump
+        for n in self.continues & jumps.keys():
+            jumps[n] = jumps[n]._replace(falls=True)
+        return Steps(
+            tuple(self.found), jumps, tuple(self.registers.names), tuple(self.registers.classes)
+        )
+
+
+class _Making:
+    """The step of one line, statement by statement."""
+
+    def __init__(self, reading: _StepReading, line: Line) -> None:
+        self.reading = reading
+        self.line = line
+        self.names = frozenset(r for r in (*line.defs, *line.uses) if r[0] != "%")
+        self.defs: dict[int, None] = {}
+        self.kills: dict[int, None] = {}
+        self.uses: dict[int, None] = {}
+        self.left = False
+        """Whether a branch may have left the line before."""
+        self.met = False
+
+    def piece(self, code: str, ended: bool = True) -> None:
+        """One statement without its ``;``, perhaps after labels; the line's last may go on."""
+        reading = self.reading
+        while found := _LABEL.match(code):
+            reading.waiting.append((found[1], reading.scopes.here))
+            code = code[found.end() :]
+        bare = code.strip()
+        if not bare:
+            return
+        if bare[0] == ".":
+            if not ended:
+                reading.open = code if _matters(bare) else ""
+            elif bare.startswith(".reg") and bare[4:5].isspace():
+                reading.registers.declare(bare[4:])
+            elif bare.startswith(".branchtargets"):
+                listed = tuple(_NAMES.findall(bare[len(".branchtargets") :]))
+                reading.tables += [(name, scope, listed) for name, scope in reading.waiting]
+            return
+        if self.line.kind is not Kind.INSTRUCTION:
+            return
+        one = parse_statement(bare, self.names)
+        if one is None:
+            return
+        if not ended:  # the rest is on other lines, and in the line's record
+            one = one._replace(defs=self.line.defs, uses=self.line.uses, targets=self.line.targets)
+        self._statement(one)
+
+    def _statement(self, one: PtxStatement) -> None:
+        reading, number = self.reading, self.reading.registers.number
+        made = tuple(number(r) for r in one.defs)
+        used = [number(r) for r in one.uses]
+        if one.base == "ret":
+            used += reading.results
+        self.uses.update((r, None) for r in used if r not in self.kills)
+        self.defs.update((r, None) for r in made)
+        if not one.guarded and not self.left:
+            self.kills.update((r, None) for r in reading._whole(made))
+        self.met = True
+        if one.base in _WAYS:
+            reading._jump(self.line.n, one.base, one.targets, one.guarded)
+            self.left = True
+            reading.continues.discard(self.line.n)
+        elif self.left:
+            reading.continues.add(self.line.n)
+
+    def done(self) -> None:
+        line, reading = self.line, self.reading
+        if not self.met:
+            if line.kind is not Kind.INSTRUCTION:
+                return
+            reading._plain(line, "@" in line.text)
+            return
+        defs, kills, uses = tuple(self.defs), tuple(self.kills), tuple(self.uses)
+        reading._add(Step(line.n, line.n, defs, kills, uses))
+
+
+def _empty(code: str) -> bool:
+    """Whether nothing, or only labels, stand before a brace: it is a block's, not a vector's."""
+    return _LABELS.fullmatch(code) is not None
+
+
+def _matters(text: str) -> bool:
+    return "{" in text or "}" in text or ".reg" in text or ".branchtargets" in text

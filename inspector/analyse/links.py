@@ -1,0 +1,455 @@
+"""Which lines of one stage belong to which lines of another.
+
+Lines are joined by the place that they come from, inlining respected; where several operations
+come from one place, by what they do; where one operation became several of the same kind, in
+order. SASS and PTX are joined by the PTX line that nvdisasm names.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+
+from inspector.analyse.operations import Does, Operations
+from inspector.listing.line import Function, Kind, Line, Listing
+from inspector.model import Location, Stage
+
+# Lines of one stage by where they come from, and the best of another's for each such place.
+
+
+Frame = tuple[str, int, int | None]
+Chain = tuple[Frame, ...]
+# A module holds the whole file, and is located where the kernel begins.
+WHOLE = frozenset({"module", "builtin.module"})
+
+
+@dataclass(frozen=True, slots=True)
+class StageNames:
+    """How a stage's own lines are named in the locations of the lower stages.
+
+    ``file`` is the file that they name; line ``first`` of the stage is that file's line 1.
+    """
+
+    file: str
+    first: int = 1
+
+
+def located(listing: Listing) -> dict[Location, list[Line]]:
+    """Instructions by their location, those without one left out."""
+    out: dict[Location, list[Line]] = {}
+    # Equal neighbours are mostly one object; hashing a chain costs more than asking for its id.
+    known: dict[int, tuple[Location, list[Line]]] = {}
+    for line in listing.lines:
+        source = line.source
+        if source is None or line.kind is not Kind.INSTRUCTION or line.base in WHOLE:
+            continue
+        held = known.get(id(source))
+        if held is None:
+            held = known[id(source)] = (source, out.setdefault(source, []))
+        held[1].append(line)
+    return out
+
+
+class FileNames:
+    """Files of several stages as one name each.
+
+    Compilers split and join folders each in their own way: a path that not all sides write alike
+    is known by its last part.
+    """
+
+    def __init__(self, *sides: Iterable[str]) -> None:
+        common = set.intersection(*(set(side) for side in sides)) if sides else set()
+        self._common = common
+        self._memo: dict[str, str] = {}
+
+    def of(self, path: str) -> str:
+        """The name under which all sides know the file."""
+        name = self._memo.get(path)
+        if name is None:
+            name = path if path in self._common else PurePath(path).name
+            self._memo[path] = name
+        return name
+
+    def chain(self, location: Location) -> Chain:
+        """The frames, innermost first."""
+        return tuple((self.of(f.file), f.line, f.column) for f in location.frames())
+
+
+def files(locations: Iterable[Location]) -> set[str]:
+    """Every file that the locations and their call sites name."""
+    return {frame.file for location in locations for frame in location.frames()}
+
+
+class Index:
+    """The places of one stage, so that another's find the nearest that means the same.
+
+    A chain is compared whole, with its columns and then without; where one side knows no chain,
+    by its innermost frame; where the other side stops at a call site, by that.
+    """
+
+    def __init__(self, chains: Collection[Chain]) -> None:
+        self._by: dict[tuple[str, object], list[Chain]] = defaultdict(list)
+        for chain in chains:
+            inner = chain[0]
+            self._add("whole", chain, chain)
+            self._add("lines", lines_of(chain), chain)
+            length = "one" if len(chain) == 1 else "many"
+            self._add(f"{length} column", inner, chain)
+            self._add(f"{length} line", inner[:2], chain)
+            for outer in dict.fromkeys(f[:2] for f in chain[1:]):
+                self._add("outer", outer, chain)
+
+    def _add(self, how: str, key: object, chain: Chain) -> None:
+        self._by[how, key].append(chain)
+
+    def nearest(self, chain: Chain) -> tuple[str, object] | None:
+        """The key of the best match, which ``at`` gives the places of."""
+        inner = chain[0]
+        keys: list[tuple[str, object]] = [("whole", chain), ("lines", lines_of(chain))]
+        if len(chain) == 1:
+            keys += [("many column", inner), ("many line", inner[:2]), ("outer", inner[:2])]
+            # The only ways left: one side has inlined what the other has not.
+        else:
+            keys += [("one column", inner), ("one line", inner[:2])]
+            keys += [("one line", frame[:2]) for frame in chain[1:]]
+        return next((key for key in keys if key in self._by), None)
+
+    def at(self, key: tuple[str, object]) -> list[Chain]:
+        """The places that share a key."""
+        return self._by[key]
+
+
+def lines_of(chain: Chain) -> tuple[tuple[str, int], ...]:
+    """A chain without its columns."""
+    return tuple(frame[:2] for frame in chain)
+
+
+def own_lines(
+    listing: Listing, place: StageNames, locations: Mapping[Location, list[Line]]
+) -> tuple[dict[Location, int], dict[int, list[Location]]]:
+    """Where the lines of a source stand in it.
+
+    The first maps a location to the line of its innermost frame that lies in the source; the
+    second a line to the locations that were inlined there.
+    """
+    exact = place.file in files(locations)
+    wanted = place.file if exact else PurePath(place.file).name
+    silent = (Kind.BLANK, Kind.COMMENT)
+    total = len(listing.lines)
+    inner: dict[Location, int] = {}
+    sites: dict[int, list[Location]] = defaultdict(list)
+    for location in locations:
+        here = [
+            frame.line + place.first - 1
+            for frame in location.frames()
+            if (frame.file if exact else PurePath(frame.file).name) == wanted
+        ]
+        here = [n for n in dict.fromkeys(here) if 1 <= n <= total]
+        here = [n for n in here if listing.lines[n - 1].kind not in silent]
+        if here:
+            inner[location] = here[0]
+            for n in here[1:]:
+                sites[n].append(location)
+    return inner, dict(sites)
+
+
+# Pairs of lines held as blocks: every line of one side of a block belongs to all of the other.
+#
+# A line of source may have a hundred thousand instructions. As pairs that would be quadratic; as
+# blocks it stays linear, and lines with the same links share one tuple.
+
+
+Links = dict[int, tuple[int, ...]]
+Block = tuple[Sequence[int], Sequence[int]]
+
+
+class Relation:
+    """Which lines of ``left`` belong to which of ``right``; both directions are the same pairs."""
+
+    def __init__(self, blocks: Iterable[Block]) -> None:
+        self.blocks = tuple((tuple(left), tuple(right)) for left, right in blocks if left and right)
+
+    @classmethod
+    def of(cls, links: Mapping[int, tuple[int, ...]]) -> Relation:
+        """The relation that ``links`` are the forward direction of."""
+        groups: dict[object, tuple[list[int], tuple[int, ...]]] = {}
+        for n, others in links.items():
+            groups.setdefault(_key(others), ([], others))[0].append(n)
+        return cls(groups.values())
+
+    def turned(self) -> Relation:
+        """The same pairs with left and right exchanged."""
+        return Relation((right, left) for left, right in self.blocks)
+
+    def forward(self) -> Links:
+        """Lines of the left to lines of the right."""
+        return _links(self.blocks)
+
+    def backward(self) -> Links:
+        """Lines of the right to lines of the left."""
+        return _links(self.turned().blocks)
+
+
+def _links(blocks: Sequence[tuple[tuple[int, ...], tuple[int, ...]]]) -> Links:
+    member: dict[int, list[int]] = defaultdict(list)
+    for at, (left, _) in enumerate(blocks):
+        for n in left:
+            member[n].append(at)
+    united: dict[tuple[int, ...], tuple[int, ...]] = {}
+    out: Links = {}
+    for n in sorted(member):
+        key = tuple(member[n])
+        found = united.get(key)
+        if found is None:
+            lines = {line for at in key for line in blocks[at][1]}
+            found = united[key] = tuple(sorted(lines))
+        out[n] = found
+    return out
+
+
+def composed(first: Mapping[int, tuple[int, ...]], then: Mapping[int, tuple[int, ...]]) -> Links:
+    """``first`` followed by ``then``; lines with the same middle share one result."""
+    united: dict[object, tuple[int, ...]] = {}
+    out: Links = {}
+    for n, middle in first.items():
+        key = _key(middle)
+        found = then.get(middle[0], ()) if len(middle) == 1 else united.get(key)
+        if found is None:
+            found = united[key] = tuple(sorted({x for m in middle for x in then.get(m, ())}))
+        if found:
+            out[n] = found
+    return out
+
+
+def _key(lines: tuple[int, ...]) -> object:
+    """Equal for the same lines; where they are many, only for the same tuple.
+
+    To hash a long tuple for each line that has it would be quadratic.
+    """
+    return lines if len(lines) < 16 else id(lines)
+
+
+UNKNOWN = Operations()
+
+
+def link(
+    a: Listing,
+    b: Listing,
+    stages: tuple[Stage, Stage],
+    places: Mapping[Stage, StageNames],
+    operations: Operations = UNKNOWN,
+    through: Mapping[int, tuple[int, ...]] | None = None,
+) -> Links:
+    """Lines of ``a`` to lines of ``b``. See ``relate``; the other way round is the same pairs."""
+    if stages[0].rank > stages[1].rank:
+        swapped = (stages[1], stages[0])
+        return relate(b, a, swapped, places, operations, through).backward()
+    return relate(a, b, stages, places, operations, through).forward()
+
+
+def relate(
+    upper: Listing,
+    lower: Listing,
+    stages: tuple[Stage, Stage],
+    places: Mapping[Stage, StageNames],
+    operations: Operations = UNKNOWN,
+    through: Mapping[int, tuple[int, ...]] | None = None,
+) -> Relation:
+    """Which lines of a stage belong to which of a later one.
+
+    ``places`` are the stages whose lines are what locations name. ``through`` gives for lines of
+    PTX those of ``upper``: with it, SASS follows its PTX line, which knows more (columns, whole
+    chains) than its own location; to a source only where its own location names none of its
+    lines. Lines without a location belong to none.
+    """
+    first, second = stages
+    if stages == (Stage.PTX, Stage.SASS):
+        return Relation.of(_direct(lower, upper)).turned()
+    if first in places:
+        found = _from_source(upper, lower, places[first])
+        return found if through is None else _and_through(found, lower, through)
+    if first in (Stage.SOURCE, Stage.OUTPUT_CODE):
+        return Relation(())
+    if second is Stage.SASS and through is not None:
+        followed = _alike(composed(_named(lower), through), upper, lower, stages, operations)
+        rest = [line for line in lower.lines if line.n not in followed]
+        other = _by_place(upper, Listing(lower.language, rest), stages, operations)
+        return Relation((*Relation.of(followed).turned().blocks, *other.blocks))
+    return _by_place(upper, lower, stages, operations)
+
+
+def beginning(lower: Listing, function: Function | None, found: Relation) -> tuple[int, ...]:
+    """The lines of a kernel that belong to the first of its lines above that has any.
+
+    That is its ``def``, which the code of every stage begins with.
+    """
+    first = min((n for upper, _ in found.blocks for n in upper), default=None)
+    if first is not None:
+        return found.forward()[first]
+    if function is None:
+        return ()
+    lines = (lower.lines[n - 1] for n in range(function.first, function.last + 1))
+    return next(((line.n,) for line in lines if line.kind is Kind.INSTRUCTION), ())
+
+
+def _direct(sass: Listing, ptx: Listing) -> Links:
+    total = len(ptx.lines)
+    return {n: lines for n, lines in _named(sass).items() if 1 <= lines[0] <= total}
+
+
+def _named(sass: Listing) -> Links:
+    return {line.n: (line.ptx_line,) for line in sass.lines if line.ptx_line is not None}
+
+
+def _from_source(source: Listing, lower: Listing, place: StageNames) -> Relation:
+    locations = located(lower)
+    inner, sites = own_lines(source, place, locations)
+    blocks: list[Block] = [
+        ((n,), [line.n for line in locations[location]]) for location, n in inner.items()
+    ]
+    # A call whose whole body was inlined has no instruction of its own: what came of it is its.
+    taken = set(inner.values())
+    blocks += [
+        ((n,), [line.n for location in held for line in locations[location]])
+        for n, held in sites.items()
+        if n not in taken
+    ]
+    return Relation(blocks)
+
+
+def _alike(
+    links: Links, upper: Listing, lower: Listing, stages: tuple[Stage, Stage], known: Operations
+) -> Links:
+    """``links`` of the lines below to those above, to the same operation where it is there."""
+    above = [known.of(line, stages[0]) for line in upper.lines]
+    below = [known.of(line, stages[1]) for line in lower.lines]
+    memo: dict[tuple[int, Does], tuple[int, ...]] = {}
+    out: Links = {}
+    for n, others in links.items():
+        does = below[n - 1]
+        if len(others) > 1 and does:
+            # Lines with the same links share one tuple, which ``links`` keeps alive.
+            key = (id(others), does)
+            if key not in memo:
+                same = [o for o in others if above[o - 1] & does]
+                memo[key] = tuple(same) or others
+            out[n] = memo[key]
+        else:
+            out[n] = others
+    return out
+
+
+def _and_through(
+    found: Relation, sass: Listing, through: Mapping[int, tuple[int, ...]]
+) -> Relation:
+    have = {n for _, lines in found.blocks for n in lines}
+    rest = {
+        line.n: (line.ptx_line,)
+        for line in sass.lines
+        if line.ptx_line is not None and line.source is not None and line.n not in have
+    }
+    return Relation((*found.blocks, *Relation.of(composed(rest, through)).turned().blocks))
+
+
+def _by_place(
+    upper: Listing, lower: Listing, stages: tuple[Stage, Stage], operations: Operations
+) -> Relation:
+    above, below = located(upper), located(lower)
+    names = FileNames(files(above), files(below))
+    chains: dict[Chain, list[Line]] = defaultdict(list)
+    for location, lines in above.items():
+        chains[names.chain(location)] += lines
+    index = Index(chains)
+    groups: dict[tuple[str, object], list[Line]] = defaultdict(list)
+    for location, lines in below.items():
+        key = index.nearest(names.chain(location))
+        if key is not None:
+            groups[key] += lines
+    blocks: list[Block] = []
+    for key, lines in groups.items():
+        others = [line for chain in index.at(key) for line in chains[chain]]
+        lines.sort(key=_number)
+        others.sort(key=_number)
+        blocks += _by_operation(others, lines, stages, operations)
+    return Relation(blocks)
+
+
+def _number(line: Line) -> int:
+    return line.n
+
+
+def _by_operation(
+    upper: Sequence[Line], lower: Sequence[Line], stages: tuple[Stage, Stage], known: Operations
+) -> list[Block]:
+    """Of lines that share a place, those that do the same.
+
+    What has no counterpart below the operation belongs to what has none above it (the address of
+    a load, the default of a mask), or, where there is nothing of the kind, to all of the place.
+    """
+    if len(upper) == 1:
+        return [(_numbers(upper), _numbers(lower))]
+    above, below = _sorted(upper, stages[0], known), _sorted(lower, stages[1], known)
+    blocks: list[Block] = []
+    left: list[Line] = []
+    met: set[Does] = set()
+    for does, lines in below.items():
+        fitting = [other for other in above if other & does]
+        if not fitting:
+            left += lines
+            continue
+        met.update(fitting)
+        if len(fitting) == 1:
+            blocks += _in_order(above[fitting[0]], lines)
+        else:
+            blocks.append((_numbers([x for f in fitting for x in above[f]]), _numbers(lines)))
+    if left:
+        alone = [line for does, lines in above.items() if does not in met for line in lines]
+        blocks.append((_numbers(alone or upper), _numbers(left)))
+    return blocks
+
+
+def _sorted(lines: Sequence[Line], stage: Stage, known: Operations) -> dict[Does, list[Line]]:
+    out: dict[Does, list[Line]] = defaultdict(list)
+    for line in lines:
+        out[known.of(line, stage)].append(line)
+    return out
+
+
+def _numbers(lines: Sequence[Line]) -> list[int]:
+    return [line.n for line in lines]
+
+
+def _in_order(upper: Sequence[Line], lower: Sequence[Line]) -> list[Block]:
+    """One operation became several: the first of above the first few of below, and so on.
+
+    Lowering goes operation by operation, so that each becomes a run; an optimiser may have gone
+    element by element. Which of the two it was, and whether either, the values tell: who takes
+    another's result above must take it below. Where they tell of neither, all belong to all.
+    """
+    count, times = len(upper), len(lower) // len(upper)
+    if count == 1 or times * count != len(lower):
+        return [(_numbers(upper), _numbers(lower))]
+    takes = _takes(upper)
+    for owner in (
+        [at // times for at in range(len(lower))],
+        [at % count for at in range(len(lower))],
+    ):
+        below = {(owner[a], owner[b]) for a, b in _takes(lower)}
+        if below <= takes:
+            runs: dict[int, list[int]] = defaultdict(list)
+            for at, line in enumerate(lower):
+                runs[owner[at]].append(line.n)
+            return [((upper[o].n,), lines) for o, lines in runs.items()]
+    return [(_numbers(upper), _numbers(lower))]
+
+
+def _takes(lines: Sequence[Line]) -> set[tuple[int, int]]:
+    """(a, b) where the line at ``a`` uses a value that the line at ``b`` defines last before it."""
+    made: dict[str, int] = {}
+    out: set[tuple[int, int]] = set()
+    for at, line in enumerate(lines):
+        out.update((at, made[name]) for name in line.uses if name in made)
+        made.update(dict.fromkeys(line.defs, at))
+    return out

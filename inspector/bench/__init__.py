@@ -1,1 +1,0 @@
-"""Runs recorded calls again and takes their time; results are values."""

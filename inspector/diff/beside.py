@@ -1,0 +1,314 @@
+"""Two listings side by side: what each row shows, and what is folded away."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from rapidfuzz.distance import LCSseq
+
+from inspector.diff import hunks
+from inspector.diff.hunks import Hunk, Op
+from inspector.listing.line import Line
+
+# Within two lines that stand beside each other: the characters that differ.
+
+
+Spans = tuple[tuple[int, int], ...]
+"""Half-open ranges of characters, in order, apart from one another."""
+
+_TOKEN = re.compile(
+    r"\"(?:[^\"\\]|\\.)*+\"|0[xXfFdD][0-9A-Fa-f]++|\d++(?:\.\d++)?(?:[eE][-+]?\d++)?"
+    r"|[%$#^.]?[A-Za-z_$][\w$]*+|[%#^!]\d++|\s++|.",
+    re.DOTALL,
+)
+_ADDRESS = re.compile(r"\s*+/\*[0-9a-f]{4,16}\*/\s*+")
+_LOCATION = re.compile(
+    r"(?<!\s)\s*+loc\(#loc\d*+\)|(?:,|(?<!\s))\s*+!dbg !\d++|(?<!\s)\s*+//.*+\Z", re.DOTALL
+)
+_LONGEST = 4096
+"""Tokens compared; of longer lines the rest is marked whole."""
+
+
+def intra_line(
+    a: Line | str, b: Line | str, names: Mapping[str, str] | None = None
+) -> tuple[Spans, Spans]:
+    """The characters of two lines that differ: of the first, and of the second.
+
+    ``names`` are those of the first by what they are called in the second: a name that is merely
+    called something else does not differ. Neither do addresses, locations, comments and blanks.
+    """
+    left, right = _tokens(_text(a)), _tokens(_text(b))
+    known = names or {}
+    ours = [known.get(text, text) for _, text in left]
+    taken = set(known.values())
+    # a name of the second that is another's counterpart is not what is spelled like it here
+    ours = [
+        "\0" + text if text == mine and text not in known and text in taken else text
+        for text, (_, mine) in zip(ours, left, strict=True)
+    ]
+    theirs = [text for _, text in right]
+    gone, come = _changed(ours[:_LONGEST], theirs[:_LONGEST])
+    changed_a = [_span(left[i]) for i in gone]
+    changed_b = [_span(right[j]) for j in come]
+    changed_a += [_span(token) for token in left[_LONGEST:]]
+    changed_b += [_span(token) for token in right[_LONGEST:]]
+    return _joined(changed_a, _text(a)), _joined(changed_b, _text(b))
+
+
+def _changed(ours: list[str], theirs: list[str]) -> tuple[list[int], list[int]]:
+    """The tokens of two lines that differ, by place.
+
+    Operand by operand where that marks no more than a longest common subsequence does: "3, 4" that
+    became "5, 3" has two other operands, not one that moved.
+    """
+    common = _unlike(ours, theirs)
+    x, y = _operands(ours), _operands(theirs)
+    if len(x) != len(y):
+        return common
+    gone: list[int] = []
+    come: list[int] = []
+    for (i, one), (j, other) in zip(x, y, strict=True):
+        here, there = _unlike(one, other)
+        gone += [i + n for n in here]
+        come += [j + n for n in there]
+    return (gone, come) if len(gone) + len(come) <= len(common[0]) + len(common[1]) else common
+
+
+def _unlike(ours: list[str], theirs: list[str]) -> tuple[list[int], list[int]]:
+    gone: list[int] = []
+    come: list[int] = []
+    for one in LCSseq.opcodes(ours, theirs):
+        if one.tag != "equal":
+            gone += range(one.src_start, one.src_end)
+            come += range(one.dest_start, one.dest_end)
+    return gone, come
+
+
+def _operands(tokens: list[str]) -> list[tuple[int, list[str]]]:
+    """Tokens up to each comma, with the place of the first."""
+    out: list[tuple[int, list[str]]] = []
+    first = 0
+    for n, token in enumerate(tokens, 1):
+        if token == "," or n == len(tokens):
+            out.append((first, tokens[first:n]))
+            first = n
+    return out
+
+
+def _text(line: Line | str) -> str:
+    return line if isinstance(line, str) else line.text
+
+
+def _tokens(text: str) -> list[tuple[int, str]]:
+    skip = [found.span() for found in _LOCATION.finditer(text)] if _marked(text) else []
+    if text[:64].lstrip()[:2] == "/*" and (address := _ADDRESS.match(text)):
+        skip.append(address.span())
+    return [
+        (found.start(), found[0])
+        for found in _TOKEN.finditer(text)
+        if not found[0].isspace() and not any(s <= found.start() < e for s, e in skip)
+    ]
+
+
+def _marked(text: str) -> bool:
+    return "loc(" in text or "!dbg" in text or "//" in text
+
+
+def _span(token: tuple[int, str]) -> tuple[int, int]:
+    return token[0], token[0] + len(token[1])
+
+
+def _joined(spans: list[tuple[int, int]], text: str) -> Spans:
+    """Spans with nothing but blanks between them as one."""
+    out: list[tuple[int, int]] = []
+    for start, end in spans:
+        if out and not text[out[-1][1] : start].strip():
+            out[-1] = (out[-1][0], end)
+        else:
+            out.append((start, end))
+    return tuple(out)
+
+
+_WORD = re.compile(r"[\w$.]+|[^\s\w]")
+_LARGEST = 1 << 12  # pairs of lines of one replaced stretch that are compared with one another
+
+
+class Sign(StrEnum):
+    """What one row shows."""
+
+    EQUAL = "equal"
+    CHANGED = "changed"
+    """One line that became another."""
+    UNLIKE = "unlike"
+    """A line of each, which have nothing to do with one another."""
+    DELETED = "deleted"
+    INSERTED = "inserted"
+    MOVED_AWAY = "moved away"
+    MOVED_HERE = "moved here"
+    FOLD = "fold"
+
+
+@dataclass(frozen=True, slots=True)
+class BesideRow:
+    """One row; line numbers from 1, None where a side has no line.
+
+    ``other`` is where a moved line stands on the other side; ``count`` how many equal rows a fold
+    stands for, ``a`` and ``b`` being the first of them that both sides have.
+    """
+
+    sign: Sign
+    a: int | None = None
+    b: int | None = None
+    other: int | None = None
+    count: int = 0
+
+
+Lines = frozenset[int]
+_NONE: tuple[Lines, Lines] = (frozenset(), frozenset())
+
+
+def rows(
+    held: Iterable[Hunk],
+    lines: tuple[Sequence[Line], Sequence[Line]],
+    silent: tuple[Lines, Lines] = _NONE,
+) -> Iterator[BesideRow]:
+    """Every line of the hunks, each once, in the order of its side.
+
+    ``silent`` are the lines of each side that say nothing of the code: locations, comments and
+    blanks. They are shown as equal wherever they stand, beside each other or alone.
+    """
+    parted = [part for hunk in held for part in _parts(_loud(hunk), lines)]
+    for op, a, b, partner in hunks.rows(parted):
+        if op is Op.EQUAL:
+            yield BesideRow(Sign.EQUAL, a, b)
+        elif op is Op.MOVED:
+            yield BesideRow(Sign.MOVED_HERE if a is None else Sign.MOVED_AWAY, a, b, partner)
+        elif (a is None or a in silent[0]) and (b is None or b in silent[1]):
+            if a is None or b is None or _related(lines[0][a - 1], lines[1][b - 1]):
+                yield BesideRow(Sign.EQUAL, a, b)
+            else:
+                yield BesideRow(Sign.EQUAL, a, None)
+                yield BesideRow(Sign.EQUAL, None, b)
+        elif a is None or a in silent[0]:
+            if a is not None:
+                yield BesideRow(Sign.EQUAL, a, None)
+            yield BesideRow(Sign.INSERTED, None, b)
+        elif b is None or b in silent[1]:
+            yield BesideRow(Sign.DELETED, a, None)
+            if b is not None:
+                yield BesideRow(Sign.EQUAL, None, b)
+        else:
+            related = _related(lines[0][a - 1], lines[1][b - 1])
+            yield BesideRow(Sign.CHANGED if related else Sign.UNLIKE, a, b)
+
+
+def loud(held: Iterable[Hunk]) -> list[Hunk]:
+    """Hunks with those that say nothing of the code as equal ones, neighbours joined."""
+    out: list[Hunk] = []
+    for hunk in held:
+        now = _loud(hunk)
+        last = out[-1] if out else None
+        if (
+            last is not None
+            and last.op is now.op is Op.EQUAL
+            and last.a[1] == now.a[0]
+            and last.b[1] == now.b[0]
+        ):
+            out[-1] = Hunk(Op.EQUAL, (last.a[0], now.a[1]), (last.b[0], now.b[1]))
+        else:
+            out.append(now)
+    return out
+
+
+def _loud(hunk: Hunk) -> Hunk:
+    return replace(hunk, op=Op.EQUAL, quiet=False) if hunk.quiet else hunk
+
+
+def _parts(hunk: Hunk, lines: tuple[Sequence[Line], Sequence[Line]]) -> Iterator[Hunk]:
+    """A replaced stretch of unlike lengths in parts: lines that became one another, and the rest.
+
+    The lines are paired in order so that they have the most in common in sum.
+    """
+    (x, x1), (y, y1) = hunk.a, hunk.b
+    many = (x1 - x) * (y1 - y)
+    if hunk.op is not Op.REPLACE or x1 - x == y1 - y or not 0 < many <= _LARGEST:
+        yield hunk
+        return
+    left, right = lines[0][x - 1 : x1 - 1], lines[1][y - 1 : y1 - 1]
+    scores = [[_likeness(one, other) for other in right] for one in left]
+    best = [[0.0] * (len(right) + 1) for _ in range(len(left) + 1)]
+    for i in range(len(left) - 1, -1, -1):
+        for j in range(len(right) - 1, -1, -1):
+            paired = best[i + 1][j + 1] + scores[i][j] if scores[i][j] else 0.0
+            best[i][j] = max(best[i + 1][j], best[i][j + 1], paired)
+    i = j = i0 = j0 = 0
+    while i < len(left) and j < len(right):
+        if scores[i][j] and best[i][j] == best[i + 1][j + 1] + scores[i][j]:
+            yield from _apart(x + i0, x + i, y + j0, y + j)
+            yield Hunk(Op.REPLACE, (x + i, x + i + 1), (y + j, y + j + 1))
+            i, j = i + 1, j + 1
+            i0, j0 = i, j
+        elif best[i][j] == best[i + 1][j]:
+            i += 1
+        else:
+            j += 1
+    yield from _apart(x + i0, x1, y + j0, y1)
+
+
+def _apart(x: int, x1: int, y: int, y1: int) -> Iterator[Hunk]:
+    """What is left on both sides between pairs."""
+    if x < x1 or y < y1:
+        op = Op.REPLACE if x < x1 and y < y1 else Op.DELETE if x < x1 else Op.INSERT
+        yield Hunk(op, (x, x1), (y, y1))
+
+
+def _likeness(x: Line, y: Line) -> float:
+    """The share of their words that two lines have in common, 0 where that is less than half."""
+    if not _related(x, y):
+        return 0.0
+    one, other = Counter(_WORD.findall(x.text)), Counter(_WORD.findall(y.text))
+    share = 2 * (one & other).total() / max(one.total() + other.total(), 1)
+    return share if share >= 0.5 else 0.0
+
+
+def _related(x: Line, y: Line) -> bool:
+    """Whether two lines do the same kind of thing."""
+    if x.kind is not y.kind:
+        return False
+    if x.base is not None or y.base is not None:
+        return x.base == y.base
+    return not set(_WORD.findall(x.text)).isdisjoint(_WORD.findall(y.text))
+
+
+def folded(held: Iterable[BesideRow], context: int) -> Iterator[BesideRow]:
+    """Rows with stretches of equal ones folded but for ``context`` rows next to a change.
+
+    A fold stands for two rows at least.
+    """
+    stretch: list[BesideRow] = []
+    begun = False
+    for row in held:
+        if row.sign is Sign.EQUAL:
+            stretch.append(row)
+            continue
+        yield from _fold(stretch, context if begun else 0, context)
+        stretch, begun = [], True
+        yield row
+    yield from _fold(stretch, context if begun else 0, 0)
+
+
+def _fold(stretch: list[BesideRow], before: int, after: int) -> Iterator[BesideRow]:
+    hidden = len(stretch) - before - after
+    if hidden < 2:
+        yield from stretch
+        return
+    yield from stretch[:before]
+    middle = stretch[before : before + hidden]
+    a = next((row.a for row in middle if row.a is not None), None)
+    b = next((row.b for row in middle if row.b is not None), None)
+    yield BesideRow(Sign.FOLD, a, b, None, hidden)
+    yield from stretch[len(stretch) - after :]

@@ -1,0 +1,474 @@
+"""Compares what readers read: two variants at one stage, and all variants of a kernel.
+
+Nothing is run but the disassembler.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import TypeVar
+
+from inspector.analyse.accesses import instructions
+from inspector.analyse.hints.subject import HintSubject
+from inspector.diff import recordings, summary, variants
+from inspector.diff.beside import BesideRow, Spans, intra_line, rows
+from inspector.diff.beside import BesideRow as Beside
+from inspector.diff.beside import rows as rows_of
+from inspector.diff.canonical import digest
+from inspector.diff.explanation import explain
+from inspector.diff.listings import ListingDiff, diff_listings
+from inspector.diff.recordings import Fate, Pair, RecordedVariant
+from inspector.diff.summary import TUNER, FigureChange, Summary, VariantSide
+from inspector.diff.variants import VariantRow
+from inspector.errors import PtxviewError, UsageError
+from inspector.listing.cubin import Cubin, read_cubin
+from inspector.listing.line import Function, Listing
+from inspector.measure.time.stored import alike as alike_times
+from inspector.measure.time.stored import times
+from inspector.model import Kernel, Origin, Resources, Stage, Variant
+from inspector.names import base_name
+from inspector.reader.facts import Analyst
+from inspector.reader.reader import Reader
+
+T = TypeVar("T")
+_MODULES = (Stage.TTIR, Stage.TTGIR, Stage.LLIR)
+"""Stages whose files are one kernel's, with what it needs (layouts, attributes) outside of it."""
+Functions = tuple[Function | None, Function | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """Two variants side by side at one stage.
+
+    ``functions`` are where the two kernels stand in their listings; both None: the whole files
+    were compared.
+    """
+
+    a: VariantSide
+    b: VariantSide
+    stage: Stage
+    listings: tuple[Listing, Listing]
+    functions: Functions
+    diff: ListingDiff
+    summary: Summary
+    explanation: tuple[str, ...]
+
+    def rows(self) -> Iterator[Beside]:
+        """Every line that was compared, side by side."""
+        lines = self.listings[0].lines, self.listings[1].lines
+        return rows_of(self.diff.hunks, lines, self.diff.silent)
+
+    def intra(self, a: int, b: int) -> tuple[Spans, Spans]:
+        """The characters of two lines, by number, that really differ."""
+        x, y = self.listings[0].lines[a - 1], self.listings[1].lines[b - 1]
+        return intra_line(x, y, self.diff.names_at(a, b))
+
+
+def stage_of(a: Variant, b: Variant, asked: Stage | None = None) -> Stage:
+    """The stage that two are compared at: the one asked for, PTX, else the lowest that both have.
+
+    Raises ``UsageError`` with the stages that there are.
+    """
+    both = [s for s in Stage if s in a.stages and s in b.stages]
+    if asked is not None and asked in both:
+        return asked
+    if asked is None and both:
+        return Stage.PTX if Stage.PTX in both else both[-1]
+    told = ", ".join(s.value for s in both)
+    if asked is None:
+        raise UsageError(
+            f"{base_name(a.symbol)} and {base_name(b.symbol)} have no stage in common",
+            f"a has {_stages(a)}; b has {_stages(b)}",
+        )
+    lacking = next(v for v in (a, b) if asked not in v.stages)
+    why = lacking.missing.get(asked, "it was not recorded")
+    hint = f"Both have {told}." if both else f"a has {_stages(a)}; b has {_stages(b)}"
+    raise UsageError(f"there is no {asked.value} of {base_name(lacking.symbol)}: {why}", hint)
+
+
+def _stages(variant: Variant) -> str:
+    return ", ".join(s.value for s in Stage if s in variant.stages) or "none"
+
+
+# -- two variants ---------------------------------------------------------------------------------
+
+
+def compare(
+    readers: tuple[Analyst, Analyst],
+    pair: tuple[Variant, Variant],
+    stage: Stage,
+    *,
+    exact: bool = False,
+    whole: bool = False,
+) -> Compared:
+    """Two variants at one stage; ``whole`` compares the files that they stand in.
+
+    Raises ``PtxviewError`` where the stage cannot be read.
+    """
+    listings = tuple(r.listing(v, stage) for r, v in zip(readers, pair, strict=True))
+    held = tuple(r.function(v, stage) for r, v in zip(readers, pair, strict=True))
+    a, b = _timed(readers, *(side(r, v, stage) for r, v in zip(readers, pair, strict=True)))
+    known: Functions = (held[0], held[1])
+    if whole or None in known or stage in _MODULES:
+        known = (None, None)
+    found = diff_listings(
+        listings[0], listings[1], exact=exact,
+        functions=None if known == (None, None) else (known,),
+    )  # fmt: skip
+    same = {s: alike(readers, pair, s) for s in shared_stages(pair) if s is not stage}
+    same[stage] = found.identical
+    said = summary.summarise(a, b, stage, {s: v for s, v in same.items() if v is not None})
+    return Compared(
+        a, b, stage, (listings[0], listings[1]), known, found, said,
+        explain(a, b, said, found.identical),
+    )  # fmt: skip
+
+
+def side(reader: Analyst, variant: Variant, stage: Stage) -> VariantSide:
+    """One variant with all that is known of it."""
+    ttir = of_stage(reader, variant, Stage.TTIR, lambda held, own: (summary.tile(held, own),
+               summary.parameters(held, own)))  # fmt: skip
+    return VariantSide(
+        kernel=reader.kernel(variant),
+        variant=variant,
+        card=reader.card(variant),
+        findings=reader.findings(variant),
+        opcodes=of_stage(reader, variant, stage, summary.opcodes) or {},
+        stalls=of_stage(reader, variant, Stage.SASS, summary.stalls),
+        source=own_source(reader, variant),
+        tile=ttir[0] if ttir else None,
+        parameters=ttir[1] if ttir else None,
+        time_us=variants.time_us(variant),
+        made_by=made_by(reader, variant),
+        tuned=variants.time_us(variant) is not None,
+    )
+
+
+PTX_VERSION = re.compile(rb"^[^\S\n]*+\.version\s++(\d++\.\d++)", re.MULTILINE)
+
+
+def made_by(reader: Analyst, variant: Variant) -> dict[str, str]:
+    """The programs that made a variant, with their versions as far as they are known.
+
+    Those of Triton and torch are the recording's; of ptxas the cubin's own note, which CUDA 13's
+    writes, else the recording's where Triton has one assembler for all; the ISA is PTX's.
+    """
+    tools = reader.recording.tools
+    origin = reader.kernel(variant).origin
+    out: dict[str, str] = {}
+    if origin is Origin.INDUCTOR and "torch" in tools:
+        out["torch"] = tools["torch"]
+    if origin in (Origin.TRITON, Origin.INDUCTOR) and "triton" in tools:
+        out["triton"] = tools["triton"]
+    sass, ptx = variant.stages.get(Stage.SASS), variant.stages.get(Stage.PTX)
+    try:
+        cubin = None if sass is None else read_cubin(sass.content.read())
+        text = b"" if ptx is None or ptx.costly else ptx.content.read()
+    except (PtxviewError, OSError):
+        return out
+    if (isa := PTX_VERSION.search(text)) is not None:
+        out["PTX ISA"] = isa[1].decode()
+    if cubin is not None:
+        said = cubin.ptxas or assembler_of(tools, origin, cubin)
+        out |= {"ptxas": said} if said else {}
+    return out
+
+
+def assembler_of(tools: Mapping[str, str], origin: Origin, cubin: Cubin) -> str | None:
+    """The version of Triton's ptxas that a cubin without a note of its own is of; None: not known.
+
+    ABI 7 is CUDA 12's. Where Triton brings two assemblers that both may have written the file,
+    nothing says which.
+    """
+    if origin not in (Origin.TRITON, Origin.INDUCTOR):
+        return None
+    able = {
+        version
+        for name in ("ptxas", "ptxas-blackwell")
+        if (version := tools.get(name)) and _of_cuda_13(version) == (cubin.abi >= 8)
+    }
+    return able.pop() if len(able) == 1 else None
+
+
+def _of_cuda_13(version: str) -> bool:
+    major = version.partition(".")[0]
+    return major.isdecimal() and len(major) < 4 and int(major) >= 13
+
+
+def _timed(
+    readers: tuple[Analyst, Analyst], a: VariantSide, b: VariantSide
+) -> tuple[VariantSide, VariantSide]:
+    """Both with their measured times, where both were timed alike; else with the tuner's."""
+    held = [
+        times(reader.recording.path).by_inputs(one.kernel, one.variant)
+        for reader, one in zip(readers, (a, b), strict=True)
+    ]
+    found = alike_times(*held)
+    if found is None:
+        return a, b
+    left, right = found
+    return (
+        replace(a, time_us=left.median_us, tuned=False),
+        replace(b, time_us=right.median_us, tuned=False),
+    )
+
+
+def of_stage(
+    reader: Reader, variant: Variant, stage: Stage, make: Callable[[Listing, Function], T]
+) -> T | None:
+    """What is made of a stage of a variant; None where the stage is not to be had for nothing."""
+    held = variant.stages.get(stage)
+    if held is None or held.costly:
+        return None
+    try:
+        own = reader.function(variant, stage)
+        return None if own is None else make(reader.listing(variant, stage), own)
+    except PtxviewError:
+        return None
+
+
+def own_source(reader: Reader, variant: Variant) -> tuple[str, ...] | None:
+    """The kernel's own lines of the user's source; of what is generated, of ``output_code``."""
+    stage = Stage.SOURCE if variant.fusion is None else Stage.OUTPUT_CODE
+    if stage not in variant.stages or variant.span is None:
+        stage = Stage.OUTPUT_CODE
+    return of_stage(
+        reader, variant, stage,
+        lambda held, own: tuple(x.text for x in held.lines[max(own.first - 1, 0) : own.last]),
+    )  # fmt: skip
+
+
+def shared_stages(pair: tuple[Variant, Variant]) -> Iterator[Stage]:
+    for stage in (Stage.TTIR, Stage.TTGIR, Stage.LLIR, Stage.PTX, Stage.SASS):
+        if all(stage in v.stages and not v.stages[stage].costly for v in pair):
+            yield stage
+
+
+def alike(
+    readers: tuple[Reader, Reader], pair: tuple[Variant, Variant], stage: Stage
+) -> bool | None:
+    """Whether two have one canonical form at a stage; None where it cannot be read."""
+    held = [of_stage(r, v, stage, digest) for r, v in zip(readers, pair, strict=True)]
+    return None if None in held else held[0] == held[1]
+
+
+# -- one kernel, many variants --------------------------------------------------------------------
+
+
+def variant_rows(
+    reader: Analyst,
+    held: Iterable[tuple[Kernel, Variant]],
+    stage: Stage,
+    more: Iterable[Kernel] = (),
+) -> Iterator[VariantRow]:
+    """A row for each variant, then one for each configuration that was not compiled.
+
+    ``stage`` is the one whose instructions are counted; ``more`` are kernels of which nothing was
+    compiled. Where no tuner took a time, those that were measured on the same inputs stand.
+    """
+    found = [
+        row if row.time_us is None else replace(row, time_by=TUNER)
+        for row in _rows(reader, held, stage, more)
+    ]
+    yield from found if any(row.time_us is not None for row in found) else _measured(reader, found)
+
+
+def _measured(reader: Analyst, found: list[VariantRow]) -> Iterator[VariantRow]:
+    """The rows with the times that were measured of the most of them on one kind of inputs."""
+    known = times(reader.recording.path)
+    taken = [known.by_inputs(r.kernel, r.variant) if r.variant is not None else {} for r in found]
+    kinds = Counter((i, t.device, t.cache) for held in taken for i, t in held.items())
+    inputs, device, cache = kinds.most_common(1)[0][0] if kinds else ("", None, "")
+    for row, held in zip(found, taken, strict=True):
+        time = held.get(inputs)
+        if time is not None and (time.device, time.cache) == (device, cache):
+            row = replace(row, time_us=time.median_us, time_by=time.stopwatch)
+        yield row
+
+
+def _rows(
+    reader: Analyst,
+    held: Iterable[tuple[Kernel, Variant]],
+    stage: Stage,
+    more: Iterable[Kernel],
+) -> Iterator[VariantRow]:
+    kernels = {kernel.id: kernel for kernel in more}
+    for kernel, variant in held:
+        kernels[kernel.id] = kernel
+        resources = reader.resources(variant)
+        subject = HintSubject(kernel=kernel, variant=variant, resources=resources,
+                          calls=variant.calls, device=reader.device(variant))  # fmt: skip
+        full = subject.occupancy
+        yield VariantRow(
+            kernel, variant, variant.config, resources,
+            None if full is None else full.percent,
+            of_stage(reader, variant, stage, _many),
+            variants.time_us(variant), variants.winner(variant),
+            variants.reason(variant),
+        )  # fmt: skip
+    for kernel in kernels.values():
+        for one in variants.uncompiled(kernel):
+            yield VariantRow(kernel, None, one.config, time_us=one.time_us, reason=one.reason)
+
+
+def _many(listing: Listing, function: Function) -> int:
+    return sum(1 for _ in instructions(listing, function))
+
+
+# Compares whole files and whole recordings: every kernel of one with its counterpart.
+#
+# Of recordings nothing is disassembled unless SASS is asked for; cuobjdump is asked for the
+# figures of what changed, was added or removed.
+
+
+# -- two files of several kernels ------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """Two files of several kernels at one stage.
+
+    ``figures`` are, for each of ``diff.functions``, the resources that differ between the kernels.
+    """
+
+    stage: Stage
+    listings: tuple[Listing, Listing]
+    diff: ListingDiff
+    figures: tuple[tuple[FigureChange, ...], ...]
+
+    def rows(self) -> Iterator[BesideRow]:
+        """Every line of both files, side by side."""
+        lines = self.listings[0].lines, self.listings[1].lines
+        return rows(self.diff.hunks, lines, self.diff.silent)
+
+    def intra(self, a: int, b: int) -> tuple[Spans, Spans]:
+        """The characters of two lines, by number, that really differ."""
+        x, y = self.listings[0].lines[a - 1], self.listings[1].lines[b - 1]
+        return intra_line(x, y, self.diff.names_at(a, b))
+
+
+def compare_files(a: Analyst, b: Analyst, asked: Stage | None = None, exact: bool = False) -> Files:
+    """The one file that each was opened from; its kernels are paired by name, then by likeness.
+
+    Raises ``PtxviewError`` where they have no such stage, or it cannot be read.
+    """
+    left, right = ({v.symbol: v for _, v in r.recording.variants()} for r in (a, b))
+    first = next(iter(left.values())), next(iter(right.values()))
+    stage = stage_of(*first, asked)
+    listings = a.listing(first[0], stage), b.listing(first[1], stage)
+    found = diff_listings(*listings, exact=exact)
+    figures = tuple(
+        tuple(_deltas(a, b, _named(left, pair.a), _named(right, pair.b)))
+        for pair in found.functions
+    )
+    return Files(stage, listings, found, figures)
+
+
+def _named(variants: dict[str, Variant], function: Function | None) -> Variant | None:
+    return None if function is None else variants.get(function.name)
+
+
+# -- two recordings --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class PairState:
+    """A pair with its state, and the figures that differ; none of what is the same."""
+
+    pair: Pair
+    state: Fate
+    resources: tuple[FigureChange, ...] = ()
+
+
+def compare_recordings(
+    a: Analyst, b: Analyst, stage: Stage | None = None, exact: bool = False
+) -> tuple[PairState, ...]:
+    """Every variant of two recordings in its pair.
+
+    ``stage``: compare that one instead (SASS is disassembled only so); ``exact``: its text.
+    """
+    out = []
+    for one in recordings.pair(entries(a), entries(b)):
+        if one.a is None or one.b is None:
+            state = Fate.ADDED if one.a is None else Fate.REMOVED
+        else:
+            same = _same((a, b), (one.a.variant, one.b.variant), stage, exact)
+            state = Fate.SAME if same else Fate.CHANGED
+        x, y = (None if e is None else e.variant for e in (one.a, one.b))
+        figures = () if state is Fate.SAME else tuple(_deltas(a, b, x, y))
+        out.append(PairState(one, state, figures))
+    return tuple(out)
+
+
+def entries(reader: Reader) -> Iterator[RecordedVariant]:
+    """The variants of a recording with digests of their sources, for pairing."""
+    for kernel, variant in reader.recording.variants():
+        lines = own_source(reader, variant)
+        text = "\n".join(lines) if lines is not None else None
+        held = None if text is None else hashlib.sha256(text.encode("utf-8", "surrogateescape"))
+        yield RecordedVariant(kernel, variant, held.digest() if held is not None else None)
+
+
+def _same(
+    readers: tuple[Reader, Reader], pair: tuple[Variant, Variant], stage: Stage | None, exact: bool
+) -> bool:
+    """Whether two are the same program: see ``recordings``."""
+    if stage is not None:
+        return _same_at(readers, pair, stage_of(*pair, stage), exact)
+    both = list(shared_stages(pair))
+    decided = False
+    if Stage.PTX in both:
+        if not _same_at(readers, pair, Stage.PTX, exact) or pair[0].target != pair[1].target:
+            return False
+        decided = True
+    if Stage.SASS in both:
+        return _same_code(pair, exact)
+    if not decided:
+        try:
+            return _same_at(readers, pair, stage_of(*pair), exact)
+        except UsageError:
+            return pair[0].hash == pair[1].hash  # nothing was recorded but their names
+    return True
+
+
+def _same_at(
+    readers: tuple[Reader, Reader], pair: tuple[Variant, Variant], stage: Stage, exact: bool
+) -> bool:
+    held = [v.stages[stage].content.read() for v in pair]
+    if held[0] == held[1] and pair[0].symbol == pair[1].symbol:
+        return True
+    if exact:
+        return False
+    return alike(readers, pair, stage) is True
+
+
+def _same_code(pair: tuple[Variant, Variant], exact: bool) -> bool:
+    """Machine code alone, where the files differ: they also hold line numbers and paths."""
+    cubins = [v.stages[Stage.SASS].content.read() for v in pair]
+    if cubins[0] == cubins[1] and pair[0].symbol == pair[1].symbol:
+        return True
+    if exact:
+        return False
+    known = [read_cubin(data) for data in cubins]
+    code = [
+        None if found is None else found.code.get(variant.symbol)
+        for found, variant in zip(known, pair, strict=True)
+    ]
+    return code[0] is not None and code[0] == code[1]
+
+
+def _deltas(a: Reader, b: Reader, x: Variant | None, y: Variant | None) -> Iterator[FigureChange]:
+    left = None if x is None else a.resources(x)
+    right = None if y is None else b.resources(y)
+    for one in fields(Resources):
+        change = FigureChange(
+            one.name,
+            None if left is None else getattr(left, one.name),
+            None if right is None else getattr(right, one.name),
+        )
+        if change.differs:
+            yield change

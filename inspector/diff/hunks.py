@@ -1,0 +1,304 @@
+"""Hunks: stretches of lines of both listings, and what became of the one in the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+from inspector.diff.align import Blocks, gaps, refine
+from inspector.diff.forms import Forms
+
+
+class Op(StrEnum):
+    """What became of a stretch of lines."""
+
+    EQUAL = "equal"
+    MOVED = "moved"
+    REPLACE = "replace"
+    DELETE = "delete"
+    INSERT = "insert"
+
+
+@dataclass(frozen=True, slots=True)
+class Hunk:
+    """Lines ``a[0]`` to ``a[1]`` (not counted in), from 1, and those of ``b``.
+
+    Every line compared is in one hunk on its side. Hunks are in the order of ``a``; those of ``b``
+    are in order too, but for ``moved``, and for functions that stand in another order. Lines of
+    an ``equal`` hunk stand beside each other one by one, but where one side has more comments and
+    blanks: those are a hunk of their own, of nothing else.
+    ``quiet``: nothing in it but locations and debugging information, comments and blanks.
+    """
+
+    op: Op
+    a: tuple[int, int]
+    b: tuple[int, int]
+    quiet: bool = False
+
+
+class LinePair(NamedTuple):
+    """A line beside another, numbers from 1; ``partner``: where a moved line stands instead."""
+
+    op: Op
+    a: int | None
+    b: int | None
+    partner: int | None = None
+
+
+class Change(NamedTuple):
+    """Forms ``a0`` to ``a1`` of ``a`` that became ``b0`` to ``b1`` of ``b``; ``to``: moved."""
+
+    op: Op
+    a0: int
+    a1: int
+    b0: int
+    b1: int
+
+
+def changes(
+    blocks: Blocks, moved: Iterable[tuple[int, int]], a: Sequence[int], b: Sequence[int],
+    a_keys: Sequence[int], b_keys: Sequence[int],
+) -> Iterator[tuple[tuple[int, int, int], list[Change]]]:  # fmt: skip
+    """Each stretch of equal forms, after what changed before it. The last may be empty.
+
+    Within a change, lines that do the same kind of thing stand beside each other.
+    """
+    gone = dict(moved)
+    come = {j: i for i, j in gone.items()}
+    ends = [*blocks, (len(a), len(b), 0)]
+    between = {(x1, y1): (x0, y0) for x0, x1, y0, y1 in gaps(blocks, len(a), len(b))}
+    for block in ends:
+        begun = between.get((block[0], block[1]))
+        if begun is None:
+            yield block, []
+            continue
+        x0, y0 = begun
+        yield block, list(_gap(x0, block[0], y0, block[1], gone, come, a_keys, b_keys))
+
+
+def _gap(
+    x0: int, x1: int, y0: int, y1: int, gone: dict[int, int], come: dict[int, int],
+    a_keys: Sequence[int], b_keys: Sequence[int],
+) -> Iterator[Change]:  # fmt: skip
+    pairs: Blocks = []
+    if x0 < x1 and y0 < y1:
+        # what moved is no counterpart of anything
+        left = [-1 if i in gone else a_keys[i] for i in range(x0, x1)]
+        right = [-2 if j in come else b_keys[j] for j in range(y0, y1)]
+        pairs = refine([], left, right)
+    at, to = x0, y0
+    for i, j, size in [*pairs, (x1 - x0, y1 - y0, 0)]:
+        yield from _between(at, x0 + i, to, y0 + j, gone, come)
+        if size:
+            yield Change(Op.REPLACE, x0 + i, x0 + i + size, y0 + j, y0 + j + size)
+        at, to = x0 + i + size, y0 + j + size
+
+
+def _between(
+    x0: int, x1: int, y0: int, y1: int, gone: dict[int, int], come: dict[int, int]
+) -> Iterator[Change]:
+    """Forms without a counterpart of their kind."""
+    if x0 == x1 and y0 == y1:
+        return
+    plain = not any(i in gone for i in range(x0, x1)) and not any(j in come for j in range(y0, y1))
+    if plain and x0 < x1 and y0 < y1:
+        yield Change(Op.REPLACE, x0, x1, y0, y1)
+        return
+    for i in range(x0, x1):
+        if i in gone:
+            yield Change(Op.MOVED, i, i + 1, y0, y0)
+        else:
+            yield Change(Op.DELETE, i, i + 1, y0, y0)
+    for j in range(y0, y1):
+        if j in come:
+            yield Change(Op.MOVED, x1, x1, j, j + 1)
+        else:
+            yield Change(Op.INSERT, x1, x1, j, j + 1)
+
+
+_MANY = 4
+
+
+def _split(changed: list[Change]) -> Iterator[Change]:
+    """Replaced stretches of one length one by one."""
+    for one in changed:
+        if one.op is Op.REPLACE and one.a1 - one.a0 == one.b1 - one.b0:
+            for k in range(one.a1 - one.a0):
+                yield Change(one.op, one.a0 + k, one.a0 + k + 1, one.b0 + k, one.b0 + k + 1)
+        else:
+            yield one
+
+
+class Builder:
+    """Hunks of lines from changes of forms: comments, blanks and locations go with what follows."""
+
+    def __init__(self, a: Forms, b: Forms, a_texts: Sequence[str], b_texts: Sequence[str]) -> None:
+        self.a, self.b = a, b
+        self.a_texts, self.b_texts = a_texts, b_texts
+        self.x, self.y = a.first, b.first
+        """The first lines that are in no hunk yet."""
+        self.out: list[Hunk] = []
+        self.gone: dict[int, tuple[int, int]] = {}
+        """Of moved forms of ``b``, the lines."""
+
+    def build(
+        self, stretches: Iterable[tuple[tuple[int, int, int], list[Change]]],
+        moved: dict[int, int],
+    ) -> list[Hunk]:  # fmt: skip
+        """The hunks, in order; ``moved`` are the forms that did."""
+        a, b = self.a.forms, self.b.forms
+        places: list[tuple[int, int]] = []
+        for (i, j, size), changed in stretches:
+            if changed:
+                self._common(changed, i, j)
+            for one in _split(changed):
+                if one.op is Op.REPLACE:
+                    self._common_stretch(a[one.a0].n, b[one.b0].n)
+                x = a[one.a1 - 1].n + 1 if one.a0 < one.a1 else self.x
+                y = b[one.b1 - 1].n + 1 if one.b0 < one.b1 else self.y
+                if one.op is Op.MOVED:
+                    if one.a0 < one.a1:
+                        places.append((len(self.out), one.a0))
+                        self.out.append(Hunk(Op.MOVED, (self.x, x), (0, 0)))
+                    else:
+                        self.gone[one.b0] = (self.y, y)
+                    self.x, self.y = x, y
+                else:
+                    self._add(one.op, x, y)
+            if size:
+                self._equal(i, j, size)
+        for at, form in places:
+            self.out[at] = Hunk(Op.MOVED, self.out[at].a, self.gone[moved[form]])
+        self._rest()
+        return merged(self.out)
+
+    def _add(self, op: Op, x: int, y: int, quiet: bool = False) -> None:
+        if self.x < x or self.y < y:
+            if op is Op.REPLACE and (self.x == x or self.y == y):
+                op = Op.DELETE if self.x < x else Op.INSERT
+            self.out.append(Hunk(op, (self.x, x), (self.y, y), quiet))
+            self.x, self.y = x, y
+
+    def _equal(self, i: int, j: int, size: int) -> None:
+        a, b = self.a.forms, self.b.forms
+        for k in range(size):
+            x, y = a[i + k].n, b[j + k].n
+            if x - self.x != y - self.y or (x > self.x and (self.a.quiet or self.b.quiet)):
+                self._lead(x, y)
+            self.x, self.y, before = x + 1, y + 1, (self.x, self.y)
+            last = self.out[-1] if self.out else None
+            if last and last.op is Op.EQUAL and (last.a[1], last.b[1]) == before and _even(last):
+                self.out[-1] = Hunk(Op.EQUAL, (last.a[0], x + 1), (last.b[0], y + 1))
+            else:
+                self.out.append(Hunk(Op.EQUAL, (before[0], x + 1), (before[1], y + 1)))
+
+    def _lead(self, x: int, y: int) -> None:
+        """What stands before two equal lines: equal itself, but for surplus locations."""
+        if x == self.x and y == self.y:
+            return
+        left, right = self._quiet(self.a, self.x, x), self._quiet(self.b, self.y, y)
+        if [what for _, what in left] == [what for _, what in right]:
+            for (n, _), (m, _) in zip(left, right, strict=True):
+                self._add(Op.EQUAL, n, m)
+                self._add(Op.EQUAL, n + 1, m + 1)
+            self._add(Op.EQUAL, x, y)
+            return
+        while self.x < x and self.y < y and self._alike(self.x, self.y):
+            self._add(Op.EQUAL, self.x + 1, self.y + 1)
+        self._add(Op.REPLACE, x, y, True)
+
+    @staticmethod
+    def _quiet(forms: Forms, first: int, last: int) -> list[tuple[int, str]]:
+        quiet = forms.quiet
+        return [(n, quiet[n]) for n in range(first, last) if n in quiet]
+
+    def _alike(self, x: int, y: int) -> bool:
+        """Whether two lines without content are the same."""
+        one, other = self.a.quiet.get(x), self.b.quiet.get(y)
+        if one is not None or other is not None:
+            return one == other
+        first = self.a_texts[x - self.a.first].strip()
+        return first == self.b_texts[y - self.b.first].strip()
+
+    def _common(self, changed: list[Change], i: int, j: int) -> None:
+        """Comments and the like before a change that are the same on both sides are equal."""
+        a, b = self.a.forms, self.b.forms
+        i = next((c.a0 for c in changed if c.a0 < c.a1), i)
+        j = next((c.b0 for c in changed if c.b0 < c.b1), j)
+        x = a[i].n if i < len(a) else self.a.last + 1
+        y = b[j].n if j < len(b) else self.b.last + 1
+        while self.x < x and self.y < y and self._alike(self.x, self.y):
+            self._add(Op.EQUAL, self.x + 1, self.y + 1)
+
+    def _common_stretch(self, x: int, y: int) -> None:
+        """Locations and comments between two changes: equal where they are many, as the locations
+        of an MLIR text are; else one change, so that two neighbours are not taken apart."""
+        size = 0
+        while self.x + size < x and self.y + size < y and self._alike(self.x + size, self.y + size):
+            size += 1
+        if size >= _MANY:
+            self._add(Op.EQUAL, self.x + size, self.y + size)
+
+    def _rest(self) -> None:
+        """What follows the last form."""
+        x, y = self.a.last + 1, self.b.last + 1
+        self._lead(x, y)
+        self._add(Op.EQUAL, x, y)
+
+
+def merged(hunks: Iterable[Hunk]) -> list[Hunk]:
+    """Neighbours of one kind as one; what stands on both sides only where line is beside line."""
+    out: list[Hunk] = []
+    for hunk in hunks:
+        last = out[-1] if out else None
+        if (
+            last is not None
+            and last.op is hunk.op
+            and last.quiet == hunk.quiet
+            and last.a[1] == hunk.a[0]
+            and last.b[1] == hunk.b[0]
+            and (hunk.op in (Op.DELETE, Op.INSERT) or (_even(last) and _even(hunk)))
+        ):
+            out[-1] = Hunk(hunk.op, (last.a[0], hunk.a[1]), (last.b[0], hunk.b[1]), hunk.quiet)
+        else:
+            out.append(hunk)
+    return out
+
+
+def _even(hunk: Hunk) -> bool:
+    return hunk.a[1] - hunk.a[0] == hunk.b[1] - hunk.b[0]
+
+
+def rows(hunks: Sequence[Hunk]) -> Iterator[LinePair]:
+    """Lines side by side: each line of both sides once, in the order of its side.
+
+    A moved line stands alone in both places. Linear in the lines.
+    """
+    come = {hunk.b[0]: hunk for hunk in hunks if hunk.op is Op.MOVED}
+    for hunk in hunks:
+        (x, x1), (y, y1) = hunk.a, hunk.b
+        if hunk.op is Op.MOVED:
+            yield from (LinePair(Op.MOVED, x + k, None, _partner(y + k, y1)) for k in range(x1 - x))
+            continue
+        yield from _arrived(come, y)
+        while x < x1 or y < y1:
+            left = x if x < x1 else None
+            right = y if y < y1 else None
+            yield LinePair(hunk.op, left, right)
+            x += left is not None
+            y += right is not None
+        yield from _arrived(come, y)
+
+
+def _arrived(come: dict[int, Hunk], at: int) -> Iterator[LinePair]:
+    """What has moved to ``at``."""
+    while (hunk := come.pop(at, None)) is not None:
+        (x, x1), (at, end) = hunk.a, hunk.b
+        yield from (LinePair(Op.MOVED, None, at + k, _partner(x + k, x1)) for k in range(end - at))
+        at = end
+
+
+def _partner(n: int, end: int) -> int | None:
+    return n if n < end else None

@@ -1,0 +1,301 @@
+"""Two listings of one stage, compared function by function."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from inspector.diff.canonical import aliases_of, canonical, exact, numbered
+from inspector.diff.forms import Aliases, Forms, plain_name
+from inspector.diff.hunks import Builder, Hunk, Op, changes, merged
+from inspector.diff.matching import MatchSide, match
+from inspector.diff.moved import moved
+from inspector.listing.line import Function, LazyLines, Listing
+
+# Which function of one listing is which of another: by name, then by likeness.
+
+
+ENOUGH = 0.5
+"""Of two functions' opcodes, the share that they must have in common to be paired by it."""
+
+Pair = tuple[Function | None, Function | None]
+
+
+def pair(a: Listing, b: Listing) -> tuple[Pair, ...]:
+    """Every function of both once: pairs in the order of ``a``, then what only ``b`` has.
+
+    By the name as it is, then by the name without digests, then by how alike their opcodes are,
+    the most alike first. A single function that is left on each side is paired whatever it does.
+    One that stands within another is part of it.
+    """
+    left, right = apart(a.functions), apart(b.functions)
+    found: dict[int, int] = {}
+    for named in (lambda f: f.name, lambda f: plain_name(f.name)):
+        places: dict[str, list[int]] = {}
+        taken = set(found.values())
+        for j, function in enumerate(right):
+            if j not in taken:
+                places.setdefault(named(function), []).append(j)
+        for i, function in enumerate(left):
+            if i not in found and (same := places.get(named(function))):
+                found[i] = same.pop(0)
+    taken = set(found.values())
+    mine = [i for i in range(len(left)) if i not in found]
+    theirs = [j for j in range(len(right)) if j not in taken]
+    if len(mine) == len(theirs) == 1:
+        found[mine[0]] = theirs[0]
+    elif mine and theirs:
+        found.update(_alike(a, b, left, right, mine, theirs))
+    taken = set(found.values())
+    out: list[Pair] = [
+        (function, right[found[i]] if i in found else None) for i, function in enumerate(left)
+    ]
+    return (*out, *((None, function) for j, function in enumerate(right) if j not in taken))
+
+
+def apart(functions: Sequence[Function]) -> list[Function]:
+    """Those that stand in no other, in order."""
+    out: list[Function] = []
+    for function in sorted(functions, key=lambda f: (f.first, -f.last)):
+        if function.first > (out[-1].last if out else 0):
+            out.append(function)
+    return out
+
+
+def _alike(
+    a: Listing, b: Listing, left: Sequence[Function], right: Sequence[Function],
+    mine: list[int], theirs: list[int],
+) -> dict[int, int]:  # fmt: skip
+    ours = {i: opcodes(a, left[i]) for i in mine}
+    others = {j: opcodes(b, right[j]) for j in theirs}
+    scored = sorted(
+        ((likeness(x, y), -abs(i - j), i, j) for i, x in ours.items() for j, y in others.items()),
+        reverse=True,
+    )
+    out: dict[int, int] = {}
+    taken: set[int] = set()
+    for score, _, i, j in scored:
+        if score >= ENOUGH and i not in out and j not in taken:
+            out[i] = j
+            taken.add(j)
+    return out
+
+
+def opcodes(listing: Listing, function: Function) -> Counter[str]:
+    """How often each opcode occurs."""
+    lines = listing.lines[function.first - 1 : function.last]
+    return Counter(line.opcode for line in lines if line.opcode is not None)
+
+
+def likeness(a: Counter[str], b: Counter[str]) -> float:
+    """The share of opcodes that two functions have in common, 0 to 1: 2·|a ∩ b| / (|a| + |b|)."""
+    total = a.total() + b.total()
+    return 2 * (a & b).total() / total if total else 1.0
+
+
+_TEXTS = frozenset(("source", "output_code"))
+"""Languages in which functions are not taken apart: a reader reads the file."""
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionPair:
+    """Two functions that were compared, None where one side has none.
+
+    ``names``: of ``a``'s names those of ``b``, where lines that are equal or were replaced say so.
+    """
+
+    a: Function | None
+    b: Function | None
+    identical: bool
+    names: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ListingDiff:
+    """What changed from ``a`` to ``b``. ``identical``: no hunk but equal ones and quiet ones."""
+
+    identical: bool
+    hunks: tuple[Hunk, ...]
+    functions: tuple[FunctionPair, ...]
+    silent: tuple[frozenset[int], frozenset[int]] = (frozenset(), frozenset())
+    """Of each side, the lines that say nothing of the code: locations, comments, blanks."""
+
+    def names_at(self, a: int, b: int) -> Mapping[str, str]:
+        """The names of the functions that lines ``a`` and ``b`` stand in, for ``intra_line``."""
+        for one in self.functions:
+            x, y = one.a, one.b
+            if x and y and x.first <= a <= x.last and y.first <= b <= y.last:
+                return one.names
+        return {}
+
+
+def diff_listings(
+    a: Listing,
+    b: Listing,
+    *,
+    exact: bool = False,
+    functions: tuple[Pair, ...] | None = None,
+) -> ListingDiff:
+    """What changed from ``a`` to ``b``, two listings of one language.
+
+    ``exact`` compares text. Functions are paired by name, then by likeness, or are the pairs given
+    as ``functions``: then only their lines are compared. Never raises, whatever the texts.
+    """
+    only = functions is not None
+    if functions is None:
+        functions = () if exact or a.language in _TEXTS or b.language in _TEXTS else pair(a, b)
+    work = _Work(a, b, exact, only)
+    for one in functions:
+        work.function(*one)
+    if not only:
+        for spans in _rests(a, b, functions):
+            work.rest(*spans)
+    return work.result()
+
+
+class _Work:
+    """One comparison, part by part."""
+
+    def __init__(self, a: Listing, b: Listing, exact: bool, only: bool) -> None:
+        self.a, self.b = a, b
+        self.exact = exact
+        self.only = only
+        self.a_aliases: Aliases = {} if exact else aliases_of(a)
+        self.b_aliases: Aliases = {} if exact else aliases_of(b)
+        self.parts: list[list[Hunk]] = []
+        self.pairs: list[FunctionPair] = []
+        self.same = True
+        self.silent: tuple[set[int], set[int]] = (set(), set())
+
+    def function(self, x: Function | None, y: Function | None) -> None:
+        """Compares two functions, or notes that one side has none."""
+        if x is None or y is None:
+            self.same = False
+            self.pairs.append(FunctionPair(x, y, False))
+            if x is not None:
+                self.parts.append([Hunk(Op.DELETE, (x.first, x.last + 1), (0, 0))])
+            elif y is not None:
+                self.parts.append([Hunk(Op.INSERT, (0, 0), (y.first, y.last + 1))])
+            return
+        identical, hunks, names = self._compare((x.first, x.last), (y.first, y.last), x, y)
+        self.pairs.append(FunctionPair(x, y, identical, names))
+        self.same &= identical
+        self.parts.append(hunks)
+
+    def rest(self, x: tuple[int, int], y: tuple[int, int]) -> None:
+        """Compares lines outside of functions; spans are counted in, an empty one ends before."""
+        if x[0] > x[1] and y[0] > y[1]:
+            return
+        identical, hunks, _ = self._compare(x, y, None, None)
+        self.same &= identical
+        self.parts.append(hunks)
+
+    def _compare(
+        self, x: tuple[int, int], y: tuple[int, int], f: Function | None, g: Function | None
+    ) -> tuple[bool, list[Hunk], Mapping[str, str]]:
+        left = self._forms(self.a, x, f, self.a_aliases)
+        right = self._forms(self.b, y, g, self.b_aliases)
+        for forms, lines in zip((left, right), self.silent, strict=True):
+            lines.update(set(range(forms.first, forms.last + 1)) - {form.n for form in forms.forms})
+        build = Builder(left, right, _texts(self.a, x), _texts(self.b, y))
+        same = len(left.forms) == len(right.forms) and numbered(left) == numbered(right)
+        if same:
+            size = len(left.forms)
+            names = {
+                n: m
+                for one, other in zip(left.forms, right.forms, strict=True)
+                for n, m in zip(one.names, other.names, strict=True)
+            }
+            return True, build.build([((0, 0, size), [])], {}), names
+        one, other = MatchSide.of(self.a, left, f), MatchSide.of(self.b, right, g)
+        found = match(one, other, aliases=not self.only)
+        gone = moved(one, other, found) if f is not None and not self.exact else []
+        stretches = changes(found.blocks, gone, found.a, found.b, found.a_keys, found.b_keys)
+        hunks = build.build(stretches, dict(gone))
+        # with the names of aliases alone in another order, nothing is left to show
+        identical = f is None and all(h.op is Op.EQUAL or h.quiet for h in hunks)
+        return identical, hunks, found.names
+
+    def _forms(
+        self, listing: Listing, span: tuple[int, int], function: Function | None, aliases: Aliases
+    ) -> Forms:
+        if self.exact:
+            return exact(listing, span)
+        return canonical(listing, function, span, aliases)
+
+    def result(self) -> ListingDiff:
+        """Everything, in the order of ``a``; what only ``b`` has, after what it follows there."""
+        ordered = _ordered(self.parts)
+        silent = frozenset(self.silent[0]), frozenset(self.silent[1])
+        return ListingDiff(self.same, tuple(merged(ordered)), tuple(self.pairs), silent)
+
+
+def _texts(listing: Listing, span: tuple[int, int]) -> Sequence[str]:
+    if isinstance(listing.lines, LazyLines):
+        return listing.lines.texts[span[0] - 1 : span[1]]
+    return [line.text for line in listing.lines[span[0] - 1 : span[1]]]
+
+
+def _ordered(parts: list[list[Hunk]]) -> list[Hunk]:
+    """The hunks of all parts in order of ``a``; parts of ``b`` alone after what precedes them."""
+    placed = [p for p in parts if p and any(h.a[0] < h.a[1] for h in p)]
+    alone = [p for p in parts if p and not any(h.a[0] < h.a[1] for h in p)]
+    placed.sort(key=lambda part: next(h.a[0] for h in part if h.a[0] < h.a[1]))
+    for part in sorted(alone, key=lambda part: part[0].b[0]):
+        ends = [max((h.b[1] for h in p if h.b[0] < h.b[1]), default=0) for p in placed]
+        begin = part[0].b[0]
+        before = [k for k, end in enumerate(ends) if 0 < end <= begin]
+        at = max(before, key=lambda k: ends[k]) + 1 if before else 0
+        placed.insert(at, part)
+    out: list[Hunk] = []
+    x = y = 1
+    for part in placed:
+        for hunk in part:
+            # an empty range stands where the side has got to
+            a = hunk.a if hunk.a[0] < hunk.a[1] else (x, x)
+            b = hunk.b if hunk.b[0] < hunk.b[1] else (y, y)
+            out.append(Hunk(hunk.op, a, b, hunk.quiet))
+            x = a[1]
+            y = b[1] if hunk.op is not Op.MOVED else y
+    return out
+
+
+def _rests(
+    a: Listing, b: Listing, pairs: Sequence[Pair]
+) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
+    """Lines outside of functions: what stands before the first, before each, after the last."""
+    left = sorted((x for x, _ in pairs if x), key=lambda f: f.first)
+    right = sorted((y for _, y in pairs if y), key=lambda f: f.first)
+    if not left or not right:
+        yield from _uncovered(left, right, len(a.lines), len(b.lines))
+        return
+    yield (1, left[0].first - 1), (1, right[0].first - 1)
+    before = {f.first: left[k].last + 1 for k, f in enumerate(left[1:])}
+    behind = {f.first: right[k].last + 1 for k, f in enumerate(right[1:])}
+    for x, y in pairs:
+        start = before.pop(x.first, None) if x else None
+        begin = behind.pop(y.first, None) if y else None
+        if x and start is not None and y and begin is not None:
+            yield (start, x.first - 1), (begin, y.first - 1)
+        elif x and start is not None:
+            yield (start, x.first - 1), (1, 0)
+        elif y and begin is not None:
+            yield (1, 0), (begin, y.first - 1)
+    yield (left[-1].last + 1, len(a.lines)), (right[-1].last + 1, len(b.lines))
+
+
+def _uncovered(
+    left: list[Function], right: list[Function], a: int, b: int
+) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
+    """Where one side has no function: its lines, and the other's before and after functions."""
+    one = _outside(left, a)
+    other = _outside(right, b)
+    for k in range(max(len(one), len(other))):
+        yield one[k] if k < len(one) else (1, 0), other[k] if k < len(other) else (1, 0)
+
+
+def _outside(functions: list[Function], total: int) -> list[tuple[int, int]]:
+    starts = [1, *(f.last + 1 for f in functions)]
+    ends = [*(f.first - 1 for f in functions), total]
+    return list(zip(starts, ends, strict=True))

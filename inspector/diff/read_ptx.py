@@ -1,0 +1,186 @@
+"""Canonical forms of PTX: registers by their declared class, labels, the function's own name.
+
+Written from the PTX ISA, "Directives" and "Instruction Operands". ``.reg`` declares how many
+registers there may be, which is no property of the code: the number is left out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from inspector.diff.forms import HOLE, SELF, Aliases, CanonicalForm, Forms, plain
+from inspector.listing.line import Function, Listing
+from inspector.listing.ptx_statement import SPECIAL, strip
+
+_NAMES = r"%[\w$]++|(?<![\w$])\$L[\w$]++|(?<![\w$%])__local_depot\d++"
+_PLAIN = re.compile(f"({_NAMES})").split
+_LABEL = re.compile(r"\s*+([\w$%]++)\s*+:(?!:)")
+_LABELS = re.compile(r"^[ \t{]*+([\w$%]++)[ \t]*+:(?!:)", re.MULTILINE)
+_DECLARED = re.compile(r"(?<![%\w$])([%\w$]++)(?:<(\d++)>)?\s*+(?=,|\Z)")
+_REG = re.compile(r"(.*?\.reg\b)((?:\s*+\.\w++)*+)([^;]*+)(.*)", re.DOTALL)
+_LOCATION = re.compile(r"\s*+(?:(\.loc|\.file)\b|(@@DWARF)|(\$L__(?:tmp|func_|info_)\w*+):)")
+_DEBUG = re.compile(r"\s*+\.section\s++\.debug")
+_WORDS = 400
+"""Names without ``%`` looked for one by one; where there are more, every word is looked up."""
+
+
+def read_ptx(
+    listing: Listing, texts: list[str], first: int, function: Function | None, aliases: Aliases
+) -> Forms:
+    """The forms of ``texts``, the first of which is line ``first``."""
+    return _FormReading(texts, first, function.name if function else "").read()
+
+
+class _FormReading:
+    def __init__(self, texts: list[str], first: int, name: str) -> None:
+        self.texts = texts
+        self.first = first
+        self.classes: dict[str, str] = {}
+        self.split = _PLAIN
+        self.scopes: list[dict[str, str]] = [{}]
+        """Registers declared in the open blocks, by the name they are written with."""
+        self.made = 0
+        self.own = re.compile(rf"(?<![\w$]){re.escape(name)}(?=_param_|_return_|(?![\w$]))")
+        self.name = name
+        whole = "\n".join(texts)
+        extra = {m for m in _LABELS.findall(whole) if not m.startswith(("%", "$L"))}
+        if ".reg" in whole:
+            for line in texts:
+                if ".reg" in line and (found := _REG.match(line)):
+                    names = (m[1] for m in _DECLARED.finditer(found[3]))
+                    extra.update(n for n in names if n[0] != "%")
+        self.known = extra
+        if extra and len(extra) <= _WORDS:
+            words = "|".join(map(re.escape, sorted(extra, key=len, reverse=True)))
+            self.split = re.compile(rf"({_NAMES}|(?<![\w$%.])(?:{words})(?![\w$]))").split
+        elif extra:
+            self.split = re.compile(rf"({_NAMES}|(?<![\w$%.])[A-Za-z_][\w$]*+)").split
+
+    def read(self) -> Forms:
+        out: list[CanonicalForm] = []
+        quiet: dict[int, str] = {}
+        comment = False
+        debug = 0
+        n = self.first - 1
+        depth = 0
+        name, split = self.name, self.split
+        simple, ordinary, make = len(self.known) <= _WORDS, SPECIAL.isdisjoint, tuple.__new__
+        for text in self.texts:
+            n += 1
+            if comment or "/" in text:
+                text, comment = strip(text, comment)
+            key = text.strip()
+            if not key:
+                continue
+            if debug < 0 and key[0] != "{":
+                debug = 0
+            if debug or _DEBUG.match(key):
+                debug = self._debug(key, debug)
+                quiet[n] = ".section"
+                continue
+            if key[0] in ".@$" and (located := _LOCATION.match(key)):
+                quiet[n] = located[1] or located[2] or "label"
+                continue
+            if ".reg" in key and (declared := _REG.match(key)):
+                out.append(CanonicalForm(n, self._declare(declared, depth), ()))
+                depth += text.count("{") - text.count("}")
+                continue
+            if "{" in key or "}" in key:
+                depth += key.count("{") - key.count("}")
+                self._close(depth)
+            if name and name in key:
+                key = self.own.sub(SELF, key)
+            if "_" in key:
+                key = plain(key)
+            parts = split(key)
+            names = parts[1::2]
+            if not names:
+                out.append(CanonicalForm(n, " ".join(key.split()), ()))
+            elif simple and not self.made and ordinary(names):
+                # as below, without a call
+                form = (n, " ".join(HOLE.join(parts[::2]).split()), tuple(names))
+                out.append(make(CanonicalForm, form))
+            else:
+                out.append(self._form(n, parts))
+        return Forms(self.first, n, tuple(out), quiet, self.classes, {}, "ptx")
+
+    def _form(self, n: int, parts: list[str]) -> CanonicalForm:
+        names = parts[1::2]
+        if "%" in parts[1] and not SPECIAL.isdisjoint(names):
+            parts, names = _without(parts, SPECIAL)
+        if len(self.known) > _WORDS:
+            parts, names = _only(parts, self.known)
+        if len(self.scopes) > 1 or self.made:
+            names = [self._scoped(name) for name in names]
+        return CanonicalForm(n, " ".join(HOLE.join(parts[::2]).split()), tuple(names))
+
+    def _debug(self, key: str, depth: int) -> int:
+        """Braces open in a debugging section; -1 where the first is to stand on the next line."""
+        opened = max(depth, 0) + key.count("{") - key.count("}")
+        if "}" in key and opened <= 0:
+            return 0
+        return opened or -1
+
+    def _declare(self, found: re.Match[str], depth: int) -> str:
+        kind = " ".join(found[2].split())
+        names = found[3].split(",")
+        scope: dict[str, str] | None = None
+        for part in names:
+            name, _, count = part.strip().partition("<")
+            if depth > 1:
+                while len(self.scopes) <= depth:
+                    self.scopes.append({})
+                scope = self.scopes[depth]
+                self.made += 1
+                meant = f"{name}@{self.made}"
+                scope[name] = meant
+                self.classes[meant] = kind
+            elif count:
+                self.classes[name + "<"] = kind
+            else:
+                self.classes[name] = kind
+        several = ", ".join("<>" if "<" in part else HOLE for part in names)
+        return f"{found[1].strip()} {kind} {several} {found[4].strip()}"
+
+    def _close(self, depth: int) -> None:
+        del self.scopes[max(1, depth + 1) :]
+
+    def _scoped(self, name: str) -> str:
+        for scope in reversed(self.scopes):
+            if name in scope:
+                return scope[name]
+        return name
+
+
+def class_of(name: str, classes: Mapping[str, str]) -> str:
+    """The class a register was declared with, ``%r<9>`` for ``%r3``; else what it looks like."""
+    known = classes.get(name)
+    if known is not None:
+        return known
+    known = classes.get(name.rstrip("0123456789") + "<")
+    if known is None:
+        known = "%" if name[0] == "%" else "depot" if name.startswith("__local") else "label"
+    return known
+
+
+def _without(parts: list[str], special: frozenset[str]) -> tuple[list[str], list[str]]:
+    """Pieces of a line whose names of the hardware are text."""
+    out = [parts[0]]
+    for name, text in zip(parts[1::2], parts[2::2], strict=True):
+        if name in special:
+            out[-1] += name + text
+        else:
+            out += (name, text)
+    return out, out[1::2]
+
+
+def _only(parts: list[str], known: set[str]) -> tuple[list[str], list[str]]:
+    """Pieces of a line of which only registers and labels are names."""
+    out = [parts[0]]
+    for name, text in zip(parts[1::2], parts[2::2], strict=True):
+        if name in known or name[0] in "%$" or name.startswith("__local_depot"):
+            out += (name, text)
+        else:
+            out[-1] += name + text
+    return out, out[1::2]

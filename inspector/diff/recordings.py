@@ -1,0 +1,129 @@
+"""The kernels of two recordings, paired: by name, by what they were compiled for, by their source.
+
+Each variant is paired at most once, with the one that it shares the most of: the strictest of
+``KEYS`` first. What no key pairs was added or removed. Two of a pair are the *same* if the program
+that runs is: their PTX has one canonical form (names, registers and comments do not count), and
+where both have machine code, that is alike byte for byte. Without PTX on both sides the machine
+code alone decides, without either the lowest stage that both have, in its canonical form.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from inspector.model import Kernel, Variant
+from inspector.names import base_name
+
+_NUMBER = re.compile(r"_\d+$")
+
+
+class Fate(StrEnum):
+    """What became of a variant."""
+
+    SAME = "same"
+    CHANGED = "changed"
+    ADDED = "added"
+    REMOVED = "removed"
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedVariant:
+    """A variant of a recording; ``source`` is a digest of the kernel's own source, if known."""
+
+    kernel: Kernel
+    variant: Variant
+    source: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two variants that belong together, or one that has no other."""
+
+    a: RecordedVariant | None
+    b: RecordedVariant | None
+
+    @property
+    def name(self) -> str:
+        """The kernel's name, the first recording's where both have one."""
+        held = self.a or self.b
+        return "" if held is None else held.kernel.name
+
+
+Key = Callable[[RecordedVariant], Hashable | None]
+
+
+def _settings(entry: RecordedVariant) -> str:
+    config = {k: v for k, v in entry.variant.config.items() if v is not None}
+    return json.dumps(config, sort_keys=True, default=str)
+
+
+def _signature(entry: RecordedVariant) -> str:
+    return json.dumps(dict(entry.variant.signature), sort_keys=True)
+
+
+def _known(entry: RecordedVariant) -> str:
+    return json.dumps(dict(entry.variant.specialization), sort_keys=True, default=str)
+
+
+def _bare(entry: RecordedVariant) -> str:
+    """A generated kernel's name without its number in its graph."""
+    return _NUMBER.sub("", entry.kernel.name)
+
+
+def _compiled(entry: RecordedVariant) -> Hashable:
+    return _signature(entry), _known(entry), _settings(entry), entry.variant.target
+
+
+KEYS: tuple[Key, ...] = (
+    lambda e: (e.kernel.name, e.variant.symbol, e.variant.hash),
+    lambda e: (e.kernel.name, _compiled(e), e.source) if e.source else None,
+    lambda e: (e.kernel.name, _compiled(e)),
+    lambda e: (e.kernel.name, _signature(e), _settings(e)),
+    lambda e: (e.kernel.name, _settings(e), e.variant.target),
+    lambda e: (e.kernel.name, _signature(e), _known(e)),
+    lambda e: e.kernel.name,
+    lambda e: base_name(e.kernel.name),
+    lambda e: (e.source, _compiled(e)) if e.source else None,
+    lambda e: (_bare(e), _compiled(e)),
+)
+"""What two variants have to share to be paired, the strictest first; None is never shared.
+
+The last three pair what is called otherwise: a function of C++ with other parameters, the same
+source under another name, and a generated kernel that got another number in its graph.
+"""
+
+
+def pair(
+    a: Iterable[RecordedVariant], b: Iterable[RecordedVariant], keys: tuple[Key, ...] = KEYS
+) -> tuple[Pair, ...]:
+    """Every variant of both, in the order of the first; what was added comes last."""
+    left, right = list(a), list(b)
+    partner: dict[int, int] = {}
+    taken: set[int] = set()
+    for key in keys:
+        waiting: dict[Hashable, list[int]] = {}
+        for n, entry in enumerate(right):
+            if n not in taken and (value := key(entry)) is not None:
+                waiting.setdefault(value, []).append(n)
+        if not waiting:
+            continue
+        for n, entry in enumerate(left):
+            if n in partner or (value := key(entry)) is None:
+                continue
+            found = waiting.get(value)
+            if found:
+                chosen = max(found, key=lambda m: (_alike(entry.variant, right[m].variant), -m))
+                found.remove(chosen)
+                partner[n] = chosen
+                taken.add(chosen)
+    out = [Pair(entry, right[partner[n]] if n in partner else None) for n, entry in enumerate(left)]
+    return (*out, *(Pair(None, entry) for n, entry in enumerate(right) if n not in taken))
+
+
+def _alike(a: Variant, b: Variant) -> int:
+    """How much of their configuration two variants share."""
+    return sum(name in b.config and b.config[name] == value for name, value in a.config.items())

@@ -1,0 +1,328 @@
+"""What two variants differ in, as figures: nothing is measured, run or read here.
+
+A change names a figure and what it is on both sides; None is "not known", never "none".
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from difflib import SequenceMatcher
+from math import prod
+
+from inspector.analyse.accesses import Access, instructions
+from inspector.analyse.card import Card, StageContent
+from inspector.analyse.hints.subject import Finding
+from inspector.listing.line import Function, Listing
+from inspector.model import Kernel, Stage, Variant
+
+WARP = 32
+TUNER = "tuner"
+MACHINE = (Stage.PTX, Stage.SASS)
+_TENSOR = re.compile(r"\btensor<((?:\d{1,9}+x)++)")
+_PARAMETER = re.compile(r"%(\w++): (![\w.]++<[^{(%]*?>|\w++)(?= |,|\)|$)(?: \{([^{}]*)\})?")
+_ATTRIBUTE = re.compile(r"tt\.(\w+) = (\d{1,9}+)(?!\d)")
+_DIVISIBLE = "divisibility"
+_MOST = 1 << 20  # pairs of lines that are compared in their order; beyond, lines are counted
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledParameter:
+    """One argument of a Triton kernel as it was compiled for: ``multiple_of`` 1 is nothing known.
+
+    ``type`` is TTIR's (``ptr<f32>``, ``i32``), or the signature's (``*fp32``).
+    """
+
+    name: str
+    type: str
+    multiple_of: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class VariantSide:
+    """One of two variants, with what is known of it.
+
+    ``opcodes`` are the full opcodes of the compared stage with their static counts. ``stalls`` is
+    the sum of SASS's stall counts, each instruction once: cycles, None without control words.
+    ``source`` is the kernel's own lines of Python or CUDA, else of ``output_code``. ``tile`` is the
+    shape of the largest tensor in TTIR, ``parameters`` those of TTIR. ``time_us`` is the median of
+    what was measured, None where nothing was; where it is ``tuned`` it is the figure that the
+    program's own tuner took with a stopwatch of its own. ``made_by`` are the programs that made it
+    with their versions (``triton``, ``ptxas`` …), those that are known.
+    """
+
+    kernel: Kernel
+    variant: Variant
+    card: Card
+    findings: tuple[Finding, ...] = ()
+    opcodes: Mapping[str, int] = field(default_factory=dict)
+    stalls: int | None = None
+    source: tuple[str, ...] | None = None
+    tile: tuple[int, ...] | None = None
+    parameters: tuple[CompiledParameter, ...] | None = None
+    time_us: float | None = None
+    made_by: Mapping[str, str] = field(default_factory=dict)
+    tuned: bool = False
+
+    @property
+    def warps(self) -> int | None:
+        """``num_warps`` of a Triton kernel."""
+        value = self.variant.config.get("num_warps")
+        return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+    @property
+    def elements(self) -> int | None:
+        """Elements of the largest tensor that a thread holds; None where it is not known."""
+        if self.tile is None or not self.warps or self.warps < 0:
+            return None
+        return -(-prod(self.tile) // (WARP * self.warps))
+
+    @property
+    def machine(self) -> StageContent | None:
+        """What PTX is made of, else SASS."""
+        return self.card.of(Stage.PTX) or self.card.of(Stage.SASS)
+
+
+@dataclass(frozen=True, slots=True)
+class FigureChange:
+    """One figure on both sides; ``by`` says whose it is where it is the program's own tuner's."""
+
+    name: str
+    a: object
+    b: object
+    by: str | None = None
+
+    @property
+    def differs(self) -> bool:
+        """Whether it is known on both sides and not the same, or known on one alone."""
+        return self.a != self.b
+
+
+@dataclass(frozen=True, slots=True)
+class AccessChange:
+    """How many instructions of one kind, space and width (bytes a thread) both sides have."""
+
+    kind: str
+    space: str
+    width: int | None
+    a: int
+    b: int
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What differs between two variants, above their texts.
+
+    ``resources`` has every figure, also those that are alike; ``opcodes``, ``costs``, ``accesses``,
+    ``config`` and ``arguments`` those that differ. ``stage`` is the one that opcodes are of;
+    ``costs`` and ``accesses`` are of it where it is PTX or SASS, else of ``machine``. ``source``
+    are the lines of the kernel's own source that only one side has, None where one has no source.
+    ``first`` is the first stage, of those that both have, whose code differs; None: none does.
+    ``versions`` are those of the programs that made them, where both are known and differ.
+    """
+
+    stage: Stage
+    machine: Stage | None
+    resources: tuple[FigureChange, ...]
+    opcodes: tuple[FigureChange, ...]
+    costs: tuple[FigureChange, ...]
+    accesses: tuple[AccessChange, ...]
+    gained: tuple[Finding, ...]
+    lost: tuple[Finding, ...]
+    config: tuple[FigureChange, ...]
+    arguments: tuple[FigureChange, ...]
+    source: tuple[int, int] | None
+    first: Stage | None
+    versions: tuple[FigureChange, ...] = ()
+
+
+def summarise(
+    a: VariantSide, b: VariantSide, stage: Stage, same: Mapping[Stage, bool] | None = None
+) -> Summary:
+    """The summary of two sides; ``same`` says of each stage that was compared if it is alike."""
+    machine = _machine(a, b, stage)
+    left = a.card.of(machine) if machine else None
+    right = b.card.of(machine) if machine else None
+    rules_a, rules_b = {f.rule for f in a.findings}, {f.rule for f in b.findings}
+    known = same or {}
+    differ = sorted((s for s, alike in known.items() if not alike), key=lambda s: s.rank)
+    return Summary(
+        stage,
+        machine,
+        tuple(resources(a, b)),
+        _counts(a.opcodes, b.opcodes),
+        _counts(_costs(left), _costs(right)),
+        _accesses(left.accesses if left else (), right.accesses if right else ()),
+        tuple(f for f in b.findings if f.rule not in rules_a),
+        tuple(f for f in a.findings if f.rule not in rules_b),
+        config(a.variant, b.variant),
+        tuple(_arguments(a, b)),
+        _source(a.source, b.source),
+        differ[0] if differ else None,
+        versions(a.made_by, b.made_by),
+    )
+
+
+# -- figures --------------------------------------------------------------------------------------
+
+
+def resources(a: VariantSide, b: VariantSide) -> Iterator[FigureChange]:
+    """Every figure of what the two take, known or not."""
+    for name in a.card.resources.__dataclass_fields__:
+        yield FigureChange(name, getattr(a.card.resources, name), getattr(b.card.resources, name))
+    yield FigureChange("threads", a.card.threads, b.card.threads)
+    full, other = a.card.occupancy, b.card.occupancy
+    yield FigureChange("occupancy_percent", full and full.percent, other and other.percent)
+    yield FigureChange("blocks_per_sm", full and full.blocks, other and other.blocks)
+    for stage in MACHINE:
+        yield FigureChange(f"{stage.value}_instructions", _total(a, stage), _total(b, stage))
+    yield FigureChange("stall_cycles", a.stalls, b.stalls)
+    yield FigureChange("time_us", a.time_us, b.time_us, TUNER if a.tuned or b.tuned else None)
+
+
+def config(a: Variant, b: Variant) -> tuple[FigureChange, ...]:
+    """Target and configuration where they differ; nvcc's flags as those that one side has alone."""
+    out = [FigureChange("target", a.target, b.target)]
+    names = dict.fromkeys((*a.config, *b.config))
+    for name in names:
+        left, right = a.config.get(name), b.config.get(name)
+        if name == "flags":
+            left, right = _flags(left, right), _flags(right, left)
+        out.append(FigureChange(name, left, right))
+    return tuple(c for c in out if c.differs)
+
+
+def versions(a: Mapping[str, str], b: Mapping[str, str]) -> tuple[FigureChange, ...]:
+    """Programs whose version is known on both sides and is not the same."""
+    return tuple(
+        FigureChange(name, a[name], b[name]) for name in a if name in b and a[name] != b[name]
+    )
+
+
+def _flags(own: object, other: object) -> list[str] | None:
+    if not isinstance(own, list | tuple):
+        return None
+    theirs = {str(f) for f in other} if isinstance(other, list | tuple) else set()
+    return [str(f) for f in own if str(f) not in theirs]
+
+
+def opcodes(listing: Listing, function: Function) -> dict[str, int]:
+    """Static counts of a function's full opcodes."""
+    return dict(Counter(line.opcode or "" for line in instructions(listing, function)))
+
+
+def stalls(listing: Listing, function: Function) -> int | None:
+    """The sum of the stall counts of a function's SASS, None where one is not known."""
+    total: int | None = None
+    for line in instructions(listing, function):
+        if line.control is None:
+            return None
+        total = (total or 0) + line.control.stall
+    return total
+
+
+def tile(listing: Listing, function: Function) -> tuple[int, ...] | None:
+    """The shape of the largest tensor in a function of TTIR; None where there is none."""
+    shapes = {
+        found[1]
+        for line in instructions(listing, function)
+        for found in _TENSOR.finditer(line.text)
+    }
+    known = [tuple(int(d) for d in shape.split("x") if d) for shape in shapes]
+    return max(known, key=lambda shape: (prod(shape), shape), default=None)
+
+
+def parameters(listing: Listing, function: Function) -> tuple[CompiledParameter, ...]:
+    """The parameters of a function of TTIR, by its head."""
+    text = listing.lines[function.first - 1].text if listing.lines else ""
+    out = []
+    for name, kind, held in _PARAMETER.findall(text):
+        known = {key: int(value) for key, value in _ATTRIBUTE.findall(held)}
+        short = kind.removeprefix("!tt.")
+        out.append(CompiledParameter(name, short, known.get(_DIVISIBLE, 1)))
+    return tuple(out)
+
+
+# -- parts ----------------------------------------------------------------------------------------
+
+
+def _machine(a: VariantSide, b: VariantSide, stage: Stage) -> Stage | None:
+    wanted = (stage, *MACHINE) if stage in MACHINE else MACHINE
+    both = (s for s in wanted if a.card.of(s) is not None and b.card.of(s) is not None)
+    return next(both, None)
+
+
+def _total(side: VariantSide, stage: Stage) -> int | None:
+    made = side.card.of(stage)
+    return made.mix.total if made is not None and made.mix is not None else None
+
+
+def _costs(made: StageContent | None) -> Mapping[str, int]:
+    if made is None or made.mix is None:
+        return {}
+    known = dict(made.mix.by_cost)
+    return known | {"unclassed": made.mix.unclassed} if made.mix.unclassed else known
+
+
+def _counts(a: Mapping[str, int], b: Mapping[str, int]) -> tuple[FigureChange, ...]:
+    """Those that differ, the largest difference first."""
+    out = [FigureChange(name, a.get(name, 0), b.get(name, 0)) for name in dict.fromkeys((*a, *b))]
+    held = [c for c in out if c.differs]
+    return tuple(sorted(held, key=lambda c: (-abs(b.get(c.name, 0) - a.get(c.name, 0)), c.name)))
+
+
+def _accesses(a: Iterable[Access], b: Iterable[Access]) -> tuple[AccessChange, ...]:
+    left = {(x.kind, x.space, x.width): x.count for x in a}
+    right = {(x.kind, x.space, x.width): x.count for x in b}
+    return tuple(
+        AccessChange(*key, left.get(key, 0), right.get(key, 0))
+        for key in dict.fromkeys((*left, *right))
+        if left.get(key, 0) != right.get(key, 0)
+    )
+
+
+def _arguments(a: VariantSide, b: VariantSide) -> Iterator[FigureChange]:
+    """Types of arguments and what is known of their values, by name, and the launch's grid."""
+    if a.parameters is not None and b.parameters is not None:
+        left = {p.name: _told(p) for p in a.parameters}
+        right = {p.name: _told(p) for p in b.parameters}
+    else:
+        left, right = _signature(a.variant), _signature(b.variant)
+        if not left or not right:
+            left, right = {}, {}
+    for name in dict.fromkeys((*left, *right)):
+        if left.get(name) != right.get(name):
+            yield FigureChange(name, left.get(name), right.get(name))
+    grids = [s.card.launch.grid if s.card.launch is not None else None for s in (a, b)]
+    if None not in grids and grids[0] != grids[1]:
+        left_grid, right_grid = (list(g) if g is not None else None for g in grids)
+        yield FigureChange("grid", left_grid, right_grid)
+
+
+def _told(parameter: CompiledParameter) -> str:
+    known = f", a multiple of {parameter.multiple_of}" if parameter.multiple_of > 1 else ""
+    return parameter.type + known
+
+
+def _signature(variant: Variant) -> dict[str, str]:
+    return {name: kind for name, kind in variant.signature.items() if kind != "constexpr"}
+
+
+def _source(a: tuple[str, ...] | None, b: tuple[str, ...] | None) -> tuple[int, int] | None:
+    """Lines that only one side has, blanks and the indentation of the whole left out."""
+    if a is None or b is None:
+        return None
+    left, right = _bare(a), _bare(b)
+    if len(left) * len(right) > _MOST:
+        return (Counter(left) - Counter(right)).total(), (Counter(right) - Counter(left)).total()
+    same = SequenceMatcher(None, left, right, autojunk=False).get_matching_blocks()
+    alike = sum(block.size for block in same)
+    return len(left) - alike, len(right) - alike
+
+
+def _bare(lines: tuple[str, ...]) -> list[str]:
+    held = [line.rstrip() for line in lines if line.strip()]
+    margin = min((len(line) - len(line.lstrip()) for line in held), default=0)
+    return [line[margin:] for line in held]

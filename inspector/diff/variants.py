@@ -1,0 +1,128 @@
+"""All variants of a kernel as rows that can be sorted, with what a tuner never compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from inspector.model import Configuration, Kernel, Resources, Variant
+
+
+@dataclass(frozen=True, slots=True)
+class VariantRow:
+    """One variant, or one configuration of a tuning that no variant is known of.
+
+    ``config`` is the variant's or the tuner's. ``occupancy`` is the theoretical one in percent,
+    ``instructions`` the static count of the stage that the table is of, ``time_us`` the tuner's own
+    figure in microseconds (where none tuned, what was measured on the same inputs), ``time_by``
+    whose that is (``tuner`` or the stopwatch), ``winner`` whether it was chosen; None is "not
+    known". ``reason`` says why a configuration was not compiled or not measured.
+    """
+
+    kernel: Kernel
+    variant: Variant | None
+    config: Mapping[str, object]
+    resources: Resources = field(default_factory=Resources)
+    occupancy: float | None = None
+    instructions: int | None = None
+    time_us: float | None = None
+    winner: bool | None = None
+    reason: str | None = None
+    time_by: str | None = None
+
+    @property
+    def spills(self) -> int | None:
+        """Bytes stored and loaded by spills."""
+        return _sum(self.resources.spill_store_bytes, self.resources.spill_load_bytes)
+
+    @property
+    def shared(self) -> int | None:
+        """Static and dynamic shared memory, bytes a block."""
+        return _sum(self.resources.static_shared_bytes, self.resources.dynamic_shared_bytes)
+
+
+Measure = Callable[[VariantRow], float | None]
+
+SORTS: Mapping[str, Measure] = {
+    "time": lambda row: row.time_us,
+    "registers": lambda row: row.resources.registers,
+    "spills": lambda row: row.spills,
+    "shared": lambda row: row.shared,
+    "occupancy": lambda row: None if row.occupancy is None else -row.occupancy,
+    "instructions": lambda row: row.instructions,
+    "winner": lambda row: None if row.winner is None else -float(row.winner),
+}
+"""What rows can be sorted by, besides the numbers in their configurations: the least first, but
+the largest occupancy and the winner."""
+
+
+def keys(rows: Iterable[VariantRow]) -> tuple[str, ...]:
+    """Everything that these rows can be sorted by."""
+    names = (n for row in rows for n, v in row.config.items() if _number(v) is not None)
+    return tuple(dict.fromkeys((*SORTS, *names)))
+
+
+def ordered(rows: Iterable[VariantRow], key: str, descending: bool = False) -> list[VariantRow]:
+    """Rows by one of ``keys``; equal ones stay in their order.
+
+    What is not known is last, whichever the direction.
+    """
+    measure = SORTS.get(key) or (lambda row: _number(row.config.get(key)))
+    held = [(measure(row), row) for row in rows]
+    known = [(value, row) for value, row in held if value is not None]
+    known.sort(key=lambda item: -item[0] if descending else item[0])
+    return [row for _, row in known] + [row for value, row in held if value is None]
+
+
+def uncompiled(kernel: Kernel) -> Iterator[Configuration]:
+    """The configurations of a kernel's tunings that no variant is known of, each once.
+
+    What one tuning did not compile, another may have; of several that did not, the one that was
+    measured tells most.
+    """
+    compiled = {
+        repr(sorted(one.config.items(), key=repr))
+        for tuning in kernel.autotune
+        for one in tuning.configurations
+        if one.variant is not None
+    }
+    told: dict[str, Configuration] = {}
+    for tuning in kernel.autotune:
+        for one in tuning.configurations:
+            key = repr(sorted(one.config.items(), key=repr))
+            if one.variant is not None or key in compiled:
+                continue
+            if key not in told or (told[key].time_us is None and one.time_us is not None):
+                told[key] = one
+    yield from told.values()
+
+
+def winner(variant: Variant) -> bool | None:
+    """Whether a tuner chose this variant; None where none looked at it."""
+    held = variant.autotune
+    return None if held is None or held.get("winner") is None else bool(held["winner"])
+
+
+def time_us(variant: Variant) -> float | None:
+    """What a tuner measured of this variant, in microseconds; None where none did."""
+    return _number(None if variant.autotune is None else variant.autotune.get("time_us"))
+
+
+def reason(variant: Variant) -> str | None:
+    """Why a variant was not measured or never ran; None where it was, or nobody said."""
+    held = variant.autotune or {}
+    said = held.get("reason")
+    if isinstance(said, str) and said:
+        return said
+    return None if variant.failed is None else f"failed: {variant.failed}"
+
+
+def _number(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value)
+
+
+def _sum(a: int | None, b: int | None) -> int | None:
+    known = [n for n in (a, b) if n is not None]
+    return sum(known) if known else None

@@ -1,0 +1,1 @@
+"""Reads reports of Nsight Compute and ties them to variants and lines."""

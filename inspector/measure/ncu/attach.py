@@ -1,0 +1,271 @@
+"""Which variant of a recording a profiled launch was of: by name, then by what it took.
+
+Nothing is guessed: a launch that fits several variants alike is attached to none.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from inspector.analyse.telling import Samples, total
+from inspector.errors import PtxviewError
+from inspector.listing.line import Function, Kind, Line, Listing
+from inspector.measure.ncu.model import Dim3, MeasuredInstruction, NcuLaunch
+
+# Whether the machine code of a report is that of a listing, and where its samples stand there.
+#
+# ncu prints where branches went in memory, nvdisasm a label; ncu leaves out which operands are
+# kept for reuse. Everything else must be equal, instruction by instruction, for samples to be
+# shown.
+
+
+_ADDRESS = re.compile(r"\A\s*/\*[0-9a-f]+\*/\s*")
+_SPACE = re.compile(r"\s+")
+_LABEL = re.compile(r"`\(([^()]*)\)")
+_HEX = re.compile(r"\b0x[0-9a-f]{5,16}\b")
+# What the linker fills in is a number in memory.
+_RELOCATED = "32@"
+
+
+def placed(launch: NcuLaunch, listing: Listing, function: Function) -> dict[int, Samples] | str:
+    """The samples of a launch by the lines of a listing; or why they cannot be shown there."""
+    if not launch.code:
+        return "the report has no machine code (export the source page too)"
+    lines = [
+        listing.lines[n - 1]
+        for n in range(function.first, function.last + 1)
+        if listing.lines[n - 1].address is not None
+    ]
+    labels = dict(_labels(listing, function))
+    theirs = _without_padding([(i.offset, i.text) for i in launch.code])
+    ours = _without_padding([(line.address or 0, _bare(line.text)) for line in lines])
+    if len(theirs) != len(ours):
+        return f"its machine code has {len(theirs)} instructions, this one {len(ours)}"
+    start = ours[0][0] if ours else 0
+    end = launch.code[-1].offset
+    for (offset, text), (address, own) in zip(theirs, ours, strict=True):
+        if offset != address - start or not _same(text, own, launch.base, end, labels, start):
+            return f"its machine code differs from this at {address:#x}: {_words(text)}"
+    if not any(i.samples for i in launch.code):
+        return "the report was made without sampling"
+    by_address = {(line.address or 0) - start: line.n for line in lines}
+    return {
+        by_address[i.offset]: i.samples
+        for i in launch.code
+        if i.samples is not None and i.offset in by_address
+    }
+
+
+def _bare(text: str) -> str:
+    """An instruction without its address and its semicolon."""
+    return _ADDRESS.sub("", text).partition(";")[0]
+
+
+def _words(text: str) -> str:
+    return _SPACE.sub(" ", text.replace("{", "").replace("}", "")).strip().removesuffix(";").strip()
+
+
+def _without_padding(code: Sequence[tuple[int, str]]) -> list[tuple[int, str]]:
+    """Without the NOPs at the end, which only fill the section."""
+    end = len(code)
+    while end and _words(code[end - 1][1]) == "NOP":
+        end -= 1
+    return list(code[:end])
+
+
+def _labels(listing: Listing, function: Function) -> Iterator[tuple[str, int]]:
+    """The labels of a function with the addresses that they stand for."""
+    waiting: list[str] = []
+    for n in range(function.first, function.last + 1):
+        line: Line = listing.lines[n - 1]
+        if line.kind is Kind.LABEL and line.label is not None:
+            waiting.append(line.label)
+        elif line.address is not None:
+            yield from ((name, line.address) for name in waiting)
+            waiting = []
+
+
+def _same(
+    theirs: str, ours: str, base: int, end: int, labels: dict[str, int], start: int
+) -> bool:  # fmt: skip
+    left, right = _words(theirs).replace(".reuse", ""), _words(ours).replace(".reuse", "")
+    if left == right:
+        return True
+    if _RELOCATED in right:
+        return left.split(",")[0] == right.split(",")[0]
+
+    def offset(found: re.Match[str]) -> str:
+        value = int(found[0], 16) - base
+        return f"{value:#x}" if 0 <= value <= end else found[0]
+
+    def target(found: re.Match[str]) -> str:
+        at = labels.get(found[1])
+        return found[0] if at is None else f"{at - start:#x}"
+
+    return _HEX.sub(offset, left) == _LABEL.sub(target, right)
+
+
+def text_of(launch: NcuLaunch, name: str) -> str:
+    """The code of a report as ``cuobjdump -sass`` prints it: offsets, branches within the code."""
+    end = launch.code[-1].offset if launch.code else 0
+
+    def offset(found: re.Match[str]) -> str:
+        value = int(found[0], 16) - launch.base
+        return f"{value:#x}" if 0 <= value <= end else found[0]
+
+    rows = [f"\t\tFunction : {name}"]
+    for one in launch.code:
+        text = _HEX.sub(offset, _instruction(one))
+        rows.append(f"        /*{one.offset:04x}*/{' ' * 19}{text} ;")
+    return "\n".join([*rows, "\t\t..........", ""])
+
+
+def _instruction(one: MeasuredInstruction) -> str:
+    """Its text on one line, whatever the report holds."""
+    return _SPACE.sub(" ", one.text).removesuffix(";").strip()
+
+
+Code = Callable[[], tuple[Listing, Function] | None]
+Key = tuple[str, str]
+"""A variant: the hash of its machine code, its symbol."""
+
+FEWEST_REGISTERS = 16
+"""What ncu says of a launch whose machine code needs fewer: seen on an H200 with 12."""
+
+STRANGER = "no kernel here is called"
+"""How the reason begins where a launch is of another's kernel, as torch's own are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A variant as launches see it.
+
+    ``names`` are all that its kernel answers to; ``blocks`` and ``grids`` those that it is known
+    to have been launched with, empty where none is known. ``code`` reads its machine code.
+    """
+
+    key: Key
+    names: frozenset[str]
+    registers: int | None = None
+    blocks: frozenset[Dim3] = frozenset()
+    grids: frozenset[Dim3] = frozenset()
+    code: Code = lambda: None
+
+
+@dataclass(frozen=True, slots=True)
+class Attached:
+    """A launch and the variant that it was of, None with the reason where that is not known.
+
+    ``samples`` are by line of the variant's SASS; where there are none, ``unplaced`` says why.
+    """
+
+    launch: NcuLaunch
+    key: Key | None
+    why: str = ""
+    samples: Mapping[int, Samples] = field(default_factory=dict)
+    unplaced: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NcuMeasured:
+    """What ncu measured of one variant: its launches, and the sum of their samples by line."""
+
+    launches: tuple[Attached, ...]
+    samples: Mapping[int, Samples] = field(default_factory=dict)
+
+    @property
+    def sampled(self) -> Samples | None:
+        """All samples that are shown, None where none are."""
+        return total(self.samples.values()) if self.samples else None
+
+    @property
+    def unplaced(self) -> str:
+        """Why samples of some launch are not shown, "" where all are."""
+        return next((a.unplaced for a in self.launches if a.unplaced), "")
+
+
+def attach(launches: Iterable[NcuLaunch], candidates: Sequence[Candidate]) -> list[Attached]:
+    """The variant of each launch, in the launches' order."""
+    return [_attach(launch, candidates) for launch in launches]
+
+
+def by_variant(found: Iterable[Attached]) -> dict[Key, NcuMeasured]:
+    """What was measured, by variant."""
+    held: dict[Key, list[Attached]] = {}
+    for one in found:
+        if one.key is not None:
+            held.setdefault(one.key, []).append(one)
+    return {key: NcuMeasured(tuple(each), _summed(each)) for key, each in held.items()}
+
+
+def _summed(each: Iterable[Attached]) -> dict[int, Samples]:
+    lines: dict[int, list[Samples]] = {}
+    for one in each:
+        for n, samples in one.samples.items():
+            lines.setdefault(n, []).append(samples)
+    return {n: total(held) for n, held in sorted(lines.items())}
+
+
+def _takes(held: int | None, launched: int | None) -> bool:
+    """Whether a launch of that many registers can be of machine code with so many."""
+    return held is None or launched is None or launched in (held, max(held, FEWEST_REGISTERS))
+
+
+def _counted(candidate: Candidate, launch: NcuLaunch) -> bool:
+    return candidate.registers is None or launch.registers in (None, candidate.registers)
+
+
+def _alike(candidate: Candidate, launch: NcuLaunch) -> bool:
+    if launch.code:
+        return not isinstance(_placed(launch, candidate), str)
+    return launch.grid in candidate.grids and launch.block in candidate.blocks
+
+
+def _attach(launch: NcuLaunch, candidates: Sequence[Candidate]) -> Attached:
+    exact = [c for c in candidates if launch.demangled in c.names]
+    fits = exact or [c for c in candidates if launch.function in c.names]
+    if not fits:
+        return Attached(launch, None, f"{STRANGER} {launch.function}")
+    left = [c for c in fits if _takes(c.registers, launch.registers)]
+    if not left:
+        held = ", ".join(sorted({str(c.registers) for c in fits}))
+        return Attached(
+            launch, None,
+            f"it has {launch.registers} registers a thread, {launch.function} here {held}",
+        )  # fmt: skip
+    # Of those that need fewer there may be many: one is it by its machine code, or by its launches.
+    left = [c for c in left if _counted(c, launch) or _alike(c, launch)]
+    if not left:
+        why = f"it has {launch.registers} registers a thread, and the machine code of none here"
+        return Attached(launch, None, why)
+    of_block = [c for c in left if not c.blocks or launch.block is None or launch.block in c.blocks]
+    # Which launches were recorded is not all that there can be: machine code that is equal decides.
+    code = {c.key: _placed(launch, c) for c in left}
+    equal = [c for c in left if not isinstance(code[c.key], str)]
+    known = equal or of_block
+    if not known:
+        blocks = " or ".join(sorted({str(b) for c in left for b in c.blocks}))
+        return Attached(launch, None, f"it had blocks of {launch.block}, those here {blocks}")
+    for narrower in (
+        [c for c in known if c in of_block],
+        [c for c in known if launch.grid in c.grids and c in of_block],
+    ):
+        known = narrower or known
+    if len({c.key for c in known}) > 1:
+        return Attached(launch, None, f"it fits {len(known)} variants of {launch.function} alike")
+    found = code[known[0].key]
+    if isinstance(found, str):
+        return Attached(launch, known[0].key, "", {}, found)
+    return Attached(launch, known[0].key, "", found)
+
+
+def _placed(launch: NcuLaunch, candidate: Candidate) -> dict[int, Samples] | str:
+    if not launch.code:
+        return "the report has no machine code (export the source page too)"
+    try:
+        held = candidate.code()
+    except PtxviewError as error:
+        return f"the machine code here cannot be read: {error.message}"
+    return "there is no machine code here" if held is None else placed(launch, *held)

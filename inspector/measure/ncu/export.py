@@ -1,0 +1,551 @@
+"""Reads the CSV exports of ncu: pages raw, details and source, known by their headers."""
+
+from __future__ import annotations
+
+import csv
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from inspector.analyse.telling import Samples
+from inspector.errors import Unreadable
+from inspector.measure.ncu.model import (
+    Dim3,
+    MeasuredInstruction,
+    NcuLaunch,
+    Report,
+    Rule,
+    function_of,
+)
+
+# Numbers as ncu prints them: with the separators of the locale that it ran in, and with units.
+
+
+_NUMBER = re.compile(r"[-+]?\d[\d.,'’\s]*(?:e[-+]?\d+)?\Z", re.IGNORECASE)
+# Separators of thousands that never are decimal points: Swiss and French ones.
+_ALWAYS = str.maketrans("", "", "'’ \u00a0\u202f\t")
+# A comma that is followed by three digits may be either; by anything else, it is a decimal point.
+_THREE = re.compile(r"\d{3}(?!\d)")
+
+# How many of a unit are one µs, one GHz.
+_MICROSECONDS = {
+    "ns": 1e3, "nsecond": 1e3, "us": 1.0, "µs": 1.0, "usecond": 1.0, "ms": 1e-3, "msecond": 1e-3,
+    "s": 1e-6, "second": 1e-6,
+}  # fmt: skip
+_GIGAHERTZ = {
+    "ghz": 1.0, "cycle/ns": 1.0, "cycle/nsecond": 1.0, "mhz": 1e3, "cycle/us": 1e3,
+    "cycle/usecond": 1e3, "khz": 1e6, "cycle/ms": 1e6, "cycle/msecond": 1e6, "hz": 1e9,
+    "cycle/s": 1e9, "cycle/second": 1e9,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Notation:
+    """Which of point and comma is the decimal point; the other separates thousands."""
+
+    decimal: str = "."
+
+    def number(self, text: str) -> float | None:
+        """The value of a cell; None of one that holds no finite number (``nan``, ``no data``)."""
+        if text.isascii() and text.isdigit():  # most cells, and it is quick
+            return _finite(float(text))
+        if not _NUMBER.match(text.strip()):
+            return None
+        bare = text.strip().translate(_ALWAYS)
+        bare = bare.replace("," if self.decimal == "." else ".", "").replace(self.decimal, ".")
+        try:
+            return _finite(float(bare))
+        except ValueError:
+            return None
+
+    def count(self, text: str) -> int | None:
+        """The value of a cell that counts something."""
+        value = self.number(text)
+        return None if value is None else round(value)
+
+
+def _finite(value: float) -> float | None:
+    """None of what is more than a number can be: 400 digits are no measurement."""
+    return value if math.isfinite(value) else None
+
+
+ENOUGH = 100
+"""More cells for the one than for the other: the rest need not be looked at."""
+
+
+def notation(cells: Iterable[str]) -> Notation:
+    """The notation that the numbers of a report are written in.
+
+    A comma that is not followed by exactly three digits is a decimal point, and so is one after a
+    point; likewise for a point. Where nothing tells, it is English.
+    """
+    votes = {",": 0, ".": 0}
+    for cell in cells:
+        if "." not in cell and "," not in cell:
+            continue
+        text = cell.strip()
+        if not _NUMBER.match(text):
+            continue
+        last = max(text.rfind(","), text.rfind("."))
+        mark, other = text[last], "," if text[last] == "." else "."
+        whole = text[:last].lstrip("+-")
+        alone = text.count(mark) == 1
+        if other in whole or (alone and (whole == "0" or not _THREE.match(text, last + 1))):
+            votes[mark] += 1
+        elif text.count(mark) > 1:
+            votes[other] += 1
+        if abs(votes[","] - votes["."]) > ENOUGH:
+            break
+    return Notation("," if votes[","] > votes["."] else ".")
+
+
+def microseconds(value: float | None, unit: str) -> float | None:
+    """A duration in µs; None of a unit that is no time."""
+    scale = _MICROSECONDS.get(unit.strip().lower())
+    return None if value is None or scale is None else _finite(value / scale)
+
+
+def gigahertz(value: float | None, unit: str) -> float | None:
+    """A clock in GHz; None of a unit that is no frequency."""
+    scale = _GIGAHERTZ.get(unit.strip().lower())
+    return None if value is None or scale is None else value / scale
+
+
+# The rows of a CSV that ncu wrote, amid what it and the program printed besides.
+
+
+REMEDY = "Export it again: ncu --import report.ncu-rep --csv --page details > report.csv"
+SASS_REMEDY = "Export it again: ncu --import report.ncu-rep --csv --page source --print-source sass"
+# Of what ncu is not allowed, its own lines before the header tell.
+DENIED = "ERR_NVGPUCTRPERM"
+
+
+class Page(StrEnum):
+    """The pages of a report that can be exported as CSV."""
+
+    RAW = "raw"
+    DETAILS = "details"
+    SOURCE = "source"
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """One table: the names of its columns, and its rows with their line numbers.
+
+    ``title`` is the kernel's name before a table of the source page.
+    """
+
+    page: Page
+    columns: tuple[str, ...]
+    rows: list[tuple[int, list[str]]]
+    title: str = ""
+
+
+def tables(text: str, name: str) -> list[Table]:
+    """The tables of ``text``, which holds one page of a report or several, one after another.
+
+    Raises ``Unreadable`` where it ends in the middle of a row, or is no report at all.
+    """
+    out: list[Table] = []
+    title = ""
+    for line, cells in _rows(text, name):
+        page = _page(cells, name)
+        if page is not None:
+            out.append(Table(page, tuple(c.strip() for c in cells), [], title))
+        elif cells[0] == "Kernel Name" and len(cells) in (2, 3):
+            title = cells[1]
+        elif out:
+            out[-1].rows.append((line, cells))
+    if not out:
+        if DENIED in text:
+            raise Unreadable(
+                f"{name} holds no launch: ncu was not permitted to read the GPU's counters",
+                "Profile again where that is allowed.",
+            )
+        raise Unreadable(f"{name} is no CSV report of ncu", REMEDY)
+    return out
+
+
+def _page(cells: list[str], name: str) -> Page | None:
+    """The page whose header a row is, None where it is none.
+
+    Raises ``Unreadable`` for a source page of anything but SASS.
+    """
+    # Headers begin so; most rows are none, and are told apart quickly.
+    if cells[0].strip() not in ("ID", "Address", "#", "Source"):
+        return None
+    names = {c.strip() for c in cells}
+    if "Address" in names and "Source" in names:
+        return Page.SOURCE
+    if "Source" in names and "# Samples" in names:
+        raise Unreadable(f"{name} has the source page of other lines than SASS", SASS_REMEDY)
+    if cells[0].strip() != "ID" or not names & {"Kernel Name", "Function Name"}:
+        return None
+    return Page.DETAILS if {"Metric Name", "Metric Value"} <= names else Page.RAW
+
+
+def _rows(text: str, name: str) -> Iterator[tuple[int, list[str]]]:
+    """Rows of cells, each with the number of its first line.
+
+    ncu quotes every cell, so that what the program printed among them can be told apart; a
+    spreadsheet writes bare cells, and then every line is a row.
+    """
+    lines = text.lstrip("\ufeff").split("\n")
+    bare = _bare(lines)
+    mark = ";" if bare and bare.count(";") > bare.count(",") else ","
+    held: list[str] = []
+    begun = 0
+    for number, line in enumerate(lines, 1):
+        if not held:
+            if not line.strip() or not (bare or line.startswith('"')):
+                continue
+            begun = number
+        held.append(line.removesuffix("\r"))
+        if sum(part.count('"') for part in held) % 2 == 0:
+            cells = _cells("\n".join(held), mark)
+            held = []
+            if cells:
+                yield begun, cells
+        elif len(held) > MOST_LINES:
+            break
+    if held:
+        raise Unreadable(f"{name} is cut short, or damaged, in line {begun}", REMEDY)
+
+
+MOST_LINES = 1000
+"""Lines of one row: a rule's text has a few, and a quote that nobody closes must end somewhere."""
+
+
+def _cells(row: str, mark: str) -> list[str]:
+    try:
+        return next(csv.reader([row], delimiter=mark), [])
+    except csv.Error:  # a cell of more than 128 KiB: nothing that ncu writes
+        return []
+
+
+def _bare(lines: list[str]) -> str:
+    """The header of a report without quotes, "" where it has them."""
+    for line in lines:
+        if line.startswith(('"ID"', '"Kernel Name"', '"Address"', '"#"')):
+            return ""
+        if line.startswith(("ID,", "ID;", "Kernel Name,", "Kernel Name;")):
+            return line
+    return ""
+
+
+# Reads tables of ncu's source page: the machine code of a launch, with its samples.
+
+
+ALL = (
+    "Warp Stall Sampling (All Samples)",
+    "Warp Stall Sampling (All Cycles)",
+    "Sampling Data (All)",
+    "# Samples",
+)
+NOT_ISSUED = (
+    "Warp Stall Sampling (Not-issued Samples)",
+    "Warp Stall Sampling (Not-issued Cycles)",
+    "Sampling Data (Not Issued)",
+)
+
+
+def source(table: Table, number: int, name: str) -> NcuLaunch:
+    """The code of one launch, with its samples; ``number`` is its place on the page.
+
+    Raises ``Unreadable`` where a row is no instruction.
+    """
+    columns = table.columns
+    where, text = columns.index("Address"), columns.index("Source")
+    cells = [c for _, row in table.rows for n, c in enumerate(row) if n not in (where, text)]
+    numbers = notation(cells)
+    samples = _sampling(columns, numbers)
+    rows: list[tuple[int, str, Samples | None]] = []
+    for line, row in table.rows:
+        address = row[where].strip() if len(row) == len(columns) else ""
+        if not re.fullmatch(r"(?:0x)?[0-9a-fA-F]+", address):
+            raise Unreadable(
+                f"{name} is cut short, or is no page of SASS, in line {line}",
+                SASS_REMEDY,
+            )
+        rows.append((int(address, 16), row[text], samples(row)))
+    if not rows:
+        raise Unreadable(f"{name} has no instruction of {table.title or 'a kernel'}", REMEDY)
+    base = min(address for address, _, _ in rows)
+    code = tuple(MeasuredInstruction(a - base, t.strip(), s) for a, t, s in rows)
+    title = table.title or "a kernel"
+    return NcuLaunch(number, function_of(title), title, base=base, code=code)
+
+
+def _sampling(
+    columns: Sequence[str], numbers: Notation
+) -> Callable[[Sequence[str]], Samples | None]:
+    """What reads the samples of a row."""
+    every = next((columns.index(c) for c in ALL if c in columns), None)
+    quiet = next((columns.index(c) for c in NOT_ISSUED if c in columns), None)
+    stalls = {
+        n: c.removeprefix("stall_")
+        for n, c in enumerate(columns)
+        if c.startswith("stall_") and "(" not in c
+    }
+
+    def read(row: Sequence[str]) -> Samples | None:
+        if every is None:
+            return None
+        # Nearly all are 0, in every locale.
+        seen = {name: numbers.count(row[n]) or 0 for n, name in stalls.items() if row[n] != "0"}
+        return Samples(
+            numbers.count(row[every]) or 0,
+            0 if quiet is None else numbers.count(row[quiet]) or 0,
+            {name: count for name, count in seen.items() if count},
+        )
+
+    return read
+
+
+# The figures of a launch by ncu's names of metrics, the preferred ones first.
+RAW = {
+    "duration_us": ("gpu__time_duration.sum", "gpu__time_duration.max", "gpu__time_duration.avg"),
+    "compute_percent": ("sm__throughput.avg.pct_of_peak_sustained_elapsed",),
+    "memory_percent": ("gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed",),
+    "registers": ("launch__registers_per_thread",),
+    "achieved_occupancy": ("sm__warps_active.avg.pct_of_peak_sustained_active",),
+    "theoretical_occupancy": ("sm__maximum_warps_per_active_cycle_pct",),
+    "sm_ghz": ("gpc__cycles_elapsed.avg.per_second", "smsp__cycles_elapsed.avg.per_second",
+               "sm__cycles_elapsed.avg.per_second"),
+    "cycles": ("gpc__cycles_elapsed.max", "sm__cycles_elapsed.max"),
+}  # fmt: skip
+# The same by the names of the details page; "Memory Throughput" is there twice, once in %.
+DETAILS = {
+    "Duration": "duration_us",
+    "Compute (SM) Throughput": "compute_percent",
+    "Memory Throughput": "memory_percent",
+    "Registers Per Thread": "registers",
+    "Achieved Occupancy": "achieved_occupancy",
+    "Theoretical Occupancy": "theoretical_occupancy",
+    "SM Frequency": "sm_ghz",
+    "Elapsed Cycles": "cycles",
+}
+# With --metrics the details page has ncu's own names.
+DETAILS |= {name: field for field, metrics in RAW.items() for name in metrics}
+PERCENT = {"compute_percent", "memory_percent", "achieved_occupancy", "theoretical_occupancy"}
+COUNTS = {"registers", "cycles"}
+_DIM = re.compile(r"\(?\s*(\d+)\s*[,x]\s*(\d+)\s*[,x]\s*(\d+)\s*\)?")
+_UNIT = re.compile(r"((?:.*\S)?)\s*+\[([^\[\]]*+)\]\Z")
+
+Key = tuple[str, str]
+
+
+def read(text: str, name: str) -> Report:
+    """The launches of one export, or of several pages one after another.
+
+    Pages of one run complete each other; a page that comes again begins another report. Raises
+    ``Unreadable`` where the text is no report of ncu, is cut short or holds no launch.
+    """
+    return together(tables(text, name), name)
+
+
+def together(found: Sequence[Table], name: str) -> Report:
+    """The report that tables make; see ``read``."""
+    launches: list[NcuLaunch] = []
+    problems: list[str] = []
+    for group in _groups(found):
+        launches += _of_group(group, name, problems)
+    if not launches:
+        raise Unreadable(f"{name} is a report of ncu without a launch", REMEDY)
+    pages = tuple(dict.fromkeys(t.page.value for t in found))
+    return Report(tuple(launches), pages, tuple(dict.fromkeys(problems)))
+
+
+def _groups(found: Sequence[Table]) -> Iterator[list[Table]]:
+    """Tables of one run: no page twice, but for the source page, a table a launch."""
+    group: list[Table] = []
+    for table in found:
+        seen = {t.page for t in group}
+        again = table.page in seen and (
+            table.page is not Page.SOURCE or group[-1].page is not Page.SOURCE
+        )
+        if again:
+            yield group
+            group = []
+        group.append(table)
+    if group:
+        yield group
+
+
+@dataclass(slots=True)
+class _Found:
+    """What one page says of a launch."""
+
+    launch: NcuLaunch
+    figures: dict[str, float]
+    rules: list[Rule]
+
+
+def _of_group(group: list[Table], name: str, problems: list[str]) -> list[NcuLaunch]:
+    known: dict[Key, _Found] = {}
+    blocks: list[NcuLaunch] = []
+    for table in group:
+        if table.page is Page.SOURCE:
+            blocks.append(source(table, len(blocks), name))
+            continue
+        of_page: dict[Key, _Found] = {}
+        (_raw if table.page is Page.RAW else _details)(table, of_page, name)
+        for key, found in of_page.items():
+            before = known.setdefault(key, found)
+            if before is found:
+                continue
+            if _shape(before.launch) != _shape(found.launch):
+                raise Unreadable(
+                    f"the pages of {name} are of different runs: launch {key[1]} is "
+                    f"{before.launch.function} in one, {found.launch.function} in another",
+                    "Export the pages of one report.",
+                )
+            # The raw page has more digits.
+            first, then = (found, before) if table.page is Page.RAW else (before, found)
+            before.figures = {**then.figures, **first.figures}
+            before.rules = before.rules or found.rules
+            before.launch = replace(
+                before.launch, device=before.launch.device or found.launch.device
+            )
+    launches = [_whole(found) for found in known.values()]
+    if not launches:
+        return blocks
+    return _with_code(launches, blocks, problems)
+
+
+def _shape(launch: NcuLaunch) -> tuple[object, ...]:
+    return launch.function, launch.block, launch.grid
+
+
+def _whole(found: _Found) -> NcuLaunch:
+    figures: dict[str, object] = {
+        k: round(v) if k in COUNTS else v for k, v in found.figures.items()
+    }
+    return replace(found.launch, rules=tuple(found.rules), **figures)  # type: ignore[arg-type]
+
+
+def _with_code(
+    launches: list[NcuLaunch], blocks: list[NcuLaunch], problems: list[str]
+) -> list[NcuLaunch]:
+    """Launches with their code: the source page has no numbers, only the order of launches."""
+    out = list(launches)
+    for function in dict.fromkeys(b.function for b in blocks):
+        own = [b for b in blocks if b.function == function]
+        places = [n for n, one in enumerate(out) if one.function == function]
+        if len(own) != len(places):
+            problems.append(
+                f"the source page has {len(own)} of {len(places)} launches of {function}: which "
+                "they are is not known, and their samples are left out"
+            )
+            continue
+        for n, block in zip(places, own, strict=True):
+            out[n] = replace(out[n], base=block.base, code=block.code)
+    return out
+
+
+# -- raw ------------------------------------------------------------------------------------------
+
+
+def _raw(table: Table, out: dict[Key, _Found], name: str) -> None:
+    columns, units = _with_units(table.columns)
+    rows = table.rows
+    at = columns.index("ID")
+    # The row below the header has the units, and no number.
+    if rows and len(rows[0][1]) == len(columns) and not rows[0][1][at].strip():
+        units = [inner or given for given, inner in zip(units, rows[0][1], strict=True)]
+        rows = rows[1:]
+    first = columns.index("CC") + 1 if "CC" in columns else 0
+    numbers = notation(cell for _, row in rows for cell in row[first:])
+    for line, row in rows:
+        whole = len(row) == len(columns)
+        launch = _identity(dict(zip(columns, row, strict=False)), whole, line, name)
+        cells = {c: (v, u) for c, v, u in zip(columns, row, units, strict=True)}
+        figures: dict[str, float] = {}
+        for field, metrics in RAW.items():
+            for metric in metrics:
+                value = _figure(field, *cells.get(metric, ("", "")), numbers)
+                if value is not None:
+                    figures[field] = value
+                    break
+        device = cells.get("device__attribute_display_name", cells.get("Device Name", ("", "")))[0]
+        launch = replace(launch, device=device or None)
+        out[launch.process, str(launch.number)] = _Found(launch, figures, [])
+
+
+def _with_units(columns: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The interface of Nsight writes units into the header: ``Duration [us]``."""
+    split = [_UNIT.match(c) for c in columns]
+    names = [m[1] if m else c for m, c in zip(split, columns, strict=True)]
+    return names, [m[2] if m else "" for m in split]
+
+
+def _figure(field: str, text: str, unit: str, numbers: Notation) -> float | None:
+    """A figure in the unit of its field; None where it is not there or of another unit."""
+    value = numbers.number(text)
+    if field == "duration_us":
+        return microseconds(value, unit)
+    if field == "sm_ghz":
+        return gigahertz(value, unit)
+    if field in PERCENT and unit.strip() not in ("%", ""):
+        return None
+    return value
+
+
+# -- details --------------------------------------------------------------------------------------
+
+
+def _details(table: Table, out: dict[Key, _Found], name: str) -> None:
+    columns = table.columns
+    rows = [(line, row, dict(zip(columns, row, strict=False))) for line, row in table.rows]
+    numbers = notation(c.get("Metric Value", "") for _, _, c in rows)
+    # ncu leaves out the columns of rules on the rows of metrics.
+    least = max(columns.index(column) for column in ("Metric Name", "Metric Value")) + 1
+    for line, row, cells in rows:
+        whole = least <= len(row) <= len(columns)
+        bare = _identity(cells, whole, line, name)
+        found = out.setdefault((bare.process, str(bare.number)), _Found(bare, {}, []))
+        field = DETAILS.get(cells["Metric Name"])
+        value = (
+            None
+            if field is None
+            else _figure(field, cells["Metric Value"], cells.get("Metric Unit", ""), numbers)
+        )
+        if field is not None and value is not None:
+            found.figures.setdefault(field, value)
+        if cells.get("Rule Name"):
+            found.rules.append(
+                Rule(
+                    cells["Rule Name"],
+                    cells.get("Rule Type", ""),
+                    " ".join(cells.get("Rule Description", "").split()),
+                    cells.get("Section Name", ""),
+                    cells.get("Estimated Speedup Type") or None,
+                    numbers.number(cells.get("Estimated Speedup", "")),
+                )
+            )
+
+
+def _identity(cells: Mapping[str, str], whole: bool, line: int, name: str) -> NcuLaunch:
+    """Which launch a row is of. Raises ``Unreadable`` where the row is none, or not ``whole``: it
+    has other cells than the header above it."""
+    number = cells.get("ID", "").strip()
+    if not whole or not number.isdecimal() or len(number) > 18:
+        raise Unreadable(f"{name} is cut short, or damaged, in line {line}", REMEDY)
+    said = cells.get("Kernel Name") or cells.get("Function Name", "")
+    demangled = cells.get("Demangled Name") or said
+    return NcuLaunch(
+        int(number),
+        function_of(said),
+        demangled,
+        cells.get("Process ID", ""),
+        _dim(cells.get("Block Size", "")),
+        _dim(cells.get("Grid Size", "")),
+        cells.get("CC", "").replace(",", ".") or None,
+    )
+
+
+def _dim(text: str) -> Dim3 | None:
+    found = _DIM.match(text.strip())
+    return (int(found[1]), int(found[2]), int(found[3])) if found else None

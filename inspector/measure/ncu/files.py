@@ -1,0 +1,282 @@
+"""Reports of ncu from where they lie: named, put beside a recording, or kept with it."""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import os
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from inspector import files
+from inspector.errors import PtxviewError, ToolMissing, Unreadable
+from inspector.measure.ncu import export
+from inspector.measure.ncu.attach import text_of
+from inspector.measure.ncu.export import tables
+from inspector.measure.ncu.model import NcuLaunch, Report, joined
+from inspector.model import Call, Kernel, Origin, Recording, Resources, Stage, StageFile, Variant
+from inspector.names import shortest_ids
+from inspector.recording.kept import REPORTS, keep, kept
+from inspector.recording.layout import BytesContent, is_recording
+from inspector.system.process import run_tool
+from inspector.system.toolchain import find
+
+# Finds ncu, has it export reports, and knows what it needs to run a program.
+
+
+PAGES = ("details", "raw", "source")
+EXPORT_SECONDS = 600.0
+COUNTERS = "ERR_NVGPUCTRPERM"
+"""What ncu says where the driver gives the GPU's counters to administrators alone."""
+
+_RETURNED = re.compile(r"==ERROR== The application returned an error code \((\d+)\)")
+_SAID = re.compile(r"==(ERROR|WARNING)== *(.*)")
+
+
+def is_report(path: Path) -> bool:
+    """Whether a path is, by its name, a report of ncu or an export of one."""
+    return path.suffix.lower() in (".csv", ".ncu-rep") and path.is_file()
+
+
+def texts(path: Path) -> str:
+    """The CSV pages of a report, one after another.
+
+    Raises ``Unreadable`` where it cannot be read or is too large, ``ToolMissing`` where it takes
+    ncu and there is none.
+    """
+    if path.suffix.lower() == ".ncu-rep":
+        return "\n".join(_exported(path))
+    return files.text(path)
+
+
+def need() -> Path:
+    """Where ncu is. Raises ``ToolMissing``."""
+    tool = find("ncu")
+    if tool is None:
+        raise ToolMissing(
+            "ncu (Nsight Compute) was not found on this machine",
+            "It is part of the CUDA toolkit; set CUDA_HOME or PATH where it is installed.",
+        )
+    return tool.path
+
+
+def _exported(path: Path) -> list[str]:
+    if not path.is_file():
+        raise Unreadable(f"{path} does not exist")
+    tool = find("ncu")
+    if tool is None:
+        raise ToolMissing(
+            f"{path} can only be read by ncu, which was not found on this machine: export it as "
+            "CSV on one that has it",
+            f"ncu --import {path.name} --csv --page details > report.csv  (and --page raw, source)",
+        )
+    out: list[str] = []
+    for page in PAGES:
+        done = run_tool(
+            [tool.path, "--import", path, "--csv", "--page", page],
+            seconds=EXPORT_SECONDS,
+            env={**os.environ, "LC_ALL": "C"},  # numbers in English
+        )
+        # A report without SASS has no source page; the other two every report has.
+        if done.status == 0:
+            out.append(done.text)
+        elif page != "source":
+            said = complaints(done.text + "\n" + done.complaint) or [f"status {done.status}"]
+            raise Unreadable(f"ncu cannot export {path}: {said[0]}")
+    return out
+
+
+def complaints(log: str) -> list[str]:
+    """What ncu complained of, its errors first, each once."""
+    found = [(m[1], m[2].strip()) for m in map(_SAID.match, log.splitlines()) if m]
+    return list(dict.fromkeys(text for kind in ("ERROR", "WARNING")
+                              for said, text in found if said == kind and text))  # fmt: skip
+
+
+def status_of(log: str, status: int) -> int:
+    """The program's own status, where ``status`` is that of ncu: its log tells of any but 0."""
+    if found := _RETURNED.search(log):
+        return int(found[1])
+    return 0 if "==PROF== Disconnected" in log and status < 128 else status
+
+
+def arguments(
+    report: Path,
+    log: Path,
+    sections: str,
+    kernel: str | None,
+    count: int,
+    skip: int,
+    children: bool = False,
+) -> list[str]:
+    """The options of ncu that work for programs of torch.
+
+    Clocks stay as they are (locking them takes privileges on rented machines, and times would be
+    of other clocks than ``ptxview time``'s); compile workers and other children are left alone,
+    unless ``children`` are wanted.
+    ``log`` takes what ncu says, so that the program keeps its own output. ``kernel`` is a name or
+    ``regex:…``.
+    """
+    out = [
+        "--clock-control", "none",
+        "--target-processes", "all" if children else "application-only",
+        "--set", sections, "--import-source", "yes", "--launch-count", str(count),
+        "--force-overwrite", "--export", str(report), "--log-file", str(log),
+    ]  # fmt: skip
+    if skip:
+        out += ["--launch-skip", str(skip)]
+    return out + (["--kernel-name", kernel] if kernel is not None else [])
+
+
+ENVIRONMENT = (("TORCHINDUCTOR_COMPILE_THREADS", "1"),)
+"""With Inductor's compile workers ncu hangs."""
+
+
+def command(ncu: Path, options: Sequence[str], argv: Sequence[str]) -> list[str]:
+    """The command that runs ``argv`` under ncu."""
+    return [str(ncu), *options, *argv]
+
+
+BESIDE = "ncu.csv"
+SCHEMA = 1
+
+
+def load(paths: Sequence[Path]) -> Report:
+    """The launches of reports; pages of one run that lie in several files complete each other.
+
+    Raises ``Unreadable`` with a sentence on what is wrong, ``ToolMissing`` for an ``.ncu-rep``
+    without ncu.
+    """
+    found = []
+    for path in paths:
+        if not path.exists():
+            raise Unreadable(f"{path} does not exist", "Give a CSV export of ncu, or an .ncu-rep.")
+        found += tables(texts(path), str(path))
+    return export.together(found, " and ".join(map(str, paths)))
+
+
+def of_recording(path: Path, named: Sequence[Path] = ()) -> Report:
+    """The reports that belong to a recording: those named, else those beside it and kept with it.
+
+    A damaged one that nobody named is a problem of the report, and no error.
+    """
+    if named:
+        return load(named)
+    reports: list[Report] = []
+    beside = (path / BESIDE) if path.is_dir() else path.with_name(f"{path.name}.{BESIDE}")
+    if is_recording(path):
+        try:
+            # A link in a recording's folder leads to what is no part of it.
+            if beside.is_file() and not (path.is_dir() and beside.is_symlink()):
+                reports.append(load([beside]))
+            left_out: list[str] = []
+            reports += map(_kept, kept(path, REPORTS, left_out.append))
+            if left_out:
+                reports.append(Report((), (), tuple(left_out)))
+        except PtxviewError as error:
+            reports.append(Report((), (), (error.message,)))
+    return joined(reports)
+
+
+def _kept(record: dict[str, object]) -> Report:
+    text, schema = record.get("csv"), record.get("schema")
+    if not isinstance(text, str) or schema != SCHEMA:
+        return Report((), (), ("a report of ncu that is kept here is of a newer ptxview",))
+    return export.read(text, f"the report of {record.get('taken')}")
+
+
+def store(path: Path, csv: str, command: Iterable[str]) -> None:
+    """Keep a report with its recording. Raises ``OSError`` where that is not allowed."""
+    taken = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    keep(
+        path, {"schema": SCHEMA, "taken": taken, "command": list(command), "csv": csv}, REPORTS
+    )  # fmt: skip
+
+
+# -- alone ----------------------------------------------------------------------------------------
+
+
+def alone(path: Path, report: Report) -> Recording:
+    """A report as a recording of its own: what was launched, with its machine code, if it has it.
+
+    Launches of one name with the same machine code (without any: registers and block) are one
+    variant.
+    """
+    kernels: dict[str, dict[str, list[NcuLaunch]]] = {}
+    for launch in report.launches:
+        kernels.setdefault(launch.demangled, {}).setdefault(_digest(launch), []).append(launch)
+    ids = shortest_ids(digest for each in kernels.values() for digest in each)
+    out = []
+    for number, (demangled, variants) in enumerate(kernels.items()):
+        function = next(iter(variants.values()))[0].function
+        out.append(
+            Kernel(
+                f"k{number}", function, demangled, Origin.FILE,
+                tuple(_variant(ids[d], d, each) for d, each in variants.items()),
+            )
+        )  # fmt: skip
+    device = next((one.device for one in report.launches if one.device), None)
+    return Recording(
+        str(path), tuple(out), device={"name": device} if device else None, problems=report.problems
+    )
+
+
+def _digest(launch: NcuLaunch) -> str:
+    said = text_of(launch, "") if launch.code else f"{launch.registers} {launch.block}"
+    data = f"{launch.demangled}\0{said}".encode("utf-8", "surrogateescape")
+    return hashlib.sha256(data).hexdigest()
+
+
+def _variant(short: str, digest: str, launches: Sequence[NcuLaunch]) -> Variant:
+    first = launches[0]
+    symbol = " ".join(first.function.split()) or "kernel"
+    stages = {}
+    if first.code:
+        text = text_of(first, symbol).encode("utf-8", "surrogateescape")
+        said = "the report of ncu: its source page, with offsets in place of addresses"
+        stages[Stage.SASS] = StageFile(BytesContent(text), None, said)
+    shapes = dict.fromkeys((one.grid, one.block) for one in launches)
+    calls = tuple(
+        Call(
+            "cuda", symbol, digest, grid, block,
+            count=sum((one.grid, one.block) == (grid, block) for one in launches),
+        )
+        for grid, block in shapes
+        if grid is not None
+    )  # fmt: skip
+    why = "a report of ncu has machine code alone"
+    return Variant(
+        short,
+        digest,
+        symbol,
+        target=_target(first),
+        config=_told(launches),
+        stages=stages,
+        known=Resources(registers=first.registers),
+        launches=len(launches),
+        missing={s: why for s in Stage if s not in stages},
+        calls=calls,
+    )
+
+
+MOST = 3
+"""Launches of one variant that its line in the interface tells of."""
+
+
+def _told(launches: Sequence[NcuLaunch]) -> dict[str, object]:
+    """What tells launches apart, in place of a configuration, which a report does not have."""
+    some = launches[:MOST]
+    rest = ["…"] if len(launches) > MOST else []
+    times = [f"{one.duration_us:.2f}" for one in some if one.duration_us is not None]
+    out = {"launch": [*(str(one.number) for one in some), *rest], "µs": [*times, *rest]}
+    told: dict[str, object] = {k: " ".join(v) for k, v in out.items() if v and v != rest}
+    for name, dim in (("grid", some[0].grid), ("block", some[0].block)):
+        if dim is not None:
+            told[name] = "×".join(map(str, dim))
+    return told
+
+
+def _target(launch: NcuLaunch) -> str | None:
+    said = (launch.capability or "").replace(".", "")
+    return f"sm_{said}" if said.isdecimal() else None

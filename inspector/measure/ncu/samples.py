@@ -1,0 +1,169 @@
+"""What a profiler measured of what a reader reads: launches tied to variants, samples to lines."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from inspector.analyse.card import Card
+from inspector.analyse.hints.subject import Finding
+from inspector.analyse.telling import Samples, roll_up_samples
+from inspector.errors import PtxviewError
+from inspector.listing.line import Function, Listing
+from inspector.measure.ncu.attach import Attached, Candidate, Key, NcuMeasured, attach, by_variant
+from inspector.measure.ncu.model import Dim3, NcuLaunch, Report
+from inspector.model import Kernel, Recording, Stage, Variant
+from inspector.reader.facts import WARP, Analyst
+from inspector.reader.selecting import names
+from inspector.recording.layout import DerivedCache
+from inspector.text import shown
+
+NOTHING = Report(())
+SEVERITIES = {"OPT": "hint", "WRN": "warn"}
+"""What ncu calls the kinds of its rules; others inform."""
+
+
+class Profiled(Analyst):
+    """An analyst that has a report of ncu beside what it reads; an empty one is none."""
+
+    def __init__(
+        self,
+        recording: Recording,
+        cache: DerivedCache,
+        device: str | None = None,
+        report: Report = NOTHING,
+    ) -> None:
+        super().__init__(recording, cache, device)
+        self.report = report
+
+    def attached(self) -> list[Attached]:
+        """The report's launches in order, each with the variant that it was of."""
+        return self._once("ncu", lambda: attach(self.report.launches, self._candidates()))
+
+    def measured(self, variant: Variant) -> NcuMeasured | None:
+        """What was measured of a variant, None where nothing was."""
+        if not self.report.launches:
+            return None
+        known = self._once("ncu by variant", lambda: by_variant(self.attached()))
+        return known.get(_key(variant))
+
+    def samples(self, variant: Variant, stage: Stage) -> Mapping[int, Samples]:
+        """Samples by line of a stage; of those above SASS, what their SASS comes to."""
+        held = self.measured(variant)
+        if held is None or not held.samples:
+            return {}
+        if stage is Stage.SASS:
+            return held.samples
+        try:
+            return roll_up_samples(self.links(variant, stage, Stage.SASS), held.samples)
+        except PtxviewError:
+            return {}
+
+    def card(self, variant: Variant) -> Card:
+        """What the variant takes, what limits it and what it is made of; what was measured."""
+        own = super().card(variant)
+        held = self.measured(variant)
+        return own if held is None else replace(own, measured=tuple(told(held)))
+
+    def findings(self, variant: Variant) -> tuple[Finding, ...]:
+        """The hints on the variant, then ncu's own rules, each rule's once."""
+        held = self.measured(variant)
+        if held is None:
+            return super().findings(variant)
+        return (*super().findings(variant), *ruled(held))
+
+    def _candidates(self) -> list[Candidate]:
+        wanted = {n for one in self.report.launches for n in (one.function, one.demangled)}
+        out = []
+        for kernel, variant in self.recording.variants():
+            known = frozenset({*names(kernel), variant.symbol})
+            if known & wanted:
+                out.append(self._candidate(kernel, variant, known))
+        return out
+
+    def _candidate(self, kernel: Kernel, variant: Variant, known: frozenset[str]) -> Candidate:
+        def code() -> tuple[Listing, Function] | None:
+            if Stage.SASS not in variant.stages:
+                return None
+            function = self.function(variant, Stage.SASS)
+            return None if function is None else (self.listing(variant, Stage.SASS), function)
+
+        return Candidate(
+            _key(variant),
+            known,
+            self.resources(variant).registers,
+            _blocks(variant),
+            frozenset(c.grid for c in variant.calls if c.grid is not None),
+            code,
+        )
+
+
+def _key(variant: Variant) -> Key:
+    return variant.hash, variant.symbol
+
+
+def _blocks(variant: Variant) -> frozenset[Dim3]:
+    """The blocks that a variant is launched with: Triton's are as it was compiled."""
+    seen = {c.block for c in variant.calls if c.block is not None}
+    warps = variant.config.get("num_warps")
+    if not seen and isinstance(warps, int):
+        seen = {(WARP * warps, 1, 1)}
+    return frozenset(seen)
+
+
+MOST_TOLD = 4
+"""Launches that a card tells one by one; ``list`` has them all."""
+
+
+def told(measured: NcuMeasured) -> list[str]:
+    """A sentence on each launch."""
+    out = [sentence(a.launch) for a in measured.launches[:MOST_TOLD]]
+    if len(measured.launches) > MOST_TOLD:
+        out.append(f"{len(measured.launches) - MOST_TOLD} more launches")
+    if measured.unplaced:
+        out.append(f"no samples at the lines: {measured.unplaced}")
+    return out
+
+
+def sentence(launch: NcuLaunch) -> str:
+    """``launch 1: 4.83 µs; 10.7 % of compute, 44.1 % of memory throughput; …``."""
+    parts = []
+    if launch.duration_us is not None:
+        parts.append(f"{launch.duration_us:.2f} µs")
+    peaks = ((launch.compute_percent, "compute"), (launch.memory_percent, "memory throughput"))
+    if held := [f"{value:.1f} % of {of}" for value, of in peaks if value is not None]:
+        parts.append(", ".join(held))
+    if launch.achieved_occupancy is not None:
+        of = launch.theoretical_occupancy
+        most = "" if of is None else f" of {of:.4g} %"
+        parts.append(f"occupancy {launch.achieved_occupancy:.1f}{most or ' %'} achieved")
+    if launch.speedup is not None:
+        parts.append(f"estimated speed-up {launch.speedup:.4g} % (ncu's estimate)")
+    samples = launch.samples
+    if samples is not None and samples.all:
+        parts.append(f"{samples.all} samples")
+    grid = "" if launch.grid is None else " of " + " × ".join(map(str, launch.grid)) + " blocks"
+    return f"launch {launch.number}{grid}: {'; '.join(parts) or 'nothing but its name'}"
+
+
+def ruled(measured: NcuMeasured) -> list[Finding]:
+    """ncu's rules as findings, the greatest speed-up first; of several launches, the first's."""
+    out: dict[tuple[str, str], tuple[float, Finding]] = {}
+    for one in measured.launches:
+        for rule in one.launch.rules:
+            key = rule.name, rule.text
+            if key in out:
+                continue
+            said = f"launch {one.launch.number}: " if len(measured.launches) > 1 else ""
+            gain = ""
+            if rule.speedup is not None:
+                of = "of this part alone" if rule.scope == "local" else "of the launch's time"
+                gain = f" Estimated speed-up by ncu: {rule.speedup:.4g} %, {of}."
+            finding = Finding(
+                f"ncu:{shown(rule.name)}",
+                SEVERITIES.get(rule.kind, "info"),
+                f"{said}{rule.text}{gain}",
+            )
+            worth = rule.speedup if rule.speedup is not None and rule.scope == "global" else -1.0
+            out[key] = (worth, finding)
+    return [finding for _, finding in sorted(out.values(), key=lambda f: -f[0])]

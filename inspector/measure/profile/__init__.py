@@ -1,0 +1,1 @@
+"""What a program's profile says: operators, kernels, and which launched which."""

@@ -1,0 +1,279 @@
+"""Profiles of a recording: from the events that name traces to what the traces say."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from inspector import files
+from inspector.errors import PtxviewError, Unreadable
+from inspector.measure.profile.model import (
+    Chain,
+    Compiling,
+    GpuWork,
+    Operator,
+    Overhead,
+    Profile,
+    Shape,
+    Window,
+)
+from inspector.measure.profile.sum import summarise
+from inspector.measure.profile.warnings import ProcessFacts, facts, warned
+from inspector.model import Kernel, Recording, Variant
+from inspector.names import base_name
+from inspector.recording.layout import DerivedCache, Events, read_events
+
+# Which kernel of the recording, and which variants of it, a kernel of the profile is.
+
+
+def linked(profile: Profile, rec: Recording) -> Profile:
+    """The profile with its kernels tied to the recording's."""
+    by_name: dict[str, list[Kernel]] = defaultdict(list)
+    for kernel in rec.kernels:
+        names = {kernel.name, kernel.demangled, base_name(kernel.name), _bare(kernel.demangled)}
+        for name in names | {v.symbol for v in kernel.variants}:
+            by_name[name].append(kernel)
+    kernels = tuple(_linked(work, by_name) for work in profile.kernels)
+    return replace(profile, kernels=kernels)
+
+
+def _bare(name: str) -> str:
+    """A function's name without its arguments and what stands before it."""
+    return name.partition("(")[0].partition("<")[0].removeprefix("void ").strip()
+
+
+def _linked(work: GpuWork, by_name: dict[str, list[Kernel]]) -> GpuWork:
+    if work.kind != "kernel":
+        return work
+    found = by_name.get(work.name) or by_name.get(_bare(work.name)) or []
+    if not found:
+        return work
+    fitting: dict[tuple[str, str], None] = {}
+    for kernel in found:
+        for variant in _fitting(kernel.variants, work.shapes):
+            fitting[kernel.id, variant.id] = None
+    owners = list(dict.fromkeys(owner for owner, _ in fitting)) or [found[0].id]
+    fusion = next((k.fusion for k in found if k.id == owners[0]), None)
+    return replace(
+        work,
+        kernel=owners[0],
+        variants=tuple(dict.fromkeys(variant for _, variant in fitting)),
+        fused=fusion.ops if fusion is not None else (),
+    )
+
+
+def _fitting(variants: Sequence[Variant], shapes: Sequence[Shape]) -> list[Variant]:
+    """The variants that some launch of the profile may have been of."""
+    out: dict[str, Variant] = {}
+    for shape in shapes:
+        left = [v for v in variants if _may_be(v, shape)]
+        sure = [v for v in left if any(c.grid == shape.grid for c in v.calls)]
+        out.update({v.id: v for v in sure or left})
+    return list(out.values())
+
+
+def _may_be(variant: Variant, shape: Shape) -> bool:
+    threads = None
+    if shape.block is not None:
+        threads = shape.block[0] * shape.block[1] * shape.block[2]
+    warps = variant.config.get("num_warps")
+    # Warp specialisation launches more warps than were asked for; its calls say so.
+    seen = any(c.block == shape.block for c in variant.calls)
+    if isinstance(warps, int) and threads is not None and warps * 32 != threads and not seen:
+        return False
+    known = variant.known.registers
+    if known is not None and shape.registers is not None and known != shape.registers:
+        return False
+    blocks = {c.block for c in variant.calls if c.block is not None}
+    return not blocks or shape.block is None or shape.block in blocks
+
+
+# What the summary of a trace is kept by; it grows when the summary changes.
+VERSION = "profile-1"
+Said = Mapping[str, object]
+
+
+def windows(events: Events) -> list[Window]:
+    """Every window of a recording, in the order in which they began."""
+    ranks = {_int(e.get("pid")): _int(e.get("rank")) for e in events.events
+             if e.get("event") == "process"}  # fmt: skip
+    found = [e for e in events.events if e.get("event") == "profile"]
+    found.sort(key=lambda e: _float(e.get("began")) or 0.0)
+    return [_window(e, n, ranks) for n, e in enumerate(found, 1)]
+
+
+def _window(event: Said, number: int, ranks: Mapping[int | None, int | None]) -> Window:
+    pid = _int(event.get("pid"))
+    return Window(
+        number=number,
+        by="program" if event.get("by") == "program" else "ptxview",
+        about=about(event),
+        rank=None if pid is None else ranks.get(pid),
+        pid=pid,
+        seen=_int(event.get("seen")),
+        began=_float(event.get("began")),
+        ended=_float(event.get("ended")),
+        trace=str(event["trace"]) if isinstance(event.get("trace"), str) else None,
+        torch=str(event["torch"]) if isinstance(event.get("torch"), str) else None,
+        stacks=event.get("stacks") is True,
+        gpu=event.get("gpu") is True,
+    )
+
+
+def about(event: Said) -> str:
+    """What a window is, in words."""
+    mode, ended = event.get("mode"), event.get("ended_by")
+    stepped = _stepped(event.get("step"))
+    end = {
+        "seconds": f"until its time was up ({_plain(event.get('seconds'))} s, --seconds)",
+        "memory": "until memory ran short",
+    }.get(str(ended), "to the program's end")
+    if mode == "program":
+        return "the program's own torch.profiler; this one stepped aside for it"
+    if mode == "steps":
+        plan = event.get("schedule")
+        told = ""
+        if isinstance(plan, dict):
+            told = ", ".join(f"{n} {_plain(plan.get(n))}" for n in ("wait", "warmup", "active"))
+        cut = "" if ended == "steps" else f", {end}"
+        return f"{stepped}; {told}{cut}"
+    start = "from the first use of CUDA" if event.get("gpu") is True else "from the import of torch"
+    if mode == "fallback":
+        seen = _plain(event.get("seen"))
+        return (
+            f"{start} to the end of the first step: the program made {seen} in all ({stepped}), "
+            "too few for the schedule to become active"
+        )
+    return f"the whole program as one window, {start} {end}: it made no steps (--step names some)"
+
+
+def _stepped(step: object) -> str:
+    if not isinstance(step, dict):
+        return "no steps"
+    name = _plain(step.get("name"))
+    return f"a step ends at {name}" if step.get("kind") == "optimizer" else f"a step is {name}"
+
+
+def _plain(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)[:200]
+
+
+def profile_of(events: Events, window: Window, cache: DerivedCache) -> Profile:
+    """One window, summed up, without the recording's kernels. Raises ``Unreadable``."""
+    content = events.blob(window.trace)
+    if content is None:
+        raise Unreadable("the trace of this window was not stored")
+    key = DerivedCache.key(VERSION, window.trace or "")
+    held = cache.get(key)
+    known = _restored(held, window) if held is not None else None
+    if known is None:
+        known = summarise(content.read(), window)
+        bare = Window(0, "", "", steps=known.window.steps, gpu=known.window.gpu)
+        cache.put(key, json.dumps(asdict(replace(known, window=bare))).encode())
+    return known
+
+
+def trace_of(path: Path, window: Window) -> bytes:
+    """The Chrome trace of a window, compressed by gzip. Raises ``Unreadable``."""
+    content = read_events(path).blob(window.trace)
+    if content is None:
+        raise Unreadable("the trace of this window was not stored")
+    return content.read()
+
+
+def profiles(
+    path: Path, rec: Recording, cache: DerivedCache, number: int | None = None
+) -> tuple[list[Window], Profile | None, list[str]]:
+    """The windows of a recording, one of them summed up, and what could not be recorded.
+
+    ``number`` is the window's; without one it is the last of ours, else the last of the program's.
+    Raises ``Unreadable`` where there is none of that number or its trace cannot be read.
+    """
+    events = read_events(path)
+    known = windows(events)
+    problems = [
+        str(e.get("text")) for e in events.events
+        if e.get("event") == "problem" and e.get("where") == "profile"
+    ]  # fmt: skip
+    if not known:
+        return [], None, problems
+    if number is not None and not 1 <= number <= len(known):
+        raise Unreadable(f"there is no window {number}", f"There are {len(known)}.")
+    chosen = known[number - 1] if number is not None else _default(known)
+    told: list[ProcessFacts] = [
+        facts(e) for e in events.events if e.get("event") == "profile_facts"
+    ]
+    found = linked(profile_of(events, chosen, cache), rec)
+    return known, warned(found, told), problems
+
+
+def why_none(path: Path) -> str:
+    """Why a recording holds no profile, in words."""
+    held = read_events(path).events
+    told = [e for e in held if e.get("event") == "profile_facts"]
+    if not any(e.get("event") == "torch" for e in held):
+        return "the program did not import torch"
+    if not told:
+        return "the recording holds none; ptxview profile SCRIPT makes one"
+    wish = told[0].get("wish")
+    plan = wish if isinstance(wish, dict) else {}
+    if seen := max(_int(e.get("seen")) or 0 for e in told):
+        left = f"wait {_plain(plan.get('wait'))}, warmup {_plain(plan.get('warmup'))}"
+        return f"the program made {count_of(seen)}, and with {left} none of them counts"
+    return f"the program never called {_plain(plan.get('step'))}"
+
+
+def count_of(steps: int) -> str:
+    """``1 step``, ``2 steps``."""
+    return f"{steps} step" if steps == 1 else f"{steps} steps"
+
+
+def _default(known: list[Window]) -> Window:
+    """The last window of the lowest rank."""
+    lowest = min((w.rank for w in known if w.rank is not None), default=None)
+    mine = [w for w in known if w.rank == lowest] or known
+    return mine[-1]
+
+
+def _restored(data: bytes, window: Window) -> Profile | None:
+    """A summary that was kept; None where it is none."""
+    try:
+        said: Any = files.parsed(data)
+        return Profile(
+            window=replace(
+                window, steps=tuple(said["window"]["steps"]), gpu=said["window"]["gpu"] is True
+            ),
+            operators=tuple(Operator(**o) for o in said["operators"]),
+            kernels=tuple(_kernel(k) for k in said["kernels"]),
+            chains=tuple(Chain(**{**c, "path": tuple(c["path"])}) for c in said["chains"]),
+            overhead=Overhead(**said["overhead"]),
+            compiling=tuple(
+                Compiling(**{**c, "steps": tuple(c["steps"])}) for c in said["compiling"]
+            ),
+            notes=tuple(said["notes"]),
+            events=said["events"],
+            device=said["device"],
+        )
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, PtxviewError):
+        return None
+
+
+def _kernel(said: dict[str, object]) -> GpuWork:
+    shapes = said["shapes"]
+    made = []
+    for shape in shapes if isinstance(shapes, list) else []:
+        fixed = {n: tuple(shape[n]) if shape[n] is not None else None for n in ("grid", "block")}
+        made.append(Shape(**{**shape, **fixed}))
+    return GpuWork(**{**said, "shapes": tuple(made), "variants": (), "fused": ()})  # type: ignore[arg-type]
+
+
+def _int(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _float(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) else None

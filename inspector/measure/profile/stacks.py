@@ -1,0 +1,97 @@
+"""Python's stacks of a profile, in the form that flame graphs are drawn from.
+
+As ``export_stacks`` of torch.profiler writes them (``outer;inner;aten::mul 123``, µs), but from the
+trace: what torch itself exports is empty in some of its versions.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from inspector.measure.profile.trace import NOBODY, RUNTIME, STEP, GatheredTrace, Lane, gather
+
+_SPACES = str.maketrans(" ;\t\r\n", "_____")
+OURS = ("ptxview_probes", "inspector/probes/", "torch/profiler/")
+
+
+def stacks(data: bytes, gpu: bool) -> list[str]:
+    """A line a stack, with the µs of its innermost operator itself: the GPU's, or the CPU's.
+
+    Raises ``Unreadable`` for what is no trace.
+    """
+    held = gather(data, stacks=True)
+    own = _gpu_times(held) if gpu else None
+    sums: dict[str, int] = defaultdict(int)
+    for thread, lane in held.lanes.items():
+        frames = held.frames.get(thread)
+        around = _around(lane, frames)
+        known: dict[int, str] = {}
+        for n in lane.order:
+            if not lane.kept[n] or (lane.kind[n] == RUNTIME and gpu):
+                continue
+            took = lane.own[n] if own is None else own.get((thread, n), 0)
+            if took <= 0:
+                continue
+            words = [_frames(held, frames, around[n], known)] if frames is not None else []
+            words += [w.translate(_SPACES) for w in _calls(held, lane, n)]
+            line = ";".join(w for w in words if w)
+            if line:
+                sums[line] += took
+    return [f"{line} {ns // 1000}" for line, ns in sorted(sums.items()) if ns >= 1000]
+
+
+def _gpu_times(held: GatheredTrace) -> dict[tuple[object, int], int]:
+    out: dict[tuple[object, int], int] = defaultdict(int)
+    for work in held.work:
+        found = held.by_external.get(work.external) or held.by_correlation.get(work.correlation)
+        if found is not None:
+            thread, at = found
+            lane = held.lanes[thread]
+            while not lane.kept[at] or (lane.kind[at] == RUNTIME and lane.parent[at] != NOBODY):
+                at = lane.parent[at]
+            out[thread, at] += work.end - work.start
+    return out
+
+
+def _around(lane: Lane, frames: Lane | None) -> dict[int, int]:
+    """For each span the innermost Python function that it lies in."""
+    out = dict.fromkeys(lane.order, NOBODY)
+    if frames is None:
+        return out
+    stack: list[int] = []
+    at = 0
+    for n in lane.order:
+        while at < len(frames.order) and frames.start[frames.order[at]] <= lane.start[n]:
+            stack.append(frames.order[at])
+            at += 1
+        # One that has ended never comes back; one that is still open stays below.
+        while stack and frames.end[stack[-1]] <= lane.start[n]:
+            stack.pop()
+        out[n] = stack[-1] if stack else NOBODY
+    return out
+
+
+def _frames(held: GatheredTrace, frames: Lane, at: int, known: dict[int, str]) -> str:
+    """Names of Python's functions from the outermost to this one."""
+    todo: list[int] = []
+    while at != NOBODY and at not in known:
+        todo.append(at)
+        at = frames.parent[at]
+    text = known.get(at, "")
+    for each in reversed(todo):
+        name = held.names.texts[frames.name[each]]
+        here = "" if any(part in name for part in OURS) else name.translate(_SPACES)
+        text = known[each] = ";".join(w for w in (text, here) if w)
+    return text
+
+
+def _calls(held: GatheredTrace, lane: Lane, n: int) -> list[str]:
+    """Names of the operators from the outermost to this one."""
+    out: list[str] = []
+    here = n
+    while here != NOBODY and len(out) < 64:
+        name = held.names.texts[lane.name[here]]
+        if lane.kept[here] and not name.startswith(STEP[:-1]):
+            out.append(name)
+        here = lane.parent[here]
+    return out[::-1]

@@ -1,0 +1,319 @@
+"""Sums a trace up: tables of operators and kernels, who launched what, where the time went."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from statistics import median
+
+from inspector.measure.profile.model import (
+    Chain,
+    Compiling,
+    GpuWork,
+    Operator,
+    Overhead,
+    Profile,
+    Shape,
+    Window,
+)
+from inspector.measure.profile.names import short_name
+from inspector.measure.profile.trace import (
+    ANNOTATION,
+    NOBODY,
+    OP,
+    RUNTIME,
+    STEP,
+    GatheredTrace,
+    Work,
+    gather,
+)
+
+KINDS = {OP: "op", ANNOTATION: "annotation", RUNTIME: "runtime"}
+LAUNCHES = ("cudaLaunch", "cuLaunch", "cudaGraphLaunch", "cuGraphLaunch", "hipLaunch")
+WAITS = ("Synchronize", "StreamWaitValue")
+COMPILES = " (dynamo_timed)"
+# Different launches of one kernel, and chains to one, that are kept; the rest are summed up.
+MOST_SHAPES = 64
+LONGEST_PATH = 64
+
+
+def summarise(data: bytes, window: Window) -> Profile:
+    """The profile of one trace. Raises ``Unreadable`` for what is none."""
+    return summed(gather(data), window)
+
+
+def summed(held: GatheredTrace, window: Window) -> Profile:
+    """The profile of what was gathered of a trace."""
+    gpu = bool(held.work) or (window.gpu and any(RUNTIME in v.kind for v in held.lanes.values()))
+    paths = _Paths(held)
+    launched: dict[tuple[object, int], int] = defaultdict(int)
+    chains: dict[tuple[tuple[str, ...], int], list[int]] = defaultdict(lambda: [0, 0])
+    for work in held.work:
+        owner = paths.owner(work)
+        took = work.end - work.start
+        if owner is not None:
+            launched[owner] += took
+        if work.kind == "kernel":
+            chain = chains[paths.to(work, owner), work.name]
+            chain[0] += 1
+            chain[1] += took
+    notes = []
+    if window.gpu and not gpu:
+        notes.append("the program used CUDA, and CUPTI recorded nothing of it: times are unknown")
+    if held.cut:
+        notes.append(f"the trace is longer than is read: its first {held.events:,} events count")
+    if held.damaged:
+        notes.append(f"{held.damaged} events of the trace could not be read")
+    first, last = _bounds(held)
+    return Profile(
+        window=replace(window, steps=tuple(sorted({n for n, _, _ in held.steps})), gpu=gpu),
+        operators=tuple(_operators(held, launched, gpu)),
+        kernels=tuple(_kernels(held)),
+        chains=tuple(
+            sorted(
+                (
+                    Chain(path, held.names.texts[name], calls, ns / 1000)
+                    for (path, name), (calls, ns) in chains.items()
+                ),
+                key=lambda c: (-c.gpu_us, c.path),
+            )
+        ),
+        overhead=_overhead(held, gpu, first, last),
+        compiling=tuple(_compiling(held, first, last)),
+        notes=tuple(notes),
+        events=held.events,
+        device=_device(held),
+    )
+
+
+class _Paths:
+    """From a piece of work to the call that launched it, and to the calls around that."""
+
+    def __init__(self, held: GatheredTrace) -> None:
+        self._held = held
+        self._known: dict[tuple[object, int], tuple[str, ...]] = {}
+
+    def owner(self, work: Work) -> tuple[object, int] | None:
+        """The operator (or annotation) that torch links the work with; merged ones as one."""
+        found = self._held.by_external.get(work.external)
+        if found is None:
+            return None
+        thread, at = found
+        lane = self._held.lanes[thread]
+        while not lane.kept[at]:
+            at = lane.parent[at]
+        return thread, at
+
+    def to(self, work: Work, owner: tuple[object, int] | None) -> tuple[str, ...]:
+        """Names from the outermost call to the innermost, the CUDA runtime's own left out."""
+        place = owner
+        if place is None:
+            # Launched beside every operator, as Triton does: what lies around the launch itself.
+            place = self._held.by_correlation.get(work.correlation)
+        return () if place is None else self._path(place)
+
+    def _path(self, place: tuple[object, int]) -> tuple[str, ...]:
+        found = self._known.get(place)
+        if found is not None:
+            return found
+        thread, at = place
+        lane = self._held.lanes[thread]
+        names: list[str] = []
+        here = at
+        while here != NOBODY and len(names) < LONGEST_PATH:
+            name = self._held.names.texts[lane.name[here]]
+            if lane.kept[here] and lane.kind[here] != RUNTIME and not _is_frame(name):
+                names.append(name)
+            here = lane.parent[here]
+        self._known[place] = tuple(reversed(names))
+        return self._known[place]
+
+
+def _is_frame(name: str) -> bool:
+    """Whether an annotation only says which step it is."""
+    return name.startswith(STEP[:-1])
+
+
+def _operators(
+    held: GatheredTrace, launched: dict[tuple[object, int], int], gpu: bool
+) -> Iterable[Operator]:
+    within: dict[tuple[object, int], int] = defaultdict(int, launched)
+    for thread, lane in held.lanes.items():
+        # Inner spans stand behind those that they lie in.
+        for n in reversed(lane.order):
+            above = lane.parent[n]
+            if lane.kept[n] and above != NOBODY and (spent := within.get((thread, n))):
+                within[thread, above] += spent
+    sums: dict[tuple[int, int], list[int]] = defaultdict(lambda: [0, 0, 0, 0, 0])
+    for thread, lane, n in held.spans():
+        row = sums[lane.name[n], lane.kind[n]]
+        row[0] += 1
+        row[1] += lane.end[n] - lane.start[n]
+        row[2] += lane.own[n]
+        row[3] += within.get((thread, n), 0)
+        row[4] += launched.get((thread, n), 0)
+    rows = (
+        Operator(
+            held.names.texts[name],
+            KINDS[kind],
+            calls,
+            cpu / 1000,
+            own / 1000,
+            total / 1000 if gpu else None,
+            itself / 1000 if gpu else None,
+        )
+        for (name, kind), (calls, cpu, own, total, itself) in sums.items()
+    )
+    return sorted(rows, key=lambda r: (-(r.self_gpu_us or 0), -(r.gpu_us or 0), -r.self_cpu_us))
+
+
+@dataclass(slots=True)
+class _Sum:
+    calls: int = 0
+    ns: int = 0
+    low: int | None = None
+    high: int = 0
+    shapes: dict[object, list[int]] = field(default_factory=dict)
+
+
+def _kernels(held: GatheredTrace) -> Iterable[GpuWork]:
+    sums: dict[tuple[int, str], _Sum] = defaultdict(_Sum)
+    for work in held.work:
+        row = sums[work.name, work.kind]
+        took = work.end - work.start
+        row.calls += 1
+        row.ns += took
+        row.low = took if row.low is None else min(row.low, took)
+        row.high = max(row.high, took)
+        if work.kind == "kernel" and (work.shape in row.shapes or len(row.shapes) < MOST_SHAPES):
+            shape = row.shapes.setdefault(work.shape, [0, 0])
+            shape[0] += 1
+            shape[1] += took
+    rows = []
+    for (number, kind), row in sums.items():
+        name = held.names.texts[number]
+        shapes = tuple(
+            Shape(*key, calls=calls, gpu_us=ns / 1000)  # type: ignore[misc]
+            for key, (calls, ns) in sorted(row.shapes.items(), key=lambda s: -s[1][1])
+        )
+        rows.append(
+            GpuWork(
+                name,
+                short_name(name) if kind == "kernel" else name,
+                kind,
+                row.calls,
+                row.ns / 1000,
+                (row.low or 0) / 1000,
+                row.high / 1000,
+                shapes,
+            )
+        )
+    return sorted(rows, key=lambda r: (-r.gpu_us, r.name))
+
+
+def _bounds(held: GatheredTrace) -> tuple[int, int]:
+    """First and last ns of the window: its steps' where it has any, and the device's to its end."""
+    if held.steps:
+        first = min(s for _, s, _ in held.steps)
+        last = max(e for _, _, e in held.steps)
+    else:
+        lanes = [lane for lane in held.lanes.values() if lane.start]
+        starts = [min(lane.start) for lane in lanes] + [w.start for w in held.work]
+        ends = [max(lane.end) for lane in lanes]
+        first, last = min(starts, default=0), max(ends, default=0)
+    return first, max([last, *(w.end for w in held.work)])
+
+
+def _overhead(held: GatheredTrace, gpu: bool, first: int, last: int) -> Overhead:
+    window_us = (last - first) / 1000
+    if not gpu:
+        return Overhead(window_us)
+    devices: dict[int, list[Work]] = defaultdict(list)
+    for work in held.work:
+        if work.end > first:
+            devices[work.device].append(work)
+    best: tuple[int, list[int]] = (0, [])
+    for pieces in devices.values():
+        best = max(best, _busy(pieces, first), key=lambda found: found[0])
+    kernels = [w.end - w.start for w in held.work if w.kind == "kernel"]
+    launches, waits = _runtime(held, LAUNCHES, ()), _runtime(held, (), WAITS)
+    gaps = best[1]
+    return Overhead(
+        window_us=window_us,
+        devices=len(devices),
+        busy_us=best[0] / 1000,
+        kernels=len(kernels),
+        kernel_us=sum(kernels) / 1000,
+        median_kernel_us=_median(kernels),
+        launches=len(launches),
+        launch_us=sum(launches) / 1000,
+        median_launch_us=_median(launches),
+        syncs=len(waits),
+        sync_us=sum(waits) / 1000,
+        gaps=len(gaps),
+        gap_us=sum(gaps) / 1000,
+        median_gap_us=_median(gaps),
+    )
+
+
+def _median(ns: Sequence[int]) -> float | None:
+    """The median in µs; None of nothing."""
+    return median(ns) / 1000 if ns else None
+
+
+def _busy(pieces: Sequence[Work], first: int) -> tuple[int, list[int]]:
+    """ns in which a device did anything, whichever stream, and the gaps in between."""
+    busy, gaps, until = 0, [], None
+    for work in sorted(pieces, key=lambda w: w.start):
+        start = max(work.start, first)
+        if until is None:
+            until = start
+        elif start > until:
+            gaps.append(start - until)
+            until = start
+        if work.end > until:
+            busy += work.end - until
+            until = work.end
+    return busy, gaps
+
+
+def _runtime(held: GatheredTrace, beginnings: tuple[str, ...], parts: tuple[str, ...]) -> list[int]:
+    """ns that each call of the CUDA runtime of such a name took."""
+    wanted = {
+        n for n, text in enumerate(held.names.texts)
+        if (beginnings and text.startswith(beginnings)) or any(p in text for p in parts)
+    }  # fmt: skip
+    return [
+        lane.end[n] - lane.start[n]
+        for _, lane, n in held.spans()
+        if lane.kind[n] == RUNTIME and lane.name[n] in wanted
+    ]
+
+
+def _compiling(held: GatheredTrace, first: int, last: int) -> Iterable[Compiling]:
+    """torch.compile's own annotations within the window, only the outermost of those nested."""
+    texts = held.names.texts
+    marks = {n for n, text in enumerate(texts) if text.endswith(COMPILES)}
+    found: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    for _, lane, n in held.spans():
+        if lane.name[n] not in marks or lane.end[n] <= first or lane.start[n] >= last:
+            continue
+        above = lane.parent[n]
+        while above != NOBODY and lane.name[above] not in marks:
+            above = lane.parent[above]
+        if above == NOBODY:
+            what = texts[lane.name[n]].removesuffix(COMPILES)
+            found[what].append((max(lane.start[n], first), min(lane.end[n], last)))
+    for what, spans in found.items():
+        steps = {n for n, s, e in held.steps for a, b in spans if a < e and b > s}
+        yield Compiling(
+            f"torch.compile ({what})", sum(b - a for a, b in spans) / 1000, len(spans),
+            tuple(sorted(steps)),
+        )  # fmt: skip
+
+
+def _device(held: GatheredTrace) -> dict[str, object]:
+    known = held.header.get("deviceProperties")
+    first = known[0] if isinstance(known, list) and known else {}
+    return {"name": str(first["name"])} if isinstance(first, dict) and "name" in first else {}

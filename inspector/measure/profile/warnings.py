@@ -1,0 +1,180 @@
+"""What a benchmark should not have in it: compiling, and calls that wrap what is to be timed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import median
+
+from inspector.measure.profile.model import Compiling, Profile
+
+Said = Mapping[str, object]
+Times = tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessFacts:
+    """What one process told when it ended: times in seconds since 1970."""
+
+    pid: int | None
+    seen: int | None
+    compiles: tuple[tuple[str, str, Times], ...]
+    calls: tuple[tuple[str, int, tuple[Times, ...]], ...]
+    pairs: tuple[tuple[str, int, tuple[Times, ...]], ...]
+
+
+def facts(event: Said) -> ProcessFacts:
+    """The facts of a ``profile_facts`` event, whatever it holds."""
+    compiles = [(*_compiled_what(e), t) for e in _rows(event, "dynamo") if (t := _span(e))]
+    compiles += [
+        (f"Triton's {_text(e, 'name')}", "", t) for e in _rows(event, "triton") if (t := _span(e))
+    ]
+    return ProcessFacts(
+        _int(event.get("pid")),
+        _int(event.get("seen")),
+        tuple(compiles),
+        tuple(_timed(event, "calls", "site")),
+        tuple(_timed(event, "pairs", "sites")),
+    )
+
+
+def warned(profile: Profile, told: Sequence[ProcessFacts]) -> Profile:
+    """The profile with what its window holds of compiling, and what to think of it."""
+    window = profile.window
+    mine = [f for f in told if f.pid == window.pid]
+    if not mine or window.began is None or window.ended is None:
+        return replace(profile, warnings=tuple(_compiled(profile)))
+    within = (window.began, window.ended)
+    triton = [
+        Compiling(f"{what}", _us(times, within))
+        for f in mine
+        for what, _, times in f.compiles
+        if what.startswith("Triton's ") and _us(times, within) > 0
+    ]
+    compiling = (*profile.compiling, *triton)
+    named = [
+        f"{what} ({place})" if place else what
+        for f in mine
+        for what, place, times in f.compiles
+        if not what.startswith("Triton's ") and _us(times, within) > 0
+    ]
+    changed = replace(profile, compiling=compiling)
+    warnings = [
+        *_compiled(changed, named),
+        *(w for f in mine for w in _calls(f, within)),
+        *(w for f in mine for w in _pairs(f)),
+    ]
+    return replace(changed, warnings=tuple(dict.fromkeys(warnings)))
+
+
+def _compiled(profile: Profile, named: Sequence[str] = ()) -> Iterator[str]:
+    """That the window holds compiling, which call, how long, in how many of its steps."""
+    spent = sum(c.us for c in profile.compiling)
+    if spent <= 0:
+        return
+    window = profile.window
+    whole = profile.overhead.window_us
+    what = ", ".join(dict.fromkeys(named or (c.what for c in profile.compiling)))
+    steps = sorted({n for c in profile.compiling for n in c.steps})
+    part = f" of its {_time(whole)}" if whole else ""
+    if len(steps) > 1:
+        each = ", ".join(f"#{n}" for n in steps)
+        yield (
+            f"{_time(spent)}{part} is compiling, in {len(steps)} steps ({each}): {what}. "
+            "These steps time the compiler; compile once, before what is timed"
+        )
+    elif window.steps:
+        yield (
+            f"{_time(spent)}{part} is compiling, in a step that should only run: {what}. "
+            "Let the warm-up be longer (--warmup)"
+        )
+    else:
+        yield f"{_time(spent)}{part} is compiling: {what}"
+
+
+def _calls(told: ProcessFacts, within: Times) -> Iterator[str]:
+    """Lines from which torch.compile is called again and again."""
+    for site, count, times in told.calls:
+        inside = [t for t in times if _us(t, within) > 0]
+        if count > 1 and inside:
+            each = median(b - a for a, b in times) * 1e6
+            yield (
+                f"torch.compile was called {count:,} times at {site}, {_time(each)} each (median): "
+                "what is timed around it times the wrapper and its checks; call it once, outside"
+            )
+
+
+def _pairs(told: ProcessFacts) -> Iterator[str]:
+    """Pairs of timing events with a compile between them."""
+    for sites, _, times in told.pairs:
+        first, _, last = sites.partition("\n")
+        spoilt = [
+            (pair, [(what, _us(span, pair)) for what, _, span in told.compiles if _us(span, pair)])
+            for pair in times
+        ]
+        spoilt = [(pair, found) for pair, found in spoilt if found]
+        if spoilt:
+            pair, found = spoilt[0]
+            names = ", ".join(dict.fromkeys(what for what, _ in found))
+            spent = max(us for _, us in found)
+            often = f", in {len(spoilt)} of {len(times)} measurements" if len(times) > 1 else ""
+            yield (
+                f"between the events of {first} and {last} {names} was compiled: {_time(spent)} of "
+                f"{_time((pair[1] - pair[0]) * 1e6)}{often}; warm up first"
+            )
+
+
+def _us(times: Times, within: Times) -> float:
+    return max(min(times[1], within[1]) - max(times[0], within[0]), 0.0) * 1e6
+
+
+def _time(us: float) -> str:
+    """µs, ms or s, to as many places as are worth reading."""
+    for unit, one in (("s", 1e6), ("ms", 1e3)):
+        if us >= one:
+            return f"{us / one:.3g} {unit}"
+    return f"{us:.3g} µs"
+
+
+def _rows(event: Said, name: str) -> Iterable[Said]:
+    found = event.get(name)
+    return [e for e in found if isinstance(e, dict)] if isinstance(found, list) else []
+
+
+def _timed(event: Said, name: str, key: str) -> Iterator[tuple[str, int, tuple[Times, ...]]]:
+    for one in _rows(event, name):
+        held = one.get("times")
+        times = [t for t in map(_pair, held if isinstance(held, list) else []) if t is not None]
+        if times:
+            yield _text(one, key), _int(one.get("count")) or len(times), tuple(times)
+
+
+def _span(one: Said) -> Times | None:
+    return _pair([one.get("began"), one.get("ended")])
+
+
+def _pair(value: object) -> Times | None:
+    if isinstance(value, list) and len(value) == 2:
+        first, last = value
+        if isinstance(first, int | float) and isinstance(last, int | float) and last >= first:
+            return (float(first), float(last))
+    return None
+
+
+def _compiled_what(one: Said) -> tuple[str, str]:
+    """The function that torch.compile compiled, and where it stands."""
+    line = one.get("line")
+    path = _text(one, "file")
+    if "/torch/" in path:
+        # A function of torch's own goes through one of Dynamo's, whose name says nothing.
+        return "a function of torch's", ""
+    return _text(one, "name"), f"{path}:{line}" if path and isinstance(line, int) else path
+
+
+def _text(one: Said, name: str) -> str:
+    value = one.get(name)
+    return value[:1000] if isinstance(value, str) else ""
+
+
+def _int(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None

@@ -1,0 +1,1 @@
+"""How long a kernel takes: what is launched again, in which child, and what came of it."""

@@ -1,0 +1,223 @@
+"""Runs a script's variants in child processes, and gathers what they say.
+
+A variant that breaks the device's context, hangs or kills the process costs its own row, at the
+size at which it did; another process goes on with the rest.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from inspector import files
+from inspector.errors import ToolMissing, Unreadable, UsageError
+from inspector.measure.time.child import BOOT as REPLAY_BOOT
+from inspector.measure.time.child import (
+    NO_DEVICE,
+    NO_TORCH,
+    PROBES,
+    STARTING,
+    Child,
+    Said,
+    why_ended,
+)
+from inspector.system.process import Finished, run_tool
+
+BOOT = REPLAY_BOOT.replace("ptxview_probes.replay.session", "ptxview_probes.replay.script")
+REFUSED, WRONG_SIZE = 46, 47
+# As the probe has it: the first call may compile.
+BUILDING = 300
+BUILDING_PHASES = {
+    "import": "importing it",
+    "input": "making its input",
+    "first call": "its first call, which compiles what has to be,",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What is to be compared: a script's variants at each of the ``sizes``, and how.
+
+    ``limit`` is of one variant at one size by all stopwatches, in seconds, its first call apart.
+    """
+
+    script: Path
+    sizes: Sequence[dict[str, int]]
+    stopwatches: tuple[str, ...]
+    cache: str
+    seconds: float
+    limit: float
+
+
+@dataclass
+class Heard:
+    """What child processes said of one variant at one size."""
+
+    about: Said = field(default_factory=dict)
+    checked: Said | None = None
+    times: list[Said] = field(default_factory=list)
+    error: str | None = None
+
+
+@dataclass
+class GatheredRace:
+    """What child processes said. ``variants`` and ``sizes`` are what the script declares; rows are
+    numbered through, all variants of the first size first."""
+
+    device: Said = field(default_factory=dict)
+    variants: list[str] = field(default_factory=list)
+    sizes: dict[str, int | None] = field(default_factory=dict)
+    copies: list[Said] = field(default_factory=list)
+    rows: dict[int, Heard] = field(default_factory=dict)
+    begun: int | None = None
+    phase: str = ""
+    ended: set[int] = field(default_factory=set)
+    lacking: str = ""
+
+
+def start(argv: Sequence[str], seconds: float, folder: Path) -> Finished:
+    """A child process, to its end, where the user stands: as ``python script.py`` would run."""
+    return run_tool(argv, seconds=seconds)
+
+
+def measure(
+    python: str, task: Task, say: Callable[[str], None] = lambda _: None, child: Child = start
+) -> GatheredRace:
+    """Run all variants at all sizes.
+
+    Raises ``ToolMissing`` without a device or torch, ``Unreadable`` where the script declares
+    nothing to compare or no child could begin, ``UsageError`` where it has no such size.
+    """
+    gathered = GatheredRace()
+    with tempfile.TemporaryDirectory(prefix="ptxview-") as held:
+        while _once(python, task, Path(held), gathered, say, child):
+            pass
+    return gathered
+
+
+def _once(
+    python: str, task: Task, folder: Path, gathered: GatheredRace, say: Callable[[str], None],
+    child: Child,
+) -> bool:  # fmt: skip
+    """One child process; whether there is something left for another."""
+    job, results = folder / "job.json", folder / "results.jsonl"
+    results.unlink(missing_ok=True)
+    job.write_text(
+        json.dumps(
+            {"script": str(task.script), "sizes": list(task.sizes), "cache": task.cache,
+             "stopwatches": list(task.stopwatches), "seconds": task.seconds, "limit": task.limit,
+             "copy": not gathered.copies, "done": sorted(gathered.ended)}
+        ),
+        "utf-8",
+    )  # fmt: skip
+    argv = [python, "-c", BOOT, str(PROBES), str(job), str(results)]
+    gathered.begun, gathered.phase, gathered.lacking = None, "", ""
+    status: int | None = None
+    try:
+        # How many variants there are is not known yet; each has its own limit in the child.
+        done = child(argv, STARTING + 100 * len(task.sizes) * (BUILDING + task.limit), folder)
+        status = done.status
+        problem = ""
+    except Unreadable as error:  # it took too long as a whole
+        done, problem = Finished(-1, b"", b""), error.message
+    hear(results, gathered)
+    _refuse(status, gathered, task)
+    problem = problem or _why(done, task.limit, gathered.phase)
+    wanted = len(gathered.variants) * len(task.sizes)
+    if not gathered.variants or (gathered.begun is None and len(gathered.ended) < wanted):
+        raise Unreadable(f"the process that runs {task.script.name} ended early: {problem}")
+    left = wanted - len(gathered.ended)
+    if not left:
+        return False
+    fallen = _fallen(gathered)
+    if not fallen:
+        raise Unreadable(f"the process that runs {task.script.name} ended early: {problem}")
+    for n in fallen:
+        row = gathered.rows.setdefault(n, Heard())
+        row.error = row.error or problem
+        gathered.ended.add(n)
+    if left > len(fallen):
+        say(f"{_name(gathered, fallen[0])}: {gathered.rows[fallen[0]].error}; going on without it")
+    return left > len(fallen)
+
+
+def _fallen(gathered: GatheredRace) -> list[int]:
+    """The rows that the process ended in: one, or all of a size whose input could not be made."""
+    n = gathered.begun
+    if n is None or n in gathered.ended:
+        return []
+    count = len(gathered.variants)
+    whole = range(n - n % count, n - n % count + count) if gathered.phase == "input" else [n]
+    return [m for m in whole if m not in gathered.ended]
+
+
+def _name(gathered: GatheredRace, n: int) -> str:
+    return gathered.variants[n % len(gathered.variants)]
+
+
+def _refuse(status: int | None, gathered: GatheredRace, task: Task) -> None:
+    if gathered.variants:
+        return  # from then on a status may be a variant's own
+    if status == NO_DEVICE:
+        raise ToolMissing("timing needs an NVIDIA GPU, and the interpreter's torch sees none")
+    if status == NO_TORCH:
+        raise ToolMissing(
+            f"the interpreter has no torch to run it with ({gathered.lacking})",
+            "Name one that has with --python.",
+        )
+    if status == WRONG_SIZE:
+        raise UsageError(f"{task.script}: {gathered.lacking}")
+    if status == REFUSED:
+        raise Unreadable(f"{task.script}: {gathered.lacking}")
+
+
+def _why(done: Finished, limit: float, phase: str) -> str:
+    what = BUILDING_PHASES.get(phase)
+    if what is not None and b"Timeout (" in done.err:
+        return f"{what} did not finish within {BUILDING} s"
+    return why_ended(done, limit)
+
+
+def hear(results: Path, gathered: GatheredRace) -> None:
+    """Read a child's results."""
+    try:
+        records = [*files.records(results)]
+    except Unreadable:
+        return
+    for said in records:
+        if isinstance(said, dict):
+            _take(said, gathered)
+
+
+def _take(said: dict[str, Any], gathered: GatheredRace) -> None:
+    n = said.get("n")
+    for key in ("refused", "no_torch"):
+        if key in said:
+            gathered.lacking = str(said[key])
+    if "phase" in said:
+        gathered.phase = str(said["phase"])
+    if isinstance(said.get("begin"), int):
+        gathered.begun = said["begin"]
+    elif isinstance(said.get("end"), int):
+        gathered.ended.add(said["end"])
+    elif isinstance(said.get("device"), dict):
+        gathered.device = said["device"]
+    elif isinstance(said.get("declared"), dict):
+        gathered.variants = [str(v) for v in said["declared"].get("variants", [])]
+        gathered.sizes = dict(said["declared"].get("sizes", {}))
+    elif isinstance(said.get("copy"), dict):
+        gathered.copies.append(said["copy"])
+    elif isinstance(n, int):
+        row = gathered.rows.setdefault(n, Heard())
+        if isinstance(said.get("about"), dict):
+            row.about = said["about"]
+        elif isinstance(said.get("checked"), dict):
+            row.checked = said["checked"]
+        elif said.get("stopwatch") is None:
+            row.error = str(said.get("error"))
+        else:
+            row.times.append(said)

@@ -1,0 +1,293 @@
+"""What a comparison found: a row a variant and size, ranked among those that agree."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from inspector.errors import UsageError
+from inspector.measure.time.child import Said
+from inspector.measure.time.racing import GatheredRace, Heard
+from inspector.measure.time.results import KernelTime, Peak, Timing, median, with_time
+
+# Sizes of an input, as a user writes them: ``N=256:12672:128``, ``M=4096``.
+
+
+HOW = "Write N=256:12672:128 (first:last:step), N=256:16384:*2 (each twice the one before), or N=256,781,4096."  # noqa: E501
+_RANGE = re.compile(r"(\d{1,18}):(\d{1,18}):(\*?)(\d{1,18})")
+MOST = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """The sizes that one parameter of the input is to have, each once, ascending."""
+
+    name: str
+    values: tuple[int, ...]
+
+
+def sweep(text: str) -> Sweep:
+    """``N=first:last:step``, the last included where the steps meet it. Raises ``UsageError``."""
+    name, values = _named(text, "--sweep")
+    found = _values(values)
+    if not found:
+        raise UsageError(f"--sweep {text}: {values or 'nothing'} is no range of sizes", HOW)
+    if len(found) > MOST:
+        raise UsageError(f"--sweep {text} has {len(found):,} sizes, more than {MOST:,}")
+    return Sweep(name, tuple(sorted(set(found))))
+
+
+def fixed(texts: list[str]) -> dict[str, int]:
+    """``M=4096`` of each. Raises ``UsageError``."""
+    out = {}
+    for text in texts:
+        name, value = _named(text, "--size")
+        if not _is_size(value) or int(value) < 1:
+            raise UsageError(f"--size {text}: {value or 'nothing'} is no size", "Write M=4096.")
+        out[name] = int(value)
+    return out
+
+
+def together(swept: Sweep | None, held: dict[str, int]) -> list[dict[str, int]]:
+    """The sizes of each input that is to be made; one with all defaults where none is given.
+
+    Raises ``UsageError`` where a parameter is swept and fixed.
+    """
+    if swept is None:
+        return [dict(held)]
+    if swept.name in held:
+        raise UsageError(f"{swept.name} is given by both --sweep and --size")
+    return [{swept.name: value, **held} for value in swept.values]
+
+
+def _named(text: str, option: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip().isidentifier():
+        raise UsageError(f"{option} {text}: it does not name a parameter of inputs()", HOW)
+    return name.strip(), value.strip()
+
+
+def _is_size(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) < 19
+
+
+def _values(text: str) -> list[int]:
+    found = _RANGE.fullmatch(text)
+    if found is None:
+        parts = [p.strip() for p in text.split(",")]
+        sizes = [int(p) for p in parts if _is_size(p)]
+        return sizes if len(sizes) == len(parts) and all(sizes) else []
+    first, last, factor, step = int(found[1]), int(found[2]), found[3], int(found[4])
+    if first < 1 or step < (2 if factor else 1):
+        return []
+    if not factor:
+        return list(range(first, min(last, first + step * MOST) + 1, step))
+    out = []
+    while first <= last:
+        out.append(first)
+        first *= step
+    return out
+
+
+# A span that is longer than the kernels together by no more is the same time.
+GAP = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class RaceRow:
+    """One variant at one size by one stopwatch.
+
+    ``timing.kernel`` is the script's name, ``timing.variant`` the variant's, ``timing.call`` the
+    number of the size. ``agrees`` is None where it was not found out, ``difference`` the greatest
+    absolute one from the reference, ``wrong`` in words what disagrees. ``span_us`` is the median
+    time from the first kernel's start to the last one's end. ``rank`` counts from 1 among those of
+    one size that agree; None of others. ``tied``: its median's interval meets that of the one that
+    it shares its rank with. ``slower`` is its time as a multiple of the fastest's.
+    """
+
+    timing: Timing
+    sizes: Mapping[str, int]
+    dtypes: tuple[str, ...] = ()
+    agrees: bool | None = None
+    difference: float | None = None
+    wrong: str | None = None
+    span_us: float | None = None
+    rank: int | None = None
+    slower: float | None = None
+
+    @property
+    def gaps(self) -> bool:
+        """Whether the device waited within a call for longer than is worth no word."""
+        time, span = self.timing.median_us, self.span_us
+        return span is not None and time is not None and span > time * (1 + GAP)
+
+
+@dataclass(frozen=True, slots=True)
+class Race:
+    """What was compared together. ``swept`` is the size that was varied."""
+
+    taken: str
+    script: str
+    python: str
+    device: Mapping[str, object]
+    rows: tuple[RaceRow, ...]
+    peaks: tuple[Peak, ...] = ()
+    data_sheet_gb_per_s: float | None = None
+    swept: str | None = None
+    defaults: Mapping[str, int | None] = field(default_factory=dict)
+
+    @property
+    def variants(self) -> tuple[str, ...]:
+        """Names of the variants, in the order of their declaration."""
+        return tuple(dict.fromkeys(r.timing.variant for r in self.rows))
+
+
+def peaks_of(copies: Iterable[Said]) -> tuple[Peak, ...]:
+    """The bandwidth of copies, of what child processes said of them."""
+    out = []
+    for said in copies:
+        found, size = median(_numbers(said.get("samples"))), said.get("bytes")
+        if found is not None and found.value > 0 and isinstance(size, int):
+            out.append(
+                Peak(str(said["stopwatch"]), str(said["cache"]), size / found.value / 1e3, size)
+            )
+    return tuple(out)
+
+
+def rows_of(
+    gathered: GatheredRace, script: str, sizes: Sequence[Mapping[str, int]], peaks: tuple[Peak, ...]
+) -> tuple[RaceRow, ...]:
+    """Rows of what child processes said, ranked within each size and stopwatch."""
+    out: list[RaceRow] = []
+    count = len(gathered.variants)
+    for which, given in enumerate(sizes):
+        of_size: list[RaceRow] = []
+        for at, name in enumerate(gathered.variants):
+            heard = gathered.rows.get(which * count + at, Heard(error="it was not run"))
+            of_size += _rows(heard, Timing(script, name, which, None, None, kind="variant"),
+                             given, peaks)  # fmt: skip
+        out += ranked(of_size)
+    return tuple(out)
+
+
+def _rows(
+    heard: Heard, bare: Timing, sizes: Mapping[str, int], peaks: tuple[Peak, ...]
+) -> list[RaceRow]:
+    about, checked = heard.about, heard.checked or {}
+    moved, done = _whole(about.get("bytes")), _whole(about.get("flops"))
+    bare = replace(
+        bare, inputs=str(about.get("inputs", "")), bytes=moved, flops=done,
+        bytes_from=None if moved is None else "script",
+        flops_from=None if done is None else "script",
+    )  # fmt: skip
+    dtypes = about.get("dtypes")
+    agrees, wrong, far = (checked.get(k) for k in ("agrees", "why", "difference"))
+    row = RaceRow(
+        bare,
+        dict(sizes),
+        tuple(map(str, dtypes)) if isinstance(dtypes, list) else (),
+        agrees if isinstance(agrees, bool) else None,
+        float(far) if isinstance(far, int | float) else None,
+        str(wrong) if wrong else None,
+    )
+    found = [_timed(row, said, peaks) for said in heard.times]
+    if heard.error is not None and all(r.timing.error is None for r in found):
+        found.append(replace(row, timing=replace(bare, error=heard.error)))
+    return found or [replace(row, timing=replace(bare, error="no time was taken"))]
+
+
+def _timed(row: RaceRow, said: Said, peaks: tuple[Peak, ...]) -> RaceRow:
+    watch, cache, clocks = (said.get(k) for k in ("stopwatch", "cache", "clocks"))
+    warnings = said.get("warnings")
+    words = tuple(map(str, warnings)) if isinstance(warnings, list) else ()
+    bare = replace(
+        row.timing,
+        stopwatch=str(watch),
+        cache=str(cache),
+        warnings=(*row.timing.warnings, *words),
+    )
+    peak = next((p for p in peaks if p.stopwatch == watch), None)
+    timing = with_time(
+        bare, _numbers(said.get("samples")), clocks if isinstance(clocks, dict) else {}, peak, said
+    )
+    if timing is None:
+        return replace(
+            row, timing=replace(bare, error=str(said.get("error") or "no time was taken"))
+        )
+    cpu, span = (median(_numbers(said.get(k))) for k in ("cpu", "span"))
+    kernels = said.get("kernels")
+    timing = replace(
+        timing,
+        kernels=tuple(_kernels(kernels if isinstance(kernels, list) else [])),
+        cpu_us=None if cpu is None else cpu.value,
+    )
+    return replace(row, timing=timing, span_us=None if span is None else span.value)
+
+
+def _kernels(said: Sequence[Any]) -> Iterable[KernelTime]:
+    """Each kernel of a call once, by name, in the order of their launches."""
+    samples: dict[str, list[float]] = {}
+    count: dict[str, int] = {}
+    for one in said:
+        if isinstance(one, dict):
+            name = str(one.get("name"))
+            samples.setdefault(name, []).extend(_numbers(one.get("samples")))
+            count[name] = count.get(name, 0) + 1
+    for name, held in samples.items():
+        found = median(held)
+        if found is not None:
+            yield KernelTime(
+                name, None, found.value, count[name], found.low, found.high, found.samples
+            )
+
+
+def ranked(rows: Sequence[RaceRow]) -> list[RaceRow]:
+    """Rows of one size with their ranks, the order kept; by each stopwatch for itself.
+
+    Two whose intervals meet share a rank: no difference between them was measured.
+    """
+    order: dict[int, RaceRow] = {}
+    for watch in dict.fromkeys(r.timing.stopwatch for r in rows):
+        able = [
+            (r.timing.median_us, n)
+            for n, r in enumerate(rows)
+            if r.timing.stopwatch == watch and r.agrees and r.timing.median_us is not None
+        ]
+        best: RaceRow | None = None
+        fastest: float | None = None
+        rank = 0
+        for place, (time, n) in enumerate(sorted(able), 1):
+            row = rows[n]
+            if best is None or not _meet(best.timing, row.timing):
+                best, rank = row, place
+            fastest = time if fastest is None else fastest
+            order[n] = replace(row, rank=rank, slower=time / fastest if fastest else None)
+    return [order.get(n, row) for n, row in enumerate(rows)]
+
+
+def _meet(a: Timing, b: Timing) -> bool:
+    if a.high_us is None or b.low_us is None:
+        return a.median_us == b.median_us
+    return b.low_us <= a.high_us
+
+
+def best_first(rows: Iterable[RaceRow]) -> list[RaceRow]:
+    """Ranked ones in their order, then those that are wrong, then those that failed."""
+    return sorted(
+        rows,
+        key=lambda r: (
+            r.rank is None, r.timing.median_us is None,
+            r.timing.median_us if r.timing.median_us is not None else 0.0,
+        ),
+    )  # fmt: skip
+
+
+def _numbers(value: object) -> list[float]:
+    held = value if isinstance(value, list) else []
+    return [float(s) for s in held if isinstance(s, int | float)]
+
+
+def _whole(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None

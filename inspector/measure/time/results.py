@@ -1,0 +1,412 @@
+"""A time that was taken: whose, how, and what it is of the device's limits."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+
+# The median of samples, and the interval that it lies in with 95 %: by order, of any distribution.
+#
+# Of n independent samples, as many are below the true median as heads fall in n throws of a coin.
+# So it lies between the k-th least and the k-th greatest of them with a probability that follows
+# from the binomial distribution alone (W. J. Conover, Practical Nonparametric Statistics, 3.2).
+
+
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class Median:
+    """A median with its 95 % interval, in the samples' unit.
+
+    ``low`` and ``high`` are None of fewer than 6 samples, which no such interval exists of.
+    """
+
+    value: float
+    low: float | None
+    high: float | None
+    samples: int
+
+    @property
+    def reach(self) -> float | None:
+        """Half the interval as a part of the median; None where either is not known."""
+        if self.low is None or self.high is None or self.value <= 0:
+            return None
+        return (self.high - self.low) / 2 / self.value
+
+
+def rank(count: int) -> int | None:
+    """The greatest k whose interval, from the k-th least to the k-th greatest, holds 95 %."""
+    tail = (1 - CONFIDENCE) / 2
+    below = 0.0
+    fits: int | None = None
+    log_all = count * math.log(2)
+    for k in range(1, count // 2 + 1):
+        chosen = math.lgamma(count + 1) - math.lgamma(k) - math.lgamma(count - k + 2)
+        below += math.exp(chosen - log_all)
+        if below > tail:
+            break
+        fits = k
+    return fits
+
+
+def median(samples: Sequence[float]) -> Median | None:
+    """The median of finite samples; None of none."""
+    held = sorted(s for s in samples if math.isfinite(s))
+    n = len(held)
+    if not n:
+        return None
+    middle = (held[(n - 1) // 2] + held[n // 2]) / 2
+    k = rank(n)
+    if k is None:
+        return Median(middle, None, None, n)
+    return Median(middle, held[k - 1], held[n - k], n)
+
+
+STOPWATCHES = ("cupti", "event", "do_bench", "cudagraph")
+CACHES = ("cold", "hot", "dirty")
+# The median's interval that is wanted, as a part of it.
+WANTED = 0.01
+# Clocks that differ by more within one measurement are worth a word.
+STEADY = 0.03
+FEWEST_OF_A_THIRD = 20
+NOTHING: Mapping[str, object] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class KernelTime:
+    """One kernel of a call: its launches' own durations in µs, and how many a call makes.
+
+    ``name`` is the recorded kernel's where it is known which one it was, else as CUPTI gave it;
+    ``variant`` is None where it is not known.
+    """
+
+    name: str
+    variant: str | None
+    median_us: float
+    per_call: int
+    low_us: float | None = None
+    high_us: float | None = None
+    samples: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """One launch or call by one stopwatch, in µs; None: not known.
+
+    ``kind`` is ``triton`` (a launch), ``graph`` or ``extension``: of those ``kernel`` is the
+    graph's id or the function's name, ``variant`` empty, the time the sum of what the device did
+    for one call, ``kernels`` what of it was whose, and ``cpu_us`` the median of the CPU's time
+    until the call returned.
+
+    ``call`` is the number of the call among the variant's, from 0, ``count`` how often the program
+    made it, ``inputs`` its tensors in words. ``bytes`` and ``flops`` are of one launch,
+    ``bytes_from`` and ``flops_from`` say whence: an ``estimate``, ``given`` by the user, or by the
+    ``script`` that declares the call.
+    ``percent_of_peak`` is of the bandwidth of a copy that was measured by the same stopwatch in the
+    same run. ``traced_us`` is what CUPTI read of a kernel that its tracing slows; ``median_us`` is
+    then by a pair of events. ``error`` says why there is no time. ``clocks`` are the SM's in MHz as
+    they were seen meanwhile, least and greatest, the device's greatest, its temperature in °C and
+    what slowed it.
+    """
+
+    kernel: str
+    variant: str
+    call: int
+    stopwatch: str | None
+    cache: str | None
+    median_us: float | None = None
+    low_us: float | None = None
+    high_us: float | None = None
+    samples: int = 0
+    grid: tuple[int, int, int] | None = None
+    block: tuple[int, int, int] | None = None
+    bytes: int | None = None
+    flops: int | None = None
+    gb_per_s: float | None = None
+    tflop_per_s: float | None = None
+    percent_of_peak: float | None = None
+    traced_us: float | None = None
+    warnings: tuple[str, ...] = ()
+    count: int = 1
+    inputs: str = ""
+    error: str | None = None
+    clocks: Mapping[str, object] = field(default_factory=dict)
+    kind: str = "triton"
+    kernels: tuple[KernelTime, ...] = ()
+    cpu_us: float | None = None
+    bytes_from: str | None = None
+    flops_from: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Peak:
+    """Bandwidth in GB/s of a copy, by one stopwatch; of that many bytes read and written."""
+
+    stopwatch: str
+    cache: str
+    gb_per_s: float
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """What was timed together: on which device, with what, when (ISO 8601, UTC)."""
+
+    taken: str
+    device: Mapping[str, object]
+    rows: tuple[Timing, ...]
+    peaks: tuple[Peak, ...] = ()
+    data_sheet_gb_per_s: float | None = None
+
+
+def with_time(
+    timing: Timing,
+    samples: Sequence[float],
+    clocks: Mapping[str, object],
+    peak: Peak | None,
+    said: Mapping[str, object] = NOTHING,
+) -> Timing | None:
+    """A timing with what was measured, and what it makes of the estimates; None of no samples.
+
+    ``said`` is all that the child process said of it.
+    """
+    taken = median(samples)
+    if taken is None:
+        return None
+    per_us = 1 / taken.value if taken.value > 0 else None
+    gb = timing.bytes * per_us / 1e3 if timing.bytes is not None and per_us else None
+    flop = timing.flops * per_us / 1e6 if timing.flops is not None and per_us else None
+    part = 100 * gb / peak.gb_per_s if gb is not None and peak is not None else None
+    return replace(
+        timing,
+        median_us=taken.value,
+        low_us=taken.low,
+        high_us=taken.high,
+        samples=taken.samples,
+        gb_per_s=gb,
+        tflop_per_s=flop,
+        percent_of_peak=part,
+        traced_us=_traced(said, "traced"),
+        warnings=(
+            *timing.warnings,
+            *_warnings(taken, clocks),
+            *_drift(samples),
+            *_disturbed(said),
+        ),
+        clocks=dict(clocks),
+    )
+
+
+def _traced(said: Mapping[str, object], name: str) -> float | None:
+    value = said.get(name)
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _disturbed(said: Mapping[str, object]) -> list[str]:
+    """What to know of a kernel that CUPTI's own code slows down."""
+    traced, whole = _traced(said, "traced"), _traced(said, "whole")
+    if traced is not None:
+        return [
+            f"CUPTI's tracing slows this kernel to {traced:.4g} µs; the time is by a pair of "
+            "events in a full queue, less what that reads around an empty kernel"
+        ]
+    if whole is not None:
+        return [
+            f"CUPTI's tracing slows some of its kernels: without it the call takes {whole:.4g} µs "
+            "at most, the gaps between them included"
+        ]
+    return []
+
+
+def _warnings(taken: Median, clocks: Mapping[str, object]) -> list[str]:
+    out = []
+    if taken.reach is None:
+        out.append("too few samples for an interval")
+    elif taken.reach > WANTED:
+        out.append(f"the median is known to ±{100 * taken.reach:.1f} % only")
+    low, high, most = (clocks.get(k) for k in ("low_mhz", "high_mhz", "most_mhz"))
+    if isinstance(low, int) and isinstance(high, int):
+        if low < high * (1 - STEADY):
+            out.append(f"the SM clock moved between {low} and {high} MHz")
+        elif isinstance(most, int) and high < most * (1 - STEADY):
+            out.append(f"the SM clock was {high} MHz of {most}")
+    slowed = clocks.get("slowed_by")
+    if isinstance(slowed, list) and slowed:
+        out.append("the device was slowed down by: " + ", ".join(map(str, slowed)))
+    return out
+
+
+def _drift(samples: Sequence[float]) -> list[str]:
+    """The samples in their order: whether the last third took another time than the first."""
+    third = len(samples) // 3
+    if third < FEWEST_OF_A_THIRD:
+        return []
+    first, last = median(samples[:third]), median(samples[-third:])
+    if first is None or last is None or abs(last.value - first.value) <= STEADY * first.value:
+        return []
+    return [f"it took {first.value:.4g} µs at first and {last.value:.4g} in the end"]
+
+
+def row(timing: Timing) -> dict[str, object]:
+    """A timing as JSON has it."""
+    said = asdict(timing)
+    for name in ("grid", "block"):
+        said[name] = list(said[name]) if said[name] is not None else None
+    said["warnings"] = list(timing.warnings)
+    said["variant"] = timing.variant or None
+    said["kernels"] = [asdict(k) for k in timing.kernels]
+    return said
+
+
+def stored(session: Session) -> dict[str, object]:
+    """A session as it is kept in a recording."""
+    return {
+        "taken": session.taken,
+        "device": dict(session.device),
+        "peaks": [asdict(p) for p in session.peaks],
+        "data_sheet_gb_per_s": session.data_sheet_gb_per_s,
+        "rows": [row(t) for t in session.rows],
+    }
+
+
+LARGE = float(1 << 63)
+"""No figure is as large: bytes, operations or µs."""
+
+_KINDS: dict[str, tuple[type, ...]] = {
+    "kernel": (str,), "variant": (str,), "call": (int,), "stopwatch": (str,), "cache": (str,),
+    "median_us": (int, float), "low_us": (int, float), "high_us": (int, float), "samples": (int,),
+    "bytes": (int,), "flops": (int,), "gb_per_s": (int, float), "tflop_per_s": (int, float),
+    "percent_of_peak": (int, float), "count": (int,), "inputs": (str,), "error": (str,),
+    "kind": (str,), "cpu_us": (int, float), "bytes_from": (str,), "flops_from": (str,),
+    "traced_us": (int, float),
+}  # fmt: skip
+
+
+def read(said: Mapping[str, object]) -> Session | None:
+    """A kept session; None where it is none. Rows that are none are left out."""
+    rows, device, taken = said.get("rows"), said.get("device"), said.get("taken")
+    if not isinstance(rows, list) or not isinstance(device, dict) or not isinstance(taken, str):
+        return None
+    found = [_timing(r) for r in rows if isinstance(r, dict)]
+    peaks = said.get("peaks")
+    sheet = said.get("data_sheet_gb_per_s")
+    return Session(
+        taken,
+        device,
+        tuple(t for t in found if t is not None),
+        tuple(_peaks(peaks if isinstance(peaks, list) else [])),
+        _figure(sheet),
+    )
+
+
+def _timing(said: Mapping[str, object]) -> Timing | None:
+    held: dict[str, object] = {}
+    for name, kinds in _KINDS.items():
+        value = said.get(name)
+        if isinstance(value, kinds) and not isinstance(value, bool) and _sane(value):
+            held[name] = value
+    if said.get("variant", 0) is None:
+        held["variant"] = ""
+    if not {"kernel", "variant", "call"} <= held.keys():
+        return None
+    held.setdefault("stopwatch", None)
+    held.setdefault("cache", None)
+    for name in ("grid", "block"):
+        held[name] = _three(said.get(name))
+    warnings = said.get("warnings")
+    clocks = said.get("clocks")
+    held["clocks"] = clocks if isinstance(clocks, dict) else {}
+    held["warnings"] = tuple(map(str, warnings)) if isinstance(warnings, list) else ()
+    kernels = said.get("kernels")
+    held["kernels"] = tuple(_kernels(kernels if isinstance(kernels, list) else []))
+    return Timing(**held)  # type: ignore[arg-type]
+
+
+def _kernels(said: Sequence[object]) -> Iterator[KernelTime]:
+    for one in said:
+        if not isinstance(one, dict) or not isinstance(one.get("name"), str):
+            continue
+        time, many, low, high, variant, samples = (
+            one.get(k) for k in ("median_us", "per_call", "low_us", "high_us", "variant", "samples")
+        )
+        if (took := _figure(time)) is not None and isinstance(many, int) and _sane(many):
+            yield KernelTime(
+                one["name"],
+                variant if isinstance(variant, str) else None,
+                took,
+                many,
+                _figure(low),
+                _figure(high),
+                samples if isinstance(samples, int) and _sane(samples) else 0,
+            )
+
+
+def _sane(value: object) -> bool:
+    """Whether a number is one that can be reckoned with: JSON's may be of any size, or none."""
+    return not isinstance(value, int | float) or -LARGE < value < LARGE
+
+
+def _figure(value: object) -> float | None:
+    """A number of a kept session; None of what is none."""
+    if isinstance(value, int | float) and not isinstance(value, bool) and _sane(value):
+        return float(value)
+    return None
+
+
+def _three(value: object) -> tuple[int, int, int] | None:
+    if (
+        isinstance(value, list)
+        and len(value) == 3
+        and all(isinstance(n, int) and _sane(n) for n in value)
+    ):
+        return (value[0], value[1], value[2])
+    return None
+
+
+def _peaks(said: Sequence[object]) -> list[Peak]:
+    out = []
+    for one in said:
+        if isinstance(one, dict) and (rate := _figure(one.get("gb_per_s"))) is not None:
+            size = one.get("bytes")
+            out.append(
+                Peak(
+                    str(one.get("stopwatch")),
+                    str(one.get("cache")),
+                    rate,
+                    size if isinstance(size, int) and _sane(size) else 0,
+                )
+            )
+    return out
+
+
+# What a launch moves and computes, as the user gives it, instead of the estimates.
+
+
+def with_amounts(session: Session, moved: int | None, done: int | None) -> Session:
+    """A session with each row's bytes and operations as given, and what follows of them.
+
+    ``moved`` in bytes and ``done`` in operations, of one launch; None leaves the estimate.
+    """
+    if moved is None and done is None:
+        return session
+    return replace(session, rows=tuple(_with(t, session, moved, done) for t in session.rows))
+
+
+def _with(timing: Timing, session: Session, moved: int | None, done: int | None) -> Timing:
+    us = timing.median_us or None
+    if moved is not None:
+        peak = next((p for p in session.peaks if p.stopwatch == timing.stopwatch), None)
+        gb = None if us is None else moved / us / 1e3
+        timing = replace(
+            timing,
+            bytes=moved,
+            bytes_from="given",
+            gb_per_s=gb,
+            percent_of_peak=None if gb is None or peak is None else 100 * gb / peak.gb_per_s,
+        )
+    if done is not None:
+        rate = None if us is None else done / us / 1e6
+        timing = replace(timing, flops=done, flops_from="given", tflop_per_s=rate)
+    return timing

@@ -1,0 +1,174 @@
+"""The times that are kept of a recording, by variant: one index for every view.
+
+The time of a variant is the kernel's own, by CUPTI, with a cold L2 where that was taken and else
+with the L2 as it was, which is said; of the newest session, and in it of the most frequent call.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from inspector.measure.time.results import Session, Timing, read
+from inspector.model import Kernel, Variant
+from inspector.recording.kept import kept
+
+OWN, COLD = "cupti", "cold"
+"""The stopwatch whose figure is the kernel's own duration, and the L2 that is preferred."""
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A time of one kernel, of a launch or within a call: when (ISO 8601), and on which device.
+
+    ``inputs`` are the tensors of that launch or call in words.
+    """
+
+    timing: Timing
+    when: str
+    device: str | None
+    inputs: str
+
+    @property
+    def us(self) -> float:
+        """The median in microseconds, which is known."""
+        assert self.timing.median_us is not None
+        return self.timing.median_us
+
+
+@dataclass(frozen=True, slots=True)
+class StoredTime:
+    """One launch of a variant, in µs: the median with its 95 % interval (None: too few samples).
+
+    ``inputs`` are the tensors of the call in words, ``taken`` when that was (ISO 8601), ``device``
+    the device's name.
+    """
+
+    median_us: float
+    low_us: float | None
+    high_us: float | None
+    stopwatch: str
+    cache: str
+    taken: str
+    device: str | None
+    inputs: str
+
+
+class StoredTimes:
+    """The times that are kept of a recording, in the order in which they were taken."""
+
+    def __init__(self, sessions: Sequence[Session] = ()) -> None:
+        self.sessions: tuple[Session, ...] = ()
+        self._taken: dict[str, list[tuple[int, Taken]]] = {}
+        for session in sessions:
+            self.add(session)
+
+    def add(self, session: Session) -> None:
+        """One session more, the newest."""
+        number = len(self.sessions)
+        self.sessions = (*self.sessions, session)
+        name = session.device.get("name")
+        device = name if isinstance(name, str) else None
+        for row in session.rows:
+            for one in parts(row):
+                if _known(one.median_us):
+                    taken = Taken(one, session.taken, device, row.inputs)
+                    self._taken.setdefault(one.kernel, []).append((number, taken))
+
+    def every(self, kernel: Kernel, variant: Variant) -> tuple[Taken, ...]:
+        """Every time of a variant by any stopwatch, the oldest first."""
+        return tuple(taken for _, taken in self._of(kernel, variant))
+
+    def latest(self, kernel: Kernel, variant: Variant) -> Taken | None:
+        """The time of a variant; None: it was not measured."""
+        return next(iter(self._own(kernel, variant)), None)
+
+    def of(self, kernel: Kernel, variant: Variant) -> StoredTime | None:
+        """The time of a variant, as it is told."""
+        taken = self.latest(kernel, variant)
+        return None if taken is None else _measured(taken)
+
+    def by_inputs(self, kernel: Kernel, variant: Variant) -> Mapping[str, StoredTime]:
+        """The time of a variant with each kind of inputs that it was timed with."""
+        out: dict[str, StoredTime] = {}
+        for taken in self._own(kernel, variant):
+            out.setdefault(taken.inputs, _measured(taken))
+        return out
+
+    def __bool__(self) -> bool:
+        return any(_is_own(t) for held in self._taken.values() for _, t in held)
+
+    def _of(self, kernel: Kernel, variant: Variant) -> list[tuple[int, Taken]]:
+        # An id is as long as it must be: it may have grown since.
+        return [
+            (number, taken) for number, taken in self._taken.get(kernel.name, ())
+            if taken.timing.variant == variant.id or variant.hash.startswith(taken.timing.variant)
+        ]  # fmt: skip
+
+    def _own(self, kernel: Kernel, variant: Variant) -> list[Taken]:
+        """The kernel's own durations, the one that stands for all first."""
+
+        def rank(one: tuple[int, Taken]) -> tuple[bool, int, bool, int]:
+            number, timing = one[0], one[1].timing
+            # A launch of its own says more than one among others.
+            return timing.cache != COLD, -number, timing.kind != "triton", -timing.count
+
+        own = [one for one in self._of(kernel, variant) if _is_own(one[1])]
+        return [taken for _, taken in sorted(own, key=rank)]
+
+
+def parts(row: Timing) -> tuple[Timing, ...]:
+    """A launch's time as it is; of a call of a graph or a function, that of each known kernel."""
+    if row.variant:
+        return (row,)
+    where = f"in a call of {row.kernel}" + (f": {row.inputs}" if row.inputs else "")
+    return tuple(
+        replace(
+            row, kernel=one.name, variant=one.variant, median_us=one.median_us, low_us=one.low_us,
+            high_us=one.high_us, samples=one.samples, inputs=where, bytes=None, flops=None,
+            gb_per_s=None, tflop_per_s=None, percent_of_peak=None, kernels=(), cpu_us=None,
+        )
+        for one in row.kernels
+        if one.variant
+    )  # fmt: skip
+
+
+def alike(
+    a: Mapping[str, StoredTime], b: Mapping[str, StoredTime]
+) -> tuple[StoredTime, StoredTime] | None:
+    """The times of two variants that can be compared: of one kind of inputs, on one device, with
+    the L2 in the same state."""
+    for inputs, time in a.items():
+        other = b.get(inputs)
+        if other is not None and (other.device, other.cache) == (time.device, time.cache):
+            return time, other
+    return None
+
+
+def times(path: str | Path) -> StoredTimes:
+    """What is kept of the recording at a path; nothing of what is none."""
+    return StoredTimes(sessions(Path(path)))
+
+
+def sessions(path: Path) -> list[Session]:
+    """What was timed before, the oldest first; empty for what is no recording."""
+    return [s for s in map(read, kept(path)) if s is not None]
+
+
+def _is_own(taken: Taken) -> bool:
+    return taken.timing.stopwatch == OWN
+
+
+def _known(value: float | None) -> bool:
+    """What a damaged file holds may be no number, or none that a kernel can take."""
+    return value is not None and math.isfinite(value) and value > 0
+
+
+def _measured(taken: Taken) -> StoredTime:
+    timing = taken.timing
+    return StoredTime(
+        taken.us, timing.low_us, timing.high_us, OWN, timing.cache or "", taken.when,
+        taken.device, taken.inputs,
+    )  # fmt: skip

@@ -1,0 +1,1 @@
+"""Tells what tuners tried and what they chose."""

@@ -1,0 +1,367 @@
+"""What Inductor's tuner looks at: the configurations of a kernel that torch.compile generated.
+
+The configurations are told when they are compiled, and again with every phase that measures them:
+all against all, coordinate descent, or the parts of a combined kernel in turn.
+"""
+
+from __future__ import annotations
+
+import base64
+import functools
+import json
+import sys
+import threading
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from ..calls import subjects
+from ..writer import emit
+from .trials import Trial, config_of, emulated, first_line, infinite, number, times_of
+
+# Inductor's cache of best configurations: a kernel that is tuned from it is not measured again.
+
+
+_now = threading.local()  # file, hints: of the kernel whose configuration is looked for
+
+
+def attach_cached(module: Any) -> None:
+    """``torch._inductor.runtime.triton_heuristics``: it looks configurations up."""
+    tuner = module.CachingAutotuner
+    wrap(tuner, "recheck_autotune_cache", _recheck)
+    cache = getattr(module, "AutotuneCache", None)
+    if cache is not None:
+        wrap(cache, "create", _create)
+        wrap(cache, "read_best", _read_best)
+    if hasattr(module, "cached_autotune"):
+        module.cached_autotune = _hinted(module.cached_autotune)
+
+
+def wrap(owner: Any, name: str, made: Callable[[Any], Any]) -> None:
+    """Put what ``made`` makes of a class's own method in its place, where it has one."""
+    held = vars(owner).get(name)
+    if isinstance(held, staticmethod):
+        setattr(owner, name, staticmethod(made(held.__func__)))
+    elif callable(held):
+        setattr(owner, name, made(held))
+
+
+def sizes(held: Any) -> Any:
+    """The sizes that Inductor tunes for, each the next power of two: by dimension."""
+    if isinstance(held, dict):
+        return {str(k): v if isinstance(v, int) else str(v) for k, v in held.items()}
+    return [v if isinstance(v, int) else str(v) for v in held] if held else None
+
+
+def unpacked(key: Any) -> str | None:
+    """Triton's hash, of the name that its cache's folder has: the hash in base32."""
+    if not isinstance(key, str):
+        return None
+    try:
+        return base64.b32decode(key + "=" * (-len(key) % 8)).hex()
+    except ValueError:
+        return None
+
+
+def _hinted(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def cached_autotune(size_hints: Any, *args: Any, **kwargs: Any) -> Any:
+        _now.hints = size_hints
+        try:
+            return original(size_hints, *args, **kwargs)
+        finally:
+            _now.hints = None
+
+    return cached_autotune
+
+
+def _recheck(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def recheck(self: Any, *args: Any, **kwargs: Any) -> Any:
+        _now.hints = getattr(self, "size_hints", None)
+        try:
+            return original(self, *args, **kwargs)
+        finally:
+            _now.hints = None
+
+    return recheck
+
+
+def _create(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def create(inductor_meta: Any, filename: Any, *args: Any, **kwargs: Any) -> Any:
+        _now.file = filename
+        return original(inductor_meta, filename, *args, **kwargs)
+
+    return create
+
+
+def _read_best(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def read_best(self: Any, inductor_meta: Any, configs: Any) -> Any:
+        best = original(self, inductor_meta, configs)
+        if best is not None:
+            try:
+                _cached(self, inductor_meta, configs, best)
+            except Exception as error:
+                subjects.failed("Inductor's autotuning", error)
+        return best
+
+    return read_best
+
+
+def _cached(cache: Any, meta: Any, configs: Any, best: Any) -> None:
+    said: dict[str, Any] = {}
+    try:
+        with open(cache.local_cache[1], encoding="utf-8") as file:
+            said = json.load(file)
+    except (OSError, TypeError, ValueError):
+        pass  # it came from a cache elsewhere
+    winner = Trial(config_of(best))
+    winner.hash = unpacked(said.get("triton_cache_hash"))
+    trials = [Trial(config_of(c), "not measured: the best one was in the cache") for c in configs]
+    at = next((n for n, t in enumerate(trials) if t.config == winner.config), len(trials))
+    trials[at : at + 1] = [winner]
+    emit(
+        {
+            "event": "autotune",
+            "tuning": number(),
+            "by": "inductor",
+            "name": meta.get("kernel_name"),
+            "file": getattr(_now, "file", None),
+            "key": sizes(getattr(_now, "hints", None)),
+            "stopwatch": None,
+            "method": "coordinate descent" if said.get("found_by_coordesc") else None,
+            "from_cache": True,
+            "seconds": None,
+            "configurations": [t.event() for t in trials],
+            "winner": at,
+        }
+    )
+
+
+_tunings: weakref.WeakKeyDictionary[Any, Tuning] = weakref.WeakKeyDictionary()
+_configured: set[tuple[str, str]] = set()
+PHASES = {
+    "benchmark_all_configs": None,
+    "autotune_to_one_config": None,
+    "coordinate_descent_tuning": "coordinate descent",
+    "_combo_sequential_autotune": "the combined kernel's parts in turn",
+}
+
+
+class Tuning:
+    """What is known of one kernel's configurations so far; told whole each time."""
+
+    def __init__(self) -> None:
+        self.number = number()
+        self.trials: list[Trial] = []
+        self.told = 0  # how much was known when it was told last
+        self.depth = 0  # phases under way
+
+    def trial(self, config: dict[str, Any]) -> Trial:
+        """The trial of a configuration, anew where it was not known."""
+        for trial in self.trials:
+            if trial.config == config:
+                return trial
+        self.trials.append(Trial(config))
+        return self.trials[-1]
+
+
+def attach(module: Any) -> None:
+    """``torch._inductor.runtime.triton_heuristics``; call it last of all that change it."""
+    tuner = module.CachingAutotuner
+    for name, method in PHASES.items():
+        wrap(tuner, name, functools.partial(_phase, method=method))
+    wrap(tuner, "bench", _bench)
+    wrap(tuner, "precompile", _precompile)
+    wrap(tuner, "_precompile_config", _compile)
+    attach_cached(module)
+
+
+def _of(tuner: Any) -> Tuning:
+    found = _tunings.get(tuner)
+    if found is None:
+        found = _tunings[tuner] = Tuning()
+    return found
+
+
+def _quietly(step: Callable[..., Any], *args: Any) -> Any:
+    try:
+        return step(*args)
+    except Exception as error:
+        subjects.failed("Inductor's autotuning", error)
+        return None
+
+
+# -- phases ---------------------------------------------------------------------------------------
+
+
+def _phase(original: Callable[..., Any], method: str | None) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def phase(self: Any, *args: Any, **kwargs: Any) -> Any:
+        tuning = _quietly(_of, self) or Tuning()
+        tuning.depth += 1
+        result = None
+        done = False
+        try:
+            result = original(self, *args, **kwargs)
+            done = True
+            return result
+        finally:
+            tuning.depth -= 1
+            if not tuning.depth:
+                # What a phase returns is a launcher, or (of the first) every launcher's time.
+                chosen = result if hasattr(result, "config") else None
+                if chosen is None and done and len(self.launchers) == 1:
+                    chosen = self.launchers[0]
+                _quietly(_tell, self, tuning, chosen, method)
+
+    return phase
+
+
+def _bench(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def bench(self: Any, launcher: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            measured = original(self, launcher, *args, **kwargs)
+        except Exception as error:
+            _quietly(_tried, self, launcher, None, error)
+            raise
+        _quietly(_tried, self, launcher, measured, None)
+        return measured
+
+    return bench
+
+
+def _tried(tuner: Any, launcher: Any, measured: Any, error: Exception | None) -> None:
+    trial = _of(tuner).trial(config_of(launcher.config))
+    trial.hash = _hash(launcher) or trial.hash
+    trial.times = None if measured is None else times_of(measured)
+    trial.reason = None
+    if error is not None:
+        trial.reason = f"failed: {first_line(error)}"
+    elif infinite(measured):
+        trial.reason = _reason(tuner, launcher)
+
+
+def _reason(tuner: Any, launcher: Any) -> str:
+    said = (getattr(tuner, "benchmark_failure_reasons", None) or {}).get(launcher)
+    spills = getattr(launcher, "n_spills", None)
+    threshold = tuner.inductor_meta.get("spill_threshold", 16)
+    own = not getattr(tuner, "custom_kernel", False)
+    spilling = own and isinstance(spills, int) and spills > threshold
+    if getattr(said, "name", "") == "REGISTER_SPILLING" or (said is None and spilling):
+        return f"pruned: {spills} registers spill, more than Inductor's threshold of {threshold}"
+    return "failed: the device refused the launch"
+
+
+def _hash(launcher: Any) -> str | None:
+    return unpacked(getattr(launcher, "cache_hash", None))
+
+
+# -- compiling ------------------------------------------------------------------------------------
+
+
+def _precompile(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def precompile(self: Any, *args: Any, **kwargs: Any) -> Any:
+        result = original(self, *args, **kwargs)
+        _quietly(_candidates, self)
+        return result
+
+    return precompile
+
+
+def _candidates(tuner: Any) -> None:
+    """Tell the configurations that stand to be measured, where there are several."""
+    if len(tuner.launchers) < 2:
+        return
+    tuning = _of(tuner)
+    for launcher in tuner.launchers:
+        trial = tuning.trial(config_of(launcher.config))
+        trial.hash = _hash(launcher) or trial.hash
+    _tell(tuner, tuning, None, None)
+
+
+def _compile(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def precompile_config(self: Any, cfg: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return original(self, cfg, *args, **kwargs)
+        except Exception as error:
+            # Often in a process that only compiles, which never knows what the others come to.
+            _quietly(
+                dropped, _name(self), getattr(self, "filename", None), cfg, f"{first_line(error)}"
+            )
+            raise
+
+    return precompile_config
+
+
+def configured(config: Any, digest: Any) -> None:
+    """Tell what a configuration was compiled to: Inductor itself may have changed it since."""
+    said = config_of(config)
+    key = (str(digest), repr(said))
+    if key not in _configured:
+        _configured.add(key)
+        emit({"event": "configured", "by": "inductor", "hash": str(digest), "config": said})
+
+
+def dropped(name: Any, file: Any, config: Any, reason: str, digest: Any = None) -> None:
+    """A configuration failed before it could be measured."""
+    emit(
+        {
+            "event": "autotune_failed",
+            "by": "inductor",
+            "name": name,
+            "file": file,
+            "configuration": {
+                "config": config_of(config),
+                "hash": None if digest is None else str(digest),
+                "times_ms": None,
+                "reason": f"failed: {reason}",
+            },
+        }
+    )
+
+
+def _name(tuner: Any) -> Any:
+    return (tuner.inductor_meta or {}).get("kernel_name") or getattr(tuner.fn, "__name__", None)
+
+
+# -- telling --------------------------------------------------------------------------------------
+
+
+def _tell(tuner: Any, tuning: Tuning, chosen: Any, method: str | None) -> None:
+    known = sum(1 + (t.times is not None) + (t.reason is not None) for t in tuning.trials)
+    if not tuning.trials or known == tuning.told:
+        return  # a phase that tried nothing
+    tuning.told = known
+    winner = None
+    if chosen is not None and not emulated():
+        trial = tuning.trial(config_of(chosen.config))
+        trial.hash = trial.hash or _hash(chosen)
+        winner = tuning.trials.index(trial) if trial.reason is None else None
+    emit(
+        {
+            "event": "autotune",
+            "tuning": tuning.number,
+            "by": "inductor",
+            "name": _name(tuner),
+            "file": getattr(tuner, "filename", None),
+            "key": sizes(getattr(tuner, "size_hints", None)),
+            "stopwatch": _stopwatch() if any(t.times for t in tuning.trials) else None,
+            "method": method,
+            "from_cache": False,
+            "seconds": None,
+            "configurations": [t.event() for t in tuning.trials],
+            "winner": winner,
+        }
+    )
+
+
+def _stopwatch() -> str | None:
+    module = sys.modules.get("torch._inductor.runtime.benchmarking")
+    held = getattr(module, "benchmarker", None)
+    return None if held is None else type(held).__name__

@@ -1,0 +1,94 @@
+"""One configuration that a tuner tries: what is known of it, whichever tuner it is."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import os
+import threading
+from typing import Any
+
+from ..writer import plain
+
+now = threading.local()  # trial: the configuration that is measured in this thread
+_numbers = itertools.count()
+LONGEST_REASON = 300
+
+
+class Trial:
+    """One configuration, and what came of it."""
+
+    def __init__(self, config: dict[str, Any], reason: str | None = None) -> None:
+        self.config, self.reason = config, reason
+        self.times: list[float] | None = None  # milliseconds, as the tuner was given them
+        self.hash: str | None = None
+        self.error: str | None = None
+        self.compiled: dict[str, str] = {}
+
+    def event(self) -> dict[str, Any]:
+        """What the recording holds of it."""
+        return {
+            "config": self.config,
+            "hash": self.hash,
+            "times_ms": self.times,
+            "reason": self.reason,
+        }
+
+
+def number() -> int:
+    """A number for a tuning, of its own in this process."""
+    return next(_numbers)
+
+
+def emulated() -> bool:
+    """Whether nothing can be measured in this process."""
+    return bool(os.environ.get("PTXVIEW_TARGET"))
+
+
+def config_of(config: Any) -> dict[str, Any]:
+    """A ``triton.Config`` as plain values, those that it leaves to the compiler left out."""
+    # num_consumer_groups and the like are 0 where they are not used.
+    held = {
+        **config.kwargs,
+        **{
+            name: getattr(config, name, None)
+            for name in ("num_warps", "num_stages", "num_ctas", "maxnreg", "ir_override")
+        },
+    }
+    return {str(k): plain(v) for k, v in held.items() if v is not None}
+
+
+def times_of(measured: Any) -> list[float] | None:
+    """Milliseconds as floats; None where the tuner has none: infinite, or not a number."""
+    several = measured if isinstance(measured, list | tuple) else [measured]
+    out = [float(t) for t in several if isinstance(t, int | float)]
+    if emulated() or not out or len(out) != len(several) or not all(map(math.isfinite, out)):
+        return None
+    return out
+
+
+def infinite(measured: Any) -> bool:
+    """Whether a tuner says by this time that the configuration failed."""
+    several = measured if isinstance(measured, list | tuple) else [measured]
+    return bool(several) and all(t == float("inf") for t in several)
+
+
+def first_line(error: BaseException) -> str:
+    """An error in one line: of Triton's own, the message and not the place before it."""
+    said = getattr(error, "error_message", None) or str(error)
+    lines = [line.strip() for line in str(said).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {lines[0] if lines else ''}"[:LONGEST_REASON]
+
+
+def compiled(digest: Any, name: Any) -> None:
+    """A kernel was compiled, or taken from the cache: it may be the configuration's."""
+    trial = getattr(now, "trial", None)
+    if trial is not None and digest:
+        trial.compiled[str(digest)] = str(name or "")
+
+
+def failed(error: BaseException) -> None:
+    """A kernel could not be compiled or loaded; the tuner says no more than that it failed."""
+    trial = getattr(now, "trial", None)
+    if trial is not None:
+        trial.error = first_line(error)

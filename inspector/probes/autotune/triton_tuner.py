@@ -1,0 +1,268 @@
+"""What Triton's autotuner looks at: each configuration with its time, its binary or its reason.
+
+A tuning begins where the autotuner prunes its configurations and ends when the launch that caused
+it returns. A configuration's binary is the one that was launched while it was measured, or, where
+none was, the one compiled then. Times are those that the tuner itself got; nothing is measured
+here, and where the device is emulated there are none.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import threading
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from ..calls import subjects
+from ..writer import emit, plain
+from .trials import Trial, config_of, emulated, first_line, infinite, now, number, times_of
+
+# Tunings under way, by thread; of several, the last began while the one before was trying.
+_begun: dict[int, list[Tuning]] = {}
+_now = threading.local()  # warming: whether ``warmup`` runs, which prunes and measures nothing
+MOST_CONFIGURATIONS = 4096
+
+
+class Tuning:
+    """One tuning of Triton's: the configurations in the order of the program."""
+
+    def __init__(self, owner: Any, given: dict[str, Any]) -> None:
+        self.owner = owner
+        self.known = set(owner.cache)
+        self.timings = getattr(owner, "configs_timings", None)
+        self.arguments = {**dict(owner.nargs or {}), **given}
+        self.trials: list[Trial] = []
+        self.tried = False
+
+    def prune(self, left: Iterable[Any], early: Iterable[Any] | None) -> None:
+        """Take in what the pruners left, and what the first of the two did."""
+        kept = [config_of(c) for c in left]
+        middle = None if early is None else [config_of(c) for c in early]
+        for config in map(config_of, self.owner.configs):
+            trial = Trial(config)
+            if config not in kept:
+                trial.reason = f"pruned: {self._pruner(config, middle)}"
+            self.trials.append(trial)
+        self.trials += [Trial(c) for c in kept if c not in [t.config for t in self.trials]]
+
+    def _pruner(self, config: dict[str, Any], middle: list[dict[str, Any]] | None) -> str:
+        owner = self.owner
+        model = f"perf_model ranks it below the best {owner.configs_top_k} (top_k)"
+        if not owner.perf_model:
+            return "early_config_prune"
+        if not owner.early_config_prune:
+            return model
+        if middle is None:
+            return "early_config_prune or perf_model"
+        return model if config in middle else "early_config_prune"
+
+    def trial(self, config: dict[str, Any]) -> Trial:
+        """The trial of a configuration, anew where the tuner had not announced it."""
+        for trial in self.trials:
+            if trial.config == config:
+                return trial
+        self.trials.append(Trial(config))
+        return self.trials[-1]
+
+
+def attach(module: Any) -> None:
+    """``triton.runtime.autotuner``; call it last of all that change that module."""
+    tuner = module.Autotuner
+    tuner.prune_configs = _pruning(tuner.prune_configs)
+    tuner._bench = _trying(tuner._bench)
+    tuner.run = _running(tuner.run)
+    tuner.warmup = _warming(tuner.warmup)
+
+
+def _running(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def run(self: Any, *args: Any, **kwargs: Any) -> Any:
+        kernel = None
+        try:
+            kernel = original(self, *args, **kwargs)
+            return kernel
+        finally:
+            if _begun:
+                try:
+                    _end(self, kernel)
+                except Exception as error:
+                    subjects.failed("autotuning", error)
+
+    return run
+
+
+def _end(owner: Any, kernel: Any) -> None:
+    """Tell the tuning that began in the launch which has just returned, if one did."""
+    me = threading.get_ident()
+    held = _begun.get(me)
+    if not held or held[-1].owner is not owner:
+        return
+    tuning = held.pop()
+    while held and held[-1].owner is owner:
+        held.pop()  # the program itself asked what would be pruned
+    if not held:
+        del _begun[me]
+    if tuning.tried or len(owner.cache) > len(tuning.known):
+        _told(tuning, kernel)
+
+
+def _current() -> Tuning | None:
+    held = _begun.get(threading.get_ident())
+    return held[-1] if held else None
+
+
+def _warming(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def warmup(self: Any, *args: Any, **kwargs: Any) -> Any:
+        outer, _now.warming = getattr(_now, "warming", False), True
+        try:
+            return original(self, *args, **kwargs)
+        finally:
+            _now.warming = outer
+
+    return warmup
+
+
+def _pruning(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def prune_configs(self: Any, kwargs: Any, *rest: Any, **more: Any) -> Any:
+        if getattr(_now, "warming", False) or os.environ.get("TRITON_INTERPRET") == "1":
+            return original(self, kwargs, *rest, **more)
+        early: list[Any] = []
+        prune = self.early_config_prune
+        both = bool(prune and self.perf_model)
+        if both:
+
+            def noted(*args: Any, **given: Any) -> Any:
+                left = prune(*args, **given)
+                early[:] = [left]
+                return left
+
+            self.early_config_prune = noted
+        try:
+            left = original(self, kwargs, *rest, **more)
+        finally:
+            if both:
+                self.early_config_prune = prune
+        try:
+            tuning = Tuning(self, dict(kwargs))
+            tuning.prune(left, early[0] if early else None)
+            _begun.setdefault(threading.get_ident(), []).append(tuning)
+        except Exception as error:
+            subjects.failed("autotuning", error)
+        return left
+
+    return prune_configs
+
+
+def _trying(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def bench(self: Any, *args: Any, config: Any, **meta: Any) -> Any:
+        tuning = _current()
+        if tuning is None or tuning.owner is not self:
+            return original(self, *args, config=config, **meta)
+        trial, before = Trial({}), {}
+        try:
+            trial, before = tuning.trial(config_of(config)), _benchmarks()
+        except Exception as error:
+            subjects.failed("autotuning", error)
+        outer, now.trial, tuning.tried = getattr(now, "trial", None), trial, True
+        try:
+            measured = original(self, *args, config=config, **meta)
+        except BaseException as error:
+            trial.reason = f"failed: {first_line(error)}"
+            raise
+        finally:
+            now.trial = outer
+            trial.hash = _binary(trial, before, self)
+        trial.times = times_of(measured)
+        if infinite(measured):
+            trial.reason = f"failed: {trial.error or 'the tuner gave it no time'}"
+        return measured
+
+    return bench
+
+
+def _benchmarks() -> dict[str, int]:
+    """Launches by tuners so far, by the hash of what was launched."""
+    return {i: s.benchmarks[0] for (kind, i), s in list(subjects._all.items()) if kind == "triton"}
+
+
+def _binary(trial: Trial, before: dict[str, int], owner: Any) -> str | None:
+    """The hash of the trial's one binary; None where it is not certain which that is."""
+    try:
+        launched = {d: n for d, n in _benchmarks().items() if n > before.get(d, 0)}
+        found = {d: subjects._all["triton", d].name for d in launched} or trial.compiled
+        if len(found) > 1:  # a hook of the program's may launch kernels, too
+            own = owner.base_fn.__name__
+            found = {digest: name for digest, name in found.items() if name == own}
+        return next(iter(found)) if len(found) == 1 else None
+    except Exception as error:
+        subjects.failed("autotuning", error)
+        return None
+
+
+def _told(tuning: Tuning, kernel: Any) -> None:
+    owner = tuning.owner
+    added = [k for k in owner.cache if k not in tuning.known]
+    best = config_of(owner.cache[added[-1]]) if added else None
+    timings = getattr(owner, "configs_timings", None)
+    measured = timings is not tuning.timings
+    from_cache = bool(added) and measured and not tuning.tried
+    if from_cache and isinstance(timings, dict):
+        for config, times in timings.items():
+            trial = tuning.trial(config_of(config))
+            trial.times = times_of(times)
+            if infinite(times):
+                trial.reason = "failed when it was measured, in another run"
+    winner = None if best is None or emulated() else tuning.trial(best)
+    if winner is not None and kernel is not None and winner.hash is None:
+        winner.hash = str(getattr(kernel, "hash", None) or "") or None
+    if winner is not None and winner.reason is not None:
+        winner = None  # they all failed; Triton goes on with the first
+    seconds = getattr(owner, "bench_time", None)
+    emit(
+        {
+            "event": "autotune",
+            "tuning": number(),
+            "by": "triton",
+            "name": owner.base_fn.__name__,
+            "file": _file(owner.base_fn),
+            "key": _key(tuning, added[-1] if added else None),
+            "stopwatch": _stopwatch(owner) if tuning.tried and not emulated() else None,
+            "from_cache": from_cache,
+            "seconds": seconds if tuning.tried and measured and not emulated() else None,
+            "configurations": [t.event() for t in tuning.trials[:MOST_CONFIGURATIONS]],
+            "winner": None if winner is None else tuning.trials.index(winner),
+        }
+    )
+
+
+def _file(function: Any) -> str | None:
+    path = getattr(getattr(function, "__code__", None), "co_filename", None)
+    if not isinstance(path, str):
+        return None
+    return os.path.abspath(path) if os.path.isfile(path) else path
+
+
+def _key(tuning: Tuning, key: Any) -> Any:
+    """The key's values under the arguments' names; Triton's bare values where they do not fit."""
+    owner = tuning.owner
+    given = {k: v for k, v in tuning.arguments.items() if k in owner.arg_names}
+    named = [(k, given[k]) for k in owner.keys if k in given]
+    named += [(k, str(v.dtype)) for k, v in given.items() if hasattr(v, "dtype")]
+    fits = len({k for k, _ in named}) == len(named)
+    if fits and (key is None or (isinstance(key, tuple) and len(key) == len(named))):
+        return {str(k): plain(v) for k, v in named}
+    return None if key is None else plain(list(key) if isinstance(key, tuple) else [key])
+
+
+def _stopwatch(owner: Any) -> str | None:
+    """What the tuner measures with, by name; a function of the program's under its own."""
+    if getattr(owner, "use_cuda_graph", False):
+        return "do_bench_cudagraph"
+    function = vars(owner).get("do_bench") or vars(owner).get("_do_bench")
+    name = getattr(function, "__qualname__", None)
+    # With ``warmup`` or ``rep`` it is a lambda of Triton's own around do_bench.
+    return "do_bench" if name is None or name.startswith("Autotuner.") else str(name)

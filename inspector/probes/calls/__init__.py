@@ -1,0 +1,1 @@
+"""Tells what is called and launched, with what, and how often."""

@@ -1,0 +1,98 @@
+"""Launches of Triton's kernels, hand-written and generated, counted where the driver is called.
+
+What a compiled kernel launches with is an object that it makes when it is loaded: ours stands
+before it and passes everything on. It sees the grid as it was evaluated and the arguments as they
+were bound, whoever launches: ``kernel[grid](…)``, an autotuner, or Inductor's generated code.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from . import subjects
+from .launch import Parameters, function, stand, standing
+
+# grid x, y, z, stream, function, metadata, launch metadata, enter hook, exit hook
+LEADING = 9
+# Inductor's own launcher: grid x, y, z, stream
+STATIC_LEADING = 4
+
+
+def parameters(
+    names: list[str], signature: dict[Any, Any], constants: dict[Any, Any], declared: Any
+) -> Parameters:
+    """A kernel's parameters in order: name, type, and the value of those that were compiled in.
+
+    ``declared`` are the positions of parameters that the kernel declares ``tl.constexpr``; keys of
+    the other two are names, positions, or paths that begin with a position, by Triton's version.
+    """
+    kinds = {_name(names, k): v for k, v in signature.items()}
+    values = {_name(names, k): v for k, v in constants.items()}
+    fixed = {names[n] for n in declared if n < len(names)}
+    return [
+        (name, "constexpr" if name in fixed else kinds.get(name), values.get(name))
+        for name in names
+    ]
+
+
+def _name(names: list[str], key: Any) -> str:
+    if isinstance(key, tuple):
+        if len(key) > 1:
+            return str(key)
+        key = key[0] if key else ""
+    return names[key] if isinstance(key, int) and key < len(names) else str(key)
+
+
+def watch(kernel: Any) -> None:
+    """Stand before the launcher of a kernel that has just been loaded."""
+    space = kernel.__dict__
+    slot = "_run" if space.get("_run") is not None else "run"
+    inner = space.get(slot)
+    if inner is None or standing(inner) is not None:
+        return
+    source, metadata = kernel.src, kernel.metadata
+    written = getattr(source, "fn", None)
+    signature = dict(getattr(source, "signature", None) or {})
+    names = [str(n) for n in getattr(written, "arg_names", ())]
+    names = names or [f"arg{n}" for n in range(len(signature))]
+    constants = getattr(source, "constants", None) or getattr(source, "constexprs", None) or {}
+    known = parameters(names, signature, dict(constants), getattr(written, "constexprs", ()))
+    warp = getattr(metadata, "warp_size", None) or getattr(metadata.target, "warp_size", 32)
+    threads = int(metadata.num_warps) * int(warp or 32)
+    space[slot] = stand(
+        inner, _subject(kernel.hash, metadata.name, threads, metadata.shared), LEADING, known
+    )
+
+
+def watch_static(launcher: Any, kernel: Any, signature: Any, constants: Any) -> None:
+    """Stand before the kernel in one of Inductor's launchers that leave Triton's aside."""
+    space = launcher.__globals__
+    inner = space["runner"]
+    if standing(inner) is not None:
+        return
+    names = [str(n) for n in kernel.arg_names]
+    known = parameters(names, dict(signature or {}), dict(constants or {}), kernel.full_constexprs)
+    threads = int(kernel.num_warps) * 32
+    held = _subject(kernel.hash, kernel.name, threads, kernel.shared)
+    space["runner"] = function(inner, held, STATIC_LEADING, known)
+
+
+def watch_faster(slow: Any, fast: Any) -> None:
+    """Stand in the launcher that Inductor makes of another after its first launch."""
+    before, inner = standing(slow.__globals__.get("runner")), fast.__globals__.get("runner")
+    if before is not None and inner is not None and standing(inner) is None:
+        fast.__globals__["runner"] = function(inner, before.held, before.leading, before.parameters)
+
+
+def _subject(digest: Any, name: Any, threads: int, shared: Any) -> subjects.Subject:
+    facts = {
+        "hash": str(digest),
+        "block": [threads, 1, 1],
+        "shared_bytes": shared if isinstance(shared, int) else None,
+    }
+    return subjects.subject("triton", str(name), str(digest), facts)
+
+
+def attach_autotuner(module: Any) -> None:
+    """``triton.runtime.autotuner``: what it launches to compare is not the program's."""
+    subjects.as_benchmark(module.Autotuner, "_bench")

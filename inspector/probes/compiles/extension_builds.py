@@ -1,0 +1,114 @@
+"""Builds of C++ and CUDA extensions, fresh or already there: the folder, its commands, its log."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+from typing import Any
+
+from ..calls import graphs
+from ..writer import emit, file_blob, problem
+
+# The text files of a build folder; objects are read when the program has ended.
+TEXTS = (".ninja", ".cu", ".cuh", ".cpp", ".cc", ".cxx", ".h", ".hpp")
+LARGEST_TEXT = 8 << 20
+
+
+def attach(module: Any) -> None:
+    """Wrap the two ways every build goes through; the build itself is torch's."""
+    ninja = getattr(module, "_run_ninja_build", None)
+    if ninja is not None:
+        module._run_ninja_build = _watch_ninja(ninja)
+    jit = getattr(module, "_jit_compile", None)
+    if jit is not None:
+        module._jit_compile = _watch_jit(jit)
+    builder = getattr(module, "BuildExtension", None)
+    if builder is not None and "build_extensions" in vars(builder):
+        builder.build_extensions = _watch_setup(builder.build_extensions)
+
+
+def _bound(function: Any, args: Any, kwargs: Any) -> dict[str, Any]:
+    try:
+        return dict(inspect.signature(function).bind(*args, **kwargs).arguments)
+    except TypeError:
+        return {}
+
+
+def _watch_ninja(original: Any) -> Any:
+    @functools.wraps(original)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        folder = _bound(original, args, kwargs).get("build_directory")
+        try:
+            result = original(*args, **kwargs)
+        except Exception as error:
+            _say(folder, None, True, f"{error}")
+            raise
+        _say(folder, None, True, None)
+        return result
+
+    return run
+
+
+def _watch_jit(original: Any) -> Any:
+    @functools.wraps(original)
+    def jit(*args: Any, **kwargs: Any) -> Any:
+        given = _bound(original, args, kwargs)
+        try:
+            result = original(*args, **kwargs)
+        except Exception as error:
+            _say(given.get("build_directory"), given, None, f"{error}")
+            raise
+        _say(given.get("build_directory"), given, None, None)
+        try:
+            graphs.watch_module(result)
+        except Exception as error:
+            problem("an extension's calls", error)
+        return result
+
+    return jit
+
+
+def _watch_setup(original: Any) -> Any:
+    @functools.wraps(original)
+    def build(self: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return original(self, *args, **kwargs)
+        finally:
+            try:
+                for each in self.extensions:
+                    path = os.path.abspath(self.get_ext_fullpath(each.name))
+                    if os.path.exists(path):
+                        emit({"event": "library", "path": path, "name": each.name})
+            except Exception as error:
+                problem("setup.py build", error)
+
+    return build
+
+
+def _say(folder: Any, given: dict[str, Any] | None, fresh: bool | None, error: str | None) -> None:
+    if not folder:
+        return
+    try:
+        directory = os.path.abspath(str(folder))
+        files = {}
+        for name in sorted(os.listdir(directory)):
+            path = os.path.join(directory, name)
+            wanted = name.endswith(TEXTS) or name == ".ninja_log"
+            if wanted and os.path.isfile(path) and os.path.getsize(path) <= LARGEST_TEXT:
+                files[name] = file_blob(path)
+        event = {
+            "event": "extension",
+            "directory": directory,
+            "name": (given or {}).get("name"),
+            "files": files,
+            "fresh": fresh,
+            "error": None if error is None else error[-20000:],
+        }
+        sources = (given or {}).get("sources")
+        if sources:
+            listed = [sources] if isinstance(sources, str) else list(sources)
+            event["sources"] = {os.path.abspath(str(s)): file_blob(str(s)) for s in listed}
+        emit(event)
+    except Exception as failed:
+        problem("extension build", failed)

@@ -1,0 +1,92 @@
+"""``output_code`` and the graphs that it was made from, through torch's own structured trace."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from typing import Any
+
+from ..writer import blob, emit, file_blob, problem
+
+# Texts that tie a graph's kernels to the user's lines; the rest of the trace is left alone.
+GRAPHS = {
+    "dynamo_output_graph",
+    "aot_forward_graph",
+    "aot_backward_graph",
+    "aot_inference_graph",
+    "aot_joint_graph",
+    "inductor_post_grad_graph",
+}
+ARTIFACTS = {
+    "inductor_post_grad_graph",
+    "before_post_grad_graph",
+    "triton_kernel_info",
+    "inductor_provenance_tracking_node_mappings",
+    "inductor_provenance_tracking_kernel_stack_traces",
+}
+
+# Above the nodes that came of a line, each graph names it; such a file is small.
+FILE = re.compile(r"^\s*# File: ([^\n]{1,4096}?):\d{1,9} in ", re.MULTILINE)
+# Above the copy of a kernel that the user wrote, the code names the kernel's own file.
+ORIGINAL = re.compile(r"^# Original path: ([^\n]{1,4096}):\d{1,9}$", re.MULTILINE)
+LARGEST = 8 << 20
+_seen: set[str] = set()
+
+
+class Handler(logging.Handler):
+    """Takes what ``TORCH_TRACE`` would write, from memory; prints nothing."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            self._take(record)
+        except Exception as error:
+            problem("inductor trace", error)
+
+    def _take(self, record: logging.LogRecord) -> None:
+        metadata: dict[str, Any] = getattr(record, "metadata", None) or {}
+        payload = getattr(record, "payload", None)
+        where = {
+            "frame_id": metadata.get("frame_id"),
+            "frame_compile_id": metadata.get("frame_compile_id"),
+            "attempt": metadata.get("attempt"),
+            "rank": metadata.get("rank"),
+        }
+        if "inductor_output_code" in metadata and payload is not None:
+            said = metadata["inductor_output_code"] or {}
+            path = said.get("file_path") or said.get("filename")
+            emit({"event": "graph", "path": path, "blob": blob(payload), **where})
+            _keep_sources(str(payload), ORIGINAL)
+            return
+        kind = next((g for g in GRAPHS if g in metadata), None)
+        artifact = metadata.get("artifact")
+        if kind is None and isinstance(artifact, dict) and artifact.get("name") in ARTIFACTS:
+            kind = artifact["name"]
+        if kind is not None and payload:
+            text = payload if isinstance(payload, str) else str(payload)
+            emit({"event": "graph_text", "kind": kind, "blob": blob(text), **where})
+            _keep_sources(text, FILE)
+
+
+def _keep_sources(text: str, named: re.Pattern[str]) -> None:
+    """The user's own files that a graph names, as they are while it is compiled."""
+    for path in dict.fromkeys(named.findall(text)):
+        if path in _seen:
+            continue
+        _seen.add(path)
+        try:
+            fits = os.path.isfile(path) and os.path.getsize(path) <= LARGEST
+        except (OSError, ValueError):
+            fits = False
+        digest = file_blob(path) if fits else None
+        if digest is not None:
+            emit({"event": "user_file", "path": path, "blob": digest})
+
+
+def attach(module: Any) -> None:
+    """Listen to ``torch.__trace``; the user's own TORCH_LOGS and TORCH_TRACE are not touched."""
+    log = logging.getLogger("torch.__trace")
+    if not any(isinstance(h, Handler) for h in log.handlers):
+        handler = Handler()
+        handler.setLevel(logging.DEBUG)
+        log.addHandler(handler)

@@ -1,0 +1,144 @@
+"""Kernels that Inductor takes from its caches and launches without a call of ``triton.compile``."""
+
+from __future__ import annotations
+
+import functools
+import os
+from typing import Any
+
+from ..calls import subjects, triton_launches
+from ..writer import plain, problem
+
+
+def attach(module: Any) -> None:
+    """Wrap the making of launchers: it happens once for each configuration that is kept."""
+    for name in ("StaticTritonCompileResult", "TritonCompileResult"):
+        kind = getattr(module, name, None)
+        if kind is not None and "make_launcher" in vars(kind):
+            kind.make_launcher = _watched(kind.make_launcher)
+    tuner = getattr(module, "CachingAutotuner", None)
+    if tuner is not None:
+        subjects.as_benchmark(tuner, "bench")
+        if "_build_fast_launcher" in vars(tuner):
+            tuner._build_fast_launcher = _faster(tuner._build_fast_launcher)
+
+
+def _faster(original: Any) -> Any:
+    @functools.wraps(original)
+    def build(self: Any, launcher: Any, *args: Any, **kwargs: Any) -> Any:
+        made = original(self, launcher, *args, **kwargs)
+        if made is not None:
+            try:
+                triton_launches.watch_faster(launcher, made)
+            except Exception as error:
+                problem("inductor launcher", error)
+        return made
+
+    return build
+
+
+def _watched(original: Any) -> Any:
+    @functools.wraps(original)
+    def make_launcher(self: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            launcher = original(self, *args, **kwargs)
+        except Exception as error:
+            _dropped(self, error)
+            raise
+        try:
+            _record(self, launcher)
+        except Exception as error:
+            problem("inductor launcher", error)
+        return launcher
+
+    return make_launcher
+
+
+def _dropped(result: Any, error: Exception) -> None:
+    """A configuration that compiled and cannot be loaded is no candidate of Inductor's any more."""
+    from ..autotune import inductor, trials
+    from . import triton_compiles
+
+    try:
+        name = (getattr(result, "inductor_meta", None) or {}).get("kernel_name")
+        digest = getattr(result.kernel, "hash", None)
+        inductor.dropped(name, None, result.config, trials.first_line(error), digest)
+        # It was compiled all the same, here or by another process, whose files are in the cache.
+        _compiled(result)
+        triton_compiles.not_loaded(digest, error)
+    except Exception as failure:
+        problem("inductor launcher", failure)
+
+
+def _caches(kernel: Any, meta: Any) -> list[str]:
+    """Where Inductor keeps what Triton compiled for it: beside the cubin, or in its own cache."""
+    path = getattr(kernel, "cubin_path", None)
+    found = [os.path.dirname(os.path.dirname(path))] if isinstance(path, str) else []
+    try:
+        from torch._inductor.runtime.cache_dir_utils import triton_cache_dir
+
+        found.append(triton_cache_dir(meta.get("device", 0)))
+    except ImportError:
+        pass
+    return found
+
+
+def _arguments(kernel: Any) -> list[str] | None:
+    """Names of the arguments that the kernel declares ``tl.constexpr``, where it says so."""
+    function: Any = getattr(getattr(kernel, "src", None), "fn", None)
+    names = getattr(kernel, "arg_names", None) or getattr(function, "arg_names", None)
+    declared = getattr(kernel, "declared_constexprs", None)
+    if declared is None and getattr(function, "params", None) is not None:
+        declared = [p.num for p in function.params if p.is_constexpr]
+    if names is None or declared is None:
+        return None
+    return [str(names[i]) for i in declared if i < len(names)]
+
+
+def _record(result: Any, launcher: Any) -> None:
+    from . import triton_compiles
+
+    _compiled(result)
+    kernel = result.kernel
+    digest = getattr(kernel, "hash", None)
+    if not digest:
+        return
+    meta = getattr(result, "compile_meta", None) or {}
+    registers = getattr(launcher, "n_regs", None)
+    if hasattr(kernel, "full_constexprs"):
+        signature, constants = meta.get("signature"), meta.get("constants")
+        triton_launches.watch_static(launcher, kernel, signature, constants)
+    if registers is not None:
+        triton_compiles.loaded(digest, registers, getattr(launcher, "n_spills", None))
+
+
+def _compiled(result: Any) -> None:
+    """Record what a configuration of Inductor's was compiled to."""
+    from ..autotune import inductor
+    from . import triton_compiles
+
+    kernel = result.kernel
+    digest = getattr(kernel, "hash", None)
+    if not digest:
+        return
+    inductor.configured(result.config, digest)
+    meta = getattr(result, "compile_meta", None) or {}
+    name = getattr(kernel, "name", None) or getattr(
+        getattr(getattr(kernel, "src", None), "fn", None), "__name__", ""
+    )
+    source: dict[str, Any] = {
+        "signature": {str(k): str(v) for k, v in (meta.get("signature") or {}).items()},
+        "constexprs": {str(k): plain(v) for k, v in (meta.get("constants") or {}).items()},
+    }
+    names = _arguments(kernel)
+    if names is not None:
+        source["declared"] = names
+    attributes = next(iter(meta.get("configs") or ()), None)
+    if isinstance(attributes, dict):
+        order = list(source["signature"])
+        source["specialization"] = {
+            order[k[0]]: plain(v)
+            for k, v in attributes.items()
+            if isinstance(k, tuple) and len(k) == 1 and isinstance(k[0], int) and k[0] < len(order)
+        }
+    triton_compiles.record_cached(str(digest), str(name), source, _caches(kernel, meta))

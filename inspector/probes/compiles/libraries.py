@@ -1,0 +1,114 @@
+"""Extension modules that hold device code, seen when the interpreter loads them."""
+
+from __future__ import annotations
+
+import functools
+import os
+import struct
+import sys
+import sysconfig
+from importlib.machinery import ExtensionFileLoader
+from typing import Any
+
+from ..writer import emit, problem
+
+# Libraries of these packages hold thousands of kernels that are not the user's.
+NOT_HIS = ("torch", "nvidia", "triton", "torchvision", "torchaudio", "cupy", "jaxlib", "numba")
+
+_his: set[str] = set()
+
+
+def install() -> None:
+    """Look at each extension module once, after it has been created."""
+    original: Any = ExtensionFileLoader.create_module
+
+    @functools.wraps(original)
+    def create_module(self: Any, spec: Any) -> Any:
+        module = original(self, spec)
+        try:
+            if _look(str(self.path), str(spec.name)):
+                _his.add(str(spec.name))
+        except Exception as error:
+            problem("library", error)
+        return module
+
+    executed: Any = ExtensionFileLoader.exec_module
+
+    @functools.wraps(executed)
+    def exec_module(self: Any, module: Any) -> Any:
+        result = executed(self, module)
+        try:
+            if getattr(module, "__name__", None) in _his:
+                from ..calls import graphs
+
+                graphs.watch_module(module)
+        except Exception as error:
+            problem("an extension's calls", error)
+        return result
+
+    ExtensionFileLoader.create_module = create_module  # type: ignore[method-assign]
+    ExtensionFileLoader.exec_module = exec_module  # type: ignore[method-assign]
+
+
+def attach_ops(module: Any) -> None:
+    """Look at what ``torch.ops.load_library`` loads: libraries of operators, no Python modules."""
+    kind = getattr(module, "_Ops", None)
+    original = getattr(kind, "load_library", None)
+    if kind is None or original is None:
+        return
+
+    @functools.wraps(original)
+    def load_library(self: Any, path: Any, *args: Any, **kwargs: Any) -> Any:
+        result = original(self, path, *args, **kwargs)
+        try:
+            _look(str(path), os.path.basename(str(path)))
+        except Exception as error:
+            problem("library", error)
+        return result
+
+    kind.load_library = load_library
+
+
+def _look(path: str, name: str) -> bool:
+    """Whether this is the user's and holds device code; told if so."""
+    full = os.path.realpath(path)
+    if full.startswith(_standard()) or _foreign(full):
+        return False
+    if "torch" not in sys.modules or not has_fatbin(full):
+        return False
+    emit({"event": "library", "path": os.path.abspath(path), "name": name})
+    return True
+
+
+@functools.cache
+def _standard() -> str:
+    return os.path.realpath(sysconfig.get_path("stdlib")) + os.sep + "lib-dynload"
+
+
+def _foreign(path: str) -> bool:
+    parts = path.split(os.sep)
+    return any(
+        folder in ("site-packages", "dist-packages") and parts[i + 1 : i + 2]
+        and parts[i + 1] in NOT_HIS
+        for i, folder in enumerate(parts)
+    )  # fmt: skip
+
+
+def has_fatbin(path: str) -> bool:
+    """Whether a 64-bit ELF file has a section ``.nv_fatbin`` (or nvcc's ``__nv_relfatbin``)."""
+    with open(path, "rb") as file:
+        head = file.read(64)
+        if len(head) < 64 or head[:5] != b"\x7fELF\x02":
+            return False
+        (table,) = struct.unpack_from("<Q", head, 40)
+        size, count, names = struct.unpack_from("<HHH", head, 58)
+        if size < 64 or not count or names >= count:
+            return False
+        file.seek(table)
+        sections = file.read(size * count)
+        if len(sections) < size * count:
+            return False
+        where, length = struct.unpack_from("<QQ", sections, names * size + 24)
+        file.seek(where)
+        text = file.read(min(length, 1 << 20))
+    return b".nv_fatbin\0" in text or b"__nv_relfatbin\0" in text

@@ -1,0 +1,416 @@
+"""torch.profiler around the program: its schedule steps where the program's own steps end.
+
+Until the first step is seen everything is profiled, from the first use of CUDA (without a GPU,
+from the import of torch): of a program without steps that is the window. At the first step that is
+put aside, and the schedule begins. Traces are stored as Kineto writes them, and read elsewhere.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import json
+import os
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from .. import hooks
+from ..writer import folder, problem
+from . import steps, watch
+from .watch import keep
+
+# Ends a window of the profiler by time or for want of memory, in the program's main thread.
+
+
+EVERY = 0.2  # seconds between two looks
+# A window ends where the program has taken this part of the memory that was free as it began: what
+# torch notes of an operator takes seven times as much when it is made a trace of (measured).
+PART = 0.08
+
+
+_KIND = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
+
+
+class Limits:
+    """A thread that watches while a window is open; it touches nothing of torch's itself."""
+
+    def __init__(self, end: Callable[[str], None]) -> None:
+        self._end = end
+        self._stop: threading.Event | None = None
+        self._why = ""
+        # torch's profiler is stopped in the thread that began it. The interpreter calls this
+        # there, between two instructions; kept, since C holds no reference.
+        self._call = _KIND(self._reached)
+        self._others: list[Any] = []
+
+    def watch(self, seconds: float | None) -> None:
+        """A window has begun, and ends after ``seconds`` at the latest; None: no time is set."""
+        self.stop()
+        stop = self._stop = threading.Event()
+        until = None if seconds is None else time.monotonic() + seconds
+        threading.Thread(
+            target=self._look, args=(stop, until), name="ptxview-profile", daemon=True
+        ).start()
+
+    def stop(self) -> None:
+        """The window has ended."""
+        if self._stop is not None:
+            self._stop.set()
+            self._stop = None
+
+    def soon(self, function: Callable[[], None]) -> None:
+        """Call a function in the main thread, as soon as it is between two instructions."""
+
+        def call(_: Any) -> int:
+            try:
+                function()
+            except Exception:
+                pass
+            return 0
+
+        self._others.append(_KIND(call))
+        ctypes.pythonapi.Py_AddPendingCall(self._others[-1], None)
+
+    def _look(self, stop: threading.Event, until: float | None) -> None:
+        free, began = available(), resident()
+        while not stop.wait(EVERY):
+            now = resident()
+            if until is not None and time.monotonic() >= until:
+                self._why = "seconds"
+            elif free and began and now and now - began > PART * free:
+                self._why = "memory"
+            else:
+                continue
+            ctypes.pythonapi.Py_AddPendingCall(self._call, None)
+            return
+
+    def _reached(self, _: Any) -> int:
+        try:
+            if self._stop is not None and not self._stop.is_set():
+                self._end(self._why)
+        except Exception:
+            pass
+        return 0
+
+
+def resident() -> int | None:
+    """Bytes of memory that this process has."""
+    try:
+        with open("/proc/self/statm") as file:
+            return int(file.read().split()[1]) * 4096
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def available() -> int | None:
+    """Bytes of memory that are free for programs, of the machine or of the container."""
+    found = []
+    try:
+        with open("/proc/meminfo") as file:
+            found += [int(r.split()[1]) * 1024 for r in file if r.startswith("MemAvailable:")]
+        with (
+            open("/sys/fs/cgroup/memory.max") as most,
+            open("/sys/fs/cgroup/memory.current") as now,
+        ):
+            found.append(int(most.read()) - int(now.read()))
+    except (OSError, ValueError, IndexError):
+        pass
+    return min(found, default=None)
+
+
+VARIABLE = "PTXVIEW_PROFILE"
+OWNER = "PTXVIEW_PROFILE_BY"
+# Python processes that work for the program and are not the program.
+HELPERS = ("torch._inductor.compile_worker", "from multiprocessing", "torch/_inductor")
+
+
+class Session:
+    """The profiler of this process; every method is called in the thread that imported torch."""
+
+    def __init__(self, wish: dict[str, Any]) -> None:
+        self.wish = wish
+        self.torch: Any = None
+        self.thread = threading.get_ident()
+        self.pid = os.getpid()
+        self.off = False
+        # The profiler that runs, what the window before the first step held, who steps.
+        self.running: Any = None
+        self.began = 0.0
+        self.scheduled = False
+        self.before: dict[str, Any] | None = None
+        self.step: dict[str, str] | None = None
+        self.seen = 0
+        # Whether the step that begins next has been told of already.
+        self.ahead = False
+        self.stored = 0
+        self.ours = False
+        self.ended_by = "exit"
+        self.limits = Limits(self.limit)
+
+    # -- beginning ----------------------------------------------------------------------------
+
+    def attach(self, torch: Any) -> None:
+        """torch has been imported."""
+        self.torch = torch
+        self.thread = threading.get_ident()
+        if os.environ.get("PTXVIEW_TARGET"):
+            # Kineto's own lines on standard error; on a GPU they may say why CUPTI fails.
+            os.environ.setdefault("KINETO_LOG_LEVEL", "6")
+        watch.attach(self)
+        atexit.register(self.finish)
+        if threading.current_thread() is not threading.main_thread():
+            problem("profile", "torch was imported by a thread that is not the main one")
+            self.off = True
+        elif self.wish["step"] in ("auto", "optimizer", "none"):
+            self.begin(False)
+            if not os.environ.get("PTXVIEW_TARGET"):
+                torch.cuda._lazy_call(self.cuda)
+
+    def cuda(self) -> None:
+        """The program is about to use CUDA for the first time: kernels can be recorded from now."""
+        try:
+            if threading.get_ident() != self.thread:
+                self.limits.soon(self.cuda)
+                return
+            if self.idle() or self.scheduled:
+                return
+            self.discard()
+            self.begin(True)
+        except Exception as error:
+            self.fail(error)
+
+    def idle(self) -> bool:
+        """Whether there is nothing to do here: another process or thread, or all is done."""
+        return self.off or os.getpid() != self.pid or threading.get_ident() != self.thread
+
+    def make(self, gpu: bool, **given: Any) -> Any:
+        """A profiler of torch's, not started."""
+        profiler = self.torch.profiler
+        kinds = [profiler.ProfilerActivity.CPU]
+        if gpu:
+            kinds.append(profiler.ProfilerActivity.CUDA)
+        return profiler.profile(activities=kinds, with_stack=bool(self.wish["stack"]), **given)
+
+    def on_gpu(self) -> bool:
+        """Whether the program uses a real GPU."""
+        if os.environ.get("PTXVIEW_TARGET"):
+            return False
+        cuda = self.torch.cuda
+        return bool(cuda.is_initialized() or hasattr(cuda._tls, "is_initializing"))
+
+    @contextmanager
+    def own(self) -> Iterator[None]:
+        """Within it, what torch's profiler is told comes from here; it keeps its warnings."""
+        before, self.ours = self.ours, True
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                yield
+        finally:
+            self.ours = before
+
+    def begin(self, gpu: bool) -> None:
+        """Profile everything from now on."""
+        try:
+            with self.own():
+                self.running = self.make(gpu)
+                self.running.start()
+            self.began = time.time()
+            self.limits.watch(float(self.wish["seconds"]))
+        except Exception as error:
+            self.fail(error)
+
+    def fail(self, error: object) -> None:
+        """Nothing is profiled from now on."""
+        self.off, self.running = True, None
+        problem("profile", error)
+
+    # -- steps --------------------------------------------------------------------------------
+
+    def boundary(self, kind: str, name: str) -> None:
+        """A step of the program has ended, or with an explicit function, begins."""
+        if self.idle():
+            return
+        try:
+            self.seen += 1
+            if not self.scheduled:
+                self.step = {"kind": kind, "name": name}
+                self.put_aside()
+                self.schedule(0 if kind == "function" else 1)
+            elif self.running is not None and not self.ahead:
+                self.next()
+            self.ahead = False
+        except Exception as error:
+            self.fail(error)
+
+    def returned(self) -> None:
+        """A call that is a step has returned: the last active step ends here, not at the next."""
+        if self.idle() or self.running is None or not self.scheduled:
+            return
+        try:
+            if self.action() == "RECORD_AND_SAVE":
+                self.next()
+                self.ahead = True
+        except Exception as error:
+            self.fail(error)
+
+    def next(self) -> None:
+        """Tell torch's profiler that a step has ended, and let it go after the last."""
+        before = self.action()
+        self.spare(self.running)
+        with self.own():
+            self.running.step()
+        if "RECORD" in self.action() and "RECORD" not in before:
+            self.began = time.time()
+        if self.stored >= self.wish["repeat"]:
+            with self.own():
+                self.running.stop()
+            self.running, self.before = None, None
+            self.limits.stop()
+
+    def schedule(self, first: int) -> None:
+        """Begin with step ``first``; before it was what is not known to be a step."""
+        profiler = self.torch.profiler
+        wish = {n: self.wish[n] for n in ("wait", "warmup", "active", "repeat")}
+        # A step may be the first to use CUDA, and the schedule is made before it.
+        gpu = not os.environ.get("PTXVIEW_TARGET") and self.torch.cuda.is_available()
+        with self.own():
+            plan = profiler.schedule(**wish)
+            self.running = self.make(gpu, schedule=plan, on_trace_ready=self.ready)
+            self.running.step_num = first
+            self.running.current_action = plan(first)
+            self.running.start()
+        self.scheduled, self.began = True, time.time()
+        self.limits.watch(None)
+
+    def action(self) -> str:
+        """What the schedule does with the step that it is at: NONE, WARMUP, RECORD …"""
+        return str(getattr(self.running.current_action, "name", ""))
+
+    def ready(self, running: Any) -> None:
+        """torch has a trace of the active steps."""
+        self.store(running, "steps", "steps" if not self.off else self.ended_by)
+
+    # -- ending -------------------------------------------------------------------------------
+
+    def limit(self, why: str) -> None:
+        """Time or memory is used up: the window ends here."""
+        if self.idle() or self.running is None:
+            return
+        try:
+            self.ended_by = why
+            if self.scheduled:
+                self.off = True
+                with self.own():
+                    self.running.stop()
+                self.running = None
+            else:
+                self.put_aside()
+        except Exception as error:
+            self.fail(error)
+
+    def aside(self) -> None:
+        """The program starts torch's profiler itself, and there is room for one."""
+        if self.ours or self.idle():
+            return
+        self.off = True
+        if self.running is not None:
+            self.discard()
+        self.before = None
+        self.limits.stop()
+
+    def discard(self) -> None:
+        """Stop the profiler and forget what it has."""
+        running, self.running = self.running, None
+        if running is not None:
+            self.end(running)
+
+    def spare(self, running: Any) -> None:
+        """A program that has no CUDA context is not given one, to wait for nothing in it."""
+        inner = getattr(running, "profiler", None)
+        if inner is not None and not self.on_gpu():
+            inner.use_device = None
+
+    def end(self, running: Any) -> None:
+        """Stop a profiler."""
+        self.spare(running)
+        with self.own():
+            running.stop()
+
+    def put_aside(self) -> None:
+        """End the window that began before the first step, and keep what it has."""
+        running, self.running = self.running, None
+        if running is not None:
+            ended = time.time()
+            self.end(running)
+            self.before = {"running": running, "began": self.began, "ended": ended}
+        self.limits.stop()
+
+    def finish(self) -> None:
+        """The program ends."""
+        if os.getpid() != self.pid:
+            return
+        self.limits.stop()
+        try:
+            if not self.idle() and self.running is not None:
+                if self.scheduled:
+                    self.off = True
+                    self.end(self.running)
+                    self.running = None
+                else:
+                    self.put_aside()
+            if self.before is not None and not self.stored:
+                mode = "fallback" if self.scheduled else "whole"
+                kept = self.before
+                self.began = kept["began"]
+                self.store(kept["running"], mode, self.ended_by, kept["ended"])
+        except Exception as error:
+            problem("profile", error)
+        finally:
+            self.off = True
+            watch.finish_others(self)
+            watch.finish(self.seen, self.step, self.wish)
+
+    def store(self, running: Any, mode: str, ended_by: str, ended: float | None = None) -> None:
+        """Keep a window's trace, and tell what it is."""
+        self.stored += 1
+        when = time.time() if ended is None else ended
+        facts = {
+            "by": "ptxview",
+            "mode": mode,
+            "step": self.step,
+            "seen": self.seen,
+            "schedule": {n: self.wish[n] for n in ("wait", "warmup", "active", "repeat")},
+            "ended_by": ended_by,
+            "seconds": self.wish["seconds"],
+            "began": self.began,
+            "ended": when,
+            "stacks": bool(self.wish["stack"]),
+        }
+        keep(self, facts, lambda path: running.export_chrome_trace(path))
+        self.began = time.time()
+
+
+def install() -> None:
+    """Profile this process, where it is the program's own and not a helper's of torch."""
+    given = os.environ.get(VARIABLE)
+    if not given or folder() is None:
+        return
+    # A rank is a process of its own; a child that a rank starts is not.
+    rank = os.environ.get("RANK", "")
+    owner, _, its_rank = os.environ.get(OWNER, "").partition(":")
+    words = " ".join(getattr(sys, "orig_argv", ()))
+    if any(helper in words for helper in HELPERS):
+        return
+    if owner and owner != str(os.getpid()) and its_rank == rank:
+        return
+    os.environ[OWNER] = f"{os.getpid()}:{rank}"
+    session = Session(json.loads(given))
+    hooks.when_imported("torch", session.attach)
+    steps.install(session)
+    watch.install()

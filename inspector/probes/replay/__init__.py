@@ -1,0 +1,1 @@
+"""Makes recorded calls again in a child process, and takes their times."""

@@ -1,0 +1,243 @@
+"""Calls of compiled graphs and of extensions' functions, made again; what they do on the device.
+
+A call is many launches: its time is the sum of what CUPTI saw on the device between what stands
+before it (the flush of the L2) and the next, kernels, copies and fills alike.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from .cupti import Event
+from .inputs import Arguments, NotRebuilt, tensor
+from .stopwatches import MOST_MISSES, next_count, settled
+from .trace import Trace, Unavailable
+
+Launch = Callable[[], Any]
+# A constant of a graph, whose value its code does not have, and how that code would make another.
+_CONSTANT = re.compile(r"^(\w+) = None  # ", re.MULTILINE)
+_MADE = (
+    r"^[ \t]+{} = rand_strided\(\(([\d, ]*)\), \(([\d, ]*)\), device='(\w+)[:\d]*', "
+    r"dtype=torch\.(\w+)\)"
+)
+_DEVICE = re.compile(r"torch\.cuda\._DeviceGuard\((\d+)\)")
+MOST_CALLS = 2000
+WRAPPER_CALLS, WRAPPER_SECONDS = 60, 0.5
+LEADS = 4
+
+
+class Again:
+    """A call that can be made again and again: ``made()``; ``memory`` is its inputs."""
+
+    def __init__(self, torch: Any, said: dict[str, Any], device: str, most: int) -> None:
+        graph = said["kind"] == "graph"
+        self.name = str(said["name"])
+        function = _code(torch, said, device) if graph else _function(said)
+        self.memory = Arguments(torch, said["arguments"], device, most, graph)
+        args, given = self.memory.args, self.memory.given
+        self.made: Launch = (
+            (lambda: function(list(args))) if graph else (lambda: function(*args, **given))
+        )
+
+
+def _imported(name: str, path: str) -> Any:
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise NotRebuilt(f"{path} is no module of Python's")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def _code(torch: Any, said: dict[str, Any], device: str) -> Callable[..., Any]:
+    """The function of a graph's ``output_code``; constants that it lacks are made anew.
+
+    Through all versions from torch 2.6 on it is ``call(args)``, be it a function or a method.
+    """
+    path = said["code"]
+    text = Path(path).read_text("utf-8", "replace")
+    for number in _DEVICE.findall(text):
+        if int(number) != 0:
+            raise NotRebuilt(f"the graph was compiled for device {number}; times are taken on 0")
+    module = _imported(f"ptxview_graph_{said['n']}", path)
+    for name in dict.fromkeys(_CONSTANT.findall(text)):
+        setattr(module, name, _constant(torch, name, text, device))
+    call = getattr(module, "call", None)
+    if not callable(call):
+        raise NotRebuilt("the graph's code has no call(args)")
+    return call
+
+
+def _constant(torch: Any, name: str, text: str, device: str) -> Any:
+    found = re.search(_MADE.format(re.escape(name)), text, re.MULTILINE)
+    if found is None:
+        raise NotRebuilt(f"the graph holds {name}, a value of the program that was not recorded")
+    shape, strides = ([int(n) for n in found[at].split(",") if n.strip()] for at in (1, 2))
+    said = {"name": name, "shape": shape, "strides": strides, "dtype": found[4], "alignment": None}
+    return tensor(torch, said, device if found[3] == "cuda" else found[3], 0, [])[0]
+
+
+def _function(said: dict[str, Any]) -> Callable[..., Any]:
+    """A function of an extension's library, which is loaded from where it lay."""
+    module = sys.modules.get(said["module"]) or _imported(said["module"], said["library"])
+    function = getattr(module, said["function"], None)
+    if not callable(function):
+        raise NotRebuilt(f"{said['library']} has no function {said['function']} any more")
+    return function
+
+
+# -- what CUPTI saw -------------------------------------------------------------------------------
+
+
+def work(events: list[Event]) -> list[tuple[str, float]]:
+    """Names and µs of what the device did."""
+    return [(event.name, event.ns / 1000) for event in events]
+
+
+def parts(
+    seen: list[tuple[str, float]], count: int, lead: list[str]
+) -> list[list[tuple[str, float]]] | None:
+    """What each of ``count`` calls did, without what was done before it; None where that is
+    unclear: something is missing, or the calls do not do the same."""
+    each, rest = divmod(len(seen), count)
+    if rest or each < len(lead):
+        return None
+    whole = [seen[at : at + each] for at in range(0, len(seen), each)] if each else []
+    if any([name for name, _ in part[: len(lead)]] != lead for part in whole):
+        return None
+    return [part[len(lead) :] for part in whole] if each else [[] for _ in range(count)]
+
+
+class Gathered:
+    """Times of calls in µs: ``sums`` one a call, ``kernels`` one a launch, by name, and how many
+    launches a call makes of each."""
+
+    def __init__(self) -> None:
+        self.sums: list[float] = []
+        self.kernels: dict[str, list[float]] = {}
+        self.per_call: dict[str, int] = {}
+
+    def take(self, calls: list[list[tuple[str, float]]]) -> None:
+        """Add what calls did."""
+        for call in calls:
+            self.sums.append(sum(us for _, us in call))
+            names = [name for name, _ in call]
+            for name, us in call:
+                self.per_call.setdefault(name, names.count(name))
+                held = self.kernels.setdefault(name, [])
+                if len(held) < MOST_CALLS:
+                    held.append(us)
+
+    def as_said(self) -> list[dict[str, Any]]:
+        """Kernels in the order in which they were first launched."""
+        return [
+            {"name": name, "per_call": self.per_call[name], "samples": samples}
+            for name, samples in self.kernels.items()
+        ]
+
+
+def lead_of(trace: Trace, before: Launch, something: bool) -> list[str]:
+    """Names of what stands before each call, which is ``something`` or nothing at all.
+
+    Raises ``Unavailable`` where that is not seen.
+    """
+
+    def lead(events: list[Event]) -> list[str] | None:
+        names = [event.name for event in events]
+        each, rest = divmod(len(names), LEADS)
+        repeated = not rest and names == names[:each] * LEADS and bool(names) == something
+        return names[:each] if repeated else None
+
+    def often() -> None:
+        for _ in range(LEADS):
+            before()
+
+    for _ in range(MOST_MISSES):
+        names = lead(trace.saw(often, lambda events: lead(_in_order(events)) is not None))
+        if names is not None:
+            return names
+    raise Unavailable("CUPTI does not see what stands before a call: is another profiler at work?")
+
+
+def _in_order(events: list[Event]) -> list[Event]:
+    return sorted(events, key=lambda event: event.start)
+
+
+def cupti(
+    trace: Trace,
+    call: Launch,
+    before: Launch,
+    flushes: bool,
+    seconds: float,
+    between: Callable[[], None],
+) -> Gathered:
+    """The device's own times of a call, until the sum's median is settled or the time is up.
+
+    ``flushes``: whether ``before`` does anything on the device.
+    """
+    out = Gathered()
+    count, misses = 10, 0
+
+    def block() -> None:
+        for _ in range(count):
+            before()
+            call()
+        between()
+
+    with trace:
+        lead = lead_of(trace, before, flushes)
+
+        def calls(events: list[Event]) -> list[list[tuple[str, float]]] | None:
+            return parts(work(_in_order(events)), count, lead)
+
+        began = time.monotonic()
+        while True:
+            block_began = time.monotonic()
+            seen = trace.saw(block, lambda events: any(calls(events) or ()))
+            took = time.monotonic() - block_began
+            made = calls(seen)
+            if made is None or not any(made):
+                misses += 1
+                if misses >= MOST_MISSES:
+                    raise Unavailable(why_not(work(seen), made is not None, len(lead), count))
+                continue
+            misses = 0
+            out.take(made)
+            late = len(out.sums) >= MOST_CALLS or time.monotonic() - began > seconds
+            if late or settled(out.sums):
+                return out
+            count = next_count(count, took, len(seen), 5, 200)
+
+
+def why_not(seen: list[tuple[str, float]], alike: bool, lead: int, count: int) -> str:
+    """Why calls have no time, of which this was seen: so many were made, each after ``lead``."""
+    if not seen:
+        return "CUPTI saw nothing on the device: is another profiler at work?"
+    if alike:
+        return "the call launched nothing on the device, or CUPTI saw none of it"
+    return (
+        f"one call does not launch the same kernels as the next, or CUPTI missed some: it saw "
+        f"{len(seen) - lead * count} of {count} calls"
+    )
+
+
+def on_cpu(torch: Any, call: Launch, before: Launch) -> list[float]:
+    """What a call takes of the CPU's time until it returns, in µs, on an idle device."""
+    samples: list[float] = []
+    until = time.monotonic() + WRAPPER_SECONDS
+    while len(samples) < WRAPPER_CALLS and (len(samples) < 5 or time.monotonic() < until):
+        before()
+        torch.cuda.synchronize()
+        begin = time.perf_counter()
+        held = call()
+        samples.append(1e6 * (time.perf_counter() - begin))
+        torch.cuda.synchronize()
+        del held
+    return samples

@@ -1,0 +1,364 @@
+"""Ways to take the time of one launch; each gives its samples in µs.
+
+``event`` is a pair of CUDA events around one launch on an idle device. ``do_bench`` and
+``cudagraph`` are Triton's own ``do_bench`` and ``do_bench_cudagraph``. A kernel's own duration, by
+CUPTI, is in ``replay_calls``.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from .cupti import Event
+from .trace import Trace, Unavailable
+
+# What stands between two launches is read or written from end to end: several times the L2.
+LEAST_FLUSH = 256 << 20
+L2_TIMES = 4
+ENOUGH = 0.01
+FEWEST = 60
+MOST = 20_000
+BLOCK_SECONDS = 0.1
+# So many blocks in a row may be without all that was launched.
+MOST_MISSES = 5
+# So many records of CUPTI's fit into a buffer, with some room.
+MOST_RECORDS = 100_000
+# So many launches at first, and then: as a rule the median is settled by then.
+FIRST, SECOND = 20, 100
+# No kernel is that short; a graph without any takes some ns.
+LEAST_US = 0.1
+# The device's clock goes in steps of so many µs (32 ns on an H200): no samples tell more.
+TICK_US = 0.032
+
+
+class Cache:
+    """What is done to the L2 before each launch: ``cold``, ``dirty`` or ``hot``.
+
+    ``cold`` reads other memory, which leaves none of the launch's data and nothing to write back;
+    ``dirty`` writes it, and the launch then pays for writing it back; ``hot`` leaves it alone.
+    """
+
+    def __init__(self, torch: Any, state: str) -> None:
+        self.state = state
+        self._torch = torch
+        l2 = getattr(torch.cuda.get_device_properties(0), "L2_cache_size", 0)
+        size = max(LEAST_FLUSH, L2_TIMES * int(l2 or 0))
+        self._memory: Any = (
+            None if state == "hot" else torch.zeros(size // 4, dtype=torch.float32, device="cuda")
+        )
+        self._sum = torch.zeros((), device="cuda")
+
+    def prepare(self) -> None:
+        """Bring the L2 into that state, on the current stream."""
+        if self.state == "cold":
+            self._torch.sum(self._memory, dim=0, out=self._sum)
+        elif self.state == "dirty":
+            self._memory.zero_()
+
+
+def settled(samples: list[float]) -> bool:
+    """Whether the median's 95 % interval is within 1 % of it, by the normal approximation; or as
+    narrow as the device's clock allows."""
+    n = len(samples)
+    if n < FEWEST:
+        return False
+    held = sorted(samples)
+    reach = 1.96 * math.sqrt(n) / 2
+    low = held[max(0, math.floor(n / 2 - reach) - 1)]
+    high = held[min(n - 1, math.ceil(n / 2 + reach))]
+    middle = held[n // 2]
+    return high - low <= max(2 * ENOUGH * middle, TICK_US * 1.01)
+
+
+def next_count(count: int, took: float, seen: int, fewest: int, most: int) -> int:
+    """How many calls the next block has, after ``count`` of them took so many seconds and left so
+    many records: more and more, but no longer than a block may take, and no more than fit."""
+    in_time = int(count * BLOCK_SECONDS / max(took, 1e-6)) + 1
+    fitting = MOST_RECORDS * count // max(seen, 1)
+    return max(fewest, min(most, in_time, fitting, max(SECOND, 2 * count)))
+
+
+def events(
+    torch: Any, launch: Launch, before: Launch, seconds: float, between: Launch
+) -> list[float]:
+    """A pair of events around one launch on an idle device, as a script would do it."""
+    samples: list[float] = []
+    began = time.monotonic()
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    while True:
+        for _ in range(20):
+            before()
+            torch.cuda.synchronize()
+            start.record()
+            launch()
+            end.record()
+            torch.cuda.synchronize()
+            samples.append(start.elapsed_time(end) * 1000)
+        between()
+        if settled(samples) or len(samples) >= MOST or time.monotonic() - began > seconds:
+            return samples
+
+
+def do_bench(
+    torch: Any, launch: Launch, before: Launch, seconds: float, between: Launch
+) -> list[float]:
+    """Triton's ``do_bench``: the L2 is flushed by writing, events stand in a full queue."""
+    testing = _testing()
+    found = testing.do_bench(launch, warmup=25, rep=100, return_mode="all")
+    between()
+    return [1000 * float(t) for t in found]
+
+
+def cudagraph(
+    torch: Any, launch: Launch, before: Launch, seconds: float, between: Launch
+) -> list[float]:
+    """Triton's ``do_bench_cudagraph``: launches one after another in a graph, the L2 left hot."""
+    testing = _testing()
+    with torch.cuda.stream(torch.cuda.Stream()):
+        found = testing.do_bench_cudagraph(launch, rep=100, return_mode="all")
+    between()
+    samples = [1000 * float(t) for t in found]
+    if samples and max(samples) < LEAST_US:
+        raise Unavailable(
+            "the graph is empty: what is launched is not on the stream that is captured"
+        )
+    return samples
+
+
+def _testing() -> Any:
+    try:
+        import triton.testing
+    except ImportError as error:
+        raise Unavailable(f"it is Triton's, which cannot be imported: {error}") from None
+    return triton.testing
+
+
+# Those that are no CUPTI.
+STOPWATCHES = {"event": events, "do_bench": do_bench, "cudagraph": cudagraph}
+# Those that bring the L2 into a state of their own.
+OWN_CACHE = {"do_bench": "dirty", "cudagraph": "hot"}
+
+
+def caches(stopwatches: list[str], state: str) -> Iterator[tuple[str, str]]:
+    """Each stopwatch with the state of the L2 that its figure is of."""
+    for each in stopwatches:
+        yield each, OWN_CACHE.get(each, state)
+
+
+# The time of a call that launches any number of kernels, by the kernels' own durations (CUPTI).
+#
+# What stands between two calls (the flush of the L2) launches kernels too, maybe the same ones. So
+# both are learnt first, each alone: what a flush launches and what a call launches, by name and in
+# order. A block of samples counts only where the device's events are exactly these, again and
+# again.
+
+
+LEARNT = 4
+
+
+class Call:
+    """Samples of one call, in µs: the kernels' durations together, first start to last end, each.
+
+    ``kernels`` are the names in order, ``each`` the durations of every one of them.
+    """
+
+    def __init__(self, kernels: list[str]) -> None:
+        self.kernels = kernels
+        self.total: list[float] = []
+        self.span: list[float] = []
+        self.each: list[list[float]] = [[] for _ in kernels]
+
+    def add(self, events: list[Event]) -> None:
+        """The device's events of one call."""
+        self.total.append(sum(e.ns for e in events) / 1000)
+        self.span.append((max(e.start + e.ns for e in events) - events[0].start) / 1000)
+        for held, event in zip(self.each, events, strict=True):
+            held.append(event.ns / 1000)
+
+
+def period(names: list[str], times: int) -> list[str] | None:
+    """What is repeated, where ``names`` is the same ``times`` over; None where it is not."""
+    length, rest = divmod(len(names), times)
+    return names[:length] if not rest and names == names[:length] * times else None
+
+
+def names_of(events: list[Event]) -> list[str]:
+    """Names in order of the start."""
+    return [event.name for event in sorted(events, key=lambda event: event.start)]
+
+
+def learn(trace: Trace, launch: Launch) -> list[str]:
+    """The names of what one call launches, in order; [] of one that launches nothing.
+
+    Raises ``Unavailable`` where it launches something else each time.
+    """
+
+    def work() -> None:
+        for _ in range(LEARNT):
+            launch()
+
+    empty = 0
+    names: list[str] = []
+    for _ in range(MOST_MISSES):
+        names = names_of(trace.saw(work, lambda events: bool(period(names_of(events), LEARNT))))
+        one_call = period(names, LEARNT)
+        if one_call:
+            return one_call
+        empty += not names
+    if empty == MOST_MISSES:
+        return []
+    raise Unavailable(
+        f"its calls do not launch the same kernels each time ({len(names)} in {LEARNT} calls), so "
+        "that they cannot be told from what stands between them"
+    )
+
+
+def kernels_alone(trace: Trace, launch: Launch) -> list[str]:
+    """``learn`` of a call. Raises ``Unavailable`` also where nothing is seen of it."""
+    names = learn(trace, launch)
+    if not names:
+        raise Unavailable(
+            "CUPTI saw nothing on the device: does a call launch anything, and is no other "
+            "profiler at work?"
+        )
+    return names
+
+
+def calls(
+    trace: Trace, launch: Launch, before: Launch, seconds: float, between: Launch, flushes: bool
+) -> Call:
+    """Samples of a call until the median is settled or the time is up.
+
+    ``flushes``: whether ``before`` does anything on the device. Raises ``Unavailable``.
+    """
+    with trace:
+        kernels = kernels_alone(trace, launch)
+        flush = learn(trace, before) if flushes else []
+        pattern = [*flush, *kernels]
+        call = Call(kernels)
+        began = time.monotonic()
+        count, misses = FIRST, 0
+
+        def block() -> None:
+            for _ in range(count):
+                before()
+                launch()
+            between()
+
+        def whole(events: list[Event]) -> bool:
+            return names_of(events) == pattern * count
+
+        while True:
+            block_began = time.monotonic()
+            events = trace.saw(block, whole)
+            took = time.monotonic() - block_began
+            if whole(events):
+                misses = 0
+                for at in range(len(flush), len(events), len(pattern)):
+                    call.add(events[at : at + len(kernels)])
+            else:
+                misses += 1
+            if misses >= MOST_MISSES:
+                raise Unavailable("what CUPTI saw is not what a call launches, again and again")
+            late = len(call.total) >= MOST or time.monotonic() - began > seconds
+            if call.total and (late or settled(call.total)):
+                return call
+            count = next_count(count, took, len(events), 10, 1000)
+
+
+# How long a kernel takes without CUPTI's tracing, where that slows it.
+#
+# To trace kernels that may run at once CUPTI adds code to each, which notes when its blocks begin
+# and end (NVIDIA calls it the instrumentation overhead of concurrent kernel tracing). Most kernels
+# do not feel it; one of many short blocks does: on an H200 a GELU of 16,384 blocks of 1,024
+# threads reads 67.5 µs so, and takes 61. A pair of events adds nothing to the kernel. What it
+# reads too much, the way from one command in the queue to the next, is the same for every kernel
+# as long as the queue is full, and an empty kernel tells how much that is.
+
+
+Launch = Callable[[], Any]
+# A difference below either is not told from chance.
+PART, LEAST_DIFFERENCE_US = 0.02, 0.2
+SAMPLES, BATCH, FEWEST_PAIRS = 80, 20, 6
+# All of them together, in µs: a launch that takes longer is looked at less often, or not at all.
+MOST_US = 500_000
+# What the queue is kept busy with meanwhile, in cycles: 2 ms, in which a batch is launched.
+AHEAD_CYCLES = 4_000_000
+EMPTY = "ptxview_empty"
+EMPTY_PTX = f"""
+.version 7.0
+.target sm_70
+.address_size 64
+.visible .entry {EMPTY}() {{ ret; }}
+"""
+
+
+def queued(torch: Any, launch: Launch, before: Launch, count: int = SAMPLES) -> list[float]:
+    """What a pair of events around a launch reads in a full queue, in µs, so often.
+
+    Empty where this torch cannot keep the queue busy.
+    """
+    wait = getattr(torch.cuda, "_sleep", None)
+    if wait is None:
+        return []
+    found: list[float] = []
+    batch = min(BATCH, count)
+    pairs = [[torch.cuda.Event(enable_timing=True) for _ in range(2)] for _ in range(batch)]
+    while len(found) < count:
+        torch.cuda.synchronize()
+        wait(AHEAD_CYCLES)
+        for start, end in pairs:
+            before()
+            start.record()
+            launch()
+            end.record()
+        torch.cuda.synchronize()
+        found += [1000 * float(start.elapsed_time(end)) for start, end in pairs]
+    return found
+
+
+def middle(samples: list[float]) -> float | None:
+    """The median of finite samples; None of none."""
+    held = sorted(s for s in samples if math.isfinite(s))
+    return held[len(held) // 2] if held else None
+
+
+def around(torch: Any, launch: Launch, before: Launch, own: list[float]) -> float | None:
+    """What a pair of events reads around an empty kernel beyond its ``own`` time, in µs."""
+    pair, kernel = middle(queued(torch, launch, before)), middle(own)
+    return None if pair is None or kernel is None else pair - kernel
+
+
+def undisturbed(
+    torch: Any, said: dict[str, Any], launch: Launch, before: Launch, extra: float | None
+) -> dict[str, Any]:
+    """What a stopwatch said by CUPTI, with the time without it where tracing slows the call.
+
+    ``extra`` is what a pair of events reads beyond a kernel's own time. A call of one kernel gets
+    the samples of the events less this; ``traced`` is then what CUPTI read. Of several kernels the
+    pair holds the gaps between them too: the sum stays CUPTI's, ``whole`` is the most that it can
+    be. What is not disturbed comes back as it is.
+    """
+    traced = middle(said["samples"])
+    if extra is None or traced is None:
+        return said
+    count = min(SAMPLES, int(MOST_US / max(traced, 1.0)))
+    if count < FEWEST_PAIRS:
+        return said
+    pairs = queued(torch, launch, before, count)
+    plain = middle([p - extra for p in pairs])
+    if plain is None or plain <= 0 or traced - plain <= max(PART * plain, LEAST_DIFFERENCE_US):
+        return said
+    kernels = said.get("kernels")
+    if kernels is not None and (len(kernels) != 1 or kernels[0].get("per_call", 1) != 1):
+        return {**said, "whole": plain}
+    samples = [p - extra for p in pairs]
+    changed: dict[str, Any] = {**said, "samples": samples, "traced": traced}
+    if "span" in said:
+        changed["span"] = samples
+    if kernels is not None:
+        changed["kernels"] = [{**kernels[0], "samples": samples}]
+    return changed

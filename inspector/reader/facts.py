@@ -1,0 +1,337 @@
+"""What the analysis says of what a reader reads: lazily, each result kept.
+
+Everything here is computed from listings, recorded launches and tables; nothing is run but the
+disassembler that the listings come from.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from bisect import bisect_right
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from threading import Lock, RLock
+from typing import TypeVar, cast
+
+from inspector import __version__
+from inspector.analyse.card import Card, card
+from inspector.analyse.flow.definitions import Chains, chains
+from inspector.analyse.flow.graph import Flow, control_flow
+from inspector.analyse.flow.liveness import Liveness, live_ranges
+from inspector.analyse.hints import hints
+from inspector.analyse.hints.subject import Finding, HintSubject
+from inspector.analyse.occupancy import Device, base_arch
+from inspector.analyse.scheduling import Schedule, schedule
+from inspector.analyse.sentences import context as contexts
+from inspector.analyse.sentences.context import Context
+from inspector.errors import PtxviewError, UsageError
+from inspector.listing.cuda import is_cuda
+from inspector.listing.cuda_signatures import Signatures, signatures
+from inspector.listing.line import Function, Listing
+from inspector.model import Kernel, Recording, Stage, Variant
+from inspector.reader import tables
+from inspector.reader.reader import Reader
+from inspector.recording.layout import DerivedCache
+
+T = TypeVar("T")
+
+MACHINE = (Stage.PTX, Stage.SASS)
+"""The stages that have registers."""
+
+_NOT_MADE = object()
+MOST_COUNTED = 1000
+"""Variants from which on hints are not counted: even asking what is kept reads every stage."""
+COUNTING = 2.0
+"""Seconds that a list gives to counting hints that nobody has asked for yet."""
+FUNCTIONS = 64
+"""Functions of files whose analysis is kept: a file may have thousands."""
+
+WARP = 32
+_COUNTED = (Stage.TTIR, Stage.TTGIR, *MACHINE)
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionFacts:
+    """What is known of one function of a listing."""
+
+    function: Function
+    flow: Flow
+    live: Liveness
+    chains: Chains
+    schedule: Schedule | None
+
+
+class Analyst(Reader):
+    """A reader that also analyses. Safe to use from several threads.
+
+    ``device`` names the architecture (``sm_80``) that occupancy and hints are told for; None is
+    the one that the recording was made on or for. Raises ``UsageError`` for one that is not known.
+    """
+
+    def __init__(
+        self, recording: Recording, cache: DerivedCache, device: str | None = None
+    ) -> None:
+        super().__init__(recording, cache)
+        if device is not None and base_arch(device) not in tables.devices():
+            raise UsageError(
+                f"no device {device} is known",
+                f"Known are: {', '.join(tables.devices())}",
+            )
+        self.chosen = device
+        self._kept: dict[Hashable, object] = {}
+        self._making: dict[Hashable, RLock] = {}
+        self._guard = Lock()
+        self._counts: dict[tuple[str, str], int] = {}
+        self._recent: dict[Hashable, None] = {}
+        self._kernels = {id(v): k for k, v in recording.variants()}
+
+    def _once(self, key: Hashable, make: Callable[[], T]) -> T:
+        """What ``make`` gave the first time; others who ask for the same wait, nobody else does."""
+        known = self._kept.get(key, _NOT_MADE)
+        if known is _NOT_MADE:
+            with self._guard:
+                lock = self._making.setdefault(key, RLock())
+            with lock:
+                known = self._kept.get(key, _NOT_MADE)
+                if known is _NOT_MADE:
+                    known = self._kept[key] = make()
+        return cast(T, known)
+
+    def _passing(self, key: Hashable, make: Callable[[], T]) -> T:
+        """The same of what is of one function of a file, of which only the newest are kept."""
+        made = self._once(key, make)
+        with self._guard:
+            self._recent.pop(key, None)
+            self._recent[key] = None
+            while len(self._recent) > FUNCTIONS:
+                old = next(iter(self._recent))
+                del self._recent[old]
+                self._kept.pop(old, None)
+                self._making.pop(old, None)
+        return made
+
+    # -- the kernel as a whole ----------------------------------------------------------------
+
+    def device(self, variant: Variant) -> Device | None:
+        """The device that figures are told for, None where the architecture is not known."""
+        arch = self.chosen or variant.target
+        if arch is None:
+            return None
+        known = tables.devices().get(base_arch(arch))
+        if known is None or self.chosen is not None:
+            return known
+        return known.recorded(self.recording.device)
+
+    def kernel(self, variant: Variant) -> Kernel:
+        """The kernel that a variant is of."""
+        return self._kernels[id(variant)]
+
+    def context(self, variant: Variant) -> Context:
+        """Parameters, grid and block, as far as PTX, the signature and the launches tell them."""
+        return self._once(("context", id(variant)), lambda: self._context(variant))
+
+    def _context(self, variant: Variant) -> Context:
+        kernel = self.kernel(variant)
+        listing, function = None, None
+        if _at_hand(variant, Stage.PTX):
+            try:
+                listing = self.listing(variant, Stage.PTX)
+                function = self.function(variant, Stage.PTX)
+            except PtxviewError:
+                listing = None
+        return contexts.of_variant(
+            kernel, variant, listing, function, source=self._signatures(variant)
+        )
+
+    def _signatures(self, variant: Variant) -> Signatures | None:
+        """The kernels that a source in CUDA C++ defines; None where it is none, or not at hand."""
+        held = variant.stages.get(Stage.SOURCE)
+        if held is None or not is_cuda(held.origin_path):
+            return None
+
+        def read() -> Signatures | None:
+            try:
+                return signatures(self.text(variant, Stage.SOURCE).text)
+            except PtxviewError:
+                return None
+
+        # Every kernel of a cubin has the same source.
+        return self._once(("signatures", variant.hash, held.origin_path), read)
+
+    def card(self, variant: Variant) -> Card:
+        """What the variant takes, what limits it and what it is made of."""
+        return self._once(("card", id(variant)), lambda: self._card(variant))
+
+    def _card(self, variant: Variant) -> Card:
+        listings: dict[Stage, tuple[Listing, Function]] = {}
+        flows: dict[Stage, Flow] = {}
+        for stage in _COUNTED:
+            if not _at_hand(variant, stage):
+                continue
+            try:
+                own = self.function(variant, stage)
+                if own is not None:
+                    listings[stage] = (self.listing(variant, stage), own)
+                    known = self.facts(variant, stage, own.first) if stage in MACHINE else None
+                    if known is not None:
+                        flows[stage] = known.flow
+            except PtxviewError:
+                continue  # the card says what is known without that stage
+        subject = self._subject(variant)
+        block = self.context(variant).block  # .reqntid says it without a launch
+        threads = None if block is None else block[0] * block[1] * block[2]
+        if subject.warps is not None:
+            threads = WARP * subject.warps
+        return card(
+            self.resources(variant), subject.device, listings, tables.isa().cost,
+            subject.launch, threads, flows, subject.built_for,
+        )  # fmt: skip
+
+    def findings(self, variant: Variant) -> tuple[Finding, ...]:
+        """The hints on the variant."""
+        return self._once(("hints", id(variant)), lambda: self._findings(variant))
+
+    def _findings(self, variant: Variant) -> tuple[Finding, ...]:
+        return hints(self._subject(variant), tables.table("hints"))
+
+    def hint_count(self, variant: Variant) -> int | None:
+        """How many hints of ours there are on a variant, where they have been counted."""
+        return self._counts.get((variant.hash, variant.symbol))
+
+    def count_hints(
+        self,
+        variants: Sequence[Variant],
+        seconds: float = COUNTING,
+        before: Callable[[], None] = lambda: None,
+    ) -> int:
+        """Count hints: those that were counted before, then others until ``seconds`` are over.
+
+        A count costs a disassembly and an analysis where nobody has asked before, and is kept by
+        content. How many variants are left without one. ``before`` is called where there are some
+        to count.
+        """
+        if len(variants) > MOST_COUNTED:
+            return len(variants)
+        keys = {(v.hash, v.symbol): self._hints_key(v) for v in variants}
+        left: list[Variant] = []
+        for variant in variants:
+            name = variant.hash, variant.symbol
+            kept = self._cache.get(keys[name])
+            if kept is not None and kept.isdigit():
+                self._counts[name] = int(kept)
+            else:
+                left.append(variant)
+        if left:
+            before()
+        until = time.monotonic() + seconds
+
+        def count(variant: Variant) -> bool:
+            if time.monotonic() > until:
+                return False
+            try:
+                found = len(Analyst.findings(self, variant))
+                whole = not self.lacking(variant)
+            except PtxviewError:
+                return False
+            if whole:  # without the machine code some hints cannot be seen
+                self._counts[variant.hash, variant.symbol] = found
+                self._cache.put(keys[variant.hash, variant.symbol], str(found).encode())
+            return whole
+
+        with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
+            return sum(not counted for counted in pool.map(count, left))
+
+    def _hints_key(self, variant: Variant) -> str:
+        """What a variant's hints depend on: its stages, its launches, the device, the rules."""
+        told = (
+            sorted(tables.table("hints").items()), variant.symbol, variant.calls,
+            dict(variant.config), dict(variant.signature), self.device(variant),
+            self.kernel(variant).fusion,
+        )  # fmt: skip
+        # Names are a stranger's: not every one of them can be encoded.
+        parts: list[bytes | str] = ["hints", __version__, ascii(told)]
+        for stage in sorted(variant.stages, key=lambda s: s.rank):
+            if _at_hand(variant, stage):
+                try:
+                    parts += [stage.value, variant.stages[stage].content.read()]
+                except PtxviewError:
+                    parts += [stage.value, b"lost"]
+        return self._cache.key(*parts)
+
+    def _subject(self, variant: Variant) -> HintSubject:
+        return HintSubject(
+            kernel=self.kernel(variant),
+            variant=variant,
+            resources=self.resources(variant),
+            listings=Held(variant, lambda stage: self.listing(variant, stage)),
+            functions=Held(variant, lambda stage: self.function(variant, stage)),
+            calls=variant.calls,
+            device=self.device(variant),
+            built_for=tables.devices().get(base_arch(variant.target or "")),
+        )
+
+    def lacking(self, variant: Variant) -> tuple[str, ...]:
+        """Why figures of the machine code are not known, where it was recorded: a missing tool,
+        a damaged cubin."""
+        if not _at_hand(variant, Stage.SASS):
+            return ()
+        out: list[str] = []
+        for read in (
+            lambda: self.listing(variant, Stage.SASS),
+            lambda: self._res_usage(variant, variant.stages[Stage.SASS].content),
+        ):
+            try:
+                read()
+            except PtxviewError as error:
+                out.append(f"{error.message}. {error.hint}" if error.hint else error.message)
+        return tuple(dict.fromkeys(out))
+
+    # -- the functions of a listing -------------------------------------------------------------
+
+    def facts(self, variant: Variant, stage: Stage, n: int) -> FunctionFacts | None:
+        """What is known of the function of PTX or SASS that line ``n`` stands in."""
+        functions = self.listing(variant, stage).functions
+        at = bisect_right(functions, n, key=lambda f: f.first) - 1
+        if at < 0 or functions[at].last < n:
+            return None
+        key = ("facts", variant.hash, stage, at)
+        return self._passing(key, lambda: self._facts(variant, stage, functions[at]))
+
+    def _facts(self, variant: Variant, stage: Stage, function: Function) -> FunctionFacts:
+        listing = self.listing(variant, stage)
+        flow = control_flow(listing, function)
+        live = live_ranges(listing, function)
+        times = None
+        if stage is Stage.SASS:
+            times = schedule(listing, function, tables.table("scheduling"), flow)
+        return FunctionFacts(function, flow, live, chains(listing, function), times)
+
+
+class Held(Mapping[Stage, T]):
+    """What a variant has of each stage, read when it is asked for.
+
+    Costly stages are none: a hint is no reason to run a compiler. Reading may raise
+    ``PtxviewError``.
+    """
+
+    def __init__(self, variant: Variant, read: Callable[[Stage], T]) -> None:
+        self._stages = tuple(s for s in variant.stages if _at_hand(variant, s))
+        self._read = read
+
+    def __getitem__(self, stage: Stage) -> T:
+        if stage not in self._stages:
+            raise KeyError(stage)
+        return self._read(stage)
+
+    def __iter__(self) -> Iterator[Stage]:
+        return iter(self._stages)
+
+    def __len__(self) -> int:
+        return len(self._stages)
+
+
+def _at_hand(variant: Variant, stage: Stage) -> bool:
+    held = variant.stages.get(stage)
+    return held is not None and not held.costly

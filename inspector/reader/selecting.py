@@ -1,0 +1,135 @@
+"""KERNEL selectors: a name, a glob, a variant id's prefix, ``NAME#2``."""
+
+from __future__ import annotations
+
+import difflib
+import fnmatch
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from inspector.errors import UsageError
+from inspector.model import Call, Graph, Kernel, Recording, Variant
+from inspector.names import base_name
+from inspector.text import shown
+
+Found = tuple[Kernel, Variant]
+HEX = frozenset("0123456789abcdef")
+# Fewer letters of a digest than these are a word that happens to be hex.
+SHORTEST_PREFIX = 4
+
+
+def names(kernel: Kernel) -> tuple[str, ...]:
+    """Every name that a kernel answers to."""
+    short = base_name(kernel.name)
+    plain = kernel.demangled.split("(")[0].split("<")[0].split()[-1:] or [kernel.demangled]
+    return tuple(dict.fromkeys((kernel.id, kernel.name, kernel.demangled, short, plain[0])))
+
+
+def select(recording: Recording, selector: str | None) -> tuple[Found, ...]:
+    """All variants that a selector fits, in the order of the list; None fits every one."""
+    everything = recording.variants()
+    if selector is None:
+        return everything
+    name, mark, number = selector.rpartition("#")
+    if mark and number.isascii() and number.isdecimal():
+        of_name = [f for f in everything if name in names(f[0])]
+        at = int(number) if len(number) < 19 else 0
+        return tuple(of_name[at - 1 : at]) if at > 0 else ()
+    exact = tuple(f for f in everything if selector in names(f[0]))
+    if exact:
+        return exact
+    low = selector.lower()
+    if len(low) >= SHORTEST_PREFIX and HEX.issuperset(low):
+        by_id = tuple(f for f in everything if f[1].hash.startswith(low))
+        if by_id:
+            return by_id
+    return tuple(
+        f for f in everything if any(fnmatch.fnmatchcase(n, selector) for n in names(f[0]))
+    )
+
+
+def select_one(recording: Recording, selector: str | None) -> Found:
+    """The one variant that a selector means.
+
+    Raises ``UsageError`` with the choices where it fits several, with the nearest names where it
+    fits none.
+    """
+    found = select(recording, selector)
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise UsageError(*_nothing(recording, selector))
+    lines = "\n".join(f"  {choice(f, found)}" for f in found)
+    what = f"{selector} fits" if selector else f"{recording.path} holds"
+    raise UsageError(f"{what} {len(found)} variants; name one of them:", lines)
+
+
+def choice(found: Found, among: tuple[Found, ...] = ()) -> str:
+    """How to name one variant, with what tells it from the others."""
+    kernel, variant = found
+    config = " ".join(
+        f"{k}={v}" for k, v in variant.config.items() if k != "flags" and v is not None
+    )
+    same = [f for f in among if f[1].hash == variant.hash]
+    handle = variant.id if len(same) < 2 else base_name(kernel.name)
+    said = f"{handle:<12} {base_name(kernel.name)}  {variant.target or ''}  {config}"
+    return shown(said.rstrip())
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Where to look for what: a path, None for the newest recording; a selector, None for all."""
+
+    path: str | None
+    selector: str | None
+
+
+def place(word: str, exists: Callable[[str], bool]) -> Selection:
+    """What one word of the command line means: PATH, PATH::KERNEL or KERNEL.
+
+    An existing path wins over a kernel of that name. Names of C++ have ``::`` in them too, so the
+    longest beginning that exists is the path.
+    """
+    if exists(word):
+        return Selection(word, None)
+    at = word.rfind("::")
+    while at > 0:
+        if exists(word[:at]):
+            return Selection(word[:at], word[at + 2 :] or None)
+        at = word.rfind("::", 0, at)
+    return Selection(None, word)
+
+
+def select_graph(recording: Recording, selector: str | None) -> Graph | None:
+    """The graph of that id, or None."""
+    return next((g for g in recording.graphs if g.id == selector), None)
+
+
+def select_calls(recording: Recording, selector: str) -> tuple[Call, ...]:
+    """The calls of the graph of that id, of the extension's function or module of that name, or of
+    all that a glob fits."""
+    out = []
+    for call in recording.calls:
+        module, _, function = call.name.rpartition(".")
+        names = (call.name, module, function) if call.kind == "extension" else (call.name,)
+        if any(n and (n == selector or fnmatch.fnmatchcase(n, selector)) for n in names):
+            out.append(call)
+    return tuple(out)
+
+
+def _nothing(recording: Recording, selector: str | None) -> tuple[str, str]:
+    if not recording.kernels:
+        return f"{recording.path} holds no kernels", "Did the program compile any?"
+    bare = [k for k in recording.kernels if selector in names(k)]
+    if bare or selector is None:
+        of = "; ".join(g.id for g in recording.graphs)
+        hint = f"Its graph's text can be shown: --stage output_code with one of {of}" if of else ""
+        return f"no compilation of {selector or 'any kernel'} was recorded", hint
+    known = [n for k in recording.kernels for n in names(k)]
+    near = difflib.get_close_matches(selector, dict.fromkeys(known), n=3, cutoff=0.4)
+    return (
+        f"no kernel or variant is called {selector}",
+        f"Did you mean {' or '.join(shown(n) for n in near)}?"
+        if near
+        else "ptxview list shows what there is.",
+    )

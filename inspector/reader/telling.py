@@ -1,0 +1,229 @@
+"""What is told of every line of a listing: counts, sentences, waits, notes, the reference."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+from inspector.analyse.accesses import accesses
+from inspector.analyse.flow.definitions import Chains
+from inspector.analyse.hints.subject import Finding
+from inspector.analyse.sentences.operands import Templates
+from inspector.analyse.sentences.ptx import PtxReader
+from inspector.analyse.sentences.sass import SassReader
+from inspector.analyse.telling import (
+    CLASSES,
+    Explained,
+    Register,
+    Rolled,
+    Telling,
+    Told,
+    Words,
+    hottest,
+    roll_up,
+    virtual,
+)
+from inspector.errors import PtxviewError
+from inspector.listing.line import Function, Line
+from inspector.measure.ncu.samples import Profiled
+from inspector.model import Note, Stage, Variant
+from inspector.reader import tables
+from inspector.reader.facts import MACHINE, FunctionFacts
+
+_WORDS = re.compile(r"(?<![\w$%.])(?:%[a-z_]\w*|\.[a-z]\w*|SR_\w+)")
+_BESIDE = ("special register", "directive")
+
+
+class Annotator(Profiled):
+    """An analyst that tells of each line what the analysis says of it."""
+
+    def telling(self, variant: Variant, stage: Stage, whole: bool = False) -> Telling:
+        """What is told of the lines of a stage. Raises ``PtxviewError`` where it cannot be had.
+
+        Counts are of the variant's own function; ``whole`` has those of every function of the file.
+        """
+        key = ("telling", id(variant), stage, whole)
+        return self._once(key, lambda: self._telling(variant, stage, whole))
+
+    def _telling(self, variant: Variant, stage: Stage, whole: bool) -> Telling:
+        notes = self._notes(variant, stage)
+        rolled = {} if stage is Stage.SASS else self._rolled(variant, stage)
+        own = self.function(variant, stage) if stage in MACHINE else None
+        facts = None if own is None else self.facts(variant, stage, own.first)
+        every = whole and stage in MACHINE
+        samples = self.samples(variant, stage)
+        profile = self.measured(variant) if samples else None
+        sampled = None if profile is None else profile.sampled
+
+        def at(n: int) -> Told:
+            # Of a whole file, each function's when its lines come: a file may have thousands.
+            of = self.facts(variant, stage, n) if every else facts
+            if of is not None and not of.function.first <= n <= of.function.last:
+                of = None
+            times = None if of is None else of.schedule
+            live = None if of is None else of.live.at(n)
+            if live is not None and stage is Stage.SASS:
+                live = {name: live.get(name, 0) for name in CLASSES}
+            return Told(
+                live=live,
+                rolled=rolled.get(n),
+                stall=None if times is None else times.stall(n),
+                notes=notes.get(n, ()),
+                samples=samples.get(n),
+            )
+
+        live = {name for r in rolled.values() for name in r.live}
+        stalls = any(r.stall is not None for r in rolled.values())
+        if facts is not None:
+            live = {name for name, (count, _) in facts.live.peak.items() if count}
+            stalls = facts.schedule is not None
+        return Telling(
+            at=at,
+            words=lambda n: self._words(variant, stage, n),
+            registers=lambda n: self._registers(variant, stage, n),
+            classes=_ordered(live),
+            stalls=stalls,
+            noted=tuple(sorted(notes)),
+            peaks=_peaks(facts, stage),
+            machine=stage is not Stage.PTX,
+            allocated=self.resources(variant).registers,
+            sampled=0 if sampled is None else sampled.all,
+            hottest=() if sampled is None else hottest(samples, sampled.all),
+        )
+
+    def _rolled(self, variant: Variant, stage: Stage) -> Mapping[int, Rolled]:
+        """SASS's figures on the lines above it; none where there is no SASS or no link to it."""
+        try:
+            links = self.links(variant, stage, Stage.SASS)
+            own = self.function(variant, Stage.SASS)
+            facts = None if own is None else self.facts(variant, Stage.SASS, own.first)
+        except PtxviewError:
+            return {}
+        if facts is None or facts.schedule is None:
+            return {}
+        peak = facts.live.peak.get("gpr")
+        return roll_up(links, facts.live.at, facts.schedule.stall, peak[0] if peak else None)
+
+    def _notes(self, variant: Variant, stage: Stage) -> Mapping[int, tuple[Note, ...]]:
+        """Notes by line: where a hint was seen, or what is linked with where it was seen."""
+        out: dict[int, tuple[Note, ...]] = {}
+        for finding in self.findings(variant):
+            note = Note(finding.rule, finding.severity, finding.text)
+            for n in self._places(variant, stage, finding):
+                out[n] = (*out.get(n, ()), note)
+        return out
+
+    def _places(self, variant: Variant, stage: Stage, finding: Finding) -> Sequence[int]:
+        own = finding.lines.get(stage)
+        if own:
+            return own
+        for other, lines in finding.lines.items():
+            try:
+                links = self.links(variant, other, stage) if lines else {}
+            except PtxviewError:
+                continue
+            found = {n for line in lines for n in links.get(line, ())}
+            if stage in MACHINE:
+                found = self._touching_memory(variant, stage, found) or found
+            if found:
+                return sorted(found)
+        return ()
+
+    def _touching_memory(self, variant: Variant, stage: Stage, lines: set[int]) -> set[int]:
+        """Of the instructions that became of an access, those that are one."""
+        own = self.function(variant, stage)
+        if own is None:
+            return set()
+        found = accesses(self.listing(variant, stage), own)
+        return lines & {n for one in found if one.space != "constant" for n in one.lines}
+
+    # -- words ----------------------------------------------------------------------------------
+
+    def _words(self, variant: Variant, stage: Stage, n: int) -> Words:
+        if stage not in MACHINE:
+            return Words()
+        listing = self.listing(variant, stage)
+        known = self.facts(variant, stage, n)
+        if known is None:
+            return Words()
+        line, used = listing.lines[n - 1], known.chains
+        sentence = self._sentences(variant, stage, known.function).sentence(n)
+        definitions = {name: used.definitions(n, name) for name in line.uses}
+        times = known.schedule
+        if times is None:
+            return Words(sentence, definitions=definitions)
+        return Words(sentence, times.sentences(n), times.waits(n), times.consumer(n), definitions)
+
+    def _registers(self, variant: Variant, stage: Stage, n: int) -> tuple[Register, ...]:
+        known = self.facts(variant, stage, n) if stage in MACHINE else None
+        if known is None:
+            return ()
+        line = self.listing(variant, stage).lines[n - 1]
+        names = dict.fromkeys((*line.defs, *line.uses))
+        return tuple(_register(known.chains, line, name) for name in names)
+
+    def _sentences(
+        self, variant: Variant, stage: Stage, function: Function
+    ) -> PtxReader | SassReader:
+        # The context is of the variant's own kernel; another function says what it says itself.
+        at = self._once(("own", id(variant), stage), lambda: self.function(variant, stage))
+        own = at is not None and at.first == function.first
+        key = ("sentences", id(variant) if own else variant.hash, stage, function)
+        return self._passing(key, lambda: self._reads_out(variant, stage, function, own))
+
+    def _reads_out(
+        self, variant: Variant, stage: Stage, function: Function, own: bool
+    ) -> PtxReader | SassReader:
+        listing = self.listing(variant, stage)
+        context = self.context(variant) if own else None
+        isa = tables.isa()
+        if stage is Stage.PTX:
+            templates = Templates(tables.table("ptx_sentences"))
+            return PtxReader(listing, function, isa, templates, context)
+        return SassReader(listing, function, isa, tables.table("sass_sentences"), context)
+
+    def explain(self, variant: Variant, stage: Stage, n: int) -> tuple[Explained, ...]:
+        """The reference of each word on a line of PTX or SASS that it knows, the opcode first."""
+        line = self.listing(variant, stage).lines[n - 1]
+        isa = tables.isa()
+        out: dict[str, Explained] = {}
+        if line.opcode:
+            entry = isa.ptx(line.opcode) if stage is Stage.PTX else isa.sass(line.opcode)
+            if entry is not None:
+                out[entry.word] = Explained(entry, isa.qualifiers(line.opcode))
+        for word in _WORDS.findall(line.text) if stage in MACHINE else ():
+            entry = isa.word(word)
+            if entry is not None and entry.kind in _BESIDE and entry.word not in out:
+                out[entry.word] = Explained(entry, {})
+        return tuple(out.values())
+
+
+def _ordered(names: Iterable[str]) -> tuple[str, ...]:
+    """Classes of registers, SASS's in nvdisasm's order, PTX's by name."""
+    return tuple(sorted(names, key=lambda n: (CLASSES.index(n) if n in CLASSES else 9, n)))
+
+
+def _register(known: Chains, line: Line, name: str) -> Register:
+    """Where the value that ``name`` has on a line, or is given there, is defined and used."""
+    defined = known.definitions(line.n, name) if name in line.uses else ()
+    if name in line.defs:
+        defined = tuple(sorted({*defined, line.n}))
+    used = {n for at in defined for n in known.uses(at, name)}
+    return Register(name, defined, tuple(sorted(used)))
+
+
+def _peaks(facts: FunctionFacts | None, stage: Stage) -> tuple[int, ...]:
+    """The lines with as many live registers as any: general ones of SASS, all but predicates of
+    PTX."""
+    if facts is None:
+        return ()
+    out: list[int] = []
+    most = 0
+    for n in range(facts.function.first, facts.function.last + 1):
+        counts = facts.live.at(n) or {}
+        many = counts.get("gpr", 0) if stage is Stage.SASS else virtual(counts)
+        if many > most:
+            out, most = [], many
+        if many and many == most:
+            out.append(n)
+    return tuple(out)

@@ -1,0 +1,357 @@
+"""Events into a recording's kernels, variants and graphs.
+
+Probes and the readers of caches speak the same events, so that a recording and a folder of
+Triton's become the same values.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import PurePath
+
+from inspector.errors import PtxviewError
+from inspector.model import (
+    Content,
+    Fusion,
+    Graph,
+    Kernel,
+    Origin,
+    Recording,
+    Resources,
+    Stage,
+    StageFile,
+    Uncaptured,
+    Variant,
+)
+from inspector.names import base_name, shortest_ids
+from inspector.recording import autotune, output_code, variants
+from inspector.recording.calls import Calls
+from inspector.recording.facts import as_int, as_map, as_text, figures_of
+from inspector.recording.origins import Origins, joined
+from inspector.recording.variants import Key, VariantOfKernel, key_of
+from inspector.system.toolchain import demangle
+
+MOST_NAMED = 20
+"""Kernels of one maker's that are named among the problems; ``Recording.uncaptured`` has all."""
+
+Event = Mapping[str, object]
+Blob = Callable[[object], Content | None]
+
+
+_DONE: Event = {"event": "done"}
+
+
+@dataclass
+class _Kernel:
+    origin: Origin
+    name: str
+    variants: dict[tuple[str, str], Variant] = field(default_factory=dict)
+
+
+@dataclass
+class _Graph:
+    id: str
+    text: StageFile
+    kernels: list[Key] = field(default_factory=list)
+    calls: dict[Key, tuple[int, ...]] = field(default_factory=dict)
+
+
+class Assembly:
+    """Collects events in order and builds the values."""
+
+    def __init__(self, blob: Blob) -> None:
+        self._blob = blob
+        self._kernels: dict[Key, _Kernel] = {}
+        self._graphs: dict[str, _Graph] = {}
+        self._texts: set[str] = set()
+        self._files: dict[str, tuple[StageFile, output_code.KernelText]] = {}
+        self._sources: dict[str, Content] = {}
+        self._origins = Origins(blob)
+        self._fusions: dict[Key, list[Fusion]] = {}
+        self._loaded: dict[str, Resources] = {}
+        self._ready: set[str] = set()
+        self._failed: dict[str, str] = {}
+        self._uncaptured: dict[Uncaptured, None] = {}
+        self._facts: dict[str, object] = {}
+        self._calls = Calls()
+        self._tunings = autotune.Tunings()
+        self.problems: list[str] = []
+
+    def recording(self, path: str, events: Iterable[Event]) -> Recording:
+        """All events of a recording, to its values; a list that is given is emptied on the way."""
+        ordered = events if isinstance(events, list) else list(events)
+        ranks = {as_int(e.get("pid")): as_int(e.get("rank")) for e in ordered
+                 if e.get("event") == "process"}  # fmt: skip
+        for at, event in enumerate(ordered):
+            self._origins.take(event, at)
+            self._calls.take(event)
+            self._tunings.take(event)
+        graphs = [(at, e) for at, e in enumerate(ordered) if e.get("event") == "graph"]
+        # The same text may lie in the cache and in a log: the one that knows its frame names it.
+        for at, event in sorted(graphs, key=lambda g: g[1].get("frame_id") is None):
+            self._graph(event, at)
+        compiled: list[VariantOfKernel] = []
+        for at, event in enumerate(ordered):
+            kind = event.get("event")
+            if (why := as_text(event.get("unkept"))) is not None:
+                of = as_text(event.get("name")) or as_text(event.get("path")) or ""
+                self.problems.append(
+                    f"files of {kind} {of}".rstrip() + f" could not be kept: {why}"
+                )
+            rank = ranks.get(as_int(event.get("pid")))
+            if kind == "triton":
+                made = variants.from_triton(
+                    event, self._blob, self._files, rank, self._origins.files
+                )
+                compiled += [made] if made is not None else []
+                ordered[at] = _DONE  # the most frequent, and the largest
+            elif kind == "extension":
+                self._extension(event)
+        for made in variants.at_home(compiled):
+            self._add(made)
+        for event in ordered:
+            match event.get("event"):
+                case "device_code":
+                    built = variants.from_device_code(event, self._blob, self._sources)
+                    for each in built.variants:
+                        self._add(each)
+                    self.problems.extend(built.problems)
+                case "file":
+                    for each in variants.from_file(event, self._blob):
+                        self._add(each)
+                case "loaded" | "ptxas":
+                    self._loaded.setdefault(*figures_of(event))
+                    if event.get("event") == "loaded":
+                        self._ready.add(str(event.get("hash")))
+                case "not_loaded":
+                    if (why := as_text(event.get("error"))) is not None:
+                        self._failed.setdefault(str(event.get("hash")), why)
+                case "uncaptured":
+                    one = Uncaptured(str(event.get("name")), str(event.get("by")))
+                    self._uncaptured[one] = None
+                case "problem":
+                    self.problems.append(f"{event.get('where')}: {event.get('text')}")
+                case "triton_failed":
+                    first = str(event.get("error")).strip().partition("\n")[0][:300]
+                    self.problems.append(f"Triton could not compile {event.get('name')}: {first}")
+                case _:
+                    self._fact(event)
+        return self._finish(path)
+
+    # -- one event each ---------------------------------------------------------------------
+
+    def _graph(self, event: Event, at: int) -> None:
+        content = self._blob(event.get("blob"))
+        if content is None:
+            return
+        try:
+            text = content.read().decode("utf-8", "surrogateescape")
+        except PtxviewError as error:
+            self.problems.append(error.message)
+            return
+        digest = hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
+        parsed = output_code.parse(text)
+        for kernel in parsed.kernels:
+            fusion = self._origins.fusion(event, at, kernel, parsed.aot_id)
+            self._fusions.setdefault(key_of(kernel), []).append(fusion)
+        if digest in self._texts:
+            return
+        self._texts.add(digest)
+        graph = _Graph(
+            self._graph_id(event, parsed.aot_id),
+            StageFile(content, as_text(event.get("path")), "Inductor's output_code"),
+        )
+        self._graphs[graph.id] = graph
+        for kernel in parsed.kernels:
+            key = key_of(kernel)
+            if key not in graph.calls:
+                graph.kernels.append(key)
+            # One that the user wrote is copied once for each set of constants that it is given.
+            own = () if kernel.line is None else (kernel.line,)
+            graph.calls[key] = (*graph.calls.get(key, ()), *own, *kernel.launches)
+            self._kernels.setdefault(key, _Kernel(Origin(key[0]), key[1]))
+            if kernel.path:
+                self._files.setdefault(PurePath(kernel.path).name, (graph.text, kernel))
+
+    def _graph_id(self, event: Event, aot: str | None) -> str:
+        frame, compiled = event.get("frame_id"), event.get("frame_compile_id")
+        name = f"{frame}/{compiled}" if frame is not None else str(event.get("id") or aot or "")
+        part = aot.partition("_")[2] if aot else ""
+        if frame is not None and part not in ("", "inference"):
+            name += f"_{part}"
+        name = name or f"graph{len(self._graphs)}"
+        base, n = name, 1
+        while name in self._graphs:
+            n += 1
+            name = f"{base}#{n}"
+        return name
+
+    def _extension(self, event: Event) -> None:
+        directory = str(event.get("directory") or "")
+        for name, digest in {
+            **{f"{directory}/{n}": d for n, d in as_map(event.get("files")).items()},
+            **as_map(event.get("sources")),
+        }.items():
+            if (content := self._blob(digest)) is not None:
+                self._sources[name] = content
+        if event.get("error"):
+            said = str(event["error"]).strip().splitlines() or [""]
+            # The compiler's own complaint stands somewhere in ninja's output.
+            told = next((line for line in said if "error" in line[1:].lower()), said[0]).strip()
+            name = PurePath(directory).name or str(event.get("name"))
+            self.problems.append(f"the extension {name} did not build: {told[:300]}")
+
+    def _fact(self, event: Event) -> None:
+        kind = event.get("event")
+        if kind == "recording":
+            self._facts.update({k: v for k, v in event.items() if k != "event"})
+        elif kind == "end":
+            self._facts.update(exit_status=event.get("exit_status"), complete=True)
+        elif kind == "device" and not self._facts.get("device"):
+            hidden = ("event", "time", "pid")
+            self._facts["device"] = {k: v for k, v in event.items() if k not in hidden}
+        elif kind == "process":
+            self._tool("python", event.get("python"))
+        elif kind == "torch":
+            self._tool("torch", event.get("version"))
+        elif kind == "tools":
+            for name, version in as_map(event.get("tools")).items():
+                self._tool(name, version)
+
+    def _tool(self, name: str, version: object) -> None:
+        tools = self._facts.setdefault("tools", {})
+        if isinstance(tools, dict) and version:
+            tools.setdefault(name, str(version))
+
+    # -- values -----------------------------------------------------------------------------
+
+    def _add(self, made: VariantOfKernel | None) -> None:
+        if made is None:
+            return
+        kernel = self._kernels.setdefault(made.key, _Kernel(made.origin, made.name))
+        variant = made.variant
+        key = (variant.hash, variant.symbol)
+        known = kernel.variants.get(key)
+        if known is None:
+            kernel.variants[key] = variant
+            return
+        if known.embedded is None and variant.embedded is not None:
+            known, variant = variant, known
+        kernel.variants[key] = replace(
+            known,
+            ranks=tuple(sorted({*known.ranks, *variant.ranks})),
+            stages={**variant.stages, **known.stages},
+            config={**variant.config, **known.config},
+            signature=known.signature or variant.signature,
+            specialization=known.specialization or variant.specialization,
+            missing={s: w for s, w in known.missing.items() if s not in variant.stages},
+        )
+
+    def _finish(self, path: str) -> Recording:
+        for key, origin, name in list(self._tunings.strangers(self._kernels)):
+            self._kernels.setdefault(key, _Kernel(origin, name))
+        ids = shortest_ids(v.hash for k in self._kernels.values() for v in k.variants.values())
+        readable = demangle([k.name for k in self._kernels.values()])
+        kernels: dict[Key, Kernel] = {}
+        alone = Counter(
+            base_name(v.symbol)
+            for k in self._kernels.values()
+            if k.origin is Origin.NVCC
+            for v in k.variants.values()
+        )
+        taken: dict[str, int] = {}
+        for (key, kernel), demangled in zip(self._kernels.items(), readable, strict=True):
+            taken[kernel.name] = taken.get(kernel.name, 0) + 1
+            n = taken[kernel.name]
+            fusion = joined(self._fusions.get(key, ()))
+            model = self._origins.source(fusion) if fusion is not None else None
+            source = {Stage.SOURCE: model} if model is not None else {}
+            variants = tuple(
+                replace(
+                    self._calls.launched(
+                        v, kernel.origin is Origin.NVCC and alone[base_name(v.symbol)] == 1
+                    ),
+                    id=ids[v.hash],
+                    known=self._known(v),
+                    stages={**v.stages, **source} if source else v.stages,
+                    # What the program launches beside the graph was not made by it.
+                    fusion=fusion
+                    if kernel.origin is not Origin.TRITON or Stage.OUTPUT_CODE in v.stages
+                    else None,
+                    failed=None if v.hash in self._ready else self._failed.get(v.hash),
+                )
+                for v in kernel.variants.values()
+            )
+            kernel.variants.clear()
+            kernels[key] = Kernel(
+                id=kernel.name if n == 1 else f"{kernel.name}@{n}",
+                name=kernel.name,
+                demangled=demangled,
+                origin=kernel.origin,
+                variants=variants,
+                fusion=fusion,
+            )
+        self._tune(kernels)
+        graphs = tuple(
+            Graph(
+                id=g.id,
+                origin=Origin.INDUCTOR,
+                kernels=tuple(kernels[k].id for k in g.kernels),
+                stages={Stage.OUTPUT_CODE: g.text},
+                calls={kernels[k].id: lines for k, lines in g.calls.items()},
+            )
+            for g in self._graphs.values()
+        )
+        self.problems.extend(self._calls.problems())
+        self.problems.extend(self._unseen())
+        return self._with_facts(path, tuple(kernels.values()), graphs)
+
+    def _unseen(self) -> Iterable[str]:
+        """A sentence for each kernel that was made and not captured, many of one maker's as one."""
+        by: dict[str, list[str]] = {}
+        for one in self._uncaptured:
+            by.setdefault(one.by, []).append(one.name)
+        for maker, names in by.items():
+            for name in names[:MOST_NAMED]:
+                yield f"the kernel {name} was made by {maker}, which is not captured"
+            if len(names) > MOST_NAMED:
+                more = len(names) - MOST_NAMED
+                yield f"{more} more kernels were made by {maker}, which is not captured"
+
+    def _tune(self, kernels: dict[Key, Kernel]) -> None:
+        """Put to each kernel its tunings, and to each variant what they came to."""
+        files = {name: key_of(kernel) for name, (_, kernel) in self._files.items()}
+        placed = self._tunings.place({k: kernel.variants for k, kernel in kernels.items()}, files)
+        kernels.update({k: autotune.tuned(kernels[k], tunings) for k, tunings in placed.items()})
+
+    def _known(self, variant: Variant) -> Resources:
+        from inspector.recording.resources import merge
+
+        said = self._loaded.get(f"{variant.hash}\0{variant.symbol}", Resources())
+        return merge(variant.known, said, self._loaded.get(variant.hash, Resources()))
+
+    def _with_facts(
+        self, path: str, kernels: tuple[Kernel, ...], graphs: tuple[Graph, ...]
+    ) -> Recording:
+        facts = self._facts
+        command = facts.get("command")
+        device = facts.get("device")
+        return Recording(
+            path=path,
+            kernels=kernels,
+            graphs=graphs,
+            command=tuple(str(c) for c in command) if isinstance(command, list) else None,
+            started=as_text(facts.get("started")),
+            exit_status=as_int(facts.get("exit_status")),
+            complete=facts.get("complete") is True or "command" not in facts,
+            tools={k: str(v) for k, v in as_map(facts.get("tools")).items()},
+            device=as_map(device) if device else None,
+            mode=str(facts.get("mode") or "files"),
+            target=as_text(facts.get("target")),
+            problems=tuple(dict.fromkeys(self.problems)),
+            calls=self._calls.rest(graphs),
+            uncaptured=tuple(self._uncaptured),
+        )

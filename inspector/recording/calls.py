@@ -1,0 +1,212 @@
+"""Events of calls into values: distinct calls with their counts, and launches of each variant."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from inspector.model import Argument, Call, Graph, Stage, Variant
+from inspector.names import base_name
+from inspector.recording.facts import as_int, as_map, as_text, text_of
+
+Event = Mapping[str, object]
+# Where a graph's code takes its inputs apart: "arg0_1, arg1_1 = args".
+_INPUTS = re.compile(r"^[ \t]+\(?((?:\w+, ?)*\w+,?)\)? = args[ \t]*$", re.MULTILINE)
+# A process by its id, and how many processes of that id have been before.
+Process = tuple[int, int]
+Subject = tuple[str, str]
+NAMES = {"triton": "kernel", "graph": "graph", "extension": "function"}
+
+
+@dataclass
+class _Subject:
+    name: str = ""
+    calls: list[tuple[Process, int, Call]] = field(default_factory=list)
+    others: dict[Process, int] = field(default_factory=dict)
+    benchmarks: dict[Process, int] = field(default_factory=dict)
+
+
+class Calls:
+    """Collects the events of calls of all processes.
+
+    Counts are told as they grow: each that comes is at least as true as the ones before it.
+    """
+
+    def __init__(self) -> None:
+        self._generation: dict[int, int] = {}
+        self._subjects: dict[Subject, _Subject] = {}
+        self._cuda: dict[str, list[_Subject]] = {}
+        self._counts: dict[tuple[Process, int], int] = {}
+
+    def take(self, event: Event) -> None:
+        """One event of any kind; those that tell nothing of calls are passed over."""
+        kind, pid = event.get("event"), as_int(event.get("pid"))
+        if kind not in ("process", "call", "calls") or pid is None:
+            return
+        if kind == "process":
+            self._generation[pid] = self._generation.get(pid, 0) + 1
+            return
+        process = (pid, self._generation.get(pid, 0))
+        if kind == "call":
+            self._call(event, process)
+        else:
+            self._told(event, process)
+
+    def _call(self, event: Event, process: Process) -> None:
+        number, call = as_int(event.get("id")), _call(event)
+        if number is None or call is None:
+            return
+        subject = self._subject(call.kind, event.get("subject") or call.name)
+        if call.kind == "cuda" and not subject.name:
+            self._cuda.setdefault(call.name, []).append(subject)
+        subject.name = call.name
+        subject.calls.append((process, number, call))
+
+    def _told(self, event: Event, process: Process) -> None:
+        for text, value in as_map(event.get("counts")).items():
+            count = as_int(value)
+            if text.isdecimal() and len(text) < 10 and count is not None:
+                key = (process, int(text))
+                self._counts[key] = max(self._counts.get(key, 0), count)
+        rest = event.get("subjects")
+        for one in rest if isinstance(rest, list) else []:
+            said = as_map(one)
+            subject = self._subject(said.get("kind"), said.get("subject"))
+            for held, name in ((subject.others, "others"), (subject.benchmarks, "benchmarks")):
+                held[process] = max(held.get(process, 0), as_int(said.get(name)) or 0)
+
+    def _subject(self, kind: object, identity: object) -> _Subject:
+        return self._subjects.setdefault((str(kind), str(identity)), _Subject())
+
+    def launched(self, variant: Variant, alone: bool = False) -> Variant:
+        """The variant with its launches, where any was seen.
+
+        A launch of CUDA C++ is known by the function's base name: it is the variant's where that
+        stands ``alone``, as the only one of that name.
+        """
+        found = [s for s in [self._subjects.get(("triton", variant.hash))] if s is not None]
+        if not found and alone:
+            found = self._cuda.get(base_name(variant.symbol), [])
+        if not found:
+            return variant
+        calls = sorted((c for s in found for c in self._of(s)), key=lambda c: c.first or 0)
+        return replace(
+            variant,
+            launches=sum(c.count for c in calls) + sum(sum(s.others.values()) for s in found),
+            benchmarks=sum(sum(s.benchmarks.values()) for s in found),
+            calls=tuple(calls),
+        )
+
+    def rest(self, graphs: Iterable[Graph]) -> tuple[Call, ...]:
+        """Calls of graphs, under the graphs' ids, and of extensions' functions."""
+        out: list[Call] = []
+        codes = {g.stages[Stage.OUTPUT_CODE].origin_path: g for g in graphs}
+        for (kind, identity), held in self._subjects.items():
+            if kind == "extension":
+                out += self._of(held)
+            elif kind == "graph":
+                graph = codes.get(identity)
+                text = text_of(graph.stages[Stage.OUTPUT_CODE].content) if graph else ""
+                found = _INPUTS.search(text)
+                names = re.findall(r"\w+", found[1]) if found else []
+                out += [_named(c, graph.id if graph else "", names) for c in self._of(held)]
+        return tuple(out)
+
+    def problems(self) -> Iterable[str]:
+        """What was called in more ways than are kept."""
+        for (kind, _), held in self._subjects.items():
+            others = sum(held.others.values())
+            if others and held.calls:
+                yield (
+                    f"calls: the {NAMES.get(kind, kind)} {held.name} was called in more than "
+                    f"{len(held.calls)} distinct ways; {others} more calls are counted and not "
+                    "described"
+                )
+
+    def _of(self, held: _Subject) -> tuple[Call, ...]:
+        """Distinct calls in the order of first sight, those of several processes as one."""
+        found: dict[object, Call] = {}
+        for process, number, call in held.calls:
+            # A call that is begun is told at once; its count, when it has returned.
+            count = self._counts.get((process, number), 1)
+            if not count:
+                continue  # it raised
+            key = (call.grid, call.block, call.shared_bytes, _without_ranges(call.arguments))
+            before = found.get(key)
+            if before is None:
+                found[key] = replace(call, count=count)
+                continue
+            firsts = [f for f in (before.first, call.first) if f is not None]
+            found[key] = replace(
+                before,
+                count=before.count + count,
+                first=min(firsts, default=None),
+                arguments=tuple(map(_wider, before.arguments, call.arguments)),
+            )
+        return tuple(found.values())
+
+
+def _call(event: Event) -> Call | None:
+    kind, name = as_text(event.get("kind")), event.get("name")
+    if kind is None or (kind == "cuda" and not name):
+        return None
+    given = event.get("arguments")
+    return Call(
+        kind=kind,
+        name=str(name or ""),
+        hash=as_text(event.get("hash")),
+        grid=_three(event.get("grid")),
+        block=_three(event.get("block")),
+        shared_bytes=as_int(event.get("shared_bytes")),
+        arguments=tuple(_argument(as_map(a)) for a in (given if isinstance(given, list) else [])),
+        first=as_int(event.get("first")),
+    )
+
+
+def _argument(said: Mapping[str, object]) -> Argument:
+    value = said.get("value")
+    return Argument(
+        name=str(said.get("name") or ""),
+        type=as_text(said.get("type")),
+        value=value if isinstance(value, bool | int | float | str) else None,
+        dtype=as_text(said.get("dtype")),
+        shape=_integers(said.get("shape")),
+        strides=_integers(said.get("strides")),
+        alignment=as_int(said.get("alignment")),
+        low=as_int(said.get("low")),
+        high=as_int(said.get("high")),
+        device=as_text(said.get("device")),
+    )
+
+
+def _integers(value: object) -> tuple[int, ...] | None:
+    if not isinstance(value, list | tuple) or any(as_int(n) is None for n in value):
+        return None
+    return tuple(value)
+
+
+def _three(value: object) -> tuple[int, int, int] | None:
+    found = _integers(value)
+    return (found[0], found[1], found[2]) if found is not None and len(found) == 3 else None
+
+
+def _without_ranges(arguments: tuple[Argument, ...]) -> tuple[object, ...]:
+    return tuple(repr(replace(a, low=None, high=None)) for a in arguments)
+
+
+def _wider(one: Argument, other: Argument) -> Argument:
+    lows = [n for n in (one.low, other.low) if n is not None]
+    highs = [n for n in (one.high, other.high) if n is not None]
+    return replace(one, low=min(lows, default=None), high=max(highs, default=None))
+
+
+def _named(call: Call, name: str, names: list[str]) -> Call:
+    """A graph's call under the graph's id, its inputs under the names that the code gives them."""
+    fits = len(names) == len(call.arguments)
+    arguments = (
+        tuple(replace(a, name=n) for a, n in zip(call.arguments, names, strict=True))
+        if fits
+        else call.arguments
+    )
+    return replace(call, name=name or call.name, arguments=arguments)

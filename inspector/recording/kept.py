@@ -1,0 +1,105 @@
+"""Where timings of a recording are kept: the part of its layout that grows after the run.
+
+In a recording's folder they are ``timings.jsonl``, one record a line, appended; a single file
+carries what its folder held when it was packed, and what comes later stands beside it, as
+``x.ptxview.timings.jsonl``. Reports of ncu are ``ncu.jsonl`` likewise.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+from inspector import files
+from inspector.errors import Unreadable
+from inspector.recording.layout import appended
+
+NAME = "timings.jsonl"
+REPORTS = "ncu.jsonl"
+
+
+def place(path: Path, name: str = NAME) -> Path:
+    """The file that timings (or what ``name`` holds) of a recording are appended to."""
+    return path / name if path.is_dir() else path.with_name(f"{path.name}.{name}")
+
+
+def keep(path: Path, record: Mapping[str, object], name: str = NAME) -> None:
+    """Append a record in one write. Raises ``OSError`` where that is not allowed, or where the file
+    is a link and the record would go elsewhere."""
+    line = json.dumps(record, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
+    with appended(place(path, name)) as out:
+        out.write(line.encode() + b"\n")
+
+
+def kept(
+    path: Path, name: str = NAME, say: Callable[[str], None] | None = None
+) -> list[dict[str, object]]:
+    """Every record, the oldest first; lines that are none are passed over.
+
+    What was left out because of its size is told to ``say``.
+    """
+    tell = say or _nobody
+    allowance = files.Allowance()
+    out = []
+    where = place(path, name)
+    try:
+        for number, line in enumerate(_lines(path, name, where, tell), 1):
+            try:
+                said = files.parsed(line, allowance, f"{name}: record {number}")
+            except files.TooLarge as error:
+                tell(error.message)
+                if allowance.left < 0:
+                    break
+                continue
+            except ValueError:
+                continue
+            if isinstance(said, dict):
+                out.append(said)
+    except files.TooLarge as error:
+        tell(error.message)
+    return out
+
+
+def problems(path: Path) -> list[str]:
+    """Why what is kept beside or in a recording will not be read, as far as can be seen of it."""
+    sentences = []
+    for name in (NAME, REPORTS):
+        why = files.why_not(place(path, name), files.limits().streamed)
+        if why is not None:
+            sentences.append(why)
+    return sentences
+
+
+def _nobody(text: str) -> None:
+    """Whoever only looks for times is told nothing of those that were left out."""
+
+
+def _lines(path: Path, name: str, where: Path, tell: Callable[[str], None]) -> Iterator[bytes]:
+    bounds = files.limits()
+
+    def too_long(number: int) -> None:
+        tell(
+            f"{name}: record {number} is longer than {bounds.one:,} bytes; it was left out "
+            f"({bounds.raising()})"
+        )
+
+    # A report of ncu is one record with all its text.
+    if path.is_file():
+        try:
+            yield from files.archive(path).lines(name, too_long, bounds.one)
+        except files.TooLarge:
+            raise
+        except Unreadable:
+            pass
+    try:
+        # A link would lead out of the recording.
+        yield from files.lines(where, too_long, bounds.one, follow=False)
+    except files.Absent:
+        return
+    except files.NotAFile as error:
+        tell(error.message)
+    except files.TooLarge:
+        raise
+    except Unreadable:
+        return

@@ -1,0 +1,325 @@
+"""One event into variants: a compile of Triton's, the device code of a build, a single file."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import tokenize
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import PurePath
+from types import MappingProxyType
+
+from inspector.errors import PtxviewError
+from inspector.listing.cubin import read_cubin
+from inspector.model import Content, Copied, Origin, Resources, Stage, StageFile, Variant
+from inspector.names import base_name
+from inspector.recording.facts import (
+    as_bool,
+    as_map,
+    as_text,
+    config_of,
+    cuda_kernels,
+    cuda_span,
+    digest_of,
+    python_span,
+    specialization_of,
+    target_of,
+    text_of,
+)
+from inspector.recording.output_code import KernelText
+from inspector.recording.slim import compact, path_of
+
+Event = Mapping[str, object]
+Blob = Callable[[object], Content | None]
+# A kernel is told from others by who made it, its name, and the file that it stands in.
+Key = tuple[str, str, str]
+Files = Mapping[str, tuple[StageFile, KernelText]]
+_LOC = re.compile(rb'loc\("([^"\n]{1,4096})":\d+:\d+\)')
+_ENTRY = re.compile(r"\.entry\s+([\w$.]+)")
+# Inductor names files by a 51-letter base32 digest with a "c" before it.
+_INDUCTOR_FILE = re.compile(r"c[a-z2-7]{51}\.py$")
+STAGES = (Stage.TTIR, Stage.TTGIR, Stage.LLIR, Stage.PTX)
+
+
+@dataclass(frozen=True, slots=True)
+class VariantOfKernel:
+    """A variant and the kernel that it belongs to."""
+
+    key: Key
+    origin: Origin
+    name: str
+    variant: Variant
+
+
+@dataclass(frozen=True, slots=True)
+class Several:
+    """The variants of one piece of device code, and what could not be read of it."""
+
+    variants: tuple[VariantOfKernel, ...]
+    problems: tuple[str, ...] = ()
+
+
+def from_triton(
+    event: Event,
+    blob: Blob,
+    graph_files: Files,
+    rank: int | None,
+    users: Mapping[str, Content] | None = None,
+) -> VariantOfKernel | None:
+    """A compile of Triton's; None where the event names no kernel or holds no code.
+
+    ``graph_files`` tells for a kernel file of Inductor's which ``output_code`` it belongs to,
+    ``users`` holds the user's own files by path.
+    """
+    metadata = as_map(event.get("metadata"))
+    name = str(event.get("name") or metadata.get("name") or "")
+    files, paths = as_map(event.get("files")), as_map(event.get("paths"))
+    ptx, cubin = blob(files.get("ptx")), compact(blob(files.get("cubin")))
+    digest = str(event.get("hash") or metadata.get("hash") or "") or digest_of(cubin or ptx)
+    if not name or not digest:
+        return None
+    stages: dict[Stage, StageFile] = {}
+    for stage in STAGES:
+        content = compact(blob(files.get(stage.value)))
+        if content is not None:
+            where = path_of(content, paths.get(stage.value))
+            stages[stage] = StageFile(content, where, "Triton")
+    if cubin is not None:
+        stages[Stage.SASS] = StageFile(cubin, path_of(cubin, paths.get("cubin")), "nvdisasm -c")
+    missing = {s: _LEFT_NONE[s] for s in STAGES if s not in stages}
+    if cubin is None:
+        missing[Stage.SASS] = _LEFT_NONE[Stage.SASS]
+    source = as_map(event.get("source"))
+    file = as_text(source.get("file")) or _file_of(stages.get(Stage.TTIR)) or ""
+    graph = graph_files.get(PurePath(file).name) if file else None
+    inductor = graph is not None or bool(_INDUCTOR_FILE.search(file))
+    origin = Origin.INDUCTOR if inductor else Origin.TRITON
+    key = (origin.value, name, file)
+    span: tuple[int, int] | None = None
+    embedded: tuple[str, int] | None = None
+    copied: Copied | None = None
+    if graph is not None:
+        text, kernel = graph
+        key = key_of(kernel)
+        stages[Stage.OUTPUT_CODE] = text
+        if kernel.body is not None:
+            embedded = (kernel.path or file, kernel.body)
+            span = (kernel.body, kernel.last or kernel.body)
+        if kernel.written is not None:
+            origin, name = Origin.TRITON, key[1]
+            own = (users or {}).get(kernel.written[0])
+            if own is not None:
+                stages[Stage.SOURCE] = StageFile(own, kernel.written[0], "the script's file")
+                copied = _copied(text_of(own), kernel, file)
+            else:
+                missing[Stage.SOURCE] = "the kernel's own file was not recorded"
+    elif inductor:
+        missing[Stage.OUTPUT_CODE] = "the graph that this kernel belongs to was not recorded"
+    elif (held := blob(source.get("blob"))) is not None:
+        stages[Stage.SOURCE] = StageFile(held, file, "the script's file")
+        span = python_span(source)
+    else:
+        missing[Stage.SOURCE] = "Triton's cache keeps no Python; only a recording does"
+    if (why := as_text(event.get("unkept"))) is not None:
+        # Named without content: it was there, and there was no place for it.
+        named = {stage: files.get(stage.value, "") for stage in STAGES}
+        named |= {Stage.SASS: files.get("cubin", ""), Stage.SOURCE: source.get("blob", "")}
+        for stage in missing.keys() & {s for s, content in named.items() if content is None}:
+            missing[stage] = f"it could not be kept with the recording: {why}"
+    shared = metadata.get("shared")
+    return VariantOfKernel(
+        key,
+        origin,
+        name,
+        Variant(
+            id="",
+            hash=digest,
+            symbol=name,
+            cache_key=as_text(event.get("cache_key")),
+            target=target_of(ptx, metadata),
+            config=config_of(metadata, event),
+            stages=stages,
+            known=Resources(dynamic_shared_bytes=shared if isinstance(shared, int) else None),
+            ranks=() if rank is None else (rank,),
+            signature={k: str(v) for k, v in as_map(event.get("signature")).items()} or _NOTHING,
+            specialization=specialization_of(event) or _NOTHING,
+            span=span,
+            embedded=embedded,
+            copied=copied,
+            missing=_same(missing),
+            cache_hit=as_bool(event.get("cache_hit")),
+        ),
+    )
+
+
+_NOTHING: Mapping[str, str] = MappingProxyType({})
+_LEFT_NONE = {
+    stage: f"Triton left no .{'cubin' if stage is Stage.SASS else stage.value} file"
+    for stage in (*STAGES, Stage.SASS)
+}
+_alike: dict[tuple[tuple[Stage, str], ...], Mapping[Stage, str]] = {}
+
+
+def _same(missing: dict[Stage, str]) -> Mapping[Stage, str]:
+    """One value for all variants that lack the same: thousands of a cache do."""
+    key = tuple(missing.items())
+    return _alike.setdefault(key, missing) if len(_alike) < 1000 else missing
+
+
+def at_home(compiled: Sequence[VariantOfKernel]) -> Iterator[VariantOfKernel]:
+    """Each compile under one kernel, however many files its text was generated into.
+
+    Inductor writes the same kernel into several files, with other comments in each (one for the
+    graph, others to try fusions or for other processes): a hash is the graph's, else the first's.
+    """
+    homes: dict[tuple[str, str], VariantOfKernel] = {}
+    for made in compiled:
+        at = (made.variant.hash, made.variant.symbol)
+        home = homes.setdefault(at, made)
+        if home.variant.embedded is None and made.variant.embedded is not None:
+            homes[at] = made
+    for made in compiled:
+        home = homes[made.variant.hash, made.variant.symbol]
+        if made.origin is Origin.INDUCTOR and made.key != home.key:
+            yield replace(made, key=home.key, origin=home.origin, name=home.name)
+        else:
+            yield made
+
+
+def key_of(kernel: KernelText) -> Key:
+    """What tells a kernel of ``output_code`` from others; one that the user wrote is the user's."""
+    if kernel.written is not None:
+        return (Origin.TRITON.value, kernel.symbol or kernel.name, kernel.written[0])
+    return (kernel.origin, kernel.name, kernel.path or "")
+
+
+def _copied(text: str, kernel: KernelText, file: str) -> Copied | None:
+    """Where a kernel stands in the user's file, and how the lines of its copy count from there."""
+    if kernel.written is None or kernel.definition is None or kernel.body is None:
+        return None
+    lines = text.splitlines(keepends=True)
+    begin, start = kernel.written[1], f"def {kernel.symbol}("
+    at = next(
+        (n for n in range(begin, len(lines) + 1) if lines[n - 1].lstrip().startswith(start)), None
+    )
+    if at is None:
+        return None  # the file is another by now
+    try:
+        block = inspect.getblock(lines[begin - 1 :])
+    except (SyntaxError, IndentationError, tokenize.TokenError):
+        return None
+    inside = kernel.definition - kernel.body
+    return Copied(file, at - inside, (begin, begin + len(block) - 1))
+
+
+def _file_of(ttir: StageFile | None) -> str | None:
+    """The Python file of a kernel, from the first location of its TTIR."""
+    if ttir is None:
+        return None
+    try:
+        found = _LOC.search(ttir.content.read())
+    except PtxviewError:
+        return None
+    return found[1].decode("utf-8", "surrogateescape") if found else None
+
+
+def from_device_code(event: Event, blob: Blob, sources: Mapping[str, Content]) -> Several:
+    """Every kernel of a cubin (or, without one, of its PTX) that a build or a file holds."""
+    cubin, ptx = blob(event.get("cubin")), blob(event.get("ptx"))
+    path = as_text(event.get("source")) or ""
+    why = as_text(event.get("why"))
+    held = blob(event.get("source_blob")) or sources.get(path)
+    stages: dict[Stage, StageFile] = {}
+    alone = event.get("origin") == Origin.FILE.value
+    missing = dict.fromkeys(
+        (Stage.TTIR, Stage.TTGIR, Stage.LLIR),
+        "only this one file was opened" if alone else "nvcc writes none",
+    )
+    if held is not None:
+        stages[Stage.SOURCE] = StageFile(held, path, "the build's source")
+    else:
+        missing[Stage.SOURCE] = "the source was not recorded"
+    if ptx is not None:
+        said = as_text(event.get("ptx_from")) or "the build's nvcc command with -ptx -lineinfo"
+        stages[Stage.PTX] = StageFile(ptx, None, said, costly=event.get("costly") is True)
+    else:
+        missing[Stage.PTX] = why or "no PTX was kept by the build"
+    if cubin is not None:
+        stages[Stage.SASS] = StageFile(cubin, as_text(event.get("object")), "nvdisasm -c")
+    else:
+        missing[Stage.SASS] = why or "no machine code was built"
+    maker = as_text(event.get("origin"))
+    origin = Origin(maker) if maker in _ORIGINS else Origin.NVCC
+    symbols, problems = _symbols(cubin, ptx)
+    text = text_of(held)
+    if cubin is None and ptx is None:
+        # Nothing was compiled: the source alone says which kernels there would be.
+        symbols = cuda_kernels(text)
+    flags = event.get("flags")
+    digest = digest_of(cubin or ptx or held)
+    target = as_text(event.get("arch")) or target_of(ptx, {})
+    made = (
+        VariantOfKernel(
+            (origin.value, symbol, path or str(event.get("object") or "")),
+            origin,
+            symbol,
+            Variant(
+                id="",
+                hash=digest,
+                symbol=symbol,
+                target=target,
+                config={"flags": list(flags)} if isinstance(flags, list | tuple) else {},
+                stages=stages,
+                locations_cubin=blob(event.get("lineinfo_cubin")),
+                span=cuda_span(text, base_name(symbol)),
+                missing=missing,
+            ),
+        )
+        for symbol in symbols
+    )
+    return Several(tuple(made) if digest else (), problems)
+
+
+_ORIGINS = frozenset(o.value for o in Origin)
+
+
+def _symbols(cubin: Content | None, ptx: Content | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Names of the kernels, and a sentence where the cubin cannot be read."""
+    problems: tuple[str, ...] = ()
+    if cubin is not None:
+        try:
+            known = read_cubin(cubin.read())
+        except PtxviewError as error:
+            return (), (error.message,)
+        if known is not None:
+            return known.entries, ()
+        problems = ("a cubin is damaged: its kernels cannot be listed",)
+    return tuple(dict.fromkeys(_ENTRY.findall(text_of(ptx)))), problems
+
+
+def from_file(event: Event, blob: Blob) -> Iterator[VariantOfKernel]:
+    """A single file of one stage, with one or several kernels in it."""
+    content = blob(event.get("blob"))
+    stage = next((s for s in Stage if s.value == event.get("stage")), None)
+    if content is None or stage is None:
+        return
+    path = as_text(event.get("path"))
+    names = event.get("symbols")
+    symbols = [str(n) for n in names] if isinstance(names, list | tuple) else []
+    digest = digest_of(content)
+    target = target_of(content, {}) if stage is Stage.PTX else as_text(event.get("arch"))
+    for symbol in symbols or [PurePath(path or "kernel").stem]:
+        yield VariantOfKernel(
+            ("file", symbol, path or ""),
+            Origin.FILE,
+            symbol,
+            Variant(
+                id="",
+                hash=digest,
+                symbol=symbol,
+                target=target,
+                stages={stage: StageFile(content, path, f"the file {path}")},
+                missing={s: "only this one file was opened" for s in Stage if s is not stage},
+            ),
+        )

@@ -1,0 +1,1 @@
+"""Starts processes, and finds the vendor's tools."""

@@ -1,0 +1,256 @@
+"""A program on a terminal of its own, in the background of it: how ``ptxview run`` watches one."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import select
+import signal
+import socket
+import struct
+import subprocess
+import termios
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from inspector.errors import RunFailed
+from inspector.system.process import (
+    LOOK,
+    die_with_parent,
+    dispositions,
+    inherited_descriptors,
+    state_of,
+)
+
+WANTS_TERMINAL = (signal.SIGTTIN, signal.SIGTTOU)
+"""What the kernel stops a program in the background with: it reads its terminal, or sets it up."""
+
+
+class Attended:
+    """A program on a terminal of its own, in the background of it, as after ``program &``.
+
+    Its output is read from ``master``. As soon as it reads its terminal (``input()``) or changes
+    the terminal's mode (curses, getpass, readline), the kernel stops it, which ``events`` tells,
+    and it waits until ``foreground`` lets it. A small process of its own between this one and the
+    program, the leader of that terminal's session, is what makes this possible; it starts nothing
+    else, and ends with the program. When this process is stopped, so is the program, and when it is
+    killed. Call ``start`` before there are threads.
+    """
+
+    def __init__(self, master: int, control: socket.socket) -> None:
+        self.master = master
+        self._control = control
+        self._lines = control.makefile("rb")
+
+    @classmethod
+    def start(cls, argv: Sequence[str], env: Mapping[str, str], size: tuple[int, int]) -> Attended:
+        """Start a program on a terminal of (columns, rows).
+
+        Raises ``RunFailed`` where it cannot be started.
+        """
+        ours, theirs = socket.socketpair()
+        master, slave = os.openpty()
+        try:
+            termios.tcsetattr(slave, termios.TCSANOW, termios.tcgetattr(0))
+        except termios.error:  # our own input is no terminal: the kernel's settings do
+            pass
+        attended = cls(master, ours)
+        attended.resize(*size)
+        inherited, us = inherited_descriptors(), os.getpid()
+        if os.fork() == 0:
+            try:
+                attended._lines.close()  # else it is open, and our end is never seen
+                ours.close()
+                os.close(master)
+                _lead(argv, env, slave, theirs, inherited, us)
+            finally:
+                os._exit(0)
+        for number in inherited:  # the program's: whoever waits for their end waits for it alone
+            os.close(number)
+        theirs.close()
+        os.close(slave)
+        began = next(attended.events(), None)
+        if began is None or began[0] != "began":
+            attended.close()
+            said = "nobody knows why" if began is None else str(began[1])
+            raise RunFailed(
+                f"{argv[0]} cannot be started: {said}",
+                "Check the path, or name the interpreter with --python.",
+            )
+        return attended
+
+    def resize(self, columns: int, rows: int) -> None:
+        """The terminal is that large now."""
+        fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        self._say("resized", 0)
+
+    def events(self) -> Iterator[tuple[str, int | str]]:
+        """``("stopped", signal)`` any number of times, then ``("ended", status)``. Blocks."""
+        try:
+            for line in self._lines:
+                what, value = json.loads(line)
+                yield what, value
+        except (OSError, ValueError):  # it was closed meanwhile
+            return
+
+    def follows(self, whether: bool) -> None:
+        """This process stops because the program has, and not the other way about."""
+        self._say("follows", int(whether))
+
+    def foreground(self) -> None:
+        """Give the program its terminal, and let it go on where it was stopped."""
+        self._say("foreground", 0)
+
+    def signal(self, number: int) -> None:
+        """Send a signal to the program and to those that it started in its group."""
+        self._say("signal", number)
+
+    def signal_program(self, number: int) -> None:
+        """Send a signal to the program alone, as ``kill`` does."""
+        self._say("kill", number)
+
+    def _say(self, what: str, value: int) -> None:
+        try:
+            self._control.sendall(json.dumps([what, value]).encode() + b"\n")
+        except OSError:  # it has ended
+            pass
+
+    def close(self) -> None:
+        """Nothing more is wanted of it; one that still runs is killed."""
+        # A thread may be waiting for events.
+        with contextlib.suppress(OSError):
+            self._control.shutdown(socket.SHUT_RDWR)
+        self._control.close()
+        os.close(self.master)
+
+
+def _lead(
+    argv: Sequence[str],
+    env: Mapping[str, str],
+    slave: int,
+    control: socket.socket,
+    inherited: Sequence[int],
+    us: int,
+) -> None:
+    """The leader of a session on ``slave``: starts the program in it and tells what becomes of it.
+
+    ``control`` carries a JSON pair a line either way; ``us`` is who started all this.
+    """
+
+    def tell(what: str, value: int | str) -> None:
+        try:
+            control.sendall(json.dumps([what, value]).encode() + b"\n")
+        except OSError:
+            pass
+
+    os.setsid()
+    fcntl.ioctl(slave, termios.TIOCSCTTY, 0)
+    awake, waker = os.pipe()
+    os.set_blocking(waker, False)
+
+    first, leader = dispositions(), os.getpid()
+    signal.signal(signal.SIGCHLD, lambda *_: None)  # ignored, it would keep the end from us
+
+    def ready() -> None:
+        die_with_parent()
+        if os.getppid() != leader:  # it was killed meanwhile
+            os._exit(128 + signal.SIGKILL)
+        for number, how in first.items():
+            signal.signal(number, how)
+        # As a shell does for a job: who started us may have these ignored, as tmux has, and a
+        # program that ignores them would read the end of its input instead of being stopped.
+        for number in (*WANTS_TERMINAL, signal.SIGTSTP):
+            signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, WANTS_TERMINAL)
+
+    try:
+        child = subprocess.Popen(
+            list(argv), env=dict(env), stdin=slave, stdout=slave, stderr=slave, process_group=0,
+            preexec_fn=ready, close_fds=False, restore_signals=False,
+        )  # fmt: skip
+    except OSError as error:
+        tell("failed", error.strerror or str(error))
+        return
+    # The terminal that ptxview itself runs on is not ours to keep open.
+    for own in (0, 1, 2):
+        os.dup2(slave, own)
+    for own in inherited:
+        os.close(own)
+    for number in (signal.SIGHUP, signal.SIGTERM, *WANTS_TERMINAL):
+        signal.signal(number, lambda *_: None)
+    # To take the terminal back from a group in the foreground, one must not be stopped for it.
+    signal.pthread_sigmask(signal.SIG_BLOCK, WANTS_TERMINAL)
+    signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
+    tell("began", child.pid)
+    status = _follow(child.pid, slave, control, awake, tell, us)
+    try:
+        # When this leader ends, the group in the foreground is hung up: let it be our own.
+        os.tcsetpgrp(slave, os.getpgrp())
+    except OSError:
+        pass
+    tell("ended", status)
+
+
+def _follow(
+    pid: int,
+    slave: int,
+    control: socket.socket,
+    awake: int,
+    tell: Callable[[str, int], None],
+    us: int,
+) -> int:
+    """Do what ``control`` asks until the program has ended; its status, 128+n for a signal."""
+
+    def send(number: int) -> None:
+        try:
+            os.killpg(pid, number)
+        except OSError:
+            pass
+
+    attended: list[socket.socket] = [control]
+    held = b""
+    ours, follows = False, False  # it was stopped because we were; we are because it was
+    while True:
+        done, how = os.waitpid(pid, os.WNOHANG | os.WUNTRACED)
+        if done and os.WIFSTOPPED(how):
+            if not ours:
+                tell("stopped", os.WSTOPSIG(how))
+        elif done:
+            status = os.waitstatus_to_exitcode(how)
+            return 128 - status if status < 0 else status
+        waiting: list[int | socket.socket] = [awake, *attended]
+        stopped = state_of(us) == "T"
+        if stopped and not ours and not follows and state_of(pid) not in ("T", "Z"):
+            ours = True
+            os.kill(pid, signal.SIGSTOP)
+        elif ours and not stopped:
+            ours = False
+            os.kill(pid, signal.SIGCONT)
+        ready, _, _ = select.select(waiting, [], [], LOOK)
+        if awake in ready:
+            os.read(awake, 4096)
+        if control in ready:
+            got = control.recv(4096)
+            if not got:  # ptxview is gone, and nobody reads the terminal any more
+                attended.clear()
+                send(signal.SIGHUP)
+                send(signal.SIGCONT)
+                os.kill(pid, signal.SIGKILL)
+                continue
+            *lines, held = (held + got).split(b"\n")
+            for line in lines:
+                what, value = json.loads(line)
+                if what == "follows":
+                    follows = bool(value)
+                elif what == "kill":
+                    os.kill(pid, value)
+                elif what == "foreground":
+                    os.tcsetpgrp(slave, pid)
+                    send(signal.SIGCONT)
+                elif what == "resized":
+                    # Who has the terminal was told by the kernel.
+                    if os.tcgetpgrp(slave) != pid:
+                        send(signal.SIGWINCH)
+                else:
+                    send(value)

@@ -1,0 +1,192 @@
+"""Finds the vendor's tools and says what is missing and what that costs."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from inspector.errors import PtxviewError, ToolMissing
+from inspector.system.process import run_tool
+
+# What each tool is for, and where it comes from when it is missing.
+PURPOSE = {
+    "nvdisasm": ("SASS of cubins", "pip install nvidia-cuda-nvdisasm"),
+    "cuobjdump": ("registers, stack, shared memory; cubins inside .so and .o files",
+                  "pip install nvidia-cuda-cuobjdump"),
+    "ptxas": ("spilled bytes", "pip install triton, or a CUDA toolkit"),
+    "nvcc": ("PTX of load_inline, load and CUDAExtension builds, and .cu files",
+             "pip install 'ptxview[cuda]', or a CUDA toolkit"),
+    "c++filt": ("readable names of C++ kernels", "the system's binutils package"),
+    "ncu": ("ptxview ncu; reading .ncu-rep files (CSV exports need none)",
+            "Nsight Compute, a part of the CUDA toolkit"),
+}  # fmt: skip
+
+
+# Names that a C++ compiler makes; others are no business of c++filt's.
+_MANGLED = re.compile(r"_Z[\w$.]{1,20000}", re.ASCII)
+MOST_ARGUMENTS = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A program found on this machine; ``version`` is as it prints it, None where it does not."""
+
+    name: str
+    path: Path
+    version: str | None
+    found_in: str
+
+
+def _site_folders() -> Iterator[Path]:
+    """Folders that NVIDIA's wheels put programs in (``nvidia/cu13/bin``, ``nvidia/*/bin``)."""
+    spec = importlib.util.find_spec("nvidia")
+    for root in (spec.submodule_search_locations or []) if spec else []:
+        yield from sorted(Path(root).glob("cu*/bin"), reverse=True)
+        yield from sorted(Path(root).glob("*/bin"))
+
+
+def _triton_folder() -> Path | None:
+    # find_spec of a top-level name imports nothing.
+    spec = importlib.util.find_spec("triton")
+    if spec is None or not spec.submodule_search_locations:
+        return None
+    return Path(spec.submodule_search_locations[0]) / "backends" / "nvidia" / "bin"
+
+
+def path_folders() -> list[str]:
+    """The folders on PATH but those without a place of their own: one that is relative, or empty,
+    is whatever folder one stands in, and that may be anybody's."""
+    entries = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    return [entry for entry in entries if Path(entry).is_absolute()]
+
+
+def which(name: str) -> str | None:
+    """Where a program is on PATH, or None."""
+    return shutil.which(name, path=os.pathsep.join(path_folders()))
+
+
+def places() -> Iterator[tuple[str, Path]]:
+    """Where tools are looked for, in order: wheels, triton's wheel, CUDA_HOME, PATH, /usr/local."""
+    for folder in dict.fromkeys(_site_folders()):
+        yield "NVIDIA's wheel", folder
+    if (triton := _triton_folder()) is not None:
+        yield "triton's wheel", triton
+    for variable in ("CUDA_HOME", "CUDA_PATH"):
+        if os.environ.get(variable):
+            yield variable, Path(os.environ[variable]) / "bin"
+    for entry in path_folders():
+        yield "PATH", Path(entry)
+    yield "the usual place", Path("/usr/local/cuda/bin")
+
+
+def _nsight_places() -> Iterator[tuple[str, Path]]:
+    """Where Nsight Compute's installers put ncu, the newest first; it is in no wheel."""
+    root = Path("/usr/local")
+    for folder in sorted(root.glob("cuda-*/bin"), key=_release, reverse=True):
+        yield "the usual place", folder
+    for pattern in ("/opt/nvidia/nsight-compute/*", "/usr/local/NVIDIA-Nsight-Compute*",
+                    "/usr/local/cuda*/nsight-compute-*"):  # fmt: skip
+        found = Path("/").glob(pattern.removeprefix("/"))
+        for folder in sorted(found, key=_release, reverse=True):
+            yield "Nsight Compute's own folder", folder
+
+
+def _release(path: Path) -> tuple[int, ...]:
+    return tuple(int(n) for n in re.findall(r"\d+", str(path)))
+
+
+@cache
+def version_of(path: Path) -> str | None:
+    """The release that a CUDA tool prints (``13.0.88``), or None."""
+    try:
+        printed = run_tool([path, "--version"], seconds=20)
+    except Exception:
+        return None
+    text = printed.text
+    found = re.search(r"\bV(\d+(?:\.\d+)+)", text) or re.search(
+        r"(?<!\d)(\d++\.\d++(?:\.\d++)*+)", text
+    )
+    return found[1] if found else None
+
+
+def every(name: str) -> Iterator[Tool]:
+    """Every copy of a tool on this machine, the preferred one first; versions are read lazily."""
+    seen: set[Path] = set()
+    for where, folder in (*places(), *(_nsight_places() if name == "ncu" else ())):
+        # Triton keeps a second assembler for sm_100 and later beside the first.
+        names = (name, "ptxas-blackwell") if name == "ptxas" else (name,)
+        for each in names:
+            path = folder / each
+            if path.is_file() and os.access(path, os.X_OK) and path.resolve() not in seen:
+                seen.add(path.resolve())
+                yield Tool(name, path, version_of(path), where)
+
+
+@cache
+def find(name: str) -> Tool | None:
+    """The preferred copy of a tool, or None: NVIDIA's wheel's, else the newest that is here.
+
+    An older disassembler reads newer cubins, but names them wrongly (``sm_90`` for ``sm_90a``).
+    """
+    found: list[Tool] = []
+    for tool in every(name):
+        if tool.found_in == "NVIDIA's wheel":
+            return tool
+        found.append(tool)
+    return max(found, key=_age, default=None)
+
+
+def _age(tool: Tool) -> tuple[int, ...]:
+    return tuple(int(n) for n in (tool.version or "0").split("."))
+
+
+def need(name: str) -> Tool:
+    """The preferred copy of a tool. Raises ``ToolMissing`` with how to get it."""
+    tool = find(name)
+    if tool is None:
+        purpose, remedy = PURPOSE[name]
+        raise ToolMissing(f"{name} was not found; it is needed for {purpose}", f"Get it: {remedy}")
+    return tool
+
+
+def demangle(names: list[str]) -> list[str]:
+    """C++ names as people write them, in the same order; unchanged where c++filt is missing."""
+    mangled = list(dict.fromkeys(n for n in names if _MANGLED.fullmatch(n)))
+    tool = find("cu++filt") or find("c++filt") or _path_tool("llvm-cxxfilt")
+    if not mangled or tool is None:
+        return names
+    readable: dict[str, str] = {}
+    for part in _parts(mangled):
+        try:
+            done = run_tool([tool.path, *part], seconds=20)
+        except PtxviewError:
+            continue
+        lines = done.text.splitlines()
+        if done.status == 0 and len(lines) == len(part):
+            readable.update(zip(part, lines, strict=True))
+    return [readable.get(n, n) for n in names]
+
+
+def _parts(names: list[str]) -> Iterator[list[str]]:
+    """Names in portions that fit a command line."""
+    part: list[str] = []
+    size = 0
+    for name in names:
+        if part and size + len(name) > MOST_ARGUMENTS:
+            yield part
+            part, size = [], 0
+        part.append(name)
+        size += len(name) + 1
+    if part:
+        yield part
+
+
+def _path_tool(name: str) -> Tool | None:
+    path = which(name)
+    return Tool(name, Path(path), None, "PATH") if path else None

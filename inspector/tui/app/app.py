@@ -1,0 +1,466 @@
+"""The application: themes, the command palette, the screen. What happens is the widgets' affair."""
+
+from __future__ import annotations
+
+import gc
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from rich.console import RenderableType
+from rich.text import Text
+from textual import work
+from textual.app import App
+from textual.message import Message
+from textual.notifications import SeverityLevel
+from textual.screen import Screen
+from textual.worker import Worker, WorkerState
+
+from inspector import printing
+from inspector.model import Recording
+from inspector.text import lines_shown, shown
+from inspector.tui.app.config import Config, read_config
+from inspector.tui.app.live import Choice, Live
+from inspector.tui.app.opening import Opener, Opening, load
+from inspector.tui.app.palette import CommandProvider
+from inspector.tui.app.places import config_path, memory_path
+from inspector.tui.app.remembered import Memory
+from inspector.tui.app.theme import DARK, LIGHT
+from inspector.tui.app.thin_line import Sent
+from inspector.tui.main.screen import MainScreen
+from inspector.tui.widgets.subject import Reads, TreeSubject
+
+if TYPE_CHECKING:
+    from inspector.tui.widgets.notice import Notice
+
+
+# How often Python looks for garbage while the interface stands.
+#
+# A full collection goes through every object there is and holds the interpreter meanwhile: a
+# quarter of a second where two listings of 20,000 lines are compared, whichever thread does it,
+# and the keys wait. What listings are made of holds no cycles, and is kept anyway; what screens
+# leave behind is found by the collections of what is young.
+
+
+YOUNG, MIDDLE, OLD = 10_000, 10, 1_000
+"""Objects until the young are looked through, and how often that is until the older ones are."""
+
+
+def spare() -> None:
+    """Look through the young alone, as good as always."""
+    gc.set_threshold(YOUNG, MIDDLE, OLD)
+
+
+# An application whose recording grows while it is looked at, and that is left with care.
+
+
+GLANCE = 0.1
+"""Seconds between two looks at the program, its output and whether it wants the terminal."""
+
+LOOK = 0.5
+"""Seconds between two looks at the recording, which are a thread's affair."""
+
+
+class Growing(App[None]):
+    """Looks at what ``live`` tells; without it, an application like any other."""
+
+    reads: Reads | None
+
+    class Grown(Message):
+        """A thread has read the recording again: a reader, or why there is none."""
+
+        def __init__(self, found: Reads | Notice | None) -> None:
+            super().__init__()
+            self.found = found
+
+    def __init__(
+        self,
+        live: Live | None,
+        css_path: Path | None = None,
+        ansi_color: bool | None = None,
+    ) -> None:
+        super().__init__(css_path=css_path, ansi_color=ansi_color)
+        self.live = live
+        self._waiting: Reads | None = None
+        self._last = ""
+        self.made: MainScreen | None = None
+        """The main screen, which whoever makes it puts here."""
+
+    @property
+    def main(self) -> MainScreen | None:
+        """The screen that lies under everything, once it is there."""
+        stack = [s for s in self.screen_stack if s is self.made] if self._running else []
+        return self.made if stack else None
+
+    def remember(self) -> None:
+        """Keep how the recording was looked at."""
+        raise NotImplementedError
+
+    def follow(self) -> None:
+        """Begin to look, if there is anything to look at."""
+        if self.live is not None:
+            self.set_interval(GLANCE, self._glance)
+            self.set_interval(LOOK, self._look)
+
+    async def _glance(self) -> None:
+        live, main = self.live, self.main
+        if live is not None and live.choice is Choice.TERMINAL:
+            self.leave()
+            return
+        if live is None or main is None:
+            return
+        if main.output is not None:
+            main.output.look()
+        if live.told != self._last:
+            self._last = main.title_bar.told = live.told
+            main.title_bar.refresh()
+        if self._waiting is not None and self.screen is main:
+            waiting, self._waiting = self._waiting, None
+            await self.show(waiting)
+
+    @work(thread=True, exclusive=True, group="look", exit_on_error=False, description="look")
+    def _look(self) -> None:
+        from inspector.tui.main.outcome import attempt
+
+        live = self.live
+        if live is not None and self.made is not None and not live.looking.locked():
+            with live.looking:
+                self.post_message(self.Grown(attempt(live.look)))
+
+    async def on_growing_grown(self, message: Grown) -> None:
+        """Show what is new."""
+        from inspector.tui.widgets.notice import Notice
+
+        if isinstance(message.found, Notice):
+            self.notify(message.found.message, severity="warning", markup=False)
+        elif message.found is not None:
+            await self.show(message.found)
+
+    async def show(self, reads: Reads) -> None:
+        """The recording as it is now, with the cursors where they were."""
+        main = self.main
+        if main is None:
+            return
+        if not main.empty or (not reads.recording.kernels and not reads.recording.graphs):
+            self.reads = reads
+            if main.empty and (self.live is None or not self.live.running):
+                await main.fill(reads)  # it says how the program ended, and what to do
+            elif main.empty:
+                main.title_bar.recording = reads.recording
+                main.title_bar.refresh()
+            else:
+                # CODEMOD
+
+                renew(main, reads)
+        elif self.screen is not main:
+            self._waiting = reads  # what lies over it, such as the help, is read first
+        else:
+            self.reads = reads
+            await main.fill(reads)
+
+    def leave(self) -> None:
+        """Leave, and remember."""
+        self.remember()
+        self.exit()
+
+    async def action_quit(self) -> None:
+        """Leave; of a program that still runs it is asked what becomes of it."""
+        from inspector.tui.app.leaving import Leaving
+
+        if self.live is None or not self.live.running:
+            self.leave()
+        elif not isinstance(self.screen, Leaving):
+            self.push_screen(Leaving(), self._left)
+
+    def _left(self, choice: Choice | None) -> None:
+        live = self.live
+        if live is None or choice in (None, Choice.STAY):
+            return
+        if live.choice is Choice.STAY:
+            live.choice = choice or Choice.STAY
+        if choice is Choice.END:
+            live.end()
+        self.leave()
+
+    def action_output(self) -> None:
+        """Show the output of the program and go there, or hide it."""
+        main = self.main
+        if main is None or main.output is None:
+            self.notify("Output is shown of a program that `ptxview run` has started.",
+                        markup=False)  # fmt: skip
+            return
+        view = main.output
+        view.display = not (view.display and view.has_focus)
+        if view.display:
+            view.focus()
+        else:
+            main.focus_first()
+
+
+# The main screen on a new reader of the same recording.
+
+
+def resolve(recording: Recording, subject: TreeSubject) -> TreeSubject:
+    """The subject with these ids in a recording; what is not there any more is as it was.
+
+    What had no compilation yet, a kernel or a whole graph, is the first of those that it has now.
+    """
+    if subject.kernel is None and subject.graph is None:
+        return subject
+    kernel, variant, graph = subject.kernel, subject.variant, subject.graph
+    if kernel is not None:
+        kernel = next((k for k in recording.kernels if k.id == subject.key[0]), kernel)
+    if variant is not None and kernel is not None:
+        # The id is the shortest unique prefix of the hash: it may have grown.
+        variant = next((v for v in kernel.variants if v.hash == variant.hash), variant)
+    if graph is not None:
+        graph = next((g for g in recording.graphs if g.id == subject.key[2]), graph)
+        if kernel is None:
+            own = {k.id: k for k in recording.kernels if k.variants}
+            kernel = next((own[name] for name in graph.kernels if name in own), None)
+    if variant is None and kernel is not None and kernel.variants:
+        variant = kernel.variants[0]
+    return TreeSubject(kernel, variant, graph)
+
+
+def renew(main: MainScreen, reads: Reads) -> None:
+    """The main screen on a new reader of the same recording; nothing that is read moves."""
+    main.reads, main.recording = reads, reads.recording
+    main.title_bar.recording = reads.recording
+    main.title_bar.refresh()
+    panes = main.panes
+    panes.reads = main.card.reads = main.understanding.reads = reads
+    before = panes.subject
+    panes.subject = resolve(reads.recording, before)
+    panes.forget_links()
+    for pane in panes.panes:
+        shown = pane.request
+        pane.renew(reads, resolve(reads.recording, shown.subject) if shown else TreeSubject())
+    if panes.subject != before:
+        panes.show(panes.subject)
+        main.card.show(panes.subject)
+    main.kernels.renew(reads)
+    main.read_times()
+
+
+STYLES = Path(__file__).parent / "styles.tcss"
+
+FIRST = (
+    "Enter reads the kernel under the cursor, Tab goes from pane to pane, 1 to 7 choose a stage, "
+    "/ searches, ? shows all keys."
+)
+"""For who has never left the interface before."""
+
+
+def _light_terminal() -> bool:
+    """Whether the terminal says, by COLORFGBG as rxvt and Konsole do, that its ground is light."""
+    return os.environ.get("COLORFGBG", "").rpartition(";")[2] in ("7", "15")
+
+
+class PtxviewApp(Growing):
+    """Reads one recording."""
+
+    class Opened(Message):
+        """A thread has read what there was to open."""
+
+        def __init__(self, reads: Reads, live: Live | None) -> None:
+            super().__init__()
+            self.reads = reads
+            self.live = live
+
+    TITLE = "ptxview"
+    COMMANDS: ClassVar = {CommandProvider}
+    ENABLE_COMMAND_PALETTE = True
+
+    def __init__(
+        self,
+        reads: Reads | None,
+        config: Config | None = None,
+        memory: Memory | None = None,
+        live: Live | None = None,
+        opener: Opener | None = None,
+        name: str = "",
+    ) -> None:
+        """``config`` is what the user has set, ``memory`` what he did before, ``live`` what grows.
+
+        None: no such thing. Without ``reads``, a thread asks ``opener`` for it, and for what
+        grows; ``name`` is what it reads, and ``fault`` why it could not.
+        """
+        # With NO_COLOR Textual turns colours to greys; with the terminal's own colours it leaves
+        # them out altogether, which is what the user asked for.
+        super().__init__(
+            live,
+            # The main screen brings its styles: without it they would only be in the way.
+            css_path=None if reads is None else STYLES,
+            ansi_color=True if "NO_COLOR" in os.environ else None,
+        )
+        # What is said when the interface has gone is printed like everything else.
+        self.error_console = printing.err()
+        self.sent = Sent()
+        self.reads = reads
+        self.opener = opener
+        self.opens = name
+        self.fault: BaseException | None = None
+        self.config = config or Config()
+        self.memory = memory
+        self.keys = self.config.keys
+        self.register_theme(DARK)
+        self.register_theme(LIGHT)
+        self.theme = (LIGHT if self._light() else DARK).name
+
+    def _display(self, screen: Screen[object], renderable: RenderableType | None) -> None:
+        super()._display(screen, self.sent.thin(renderable))
+
+    @contextmanager
+    def suspend(self) -> Iterator[None]:
+        """Lend the terminal; nobody knows what stands there afterwards."""
+        try:
+            with super().suspend():
+                yield
+        finally:
+            self.sent.forget()
+
+    def on_resize(self) -> None:
+        """A terminal may move what stands on it about."""
+        self.sent.forget()
+
+    def action_redraw(self) -> None:
+        """Send everything anew: something else has written on the terminal."""
+        self.sent.forget()
+        self.screen.refresh()
+
+    def get_default_screen(self) -> Screen[None]:
+        """The one screen, or what stands there until it has something to show."""
+        return Opening(self.opens) if self.reads is None else self._main_screen(self.reads)
+
+    def _main_screen(self, reads: Reads) -> MainScreen:
+        from inspector.tui.main.screen import MainScreen
+
+        self.made = MainScreen(reads, self.live)
+        return self.made
+
+    @work(thread=True, exit_on_error=False, description="open")
+    def _open(self, opener: Opener) -> None:
+        try:
+            reads, live = load(opener)
+        except Exception as error:  # of ours or of the recording: it ends the interface
+            self.fault = error
+            self.call_from_thread(self.exit)
+        else:
+            self.post_message(self.Opened(reads, live))
+
+    async def on_ptxview_app_opened(self, message: Opened) -> None:
+        """Show the recording; what grows is followed from now on."""
+        followed = self.live is not None
+        self.reads, self.live = message.reads, self.live or message.live
+        await self.push_screen(self._main_screen(message.reads))
+        if not followed:
+            self.follow()
+
+    def _light(self) -> bool:
+        """As the configuration says, else as it was left, else as the terminal is."""
+        asked = self.config.theme
+        if asked == "auto":
+            asked = (self.memory.theme if self.memory else None) or "auto"
+        return _light_terminal() if asked == "auto" else asked == "light"
+
+    def on_mount(self) -> None:
+        """The user's keys, what is wrong with them, a word to who is here for the first time."""
+        self.set_keymap(dict(self.keys))
+        self.app_resume_signal.subscribe(self, lambda _: self.sent.forget())
+        if warning := self.config.warning:
+            self.notify(
+                warning, title=str(config_path()), severity="warning", timeout=15, markup=False
+            )
+        if self.memory is not None and self.memory.fresh:
+            self.notify(FIRST, title="Welcome to ptxview", timeout=12, markup=False)
+        if self.reads is None and self.opener is not None:
+            self.call_after_refresh(self._open, self.opener)
+        if self.reads is not None or self.live is not None:
+            self.follow()
+
+    def remember(self) -> None:
+        """Keep how the recording was looked at."""
+        if self.memory is not None and self.reads is not None:
+            self.memory.keep(self.reads.recording.path, self.main.view if self.main else None)
+
+    def notify(
+        self,
+        message: str,
+        *,
+        title: str = "",
+        severity: SeverityLevel = "information",
+        timeout: float | None = None,
+        markup: bool = False,
+    ) -> None:
+        """A word in the corner. It names what strangers wrote, and so is never markup."""
+        super().notify(
+            lines_shown(message),
+            title=shown(title),
+            severity=severity,
+            timeout=timeout,
+            markup=False,
+        )
+
+    def action_help(self) -> None:
+        """All keys."""
+        from inspector.tui.app.palette import help_text
+        from inspector.tui.widgets.overlay import Overlay
+
+        if self.reads is not None:
+            text = help_text(self.reads.recording, self.keys)
+            self.push_screen(Overlay("ptxview: keys", text))
+
+    def action_problems(self) -> None:
+        """What went wrong."""
+        from inspector.tui.app.palette import problems_text
+        from inspector.tui.widgets.overlay import Overlay
+        from inspector.tui.widgets.title_bar import banner
+
+        if self.reads is not None:
+            recording = self.reads.recording
+            self.push_screen(Overlay("Problems", problems_text(recording), banner(recording)))
+
+    def action_other_theme(self) -> None:
+        """Dark or light."""
+        light = self.current_theme.dark
+        self.theme = LIGHT.name if light else DARK.name
+        if self.memory is not None:
+            self.memory.theme = "light" if light else "dark"
+
+    def panic(self, *renderables: RenderableType) -> None:
+        """End with one sentence instead of a traceback, unless PTXVIEW_TRACEBACK asks for it."""
+        if os.environ.get("PTXVIEW_TRACEBACK"):
+            super().panic(*renderables)
+            return
+        error = self._exception
+        what = f"{type(error).__name__}: {error}" if error is not None else "an unknown fault"
+        super().panic(
+            Text(
+                f"ptxview: the interface failed ({what}). The recording is untouched; "
+                "PTXVIEW_TRACEBACK=1 shows where it happened, for a report."
+            )
+        )
+
+    def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
+        """A fault in a thread that no pane has caught is told, and the application goes on."""
+        if event.state is WorkerState.ERROR:
+            error = event.worker.error
+            self.notify(
+                f"{type(error).__name__}: {error}", title="A fault of ptxview's",
+                severity="error", markup=False,
+            )  # fmt: skip
+
+
+def run_tui(opener: Opener, name: str, live: Live | None = None) -> None:
+    """Show what ``opener`` gives until the user leaves, or until a program needs the terminal.
+
+    Raises what ``opener`` raises.
+    """
+    spare()
+    app = PtxviewApp(None, read_config(config_path()), Memory(memory_path()), live, opener, name)
+    app.run()
+    if app.fault is not None:
+        raise app.fault

@@ -1,0 +1,102 @@
+"""What a user has set: keys and the theme, in ``config.toml`` of his configuration folder.
+
+A file that is damaged, or has entries that mean nothing, costs one warning and never more::
+
+    theme = "light"             # dark, light or auto: as the terminal says, else dark
+
+    [keys]                      # by the id of a command, as the help shows it
+    "stage.next" = "x"          # one key: x, X, /, ctrl+x, alt+enter, f5, space
+    zoom = ["z", "f11"]         # or several; [] for none
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from inspector import files
+from inspector.errors import Unreadable
+from inspector.tui.app.command_table import TABLE
+from inspector.tui.app.keymap import parse_key, rebind
+from inspector.tui.widgets.visible import label
+
+THEMES = ("dark", "light", "auto")
+LARGEST = 1 << 20
+SHOWN = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """``keys``: Textual's keys by command id, of those that changed; ``theme``: one of THEMES.
+
+    ``problems`` are sentences for the user, safe to draw.
+    """
+
+    keys: Mapping[str, str] = field(default_factory=dict)
+    theme: str = "auto"
+    problems: tuple[str, ...] = ()
+
+    @property
+    def warning(self) -> str:
+        """All that is wrong in one text, or ""."""
+        more = len(self.problems) - SHOWN
+        lines = [f"• {p}" for p in self.problems[:SHOWN]]
+        return "\n".join([*lines, f"• and {more} more"] if more > 0 else lines)
+
+
+def read_config(path: Path) -> Config:
+    """What the file says; what it says wrongly is in ``problems``. Never raises."""
+    try:
+        data = files.read(path, LARGEST, raisable=False)
+    except files.Absent:
+        return Config()
+    except Unreadable as error:
+        return Config(problems=(f"it cannot be read: {label(error.message)}",))
+    try:
+        said = tomllib.loads(data.decode("utf-8"))
+    except (ValueError, RecursionError) as error:
+        return Config(problems=(f"it is no TOML: {label(str(error))}",))
+    return parse_config(said)
+
+
+def parse_config(said: Mapping[str, object]) -> Config:
+    """The settings of a parsed file."""
+    problems = [f"there is no setting {label(name)}" for name in said
+                if name not in ("keys", "theme")]  # fmt: skip
+    theme = said.get("theme", "auto")
+    if theme not in THEMES:
+        problems.append(f"theme is {label(str(theme))}; it can be {', '.join(THEMES)}")
+        theme = "auto"
+    keys = said.get("keys", {})
+    wanted: dict[str, tuple[str, ...]] = {}
+    if isinstance(keys, dict):
+        known = {c.id for c in TABLE}
+        for name, value in _flat(keys):
+            if name not in known:
+                problems.append(f"there is no command {label(name)}")
+            elif (found := _keys(value)) is None:
+                problems.append(f"{name}: {label(str(value))} is no key")
+            else:
+                wanted[name] = found
+    else:
+        problems.append("keys is no table")
+    changed, clashes = rebind(wanted)
+    return Config(changed, str(theme), (*problems, *clashes))
+
+
+def _flat(table: Mapping[str, object], above: str = "") -> Iterator[tuple[str, object]]:
+    """``stage.next = "x"`` without quotes is a table in a table to TOML."""
+    for name, value in table.items():
+        full = f"{above}{name}"
+        if isinstance(value, dict):
+            yield from _flat(value, f"{full}.")
+        else:
+            yield full, value
+
+
+def _keys(value: object) -> tuple[str, ...] | None:
+    texts = value if isinstance(value, list) else [value]
+    found = [parse_key(t) if isinstance(t, str) and t else None for t in texts]
+    return None if None in found else tuple(k for k in found if k is not None)

@@ -1,0 +1,1 @@
+"""One listing on the screen: lines, gutter, folds, marks."""

@@ -1,0 +1,165 @@
+"""The columns between a line's number and its text: what the analysis counts there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import OptionList
+
+from inspector.analyse.telling import NOTHING, Telling, Told, virtual
+
+LIVE, STALL, NOTES, SAMPLES = "live", "stall", "notes", "samples"
+"""Columns by name; ``live:pred`` counts the live registers of one class, ``samples`` are a
+profiler's, in percent of the kernel's."""
+
+CHOICES: tuple[tuple[str, ...], ...] = (
+    (LIVE, NOTES, SAMPLES),
+    (LIVE, STALL, NOTES, SAMPLES),
+    (NOTES,),
+)
+"""What the key goes through."""
+
+SIGNS = {"warn": "⚠", "hint": "◆", "info": "·"}
+_ORDER = ("warn", "hint", "info")
+
+_WIDTHS = {LIVE: 4, STALL: 5, SAMPLES: 7}
+
+
+def title(column: str) -> str:
+    """What a column is called."""
+    kind, _, one = column.partition(":")
+    words = {LIVE: "live registers", STALL: "stall cycles", NOTES: "notes",
+             SAMPLES: "samples (ncu)"}[kind]  # fmt: skip
+    return f"{words}: {one}" if one else words
+
+
+@dataclass(frozen=True, slots=True)
+class Gutter:
+    """What stands there for one listing."""
+
+    telling: Telling = NOTHING
+    wanted: tuple[str, ...] = ()
+
+    @property
+    def there(self) -> tuple[str, ...]:
+        """The columns that this listing has something for, in the order in which they stand."""
+        telling = self.telling
+        classes = tuple(f"{LIVE}:{name}" for name in telling.classes)
+        return (
+            *((LIVE, *classes) if classes else ()),
+            *((STALL,) if telling.stalls else ()),
+            *((SAMPLES,) if telling.sampled else ()),
+            *((NOTES,) if telling.noted else ()),
+        )
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Those of them that are wanted and have cells of their own."""
+        return tuple(c for c in self.there if c in self.wanted and c != NOTES)
+
+    @property
+    def width(self) -> int:
+        """Cells of all columns."""
+        return sum(map(_width, self.columns))
+
+    def cells(self, n: int) -> str:
+        """The columns of line ``n``, ``width`` cells; a figure too long for its column is cut."""
+        columns = self.columns
+        if not columns:
+            return ""
+        told = self.telling.at(n)
+        return "".join(
+            f"{self._cell(c, told, n)[: _width(c) - 1]:>{_width(c) - 1}} " for c in columns
+        )
+
+    def _cell(self, column: str, told: Told, n: int) -> str:
+        kind, _, one = column.partition(":")
+        if kind == STALL:
+            cycles = told.cycles()
+            return "" if cycles is None else str(cycles)
+        if kind == SAMPLES:
+            share = self.telling.share(n)
+            return "" if share is None else f"{share:.1f}%" if share else "0%"
+        counts = told.counts()
+        if counts is None:
+            return ""
+        if one:
+            return str(counts.get(one, 0))
+        return str(counts.get("gpr", 0) if self.telling.machine else virtual(counts))
+
+    def sign(self, n: int) -> str:
+        """The mark of the gravest note on line ``n``, or a space."""
+        if NOTES not in self.wanted:
+            return " "
+        held = {note.severity for note in self.telling.at(n).notes}
+        return next((SIGNS[s] for s in _ORDER if s in held), " ")
+
+    def peak(self, n: int) -> bool:
+        """Whether as many registers are live here as anywhere, or a tenth of the samples here.
+
+        Of the registers that the column counts: a line of PTX has its virtual ones there, and the
+        peak of the machine code that came of it is another matter.
+        """
+        told = self.telling.at(n)
+        if SAMPLES in self.columns and n in self.telling.hottest:
+            return True
+        rolled = told.rolled if told.live is None else None
+        return n in self.telling.peaks or (rolled is not None and rolled.peak)
+
+
+def _width(column: str) -> int:
+    return _WIDTHS[column.partition(":")[0]]
+
+
+# Which columns stand between a line's number and its text, chosen one by one.
+
+
+class ColumnList(ModalScreen[tuple[str, ...]]):
+    """The columns that the listing has something for; answers with those that are wanted."""
+
+    BINDINGS: ClassVar = [
+        Binding("escape,q,C", "done", "Close", show=False, priority=True),
+        Binding("space", "flip", "Choose", show=False),
+        Binding("j", "cursor(1)", show=False),
+        Binding("k", "cursor(-1)", show=False),
+    ]
+
+    def __init__(self, gutter: Gutter) -> None:
+        super().__init__()
+        self.there = gutter.there
+        self.wanted = set(gutter.wanted)
+
+    def compose(self) -> ComposeResult:
+        """One row a column."""
+        rows = OptionList(*map(self._row, self.there))
+        rows.border_title = Content("Columns")
+        rows.border_subtitle = Content("Space chooses, Esc closes")
+        yield rows
+
+    def _row(self, column: str) -> Content:
+        return Content(f"{'✓' if column in self.wanted else ' '} {title(column)}")
+
+    @on(OptionList.OptionSelected)
+    def action_flip(self) -> None:
+        """Show the column, or hide it."""
+        rows = self.query_one(OptionList)
+        at = rows.highlighted
+        if at is not None:
+            self.wanted ^= {self.there[at]}
+            rows.replace_option_prompt_at_index(at, self._row(self.there[at]))
+
+    def action_cursor(self, by: int) -> None:
+        """Up or down."""
+        rows = self.query_one(OptionList)
+        (rows.action_cursor_down if by > 0 else rows.action_cursor_up)()
+
+    def action_done(self) -> None:
+        """Answer; what this listing has nothing for stays as it was wanted."""
+        kept = tuple(sorted(self.wanted - set(self.there)))
+        self.dismiss(tuple(c for c in self.there if c in self.wanted) + kept)

@@ -1,0 +1,650 @@
+"""The text of one stage with a cursor: what the keys of a pane do to it."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from types import MappingProxyType
+from typing import ClassVar
+
+from rich.style import Style
+from textual import events
+from textual.geometry import Size
+from textual.message import Message
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from inspector.analyse.telling import NOTHING, Register, Telling
+from inspector.tui.app.command_table import Where, bindings
+from inspector.tui.code.folding import LEVELS, Fold, Region, RowMap
+from inspector.tui.code.gutter import CHOICES, Gutter
+from inspector.tui.code.highlight import Highlighter
+from inspector.tui.code.marks_bar import SIGNS, MarkedBar, Marks, placed
+from inspector.tui.code.rows import CodeRows, Look, Part, breaks
+from inspector.tui.widgets.notice import Notice, notice_strips
+from inspector.tui.widgets.visible import label
+
+# A window on a listing, drawn line by line: a million lines cost what a page does.
+#
+# Rows are lines but for what is folded away (``RowMap``). One scrolls by rows; where long lines
+# are wrapped, one row takes several of the screen, and only those in view are measured.
+
+
+MARGIN = 2
+"""Lines kept visible above and below the cursor and a linked run."""
+
+_STYLES = {"cursor": "code--mark", "match": "code--found", "note": "code--note",
+           "linked": "code--link", "hot": "code--peak", "peak": "code--peak"}  # fmt: skip
+
+
+# What a pane shows of a listing: the cursor, the links, the matches, what is told, the folds.
+
+
+GAP = 6
+"""Linked lines that lie this close are shown as one block, where the pane has room."""
+
+
+USUAL = ("usual",)
+"""Remembered instead of the columns that there are at first, which may be others one day."""
+
+
+def _next(lines: tuple[int, ...], here: int, step: int) -> int:
+    """The next (``step`` 1) or previous (-1) of ``lines`` from ``here`` on, round the ends."""
+    at = bisect_left(lines, here + 1) if step > 0 else bisect_left(lines, here) - 1
+    return lines[at % len(lines)]
+
+
+class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
+    """A listing with a cursor, linked lines, matches and folds; or a notice instead of one."""
+
+    BINDINGS = bindings(Where.PANE)
+
+    class Jumped(Message):
+        """The cursor is about to go far from line ``n``, to which one may want to come back."""
+
+        def __init__(self, view: CodeView, n: int) -> None:
+            super().__init__()
+            self.view = view
+            self.n = n
+
+    class Said(Message):
+        """A word on what a key has done."""
+
+        def __init__(self, view: CodeView, text: str, warning: bool = False) -> None:
+            super().__init__()
+            self.view = view
+            self.text = text
+            self.warning = warning
+
+    COMPONENT_CLASSES: ClassVar = {
+        "code--gutter", "code--cursor", "code--linked", "code--match", "code--mark",
+        "code--notice", "code--hint", "code--note", "code--peak", "code--register",
+        "code--chosen", "code--found", "code--link",
+    }  # fmt: skip
+
+    class Moved(Message):
+        """The cursor went to another line, or another listing came."""
+
+        def __init__(self, view: CodeView) -> None:
+            super().__init__()
+            self.view = view
+
+        @property
+        def control(self) -> CodeView:
+            """The view whose cursor it is."""
+            return self.view
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rows = CodeRows(self._part)
+        self.map = RowMap(0)
+        self.notice: Notice | None = None
+        self.cursor = 1
+        self.chosen_from: int | None = None
+        self.wrapped = False
+        self.linked: tuple[int, ...] = ()
+        self.matches: tuple[int, ...] = ()
+        self.register: Register | None = None
+        self._width = 0
+        self._linked: frozenset[int] = frozenset()
+        self._places: dict[int, str] = {}
+        self._laid: tuple[object, list[tuple[int, Part]]] = (None, [])
+        self.untouched = True
+        self.level: frozenset[Fold] = LEVELS[0]
+        self.regions: Mapping[Fold, tuple[Region, ...]] = {}
+        self._maps: Mapping[frozenset[Fold], RowMap] = {}
+        self._flipped: set[Region] = set()
+        self._top = 1
+
+    # Columns and folds
+
+    @property
+    def looks(self) -> tuple[tuple[str, ...], tuple[str, ...], bool]:
+        """What is folded, by its words; the columns that are wanted; whether lines are wrapped."""
+        folds = tuple(kind.value for kind in Fold if kind in self.level)
+        wanted = self.rows.gutter.wanted
+        return folds, USUAL if wanted == CHOICES[0] else wanted, self.wrapped
+
+    def look(self, folds: tuple[str, ...], columns: tuple[str, ...], wrapped: bool) -> None:
+        """As it was left; before there is anything to look at."""
+        self.level = frozenset(kind for kind in Fold if kind.value in folds)
+        if columns != USUAL:
+            self.rows.gutter = replace(self.rows.gutter, wanted=columns)
+        self.wrapped = wrapped
+
+    def action_columns(self) -> None:
+        """The next choice of columns."""
+        wanted = self.rows.gutter.wanted
+        at = CHOICES.index(wanted) + 1 if wanted in CHOICES else 0
+        self.columns(CHOICES[at % len(CHOICES)])
+
+    def action_note(self, step: int) -> None:
+        """To the next or previous line that has a note, round the ends."""
+        noted = self.rows.gutter.telling.noted
+        if noted:
+            self.jump(_next(noted, self.cursor, step))
+
+    def action_fold(self) -> None:
+        """Fold what the cursor is in, or unfold it."""
+        region = self.map.fold(self.cursor) or self.region_at(self.cursor, dict(self.regions))
+        if region is None:
+            self.post_message(self.Said(self, "Nothing to fold here.", warning=True))
+            return
+        self._flipped ^= {region}
+        self.cursor = region.first
+        self.fold()
+        self.post_message(self.Moved(self))
+
+    def action_fold_level(self) -> None:
+        """Fold more kinds of lines, then none."""
+        at = LEVELS.index(self.level) + 1 if self.level in LEVELS else 0
+        self.level = LEVELS[at % len(LEVELS)]
+        self._flipped = set()
+        self.fold()
+        kinds = ", ".join(kind.value for kind in Fold if kind in self.level)
+        said = f"Folded: {kinds}." if kinds else "Nothing is folded."
+        self.post_message(self.Said(self, said.replace("the function", "functions")))
+
+    def action_wrap(self) -> None:
+        """Break lines that are too long, or let them go on to the right."""
+        self.wrapped = not self.wrapped
+        self.measure()
+        if self.wrapped:
+            self.scroll_to(x=0, animate=False, force=True)
+        self.reveal(self.cursor, self.cursor)
+
+    # Moving
+
+    def jump(self, n: int) -> None:
+        """Go far: one can come back."""
+        self.post_message(self.Jumped(self, self.cursor))
+        self.go(n)
+
+    def _go_rows(self, rows: int) -> None:
+        if self.lines:
+            row = self.map.row(self.cursor) + rows
+            self.go(self.map.line(max(0, min(row, self.map.rows - 1))))
+
+    def action_move(self, by: int) -> None:
+        """Up or down by rows."""
+        self._go_rows(by)
+
+    def action_page(self, pages: float) -> None:
+        """Up or down by pages, the view and the cursor together."""
+        first, last = self.span()
+        high = last - first if self.wrapped else self.size.height - 1
+        rows = max(1, int(high * abs(pages))) * (1 if pages > 0 else -1)
+        self.scroll_to(y=self.scroll_offset.y + rows, animate=False, force=True)
+        self._go_rows(rows)
+
+    def action_edge(self, side: int) -> None:
+        """To the first or the last row."""
+        if self.lines:
+            self.jump(1 if side < 0 else self.map.line(self.map.rows - 1))
+
+    def action_sideways(self, cells: int) -> None:
+        """Left or right."""
+        if not self.wrapped:
+            self.scroll_to(x=max(0, self.scroll_offset.x + cells), animate=False, force=True)
+
+    def unchoose(self) -> bool:
+        """Choose no lines any more; False where none were."""
+        chosen, self.chosen_from = self.chosen_from is not None, None
+        if chosen:
+            self.refresh()
+            self.post_message(self.Moved(self))
+        return chosen
+
+    def action_match(self, step: int) -> None:
+        """To the next or previous line that has the pattern, round the ends."""
+        if self.matches:
+            self.jump(_next(self.matches, self.cursor, step))
+
+    def action_use(self, step: int) -> None:
+        """To the next or previous line that uses the value of the register that is looked at."""
+        used = () if self.register is None else self.register.used
+        if used:
+            self.jump(_next(used, self.cursor, step))
+        else:
+            self._no_register("used")
+
+    def action_definition(self) -> None:
+        """To the line that defines it; of several the last one above, else the last."""
+        defined = () if self.register is None else self.register.defined
+        others = tuple(n for n in defined if n != self.cursor)
+        if others:
+            self.jump(_next(others, self.cursor, -1))
+        elif defined and self.register is not None:
+            name = label(self.register.name)
+            self.post_message(self.Said(self, f"{name} is assigned on this line."))
+        else:
+            self._no_register("defined")
+
+    def _no_register(self, what: str) -> None:
+        if self.register is None:
+            text = "No register is looked at: r chooses one of the line's."
+        else:
+            text = f"No line is known where {label(self.register.name)} is {what}."
+        self.post_message(self.Said(self, text, warning=True))
+
+    def action_choose(self) -> None:
+        """Begin to choose lines to copy, or end it."""
+        if not self.unchoose() and self.lines:
+            self.chosen_from = self.cursor
+            self.refresh()
+            text = "Lines are chosen from here on: y copies them, Esc forgets them."
+            self.post_message(self.Said(self, text))
+
+    def action_verbatim(self) -> None:
+        """A disassembly with all its spaces, or with fewer."""
+        if self.source is not None:
+            self.source.as_it_is(verbatim=self.source.squeeze)
+            self.rows.forget()
+            self.measure()
+
+    def on_click(self, event: events.Click) -> None:
+        """The line that was clicked; a second click on what is folded unfolds it."""
+        offset = event.get_content_offset(self)
+        laid = self.laid() if self.source is not None else []
+        if offset is not None and 0 <= offset.y < len(laid):
+            self.go(laid[offset.y][0])
+            if event.chain == 2 and self.map.fold(self.cursor) is not None:
+                self.action_fold()
+
+    def on_focus(self) -> None:
+        """This view's cursor is the one that the others follow now."""
+        self.post_message(self.Moved(self))
+
+    @property
+    def source(self) -> Highlighter | None:
+        """The listing that is shown, with its colours."""
+        return self.rows.source
+
+    @property
+    def lines(self) -> int:
+        """How many lines there are; 0 while a notice stands here."""
+        return 0 if self.source is None else len(self.source.texts)
+
+    @property
+    def chosen(self) -> tuple[int, int] | None:
+        """The first and the last line of what is chosen to be copied."""
+        if self.chosen_from is None:
+            return None
+        ends = sorted((self.chosen_from, self.cursor))
+        fold = self.map.fold(ends[1])
+        return ends[0], ends[1] if fold is None else fold.last
+
+    # Where things stand
+
+    def measure(self) -> None:
+        """The size of everything changed."""
+        height = max(1, self.size.height)
+        if self.wrapped:
+            # The last line must be able to come to the top, however many rows it takes.
+            self.virtual_size = Size(0, self.map.rows + height - 1 if self.lines else 0)
+        else:
+            self.virtual_size = Size(self._width + self.rows.margin, self.map.rows)
+        self._laid = (None, [])
+        self.refresh()
+
+    def _parts(self, row: int) -> list[tuple[int, Part]]:
+        """The rows of the screen that a row of the listing takes."""
+        n = self.map.line(row)
+        if not self.wrapped:
+            return [(n, Part(self.scroll_offset.x))]
+        if self.map.fold(n) is not None:
+            return [(n, Part(0))]
+        room = self.scrollable_content_region.width - self.rows.margin
+        cells = breaks(self.rows.text(n), room)
+        return [
+            (n, Part(start, end, again=start > 0))
+            for start, end in zip(cells, (*cells[1:], cells[-1] + max(0, room)), strict=True)
+        ]
+
+    def laid(self) -> list[tuple[int, Part]]:
+        """What each row of the screen shows, from the top; shorter where the listing ends."""
+        top, height = self.scroll_offset.y, max(1, self.size.height)
+        key = (top, self.scroll_offset.x, self.size, self.wrapped, self.map, self.rows.margin)
+        if self._laid[0] != key:
+            out: list[tuple[int, Part]] = []
+            row = top
+            while len(out) < height and row < self.map.rows:
+                out += self._parts(row)
+                row += 1
+            self._laid = (key, out[:height])
+        return self._laid[1]
+
+    def span(self) -> tuple[int, int]:
+        """The first and the last row in view."""
+        laid = self.laid()
+        if not laid:
+            return 0, 0
+        return self.map.row(laid[0][0]), self.map.row(laid[-1][0])
+
+    def _top_for(self, row: int) -> int:
+        """The first row that can stand at the top while ``row`` is wholly in view."""
+        height = max(1, self.size.height)
+        if not self.wrapped:
+            return row - height + 1
+        top, used = row, len(self._parts(row))
+        while top > 0:
+            used += len(self._parts(top - 1))
+            if used > height:
+                break
+            top -= 1
+        return top
+
+    def reveal(self, first: int, last: int) -> None:
+        """Scroll no further than it takes to see lines ``first`` to ``last``, ``first`` surely."""
+        if not self.map.rows:
+            return
+        height = max(1, self.size.height)
+        margin = min(MARGIN, max(0, (height - 1) // 3))
+        top = self.scroll_offset.y
+        begin = self.map.row(first)
+        end = min(self.map.row(last), begin + height - 1 - 2 * margin)
+        low = self._top_for(min(end + margin, self.map.rows - 1))
+        wanted = begin - margin if begin - margin < top else max(top, low)
+        # Rows of several rows each: the margin must not push out what is to be seen.
+        wanted = min(max(wanted, self._top_for(end)), begin)
+        if wanted == top:
+            return
+        self.scroll_to(y=max(0, wanted), animate=False, force=True)
+
+    def nearest(self, lines: tuple[int, ...]) -> int:
+        """The first of ``lines`` in view, else the one that the least scrolling brings there."""
+        first, last = self.span()
+        top, bottom = self.map.line(first), self.map.line(last)
+        at = bisect_left(lines, top)
+        if at < len(lines) and lines[at] <= bottom:
+            return lines[at]
+        near = lines[max(0, at - 1) : at + 1]
+        return min(near, key=lambda n: top - n if n < top else n - bottom)
+
+    # Drawing
+
+    def notify_style_update(self) -> None:
+        """The theme changed: colours are made anew."""
+        super().notify_style_update()
+        self.rows.dark = self.app.current_theme.dark
+        self.rows.plain = self.rich_style
+        self.rows.forget()
+
+    def render_line(self, y: int) -> Strip:
+        """Row ``y`` of the view: mark, number, text."""
+        width = self.scrollable_content_region.width
+        if self.source is None:
+            return self._render_notice(y, width, self.rich_style)
+        laid = self.laid()
+        if y >= len(laid):
+            return Strip.blank(width, self.rich_style)
+        n, part = laid[y]
+        return self.rows.row(n, self._look(n), part, width)
+
+    def _look(self, n: int) -> Look:
+        fold = self.map.fold(n)
+        last = n if fold is None else fold.last
+        linked = self._any(self.linked, n, last) if fold else n in self._linked
+        here = n <= self.cursor <= last
+        if here and self.has_focus:
+            sign = "cursor"
+        elif linked:
+            sign = "linked"
+        else:
+            sign = "here" if here else self._places.get(n, "plain")
+        chosen = self.chosen
+        return Look(
+            sign,
+            linked,
+            chosen is not None and chosen[0] <= last and n <= chosen[1],
+            "" if fold is None else fold.words,
+            fold is not None and fold.kind is Fold.FUNCTION,
+        )
+
+    @staticmethod
+    def _any(lines: tuple[int, ...], first: int, last: int) -> bool:
+        at = bisect_left(lines, first)
+        return at < len(lines) and lines[at] <= last
+
+    def _part(self, name: str) -> Style:
+        return self.get_component_rich_style(name, partial=True)
+
+    def _render_notice(self, y: int, width: int, base: Style) -> Strip:
+        strips = notice_strips(
+            self.notice,
+            width,
+            base + self._part("code--notice"),
+            base + self._part("code--hint"),
+        )
+        if 0 <= y - 1 < len(strips):
+            return strips[y - 1].extend_cell_length(width, base).apply_style(base)
+        return Strip.blank(width, base)
+
+    # The scrollbar
+
+    def on_mount(self) -> None:
+        """The scrollbar shows where the marks are."""
+        self.vertical_scrollbar.renderer = partial(MarkedBar, marks=self.marks)  # type: ignore[misc,assignment]
+
+    def refresh_marks(self) -> None:
+        """What is marked has changed."""
+        if self.is_mounted:
+            self.vertical_scrollbar.refresh()
+
+    def marks(self, height: int) -> Marks:
+        """What the scrollbar shows."""
+        if not self.lines:
+            return {}
+        telling = self.rows.gutter.telling
+        wanted = {
+            "cursor": (self.cursor,), "match": self.matches, "note": telling.noted,
+            "linked": self.linked, "hot": telling.hottest, "peak": telling.peaks,
+        }  # fmt: skip
+        return {
+            y: (SIGNS[kind], self._part(_STYLES[kind]))
+            for y, kind in placed(wanted, self.map, height)
+        }
+
+    def region_at(self, n: int, regions: dict[Fold, tuple[Region, ...]]) -> Region | None:
+        """The smallest region of lines that line ``n`` lies in."""
+        found: list[Region] = []
+        for each in regions.values():
+            at = bisect_left(each, n + 1, key=lambda region: region.first) - 1
+            if at >= 0 and n <= each[at].last:
+                found.append(each[at])
+        return min(found, key=lambda region: region.last - region.first, default=None)
+
+    @property
+    def pattern(self) -> re.Pattern[str] | None:
+        """What was searched for."""
+        return self.rows.pattern
+
+    # What is shown
+
+    def show(self, source: Highlighter, width: int, top: int, at: int) -> None:
+        """Show a listing whose widest line has about ``width`` cells.
+
+        The cursor goes to line ``at``; line ``top``, the kernel's first, stays in view if it can.
+        """
+        self.rows.source, self.notice = source, None
+        self.rows.dark, self.rows.plain = self.app.current_theme.dark, self.rich_style
+        self._begin(width)
+        self._columns(Gutter(NOTHING, self.rows.gutter.wanted))
+        self.cursor = max(1, min(at, self.lines))
+        self.untouched = True
+        self._top = top
+        self._place()
+        self.post_message(self.Moved(self))
+
+    def _begin(self, width: int) -> None:
+        self.linked, self._linked, self.matches = (), frozenset(), ()
+        self.regions, self._maps, self._flipped, self.chosen_from = {}, {}, set(), None
+        self._width = width
+        self.map = RowMap(self.lines)
+        self._light_up(None)
+
+    def _place(self) -> None:
+        """Scroll to where reading begins."""
+        top = self.map.row(self._top) if self.lines else 0
+        self.scroll_to(0, max(0, top - MARGIN), animate=False, force=True)
+        self.reveal(self.cursor, self.cursor)
+
+    def on_resize(self) -> None:
+        """The cursor stays in view; before the first move, so does the kernel's first line."""
+        self.measure()
+        if self.untouched:
+            self._place()
+        else:
+            self.reveal(self.cursor, self.cursor)
+
+    def begin(self, n: int) -> None:
+        """Begin on line ``n`` instead, which is not yet a move of the user's."""
+        self.go(n)
+        self.untouched = True
+
+    def show_notice(self, notice: Notice) -> None:
+        """Show a sentence and a hint instead of a listing."""
+        self.rows.source, self.notice = None, notice
+        self._begin(0)
+        self.measure()
+        self.post_message(self.Moved(self))
+
+    def link(self, lines: tuple[int, ...], follow: bool) -> None:
+        """Mark ``lines``; with ``follow``, bring them into view and take the cursor along."""
+        lines = tuple(n for n in lines if 1 <= n <= self.lines)
+        if lines != self.linked:
+            self.linked, self._linked = lines, frozenset(lines)
+            self.refresh()
+            self.refresh_marks()
+        if follow and lines and self.cursor not in self._linked:
+            self.cursor = self.nearest(lines)
+            last = self.cursor
+            for n in lines[bisect_left(lines, last) :]:
+                # Directives and labels stand between the instructions of one statement.
+                if n - last > GAP:
+                    break
+                last = n
+            self.reveal(self.cursor, last)
+            self.refresh()
+
+    def find(self, pattern: re.Pattern[str] | None, matches: tuple[int, ...]) -> None:
+        """Light up a pattern; ``matches`` are the lines that have it, for n and N."""
+        self.rows.pattern, self.matches = pattern, matches
+        self.rows.forget()
+        self.refresh()
+        self.refresh_marks()
+
+    # What is told of the lines
+
+    def annotate(self, telling: Telling) -> None:
+        """The analysis has answered: fill the gutter."""
+        self._columns(Gutter(telling, self.rows.gutter.wanted))
+
+    def _columns(self, gutter: Gutter) -> None:
+        self.rows.gutter = gutter
+        self.rows.forget()
+        self.measure()
+        self.refresh_marks()
+
+    def columns(self, wanted: tuple[str, ...]) -> None:
+        """Show these columns, where the listing has something for them."""
+        self._columns(Gutter(self.rows.gutter.telling, wanted))
+
+    def light_up(self, register: Register | None) -> None:
+        """Mark where a register is defined and used, and its name wherever it stands."""
+        if register != self.register:
+            self._light_up(register)
+            self.rows.forget()
+            self.refresh()
+
+    def _light_up(self, register: Register | None) -> None:
+        self.register = register
+        self._places = {}
+        self.rows.register = None
+        if register is not None:
+            self._places = dict.fromkeys(register.used, "used")
+            self._places.update(dict.fromkeys(register.defined, "defined"))
+            self.rows.register = re.compile(rf"(?<![\w%$.]){re.escape(register.name)}(?![\w$])")
+
+    # Folding
+
+    def foldable(
+        self,
+        regions: Mapping[Fold, tuple[Region, ...]],
+        maps: Mapping[frozenset[Fold], RowMap] = MappingProxyType({}),
+    ) -> None:
+        """What can be folded is known: fold what is wanted so, nothing on the screen moving.
+
+        ``maps`` are those of the usual levels, as a thread has made them.
+        """
+        self.regions, self._maps, self._flipped = regions, maps, set()
+        self.fold()
+
+    def _folds(self) -> list[Region]:
+        """What is folded: what is wanted so but for what was flipped."""
+        out: list[Region] = []
+        for kind, each in self.regions.items():
+            flipped = sorted(region for region in self._flipped if region.kind is kind)
+            if kind not in self.level:
+                out += flipped
+                continue
+            at = 0
+            for region in flipped:
+                end = bisect_left(each, region)
+                out += each[at:end]
+                at = end + 1
+            out += each[at:]
+        return out
+
+    def fold(self) -> None:
+        """Fold anew; the cursor's row stays where it is."""
+        at = self.map.row(self.cursor) - self.scroll_offset.y
+        known = None if self._flipped else self._maps.get(self.level)
+        self.map = known or RowMap(self.lines, self._folds())
+        self.measure()
+        if self.untouched:
+            self._place()
+        else:
+            top = max(0, self.map.row(self.cursor) - at)
+            self.scroll_to(y=top, animate=False, force=True)
+            self.reveal(self.cursor, self.cursor)
+        self.refresh_marks()
+
+    def go(self, n: int) -> None:
+        """Put the cursor on line ``n``, or the nearest there is; what hides it is unfolded."""
+        if not self.lines:
+            return
+        n = max(1, min(n, self.lines))
+        self.untouched = False
+        while (hidden := self.map.fold(n)) is not None and n != hidden.first:
+            self._flipped ^= {hidden}
+            self.fold()
+        if n != self.cursor:
+            self.cursor = n
+            self.post_message(self.Moved(self))
+        self.reveal(n, n)
+        self.refresh()
+        self.refresh_marks()

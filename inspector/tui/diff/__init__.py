@@ -1,0 +1,1 @@
+"""Two variants side by side on the screen."""

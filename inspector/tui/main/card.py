@@ -1,0 +1,148 @@
+"""The line beneath the title: the variant that is being read, and what it takes of the device."""
+
+from __future__ import annotations
+
+from textual import on, work
+from textual.content import Content
+from textual.message import Message
+from textual.widget import Widget
+
+from inspector.analyse.card import Card
+from inspector.measure.time.stored import COLD
+from inspector.model import Resources, Variant
+from inspector.report.timings import time
+from inspector.tui.main.outcome import attempt
+from inspector.tui.timing.times import RecordingTimes, age
+from inspector.tui.widgets.figures import UNKNOWN, configuration, figure, shared, spilled, spills
+from inspector.tui.widgets.subject import Reads, TreeSubject
+from inspector.tui.widgets.visible import label, shorten
+
+_TOLD = ("num_warps", "num_stages", "num_ctas", "maxnreg")
+
+
+class VariantCard(Widget):
+    """``square_kernel 3f2a91c0  sm_90a  22 registers  spills 0  shared 0  num_warps 4``."""
+
+    class Known(Message):
+        """A thread has read a variant's resources, or could not: None."""
+
+        def __init__(self, subject: TreeSubject, resources: Resources | None) -> None:
+            super().__init__()
+            self.subject = subject
+            self.resources = resources
+
+    class Analysed(Message):
+        """A thread has looked at a variant as a whole: its card and its hints, None if not."""
+
+        def __init__(self, subject: TreeSubject, card: Card | None, hints: int | None) -> None:
+            super().__init__()
+            self.subject = subject
+            self.card = card
+            self.hints = hints
+
+    def __init__(self, reads: Reads, times: RecordingTimes) -> None:
+        super().__init__()
+        self.reads = reads
+        self.times = times
+        self.subject = TreeSubject()
+        self.resources: Resources | None = None
+        self.card: Card | None = None
+        self.hints: int | None = None
+
+    def show(self, subject: TreeSubject) -> None:
+        """Show what is known at once, and the rest when it is read."""
+        self.subject, self.resources = subject, None
+        self.card, self.hints = None, None
+        self.refresh()
+        if subject.variant is not None:
+            self._read(subject, subject.variant)
+
+    @work(thread=True, exclusive=True, group="card", exit_on_error=False, description="card")
+    def _read(self, subject: TreeSubject, variant: Variant) -> None:
+        found = attempt(lambda: self.reads.resources(variant))
+        self.post_message(self.Known(subject, found if isinstance(found, Resources) else None))
+        card = attempt(lambda: self.reads.card(variant))
+        hints = attempt(lambda: len(self.reads.findings(variant)))
+        self.post_message(
+            self.Analysed(
+                subject,
+                card if isinstance(card, Card) else None,
+                hints if isinstance(hints, int) else None,
+            )
+        )
+
+    @on(Known)
+    def _known(self, message: Known) -> None:
+        message.stop()
+        if message.subject == self.subject:
+            self.resources = message.resources
+            self.refresh()
+
+    @on(Analysed)
+    def _analysed(self, message: Analysed) -> None:
+        message.stop()
+        if message.subject == self.subject:
+            self.card, self.hints = message.card, message.hints
+            self.refresh()
+
+    def _parts(self, short: bool) -> list[tuple[str, str]]:
+        variant = self.subject.variant
+        if variant is None:
+            return []
+        known = self.resources or variant.known
+        warned = "bold $warning" if spilled(known) else ""
+        parts = [
+            (label(variant.target or UNKNOWN), ""),
+            (f"{figure(known.registers)} {'regs' if short else 'registers'}", "bold"),
+            (f"spills {spills(known)}", warned),
+            (f"shared {shared(known)}", ""),
+        ]
+        full = None if self.card is None else self.card.occupancy
+        if full is not None:
+            # Theoretical: how much of an SM's warps fit, not how many were active.
+            percent = f"{full.percent:.0f} %"
+            parts.append((f"occ {percent}" if short else f"occupancy {percent} at most", ""))
+        taken = self.times.latest(self.subject.kernel, variant)
+        if taken is not None:
+            us = f"{time(taken.us)} µs"
+            if taken.timing.cache != COLD:
+                us += f" {taken.timing.cache} L2"
+            parts.append((f"{us} measured" + ("" if short else f" {age(taken)}"), "bold"))
+        if self.hints:
+            said = "1 hint" if self.hints == 1 else f"{self.hints} hints"
+            parts.append((f"◆ {said}", "bold $warning"))
+        if not short:
+            parts.append((f"stack {figure(known.stack_bytes)}", ""))
+            parts.append((f"barriers {figure(known.barriers)}", ""))
+        return parts
+
+    def _more(self) -> str:
+        """The configuration, what Triton decides first."""
+        variant = self.subject.variant
+        if variant is None:
+            return ""
+        own = tuple(key for key in _TOLD if key in variant.config)
+        others = tuple(key for key in variant.config if key not in own)
+        return label(configuration(variant.config, own + others))
+
+    def render(self) -> Content:
+        """Figures always; the name gets the room that is left, then the configuration."""
+        width = self.size.width - 2
+        name = label(self.subject.name)
+        ident = f" {self.subject.variant.id}" if self.subject.variant else ""
+        for short in (False, True):
+            parts = self._parts(short)
+            figures = sum(len(text) + 2 for text, _ in parts)
+            if figures + min(len(name), 30) + len(ident) <= width:
+                break
+        else:
+            ident = ""
+        name = shorten(name, max(6, width - figures - len(ident)))
+        used = Content(name).cell_length + len(ident) + figures
+        line: list[tuple[str, str]] = [(" ", ""), (name, "bold $primary"), (ident, "dim")]
+        for text, style in parts:
+            line += [("  ", ""), (text, style)]
+        more = self._more()
+        if more and width - used > 12:
+            line.append(("  " + shorten(more, width - used - 2), "dim"))
+        return Content.assemble(*line)

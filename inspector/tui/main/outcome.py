@@ -1,0 +1,114 @@
+"""What a thread brings back to a pane: immutable, whether it went well or not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from inspector.errors import PtxviewError
+from inspector.listing.line import Kind, Listing
+from inspector.model import Stage
+from inspector.tui.code.highlight import Highlighter, highlighter_for, width_of
+from inspector.tui.widgets.notice import Notice
+from inspector.tui.widgets.subject import Reads, TreeSubject
+
+T = TypeVar("T")
+
+NEAR = 200
+"""Lines in which the first instruction is looked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class ListingRequest:
+    """One stage of one subject."""
+
+    subject: TreeSubject
+    stage: Stage
+
+
+@dataclass(frozen=True, slots=True)
+class ListingOutcome:
+    """The answer to a request: a highlighted listing and where to look first, or a notice.
+
+    ``width`` is about the cells of the widest line, ``top`` where the kernel begins and ``at`` the
+    line for the cursor: its first instruction.
+    """
+
+    request: ListingRequest
+    source: Highlighter | None = None
+    width: int = 0
+    top: int = 1
+    at: int = 1
+    notice: Notice | None = None
+
+
+def attempt(work: Callable[[], T]) -> T | Notice:
+    """The result of ``work``, or any failure of it as a readable notice."""
+    try:
+        return work()
+    except PtxviewError as error:
+        return Notice("✗", error.message, error.hint)
+    except Exception as error:  # a bug must cost one pane, not the whole program
+        said = f": {error}" if str(error) else ""
+        return Notice(
+            "✗",
+            f"This could not be read ({type(error).__name__}{said}).",
+            "This is a fault of ptxview's; everything else can still be read.",
+        )
+
+
+def _start(reads: Reads, request: ListingRequest) -> int:
+    """The line at which the kernel begins in a stage."""
+    variant, stage = request.subject.variant, request.stage
+    if variant is None:
+        return 1
+    if (lines := variant.lines_in(stage)) is not None:
+        return lines[0]
+    if stage is Stage.OUTPUT_CODE and variant.embedded is not None:
+        return variant.embedded[1]
+    function = reads.function(variant, stage)
+    return 1 if function is None else function.first
+
+
+def _first_instruction(listing: Listing, top: int) -> int:
+    """The first instruction from ``top`` on, if it is near: declarations come before it."""
+    near = listing.lines[top - 1 : top - 1 + NEAR]
+    return next((line.n for line in near if line.kind is Kind.INSTRUCTION), top)
+
+
+def load(reads: Reads, request: ListingRequest) -> ListingOutcome:
+    """Read what a request asks for; called in a thread."""
+    subject, stage = request.subject, request.stage
+    if not subject.has(stage):
+        return ListingOutcome(request, notice=missing(subject, stage))
+
+    def work() -> ListingOutcome:
+        if subject.of_graph(stage):
+            assert subject.graph is not None
+            listing = reads.graph_listing(subject.graph)
+            file = subject.graph.stages.get(stage)
+        else:
+            assert subject.variant is not None
+            listing = reads.listing(subject.variant, stage)
+            file = subject.variant.stages.get(stage)
+        if not listing.lines or (len(listing.lines) == 1 and not listing.lines[0].text):
+            return ListingOutcome(request, notice=Notice("∅", f"The recorded {stage} is empty."))
+        source = highlighter_for(listing, stage, file.origin_path if file else None)
+        found = attempt(lambda: _start(reads, request))
+        top = found if isinstance(found, int) else 1
+        at = _first_instruction(listing, top)
+        return ListingOutcome(request, source, width_of(source.texts), top, at)
+
+    outcome = attempt(work)
+    return ListingOutcome(request, notice=outcome) if isinstance(outcome, Notice) else outcome
+
+
+def missing(subject: TreeSubject, stage: Stage) -> Notice:
+    """Why there is no such stage, and which there are."""
+    there = "   ".join(f"{other.rank + 1} {other}" for other in subject.stages())
+    return Notice(
+        "∅",
+        f"No {stage} here. {subject.why_missing(stage)}",
+        f"There is:   {there}" if there else "There is no other stage either.",
+    )

@@ -1,0 +1,349 @@
+"""One pane: a stage of a subject, read in a thread, under its title."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+
+from textual import events, on, work
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.content import Content
+from textual.message import Message
+from textual.widget import Widget
+from textual.worker import get_current_worker
+
+from inspector.analyse.telling import NOTHING, Telling
+from inspector.model import Stage
+from inspector.tui.code.folding import LEVELS, Fold, Region, RowMap, regions
+from inspector.tui.code.highlight import Highlighter
+from inspector.tui.code.view import CodeView
+from inspector.tui.main.outcome import ListingOutcome, ListingRequest, attempt, load
+from inspector.tui.widgets.notice import Notice
+from inspector.tui.widgets.subject import Reads, TreeSubject
+from inspector.tui.widgets.visible import label, shorten
+
+# The line above a pane: which stage, of what, and the stages that can be chosen.
+
+
+class PaneTitle(Widget):
+    """``ptx  square_kernel  3f2a91c0``, and on the right the stages, those that are missing dim."""
+
+    class Chosen(Message):
+        """A stage was clicked."""
+
+        def __init__(self, title: PaneTitle, stage: Stage) -> None:
+            super().__init__()
+            self.title = title
+            self.stage = stage
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.subject = TreeSubject()
+        self.stage: Stage | None = None
+        self.path = ""
+        self.busy = False
+        self._spans: list[tuple[int, int, Stage]] = []
+
+    def show(self, subject: TreeSubject, stage: Stage, busy: bool) -> None:
+        """What stands in the pane now; ``busy`` while it is being read."""
+        self.subject, self.stage, self.busy = subject, stage, busy
+        variant = subject.variant
+        file = variant.stages.get(stage) if variant else None
+        self.path = ""
+        if file is not None and file.origin_path and stage in (Stage.SOURCE, Stage.OUTPUT_CODE):
+            self.path = file.origin_path.replace("\\", "/").rpartition("/")[2]
+        self.refresh()
+
+    def _tabs(self, words: bool) -> list[tuple[str, Stage]]:
+        return [
+            (f" {stage.rank + 1} {stage} " if words else f" {stage.rank + 1}", stage)
+            for stage in Stage
+            if not words or self.subject.has(stage) or stage is self.stage
+        ]
+
+    def render(self) -> Content:
+        """As much as the width allows: the stage always, its digits next, then names."""
+        width = self.size.width
+        if self.stage is None:
+            return Content("")
+        head = f" {self.stage}"
+        if self.busy:
+            head += " ◔"
+        variant = self.subject.variant
+        what = label(self.path or self.subject.name)
+        tail = "" if self.path or variant is None else f"  {variant.id}"
+        tabs = self._tabs(words=True)
+        if sum(len(text) for text, _ in tabs) + len(head) + len(what) + len(tail) + 4 > width:
+            tabs = self._tabs(words=False)
+        if len(head) + 16 + sum(len(text) for text, _ in tabs) > width:
+            tabs = []
+        room = width - len(head) - sum(len(text) for text, _ in tabs) - 3
+        if len(what) + len(tail) > room:
+            tail = ""
+        middle = f"  {shorten(what, room - len(tail))}{tail}" if room > 4 else ""
+        left = Content.assemble((head, "bold"), (middle, ""))
+        gap = max(0, width - left.cell_length - sum(len(text) for text, _ in tabs) - 1)
+        parts: list[Content | tuple[str, str]] = [left, (" " * gap, "")]
+        self._spans = []
+        at = left.cell_length + gap
+        for text, stage in tabs:
+            style = "bold underline" if stage is self.stage else ""
+            if not self.subject.has(stage):
+                style = "dim strike" if len(text) == 2 else "dim"
+            bare = text.strip()
+            lead = text.index(bare)
+            parts += [(text[:lead], ""), (bare, style), (text[lead + len(bare) :], "")]
+            self._spans.append((at, at + len(text), stage))
+            at += len(text)
+        return Content.assemble(*parts)
+
+    def on_click(self, event: events.Click) -> None:
+        """Choose the stage that was clicked; anywhere else, the pane."""
+        stage = next((s for start, end, s in self._spans if start <= event.x < end), self.stage)
+        if stage is not None:
+            self.post_message(self.Chosen(self, stage))
+
+
+PATIENCE = 0.12
+"""Seconds for which the text before stays: most stages come sooner, and flicker tires the eye."""
+
+
+CHUNK = 1000
+"""Lines searched before a search asks whether it is still wanted."""
+
+Regions = Mapping[Fold, tuple[Region, ...]]
+Maps = Mapping[frozenset[Fold], RowMap]
+
+
+def _waiting(request: ListingRequest) -> str:
+    variant = request.subject.variant
+    file = None if variant is None else variant.stages.get(request.stage)
+    if file is not None and file.costly:
+        return f"The compiler is making {request.stage} …"
+    return f"Reading {request.stage} …"
+
+
+class Pane(Vertical):
+    """Shows what it was last asked for; never more than one thread reads for it."""
+
+    class Loaded(Message):
+        """A thread has answered."""
+
+        def __init__(self, pane: Pane, outcome: ListingOutcome) -> None:
+            super().__init__()
+            self.pane = pane
+            self.outcome = outcome
+
+    class Shown(Message):
+        """Another listing, or a notice, stands in the pane."""
+
+        def __init__(self, pane: Pane) -> None:
+            super().__init__()
+            self.pane = pane
+
+    class Annotated(Message):
+        """A thread has analysed what a pane shows."""
+
+        def __init__(self, pane: Pane, request: ListingRequest, telling: Telling) -> None:
+            super().__init__()
+            self.pane = pane
+            self.request = request
+            self.telling = telling
+
+    class Foldable(Message):
+        """A thread has found what of a listing can be folded."""
+
+        def __init__(self, pane: Pane, source: Highlighter, regions: Regions, maps: Maps) -> None:
+            super().__init__()
+            self.pane = pane
+            self.source = source
+            self.regions = regions
+            self.maps = maps
+
+    class Found(Message):
+        """A thread has searched; ``lines`` have the pattern, or a notice says why not."""
+
+        def __init__(self, pane: Pane, pattern: re.Pattern[str], lines: object) -> None:
+            super().__init__()
+            self.pane = pane
+            self.pattern = pattern
+            self.lines = lines
+
+    def __init__(self, reads: Reads) -> None:
+        super().__init__()
+        self.reads = reads
+        self.title_line = PaneTitle()
+        self.view = CodeView()
+        self.request: ListingRequest | None = None
+        self.preferred: Stage | None = None
+        self._reading: ListingRequest | None = None
+        self._shown: ListingRequest | None = None
+        self._goal: tuple[ListingRequest, int] | None = None
+
+    def compose(self) -> ComposeResult:
+        """A title and the text."""
+        yield self.title_line
+        yield self.view
+
+    @property
+    def settled(self) -> bool:
+        """Whether what was asked for is what is shown."""
+        return self._shown == self.request
+
+    @property
+    def stage(self) -> Stage | None:
+        """The stage that was asked for."""
+        return None if self.request is None else self.request.stage
+
+    def show(self, subject: TreeSubject, stage: Stage) -> None:
+        """Show a stage of a subject as soon as it is read."""
+        request = ListingRequest(subject, stage)
+        if request == self.request:
+            return
+        self.request = request
+        self.title_line.show(subject, stage, busy=False)
+        if self._reading is None:
+            self._start(request)
+
+    def renew(self, reads: Reads, subject: TreeSubject) -> None:
+        """Read from ``reads`` from now on, which may have what could not be shown until now."""
+        self.reads = reads
+        if self.request is None:
+            return
+        if not self.settled:
+            # A thread is reading what there was: if that is nothing, what there is is read next.
+            self.request = ListingRequest(subject, self.request.stage)
+            return
+        self.request = self._shown = ListingRequest(subject, self.request.stage)
+        self.title_line.show(subject, self.request.stage, busy=False)
+        if self.view.source is None and subject.has(self.request.stage):
+            self._shown = None
+            self._start(self.request)
+
+    def _start(self, request: ListingRequest) -> None:
+        self._reading = request
+        self.set_timer(PATIENCE, lambda: self._wait(request))
+        self._load(request)
+
+    def _wait(self, request: ListingRequest) -> None:
+        if self._reading == request and self.request is not None and not self.settled:
+            self.title_line.show(self.request.subject, self.request.stage, busy=True)
+            self.view.show_notice(Notice("◔", _waiting(self.request)))
+
+    @work(thread=True, exclusive=True, group="load", exit_on_error=False, description="load")
+    def _load(self, request: ListingRequest) -> None:
+        self.post_message(self.Loaded(self, load(self.reads, request)))
+
+    @on(Loaded)
+    def _loaded(self, message: Loaded) -> None:
+        message.stop()
+        self._reading = None
+        outcome = message.outcome
+        if outcome.request != self.request:  # another choice was made meanwhile
+            if self.request is not None:
+                self._start(self.request)
+            return
+        late = self.request.subject
+        if (
+            outcome.source is None
+            and late is not outcome.request.subject
+            and (
+                late.has(outcome.request.stage)
+                and not outcome.request.subject.has(outcome.request.stage)
+            )
+        ):
+            self._start(self.request)  # it has come while it was looked for
+            return
+        self._shown = outcome.request
+        self.title_line.show(outcome.request.subject, outcome.request.stage, busy=False)
+        if outcome.source is not None:
+            self.view.show(outcome.source, outcome.width, outcome.top, outcome.at)
+            if self.view.pattern is not None:
+                self.search(self.view.pattern)
+            self._annotate(outcome.request)
+            self._find_folds(outcome.source)
+            if self._goal is not None and self._goal[0] == outcome.request:
+                self.view.go(self._goal[1])
+            self._goal = None
+        else:
+            self.view.show_notice(outcome.notice or Notice("✗", "Nothing came of it."))
+        self.post_message(self.Shown(self))
+
+    def go(self, n: int) -> None:
+        """To a line of what was asked for, once it is there."""
+        if self.settled:
+            self.view.go(n)
+        elif self.request is not None:
+            self._goal = (self.request, n)
+
+    # Analysis
+
+    @work(
+        thread=True, exclusive=True, group="annotate", exit_on_error=False, description="annotate"
+    )
+    def _annotate(self, request: ListingRequest) -> None:
+        variant = request.subject.variant
+        if variant is None or request.subject.of_graph(request.stage):
+            return
+        found = attempt(lambda: self.reads.telling(variant, request.stage))
+        # The code reads well without; what failed is told where one asks for the card.
+        telling = found if isinstance(found, Telling) else NOTHING
+        self.post_message(self.Annotated(self, request, telling))
+
+    @on(Annotated)
+    def _annotated(self, message: Annotated) -> None:
+        if message.request == self.request and self.settled:
+            self.view.annotate(message.telling)
+        else:
+            message.stop()
+
+    # Searching
+
+    @work(thread=True, exclusive=True, group="search", exit_on_error=False, description="search")
+    def search(self, pattern: re.Pattern[str]) -> None:
+        """Find the lines that have ``pattern``; the next search ends this one."""
+        source = self.view.source
+        if source is None:
+            return
+        worker = get_current_worker()
+        found = attempt(lambda: _matches(source, pattern, lambda: worker.is_cancelled))
+        if not worker.is_cancelled:
+            self.post_message(self.Found(self, pattern, found))
+
+    # Folding
+
+    @work(thread=True, exclusive=True, group="fold", exit_on_error=False, description="fold")
+    def _find_folds(self, source: Highlighter) -> None:
+        found = attempt(lambda: regions(source.listing))
+        if not isinstance(found, dict):
+            return
+        # Here and not where they are wanted: it takes a while for a hundred thousand.
+        maps = attempt(lambda: {level: _map(source, found, level) for level in LEVELS})
+        self.post_message(
+            self.Foldable(self, source, found, maps if isinstance(maps, dict) else {})
+        )
+
+    @on(Foldable)
+    def _foldable(self, message: Foldable) -> None:
+        message.stop()
+        if message.source is self.view.source:
+            self.view.foldable(message.regions, message.maps)
+
+
+def _map(source: Highlighter, found: Regions, level: frozenset[Fold]) -> RowMap:
+    """The rows of a listing whose folds are those of a level."""
+    return RowMap(len(source.texts), [one for kind in level for one in found.get(kind, ())])
+
+
+def _matches(
+    source: Highlighter, pattern: re.Pattern[str], cancelled: Callable[[], bool]
+) -> tuple[int, ...]:
+    """The lines that have ``pattern``, as far as they were looked at before it was cancelled."""
+    out: list[int] = []
+    for n in range(1, len(source.texts) + 1):
+        if n % CHUNK == 0 and cancelled():
+            break
+        if pattern.search(source.text(n)):
+            out.append(n)
+    return tuple(out)

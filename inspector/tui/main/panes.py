@@ -1,0 +1,347 @@
+"""The panes beside each other, with the links between them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.containers import Container
+from textual.message import Message
+
+from inspector.model import Stage
+from inspector.tui.code.view import CodeView
+from inspector.tui.main.outcome import ListingRequest, attempt
+from inspector.tui.main.pane import Pane, PaneTitle
+from inspector.tui.widgets.notice import Notice
+from inspector.tui.widgets.subject import Reads, TreeSubject
+
+# Where one has jumped from, to go back there and forward again, as in a browser.
+
+
+MOST_PLACES = 200
+
+
+@dataclass(frozen=True, slots=True)
+class VisitedPlace:
+    """A line of a stage of a subject."""
+
+    subject: TreeSubject
+    stage: Stage
+    n: int
+
+
+class History:
+    """Two stacks. A new jump forgets what lay ahead."""
+
+    def __init__(self) -> None:
+        self._back: list[VisitedPlace] = []
+        self._ahead: list[VisitedPlace] = []
+
+    def leave(self, place: VisitedPlace) -> None:
+        """A jump begins here."""
+        self._ahead.clear()
+        if not self._back or self._back[-1] != place:
+            self._back.append(place)
+            del self._back[:-MOST_PLACES]
+
+    def go(self, here: VisitedPlace, by: int) -> VisitedPlace | None:
+        """Back (-1) or forward (1) from ``here``; None where there is nothing more."""
+        source, other = (self._back, self._ahead) if by < 0 else (self._ahead, self._back)
+        while source:
+            place = source.pop()
+            if place != here:
+                other.append(here)
+                return place
+        return None
+
+
+BESIDE = 88
+"""Columns from which two panes stand beside each other; with fewer, one above the other."""
+
+NEAR = 40
+"""Lines beneath the kernel's first in which one that is linked is looked for."""
+
+THREE = 150
+"""Columns from which three stand beside each other; with fewer, the third beneath the two."""
+
+LOW = 5
+"""Rows below which panes above each other are too low: then only one is shown."""
+
+MOST = 3
+
+Links = Mapping[int, tuple[int, ...]]
+
+
+class Panes(Container):
+    """Any number of panes; one of them is active: commands go to it, the others follow it."""
+
+    class Linked(Message):
+        """A thread has found the links of one pane's lines to another's."""
+
+        def __init__(self, a: ListingRequest, b: ListingRequest, links: Links | Notice) -> None:
+            super().__init__()
+            self.a = a
+            self.b = b
+            self.links = links
+
+    class Changed(Message):
+        """The cursor, the links or the active pane changed: what is said about them must too."""
+
+    def __init__(self, reads: Reads, count: int = 2) -> None:
+        super().__init__()
+        self.reads = reads
+        self._all = [Pane(reads) for _ in range(MOST)]
+        self.count = count
+        self.active = self.panes[0]
+        self.history = History()
+        self.subject = TreeSubject()
+        self.zoomed = False
+        self.beside: bool | None = None
+        self._links: dict[tuple[ListingRequest, ListingRequest], Links] = {}
+
+    @property
+    def panes(self) -> tuple[Pane, ...]:
+        """The panes that there are, the first at the left or on top."""
+        return tuple(self._all[: self.count])
+
+    def compose(self) -> ComposeResult:
+        """All that there can be."""
+        yield from self._all
+
+    def set_count(self, count: int) -> None:
+        """So many panes, one to three; those that there are keep their stages."""
+        for pane in self.panes:
+            pane.preferred = pane.stage
+        self.count = max(1, min(count, MOST))
+        if self.active not in self.panes:
+            self.active = self.panes[-1]
+        self.show(self.subject)
+        self.fit()
+        for pane in self.panes:
+            self._link_all(pane)
+
+    def more(self) -> None:
+        """One pane more, the new one active; after three only the active one."""
+        if self.count == MOST:
+            self._to_front(self.active)
+            self.set_count(1)
+        else:
+            pattern = self.active.view.pattern
+            self.set_count(self.count + 1)
+            new = self.panes[-1]
+            new.view.rows.pattern = pattern
+            self.zoomed = False
+            self.active = new
+        self.activate(self.active)
+
+    def fewer(self) -> bool:
+        """Close the active pane; False where it is the only one."""
+        if self.count == 1:
+            return False
+        at = self.panes.index(self.active)
+        closed = self._all.pop(at)
+        self._all.append(closed)
+        self.move_child(closed, after=self._all[-2])
+        self.active = self.panes[max(0, at - 1)]
+        self.set_count(self.count - 1)
+        closed.preferred = None
+        self.activate(self.active)
+        return True
+
+    def _to_front(self, pane: Pane) -> None:
+        self._all.remove(pane)
+        self._all.insert(0, pane)
+        self.move_child(pane, before=self._all[1])
+
+    # What is shown
+
+    def show(self, subject: TreeSubject) -> None:
+        """Show a subject: each pane its preferred stage if there is one, else the best one."""
+        self.subject = subject
+        taken: tuple[Stage, ...] = ()
+        for index, pane in enumerate(self.panes):
+            stage = pane.preferred
+            if stage is None or not subject.has(stage):
+                later = tuple(
+                    p.preferred for p in self.panes[index + 1 :]
+                    if p.preferred is not None and subject.has(p.preferred)
+                )  # fmt: skip
+                stage = subject.default(index, taken + later)
+            taken += (stage,)
+            pane.show(subject, stage)
+
+    def choose(self, stage: Stage) -> None:
+        """Show a stage in the active pane, or why there is none, and keep to it."""
+        self.active.preferred = stage
+        self.active.show(self.subject, stage)
+
+    def here(self) -> VisitedPlace | None:
+        """The active pane's line."""
+        stage = self.active.stage
+        return None if stage is None else VisitedPlace(self.subject, stage, self.active.view.cursor)
+
+    def jump(self, stage: Stage, n: int) -> None:
+        """To a line of a stage: in the pane that shows it, else in the active one."""
+        if (here := self.here()) is not None:
+            self.history.leave(here)
+        self.to(stage, n)
+
+    def to(self, stage: Stage, n: int) -> None:
+        """There, without remembering where from."""
+        there = next((p for p in self.panes if p.stage is stage and p.display), None)
+        if there is not None:
+            self.activate(there)
+            there.go(n)
+        else:
+            self.choose(stage)
+            self.active.go(n)
+
+    def step(self, by: int) -> None:
+        """The next stage that there is, round the ends."""
+        there = self.subject.stages()
+        now = self.active.stage
+        if there:
+            at = there.index(now) if now in there else 0
+            self.choose(there[(at + by) % len(there)])
+
+    # Which is active, and how they stand
+
+    def activate(self, pane: Pane) -> None:
+        """Make a pane the active one and give it the focus."""
+        self.active = pane
+        self.fit()
+        self.screen.set_focus(pane.view)
+
+    def fit(self) -> None:
+        """Beside or below each other, or the active one alone, as the room allows."""
+        width, height = self.size.width, self.size.height
+        beside = self.beside if self.beside is not None else width >= BESIDE
+        alone = self.zoomed or (self.screen.size.width < 80 and self.beside is None)
+        three = self.count == MOST and beside and width < THREE
+        above = 2 if three else 1 if beside else self.count
+        alone = alone or (above > 1 and height < LOW * above)
+        self.set_class(beside, "-beside")
+        self.set_class(three and not alone, "-grid")
+        for index, pane in enumerate(self._all):
+            pane.display = index < self.count and (pane is self.active or not alone)
+            pane.set_class(index == MOST - 1, "-third")
+            pane.set_class(pane is self.active, "-active")
+        self.on_descendant_focus()
+
+    def on_descendant_focus(self) -> None:
+        """The pane that has the focus is told by its title."""
+        for pane in self.panes:
+            pane.set_class(self.screen.focused is pane.view, "-focused")
+
+    def on_descendant_blur(self) -> None:
+        """The focus left for the tree or a prompt."""
+        self.on_descendant_focus()
+
+    def on_resize(self) -> None:
+        """The room changed."""
+        self.fit()
+
+    def turn(self) -> None:
+        """The other way to stand."""
+        self.beside = not self.has_class("-beside")
+        self.zoomed = False
+        self.fit()
+
+    @on(PaneTitle.Chosen)
+    def _chosen(self, message: PaneTitle.Chosen) -> None:
+        message.stop()
+        pane = next(p for p in self.panes if p.title_line is message.title)
+        self.activate(pane)
+        if message.stage is not pane.stage:
+            self.choose(message.stage)
+
+    # Links
+
+    @on(Pane.Shown)
+    def _shown(self, message: Pane.Shown) -> None:
+        message.stop()
+        self._link_all(message.pane)
+
+    def _link_all(self, pane: Pane) -> None:
+        for other in self.panes:
+            if other is pane or not (pane.settled and other.settled):
+                continue
+            if pane.request is not None and other.request is not None:
+                self._link(pane.request, other.request)
+                self._link(other.request, pane.request)
+
+    def _link(self, a: ListingRequest, b: ListingRequest) -> None:
+        if (a, b) in self._links:
+            self.follow(move=True)
+        elif a.subject.variant is not None and a.stage is not b.stage:
+            self._find_links(a, b)
+
+    @work(thread=True, exit_on_error=False, description="links")
+    def _find_links(self, a: ListingRequest, b: ListingRequest) -> None:
+        variant = a.subject.variant
+        assert variant is not None
+        links = attempt(lambda: self.reads.links(variant, a.stage, b.stage))
+        self.post_message(self.Linked(a, b, links))
+
+    @on(Linked)
+    def _linked(self, message: Linked) -> None:
+        message.stop()
+        # Without links each pane still reads well alone; the status line says that there are none.
+        links = {} if isinstance(message.links, Notice) else message.links
+        while len(self._links) > 64:
+            self._links.pop(next(iter(self._links)))
+        self._links[message.a, message.b] = links
+        self._begin(message.a, links)
+        self.follow(move=True)
+
+    def _begin(self, request: ListingRequest, links: Links) -> None:
+        """Begin where something lights up: on the kernel's first line that is linked."""
+        pane = self.active
+        if pane.request == request and pane.settled and pane.view.untouched:
+            here = pane.view.cursor
+            near = [n for n in range(here, here + NEAR) if n in links]
+            if near and near[0] != here:
+                pane.view.begin(near[0])
+
+    @on(CodeView.Moved)
+    def _moved(self, message: CodeView.Moved) -> None:
+        message.stop()
+        if message.view.has_focus and message.view is not self.active.view:
+            self.active = next(p for p in self.panes if p.view is message.view)
+            self.fit()
+        if message.view is self.active.view:
+            self.follow(move=True)
+
+    @on(CodeView.Jumped)
+    def _jumped(self, message: CodeView.Jumped) -> None:
+        message.stop()
+        pane = next((p for p in self.panes if p.view is message.view), None)
+        if pane is not None and pane.stage is not None:
+            self.history.leave(VisitedPlace(self.subject, pane.stage, message.n))
+
+    def forget_links(self) -> None:
+        """Links that were not there may be there by now."""
+        self._links = {pair: links for pair, links in self._links.items() if links}
+
+    def linked_lines(self, pane: Pane) -> tuple[int, ...]:
+        """The lines of ``pane`` that the active pane's cursor is linked with."""
+        if self.active.request is None or pane.request is None:
+            return ()
+        links = self._links.get((self.active.request, pane.request), {})
+        return links.get(self.active.view.cursor, ())
+
+    def unlinked(self, pane: Pane) -> bool:
+        """Whether nothing at all links the active pane's lines with those of ``pane``."""
+        if self.active.request is None or pane.request is None:
+            return False
+        return self._links.get((self.active.request, pane.request)) == {}
+
+    def follow(self, move: bool) -> None:
+        """Mark what the active pane's cursor is linked with; with ``move``, scroll there."""
+        for pane in self.panes:
+            if pane is not self.active and pane.settled and self.active.settled:
+                pane.view.link(self.linked_lines(pane), follow=move)
+        self.active.view.link((), follow=False)
+        self.post_message(self.Changed())

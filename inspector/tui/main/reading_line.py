@@ -1,0 +1,145 @@
+"""The line above the status line: what the instruction under the cursor does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from textual import on, work
+from textual.content import Content
+from textual.message import Message
+from textual.widget import Widget
+
+from inspector.analyse.telling import (
+    NO_WORDS,
+    NOTHING_TOLD,
+    Register,
+    Telling,
+    Told,
+    Words,
+)
+from inspector.tui.code.gutter import SIGNS
+from inspector.tui.code.view import CodeView
+from inspector.tui.main.outcome import attempt
+from inspector.tui.widgets.visible import cut, label
+
+
+def _span(lines: tuple[int, ...], word: str) -> str:
+    if not lines:
+        return ""
+    if len(lines) == 1:
+        return f"{word} at {lines[0]}"
+    return f"{word} at {lines[0]} … {lines[-1]}, {len(lines)} times"
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """All that is said of one line."""
+
+    words: Words = NO_WORDS
+    told: Told = NOTHING_TOLD
+    registers: tuple[Register, ...] = ()
+
+
+class ReadingLine(Widget):
+    """The sentence, then the register that is looked at, then waits and notes, as there is room."""
+
+    class Read(Message):
+        """A thread has read a line out."""
+
+        def __init__(self, view: CodeView, n: int, said: Said) -> None:
+            super().__init__()
+            self.view = view
+            self.n = n
+            self.said = said
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.said = Said()
+        self.register: str | None = None
+        self._view: CodeView | None = None
+
+    def follow(self, view: CodeView) -> None:
+        """Read out the line under the cursor of ``view``; what it said before stays until then."""
+        if self._view is not None and self._view is not view:
+            self._view.light_up(None)
+        self._view = view
+        if view.lines:
+            self._read(view, view.cursor, view.rows.gutter.telling)
+        else:
+            self._show(Said())
+
+    @work(thread=True, exclusive=True, group="words", exit_on_error=False, description="words")
+    def _read(self, view: CodeView, n: int, telling: Telling) -> None:
+        found = attempt(lambda: Said(telling.words(n), telling.at(n), telling.registers(n)))
+        self.post_message(self.Read(view, n, found if isinstance(found, Said) else Said()))
+
+    @on(Read)
+    def _was_read(self, message: Read) -> None:
+        message.stop()
+        if message.view is self._view and message.view.cursor == message.n:
+            self._show(message.said)
+
+    def _show(self, said: Said) -> None:
+        self.said = said
+        names = [one.name for one in said.registers]
+        if self.register not in names:
+            self.register = names[0] if names else None
+        self._light_up()
+
+    def next_register(self) -> None:
+        """Look at the line's next register."""
+        names = [one.name for one in self.said.registers]
+        if names:
+            at = names.index(self.register) + 1 if self.register in names else 0
+            self.register = names[at % len(names)]
+            self._light_up()
+
+    def _light_up(self) -> None:
+        if self._view is not None:
+            found = (one for one in self.said.registers if one.name == self.register)
+            self._view.light_up(next(found, None))
+        self.refresh()
+
+    def parts(self) -> list[tuple[str, str]]:
+        """(text, style) of everything there is to say, the most wanted first."""
+        out: list[tuple[str, str]] = []
+        if self.said.words.sentence:
+            out.append((self.said.words.sentence, "$foreground"))
+        out += [(f"{SIGNS.get(n.severity, '·')} {n.rule}: {n.text}", "$warning")
+                for n in self.said.told.notes]  # fmt: skip
+        out += [(wait, "$secondary") for wait in self.said.words.waits]
+        for one in self.said.registers:
+            if one.name == self.register:
+                places = (_span(one.defined, "defined"), _span(one.used, "used"))
+                said = ", ".join(p for p in places if p)
+                if said:
+                    out.append((f"{one.name}: {said}", "$accent"))
+        rolled = self.said.told.rolled
+        if rolled is not None and rolled.live.get("gpr"):
+            peak = ": the kernel's peak" if rolled.peak else ""
+            many = "instruction" if rolled.instructions == 1 else "instructions"
+            stall = "" if rolled.stall is None else f", {rolled.stall} stall cycles"
+            text = (f"{rolled.instructions} SASS {many}, up to {rolled.live['gpr']} registers "
+                    f"live{peak}{stall}")  # fmt: skip
+            out.append((text, "$quiet"))
+        return [(label(text), style) for text, style in out]
+
+    def render(self) -> Content:
+        """Row by row; the last row takes what is left, cut at its end."""
+        width, height = self.size.width - 2, max(1, self.size.height)
+        rows: list[list[tuple[str, str]]] = [[]]
+        used = 0
+        for text, style in self.parts():
+            size = Content(text).cell_length + 3
+            if rows[-1] and used + size > width and len(rows) < height:
+                rows.append([])
+                used = 0
+            room = width - used - (3 if rows[-1] else 0)
+            if room < 8:
+                break
+            if rows[-1]:
+                rows[-1].append(("   ", ""))
+            rows[-1].append((cut(text, room), style))
+            used += size
+        lines = [Content.assemble(" ", *row) for row in rows]
+        return Content("\n").join(lines)

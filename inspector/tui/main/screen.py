@@ -1,0 +1,819 @@
+"""The one screen: tree, panes, and the lines above and beneath them.
+
+One module because it is one class: what a key does needs the tree, the panes and the lines at once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shlex
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from textual import on, work
+from textual.app import ComposeResult, SuspendNotSupported
+from textual.containers import Horizontal
+from textual.content import Content
+from textual.message import Message
+from textual.screen import Screen
+from textual.widget import Widget
+
+from inspector.errors import PtxviewError
+from inspector.listing.line import Line, Listing
+from inspector.measure.time.results import Session
+from inspector.model import Location, Stage, Variant
+from inspector.report import annotated, card
+from inspector.system.process import run_program
+from inspector.tui.app.command_table import Where, bindings, command
+from inspector.tui.app.live import Live
+from inspector.tui.app.output_view import OutputView
+from inspector.tui.app.remembered import View
+from inspector.tui.code.gutter import ColumnList
+from inspector.tui.code.highlight import texts_of
+from inspector.tui.code.view import CodeView
+from inspector.tui.main.card import VariantCard
+from inspector.tui.main.empty_state import EmptyState
+from inspector.tui.main.outcome import attempt
+from inspector.tui.main.pane import Pane
+from inspector.tui.main.panes import MOST, Panes
+from inspector.tui.main.reading_line import ReadingLine
+from inspector.tui.main.search import Asking
+from inspector.tui.main.status_line import StatusLine
+from inspector.tui.main.understanding import Understanding
+from inspector.tui.timing.times import RecordingTimes
+from inspector.tui.tree.kernel_tree import KernelTree
+from inspector.tui.tree.ordering import Order
+from inspector.tui.widgets.key_footer import KeyFooter
+from inspector.tui.widgets.notice import Notice
+from inspector.tui.widgets.overlay import Overlay
+from inspector.tui.widgets.prompt import Prompt
+from inspector.tui.widgets.subject import Reads, TreeSubject
+from inspector.tui.widgets.title_bar import TitleBar
+from inspector.tui.widgets.visible import label, plain
+
+if TYPE_CHECKING:
+    from inspector.tui.variants.screen import Left
+
+
+# A listing as a text file, with its card, its hints and what is told of each line.
+
+
+WIDTH = 160
+LONGEST = 60
+_ENDINGS = {Stage.SOURCE: ".py", Stage.OUTPUT_CODE: ".py"}
+
+
+def file_name(subject: TreeSubject, stage: Stage, ending: str) -> str:
+    """A name that every file system takes: ``square_kernel-3f2a91c0.ptx`` and ``ending``."""
+    kernel = "" if subject.kernel is None else subject.kernel.name
+    name = re.sub(r"[^A-Za-z0-9_.-]+", "_", kernel or subject.name).strip("._-")[:LONGEST]
+    ident = "" if subject.variant is None else f"-{subject.variant.id}"
+    own = re.sub(r"[^A-Za-z0-9_-]+", "_", ident)[:LONGEST]
+    return f"{name or 'kernel'}{own}{_ENDINGS.get(stage, f'.{stage.value}')}{ending}"
+
+
+def save(path: Path, data: bytes) -> Path:
+    """Write a new file and say where: ``path``, or with a number where something of that name lies
+    there, a link that leads nowhere too. Nothing is lost, and nothing written elsewhere.
+
+    Raises ``OSError`` where it cannot be written.
+    """
+    number, free = 1, path
+    while True:
+        try:
+            with free.open("xb") as file:
+                file.write(data)
+            return free
+        except FileExistsError:
+            number += 1
+            free = path.with_name(f"{path.stem}-{number}{path.suffix}")
+
+
+def text_of(reads: Reads, subject: TreeSubject, variant: Variant, stage: Stage) -> str:
+    """The text; called in a thread."""
+    listing = reads.listing(variant, stage)
+    telling = reads.telling(variant, stage)
+    head = [f"{subject.name}  {variant.id}  {variant.target or ''}  {stage.value}"]
+    head += [f"  {row}" for row in card.lines(reads.card(variant), width=WIDTH)]
+    head += [annotated.hint(finding).plain for finding in reads.findings(variant)]
+    rows = [row.plain.rstrip() for row in annotated.rows(listing.lines, telling, WIDTH)]
+    return "\n".join([*head, "", annotated.heading(telling), *rows, ""])
+
+
+# Where a branch or a call goes: the line of a label, found in the texts of the lines.
+
+
+_LABEL = re.compile(r"\s*([\w$.^%]+):|\s*(\^\w+)\(")
+"""A label at the beginning of a line, as PTX, SASS, LLVM IR and MLIR write one."""
+
+
+def label_of(text: str) -> str | None:
+    """The label that a line defines."""
+    found = _LABEL.match(text)
+    return None if found is None else found[1] or found[2]
+
+
+def target_line(listing: Listing, n: int, target: str) -> int | None:
+    """The line that ``target`` of line ``n`` is defined on; called in a thread.
+
+    Labels are a function's own: of several of that name the one of the same function is meant.
+    """
+    texts = texts_of(listing)
+    bare = target.lstrip("%")
+    found = [m for m, text in enumerate(texts, 1) if bare in text and label_of(text) == bare]
+    if found:
+        own = next((f for f in listing.functions if f.first <= n <= f.last), None)
+        inside = [m for m in found if own is not None and own.first <= m <= own.last]
+        return (inside or found)[0]
+    return next((f.first for f in listing.functions if f.name == target), None)
+
+
+def labels(listing: Listing, here: int, step: int) -> Iterator[int]:
+    """Lines that define a label, from ``here`` on (``step`` 1) or backwards (-1), round the end."""
+    texts = texts_of(listing)
+    many = len(texts)
+    for distance in range(1, many + 1):
+        at = (here - 1 + step * distance) % many
+        if label_of(texts[at]) is not None:
+            yield at + 1
+
+
+# Going far: along branches and labels, into the other panes, back and forward, up the calls.
+
+
+def frames(location: Location | None, names: tuple[str, ...] = ()) -> Content:
+    """The whole chain of an inlined line, the innermost first."""
+    if location is None:
+        return Content("No source location is recorded for this line.")
+    parts: list[tuple[str, str]] = []
+    for index, frame in enumerate(location.frames()):
+        column = "" if frame.column is None else f":{frame.column}"
+        parts.append(("inlined at  " if index else "the line is  ", "$quiet"))
+        parts.append((f"{label(frame.file)}", "bold" if not index else ""))
+        parts.append((f":{frame.line}{column}\n", "$accent"))
+    return Content.assemble(*parts)
+
+
+# Doing something with what one reads: mark, compare, time, copy, edit, save.
+
+
+Compare = Callable[[Reads, TreeSubject, TreeSubject], Screen[None]]
+Time = Callable[[Reads, TreeSubject, RecordingTimes], Screen[None]]
+
+
+def _compare(reads: Reads, a: TreeSubject, b: TreeSubject) -> Screen[None]:
+    # Imported when something is compared: the first frame need not wait for it.
+    from inspector.tui.diff.screen import DiffScreen
+
+    return DiffScreen(reads, a, b)
+
+
+COMPARE: Compare | None = _compare
+"""Makes the screen that shows how two variants differ. None: there is no such screen."""
+
+
+def _time(reads: Reads, subject: TreeSubject, times: RecordingTimes) -> Screen[None]:
+    from inspector.tui.timing.screen import TimingScreen
+
+    return TimingScreen(reads, subject, times)
+
+
+TIME: Time = _time
+"""Makes the screen that measures a variant."""
+
+EDITORS = ("VISUAL", "EDITOR")
+
+
+GOTO = frozenset(("code", "code-insiders", "code-server", "codium", "vscodium", "cursor"))
+"""Editors that take the line with the path: VS Code and what is made of it."""
+
+
+def whole_path(recorded: str) -> Path | None:
+    """Where a recorded path leads, from the root on and without links; None where no regular file
+    lies there.
+
+    A recording may name anything: a path that begins at the root is an option or a command
+    (``+:!…``, ``-c …``) of no editor.
+    """
+    try:
+        path = Path(recorded).resolve(strict=True)
+        return path if path.is_file() else None
+    except (OSError, RuntimeError, ValueError):
+        return None
+
+
+def editor(words: list[str], path: Path, n: int) -> list[str]:
+    """The command that opens line ``n`` of a file, whose path begins at the root."""
+    if Path(words[0]).name in GOTO:
+        return [*words, "--goto", f"{path}:{n}"]
+    return [*words, f"+{n}", str(path)]
+
+
+# From the tree to the table of a kernel's variants, and back.
+
+
+NARROW = 80
+"""Columns below which the tree and a pane do not fit beside each other."""
+
+
+class MainScreen(Asking):
+    """Passes what was chosen in the tree to the panes, and what happens there to the lines."""
+
+    BINDINGS = bindings(Where.SCREEN)
+
+    CSS_PATH = "../app/styles.tcss"
+
+    AUTO_FOCUS = ""
+
+    VERTICAL_BREAKPOINTS = [(0, "-low"), (8, "-short"), (14, "-tall"), (30, "-high")]  # noqa: RUF012
+
+    class Target(Message):
+        """A thread has found where a branch or a label is; None where there is none."""
+
+        def __init__(self, view: CodeView, source: object, n: int | None, wanted: str) -> None:
+            super().__init__()
+            self.view = view
+            self.source = source
+            self.n = n
+            self.wanted = wanted
+
+    class Saved(Message):
+        """A thread has written a file, or could not."""
+
+        def __init__(self, text: str, warning: bool) -> None:
+            super().__init__()
+            self.text = text
+            self.warning = warning
+
+    class WereTaken(Message):
+        """A thread has read the times that were taken before."""
+
+        def __init__(self, sessions: tuple[Session, ...]) -> None:
+            super().__init__()
+            self.sessions = sessions
+
+    def __init__(self, reads: Reads, live: Live | None = None) -> None:
+        super().__init__()
+        self.marked: tuple[TreeSubject, ...] = ()
+        self.live = live
+        self.tree_wanted = True
+        self.tree_width: int | None = None
+        self._make(reads)
+
+    def _make(self, reads: Reads) -> None:
+        self.reads = reads
+        self.recording = reads.recording
+        self.times = RecordingTimes(self.recording.path)
+        self.kernels = KernelTree(reads, self.times)
+        self.panes = Panes(reads)
+        self.card = VariantCard(reads, self.times)
+        self.reading = ReadingLine()
+        self.understanding = Understanding(reads, self.times)
+        self.status = StatusLine()
+        self.prompt = Prompt()
+        self.title_bar = TitleBar(self.recording)
+        watched = self.live if self.live is not None and self.live.send is not None else None
+        self.output = None if watched is None else OutputView(watched)
+        self.empty = not self.recording.kernels and not self.recording.graphs
+        self.footer = KeyFooter(bare=self.empty)
+
+    def compose(self) -> ComposeResult:
+        """From top to bottom."""
+        yield self.title_bar
+        if self.empty:
+            yield EmptyState(self.recording, self.live is not None and self.live.running)
+        else:
+            yield self.card
+            with Horizontal(id="body"):
+                yield self.kernels
+                yield self.panes
+            yield self.understanding
+            yield self.reading
+            yield self.status
+            yield self.prompt
+        if self.output is not None:
+            yield self.output
+        yield self.footer
+
+    def on_mount(self) -> None:
+        """The tree has the focus: choosing comes first."""
+        memory = getattr(self.app, "memory", None)
+        known = memory.view(self.recording.path) if memory is not None else None
+        if known is not None and not self.empty:
+            self.restore(known)
+        self.focus_first()
+        self.fit()
+        self.read_times()
+
+    async def fill(self, reads: Reads) -> None:
+        """There was nothing, and now there is: the tree and the panes instead of a text."""
+        self._make(reads)
+        await self.recompose()
+        self.on_mount()
+
+    def focus_first(self) -> None:
+        """To where one begins: the tree, or what stands in its place."""
+        if self.empty:
+            self.query_one(EmptyState).focus()
+        else:
+            self.focus_tree()
+
+    @property
+    def view(self) -> View | None:
+        """How the recording is looked at; None where there is nothing in it."""
+        if self.empty:
+            return None
+        return View(
+            self.panes.subject.key,
+            tuple(str(pane.preferred or "") for pane in self.panes.panes),
+            self.panes.beside,
+            self.tree_wanted,
+            self.tree_width,
+            *zip(*(pane.view.looks for pane in self.panes.panes), strict=True),
+        )
+
+    def restore(self, view: View) -> None:
+        """Look at it so again, as far as what was looked at is still there."""
+        self.tree_wanted, self.tree_width = view.tree, view.tree_width
+        self.panes.beside = view.beside
+        self.panes.count = max(1, min(len(view.stages), MOST)) if view.stages else 2
+        for pane, stage in zip(self.panes.panes, view.stages, strict=False):
+            pane.preferred = next((s for s in Stage if s.value == stage), None)
+        looks = zip(view.folds, view.columns, view.wrapped, strict=False)
+        for pane, (folds, columns, wrapped) in zip(self.panes.panes, looks, strict=False):
+            pane.view.look(folds, columns, wrapped)
+        self.kernels.find(view.subject)
+
+    def on_resize(self) -> None:
+        """The tree gives way when it gets narrow."""
+        self.fit()
+
+    def fit(self) -> None:
+        """Tree and panes as the width and the wish allow; below 80 columns one at a time."""
+        if self.empty:
+            return
+        width = self.size.width
+        narrow = width < NARROW
+        in_tree = self.focused is self.kernels
+        self.kernels.display = in_tree or (self.tree_wanted and not narrow)
+        self.panes.display = not (narrow and in_tree)
+        wanted = self.tree_width or max(24, min(46, width // 5 + 6))
+        self.kernels.styles.width = "1fr" if narrow else max(16, min(wanted, width - 30))
+
+    # What is chosen
+
+    @on(KernelTree.Selected)
+    def _selected(self, message: KernelTree.Selected) -> None:
+        subject = message.subject
+        self.panes.show(subject)
+        self.card.show(subject)
+
+    def action_read(self) -> None:
+        """From the tree to the panes."""
+        if self.kernels.enter():
+            self._opened()
+
+    @on(KernelTree.Opened)
+    def _opened(self) -> None:
+        self.panes.display = True
+        self.panes.activate(self.panes.active)
+
+    @on(KernelTree.Ordered)
+    def _ordered(self, message: KernelTree.Ordered) -> None:
+        compiled = message.order is Order.COMPILED
+        word = message.order.value
+        self.footer.say("tree.order", "order" if compiled else f"by {word}")
+        said = "as it was compiled" if compiled else f"by {word}"
+        self.status.say(f"The tree stands {said}.", self.panes.active.view)
+
+    @on(Panes.Changed)
+    def changed(self) -> None:
+        """Tell of the active pane's line: where it is, what it does."""
+        active = self.panes.active
+        linked = tuple(
+            (
+                str(pane.stage),
+                None if self.panes.unlinked(pane) else len(self.panes.linked_lines(pane)),
+            )
+            for pane in self.panes.panes
+            if pane is not active
+        )
+        self.status.follow(active.view, str(active.stage or ""), linked, self.counts())
+        self.reading.follow(active.view)
+
+    @on(Pane.Annotated)
+    def _annotated(self, message: Pane.Annotated) -> None:
+        if message.pane is self.panes.active:
+            self.reading.follow(message.pane.view)
+
+    def on_descendant_focus(self) -> None:
+        """The footer shows the keys of where the focus is."""
+        self.footer.show(Where.TREE if self.focused is self.kernels else Where.PANE)
+        self.fit()
+
+    # Commands
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Keys are letters while one types, and an empty recording has little to work on."""
+        if self.focused is self.prompt.input:
+            return False
+        return not self.empty or action in ("tell_app", "run")
+
+    async def action_tell_app(self, name: str) -> None:
+        """Something that is the application's affair."""
+        await self.app.run_action(name)
+
+    async def action_run(self, name: str) -> None:
+        """Run a command of the table, for the palette and the footer."""
+        chosen = command(name)
+        if self.focused is self.prompt.input:
+            self.set_focus(self.panes.active.view)
+        if self.empty and chosen.where is not Where.SCREEN:
+            return
+        homes: dict[Where, Widget | Screen[None]] = {
+            Where.SCREEN: self, Where.PANE: self.panes.active.view, Where.TREE: self.kernels,
+        }  # fmt: skip
+        await self.app.run_action(chosen.action, homes[chosen.where])
+
+    def action_stage(self, stage: str) -> None:
+        """A stage in the active pane."""
+        self.panes.choose(Stage(stage))
+
+    def action_next_stage(self, by: int) -> None:
+        """The next stage there is."""
+        self.panes.step(by)
+
+    def action_next_pane(self, by: int) -> None:
+        """Tree, pane after pane, and round again; what is hidden is shown when narrow."""
+        stops: list[Pane | None] = [None] if self.tree_wanted else []
+        stops += self.panes.panes
+        here = None if self.focused is self.kernels else self.panes.active
+        at = stops.index(here) if here in stops else 0
+        stop = stops[(at + by) % len(stops)]
+        if stop is None:
+            self.focus_tree()
+        else:
+            self.panes.display = True
+            self.panes.activate(stop)
+
+    def focus_tree(self) -> None:
+        """To the tree, shown if it was not."""
+        self.kernels.display = True
+        self.set_focus(self.kernels)
+
+    def action_toggle_tree(self) -> None:
+        """Show or hide the tree."""
+        self.tree_wanted = not self.tree_wanted
+        if self.tree_wanted:
+            self.focus_tree()
+        else:
+            self._opened()
+        self.fit()
+
+    def action_filter(self) -> None:
+        """Filter the tree."""
+        self.tree_wanted = True
+        self.kernels.display = True
+        self._ask("filter", self.kernels.query_text)
+
+    def action_clear_filter(self) -> None:
+        """Forget the filter."""
+        self.kernels.filter("")
+
+    def action_zoom(self) -> None:
+        """The active pane alone, and back."""
+        self.panes.zoomed = not self.panes.zoomed
+        self.panes.fit()
+
+    def action_turn(self) -> None:
+        """Beside or above each other."""
+        self.panes.turn()
+
+    def action_step(self, by: int) -> None:
+        """The next variant."""
+        self.kernels.step(by)
+
+    def action_widen(self, by: int) -> None:
+        """A wider or narrower tree."""
+        self.tree_width = max(16, min(self.kernels.size.width + by, self.size.width - 30))
+        self.fit()
+
+    def action_register(self) -> None:
+        """Light up the line's next register."""
+        self.reading.next_register()
+
+    def action_understand(self, what: str) -> None:
+        """The card, the hints, or the instruction under the cursor."""
+        active = self.panes.active
+        self.understanding.ask(what, self.panes.subject, active.stage, active.view.cursor)
+
+    @on(Understanding.Jump)
+    def _jump(self, message: Understanding.Jump) -> None:
+        self.panes.jump(message.stage, message.n)
+
+    def _line(self) -> Line | None:
+        """The active pane's line."""
+        view = self.panes.active.view
+        if view.source is None or not view.lines:
+            return None
+        return view.source.listing.lines[view.cursor - 1]
+
+    def action_follow(self) -> None:
+        """Along the branch on this line, else to the linked lines in the pane beside."""
+        line = self._line()
+        if line is not None and line.targets:
+            self._find_target(self.panes.active.view, line.n, line.targets[0])
+        elif len(self.panes.panes) > 1:
+            panes = self.panes.panes
+            self.panes.activate(panes[(panes.index(self.panes.active) + 1) % len(panes)])
+
+    def action_label(self, step: int) -> None:
+        """To the next or previous label, round the ends."""
+        view = self.panes.active.view
+        if view.source is not None:
+            self._find_label(view, view.cursor, step)
+
+    @work(thread=True, exclusive=True, group="target", exit_on_error=False, description="target")
+    def _find_target(self, view: CodeView, n: int, target: str) -> None:
+        source = view.source
+        if source is not None:
+            found = attempt(lambda: target_line(source.listing, n, target))
+            at = found if isinstance(found, int) else None
+            self.post_message(self.Target(view, source, at, target))
+
+    @work(thread=True, exclusive=True, group="target", exit_on_error=False, description="target")
+    def _find_label(self, view: CodeView, n: int, step: int) -> None:
+        source = view.source
+        if source is not None:
+            found = attempt(lambda: next(labels(source.listing, n, step), None))
+            at = found if isinstance(found, int) else None
+            self.post_message(self.Target(view, source, at, "a label"))
+
+    @on(Target)
+    def _target(self, message: Target) -> None:
+        message.stop()
+        if message.source is not message.view.source:
+            return
+        if message.n is not None:
+            message.view.jump(message.n)
+        else:
+            said = f"{label(message.wanted)} is nowhere in this listing."
+            self.status.say(said, message.view, warning=True)
+
+    def action_history(self, by: int) -> None:
+        """Back to where a jump began, or forward again."""
+        here = self.panes.here()
+        place = None if here is None else self.panes.history.go(here, by)
+        if place is None:
+            self._warn("There is nothing to go back to." if by < 0 else "This is the last place.")
+            return
+        if place.subject != self.panes.subject:
+            self.kernels.find(place.subject.key)
+            self.panes.show(place.subject)
+        self.panes.to(place.stage, place.n)
+
+    def action_frames(self) -> None:
+        """The whole chain of places that the line was inlined from."""
+        line = self._line()
+        if line is not None:
+            text = frames(line.source)
+            self.app.push_screen(Overlay(f"Line {line.n} comes from", text))
+
+    def action_choose_columns(self) -> None:
+        """Choose the columns of the active pane one by one."""
+        view = self.panes.active.view
+        if view.rows.gutter.there:
+            self.app.push_screen(
+                ColumnList(view.rows.gutter),
+                lambda wanted: None if wanted is None else view.columns(wanted),
+            )
+        else:
+            self._warn("Nothing is told of these lines: there are no columns to choose.")
+
+    def action_pane_more(self) -> None:
+        """One pane more, up to three; then this one alone."""
+        self.panes.more()
+
+    def action_pane_fewer(self) -> None:
+        """Close this pane."""
+        if not self.panes.fewer():
+            self._warn("This is the only pane.")
+
+    @on(CodeView.Said)
+    def _view_said(self, message: CodeView.Said) -> None:
+        self.status.say(message.text, message.view, message.warning)
+
+    def _say(self, text: str) -> None:
+        self.status.say(text, self.panes.active.view)
+
+    # Marks
+
+    def action_mark(self) -> None:
+        """Mark the variant, or take its mark away; a third takes the place of the second."""
+        subject = self.panes.subject
+        if subject.variant is None:
+            self._warn("There is no compilation here to mark.")
+            return
+        own = TreeSubject(subject.kernel, subject.variant)
+        if own in self.marked:
+            self.marked = tuple(one for one in self.marked if one != own)
+        else:
+            self.marked = (*self.marked[:1], own)
+        self.kernels.mark(tuple(one.key[:2] for one in self.marked))
+        names = [f"{letter} {label(one.name)} {one.key[1]}"
+                 for letter, one in zip("AB", self.marked, strict=False)]  # fmt: skip
+        hint = ("d marks another, then D compares them", "D compares them")
+        if names:
+            self._say(f"Marked: {', '.join(names)}. {hint[len(names) - 1]}.")
+        else:
+            self._say("Nothing is marked.")
+
+    def action_compare(self) -> None:
+        """Show how the two marked variants differ."""
+        if len(self.marked) < 2:
+            self._warn("Mark two variants with d; then this compares them.")
+        elif COMPARE is None:
+            a, b = (one.key[1] for one in self.marked)
+            self._warn(f"No screen shows differences yet: ptxview diff {a} {b} prints them.")
+        else:
+            self.app.push_screen(COMPARE(self.reads, *self.marked))
+
+    def action_time(self) -> None:
+        """Measure the variant."""
+        if self.panes.subject.variant is None:
+            self._warn("There is no compilation here to time.")
+        else:
+            screen = TIME(self.reads, self.panes.subject, self.times)
+            self.app.push_screen(screen, lambda _: self.timed())
+
+    def timed(self) -> None:
+        """Other times are known than before."""
+        self.kernels.timed()
+        self.card.refresh()
+
+    @work(thread=True, exclusive=True, group="times", exit_on_error=False, description="times")
+    def read_times(self) -> None:
+        """Have the times read that were taken before."""
+        from inspector.measure.time.stored import sessions
+
+        found = attempt(lambda: tuple(sessions(self.times.path)))
+        if not isinstance(found, Notice):
+            self.post_message(self.WereTaken(found))
+
+    @on(WereTaken)
+    def _were_taken(self, message: WereTaken) -> None:
+        message.stop()
+        if len(message.sessions) >= len(self.times.sessions):
+            self.times.know(message.sessions)
+            self.timed()
+
+    # Copying
+
+    def action_copy(self) -> None:
+        """Copy the chosen lines, else the cursor's."""
+        view = self.panes.active.view
+        if view.source is None:
+            return
+        first, last = view.chosen or (view.cursor, view.cursor)
+        view.unchoose()
+        self._copy(first, last)
+
+    def action_copy_all(self) -> None:
+        """Copy the whole listing."""
+        view = self.panes.active.view
+        if view.source is not None:
+            self._copy(1, view.lines)
+
+    def _copy(self, first: int, last: int) -> None:
+        view = self.panes.active.view
+        assert view.source is not None
+        self.app.copy_to_clipboard(plain("\n".join(view.source.texts[first - 1 : last])))
+        said = f"Line {first} is" if first == last else f"Lines {first} to {last} are"
+        self._say(f"{said} on the clipboard.")
+
+    # The editor
+
+    def action_edit(self) -> None:
+        """Open the line in the user's editor, and come back when that ends."""
+        view, stage = self.panes.active.view, self.panes.active.stage
+        if view.source is None or stage is None:
+            return
+        named = next((os.environ[name] for name in EDITORS if os.environ.get(name)), "")
+        try:
+            words = shlex.split(named)
+        except ValueError:
+            words = []
+        if not words:
+            self._warn("Say which editor: set EDITOR, as in EDITOR=vim.")
+            return
+        path = self._recorded(stage)
+        with contextlib.ExitStack() as held:
+            if path is None:
+                folder = held.enter_context(tempfile.TemporaryDirectory(prefix="ptxview-"))
+                path = Path(folder) / file_name(self.panes.subject, stage, "")
+                text = "\n".join(view.source.texts)
+                path.write_bytes(text.encode("utf-8", "surrogateescape"))
+            self._edit(words, path, view.cursor)
+
+    def _recorded(self, stage: Stage) -> Path | None:
+        """The user's own source, where there is a file where it was recorded."""
+        variant = self.panes.subject.variant
+        file = None if variant is None else variant.stages.get(stage)
+        if stage is not Stage.SOURCE or file is None or file.origin_path is None:
+            return None
+        return whole_path(file.origin_path)
+
+    def _edit(self, words: list[str], path: Path, n: int) -> None:
+        try:
+            with self.app.suspend():
+                status = run_program(editor(words, path, n), os.environ, is_job=False)
+        except SuspendNotSupported:
+            self._warn(
+                "A browser has no terminal to lend to an editor; y copies the line, X saves all."
+                if self.app.is_web
+                else "This terminal cannot be lent to an editor."
+            )
+        except PtxviewError as error:
+            self._warn(error.message)
+        else:
+            if status:
+                self._warn(f"{label(words[0])} ended with status {status}.")
+        self.refresh(layout=True)
+
+    # Files
+
+    def action_screenshot(self) -> None:
+        """Save what the terminal shows as a picture."""
+        picture = self.app.export_screenshot(title="ptxview").encode()
+        try:
+            path = save(Path.cwd() / "ptxview.svg", picture)
+        except OSError as error:
+            self._warn(f"No picture could be saved: {error.strerror or error}.")
+        else:
+            self._say(f"A picture of the screen is in {label(str(path))}.")
+
+    def action_export(self) -> None:
+        """Save the listing with everything that is told of it."""
+        stage, variant = self.panes.active.stage, self.panes.subject.variant
+        if stage is None or variant is None or self.panes.active.view.source is None:
+            self._warn("There is no listing here to save.")
+        else:
+            self._export(self.panes.subject, variant, stage)
+
+    @work(thread=True, exclusive=True, group="export", exit_on_error=False, description="export")
+    def _export(self, subject: TreeSubject, variant: Variant, stage: Stage) -> None:
+        def write() -> Path:
+            text = text_of(self.reads, subject, variant, stage)
+            data = text.encode("utf-8", "surrogateescape")
+            return save(Path.cwd() / file_name(subject, stage, ".txt"), data)
+
+        found = attempt(write)
+        if isinstance(found, Notice):
+            self.post_message(self.Saved(found.message, warning=True))
+        else:
+            said = f"The listing and what is told of it are in {label(str(found))}."
+            self.post_message(self.Saved(said, warning=False))
+
+    @on(Saved)
+    def _saved(self, message: Saved) -> None:
+        message.stop()
+        self.status.say(message.text, self.panes.active.view, message.warning)
+
+    def action_variants(self) -> None:
+        """All variants of the kernel under the cursor."""
+        # What compares is imported when something is compared: the first frame need not wait.
+        from inspector.tui.variants.screen import VariantsScreen
+
+        row = self.kernels.row
+        kernel = None if row is None else row.subject.kernel
+        if row is None or kernel is None:
+            self._warn("There is no kernel here whose variants could be shown.")
+            return
+        table = VariantsScreen(self.reads, kernel, self.marked, row.subject.variant, self.times)
+        self.app.push_screen(table, self._left)
+
+    def _left(self, left: Left | None) -> None:
+        """The marks are what they were made in the table."""
+        if left is None:
+            return
+        self.marked = left.marked
+        self.kernels.mark(tuple(one.key[:2] for one in self.marked))
+        if left.read is None:
+            return
+        wanted = left.read.key[:2]
+        rows = self.kernels.rows
+        found = [i for i, row in enumerate(rows) if row.subject.key[:2] == wanted]
+        if not found and self.kernels.query_text:
+            self.kernels.filter("")
+            rows = self.kernels.rows
+            found = [i for i, row in enumerate(rows) if row.subject.key[:2] == wanted]
+        if found:
+            self.kernels.go(found[-1])
+            self.panes.display = True
+            self.panes.activate(self.panes.active)
+        else:
+            self._warn("The variant's row is folded away in the tree.")

@@ -1,0 +1,115 @@
+"""The line above the footer: where the cursor is, where that comes from, what was found."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+
+from textual.content import Content
+from textual.widget import Widget
+
+from inspector.listing.line import Kind, Line, Listing
+from inspector.model import Location
+from inspector.tui.code.view import CodeView
+from inspector.tui.widgets.visible import label, shorten
+
+_NONE = "no source location"
+_AFTER = 64  # lines after a .loc in which its first instruction is looked for
+
+
+def place(location: Location | None) -> str:
+    """``square.py:16:23 ← from module.py:40``: the innermost frame, then who inlined it."""
+    if location is None:
+        return _NONE
+    frames = []
+    for frame in location.frames():
+        file = frame.file.replace("\\", "/").rpartition("/")[2]
+        column = "" if frame.column is None else f":{frame.column}"
+        frames.append(f"{label(file)}:{frame.line}{column}")
+    return " ← ".join(frames)
+
+
+def location_of(listing: Listing, n: int) -> Location | None:
+    """Where line ``n`` is from; of a ``.loc``, what it says of the instructions after it."""
+    line = listing.lines[n - 1]
+    if line.source is not None or not _is_loc(line):
+        return line.source
+    for after in range(n, min(n + _AFTER, len(listing.lines))):
+        following = listing.lines[after]
+        if following.source is not None or _is_loc(following):
+            return following.source
+    return None
+
+
+def _is_loc(line: Line) -> bool:
+    return line.kind is Kind.DIRECTIVE and line.text.lstrip().startswith(".loc")
+
+
+def _key(view: CodeView) -> tuple[object, ...]:
+    return (view, view.source, view.cursor, view.pattern, view.chosen_from)
+
+
+class StatusLine(Widget):
+    """One line; a message stands in for it until the next move."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._left = self._right = ""
+        self._warning = False
+        self._said = False
+        self._place: tuple[object, ...] = ()
+
+    def say(self, text: str, view: CodeView, warning: bool = False) -> None:
+        """A message, safe to draw, until the cursor of ``view`` moves."""
+        self._left, self._right, self._warning = text, "", warning
+        self._said, self._place = True, _key(view)
+        self.refresh()
+
+    def follow(
+        self,
+        view: CodeView,
+        stage: str,
+        linked: tuple[tuple[str, int | None], ...],
+        found: tuple[tuple[str, int], ...] = (),
+    ) -> None:
+        """The cursor of ``view``; ``linked`` is how many lines of which other stage.
+
+        None: no line of either is linked, which has to be said, else one looks for it. ``found``
+        is how many lines of the other panes have the pattern.
+        """
+        here = _key(view)
+        if self._said and here == self._place:
+            return  # the focus came back from a prompt: that is no move
+        self._said, self._place = False, here
+        self._warning = False
+        self._left = self._right = ""
+        if view.source is not None and view.lines:
+            parts = [f"{stage} {view.cursor}/{view.lines}"]
+            if stage not in ("source", "output_code"):
+                parts.append(place(location_of(view.source.listing, view.cursor)))
+            self._left = "  ".join(parts)
+            right = [
+                f"nothing links {stage} and {other}" if many is None else f"▐ {many} in {other}"
+                for other, many in linked
+                if many != 0
+            ]
+            if view.pattern is not None:
+                at = bisect_right(view.matches, view.cursor)
+                on = at > 0 and view.matches[at - 1] == view.cursor
+                own = f"{at} of {len(view.matches)}" if on else f"{len(view.matches)}"
+                counts = [own, *(f"{many} in {other}" for other, many in found)]
+                right.insert(0, f"/{label(view.pattern.pattern)}/  " + ", ".join(counts))
+            if view.chosen is not None:
+                first, last = view.chosen
+                right.insert(0, f"lines {first} to {last}, y copies")
+            self._right = "   ".join(right)
+        self.refresh()
+
+    def render(self) -> Content:
+        """The place at the left, counts at the right."""
+        width = self.size.width - 2
+        if self._warning:
+            return Content.assemble((" ⚠ " + shorten(self._left, width - 2), "bold $warning"))
+        right = self._right if len(self._right) + 12 <= width else ""
+        left = shorten(self._left, width - len(right) - 2 if right else width)
+        gap = max(1, width - Content(left).cell_length - Content(right).cell_length)
+        return Content.assemble((" " + left, ""), (" " * gap, ""), (right, "$accent"))

@@ -1,0 +1,1 @@
+"""Taking times from the interface, and showing them."""

@@ -1,0 +1,342 @@
+"""Takes the time of a variant: what is launched, whether it may be, how long it took, and before.
+
+Everything that waits is done in threads; the child process that runs the launches ends when the
+user stops it or leaves.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+from enum import Enum
+from time import monotonic
+from typing import ClassVar
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.containers import VerticalScroll
+from textual.content import Content
+from textual.message import Message
+from textual.screen import Screen
+from textual.widget import Widget
+from textual.widgets import Static
+
+from inspector.errors import PtxviewError
+from inspector.measure.time import take
+from inspector.measure.time.planning import Plan, plan
+from inspector.measure.time.results import CACHES, Session
+from inspector.measure.time.stored import parts
+from inspector.measure.time.take import Ready, TimeWish
+from inspector.reader.selecting import Found
+from inspector.reader.telling import Annotator
+from inspector.recording.kept import place
+from inspector.tui.app.command_table import BARE, Where, bindings, bindings_of, command
+from inspector.tui.diff.bars import DiffStatus
+from inspector.tui.main.outcome import attempt
+from inspector.tui.timing import text as timing_text
+from inspector.tui.timing.times import RecordingTimes
+from inspector.tui.widgets.key_footer import KeyFooter
+from inspector.tui.widgets.notice import Notice
+from inspector.tui.widgets.subject import Reads, TreeSubject
+from inspector.tui.widgets.visible import label, shorten
+
+# The first line of the screen of times.
+
+
+class TimingBar(Widget):
+    """The first line: of what, and how."""
+
+    def __init__(self, subject: TreeSubject) -> None:
+        super().__init__()
+        self.subject = subject
+        self.told = ""
+
+    def tell(self, told: str) -> None:
+        """What stands at the right."""
+        self.told = told
+        self.refresh()
+
+    def render(self) -> Content:
+        """``time  square_kernel 3f2a91c0      cupti · cold L2``."""
+        width, head, ident = self.size.width, " time  ", f" {self.subject.key[1]}"
+        room = width - len(head) - len(ident) - len(self.told) - 3
+        name = shorten(label(self.subject.name), room)
+        used = len(head) + Content(name).cell_length + len(ident) + len(self.told) + 1
+        gap = " " * max(1, width - used)
+        return Content.assemble(
+            (head, "bold"), (name, ""), (ident, "dim"), (gap, ""), (self.told, "bold $accent")
+        )
+
+
+class TimingState(Enum):
+    """What the screen waits for."""
+
+    LOOKING = "looking"
+    ASKING = "asking"
+    RUNNING = "running"
+    IDLE = "idle"
+
+
+def annotator(reads: Reads) -> Annotator:
+    """The reader as one that knows what was launched. Raises ``PtxviewError`` where it does not."""
+    if not isinstance(reads, Annotator):
+        raise PtxviewError("This reader reads, but does not take times.")
+    return reads
+
+
+class TimingScreen(Screen[None]):
+    """Begins at once where the recording is the user's own; asks first where it is not."""
+
+    BINDINGS = [*bindings_of(BARE), *bindings(Where.TIMING)]  # noqa: RUF012
+    AUTO_FOCUS = ""
+    wheres: ClassVar = (Where.TIMING,)
+
+    class Looked(Message):
+        """A thread knows what would be run, whether it could be, and whether it is the user's."""
+
+        def __init__(self, what: Plan | Notice, ready: Ready | Notice, own: bool) -> None:
+            super().__init__()
+            self.what = what
+            self.ready = ready
+            self.own = own
+
+    class Went(Message):
+        """A thread says how far it is."""
+
+        def __init__(self, text: str) -> None:
+            super().__init__()
+            self.text = text
+
+    class Ended(Message):
+        """A thread has taken times, or could not; ``kept`` is why they are not stored, or ""."""
+
+        def __init__(self, found: Session | Notice, kept: str = "") -> None:
+            super().__init__()
+            self.found = found
+            self.kept = kept
+
+    def __init__(self, reads: Reads, subject: TreeSubject, times: RecordingTimes) -> None:
+        super().__init__()
+        self.reads, self.subject, self.times = reads, subject, times
+        self.wish = TimeWish()
+        self.state = TimingState.LOOKING
+        self.what: Plan | None = None
+        self.notice: Notice | None = None
+        self.session: Session | None = None
+        self.past: tuple[Session, ...] = self._past()
+        self._ready: Ready | None = None
+        self._stop = threading.Event()
+        self._went, self._began = "", 0.0
+        self.bar = TimingBar(subject)
+        self.text = Static(markup=False)
+        self.scroller = VerticalScroll(self.text, can_focus=False)
+        self.status = DiffStatus()
+        self.footer = KeyFooter()
+        self.footer.where = Where.TIMING
+
+    def compose(self) -> ComposeResult:
+        """From top to bottom."""
+        yield self.bar
+        yield self.scroller
+        yield self.status
+        yield self.footer
+
+    def on_mount(self) -> None:
+        """Look what there is to run."""
+        self.set_interval(1.0, self._tick)
+        self._begin()
+
+    def on_resize(self) -> None:
+        """Other lines fit."""
+        self._show()
+
+    def on_unmount(self) -> None:
+        """Nothing goes on that nobody waits for."""
+        self._stop.set()
+
+    @property
+    def settled(self) -> bool:
+        """Whether nothing is under way."""
+        return self.state in (TimingState.IDLE, TimingState.ASKING)
+
+    def _past(self) -> tuple[Session, ...]:
+        """The sessions that have times of this variant, with those alone."""
+        kernel, variant = self.subject.kernel, self.subject.variant
+        if kernel is None or variant is None:
+            return ()
+        own = [one.timing for one in self.times.of(kernel, variant)]
+        kept = (replace(s, rows=tuple(t for row in s.rows for t in parts(row) if t in own))
+                for s in self.times.sessions)  # fmt: skip
+        return tuple(session for session in kept if session.rows)
+
+    # What goes on
+
+    def _begin(self) -> None:
+        kernel, variant = self.subject.kernel, self.subject.variant
+        assert kernel is not None and variant is not None
+        self.state, self.notice = TimingState.LOOKING, None
+        self._tell()
+        self._look(((kernel, variant),), self.wish)
+
+    @work(thread=True, exclusive=True, group="timing", exit_on_error=False, description="timing")
+    def _look(self, found: tuple[Found, ...], wish: TimeWish) -> None:
+        what = attempt(lambda: plan(found, wish.calls))
+        ready = attempt(lambda: take.ready(annotator(self.reads), self.times.path, found, wish))
+        self.post_message(self.Looked(what, ready, take.own(self.reads.recording)))
+
+    @on(Looked)
+    def _looked(self, message: Looked) -> None:
+        message.stop()
+        # Where it cannot be done, why says what there is not; where it can, the plan is whole.
+        if isinstance(message.what, Plan):
+            self.what = replace(message.what, left_out=())
+        if isinstance(message.ready, Notice):
+            self.notice, self.state = message.ready, TimingState.IDLE
+        else:
+            self._ready, self.what = message.ready, message.ready.plan
+            if message.own or self.times.trusted:
+                self._run()
+                return
+            self.state = TimingState.ASKING
+        self._tell()
+
+    def _run(self) -> None:
+        assert self._ready is not None
+        self.state, self._stop = TimingState.RUNNING, threading.Event()
+        self._went, self._began = "", monotonic()
+        self._tell()
+        self._take(self._ready, self.wish, self._stop)
+
+    @work(thread=True, exclusive=True, group="timing", exit_on_error=False, description="timing")
+    def _take(self, ready: Ready, wish: TimeWish, stop: threading.Event) -> None:
+        path = self.times.path
+
+        def say(text: str) -> None:
+            self.post_message(self.Went(text))
+
+        found = attempt(lambda: take.take(annotator(self.reads), path, ready, wish, say, stop))
+        kept = ""
+        if isinstance(found, Session):
+            try:
+                take.store(path, found)
+            except (OSError, ValueError) as error:
+                why = error.strerror if isinstance(error, OSError) else None
+                kept = f"The times are not kept: {place(path)}: {why or error}."
+        self.post_message(self.Ended(found, kept))
+
+    @on(Went)
+    def _goes(self, message: Went) -> None:
+        message.stop()
+        self._went = message.text
+        self._tick()
+
+    def _tick(self) -> None:
+        if self.state is TimingState.RUNNING:
+            end = "stopping …" if self._stop.is_set() else "Esc stops it"
+            seconds = f"{monotonic() - self._began:.0f} s"
+            self.status.say(f"◔ {seconds} · {label(self._went)} · {end}")
+
+    @on(Ended)
+    def _ended(self, message: Ended) -> None:
+        message.stop()
+        self.state = TimingState.IDLE
+        if isinstance(message.found, Notice):
+            self.notice = message.found
+        else:
+            self.past = self._past()
+            self.session = message.found
+            self.times.add(message.found)
+        self._tell()
+        if message.kept:
+            self.status.say(label(message.kept))
+
+    # What is shown
+
+    def _tell(self) -> None:
+        ways = "all stopwatches" if self.wish.stopwatch == "all" else self.wish.stopwatch
+        self.bar.tell(f"{ways} · {self.wish.cache} L2")
+        says = {
+            TimingState.LOOKING: "◔ Looking what can be launched …",
+            TimingState.ASKING: "y runs it, n does not.",
+            TimingState.IDLE: "t takes the time, a by all stopwatches, c with another state of "
+            "the L2.",
+        }
+        if self.state is TimingState.RUNNING:
+            self._tick()
+        else:
+            self.status.say(says[self.state])
+        self._show()
+
+    def _show(self) -> None:
+        width = max(24, self.size.width - 4)
+        told: list[timing_text.Part] = []
+        if self.what is not None:
+            calls = () if self._ready is None else self._ready.calls
+            told += timing_text.launches(self.what, calls, width)
+        if self.state is TimingState.ASKING and self._ready is not None:
+            told += timing_text.leave(str(self.times.path), self._ready.python, width)
+        if self.state is TimingState.RUNNING:
+            told.append(("\n◔ They run now, in a process of their own.\n", "bold"))
+        if self.notice is not None:
+            told += timing_text.trouble(self.notice, width)
+        if self.session is not None:
+            told += timing_text.measured(self.session, width)
+        told += timing_text.before(self.past, width)
+        self.text.update(Content.assemble(*told))
+
+    # Commands
+
+    def action_take(self, stopwatch: str) -> None:
+        """Take the time, by one stopwatch or all."""
+        if self.state is TimingState.ASKING:
+            self.status.say("First: y runs the recording's code and libraries, n does not.")
+        elif self.state is TimingState.IDLE:
+            self.wish = replace(self.wish, stopwatch=stopwatch)
+            self._begin()
+
+    def action_cache(self) -> None:
+        """The next state of the L2, for the next time."""
+        if self.state in (TimingState.IDLE, TimingState.ASKING):
+            at = CACHES.index(self.wish.cache)
+            self.wish = replace(self.wish, cache=CACHES[(at + 1) % len(CACHES)])
+            self._tell()
+
+    def action_answer(self, yes: bool) -> None:
+        """Whether the recording's code may be run, until the interface is left."""
+        if self.state is not TimingState.ASKING:
+            return
+        if yes:
+            self.times.trusted = True
+            self._run()
+        else:
+            self.state = TimingState.IDLE
+            self.notice = Notice("∅", "Not trusted, and so not run.")
+            self._tell()
+
+    def action_back(self) -> None:
+        """End what runs, else close."""
+        if self.state is TimingState.RUNNING:
+            self._stop.set()
+            self._tick()
+        else:
+            self.dismiss()
+
+    def action_scroll(self, rows: int) -> None:
+        """Up or down by lines."""
+        self.scroller.scroll_relative(y=rows, animate=False)
+
+    def action_page(self, pages: int) -> None:
+        """Up or down by pages."""
+        self.action_scroll(pages * max(1, self.scroller.size.height - 1))
+
+    def action_edge(self, side: int) -> None:
+        """To the top or the end."""
+        (self.scroller.scroll_home if side < 0 else self.scroller.scroll_end)(animate=False)
+
+    async def action_tell_app(self, name: str) -> None:
+        """Something that is the application's affair."""
+        await self.app.run_action(name)
+
+    async def action_run(self, name: str) -> None:
+        """Run a command of the table, for the palette and the footer."""
+        await self.app.run_action(command(name).action, self)

@@ -1,0 +1,315 @@
+"""The tree of kernels, drawn row by row: ten thousand variants cost what a page does."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from rich.cells import cell_len
+from rich.segment import Segment
+from rich.style import Style
+from textual import events
+from textual.geometry import Size
+from textual.message import Message
+from textual.strip import Strip
+
+from inspector.model import Recording
+from inspector.tui.app.command_table import Where, bindings
+from inspector.tui.timing.times import RecordingTimes
+from inspector.tui.tree.ordering import Order, ordered, orders
+from inspector.tui.tree.rows import Key, TreeKind, TreeRow, rows, whole_tree
+from inspector.tui.tree.tree_figures import TreeFigures
+from inspector.tui.widgets.subject import Reads, TreeSubject
+from inspector.tui.widgets.visible import cut, label, shorten
+
+
+class KernelTree(TreeFigures, can_focus=True, inherit_bindings=False):
+    """Origins, graphs, kernels and variants, with registers, warps and spills."""
+
+    BINDINGS = bindings(Where.TREE)
+    COMPONENT_CLASSES: ClassVar = {
+        "tree--cursor", "tree--cursor-quiet", "tree--origin", "tree--kernel", "tree--figures",
+        "tree--warning", "tree--quiet",
+    }  # fmt: skip
+
+    class Selected(Message):
+        """The cursor came to a row that can be read."""
+
+        def __init__(self, subject: TreeSubject) -> None:
+            super().__init__()
+            self.subject = subject
+
+    class Opened(Message):
+        """A row was chosen for reading: the panes should have the focus."""
+
+    class Ordered(Message):
+        """The tree stands in another order."""
+
+        def __init__(self, order: Order) -> None:
+            super().__init__()
+            self.order = order
+
+    def __init__(self, reads: Reads, times: RecordingTimes | None = None) -> None:
+        super().__init__(reads, times)
+        self.query_text = ""
+        self.cursor = 0
+        self.marked: tuple[Key, ...] = ()
+        self._tree = whole_tree(reads.recording)
+        self._entries = self._tree
+        self._folded: frozenset[Key] = frozenset()
+
+    @property
+    def recording(self) -> Recording:
+        """What the tree is of."""
+        return self.reads.recording
+
+    def on_mount(self) -> None:
+        """Begin at the first row that can be read."""
+        self._rebuild()
+        first = next((i for i, r in enumerate(self.rows) if r.subject.kernel is not None), 0)
+        self.go(first)
+
+    # Rows
+
+    @property
+    def row(self) -> TreeRow | None:
+        """The row under the cursor."""
+        return self.rows[self.cursor] if 0 <= self.cursor < len(self.rows) else None
+
+    def _rebuild(self) -> None:
+        """Make the rows anew; the cursor stays on its row or on one above it."""
+        here = self.row
+        self.rows = rows(self._entries, self.query_text, self._folded)
+        # The last line of the view says what is filtered: the last row must come above it.
+        self.virtual_size = Size(0, len(self.rows) + bool(self.query_text))
+        if here is not None:
+            own = {here.key[:end] for end in range(1, len(here.key) + 1)}
+            there = ((len(row.key), index) for index, row in enumerate(self.rows) if row.key in own)
+            self.cursor = max(there, default=(0, 0))[1]
+        self.refresh()
+        self._ask()
+
+    def renew(self, reads: Reads) -> None:
+        """Show what ``reads`` has by now; the cursor stays on its row, the row in its place."""
+        self.reads = reads
+        self.stale = frozenset(self._resources)
+        self._tree = whole_tree(reads.recording)
+        self._entries = ordered(self._tree, self.order, self._resources, self.times.us)
+        before, selected = self.cursor, self.row
+        self._rebuild()
+        if selected is None:
+            self.on_mount()
+        elif moved := self.cursor - before:
+            self.scroll_to(y=self.scroll_offset.y + moved, animate=False, force=True)
+
+    def filter(self, text: str) -> None:
+        """Show only rows with all the words of ``text``; the cursor goes to the first match."""
+        self.query_text = text
+        self._rebuild()
+        row = self.row
+        words = text.casefold().split()
+        if words and (row is None or row.kind in (TreeKind.ORIGIN, TreeKind.GRAPH)):
+            match = (
+                i for i, r in enumerate(self.rows) if r.kind in (TreeKind.KERNEL, TreeKind.VARIANT)
+            )
+            self.go(next(match, 0))
+
+    @property
+    def filtered(self) -> str:
+        """What is filtered for, how much of the tree that leaves, and how to be rid of it."""
+        there = {r.subject.kernel.id for r in self.rows if r.subject.kernel is not None}
+        many = f"{len(there)} of {len(self.recording.kernels)}"
+        return f"{many}  Esc  /{label(self.query_text)}"
+
+    def action_order(self) -> None:
+        """The next order that means something here."""
+        there = orders(self.recording, bool(self.times))
+        self.order = there[(there.index(self.order) + 1) % len(there)]
+        self.reorder()
+        if self.order in (Order.REGISTERS, Order.SPILLS):
+            self.read_every()
+        self.post_message(self.Ordered(self.order))
+
+    def timed(self) -> None:
+        """Other times are known."""
+        if self.order is Order.TIME:
+            self.reorder()
+        self.refresh()
+
+    def reorder(self) -> None:
+        """The rows in their order, the cursor on the row that it is on."""
+        self._entries = ordered(self._tree, self.order, self._resources, self.times.us)
+        self._rebuild()
+        self._reveal()
+
+    def mark(self, marked: tuple[Key, ...]) -> None:
+        """Show which variants are marked, the first as A and the second as B."""
+        self.marked = marked
+        self.refresh()
+
+    def go(self, index: int) -> None:
+        """Put the cursor on a row and say what it stands for."""
+        if not self.rows:
+            return
+        self.cursor = max(0, min(index, len(self.rows) - 1))
+        self._reveal()
+        self.refresh()
+        self._ask()
+        subject = self.rows[self.cursor].subject
+        if subject.kernel is not None or subject.graph is not None:
+            self.post_message(self.Selected(subject))
+
+    def _reveal(self) -> None:
+        """Scroll no further than it takes to see the cursor."""
+        top, height = self.scroll_offset.y, self.size.height
+        height = max(1, height - bool(self.query_text)) if height else 0
+        if not height:  # it has no place yet
+            return
+        if self.cursor < top:
+            self.scroll_to(y=self.cursor, animate=False, force=True)
+        elif self.cursor >= top + height:
+            self.scroll_to(y=self.cursor - height + 1, animate=False, force=True)
+
+    def on_resize(self) -> None:
+        """The cursor stays in view."""
+        super().on_resize()
+        self._reveal()
+
+    def find(self, subject: tuple[str, ...]) -> None:
+        """To the row of a subject with these ids, if there is one."""
+        found = (i for i, r in enumerate(self.rows) if r.subject.key == subject)
+        if (index := next(found, None)) is not None:
+            self.go(index)
+
+    def step(self, by: int) -> None:
+        """To the next row that stands for one variant, over everything else, round the ends."""
+        count = len(self.rows)
+        for distance in range(1, count + 1):
+            row = self.rows[(self.cursor + by * distance) % count]
+            if row.kind is TreeKind.VARIANT or (row.kind is TreeKind.KERNEL and not row.count):
+                self.go((self.cursor + by * distance) % count)
+                return
+
+    # Drawing
+
+    def render_line(self, y: int) -> Strip:
+        """Row ``y`` of the view: name at the left, figures at the right."""
+        width = self.scrollable_content_region.width
+        index = self.scroll_offset.y + y
+        base = self.rich_style
+        if self.query_text and y > 0 and y == self.size.height - 1:
+            loud = base + self._part("tree--warning")
+            return Strip([Segment(shorten(f" {self.filtered}", width), loud)]).extend_cell_length(
+                width, base
+            )
+        if index >= len(self.rows):
+            if not self.rows and y == 1:
+                quiet = base + self._part("tree--quiet")
+                text = shorten(" nothing fits the filter", width)
+                return Strip([Segment(text, quiet)]).extend_cell_length(width, base)
+            return Strip.blank(width, base)
+        row = self.rows[index]
+        if index == self.cursor:
+            name = "tree--cursor" if self.has_focus else "tree--cursor-quiet"
+            base = base + self._part(name)
+        lead = ("›" if index == self.cursor else " ") + "  " * row.depth + self._sign(row)
+        many, registers, spill = self.figures_of(row)
+        room = width - cell_len(lead) - cell_len(registers) - 1
+        timed = self.measured(row)
+        if timed and cell_len(row.text) + cell_len(timed) + 2 <= room:
+            registers = f"{timed}  {registers}"
+            room -= cell_len(timed) + 2
+        if many and cell_len(row.text) + 4 <= room:
+            registers = f"{many:<3} {registers}"
+            room -= 4
+        text = (cut if row.kind is TreeKind.OPERATORS else shorten)(row.text, room)
+        gap = max(0, width - cell_len(lead) - cell_len(text) - cell_len(registers))
+        return Strip(
+            [
+                Segment(lead, base + self._part("tree--quiet")),
+                Segment(text, base + self._name_style(row)),
+                Segment(" " * gap, base),
+                Segment(
+                    registers, base + self._part("tree--warning" if spill else "tree--figures")
+                ),
+            ]
+        ).adjust_cell_length(width, base)
+
+    def _part(self, name: str) -> Style:
+        return self.get_component_rich_style(name, partial=True)
+
+    def _sign(self, row: TreeRow) -> str:
+        """Whether it is folded; of a leaf, the letter of its mark."""
+        if row.kind is TreeKind.OPERATORS:
+            return "∘ "
+        if row.count:
+            return "▾ " if row.open else "▸ "
+        key = row.subject.key[:2]
+        return f"{'AB'[self.marked.index(key)]} " if key in self.marked else "  "
+
+    def _name_style(self, row: TreeRow) -> Style:
+        if row.kind is TreeKind.OPERATORS:
+            return self._part("tree--quiet")
+        if row.kind is TreeKind.ORIGIN:
+            return self._part("tree--origin")
+        return self._part("tree--kernel") if row.kind is not TreeKind.VARIANT else Style()
+
+    # Commands
+
+    def action_move(self, by: int) -> None:
+        """Up or down by rows."""
+        self.go(self.cursor + by)
+
+    def action_page(self, pages: int) -> None:
+        """Up or down by pages."""
+        self.go(self.cursor + pages * max(1, self.size.height - 1))
+
+    def action_edge(self, side: int) -> None:
+        """To the first or the last row."""
+        self.go(0 if side < 0 else len(self.rows) - 1)
+
+    def enter(self) -> bool:
+        """Whether the row can be read; one that cannot is folded or unfolded."""
+        row = self.row
+        if row is not None and row.kind is TreeKind.ORIGIN:
+            self.action_flip()
+            return False
+        return row is not None
+
+    def action_unfold(self) -> None:
+        """Unfold, or go in."""
+        row = self.row
+        if row is not None and row.count:
+            if row.open:
+                self.go(self.cursor + 1)
+            else:
+                self.action_flip()
+
+    def action_fold(self) -> None:
+        """Fold, or go to the row above."""
+        row = self.row
+        if row is None:
+            return
+        if row.count and row.open and not self.query_text:
+            self.action_flip()
+        else:
+            above = [i for i, r in enumerate(self.rows) if r.key == row.key[:-1]]
+            self.go(above[0] if above else self.cursor)
+
+    def action_flip(self) -> None:
+        """Fold or unfold."""
+        row = self.row
+        if row is not None and row.count:
+            self._folded = self._folded ^ {row.key}
+            self._rebuild()
+
+    def on_click(self, event: events.Click) -> None:
+        """Choose a row; its sign folds it, a double click reads it."""
+        offset = event.get_content_offset(self)
+        if offset is None or self.scroll_offset.y + offset.y >= len(self.rows):
+            return
+        self.go(self.scroll_offset.y + offset.y)
+        row = self.row
+        if row is not None and row.count and offset.x <= 2 * row.depth + 2:
+            self.action_flip()
+        elif event.chain == 2 and self.enter():
+            self.post_message(self.Opened())

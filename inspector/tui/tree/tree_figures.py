@@ -1,0 +1,170 @@
+"""Figures of the variants in a tree, read in threads: those in view, or all where an order asks."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from textual import on, work
+from textual.message import Message
+from textual.scroll_view import ScrollView
+from textual.worker import get_current_worker
+
+from inspector.model import Recording, Resources
+from inspector.report.timings import time as duration
+from inspector.tui.main.outcome import attempt
+from inspector.tui.timing.times import RecordingTimes
+from inspector.tui.tree.ordering import Order, time_of
+from inspector.tui.tree.rows import Key, TreeKind, TreeRow
+from inspector.tui.widgets.figures import UNKNOWN, figure, spilled, spills, warps
+from inspector.tui.widgets.subject import Reads, TreeSubject
+
+BATCH = 0.5
+"""Seconds between two answers while all are read: each makes the tree anew."""
+
+
+# Threads have a description of their own throughout: Textual's spells out every argument, which of
+# a kernel with many variants takes longer than the work.
+
+
+class TreeFigures(ScrollView, inherit_bindings=False):
+    """What has been read, and asking for the rest."""
+
+    class Figures(Message):
+        """A thread has read the resources of variants.
+
+        By kernel and variant: two kernels of one object file share its hash.
+        """
+
+        def __init__(self, found: tuple[tuple[Key, Resources | None], ...], every: bool) -> None:
+            super().__init__()
+            self.found = found
+            self.every = every
+
+    def __init__(self, reads: Reads, times: RecordingTimes | None = None) -> None:
+        super().__init__()
+        self.reads = reads
+        self.times = times if times is not None else RecordingTimes(reads.recording.path)
+        self.order = Order.COMPILED
+        self.rows: tuple[TreeRow, ...] = ()
+        self._resources: dict[Key, Resources | None] = {}
+        self.stale: frozenset[Key] = frozenset()
+        """Figures that were read of what the recording held before."""
+
+        self._asked = False
+
+    def reorder(self) -> None:
+        """Figures that decide the order have come."""
+        raise NotImplementedError
+
+    def on_resize(self) -> None:
+        """More rows may be in view."""
+        self._ask()
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        """Other rows are in view."""
+        super().watch_scroll_y(old_value, new_value)
+        self._ask()
+
+    def _ask(self) -> None:
+        """Have the figures of the rows in view read, once the keys have been answered."""
+        if not self._asked and self.is_mounted:
+            self._asked = True
+            self.set_timer(0.05, self._read_visible)
+
+    def _unread(self, subjects: Sequence[TreeSubject]) -> tuple[TreeSubject, ...]:
+        return tuple(
+            one for one in subjects
+            if one.variant is not None
+            and (one.key[:2] not in self._resources or one.key[:2] in self.stale)
+        )  # fmt: skip
+
+    def _read_visible(self) -> None:
+        self._asked = False
+        top = self.scroll_offset.y
+        shown = self.rows[top : top + max(1, self.size.height)]
+        if wanted := self._unread([row.subject for row in shown]):
+            self._read(wanted)
+
+    def read_every(self) -> None:
+        """Have the figures of all variants read."""
+        self._read_rest(self.reads.recording, frozenset(self._resources))
+
+    def _one(self, subject: TreeSubject) -> tuple[Key, Resources | None]:
+        variant = subject.variant
+        assert variant is not None
+        found = attempt(lambda: self.reads.resources(variant))
+        return subject.key[:2], found if isinstance(found, Resources) else None
+
+    @work(thread=True, exclusive=True, group="figures", exit_on_error=False, description="figures")
+    def _read(self, subjects: tuple[TreeSubject, ...]) -> None:
+        worker = get_current_worker()
+        found: list[tuple[Key, Resources | None]] = []
+        for subject in subjects:
+            if worker.is_cancelled:
+                break
+            found.append(self._one(subject))
+        self.post_message(self.Figures(tuple(found), every=False))
+
+    @work(thread=True, exclusive=True, group="order", exit_on_error=False, description="order")
+    def _read_rest(self, recording: Recording, known: frozenset[Key]) -> None:
+        worker = get_current_worker()
+        found: list[tuple[Key, Resources | None]] = []
+        last = time.monotonic()
+        for kernel, variant in recording.variants():
+            if worker.is_cancelled:
+                break
+            subject = TreeSubject(kernel, variant)
+            if subject.key[:2] in known:
+                continue
+            found.append(self._one(subject))
+            if time.monotonic() - last > BATCH:
+                self.post_message(self.Figures(tuple(found), every=True))
+                found, last = [], time.monotonic()
+        self.post_message(self.Figures(tuple(found), every=True))
+
+    @on(Figures)
+    def _were_read(self, message: Figures) -> None:
+        """Draw what was read; None is a variant whose cubin cannot be read, asked no more."""
+        message.stop()
+        self._resources.update(message.found)
+        self.stale -= {key for key, _ in message.found}
+        if message.every:
+            self.reorder()
+        self.refresh()
+
+    def time_of(self, row: TreeRow) -> str:
+        """The time of a row's variant as it was measured, else its tuner's with a sign."""
+        subject = row.subject
+        found = self.times.us(subject.kernel, subject.variant)
+        if found is not None:
+            return f"{duration(found)} µs "
+        tuned = None if subject.variant is None else time_of(subject.variant)
+        return f"{UNKNOWN} " if tuned is None else f"{duration(tuned)} µs°"
+
+    def measured(self, row: TreeRow) -> str:
+        """A time that was measured of the row's variant, where the order shows none already."""
+        leaf = row.kind in (TreeKind.KERNEL, TreeKind.VARIANT) and not row.count
+        if not leaf or self.order is Order.TIME:
+            return ""
+        found = self.times.us(row.subject.kernel, row.subject.variant)
+        return "" if found is None else f"{duration(found)} µs"
+
+    def figures_of(self, row: TreeRow) -> tuple[str, str, bool]:
+        """(warps, what the order is by, spilled) of a row that stands for one variant; of others
+        a count."""
+        variant = row.subject.variant
+        if row.kind is TreeKind.OPERATORS:
+            return "", "", False
+        if row.kind in (TreeKind.ORIGIN, TreeKind.GRAPH) or row.count or variant is None:
+            return "", f"{row.count or UNKNOWN} ", False
+        resources = self._resources.get(row.subject.key[:2]) or variant.known
+        many = warps(variant)
+        spill = spilled(resources)
+        if self.order is Order.SPILLS:
+            shown = spills(resources).removesuffix(" ⚠") + ("⚠" if spill else " ")
+        elif self.order is Order.TIME:
+            shown = self.time_of(row)
+        else:
+            shown = f"{figure(resources.registers):>3}r{'⚠' if spill else ' '}"
+        return "" if many is None else f"w{many}", shown, spill

@@ -1,0 +1,1 @@
+"""The table of a kernel's variants."""

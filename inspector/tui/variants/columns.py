@@ -1,0 +1,210 @@
+"""The columns of the table of variants: what stands in them, and what they are sorted by."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from rich.cells import cell_len
+
+from inspector.diff.variants import VariantRow
+from inspector.report.diff_text import settings
+from inspector.report.timings import time as duration
+from inspector.tui.tree.ordering import Measured
+from inspector.tui.widgets.figures import UNKNOWN, figure, shared, spills
+from inspector.tui.widgets.visible import label
+
+Value = float | str | None
+
+MOST = 24
+"""Cells of a column at most, but for the configuration as a whole and reasons."""
+
+LEAST = 12
+"""Cells below which the configuration as a whole is of no use."""
+
+
+@dataclass(frozen=True, slots=True)
+class VariantColumn:
+    """``value`` is what rows are sorted by, numbers before words; None is not known, and last.
+
+    ``least`` is whether the least is the best, which stands first.
+    """
+
+    name: str
+    head: str
+    text: Callable[[VariantRow], str]
+    value: Callable[[VariantRow], Value]
+    right: bool = True
+    least: bool = True
+
+
+def _ident(row: VariantRow) -> str:
+    return "not compiled" if row.variant is None else label(row.variant.id)
+
+
+def _time(us: float | None) -> str:
+    return UNKNOWN if us is None else f"{duration(us)} µs"
+
+
+def _full(row: VariantRow) -> str:
+    return UNKNOWN if row.occupancy is None else f"{row.occupancy:.4g} %"
+
+
+def _won(row: VariantRow) -> float | None:
+    return None if row.winner is None else float(row.winner)
+
+
+IDENT = VariantColumn("variant", "variant", _ident, _ident, right=False)
+WINNER = VariantColumn(
+    "winner", "★", lambda r: "★" if r.winner else " ", _won, right=False, least=False
+)
+TUNED = VariantColumn("tuner's", "tuner's", lambda r: _time(r.time_us), lambda r: r.time_us)
+"""What the program's own tuner measured: by another stopwatch, on its own inputs."""
+
+FIGURES = (
+    VariantColumn("registers", "registers", lambda r: figure(r.resources.registers),
+           lambda r: r.resources.registers),
+    VariantColumn("spills", "spills", lambda r: spills(r.resources), lambda r: r.spills),
+    VariantColumn("shared", "shared", lambda r: shared(r.resources), lambda r: r.shared),
+    VariantColumn("occupancy", "occupancy", _full, lambda r: r.occupancy, least=False),
+    VariantColumn("instructions", "instructions", lambda r: figure(r.instructions),
+           lambda r: r.instructions),
+)  # fmt: skip
+REASON = VariantColumn("reason", "why not", lambda r: label(r.reason or ""), lambda r: r.reason,
+                right=False)  # fmt: skip
+
+GIVEN_UP = ("reason", "shared", "spills", "instructions", "occupancy")
+"""What is left out where it is too narrow, the first first."""
+
+_SHORT = {"registers": "regs", "occupancy": "occup.", "instructions": "instr."}
+
+
+def _setting(name: str, row: VariantRow) -> Value:
+    value = row.config.get(name)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None if value is None else str(value)
+    return float(value)
+
+
+def _setting_text(name: str, row: VariantRow) -> str:
+    value = row.config.get(name)
+    return UNKNOWN if value is None else label(str(value))
+
+
+def differing(rows: Sequence[VariantRow]) -> Iterator[str]:
+    """The settings that are not the same in all rows, constexprs before warps and stages."""
+    names = dict.fromkeys(name for row in rows for name in row.config if name != "flags")
+    own = ("num_warps", "num_stages", "num_ctas", "maxnreg")
+    ordered = [n for n in names if n not in own] + [n for n in own if n in names]
+    for name in ordered:
+        if len({repr(row.config.get(name)) for row in rows}) > 1:
+            yield name
+
+
+def _whole(names: tuple[str, ...]) -> VariantColumn:
+    """All these settings in one column; sorted from left to right, numbers as numbers."""
+
+    def told(row: VariantRow) -> str:
+        return settings({name: row.config.get(name) for name in names})
+
+    def value(row: VariantRow) -> str:
+        return re.sub(r"\d+", lambda found: found[0].zfill(12), told(row))
+
+    return VariantColumn(
+        "configuration", "configuration", lambda r: label(told(r)), value, right=False
+    )
+
+
+def measured(of: Measured) -> VariantColumn:
+    """The kernel's own duration as it was measured here."""
+
+    def us(row: VariantRow) -> float | None:
+        return of(row.kernel, row.variant)
+
+    return VariantColumn("time", "time", lambda r: _time(us(r)), us)
+
+
+def columns(
+    rows: Sequence[VariantRow], width: int, of: Measured
+) -> list[tuple[VariantColumn, int]]:
+    """The columns that fit into ``width`` cells, each with its own width.
+
+    Each setting that differs has a column; where they do not fit, all stand in one. ``of`` gives
+    the measured time of a variant; the tuner's has a column where there is one, alone where nothing
+    else was measured.
+    """
+    tuned = [TUNED] if any(row.time_us is not None for row in rows) else []
+    own = measured(of)
+    taken = [own] if not tuned or any(own.value(row) is not None for row in rows) else []
+    figures = [*taken, *tuned, *FIGURES]
+    each = [
+        VariantColumn(name, name, partial(_setting_text, name), partial(_setting, name))
+        for name in differing(rows)
+    ]
+    reasons = [REASON] if any(row.reason for row in rows) else []
+    for shorten in (lambda one: one, _short):
+        wide = [IDENT, WINNER, *each, *map(shorten, figures), *reasons]
+        if (found := _fitted(wide, rows, width)) is not None:
+            return found
+    whole = _whole(tuple(one.name for one in each))
+    for many in range(len(GIVEN_UP)):
+        kept = [_short(c) for c in (*figures, *reasons) if c.name not in GIVEN_UP[:many]]
+        found = _fitted([IDENT, WINNER, whole, *kept], rows, width, whole)
+        if found is not None:
+            return found
+    kept = [_short(c) for c in figures if c.name not in GIVEN_UP]
+    return [(one, _size(one, rows)) for one in (IDENT, WINNER, whole, *kept)]
+
+
+def _fitted(
+    wanted: list[VariantColumn],
+    rows: Sequence[VariantRow],
+    width: int,
+    elastic: VariantColumn | None = None,
+) -> list[tuple[VariantColumn, int]] | None:
+    """These columns with their widths, None where they do not fit; reasons and ``elastic`` may be
+    cut, and reasons get what is left."""
+    sizes = {one.name: _size(one, rows) for one in wanted}
+    full = sizes.get(REASON.name, 0)
+    if full:
+        sizes[REASON.name] = LEAST
+    left = width - sum(sizes.values()) - 2 * len(sizes)
+    if elastic is not None and left < 0:
+        cut = max(min(sizes[elastic.name], 2 * LEAST), sizes[elastic.name] + left)
+        left += sizes[elastic.name] - cut
+        sizes[elastic.name] = cut
+    if left < 0:
+        return None
+    if full:
+        sizes[REASON.name] = min(max(full, LEAST), LEAST + left)
+    return [(one, sizes[one.name]) for one in wanted]
+
+
+def _short(column: VariantColumn) -> VariantColumn:
+    head = _SHORT.get(column.name, column.head)
+    return VariantColumn(column.name, head, column.text, column.value, column.right, column.least)
+
+
+def _size(column: VariantColumn, rows: Iterable[VariantRow]) -> int:
+    """The widest cell; the head has room for the sign of the order."""
+    head = cell_len(column.head) + 1
+    found = max([head, *(cell_len(column.text(row)) for row in rows)])
+    return found if column.name == "configuration" else min(found, max(head, MOST))
+
+
+def ordered(
+    rows: Sequence[VariantRow], column: VariantColumn, worst_first: bool
+) -> list[VariantRow]:
+    """Rows by a column, the best first; equal ones stay in their order, the unknown are last."""
+    held = [(column.value(row), row) for row in rows]
+    known = [(value, row) for value, row in held if value is not None]
+    known.sort(
+        key=lambda item: (isinstance(item[0], str), item[0]),
+        reverse=worst_first == column.least,
+    )
+    if worst_first == column.least:
+        # reverse keeps equal ones in their order, but puts words before numbers
+        known.sort(key=lambda item: isinstance(item[0], str))
+    return [row for _, row in known] + [row for value, row in held if value is None]

@@ -1,0 +1,217 @@
+"""A table of variants that can be sorted, drawn row by row."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from rich.cells import cell_len
+from rich.segment import Segment
+from rich.style import Style
+from textual import events
+from textual.geometry import Size
+from textual.message import Message
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from inspector.diff.variants import VariantRow
+from inspector.tui.app.command_table import Where, bindings
+from inspector.tui.tree.ordering import Measured
+from inspector.tui.variants.columns import IDENT, VariantColumn, columns, ordered
+from inspector.tui.widgets.subject import TreeSubject
+from inspector.tui.widgets.visible import cut
+
+
+class VariantTable(ScrollView, can_focus=True, inherit_bindings=False):
+    """One row a variant, then one for each configuration that was not compiled; a head above."""
+
+    BINDINGS = bindings(Where.VARIANTS)
+    COMPONENT_CLASSES: ClassVar = {
+        "table--head", "table--sorted", "table--cursor", "table--mark", "table--winner",
+        "table--quiet", "table--notice",
+    }  # fmt: skip
+
+    class Changed(Message):
+        """The order or the marks are others."""
+
+    def __init__(
+        self, rows: tuple[VariantRow, ...], measured: Measured, marked: tuple[TreeSubject, ...] = ()
+    ) -> None:
+        super().__init__()
+        self.measured = measured
+        self.known = rows
+        self.rows = list(rows)
+        self.marked = marked
+        self.cursor = 0
+        self.sorted: str | None = None
+        self.reversed = False
+        self._columns: list[tuple[VariantColumn, int]] = []
+
+    def on_mount(self) -> None:
+        """Lay the columns out."""
+        self._lay()
+
+    def on_resize(self) -> None:
+        """Other columns may fit."""
+        self._lay()
+
+    def renew(self, rows: tuple[VariantRow, ...]) -> None:
+        """More is known of the variants; the cursor stays on its row."""
+        self.known = rows
+        self._lay()
+
+    @property
+    def row(self) -> VariantRow | None:
+        """The row under the cursor."""
+        return self.rows[self.cursor] if 0 <= self.cursor < len(self.rows) else None
+
+    @property
+    def column(self) -> VariantColumn | None:
+        """What the rows are sorted by, None: as they were compiled."""
+        return next((c for c, _ in self._columns if c.name == self.sorted), None)
+
+    @staticmethod
+    def subject(row: VariantRow) -> TreeSubject | None:
+        """The variant of a row."""
+        return None if row.variant is None else TreeSubject(row.kernel, row.variant)
+
+    def _lay(self) -> None:
+        here = self.row
+        self._columns = columns(self.known, self.scrollable_content_region.width - 4, self.measured)
+        column = self.column
+        self.rows = list(self.known)
+        if column is not None:
+            self.rows = ordered(self.known, column, self.reversed)
+        if here is not None:
+            same = (i for i, row in enumerate(self.rows) if _same(row, here))
+            self.cursor = next(same, min(self.cursor, max(0, len(self.rows) - 1)))
+        self.virtual_size = Size(0, len(self.rows) + 1)
+        self.refresh()
+
+    # Commands
+
+    def sort(self, name: str) -> None:
+        """By a column; again: the other way round."""
+        self.reversed = name == self.sorted and not self.reversed
+        self.sorted = name
+        self._lay()
+        self._reveal()
+        self.post_message(self.Changed())
+
+    def action_sort(self, by: int) -> None:
+        """By the next column."""
+        names = [c.name for c, _ in self._columns]
+        at = names.index(self.sorted) + by if self.sorted in names else (0 if by > 0 else -1)
+        self.reversed = False
+        self.sorted = None
+        self.sort(names[at % len(names)])
+
+    def action_reverse(self) -> None:
+        """The other way round."""
+        self.sort(self.sorted or IDENT.name)
+
+    def action_mark(self) -> None:
+        """Mark the variant, or take its mark away; a third takes the place of the second."""
+        own = None if self.row is None else self.subject(self.row)
+        if own is None:
+            return
+        if own in self.marked:
+            self.marked = tuple(one for one in self.marked if one != own)
+        else:
+            self.marked = (*self.marked[:1], own)
+        self.refresh()
+        self.post_message(self.Changed())
+
+    def go(self, index: int) -> None:
+        """Put the cursor on a row."""
+        self.cursor = max(0, min(index, len(self.rows) - 1))
+        self._reveal()
+        self.refresh()
+        self.post_message(self.Changed())
+
+    def _reveal(self) -> None:
+        top, height = self.scroll_offset.y, max(1, self.size.height - 1)
+        if self.cursor < top:
+            self.scroll_to(y=self.cursor, animate=False, force=True)
+        elif self.cursor >= top + height:
+            self.scroll_to(y=self.cursor - height + 1, animate=False, force=True)
+
+    def action_move(self, by: int) -> None:
+        """Up or down by rows."""
+        self.go(self.cursor + by)
+
+    def action_page(self, pages: int) -> None:
+        """Up or down by pages."""
+        self.go(self.cursor + pages * max(1, self.size.height - 2))
+
+    def action_edge(self, side: int) -> None:
+        """To the first or the last row."""
+        self.go(0 if side < 0 else len(self.rows) - 1)
+
+    def on_click(self, event: events.Click) -> None:
+        """A head sorts, a row is chosen."""
+        offset = event.get_content_offset(self)
+        if offset is None:
+            return
+        if offset.y == 0:
+            at = 4
+            for column, size in self._columns:
+                if at <= offset.x < at + size + 2:
+                    self.sort(column.name)
+                    return
+                at += size + 2
+        elif self.scroll_offset.y + offset.y <= len(self.rows):
+            self.go(self.scroll_offset.y + offset.y - 1)
+
+    # Drawing
+
+    def _part(self, name: str) -> Style:
+        return self.get_component_rich_style(name, partial=True)
+
+    def render_line(self, y: int) -> Strip:
+        """The head, which always stands there, and the rows beneath it."""
+        width = self.scrollable_content_region.width
+        if y == 0:
+            return self._head(width)
+        index = self.scroll_offset.y + y - 1
+        base = self.rich_style
+        if index >= len(self.rows):
+            return Strip.blank(width, base)
+        row = self.rows[index]
+        if row.variant is None:
+            base += self._part("table--quiet")
+        elif row.winner:
+            base += self._part("table--winner")
+        if index == self.cursor:
+            base += self._part("table--cursor")
+        own = self.subject(row)
+        mark = "AB"[self.marked.index(own)] if own in self.marked else " "
+        here = "▸" if index == self.cursor else " "
+        parts = [Segment(f"{here}{mark}  ", base + self._part("table--mark"))]
+        for column, size in self._columns:
+            parts.append(Segment(_cell(column.text(row), size, column.right), base))
+        return Strip(parts).adjust_cell_length(width, base)
+
+    def _head(self, width: int) -> Strip:
+        plain, loud = self._part("table--head"), self._part("table--sorted")
+        base = self.rich_style + plain
+        parts = [Segment("    ", base)]
+        for column, size in self._columns:
+            here = column.name == self.sorted
+            # The sign says which end of the numbers is above: ▲ the least.
+            up = self.reversed != column.least
+            text = f"{column.head}{'▲' if up else '▼'}" if here else column.head
+            style = self.rich_style + loud if here else base
+            parts.append(Segment(_cell(text, size, column.right), style))
+        return Strip(parts).adjust_cell_length(width, base)
+
+
+def _cell(text: str, size: int, right: bool) -> str:
+    text = cut(text, size)
+    gap = " " * (size - cell_len(text))
+    return f"{gap}{text}  " if right else f"{text}{gap}  "
+
+
+def _same(one: VariantRow, other: VariantRow) -> bool:
+    if one.variant is None or other.variant is None:
+        return one.variant is other.variant and one.config == other.config
+    return one.variant.hash == other.variant.hash and one.variant.symbol == other.variant.symbol

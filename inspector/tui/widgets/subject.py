@@ -1,0 +1,136 @@
+"""What the panes look at: a variant, or a graph, and the stages that it has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from inspector.analyse.card import Card
+from inspector.analyse.hints.subject import Finding
+from inspector.analyse.telling import Explained, Telling
+from inspector.listing.line import Function, Listing
+from inspector.model import Graph, Kernel, Recording, Resources, Stage, Variant
+
+# What the screens ask of a recording.
+
+
+class Reads(Protocol):
+    """A recording whose listings are made when they are asked for.
+
+    Every method may take a while and may raise ``PtxviewError``: they are called from worker
+    threads, several at a time, and their results are kept by the reader.
+    """
+
+    @property
+    def recording(self) -> Recording:
+        """The kernels, their variants and the graphs."""
+        ...
+
+    def listing(self, variant: Variant, stage: Stage) -> Listing:
+        """One stage of one variant."""
+        ...
+
+    def resources(self, variant: Variant) -> Resources:
+        """Registers, spills and memory; None where a figure has no source."""
+        ...
+
+    def links(self, variant: Variant, a: Stage, b: Stage) -> Mapping[int, tuple[int, ...]]:
+        """For lines of ``a``, the lines of ``b`` that come from the same place."""
+        ...
+
+    def function(self, variant: Variant, stage: Stage) -> Function | None:
+        """Where the variant's kernel stands in that stage's listing."""
+        ...
+
+    def graph_listing(self, graph: Graph) -> Listing:
+        """The ``output_code`` of a graph."""
+        ...
+
+    def telling(self, variant: Variant, stage: Stage) -> Telling:
+        """What the analysis says of the lines of a stage."""
+        ...
+
+    def card(self, variant: Variant) -> Card:
+        """What the variant takes, what limits it and what it is made of."""
+        ...
+
+    def findings(self, variant: Variant) -> tuple[Finding, ...]:
+        """The hints on the variant."""
+        ...
+
+    def explain(self, variant: Variant, stage: Stage, n: int) -> tuple[Explained, ...]:
+        """The reference of each word on a line that it knows, the opcode first."""
+        ...
+
+
+LEFT = (Stage.SOURCE, Stage.OUTPUT_CODE, Stage.TTIR, Stage.PTX, Stage.LLIR, Stage.SASS)
+"""What the first pane shows, the best first: where the code was written."""
+
+RIGHT = (Stage.PTX, Stage.SASS, Stage.LLIR, Stage.TTGIR, Stage.TTIR, Stage.OUTPUT_CODE)
+"""What the second pane shows, the best first: what became of it."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TreeSubject:
+    """A choice in the tree; a graph alone has no kernel and no variant.
+
+    Two are the same when the ids are: configurations are mappings and cannot be hashed.
+    """
+
+    kernel: Kernel | None = None
+    variant: Variant | None = None
+    graph: Graph | None = None
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """The ids of kernel, variant and graph, "" where there is none."""
+        return (
+            "" if self.kernel is None else self.kernel.id,
+            "" if self.variant is None else self.variant.id,
+            "" if self.graph is None else self.graph.id,
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TreeSubject) and self.key == other.key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    @property
+    def name(self) -> str:
+        """The kernel's name as written, else the graph's."""
+        if self.kernel is not None:
+            return self.kernel.demangled or self.kernel.name
+        return "" if self.graph is None else f"graph {self.graph.id}"
+
+    def of_graph(self, stage: Stage) -> bool:
+        """Whether that stage's text is the graph's and not the variant's own."""
+        if self.graph is None or stage not in self.graph.stages:
+            return False
+        return self.variant is None or stage not in self.variant.stages
+
+    def has(self, stage: Stage) -> bool:
+        """Whether there is something to show, or to be made when it is looked at."""
+        if self.of_graph(stage):
+            return True
+        return self.variant is not None and stage in self.variant.stages
+
+    def stages(self) -> tuple[Stage, ...]:
+        """What there is, in the order of lowering."""
+        return tuple(stage for stage in Stage if self.has(stage))
+
+    def why_missing(self, stage: Stage) -> str:
+        """The recorded reason, or what can be said without one."""
+        if self.variant is None and self.kernel is None:
+            return f"A graph as a whole has no {stage}; its kernels may have."
+        if self.variant is None:
+            return "No compilation of this kernel was recorded."
+        return self.variant.missing.get(stage) or f"No {stage} was recorded for this variant."
+
+    def default(self, pane: int, taken: tuple[Stage, ...]) -> Stage:
+        """The stage for a pane (0 the first), other than those that stand in other panes."""
+        order: tuple[Stage, ...] = LEFT if pane == 0 else RIGHT
+        free: list[Stage] = [stage for stage in (*order, *Stage) if stage not in taken]
+        there = [stage for stage in free if self.has(stage)]
+        return (there or free)[0]

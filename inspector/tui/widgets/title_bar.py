@@ -1,0 +1,92 @@
+"""The first line of every screen: which recording, from which device, and what to know of it."""
+
+from __future__ import annotations
+
+from textual.content import Content
+from textual.widget import Widget
+
+from inspector.model import Recording
+from inspector.tui.widgets.visible import label, shorten
+
+
+def banner(recording: Recording) -> str:
+    """What must be said on every screen of a recording that no GPU ran; else ""."""
+    if recording.mode != "target":
+        return ""
+    return f"compiled for {label(recording.target or 'a target')}, not run on a GPU"
+
+
+def recording_name(recording: Recording) -> str:
+    """The last part of the path, without the ending of a recording."""
+    name = recording.path.rstrip("/\\").replace("\\", "/").rpartition("/")[2]
+    return label(name.removesuffix(".ptxview") or recording.path)
+
+
+def device_name(recording: Recording) -> str:
+    """``NVIDIA H200 sm_90a``: the device, with the target that most was compiled for."""
+    name = str((recording.device or {}).get("name") or "")
+    targets = {v.target: None for _, v in recording.variants() if v.target}
+    words = [name] if name else []
+    if targets:
+        words.append(", ".join(targets) if len(targets) < 3 else f"{len(targets)} targets")
+    return label(" ".join(words))
+
+
+def _plural(count: int, word: str) -> str:
+    return f"{count} {word}" if count == 1 else f"{count} {word}s"
+
+
+def counts(recording: Recording) -> str:
+    """``12 kernels, 19 variants, 3 graphs``."""
+    parts = [
+        _plural(len(recording.kernels), "kernel"),
+        _plural(len(recording.variants()), "variant"),
+    ]
+    if recording.graphs:
+        parts.append(_plural(len(recording.graphs), "graph"))
+    return ", ".join(parts)
+
+
+class TitleBar(Widget):
+    """One line; what matters least is left out first when it gets narrow."""
+
+    def __init__(self, recording: Recording) -> None:
+        super().__init__()
+        self.recording = recording
+        self.told = ""
+        """What is said of a program that runs."""
+
+    def render(self) -> Content:
+        """Name, device or banner, counts, and warnings at the right."""
+        recording = self.recording
+        width = self.size.width - 2
+        warnings = []
+        if self.told:
+            warnings.append(self.told)
+        elif not recording.complete:
+            warnings.append("unfinished")
+        if recording.problems:
+            warnings.append(f"! {_plural(len(recording.problems), 'problem')}")
+        right = " · ".join(warnings)
+        said = banner(recording)
+        name = recording_name(recording)
+        choices = [
+            [name, said or device_name(recording), counts(recording)],
+            [name, said or device_name(recording)],
+            [said] if said else [name],
+        ]
+        for right_text in (right, "!" if right else ""):
+            for parts in choices:
+                text = " · ".join(part for part in parts if part)
+                used = len("ptxview  ") + len(text) + (len(right_text) + 2 if right_text else 0)
+                if used <= width:
+                    return self._line(("ptxview", text, right_text), width)
+        if said and len(said) > width:
+            said = f"{label(recording.target or '')}, no GPU"
+        return Content.assemble((" ", ""), (shorten(said or name, width), "bold"))
+
+    def _line(self, parts: tuple[str, str, str], width: int) -> Content:
+        brand, text, right = parts
+        left = Content.assemble((" ", ""), (brand, "bold"), ("  ", ""), (text, ""))
+        gap = max(1, width + 1 - left.cell_length - Content(right).cell_length)
+        return Content.assemble(left, (" " * gap, ""), (right, "bold $warning"))
