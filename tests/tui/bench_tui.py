@@ -122,7 +122,7 @@ async def code() -> None:
                 took = [pressed(view, lambda v: v.fold())]
                 told(f"folding {len(view.map.closed)} regions", took)
         began = time.perf_counter()
-        screen._search("bra.*777")
+        screen.search.look_for("bra.*777")
         worst = 0.0
         while not view.matches:
             before = time.perf_counter()

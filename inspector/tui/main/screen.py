@@ -41,7 +41,7 @@ from inspector.tui.main.outcome import attempt
 from inspector.tui.main.pane import Pane
 from inspector.tui.main.panes import MOST, Panes
 from inspector.tui.main.reading_line import ReadingLine
-from inspector.tui.main.search import Asking
+from inspector.tui.main.search import Search
 from inspector.tui.main.status_line import StatusLine
 from inspector.tui.main.understanding import Understanding
 from inspector.tui.timing.times import RecordingTimes
@@ -220,7 +220,7 @@ NARROW = 80
 """Columns below which the tree and a pane do not fit beside each other."""
 
 
-class MainScreen(Asking):
+class MainScreen(Screen[None]):
     """Passes what was chosen in the tree to the panes, and what happens there to the lines."""
 
     BINDINGS = bindings(Where.SCREEN)
@@ -275,6 +275,7 @@ class MainScreen(Asking):
         self.understanding = Understanding(reads, self.times)
         self.status = StatusLine()
         self.prompt = Prompt()
+        self.search = Search(self.panes, self._warn, self.changed)
         self.title_bar = TitleBar(self.recording)
         watched = self.live if self.live is not None and self.live.send is not None else None
         self.output = None if watched is None else OutputView(watched)
@@ -402,7 +403,7 @@ class MainScreen(Asking):
             for pane in self.panes.panes
             if pane is not active
         )
-        self.status.follow(active.view, str(active.stage or ""), linked, self.counts())
+        self.status.follow(active.view, str(active.stage or ""), linked, self.search.counts())
         self.reading.follow(active.view)
 
     @on(Pane.Annotated)
@@ -606,6 +607,59 @@ class MainScreen(Asking):
     @on(CodeView.Said)
     def _view_said(self, message: CodeView.Said) -> None:
         self.status.say(message.text, message.view, message.warning)
+
+    # What one types: a search, a line, a filter
+
+    def _ask(self, kind: str, value: str = "") -> None:
+        self.status.display = False
+        self.prompt.ask(kind, value)
+
+    def action_search(self) -> None:
+        """Ask for a regular expression."""
+        self._ask("search", self.search.begin())
+
+    def action_goto(self) -> None:
+        """Ask for a line."""
+        self._ask("goto")
+
+    def action_clear(self) -> None:
+        """Choose no lines any more; else forget the search, in all panes."""
+        if not self.panes.active.view.unchoose():
+            self.search.clear()
+
+    @on(Prompt.Edited)
+    def _edited(self, message: Prompt.Edited) -> None:
+        if message.kind == "filter":
+            self.kernels.filter(message.text)
+        elif message.kind == "search":
+            self.search.look_for(message.text, typing=True)
+
+    @on(Prompt.Closed)
+    def _prompt_done(self, message: Prompt.Closed) -> None:
+        self.status.display = True
+        if message.kind == "filter":
+            if not message.accepted:
+                self.kernels.filter("")
+            self.focus_tree()
+            return
+        self.set_focus(self.panes.active.view)
+        if message.kind == "search" and not message.accepted:
+            self.search.give_up()
+        elif message.accepted and message.text:
+            (self.search.look_for if message.kind == "search" else self._goto)(message.text)
+
+    def _goto(self, text: str) -> None:
+        try:
+            self.panes.active.view.jump(int(text))
+        except ValueError:
+            self._warn(f"“{label(text)}” is no line number.")
+
+    @on(Pane.Found)
+    def _found(self, message: Pane.Found) -> None:
+        self.search.found(message)
+
+    def _warn(self, text: str) -> None:
+        self.status.say(text, self.panes.active.view, warning=True)
 
     def _say(self, text: str) -> None:
         self.status.say(text, self.panes.active.view)
