@@ -1,4 +1,8 @@
-"""The house's rules as failing tests: who imports what, who starts processes, who does I/O."""
+"""The house's rules as failing tests: who imports what, who starts processes, who does I/O.
+
+A rule is of rooms (``inspector.listing``), so that a module that is added is under it. Each file is
+read and parsed once; each test holds all modules against one rule and tells every fault at once.
+"""
 
 from __future__ import annotations
 
@@ -6,48 +10,105 @@ import ast
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+import tomllib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import pytest
 
-HOUSE = Path(__file__).resolve().parent.parent / "inspector"
+ROOT = Path(__file__).resolve().parent.parent
+HOUSE = ROOT / "inspector"
 LONGEST = 700
-MODULES = {
-    ".".join(("inspector", *p.relative_to(HOUSE).with_suffix("").parts)).removesuffix(".__init__"):
-        p for p in sorted(HOUSE.rglob("*.py"))
-}  # fmt: skip
-PROBES = {n: p for n, p in MODULES.items() if n.startswith("inspector.probes")}
-OURS = {n: p for n, p in MODULES.items() if n not in PROBES}
-PURE = {
-    n: p for n, p in OURS.items()
-    if n.split(".")[1:2] and n.split(".")[1] in ("listing", "analyse", "report")
-}  # fmt: skip
 STARTS = ("exec", "spawn", "posix_spawn", "system", "popen", "fork", "startfile")
 READS = {"open", "read_text", "read_bytes", "write_text", "write_bytes", "iterdir", "glob", "rglob",
-         "mkdir", "unlink", "rename", "replace", "touch", "stat", "exists", "is_file", "is_dir",
+         "mkdir", "unlink", "rename", "touch", "stat", "exists", "is_file", "is_dir",
          "resolve"}  # fmt: skip
+IO = ("subprocess", "os", "socket", "tempfile", "shutil", "glob", "urllib", "pathlib.Path",
+      "io.open")  # fmt: skip
+# Rooms that read, and whoever stands on them; a room without I/O imports none.
+READING = ("inspector.recording", "inspector.system", "inspector.capture", "inspector.reader",
+           "inspector.commands", "inspector.tui", "inspector.printing")  # fmt: skip
+PURE = ("inspector.listing", "inspector.analyse", "inspector.report", "inspector.diff",
+        "inspector.model", "inspector.names", "inspector.text", "inspector.errors")  # fmt: skip
+# It asks readers for what is compared; the rest of its room is given listings.
+ASKS = {"inspector.diff.compare"}
 
 
-def parsed(path: Path) -> ast.Module:
-    return ast.parse(path.read_text("utf-8"), str(path))
+@dataclass(frozen=True)
+class Module:
+    """A file of the house, read and parsed when it is first looked at."""
+
+    name: str
+    path: Path
+
+    @cached_property
+    def text(self) -> str:
+        return self.path.read_text("utf-8")
+
+    @cached_property
+    def nodes(self) -> tuple[ast.AST, ...]:
+        """Every node of its syntax, the module itself first."""
+        return tuple(ast.walk(ast.parse(self.text, str(self.path))))
+
+    @property
+    def docstring(self) -> str | None:
+        tree = self.nodes[0]
+        assert isinstance(tree, ast.Module)
+        return ast.get_docstring(tree)
+
+    @cached_property
+    def imports(self) -> tuple[tuple[int, str], ...]:
+        """Every module that it names in an import, relative ones resolved, lazy ones too."""
+        return tuple(self._imports())
+
+    def _imports(self) -> Iterator[tuple[int, str]]:
+        own = self.name if self.path.name == "__init__.py" else self.name.rpartition(".")[0]
+        package = own.split(".")
+        for node in self.nodes:
+            if isinstance(node, ast.Import):
+                yield from ((node.lineno, alias.name) for alias in node.names)
+            elif isinstance(node, ast.ImportFrom):
+                base = package[: len(package) - node.level + 1] if node.level else []
+                module = ".".join([*base, node.module or ""]).strip(".")
+                yield node.lineno, module
+                yield from ((node.lineno, f"{module}.{alias.name}") for alias in node.names)
+
+    @property
+    def room(self) -> str:
+        """``listing`` of ``inspector.listing.ptx``; "" of the package itself."""
+        return self.name.partition(".")[2].partition(".")[0]
 
 
-def imports(name: str, path: Path) -> Iterator[str]:
-    """Every module that a module names in an import, relative ones resolved, lazy ones too."""
-    package = name if path.name == "__init__.py" else name.rpartition(".")[0]
-    for node in ast.walk(parsed(path)):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            base = package.split(".")[: len(package.split(".")) - node.level + 1]
-            module = ".".join([*(base if node.level else []), *([node.module or ""])]).strip(".")
-            yield module
-            yield from (f"{module}.{alias.name}" for alias in node.names)
+def _modules() -> Iterator[Module]:
+    for path in sorted(HOUSE.rglob("*.py")):
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        yield Module(".".join(parts).removesuffix(".__init__"), path)
+
+
+MODULES = {module.name: module for module in _modules()}
+PROBES = [m for m in MODULES.values() if m.room == "probes"]
+OURS = [m for m in MODULES.values() if m.room != "probes"]
 
 
 def within(module: str, *packages: str) -> bool:
     return any(module == p or module.startswith(p + ".") for p in packages)
+
+
+def outside(*rooms: str) -> list[Module]:
+    """Modules of ours that are in none of these rooms."""
+    return [m for m in OURS if not within(m.name, *rooms)]
+
+
+def imported(modules: Iterable[Module], *packages: str) -> list[str]:
+    """Where modules import one of these packages."""
+    return [
+        f"{m.name}:{line} imports {name}"
+        for m in modules
+        for line, name in m.imports
+        if within(name, *packages)
+    ]
 
 
 def test_importing_the_command_line_loads_no_torch_triton_or_textual() -> None:
@@ -77,133 +138,221 @@ def test_commands_that_print_load_no_torch_triton_or_textual(command: str) -> No
     assert not {"torch", "triton", "textual"} & set(done.stderr.splitlines()[-1].split())
 
 
-@pytest.mark.parametrize("name", sorted(OURS))
-def test_nothing_of_ours_imports_torch_triton_or_the_probes(name: str) -> None:
-    for module in imports(name, OURS[name]):
-        assert not within(module, "torch", "triton", "inspector.probes", "ptxview_probes")
+def test_nothing_of_ours_imports_torch_triton_or_the_probes() -> None:
+    assert not imported(OURS, "torch", "triton", "inspector.probes", "ptxview_probes")
 
 
-@pytest.mark.parametrize("name", sorted(PROBES))
-def test_probes_import_nothing_of_ours(name: str) -> None:
+def test_probes_import_nothing_of_ours() -> None:
     allowed = {*sys.stdlib_module_names, "torch", "triton", "numpy", "ptxview_probes"}
-    for module in imports(name, PROBES[name]):
-        if within(module, "inspector"):
-            assert within(module, "inspector.probes"), module
-        else:
-            assert module.split(".")[0] in allowed, module
+    assert not [
+        f"{m.name}:{line} imports {name}"
+        for m in PROBES
+        for line, name in m.imports
+        if not within(name, "inspector.probes") and name.split(".")[0] not in allowed
+    ]
 
 
-@pytest.mark.parametrize("name", sorted(set(OURS) - {"inspector.process", "inspector.attended"}))
-def test_only_process_starts_processes(name: str) -> None:
-    for module in imports(name, OURS[name]):
-        assert not within(module, "subprocess", "multiprocessing", "pty"), module
-        assert not within(module, "concurrent.futures.process"), module
-        assert not module.endswith(".ProcessPoolExecutor"), module
-    for node in ast.walk(parsed(OURS[name])):
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-            if node.value.id in ("os", "asyncio"):
-                assert not node.attr.startswith((*STARTS, "create_subprocess")), node.attr
-        elif isinstance(node, ast.ImportFrom) and node.module == "os":
-            assert not any(alias.name.startswith(STARTS) for alias in node.names)
+def test_only_two_modules_of_system_start_processes() -> None:
+    modules = outside("inspector.system.process", "inspector.system.terminal_program")
+    faults = imported(modules, "subprocess", "multiprocessing", "pty", "concurrent.futures.process")
+    for module in modules:
+        faults += [f"{module.name}:{line}" for line, name in module.imports
+                   if name.endswith(".ProcessPoolExecutor")]  # fmt: skip
+        for node in module.nodes:
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+                starts = node.attr.startswith((*STARTS, "create_subprocess"))
+                if node.value.id in ("os", "asyncio") and starts:
+                    faults.append(f"{module.name}:{node.lineno} uses {node.attr}")
+            elif isinstance(node, ast.ImportFrom) and node.module == "os":
+                faults += [f"{module.name}:{node.lineno} imports {alias.name}"
+                           for alias in node.names if alias.name.startswith(STARTS)]  # fmt: skip
+    assert not faults
 
 
-@pytest.mark.parametrize("name", [n for n in sorted(OURS) if not within(n, "inspector.tui")])
-def test_only_the_interface_imports_textual(name: str) -> None:
-    assert not any(within(module, "textual") for module in imports(name, OURS[name]))
+def test_only_the_interface_imports_textual() -> None:
+    assert not imported(outside("inspector.tui"), "textual")
 
 
-OPENS = {"open", "ZipFile", "TarFile", "read_text", "read_bytes", "mmap", "fromfile"}
-LISTS = {"iterdir", "scandir", "listdir", "walk", "rglob"}
-WRITES = re.compile("[wax]b?[+]?")
-# Whether the folder to record into is empty: of its names nothing is kept.
-LOOKS = {("inspector.capture.running", "iterdir")}
+def test_rooms_that_compute_do_no_io() -> None:
+    pure = [m for m in OURS if within(m.name, *PURE) and m.name not in ASKS]
+    assert {m.room for m in pure} == {name.partition(".")[2] for name in PURE}
+    faults = imported(pure, *READING, *IO)
+    for module in pure:
+        for node in module.nodes:
+            if isinstance(node, ast.Call):
+                called = node.func
+                if isinstance(called, ast.Name) and called.id in ("open", "print", "input"):
+                    faults.append(f"{module.name}:{node.lineno} calls {called.id}()")
+                elif isinstance(called, ast.Attribute) and called.attr in READS:
+                    # A string's or a text's own method is no I/O; a path's is.
+                    faults.append(f"{module.name}:{node.lineno} calls .{called.attr}()")
+    assert not faults
 
 
-def writes(node: ast.Call) -> bool:
-    """Whether a call that opens something says that it is for writing, or opens nothing at all."""
-    if node.args and ast.unparse(node.args[0]) == "os.devnull":
-        return True
-    if ast.unparse(node.func) == "os.open":
-        return bool({"os.O_WRONLY", "os.O_TMPFILE"} & {*ast.unparse(node.args[1]).split(" | ")})
-    given = [*node.args, *(k.value for k in node.keywords if k.arg == "mode")]
-    return any(isinstance(a, ast.Constant) and WRITES.fullmatch(str(a.value)) for a in given)
-
-
-def of_the_kernel(node: ast.Call) -> bool:
-    """Whether a call asks the kernel what it says of processes."""
-    return bool(node.args) and ast.unparse(node.args[0]).lstrip("f'\"").startswith("/proc/")
-
-
-@pytest.mark.parametrize("name", sorted(set(OURS) - {"inspector.files"}))
-def test_only_files_opens_what_it_did_not_write(name: str) -> None:
-    for node in ast.walk(parsed(OURS[name])):
-        if not isinstance(node, ast.Call) or of_the_kernel(node):
-            continue
-        called = node.func
-        word = called.attr if isinstance(called, ast.Attribute) else ast.unparse(called)
-        if word in OPENS and not writes(node):
-            pytest.fail(f"{name}:{node.lineno} calls {word}: inspector.files reads")
-        of_syntax = isinstance(called, ast.Attribute) and ast.unparse(called.value) == "ast"
-        if word in LISTS and not of_syntax and (name, word) not in LOOKS:
-            pytest.fail(f"{name}:{node.lineno} calls {word}: inspector.files lists folders")
-
-
-@pytest.mark.parametrize("name", sorted(PURE))
-def test_listing_analyse_and_report_do_no_io(name: str) -> None:
-    forbidden = ("inspector.recording", "inspector.process", "inspector.attended",
-                 "inspector.toolchain", "inspector.capture", "inspector.reading",
-                 "inspector.commands", "inspector.tui",
-                 "subprocess", "os", "socket", "tempfile", "shutil", "glob", "urllib",
-                 "pathlib.Path", "io.open")  # fmt: skip
-    for module in imports(name, PURE[name]):
-        assert not within(module, *forbidden), module
-    for node in ast.walk(parsed(PURE[name])):
-        if isinstance(node, ast.Call):
-            called = node.func
-            if isinstance(called, ast.Name):
-                assert called.id not in ("open", "print", "input"), node.lineno
-            elif isinstance(called, ast.Attribute) and called.attr in READS - {"replace"}:
-                # A string's or a text's own method is no I/O; a path's is.
-                pytest.fail(f"{name}:{node.lineno} calls .{called.attr}()")
-
-
-@pytest.mark.parametrize("name", sorted(set(OURS) - {"inspector.printing"}))
-def test_only_the_printer_prints(name: str) -> None:
-    """What strangers wrote reaches a terminal through one module, which makes it harmless."""
+def _printing(node: ast.AST) -> bool:
+    """Whether this writes to a terminal, or gives what does."""
     streams = ("stdout", "stderr", "__stdout__", "__stderr__")
-    for node in ast.walk(parsed(OURS[name])):
-        if isinstance(node, ast.Name):
-            assert node.id not in ("print", "input"), node.lineno
-        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-            printed = {"sys": streams, "os": ("ctermid", "ttyname"), "builtins": ("print",)}
-            assert node.attr not in printed.get(node.value.id, ()), node.lineno
-        elif isinstance(node, ast.ImportFrom):
-            assert node.module != "sys" or not {a.name for a in node.names} & set(streams)
-        if isinstance(node, ast.Call):
-            called = node.func.attr if isinstance(node.func, ast.Attribute) else node.func
-            called = called.id if isinstance(called, ast.Name) else called
-            # A console of Rich's own would be a second way out.
-            assert called not in ("Console", "rich_print", "inspect", "print_help", "print_usage",
-                                  "print_exc", "print_exception"), node.lineno  # fmt: skip
-            if isinstance(node.func, ast.Attribute) and node.func.attr == "write" and node.args:
-                first = node.args[0]
-                assert not (isinstance(first, ast.Constant) and first.value in (1, 2)), node.lineno
+    if isinstance(node, ast.Name):
+        return node.id in ("print", "input")
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+        ways = {"sys": streams, "os": ("ctermid", "ttyname"), "builtins": ("print",)}
+        return node.attr in ways.get(node.value.id, ())
+    if isinstance(node, ast.ImportFrom):
+        return node.module == "sys" and bool({a.name for a in node.names} & set(streams))
+    if isinstance(node, ast.Call):
+        called = node.func.attr if isinstance(node.func, ast.Attribute) else node.func
+        called = called.id if isinstance(called, ast.Name) else called
+        # A console of Rich's own would be a second way out.
+        if called in ("Console", "rich_print", "inspect", "print_help", "print_usage",
+                      "print_exc", "print_exception"):  # fmt: skip
+            return True
+        if isinstance(node.func, ast.Attribute) and node.func.attr == "write" and node.args:
+            first = node.args[0]
+            return isinstance(first, ast.Constant) and first.value in (1, 2)
+    return False
 
 
-@pytest.mark.parametrize("name", sorted(set(OURS) - {"inspector.recording"}))
-def test_only_recording_knows_the_layout(name: str) -> None:
-    for node in ast.walk(parsed(OURS[name])):
-        if isinstance(node, ast.Constant) and node.value in ("events.jsonl", "blobs"):
-            pytest.fail(f"{name}:{node.lineno} names {node.value}")
+def test_only_the_printer_prints() -> None:
+    """What strangers wrote reaches a terminal through one module, which makes it harmless."""
+    assert not [
+        f"{module.name}:{getattr(node, 'lineno', 0)}"
+        for module in outside("inspector.printing")
+        for node in module.nodes
+        if _printing(node)
+    ]
 
 
-@pytest.mark.parametrize("name", sorted(MODULES))
-def test_a_long_module_says_why(name: str) -> None:
+def test_only_the_layout_knows_the_layout() -> None:
+    assert not [
+        f"{module.name}:{node.lineno} names {node.value}"
+        for module in outside("inspector.recording.layout")
+        for node in module.nodes
+        if isinstance(node, ast.Constant) and node.value in ("events.jsonl", "blobs")
+    ]
+
+
+def test_a_long_module_says_why() -> None:
     """A module is one thing, whole; one that is longer than most gives its reason."""
-    if len(MODULES[name].read_text("utf-8").splitlines()) > LONGEST:
-        assert "One module because" in (ast.get_docstring(parsed(MODULES[name])) or "")
+    assert not [
+        module.name
+        for module in MODULES.values()
+        if len(module.text.splitlines()) > LONGEST
+        and "One module because" not in (module.docstring or "")
+    ]
 
 
-@pytest.mark.parametrize("name", sorted(MODULES))
-def test_every_module_says_what_it_is(name: str) -> None:
-    assert ast.get_docstring(parsed(MODULES[name]))
+def test_every_module_says_what_it_is() -> None:
+    assert not [module.name for module in MODULES.values() if not module.docstring]
+
+
+# The drawing, held against the contract and against the code.
+
+DRAWING = (ROOT / "docs" / "architecture.md").read_text("utf-8")
+EVERYWHERE = ("model", "names", "text", "errors")
+"""Rooms that are imported by all that stand above them: the drawing leaves those arrows out."""
+PATH = re.compile(r"`(inspector/[\w./]+|tests/[\w./]+)`")
+
+
+def section(title: str) -> str:
+    """What stands below a heading of the document, up to the next of its level."""
+    return DRAWING.split(f"\n## {title}\n", 1)[1].split("\n## ", 1)[0]
+
+
+def drawn_layers() -> list[list[str]]:
+    """The layers in the document: a line each, from the top, rooms apart by a bar."""
+    block = section("Layers").split("```")[1]
+    lines = [line.partition("—")[0] for line in block.splitlines() if line.strip()]
+    return [[room.strip() for room in line.split("|")] for line in lines]
+
+
+def contracts() -> list[dict[str, object]]:
+    found = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    return list(found["tool"]["importlinter"]["contracts"])
+
+
+def rooms() -> set[str]:
+    """What stands in the house, from its folders and files."""
+    folders = {p.parent.name for p in HOUSE.glob("*/__init__.py")}
+    return folders | {p.stem for p in HOUSE.glob("*.py")} - {"__init__", "__main__"}
+
+
+def arrows() -> set[tuple[str, str]]:
+    """Which room imports which, as the code has it."""
+    return {
+        (module.room, MODULES[name].room)
+        for module in MODULES.values()
+        for _, name in module.imports
+        if name in MODULES and module.room not in ("", "__main__")
+        and MODULES[name].room not in ("", module.room)
+    }  # fmt: skip
+
+
+def test_the_drawn_layers_are_those_of_the_contract() -> None:
+    layers = next(c["layers"] for c in contracts() if c["type"] == "layers")
+    assert isinstance(layers, list)
+    assert drawn_layers() == [[room.strip() for room in str(x).split("|")] for x in layers]
+
+
+def test_imports_go_down_the_drawn_layers() -> None:
+    floor = {room: n for n, layer in enumerate(drawn_layers()) for room in layer}
+    assert not [f"{a} → {b}" for a, b in sorted(arrows()) if floor[b] <= floor[a]]
+
+
+def test_the_drawn_arrows_are_those_of_the_code() -> None:
+    """The table's last column: every room that a room imports, and none that it does not."""
+    there = {(a, b) for a, b in arrows() if b not in EVERYWHERE}
+    drawn = {
+        (row[0].strip("` "), room)
+        for row in table("Rooms")
+        for room in re.findall(r"`(\w+)`", row[-1])
+    }
+    assert drawn == there
+
+
+def table(title: str) -> list[list[str]]:
+    """The rows of a section's table, without its head."""
+    lines = [line for line in section(title).splitlines() if line.startswith("|")][2:]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+
+
+def test_every_room_is_drawn_and_says_what_it_answers() -> None:
+    rows = table("Rooms")
+    assert {row[0].strip("`") for row in rows} == rooms()
+    assert len(rows) == len(rooms())
+    assert all(row[1].endswith("?") and row[2] for row in rows)
+
+
+def test_every_path_in_the_drawing_exists() -> None:
+    named = PATH.findall(DRAWING)
+    assert len(named) > 20
+    assert not [path for path in named if not (ROOT / path).exists()]
+
+
+def journeys() -> dict[str, list[str]]:
+    """The modules that each journey names, in order."""
+    found = {}
+    for part in section("Journeys").split("\n### ")[1:]:
+        paths = dict.fromkeys(p for p in PATH.findall(part) if p.endswith(".py"))
+        names = [p.removesuffix(".py").replace("/", ".").removesuffix(".__init__") for p in paths]
+        found[part.splitlines()[0]] = names
+    return found
+
+
+def joined(a: str, b: str) -> bool:
+    """Whether one of two modules imports the other."""
+    return any(b == name for _, name in MODULES[a].imports) or any(
+        a == name for _, name in MODULES[b].imports
+    )
+
+
+def test_a_journey_is_one_way_through_the_code() -> None:
+    """Imports join the files that a journey names; probes are started instead."""
+    assert len(journeys()) == 4
+    for title, named in journeys().items():
+        ours = [name for name in named if MODULES[name].room != "probes"]
+        assert len(ours) > 8, title
+        reached, left = set(ours[:1]), set(ours[1:])
+        while near := {n for n in left if any(joined(n, other) for other in reached)}:
+            reached |= near
+            left -= near
+        assert not left, title

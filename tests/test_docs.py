@@ -1,0 +1,98 @@
+"""What the documents say, held against the program: commands, options, and links."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from inspector.cli import COMMANDS
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCS = sorted((ROOT / "docs").glob("*.md"))
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *DOCS]
+NAMES = {command.name for command in COMMANDS}
+CODE = re.compile(r"```\w*\n(.*?)```|`([^`]+)`", re.DOTALL)
+OPTION = re.compile(r"(?<![\w-])(--?[a-z][a-z-]*)")
+LINK = re.compile(r"\]\(([^)#\s]+)(#[^)]*)?\)")
+PATH = re.compile(r"`((?:inspector|tests|kernels|examples|docs)/[\w./]+)`")
+# Of the program that is run, not of the command: `-m MODULE`.
+OF_PROGRAMS = {"-m"}
+
+
+@cache
+def options(command: str) -> list[set[str]]:
+    """The options of a command as its parser has them, each with all its names."""
+    parser = argparse.ArgumentParser(add_help=False)
+    module = next(c.module for c in COMMANDS if c.name == command)
+    importlib.import_module(module).arguments(parser)
+    return [set(action.option_strings) for action in parser._actions if action.option_strings]
+
+
+def synopsis() -> dict[str, str]:
+    """What docs/commands.md has of each command in its first block."""
+    page = (ROOT / "docs" / "commands.md").read_text("utf-8")
+    block = page.split("```")[1]
+    said: dict[str, str] = {}
+    for part in re.split(r"(?:^|\s)ptxview ", block)[1:]:
+        name, _, rest = part.partition(" ")
+        said[name] = f"{said.get(name, '')} {rest}"
+    return said
+
+
+def test_every_command_has_its_lines_and_no_other() -> None:
+    assert list(synopsis()) == [command.name for command in COMMANDS]
+
+
+@pytest.mark.parametrize("command", sorted(NAMES))
+def test_the_options_that_are_documented_are_those_there_are(command: str) -> None:
+    said = {*OPTION.findall(synopsis().get(command, ""))} - OF_PROGRAMS
+    there = options(command)
+    assert not said - set[str]().union(*there), "documented, and not there"
+    assert not [names for names in there if not names & said], "there, and not documented"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_commands_in_running_text_could_be_given(page: Path) -> None:
+    """Each `ptxview COMMAND --option …` of a page is of a command that has the option."""
+    faults = []
+    for block, span in CODE.findall(page.read_text("utf-8")):
+        for line in block.splitlines() or [span.replace("\n", " ")]:
+            given = re.match(r"(?:.* && )?(?:\.venv/bin/)?ptxview ([a-z|]+)(.*)", line)
+            if given is None:
+                continue
+            for name in given[1].split("|"):
+                if name not in NAMES:
+                    faults.append(line)
+                    continue
+                ours = re.split(r" -- | -m | #", given[2])[0]
+                known = set[str]().union(*options(name))
+                faults += [line for word in OPTION.findall(ours) if word not in known]
+    assert not faults
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    targets = [t for t, _ in LINK.findall(page.read_text("utf-8")) if "://" not in t]
+    assert not [t for t in targets if not (page.parent / t).exists()]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_files_that_are_named_are_there(page: Path) -> None:
+    named = PATH.findall(page.read_text("utf-8"))
+    assert not [path for path in named if not (ROOT / path).exists()]
+
+
+def test_every_page_is_reached_from_the_readme() -> None:
+    linked = {
+        (ROOT / t).resolve() for t, _ in LINK.findall((ROOT / "README.md").read_text("utf-8"))
+    }
+    assert not [page.name for page in PAGES[1:] if page.resolve() not in linked]
+
+
+def test_the_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_bytes()) < 8192
