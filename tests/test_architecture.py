@@ -29,7 +29,8 @@ IO = ("subprocess", "os", "socket", "tempfile", "shutil", "glob", "urllib", "pat
       "io.open")  # fmt: skip
 # Rooms that read, and whoever stands on them; a room without I/O imports none.
 READING = ("inspector.recording", "inspector.system", "inspector.capture", "inspector.reader",
-           "inspector.commands", "inspector.tui", "inspector.printing")  # fmt: skip
+           "inspector.commands", "inspector.tui", "inspector.printing",
+           "inspector.files")  # fmt: skip
 PURE = ("inspector.listing", "inspector.analyse", "inspector.report", "inspector.diff",
         "inspector.model", "inspector.names", "inspector.text", "inspector.errors")  # fmt: skip
 # It asks readers for what is compared; the rest of its room is given listings.
@@ -186,6 +187,44 @@ def test_rooms_that_compute_do_no_io() -> None:
                 elif isinstance(called, ast.Attribute) and called.attr in READS:
                     # A string's or a text's own method is no I/O; a path's is.
                     faults.append(f"{module.name}:{node.lineno} calls .{called.attr}()")
+    assert not faults
+
+
+OPENS = {"open", "ZipFile", "TarFile", "read_text", "read_bytes", "mmap", "fromfile"}
+LISTS = {"iterdir", "scandir", "listdir", "walk", "rglob"}
+WRITES = re.compile("[wax]b?[+]?")
+# Whether the folder to record into is empty: of its names nothing is kept.
+LOOKS = {("inspector.capture.running", "iterdir")}
+
+
+def writes(node: ast.Call) -> bool:
+    """Whether a call that opens something says that it is for writing, or opens nothing at all."""
+    if node.args and ast.unparse(node.args[0]) == "os.devnull":
+        return True
+    if ast.unparse(node.func) == "os.open":
+        return bool({"os.O_WRONLY", "os.O_TMPFILE"} & {*ast.unparse(node.args[1]).split(" | ")})
+    given = [*node.args, *(k.value for k in node.keywords if k.arg == "mode")]
+    return any(isinstance(a, ast.Constant) and WRITES.fullmatch(str(a.value)) for a in given)
+
+
+def of_the_kernel(node: ast.Call) -> bool:
+    """Whether a call asks the kernel what it says of processes."""
+    return bool(node.args) and ast.unparse(node.args[0]).lstrip("f'\"").startswith("/proc/")
+
+
+def test_only_files_opens_what_it_did_not_write() -> None:
+    faults = []
+    for module in outside("inspector.files"):
+        for node in module.nodes:
+            if not isinstance(node, ast.Call) or of_the_kernel(node):
+                continue
+            called = node.func
+            word = called.attr if isinstance(called, ast.Attribute) else ast.unparse(called)
+            if word in OPENS and not writes(node):
+                faults.append(f"{module.name}:{node.lineno} calls {word}: inspector.files reads")
+            of_syntax = isinstance(called, ast.Attribute) and ast.unparse(called.value) == "ast"
+            if word in LISTS and not of_syntax and (module.name, word) not in LOOKS:
+                faults.append(f"{module.name}:{node.lineno} calls {word}: inspector.files lists")
     assert not faults
 
 
