@@ -24,7 +24,7 @@ from inspector.errors import Exit, ToolMissing, Unreadable, UsageError
 from inspector.measure.time.ranking import fixed, sweep, together
 from inspector.measure.time.results import CACHES, STOPWATCHES, Session, Timing, with_amounts
 from inspector.measure.time.results import row as timing_row
-from inspector.measure.time.script import RaceWish, race, ridge, roofline, session_roofline
+from inspector.measure.time.script import RaceWish, peaks_by_sheet, race
 from inspector.measure.time.stored import sessions
 from inspector.measure.time.take import TimeWish, own, ready, store, take
 from inspector.model import Call
@@ -35,11 +35,13 @@ from inspector.recording.kept import place
 from inspector.recording.layout import is_recording
 from inspector.report import comparison as report
 from inspector.report import jsons, timings
+from inspector.report.plots import ridge, roofline, session_roofline
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from inspector.measure.time.ranking import Race
+    from inspector.measure.time.roofline import Peaks
     from inspector.report.plots import Figure
 
 
@@ -89,7 +91,7 @@ def save_png(figure: Figure | None, path: Path) -> None:
 
 def of_session(session: Session, name: str, quiet: bool, path: Path | None) -> None:
     """The roofline of launches that were timed: in the terminal, unless ``quiet``, and as PNG."""
-    figure = session_roofline(session, name)
+    figure = session_roofline(session, name, peaks_by_sheet(session.device.get("name")))
     if figure is None:
         narrate(NO_ROOFLINE)
         return
@@ -127,15 +129,16 @@ def compare(args: argparse.Namespace) -> int:
             writable(path)
     wish = RaceWish(args.stopwatch, args.cache, args.seconds, args.limit, args.python)
     found = race(script, sizes, swept.name if swept else None, wish, narrate)
+    sheet = peaks_by_sheet(found.device.get("name"))
     if args.csv is not None:
         _write(args.csv, report.csv_text(found))
     if args.json:
         printing.json_line(jsons.dumps(report.document(found)))
     else:
-        _print_comparison(found, args)
+        _print_comparison(found, sheet, args)
     if args.png is not None:
-        figure = report.swept(found, report.unit_of(found, ridge(found))) if swept else None
-        save_png(figure if swept else roofline(found), args.png)
+        figure = report.swept(found, report.unit_of(found, ridge(found, sheet))) if swept else None
+        save_png(figure if swept else roofline(found, sheet), args.png)
     bad = [r for r in found.rows if r.timing.error or r.agrees is False]
     return Exit.DIFFERENT if bad else Exit.OK
 
@@ -161,13 +164,13 @@ def _write(path: Path, text: str) -> None:
         raise Unreadable(f"{path} cannot be written: {error.strerror or error}") from None
 
 
-def _print_comparison(found: Race, args: argparse.Namespace) -> None:
+def _print_comparison(found: Race, sheet: Peaks | None, args: argparse.Namespace) -> None:
     out = printing.out()
     out.print(report.heading(found))
     calls = list(dict.fromkeys(r.timing.call for r in found.rows))
     drawn = False
     if found.swept is not None and len(calls) > 1:
-        figure = report.swept(found, report.unit_of(found, ridge(found)))
+        figure = report.swept(found, report.unit_of(found, ridge(found, sheet)))
         drawn = figure is not None
         if figure is not None:
             in_terminal(out, figure, PLOT_ROWS)
@@ -184,7 +187,7 @@ def _print_comparison(found: Race, args: argparse.Namespace) -> None:
     for line in report.footnotes(found, calls):
         out.print(line, soft_wrap=True)
     if args.roofline:
-        figure = roofline(found)
+        figure = roofline(found, sheet)
         if figure is None:
             narrate("no roofline: neither bytes and operations of a call nor a roof is known")
         else:

@@ -15,7 +15,7 @@ from inspector.measure.time.ranking import Race, RaceRow, best_first
 from inspector.measure.time.results import Session
 from inspector.measure.time.results import row as timing_row
 from inspector.report.jsons import SCHEMA
-from inspector.report.plots import Figure, PlotLine
+from inspector.report.plots import Figure, PlotLine, name_of
 from inspector.report.tables import UNKNOWN
 from inspector.report.timings import LESSONS, SHORTEST, STATES, amount, interval, time
 from inspector.report.timings import heading as session_heading
@@ -87,11 +87,6 @@ def csv_text(found: Race) -> str:
 def watches(found: Race) -> list[str]:
     """Stopwatches that took a time."""
     return list(dict.fromkeys(r.timing.stopwatch for r in found.rows if r.timing.stopwatch))
-
-
-def name_of(script: str) -> str:
-    """``square`` of ``kernels/square.py``."""
-    return script.rpartition("/")[2].removesuffix(".py")
 
 
 def heading(found: Race) -> str:

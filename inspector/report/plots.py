@@ -15,7 +15,11 @@ from typing import Any
 from rich.console import Group
 from rich.text import Text
 
-from inspector.measure.time.roofline import TITLES, UNITS, Peaks, Spot
+from inspector.measure.profile.names import short_name
+from inspector.measure.time.ranking import Race, RaceRow
+from inspector.measure.time.results import Session
+from inspector.measure.time.roofline import TITLES, UNITS, Peaks, Spot, dtypes_in
+from inspector.names import base_name
 from inspector.text import shown
 
 # Plots as values: lines and points with names, on axes with ticks.
@@ -244,6 +248,67 @@ def _part(
     if levels and slant >= top:
         return f", {100 * spot.flops / top:.0f} % of {TITLES[unit]}"
     return ""
+
+
+def name_of(script: str) -> str:
+    """``square`` of ``kernels/square.py``."""
+    return script.rpartition("/")[2].removesuffix(".py")
+
+
+def ridge(found: Race, sheet: Peaks | None) -> float | None:
+    """How many operations a byte the device can do while it moves one, for the inputs' dtypes."""
+    if sheet is None or not sheet.bandwidth or not found.rows:
+        return None
+    units = [u for d in found.rows[-1].dtypes for u in UNITS.get(d, ())]
+    known = [sheet.flops[u] for u in units if u in sheet.flops]
+    return max(known) / sheet.bandwidth if known else None
+
+
+def roofline(found: Race, sheet: Peaks | None) -> Figure | None:
+    """The variants that agree, of the largest size, under the roofs of the device and its sheet."""
+    last = max((r.timing.call for r in found.rows), default=0)
+    rows = [r for r in found.rows if r.timing.call == last and r.rank is not None]
+    watch = rows[0].timing.stopwatch if rows else None
+    spots = [_spot(r) for r in rows if r.timing.stopwatch == watch]
+    peak = next((p for p in found.peaks if p.stopwatch == watch), None)
+    band = found.data_sheet_gb_per_s
+    inputs = rows[0].timing.inputs if rows else ""
+    return figure(
+        f"{name_of(found.script)}, {inputs}",
+        [s for s in spots if s is not None],
+        peak.gb_per_s * 1e9 if peak is not None else None,
+        band * 1e9 if band is not None else None,
+        sheet,
+        rows[0].dtypes if rows else (),
+    )
+
+
+def _spot(row: RaceRow) -> Spot | None:
+    timing = row.timing
+    return Spot.of(timing.variant, timing.median_us, timing.bytes, timing.flops)
+
+
+def session_roofline(session: Session, name: str, sheet: Peaks | None) -> Figure | None:
+    """Recorded launches that were timed, by the first stopwatch, under the same roofs."""
+    watch = next((t.stopwatch for t in session.rows if t.stopwatch), None)
+    rows = [t for t in session.rows if t.stopwatch == watch]
+    spots = [
+        Spot.of(f"{short_name(base_name(t.kernel))} {t.variant} {t.inputs}".strip(), t.median_us,
+                t.bytes, t.flops)
+        for t in rows
+    ]  # fmt: skip
+    peak = next((p for p in session.peaks if p.stopwatch == watch), None)
+    known = session.data_sheet_gb_per_s
+    band = known * 1e9 if known is not None else sheet.bandwidth if sheet else None
+    estimated = any("estimate" in (t.bytes_from, t.flops_from) for t in rows)
+    return figure(
+        f"{name}; bytes and operations are estimates" if estimated else name,
+        [s for s in spots if s is not None],
+        peak.gb_per_s * 1e9 if peak is not None else None,
+        band,
+        sheet,
+        list(dict.fromkeys(d for t in rows for d in dtypes_in(t.inputs))),
+    )
 
 
 # Of the terminal's own sixteen colours, so that they are seen on its ground; limits are grey.

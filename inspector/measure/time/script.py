@@ -12,18 +12,14 @@ from pathlib import Path
 from inspector import files
 from inspector.capture import machine
 from inspector.errors import ToolMissing, Unreadable
-from inspector.measure.profile.names import short_name
 from inspector.measure.time import child, racing
 from inspector.measure.time.racing import Task
-from inspector.measure.time.ranking import Race, RaceRow, peaks_of, rows_of
-from inspector.measure.time.results import STOPWATCHES, Session
-from inspector.measure.time.roofline import UNITS, Peaks, Spot, dtypes_in
+from inspector.measure.time.ranking import Race, peaks_of, rows_of
+from inspector.measure.time.results import STOPWATCHES
+from inspector.measure.time.roofline import Peaks
 from inspector.measure.time.roofline import peaks_of as sheet_of
 from inspector.measure.time.take import data_sheet
-from inspector.names import base_name
 from inspector.reader import tables
-from inspector.report.comparison import name_of
-from inspector.report.plots import Figure, figure
 from inspector.system.process import Finished, run_tool
 
 # Between two words on how far it is, in seconds.
@@ -106,61 +102,3 @@ def peaks_by_sheet(device: object) -> Peaks | None:
 def _bandwidth(device: child.Said) -> float | None:
     sheet = peaks_by_sheet(device.get("name"))
     return sheet.bandwidth / 1e9 if sheet and sheet.bandwidth else data_sheet(device)
-
-
-def ridge(found: Race) -> float | None:
-    """How many operations a byte the device can do while it moves one, for the inputs' dtypes."""
-    sheet = peaks_by_sheet(found.device.get("name"))
-    if sheet is None or not sheet.bandwidth or not found.rows:
-        return None
-    units = [u for d in found.rows[-1].dtypes for u in UNITS.get(d, ())]
-    known = [sheet.flops[u] for u in units if u in sheet.flops]
-    return max(known) / sheet.bandwidth if known else None
-
-
-def roofline(found: Race) -> Figure | None:
-    """The variants that agree, of the largest size, under the device's roofs."""
-    last = max((r.timing.call for r in found.rows), default=0)
-    rows = [r for r in found.rows if r.timing.call == last and r.rank is not None]
-    watch = rows[0].timing.stopwatch if rows else None
-    spots = [_spot(r) for r in rows if r.timing.stopwatch == watch]
-    peak = next((p for p in found.peaks if p.stopwatch == watch), None)
-    sheet = found.data_sheet_gb_per_s
-    inputs = rows[0].timing.inputs if rows else ""
-    return figure(
-        f"{name_of(found.script)}, {inputs}",
-        [s for s in spots if s is not None],
-        peak.gb_per_s * 1e9 if peak is not None else None,
-        sheet * 1e9 if sheet is not None else None,
-        peaks_by_sheet(found.device.get("name")),
-        rows[0].dtypes if rows else (),
-    )
-
-
-def _spot(row: RaceRow) -> Spot | None:
-    timing = row.timing
-    return Spot.of(timing.variant, timing.median_us, timing.bytes, timing.flops)
-
-
-def session_roofline(session: Session, name: str) -> Figure | None:
-    """Recorded launches that were timed, by the first stopwatch, under the device's roofs."""
-    watch = next((t.stopwatch for t in session.rows if t.stopwatch), None)
-    rows = [t for t in session.rows if t.stopwatch == watch]
-    spots = [
-        Spot.of(f"{short_name(base_name(t.kernel))} {t.variant} {t.inputs}".strip(), t.median_us,
-                t.bytes, t.flops)
-        for t in rows
-    ]  # fmt: skip
-    peak = next((p for p in session.peaks if p.stopwatch == watch), None)
-    sheet = peaks_by_sheet(session.device.get("name"))
-    known = session.data_sheet_gb_per_s
-    band = known * 1e9 if known is not None else sheet.bandwidth if sheet else None
-    estimated = any("estimate" in (t.bytes_from, t.flops_from) for t in rows)
-    return figure(
-        f"{name}; bytes and operations are estimates" if estimated else name,
-        [s for s in spots if s is not None],
-        peak.gb_per_s * 1e9 if peak is not None else None,
-        band,
-        sheet,
-        list(dict.fromkeys(d for t in rows for d in dtypes_in(t.inputs))),
-    )
