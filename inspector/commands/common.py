@@ -12,28 +12,49 @@ from inspector.capture.opening import kept_cache, newest, open_path
 from inspector.measure.ncu.files import is_report
 
 if TYPE_CHECKING:
-    from inspector.reader.telling import Annotator
+    from inspector.measure.ncu.model import Report
+    from inspector.measure.ncu.samples import Profiled
+    from inspector.model import Recording
+    from inspector.reader.reader import Reader
 
 
-def open_reader(
+def open_reader(path: str | None, device: str | None = None, reports: Sequence[str] = ()) -> Reader:
+    """A reader on a path, or on the newest recording; see ``open_profiled``."""
+    return open_profiled(path, device, reports).reader
+
+
+def open_profiled(
     path: str | None, device: str | None = None, reports: Sequence[str] = ()
-) -> Annotator:
-    """A reader on a path, or on the newest recording; ``device`` is what figures are told for.
+) -> Profiled:
+    """A reader on a path, or on the newest recording, and the report of ncu that is tied to it.
 
-    ``reports`` are ncu's; without any, those that lie beside the recording or are kept with it. A
-    path may be a report itself.
+    ``device`` is what figures are told for. ``reports`` are ncu's; without any, those that lie
+    beside the recording or are kept with it. A path may be a report itself.
     """
-    # Imported here: the analysis is large, and explain and doctor read nothing.
     from inspector.measure.ncu import files
-    from inspector.reader.telling import Annotator
 
     where = Path(path) if path is not None else newest()
     if is_report(where):
         report = files.load([where, *map(Path, reports)])
-        return Annotator(files.alone(where, report), kept_cache(), device, report)
+        return profiled(files.alone(where, report), device, report)
     recording = open_path(where)
     report = files.of_recording(where, [Path(r) for r in reports])
-    return Annotator(recording, kept_cache(), device, report)
+    return profiled(recording, device, report)
+
+
+def reader_of(recording: Recording) -> Reader:
+    """A reader of a recording that is at hand, without a report of ncu."""
+    return profiled(recording).reader
+
+
+def profiled(
+    recording: Recording, device: str | None = None, report: Report | None = None
+) -> Profiled:
+    """Where readers are made: one of a recording, with a report of ncu tied to it, if any."""
+    # Imported here: the analysis is large, and explain and doctor read nothing.
+    from inspector.measure.ncu.samples import NOTHING, Profiled
+
+    return Profiled(recording, kept_cache(), device, NOTHING if report is None else report)
 
 
 def takes_reports(parser: argparse.ArgumentParser) -> None:

@@ -23,7 +23,7 @@ from inspector.diff.recordings import Fate
 from inspector.errors import Exit, UsageError
 from inspector.model import Kernel, Origin, Stage, Variant
 from inspector.names import base_name
-from inspector.reader.facts import Analyst
+from inspector.reader.reader import Reader
 from inspector.reader.selecting import Selection, names, place, select, select_one
 from inspector.report import diff_json, diff_markdown, diff_text, jsons
 from inspector.text import shown
@@ -81,7 +81,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     """Print what differs."""
     args = parser.parse_args(argv)
     given = _places(parser, args)
-    readers: dict[str | None, Analyst] = {}
+    readers: dict[str | None, Reader] = {}
     for one in given:
         if one.path not in readers:
             readers[one.path] = open_reader(one.path, args.device)
@@ -120,14 +120,14 @@ def _places(parser: argparse.ArgumentParser, args: argparse.Namespace) -> list[S
     return given or [Selection(None, None)]
 
 
-def _is_table(given: list[Selection], first: Analyst) -> bool:
+def _is_table(given: list[Selection], first: Reader) -> bool:
     """Whether two words are PATH KERNEL, as in ``show``: the path holds more than a kernel."""
     if len(given) != 2 or given[0].path is None or given[1].path is not None:
         return False
     return given[0].selector is None and len(first.recording.variants()) > 1
 
 
-def _single_file(reader: Analyst) -> bool:
+def _single_file(reader: Reader) -> bool:
     """Whether what was opened is one file of PTX, SASS or the like."""
     kernels = reader.recording.kernels
     paths = {v.hash for _, v in reader.recording.variants()}
@@ -138,7 +138,7 @@ def _single_file(reader: Analyst) -> bool:
 
 
 def _compare(
-    readers: tuple[Analyst, Analyst],
+    readers: tuple[Reader, Reader],
     found: tuple[tuple[Kernel, Variant], tuple[Kernel, Variant]],
     args: argparse.Namespace,
     whole: bool,
@@ -194,7 +194,7 @@ def _text(
         out.print(text, soft_wrap=True)
 
 
-def _files(a: Analyst, b: Analyst, args: argparse.Namespace) -> int:
+def _files(a: Reader, b: Reader, args: argparse.Namespace) -> int:
     """Two files of several kernels."""
     stage = Stage(args.stage) if args.stage else None
     held = compare.compare_files(a, b, stage, args.exact)
@@ -220,7 +220,7 @@ def _files(a: Analyst, b: Analyst, args: argparse.Namespace) -> int:
 # -- one kernel, two recordings -------------------------------------------------------------------
 
 
-def _table(reader: Analyst, selector: str | None, args: argparse.Namespace) -> int:
+def _table(reader: Reader, selector: str | None, args: argparse.Namespace) -> int:
     found = select(reader.recording, selector)
     failed = [k for k in reader.recording.kernels if k.autotune and not k.variants
               and (selector is None or selector in names(k))]  # fmt: skip
@@ -254,7 +254,7 @@ def _table(reader: Analyst, selector: str | None, args: argparse.Namespace) -> i
     return Exit.OK
 
 
-def _recordings(a: Analyst, b: Analyst, args: argparse.Namespace) -> int:
+def _recordings(a: Reader, b: Reader, args: argparse.Namespace) -> int:
     stage = Stage(args.stage) if args.stage else None
     pairs = [
         (one.pair.a, one.pair.b, one.state, one.resources)

@@ -17,15 +17,16 @@ from rich.live import Live
 from rich.text import Text
 
 from inspector import printing
-from inspector.commands.common import open_reader, print_json, takes_reports
+from inspector.commands.common import open_profiled, print_json, takes_reports
 from inspector.errors import Exit
 from inspector.measure.ncu.attach import Key
 from inspector.measure.ncu.files import is_report
+from inspector.measure.ncu.samples import Profiled
 from inspector.measure.time.stored import times
 from inspector.model import Kernel, Recording, Variant
 from inspector.printing import narrate
-from inspector.reader.reader import GLANCE
-from inspector.reader.telling import Annotator
+from inspector.reader.figures import GLANCE
+from inspector.reader.reader import Reader
 from inspector.report import calls, jsons, ncu, tables, timings
 from inspector.text import shown
 
@@ -48,7 +49,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     """Print the table, or JSON."""
     args = parser.parse_args(argv)
-    reader = open_reader(args.path, reports=args.ncu)
+    profiled = open_profiled(args.path, reports=args.ncu)
+    reader = profiled.reader
     rec = reader.recording
     if args.calls and not args.json:
         return _calls(rec)
@@ -57,11 +59,11 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         value = jsons.recording(
             rec,
             reader.resources,
-            lambda v: ncu.variant(reader.measured(v)),
+            lambda v: ncu.variant(profiled.measured(v)),
             jsons.Rows,
             reader.hint_count,
         )
-        value["ncu"] = ncu.document(reader.attached(), reader.report, _names(reader))
+        value["ncu"] = ncu.document(profiled.attached(), profiled.report, _names(reader))
         print_json(timings.with_times(value, rec, times(rec.path)))
         return Exit.OK
     out = printing.out()
@@ -71,14 +73,14 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     if rec.kernels and not alone:
         print_kernels(reader, out, clock_of(rec))
     tables.graphs(rec, out)
-    if reader.report.launches or reader.report.problems:
-        print_launches(reader, out, alone)
+    if profiled.report.launches or profiled.report.problems:
+        print_launches(profiled, out, alone)
     if not alone:
         tables.problems(rec, printing.err())
     return Exit.OK
 
 
-def print_kernels(reader: Annotator, out: Console, clock: tables.Clock | None = None) -> None:
+def print_kernels(reader: Reader, out: Console, clock: tables.Clock | None = None) -> None:
     """The table of kernels. On a terminal its first rows stand at once, a dash where a tool has
     not said yet, and give way to the whole when every figure is known."""
     rec = reader.recording
@@ -95,7 +97,7 @@ def print_kernels(reader: Annotator, out: Console, clock: tables.Clock | None = 
     narrate_uncounted(left)
 
 
-def _read(reader: Annotator, out: Console | None) -> int:
+def _read(reader: Reader, out: Console | None) -> int:
     """Read the figures of all variants, the tools side by side, and count hints; how many variants
     are left without a count. ``out`` is a terminal that is told how far it is."""
     variants = [v for _, v in reader.recording.variants()]
@@ -118,7 +120,7 @@ def _read(reader: Annotator, out: Console | None) -> int:
         return reader.count_hints(variants, before=lambda: tell("counting hints", first=True))
 
 
-def _standing(reader: Annotator, out: Console, said: str) -> Group:
+def _standing(reader: Reader, out: Console, said: str) -> Group:
     """The rows that fit on the screen, with what is known by now, and what is being done."""
     room = max(out.height - 4, 1)
     rec = reader.recording
@@ -161,21 +163,21 @@ def _calls(rec: Recording) -> int:
     return Exit.OK
 
 
-def print_launches(reader: Annotator, out: Console, alone: bool = False) -> None:
+def print_launches(profiled: Profiled, out: Console, alone: bool = False) -> None:
     """What ncu measured: Nsight's summary, and what is odd about it on standard error.
 
     ``alone``: there is no recording whose variants could be named.
     """
     err = printing.err()
-    found = reader.attached()
+    found = profiled.attached()
     if found:
         out.print("measured by ncu", style="bold cyan")
-        out.print(ncu.summary(found, None if alone else _names(reader), out.width))
-    for text in ncu.footnotes(found, reader.report):
+        out.print(ncu.summary(found, None if alone else _names(profiled.reader), out.width))
+    for text in ncu.footnotes(found, profiled.report):
         err.print(f"! {text}", style="yellow", soft_wrap=True)
 
 
-def _names(reader: Annotator) -> ncu.Name:
+def _names(reader: Reader) -> ncu.Name:
     """The ids of a kernel and a variant, by what a launch is tied to."""
     known: dict[Key, tuple[str, str]] = {
         (v.hash, v.symbol): (k.id, v.id) for k, v in reader.recording.variants()

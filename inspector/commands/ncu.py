@@ -15,9 +15,8 @@ from pathlib import Path
 
 from inspector import files, printing
 from inspector.capture.machine import gpu_present
-from inspector.capture.opening import kept_cache
 from inspector.capture.running import Run, RunOutcome, RunRequest
-from inspector.commands.common import split_program
+from inspector.commands.common import profiled, split_program
 from inspector.commands.list import print_launches
 from inspector.commands.run import summary
 from inspector.errors import PtxviewError, RunFailed, ToolMissing, Unreadable, UsageError
@@ -26,7 +25,6 @@ from inspector.measure.ncu import files as ncu
 from inspector.measure.ncu import files as ncu_files
 from inspector.measure.ncu.model import Report
 from inspector.printing import narrate
-from inspector.reader.telling import Annotator
 from inspector.system.process import run_program
 
 VALUED = ("-o", "--out", "--python", "--kernel", "--launch-count", "--launch-skip", "--set",
@@ -169,7 +167,6 @@ def _copy(report: Path, to: Path) -> None:
 def _print(outcome: RunOutcome, found: Report, most: int) -> None:
     if outcome.recording is None:
         return
-    reader = Annotator(outcome.recording, kept_cache(), report=found)
-    print_launches(reader, printing.err())
+    print_launches(profiled(outcome.recording, report=found), printing.err())
     if len(found.launches) >= most:
         narrate(f"ptxview: only the first {most} launches were measured (--launch-count)")

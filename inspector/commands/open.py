@@ -18,7 +18,8 @@ from inspector.tui.app.places import config_path
 
 if TYPE_CHECKING:
     # Imported where they are used: the first frame does not wait for them.
-    from inspector.reader.telling import Annotator
+    from inspector.measure.ncu.samples import Profiled
+    from inspector.reader.reader import Reader
     from inspector.tui.app.live import Live
     from inspector.tui.app.opening import Opener
 
@@ -71,12 +72,12 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     if args.path is None or not Path(args.path).exists():
         args.path = str(_where(args.path))  # what is wrong with it is said without a screen
 
-    def opener() -> tuple[Annotator, Live | None]:
-        from inspector.commands.common import open_reader
+    def opener() -> tuple[Reader, Live | None]:
+        from inspector.commands.common import open_profiled
         from inspector.measure.ncu.files import is_report
 
-        reader = open_reader(args.path, reports=args.ncu)
-        return reader, None if is_report(Path(args.path)) else following(reader)
+        made = open_profiled(args.path, reports=args.ncu)
+        return made.reader, None if is_report(Path(args.path)) else following(made)
 
     browse(opener, Path(args.path).name)
     return Exit.OK
@@ -140,20 +141,20 @@ def browse(opener: Opener, name: str, live: Live | None = None) -> None:
     run_tui(opener, name, live)
 
 
-def following(reader: Annotator) -> Live | None:
+def following(made: Profiled) -> Live | None:
     """What tells how a recording grows that another process still writes; None where none does."""
-    from inspector.capture.opening import kept_cache
     from inspector.capture.running import Follower, grows
-    from inspector.reader.telling import Annotator
+    from inspector.commands.common import profiled
     from inspector.tui.app.live import Live
 
-    path = Path(reader.recording.path)
-    if not grows(path, reader.recording):
+    recording = made.reader.recording
+    path = Path(recording.path)
+    if not grows(path, recording):
         return None
-    follower, cache = Follower(path), kept_cache()
+    follower = Follower(path)
 
-    def look() -> Annotator | None:
+    def look() -> Reader | None:
         found = follower.look()
-        return None if found is None else Annotator(found, cache, report=reader.report)
+        return None if found is None else profiled(found, report=made.report).reader
 
     return Live(look)

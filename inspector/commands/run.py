@@ -14,14 +14,14 @@ import sys
 from pathlib import Path
 
 from inspector import printing
-from inspector.capture.opening import kept_cache
 from inspector.capture.running import RunOutcome, RunRequest
 from inspector.capture.running import run as record
+from inspector.commands.common import reader_of
 from inspector.commands.list import print_kernels
 from inspector.commands.open import browse, on_terminal
 from inspector.errors import Exit, PtxviewError, RunFailed
 from inspector.printing import narrate
-from inspector.reader.telling import Annotator
+from inspector.reader.reader import Reader
 from inspector.report import tables
 
 # Seconds for all times of a run, for one time, and after which a launch is given up.
@@ -140,7 +140,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     outcome = record(request, lambda text: narrate(f"ptxview: {text}"))
     narrate(summary(outcome))
     if outcome.recording is not None:
-        reader = Annotator(outcome.recording, kept_cache())
+        reader = reader_of(outcome.recording)
         err = printing.err()
         if outcome.recording.kernels:
             print_kernels(reader, err)
@@ -157,7 +157,7 @@ def _typed(request: RunRequest) -> str | None:
     return first if Path(first).name.startswith("python") else None
 
 
-def _times(reader: Annotator, path: Path, python: str | None) -> None:
+def _times(reader: Reader, path: Path, python: str | None) -> None:
     """Take the times of all calls that were just recorded, keep them and print them.
 
     Whatever fails costs a line on standard error: the status is the program's.
@@ -201,7 +201,7 @@ def _watched(request: RunRequest) -> int:
         raise RunFailed("the recording could not be completed", "What it holds can be opened.")
     narrate(summary(outcome))
     if wanted and outcome.recording is not None:
-        made = Annotator(outcome.recording, kept_cache())
+        made = reader_of(outcome.recording)
         browse(lambda: (made, None), outcome.path.name)
     return outcome.status
 

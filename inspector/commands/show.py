@@ -13,15 +13,16 @@ from collections.abc import Iterator
 from itertools import islice
 
 from inspector import printing
-from inspector.commands.common import open_reader, print_json, split_path, takes_reports
+from inspector.commands.common import open_profiled, print_json, split_path, takes_reports
 from inspector.errors import Exit, PtxviewError, UsageError
 from inspector.listing.line import Function, Line, Listing
+from inspector.measure.ncu.samples import Profiled
 from inspector.measure.time.stored import times
 from inspector.model import Graph, Kernel, Note, Stage, Variant
 from inspector.printing import narrate
-from inspector.reader.reader import Reader, decode
+from inspector.reader.listings import decode
+from inspector.reader.reader import Reader
 from inspector.reader.selecting import select_graph, select_one
-from inspector.reader.telling import Annotator
 from inspector.report import annotated, card, jsons, ncu, tables, timings
 from inspector.text import shown
 
@@ -63,7 +64,8 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     if len(args.words) > 2:
         parser.error("give at most a PATH and a KERNEL")
     path, selector = split_path(args.words)
-    reader = open_reader(path, args.device, args.ncu)
+    profiled = open_profiled(path, args.device, args.ncu)
+    reader = profiled.reader
     graph = select_graph(reader.recording, selector)
     if graph is None and selector is None and not reader.recording.variants():
         graph = next(iter(reader.recording.graphs), None)
@@ -75,9 +77,9 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     stage = Stage(args.stage) if args.stage else _default(variant)
     beside = Stage(args.beside) if args.beside else None
     if args.json:
-        value = _json(reader, kernel, variant, stage)
+        value = _json(profiled, kernel, variant, stage)
         if beside is not None:
-            value["beside"] = _json(reader, kernel, variant, beside)
+            value["beside"] = _json(profiled, kernel, variant, beside)
         print_json(value)
         return Exit.OK
     if beside is not None:
@@ -158,7 +160,7 @@ def _beside(reader: Reader, variant: Variant, stage: Stage, other: Stage) -> int
     return Exit.OK
 
 
-def _annotated(reader: Annotator, kernel: Kernel, variant: Variant, stage: Stage) -> int:
+def _annotated(reader: Reader, kernel: Kernel, variant: Variant, stage: Stage) -> int:
     out = printing.out()
     listing = reader.listing(variant, stage)
     telling = reader.telling(variant, stage)
@@ -189,7 +191,8 @@ def _part(listing: Listing, function: Function | None) -> Iterator[Line]:
     return islice(listing.lines, first - 1, last)
 
 
-def _json(reader: Annotator, kernel: Kernel, variant: Variant, stage: Stage) -> dict[str, object]:
+def _json(profiled: Profiled, kernel: Kernel, variant: Variant, stage: Stage) -> dict[str, object]:
+    reader = profiled.reader
     listing = reader.listing(variant, stage)
     links = {}
     for other in jsons.ordered(variant.stages):
@@ -204,7 +207,7 @@ def _json(reader: Annotator, kernel: Kernel, variant: Variant, stage: Stage) -> 
         "schema": jsons.SCHEMA,
         "stage": stage.value,
         "text_from": reader.text(variant, stage).text_from,
-        "functions": _functions(reader, kernel, variant, stage, listing),
+        "functions": _functions(profiled, kernel, variant, stage, listing),
         "notes": [],
         "lines": jsons.Rows(
             jsons.line(line, links, telling.at(line.n), telling.words(line.n))
@@ -214,19 +217,20 @@ def _json(reader: Annotator, kernel: Kernel, variant: Variant, stage: Stage) -> 
 
 
 def _functions(
-    reader: Annotator, kernel: Kernel, variant: Variant, stage: Stage, listing: Listing
+    profiled: Profiled, kernel: Kernel, variant: Variant, stage: Stage, listing: Listing
 ) -> list[dict[str, object]]:
+    reader = profiled.reader
     own = reader.function(variant, stage)
     if stage in (Stage.SOURCE, Stage.OUTPUT_CODE):
         if own is None:
             return []
-        return [_function(reader, kernel, variant, own)]
+        return [_function(profiled, kernel, variant, own)]
     others = {v.symbol: (k, v) for k, v in reader.recording.variants() if v.hash == variant.hash}
     out = []
     for each in listing.functions:
         held = others.get(each.name, (kernel, variant) if own is each else None)
         out.append(
-            _function(reader, held[0], held[1], each)
+            _function(profiled, held[0], held[1], each)
             if held
             else jsons.function(each.name, None, None, each)
         )
@@ -234,12 +238,13 @@ def _functions(
 
 
 def _function(
-    reader: Annotator, kernel: Kernel, variant: Variant, at: Function
+    profiled: Profiled, kernel: Kernel, variant: Variant, at: Function
 ) -> dict[str, object]:
     """One kernel of a listing with its resources, hints, card and newest time."""
+    reader = profiled.reader
     notes = [Note(f.rule, f.severity, f.text) for f in reader.findings(variant)]
     out = jsons.function(
         kernel.name, variant.id, reader.resources(variant), at, notes,
-        card.as_json(reader.card(variant)), ncu.variant(reader.measured(variant)),
+        card.as_json(reader.card(variant)), ncu.variant(profiled.measured(variant)),
     )  # fmt: skip
     return {**out, "timing": timings.timing(times(reader.recording.path).of(kernel, variant))}

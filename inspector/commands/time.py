@@ -29,8 +29,8 @@ from inspector.measure.time.stored import sessions
 from inspector.measure.time.take import TimeWish, own, ready, store, take
 from inspector.model import Call
 from inspector.printing import narrate
+from inspector.reader.reader import Reader
 from inspector.reader.selecting import Found, select, select_calls, select_one
-from inspector.reader.telling import Annotator
 from inspector.recording.kept import place
 from inspector.recording.layout import is_recording
 from inspector.report import comparison as report
@@ -355,7 +355,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     return Exit.DIFFERENT if any(t.error for t in session.rows) else Exit.OK
 
 
-def chosen(reader: Annotator, words: list[str]) -> tuple[tuple[Found, ...], tuple[Call, ...]]:
+def chosen(reader: Reader, words: list[str]) -> tuple[tuple[Found, ...], tuple[Call, ...]]:
     """The variants and the calls that the words name, each once; all without words.
 
     A word is KERNEL, a graph's id, an extension's function or its module. Raises ``UsageError``.

@@ -20,16 +20,16 @@ from types import FrameType
 from typing import Any
 
 from inspector import printing
-from inspector.capture.opening import kept_cache, open_path
+from inspector.capture.opening import open_path
 from inspector.capture.running import Follower, Run, RunOutcome, RunRequest
+from inspector.commands.common import reader_of
 from inspector.errors import PtxviewError
 from inspector.printing import narrate
-from inspector.reader.telling import Annotator
+from inspector.reader.reader import Reader
 from inspector.system.process import ENDING, STOPPING, forwarded
 from inspector.system.terminal_program import WANTS_TERMINAL, Attended
 from inspector.tui.app.live import Choice, Live, ProgramState
 from inspector.tui.app.opening import Opener
-from inspector.tui.widgets.subject import Reads
 
 HANG_UP = 60.0
 """Seconds in which a program whose terminal is gone may end, and its recording be completed."""
@@ -79,17 +79,17 @@ class Watched:
         """Where the recording grows."""
         return self._run.folder
 
-    def reader(self) -> Annotator:
+    def reader(self) -> Reader:
         """A reader of what there is by now."""
         folder = self._run.folder
-        return Annotator(open_path(folder), kept_cache())
+        return reader_of(open_path(folder))
 
-    def _look(self) -> Reads | None:
+    def _look(self) -> Reader | None:
         if self.live.state is ProgramState.ENDED and self.outcome is not None:
             outcome, self._follower = self.outcome, _Ended()
             return _reader(outcome) if outcome.recording is not None else None
         found = self._follower.look()
-        return None if found is None else Annotator(found, kept_cache())
+        return None if found is None else reader_of(found)
 
     # Threads
 
@@ -251,9 +251,9 @@ class _Ended(Follower):
         """Nothing new."""
 
 
-def _reader(outcome: RunOutcome) -> Annotator:
+def _reader(outcome: RunOutcome) -> Reader:
     assert outcome.recording is not None
-    return Annotator(outcome.recording, kept_cache())
+    return reader_of(outcome.recording)
 
 
 @contextlib.contextmanager

@@ -31,7 +31,6 @@ from inspector.measure.time.stored import alike as alike_times
 from inspector.measure.time.stored import times
 from inspector.model import Kernel, Origin, Resources, Stage, Variant
 from inspector.names import base_name
-from inspector.reader.facts import Analyst
 from inspector.reader.reader import Reader
 
 T = TypeVar("T")
@@ -98,7 +97,7 @@ def _stages(variant: Variant) -> str:
 
 
 def compare(
-    readers: tuple[Analyst, Analyst],
+    readers: tuple[Reader, Reader],
     pair: tuple[Variant, Variant],
     stage: Stage,
     *,
@@ -128,7 +127,7 @@ def compare(
     )  # fmt: skip
 
 
-def side(reader: Analyst, variant: Variant, stage: Stage) -> VariantSide:
+def side(reader: Reader, variant: Variant, stage: Stage) -> VariantSide:
     """One variant with all that is known of it."""
     ttir = of_stage(reader, variant, Stage.TTIR, lambda held, own: (summary.tile(held, own),
                summary.parameters(held, own)))  # fmt: skip
@@ -151,7 +150,7 @@ def side(reader: Analyst, variant: Variant, stage: Stage) -> VariantSide:
 PTX_VERSION = re.compile(rb"^[^\S\n]*+\.version\s++(\d++\.\d++)", re.MULTILINE)
 
 
-def made_by(reader: Analyst, variant: Variant) -> dict[str, str]:
+def made_by(reader: Reader, variant: Variant) -> dict[str, str]:
     """The programs that made a variant, with their versions as far as they are known.
 
     Those of Triton and torch are the recording's; of ptxas the cubin's own note, which CUDA 13's
@@ -200,7 +199,7 @@ def _of_cuda_13(version: str) -> bool:
 
 
 def _timed(
-    readers: tuple[Analyst, Analyst], a: VariantSide, b: VariantSide
+    readers: tuple[Reader, Reader], a: VariantSide, b: VariantSide
 ) -> tuple[VariantSide, VariantSide]:
     """Both with their measured times, where both were timed alike; else with the tuner's."""
     held = [
@@ -260,7 +259,7 @@ def alike(
 
 
 def variant_rows(
-    reader: Analyst,
+    reader: Reader,
     held: Iterable[tuple[Kernel, Variant]],
     stage: Stage,
     more: Iterable[Kernel] = (),
@@ -277,7 +276,7 @@ def variant_rows(
     yield from found if any(row.time_us is not None for row in found) else _measured(reader, found)
 
 
-def _measured(reader: Analyst, found: list[VariantRow]) -> Iterator[VariantRow]:
+def _measured(reader: Reader, found: list[VariantRow]) -> Iterator[VariantRow]:
     """The rows with the times that were measured of the most of them on one kind of inputs."""
     known = times(reader.recording.path)
     taken = [known.by_inputs(r.kernel, r.variant) if r.variant is not None else {} for r in found]
@@ -291,7 +290,7 @@ def _measured(reader: Analyst, found: list[VariantRow]) -> Iterator[VariantRow]:
 
 
 def _rows(
-    reader: Analyst,
+    reader: Reader,
     held: Iterable[tuple[Kernel, Variant]],
     stage: Stage,
     more: Iterable[Kernel],
@@ -351,7 +350,7 @@ class Files:
         return intra_line(x, y, self.diff.names_at(a, b))
 
 
-def compare_files(a: Analyst, b: Analyst, asked: Stage | None = None, exact: bool = False) -> Files:
+def compare_files(a: Reader, b: Reader, asked: Stage | None = None, exact: bool = False) -> Files:
     """The one file that each was opened from; its kernels are paired by name, then by likeness.
 
     Raises ``PtxviewError`` where they have no such stage, or it cannot be read.
@@ -385,7 +384,7 @@ class PairState:
 
 
 def compare_recordings(
-    a: Analyst, b: Analyst, stage: Stage | None = None, exact: bool = False
+    a: Reader, b: Reader, stage: Stage | None = None, exact: bool = False
 ) -> tuple[PairState, ...]:
     """Every variant of two recordings in its pair.
 

@@ -1,4 +1,4 @@
-"""What the analysis says of what a reader reads: lazily, each result kept.
+"""What the analysis says of variants and of their functions: lazily, each result kept.
 
 Everything here is computed from listings, recorded launches and tables; nothing is run but the
 disassembler that the listings come from.
@@ -11,7 +11,7 @@ import time
 from bisect import bisect_right
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from threading import Lock, RLock
 from typing import TypeVar, cast
 
@@ -26,13 +26,15 @@ from inspector.analyse.occupancy import Device, base_arch
 from inspector.analyse.scheduling import Schedule, schedule
 from inspector.analyse.sentences import context as contexts
 from inspector.analyse.sentences.context import Context
+from inspector.analyse.telling import Samples
 from inspector.errors import PtxviewError, UsageError
 from inspector.listing.cuda import is_cuda
 from inspector.listing.cuda_signatures import Signatures, signatures
 from inspector.listing.line import Function, Listing
 from inspector.model import Kernel, Recording, Stage, Variant
 from inspector.reader import tables
-from inspector.reader.reader import Reader
+from inspector.reader.figures import VariantFigures
+from inspector.reader.listings import Listings
 from inspector.recording.layout import DerivedCache
 
 T = TypeVar("T")
@@ -63,31 +65,34 @@ class FunctionFacts:
     schedule: Schedule | None
 
 
-class Analyst(Reader):
-    """A reader that also analyses. Safe to use from several threads.
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What a profiler measured of a variant: a sentence a launch, its own rules as findings, and
+    samples by line of SASS, none where they cannot be shown there."""
 
-    ``device`` names the architecture (``sm_80``) that occupancy and hints are told for; None is
-    the one that the recording was made on or for. Raises ``UsageError`` for one that is not known.
-    """
+    told: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    samples: Mapping[int, Samples] = field(default_factory=dict)
 
-    def __init__(
-        self, recording: Recording, cache: DerivedCache, device: str | None = None
-    ) -> None:
-        super().__init__(recording, cache)
-        if device is not None and base_arch(device) not in tables.devices():
-            raise UsageError(
-                f"no device {device} is known",
-                f"Known are: {', '.join(tables.devices())}",
-            )
-        self.chosen = device
+
+Measurements = Callable[[Variant], Measured | None]
+"""Says what was measured of a variant, None where nothing was."""
+
+
+def nothing_measured(variant: Variant) -> None:
+    """There is no profiler's report."""
+
+
+class Memo:
+    """Results by key, each made once. Safe to use from several threads."""
+
+    def __init__(self) -> None:
         self._kept: dict[Hashable, object] = {}
         self._making: dict[Hashable, RLock] = {}
         self._guard = Lock()
-        self._counts: dict[tuple[str, str], int] = {}
         self._recent: dict[Hashable, None] = {}
-        self._kernels = {id(v): k for k, v in recording.variants()}
 
-    def _once(self, key: Hashable, make: Callable[[], T]) -> T:
+    def once(self, key: Hashable, make: Callable[[], T]) -> T:
         """What ``make`` gave the first time; others who ask for the same wait, nobody else does."""
         known = self._kept.get(key, _NOT_MADE)
         if known is _NOT_MADE:
@@ -99,9 +104,9 @@ class Analyst(Reader):
                     known = self._kept[key] = make()
         return cast(T, known)
 
-    def _passing(self, key: Hashable, make: Callable[[], T]) -> T:
+    def passing(self, key: Hashable, make: Callable[[], T]) -> T:
         """The same of what is of one function of a file, of which only the newest are kept."""
-        made = self._once(key, make)
+        made = self.once(key, make)
         with self._guard:
             self._recent.pop(key, None)
             self._recent[key] = None
@@ -112,17 +117,46 @@ class Analyst(Reader):
                 self._making.pop(old, None)
         return made
 
+
+class VariantFacts:
+    """Analyses what is listed of variants. Safe to use from several threads.
+
+    ``device`` and ``measured`` are as for a ``Reader``.
+    """
+
+    def __init__(
+        self,
+        recording: Recording,
+        listings: Listings,
+        figures: VariantFigures,
+        memo: Memo,
+        device: str | None = None,
+        measured: Measurements = nothing_measured,
+    ) -> None:
+        if device is not None and base_arch(device) not in tables.devices():
+            raise UsageError(
+                f"no device {device} is known",
+                f"Known are: {', '.join(tables.devices())}",
+            )
+        self.measured = measured
+        self._recorded_on = recording.device
+        self._listings = listings
+        self._figures = figures
+        self._memo = memo
+        self._chosen = device
+        self._kernels = {id(v): k for k, v in recording.variants()}
+
     # -- the kernel as a whole ----------------------------------------------------------------
 
     def device(self, variant: Variant) -> Device | None:
         """The device that figures are told for, None where the architecture is not known."""
-        arch = self.chosen or variant.target
+        arch = self._chosen or variant.target
         if arch is None:
             return None
         known = tables.devices().get(base_arch(arch))
-        if known is None or self.chosen is not None:
+        if known is None or self._chosen is not None:
             return known
-        return known.recorded(self.recording.device)
+        return known.recorded(self._recorded_on)
 
     def kernel(self, variant: Variant) -> Kernel:
         """The kernel that a variant is of."""
@@ -130,15 +164,15 @@ class Analyst(Reader):
 
     def context(self, variant: Variant) -> Context:
         """Parameters, grid and block, as far as PTX, the signature and the launches tell them."""
-        return self._once(("context", id(variant)), lambda: self._context(variant))
+        return self._memo.once(("context", id(variant)), lambda: self._context(variant))
 
     def _context(self, variant: Variant) -> Context:
         kernel = self.kernel(variant)
         listing, function = None, None
         if _at_hand(variant, Stage.PTX):
             try:
-                listing = self.listing(variant, Stage.PTX)
-                function = self.function(variant, Stage.PTX)
+                listing = self._listings.listing(variant, Stage.PTX)
+                function = self._listings.function(variant, Stage.PTX)
             except PtxviewError:
                 listing = None
         return contexts.of_variant(
@@ -161,8 +195,10 @@ class Analyst(Reader):
         return self._once(("signatures", variant.hash, held.origin_path), read)
 
     def card(self, variant: Variant) -> Card:
-        """What the variant takes, what limits it and what it is made of."""
-        return self._once(("card", id(variant)), lambda: self._card(variant))
+        """What the variant takes, what limits it and what it is made of; what was measured."""
+        own = self._memo.once(("card", id(variant)), lambda: self._card(variant))
+        measured = self.measured(variant)
+        return own if measured is None else replace(own, measured=measured.told)
 
     def _card(self, variant: Variant) -> Card:
         listings: dict[Stage, tuple[Listing, Function]] = {}
@@ -171,10 +207,12 @@ class Analyst(Reader):
             if not _at_hand(variant, stage):
                 continue
             try:
-                own = self.function(variant, stage)
+                own = self._listings.function(variant, stage)
                 if own is not None:
-                    listings[stage] = (self.listing(variant, stage), own)
-                    known = self.facts(variant, stage, own.first) if stage in MACHINE else None
+                    listings[stage] = (self._listings.listing(variant, stage), own)
+                    known = (
+                        self.of_function(variant, stage, own.first) if stage in MACHINE else None
+                    )
                     if known is not None:
                         flows[stage] = known.flow
             except PtxviewError:
@@ -185,22 +223,85 @@ class Analyst(Reader):
         if subject.warps is not None:
             threads = WARP * subject.warps
         return card(
-            self.resources(variant), subject.device, listings, tables.isa().cost,
+            self._figures.resources(variant), subject.device, listings, tables.isa().cost,
             subject.launch, threads, flows, subject.built_for,
         )  # fmt: skip
 
     def findings(self, variant: Variant) -> tuple[Finding, ...]:
-        """The hints on the variant."""
-        return self._once(("hints", id(variant)), lambda: self._findings(variant))
+        """The hints on the variant, then those of the profiler that measured it."""
+        measured = self.measured(variant)
+        own = self.hints(variant)
+        return own if measured is None else (*own, *measured.findings)
 
-    def _findings(self, variant: Variant) -> tuple[Finding, ...]:
-        return hints(self._subject(variant), tables.table("hints"))
+    def hints(self, variant: Variant) -> tuple[Finding, ...]:
+        """The hints of ours alone."""
+        return self._memo.once(
+            ("hints", id(variant)),
+            lambda: hints(self._subject(variant), tables.table("hints")),
+        )
 
-    def hint_count(self, variant: Variant) -> int | None:
+    def _subject(self, variant: Variant) -> HintSubject:
+        return HintSubject(
+            kernel=self.kernel(variant),
+            variant=variant,
+            resources=self._figures.resources(variant),
+            listings=Held(variant, lambda stage: self._listings.listing(variant, stage)),
+            functions=Held(variant, lambda stage: self._listings.function(variant, stage)),
+            calls=variant.calls,
+            device=self.device(variant),
+            built_for=tables.devices().get(base_arch(variant.target or "")),
+        )
+
+    def lacking(self, variant: Variant) -> tuple[str, ...]:
+        """Why figures of the machine code are not known, where it was recorded: a missing tool,
+        a damaged cubin."""
+        if not _at_hand(variant, Stage.SASS):
+            return ()
+        out: list[str] = []
+        for read in (
+            lambda: self._listings.listing(variant, Stage.SASS),
+            lambda: self._figures.in_cubin(variant, variant.stages[Stage.SASS].content),
+        ):
+            try:
+                read()
+            except PtxviewError as error:
+                out.append(f"{error.message}. {error.hint}" if error.hint else error.message)
+        return tuple(dict.fromkeys(out))
+
+    # -- the functions of a listing -------------------------------------------------------------
+
+    def of_function(self, variant: Variant, stage: Stage, n: int) -> FunctionFacts | None:
+        """What is known of the function of PTX or SASS that line ``n`` stands in."""
+        functions = self._listings.listing(variant, stage).functions
+        at = bisect_right(functions, n, key=lambda f: f.first) - 1
+        if at < 0 or functions[at].last < n:
+            return None
+        key = ("facts", variant.hash, stage, at)
+        return self._memo.passing(key, lambda: self._facts(variant, stage, functions[at]))
+
+    def _facts(self, variant: Variant, stage: Stage, function: Function) -> FunctionFacts:
+        listing = self._listings.listing(variant, stage)
+        flow = control_flow(listing, function)
+        live = live_ranges(listing, function)
+        times = None
+        if stage is Stage.SASS:
+            times = schedule(listing, function, tables.table("scheduling"), flow)
+        return FunctionFacts(function, flow, live, chains(listing, function), times)
+
+
+class HintCounts:
+    """How many hints of ours there are on variants, kept by content from one run to the next."""
+
+    def __init__(self, facts: VariantFacts, cache: DerivedCache) -> None:
+        self._facts = facts
+        self._cache = cache
+        self._counts: dict[tuple[str, str], int] = {}
+
+    def of(self, variant: Variant) -> int | None:
         """How many hints of ours there are on a variant, where they have been counted."""
         return self._counts.get((variant.hash, variant.symbol))
 
-    def count_hints(
+    def count(
         self,
         variants: Sequence[Variant],
         seconds: float = COUNTING,
@@ -214,7 +315,7 @@ class Analyst(Reader):
         """
         if len(variants) > MOST_COUNTED:
             return len(variants)
-        keys = {(v.hash, v.symbol): self._hints_key(v) for v in variants}
+        keys = {(v.hash, v.symbol): self._key(v) for v in variants}
         left: list[Variant] = []
         for variant in variants:
             name = variant.hash, variant.symbol
@@ -227,28 +328,28 @@ class Analyst(Reader):
             before()
         until = time.monotonic() + seconds
 
-        def count(variant: Variant) -> bool:
+        def counted(variant: Variant) -> bool:
             if time.monotonic() > until:
                 return False
             try:
-                found = len(Analyst.findings(self, variant))
-                whole = not self.lacking(variant)
+                many = len(self._facts.hints(variant))
+                whole = not self._facts.lacking(variant)
             except PtxviewError:
                 return False
             if whole:  # without the machine code some hints cannot be seen
-                self._counts[variant.hash, variant.symbol] = found
-                self._cache.put(keys[variant.hash, variant.symbol], str(found).encode())
+                self._counts[variant.hash, variant.symbol] = many
+                self._cache.put(keys[variant.hash, variant.symbol], str(many).encode())
             return whole
 
         with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
-            return sum(not counted for counted in pool.map(count, left))
+            return sum(not done for done in pool.map(counted, left))
 
-    def _hints_key(self, variant: Variant) -> str:
+    def _key(self, variant: Variant) -> str:
         """What a variant's hints depend on: its stages, its launches, the device, the rules."""
         told = (
             sorted(tables.table("hints").items()), variant.symbol, variant.calls,
-            dict(variant.config), dict(variant.signature), self.device(variant),
-            self.kernel(variant).fusion,
+            dict(variant.config), dict(variant.signature), self._facts.device(variant),
+            self._facts.kernel(variant).fusion,
         )  # fmt: skip
         # Names are a stranger's: not every one of them can be encoded.
         parts: list[bytes | str] = ["hints", __version__, ascii(told)]
@@ -259,54 +360,6 @@ class Analyst(Reader):
                 except PtxviewError:
                     parts += [stage.value, b"lost"]
         return self._cache.key(*parts)
-
-    def _subject(self, variant: Variant) -> HintSubject:
-        return HintSubject(
-            kernel=self.kernel(variant),
-            variant=variant,
-            resources=self.resources(variant),
-            listings=Held(variant, lambda stage: self.listing(variant, stage)),
-            functions=Held(variant, lambda stage: self.function(variant, stage)),
-            calls=variant.calls,
-            device=self.device(variant),
-            built_for=tables.devices().get(base_arch(variant.target or "")),
-        )
-
-    def lacking(self, variant: Variant) -> tuple[str, ...]:
-        """Why figures of the machine code are not known, where it was recorded: a missing tool,
-        a damaged cubin."""
-        if not _at_hand(variant, Stage.SASS):
-            return ()
-        out: list[str] = []
-        for read in (
-            lambda: self.listing(variant, Stage.SASS),
-            lambda: self._res_usage(variant, variant.stages[Stage.SASS].content),
-        ):
-            try:
-                read()
-            except PtxviewError as error:
-                out.append(f"{error.message}. {error.hint}" if error.hint else error.message)
-        return tuple(dict.fromkeys(out))
-
-    # -- the functions of a listing -------------------------------------------------------------
-
-    def facts(self, variant: Variant, stage: Stage, n: int) -> FunctionFacts | None:
-        """What is known of the function of PTX or SASS that line ``n`` stands in."""
-        functions = self.listing(variant, stage).functions
-        at = bisect_right(functions, n, key=lambda f: f.first) - 1
-        if at < 0 or functions[at].last < n:
-            return None
-        key = ("facts", variant.hash, stage, at)
-        return self._passing(key, lambda: self._facts(variant, stage, functions[at]))
-
-    def _facts(self, variant: Variant, stage: Stage, function: Function) -> FunctionFacts:
-        listing = self.listing(variant, stage)
-        flow = control_flow(listing, function)
-        live = live_ranges(listing, function)
-        times = None
-        if stage is Stage.SASS:
-            times = schedule(listing, function, tables.table("scheduling"), flow)
-        return FunctionFacts(function, flow, live, chains(listing, function), times)
 
 
 class Held(Mapping[Stage, T]):

@@ -1,333 +1,160 @@
-"""From a recording to listings: reads a stage's text, disassembles, parses, links. Lazily.
-
-Nothing is disassembled or parsed before it is asked for, and each result is kept.
-"""
+"""From a recording to all that is told of it: listings, links, figures, facts, sentences."""
 
 from __future__ import annotations
 
-import contextlib
-import os
-import threading
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
-from dataclasses import dataclass
-from functools import cached_property
-from itertools import islice
-from pathlib import Path
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from inspector import listing as parsers
-from inspector.analyse import links as correlate
-from inspector.analyse.fusion import model_lines
-from inspector.analyse.links import Relation, composed
-from inspector.capture import spills
-from inspector.capture.disassembly import disassemble
-from inspector.capture.usage import usage_text
-from inspector.errors import PtxviewError, Unreadable
-from inspector.listing.cubin import is_elf, read_cubin
+from inspector.analyse.card import Card
+from inspector.analyse.hints.subject import Finding
+from inspector.analyse.links import StageNames
+from inspector.analyse.occupancy import Device
+from inspector.analyse.sentences.context import Context
+from inspector.analyse.telling import Explained, Samples, Telling
 from inspector.listing.line import Function, Listing
-from inspector.model import (
-    Content,
-    Fusion,
-    Graph,
-    Recording,
-    Resources,
-    Stage,
-    StageFile,
-    Variant,
+from inspector.model import Graph, Kernel, Recording, Resources, Stage, Variant
+from inspector.reader.facts import (
+    COUNTING,
+    FunctionFacts,
+    HintCounts,
+    Measurements,
+    Memo,
+    VariantFacts,
+    nothing_measured,
 )
-from inspector.names import base_name
-from inspector.reader.tables import operations
+from inspector.reader.figures import VariantFigures
+from inspector.reader.listings import Listings, StageText
+from inspector.reader.telling import Teller
 from inspector.recording.layout import DerivedCache
-from inspector.recording.resources import from_res_usage, max_threads, merge
-
-
-@dataclass(frozen=True, slots=True)
-class StageText:
-    """A stage's text and where it is from; ``annotated`` is nvdisasm's with lines and encodings."""
-
-    text: str
-    text_from: str
-    annotated: str | None = None
-
-
-def decode(data: bytes) -> str:
-    """Text of any bytes: what is not UTF-8 becomes surrogate escapes."""
-    return data.decode("utf-8", "surrogateescape")
-
-
-DISASSEMBLED = "nvdisasm -c"
-RECENT = 64
-"""Cubins whose figures are kept by function: several kernels of one are asked for in a row."""
-GLANCE = 0.3
-"""Seconds after which one who waits for figures is told how far they are."""
-WAVE = 256
-"""Cubins that are given to threads at once: a cache has tens of thousands."""
 
 
 class Reader:
-    """Reads what a recording holds. Safe to use from several threads."""
+    """What there is to read of a recording, each thing made when it is first asked for, and kept.
 
-    def __init__(self, recording: Recording, cache: DerivedCache) -> None:
+    Safe to use from several threads. Any method may take a while, and may raise ``PtxviewError``.
+
+    ``device`` names the architecture (``sm_80``) that occupancy and hints are told for; None is
+    the one that the recording was made on or for. Raises ``UsageError`` for one that is not known.
+    ``measured`` says what a profiler measured of a variant.
+    """
+
+    def __init__(
+        self,
+        recording: Recording,
+        cache: DerivedCache,
+        device: str | None = None,
+        measured: Measurements = nothing_measured,
+    ) -> None:
         self.recording = recording
-        self._cache = cache
-        self._lock = threading.Lock()
-        self._listings: dict[tuple[str, str, Stage], Listing] = {}
-        self._resources: dict[tuple[str, str], Resources] = {}
-        self._links: dict[tuple[str, str, Stage, Stage], Mapping[int, tuple[int, ...]]] = {}
-        self._usage: dict[str, dict[str, Resources]] = {}
-        self._spills: dict[str, dict[str, Resources]] = {}
-        self._bounds: dict[str, dict[str, Resources]] = {}
+        memo = Memo()
+        self._listings = Listings(cache)
+        self._figures = VariantFigures(cache)
+        self._facts = VariantFacts(recording, self._listings, self._figures, memo, device, measured)
+        self._hint_counts = HintCounts(self._facts, cache)
+        self._teller = Teller(self._listings, self._figures, self._facts, memo)
 
-    # -- texts ------------------------------------------------------------------------------
+    # -- texts and listings -----------------------------------------------------------------
 
     def text(self, variant: Variant, stage: Stage) -> StageText:
         """The text of a stage. Raises ``Unreadable`` with the reason where there is none."""
-        held = variant.stages.get(stage)
-        if held is None:
-            why = variant.missing.get(stage, "it was not recorded")
-            raise Unreadable(f"there is no {stage.value} of {variant.symbol}: {why}")
-        if stage is Stage.SASS:
-            return self._sass(variant, held)
-        return StageText(decode(held.content.read()), held.text_from)
+        return self._listings.text(variant, stage)
 
     def graph_listing(self, graph: Graph) -> Listing:
         """The ``output_code`` of a graph."""
-        held = graph.stages[Stage.OUTPUT_CODE]
-        return parsers.parse(Stage.OUTPUT_CODE, decode(held.content.read()), path=held.origin_path)
-
-    def _sass(self, variant: Variant, held: StageFile) -> StageText:
-        cubin = held.content.read()
-        if held.text_from != DISASSEMBLED and not is_elf(cubin):  # a report has the text alone
-            return StageText(decode(cubin), held.text_from)
-        plain, annotated, tool = disassemble(cubin, self._cache)
-        if variant.locations_cubin is not None and not _has_lines(cubin):
-            try:
-                _, lined, _ = disassemble(variant.locations_cubin.read(), self._cache)
-            except PtxviewError:
-                lined = None
-            annotated = lined or annotated
-        return StageText(plain, f"nvdisasm {tool} -c", annotated)
-
-    # -- listings ---------------------------------------------------------------------------
+        return self._listings.graph_listing(graph)
 
     def listing(self, variant: Variant, stage: Stage) -> Listing:
         """The lines of a stage. Raises ``PtxviewError`` with the reason where it cannot be had."""
-        key = (variant.hash, variant.symbol if stage is Stage.SOURCE else "", stage)
-        with self._lock:
-            known = self._listings.get(key)
-        if known is None:
-            known = self._parse(variant, stage)
-            with self._lock:
-                self._listings[key] = known
-        return known
-
-    def _parse(self, variant: Variant, stage: Stage) -> Listing:
-        text = self.text(variant, stage)
-        held = variant.stages[stage]
-        return parsers.parse(stage, text.text, annotated=text.annotated, path=held.origin_path)
+        return self._listings.listing(variant, stage)
 
     def function(self, variant: Variant, stage: Stage) -> Function | None:
         """Where the kernel stands in a stage's listing, or None where that is not known."""
-        if stage in (Stage.SOURCE, Stage.OUTPUT_CODE):
-            lines = variant.lines_in(stage)
-            return Function(base_name(variant.symbol), *lines) if lines is not None else None
-        functions = self.listing(variant, stage).functions
-        return next((f for f in functions if f.name == variant.symbol), None) or (
-            functions[0] if len(functions) == 1 else None
-        )
+        return self._listings.function(variant, stage)
 
-    # -- links ------------------------------------------------------------------------------
-
-    def places(self, variant: Variant) -> dict[Stage, correlate.StageNames]:
+    def places(self, variant: Variant) -> dict[Stage, StageNames]:
         """How locations of the lower stages name the lines of the upper ones."""
-        out: dict[Stage, correlate.StageNames] = {}
-        source = variant.stages.get(Stage.SOURCE)
-        if source is not None and variant.copied is not None:
-            out[Stage.SOURCE] = correlate.StageNames(variant.copied.file, variant.copied.first)
-        elif source is not None and source.origin_path and variant.fusion is None:
-            out[Stage.SOURCE] = correlate.StageNames(source.origin_path)
-        if variant.embedded is not None:
-            out[Stage.OUTPUT_CODE] = correlate.StageNames(*variant.embedded)
-        return out
+        return self._listings.places(variant)
 
     def links(self, variant: Variant, a: Stage, b: Stage) -> Mapping[int, tuple[int, ...]]:
         """Lines of stage ``a`` to the lines of stage ``b`` that they belong to.
 
         Both directions hold the same pairs. Raises ``PtxviewError`` where a stage cannot be had.
         """
-        key = (variant.hash, variant.symbol, a, b)
-        known = self._links.get(key)
-        if known is None:
-            if a is b:
-                return {}
-            upper, lower = sorted((a, b), key=lambda s: s.rank)
-            relation = self._relate(variant, upper, lower)
-            where = key[:2]
-            self._links[*where, upper, lower] = relation.forward()
-            self._links[*where, lower, upper] = relation.backward()
-            known = self._links[key]
-        return known
-
-    def _relate(self, variant: Variant, upper: Stage, lower: Stage) -> Relation:
-        if upper is Stage.SOURCE and variant.copied is not None:
-            if lower is Stage.OUTPUT_CODE:
-                return _to_copy(variant, self.listing(variant, upper), self.listing(variant, lower))
-        elif upper is Stage.SOURCE and variant.fusion is not None:
-            return self._to_model(variant, variant.fusion, lower)
-        places = self.places(variant)
-        through: Mapping[int, tuple[int, ...]] | None = None
-        ptx = variant.stages.get(Stage.PTX)
-        if lower is Stage.SASS and upper is not Stage.PTX and ptx and not ptx.costly:
-            through = self.links(variant, Stage.PTX, upper)
-        left, right = self.listing(variant, upper), self.listing(variant, lower)
-        found = correlate.relate(left, right, (upper, lower), places, operations(), through)
-        if upper is Stage.OUTPUT_CODE and variant.fusion is not None:
-            # Its definition and its launches belong to where it begins.
-            begin = correlate.beginning(right, self.function(variant, lower), found)
-            found = Relation((*found.blocks, (variant.fusion.calls, begin)))
-        return found
-
-    def _to_model(self, variant: Variant, fusion: Fusion, lower: Stage) -> Relation:
-        """The user's lines that a generated kernel was made from, by way of ``output_code``."""
-        held = variant.stages.get(Stage.SOURCE)
-        if held is None or held.origin_path is None or Stage.OUTPUT_CODE not in variant.stages:
-            return Relation(())
-        code, span = self.listing(variant, Stage.OUTPUT_CODE), variant.span
-        model = model_lines(code, span, fusion, held.origin_path, operations())
-        if lower is not Stage.OUTPUT_CODE:
-            model = composed(self.links(variant, lower, Stage.OUTPUT_CODE), model)
-        return Relation.of(model).turned()
+        return self._listings.links(variant, a, b)
 
     # -- figures ----------------------------------------------------------------------------
 
     def resources(self, variant: Variant) -> Resources:
         """What a variant takes: cuobjdump's figures, then what was recorded, then PTX's bounds."""
-        key = (variant.hash, variant.symbol)
-        known = self._resources.get(key)
-        if known is None:
-            known = self._resources[key] = self._measure(variant)
-        return known
+        return self._figures.resources(variant)
 
     def known_by_now(self, variant: Variant) -> Resources:
         """What is known of a variant without asking anything."""
-        return self._resources.get((variant.hash, variant.symbol), variant.known)
+        return self._figures.known_by_now(variant)
 
     def figures(self, variants: Sequence[Variant]) -> Iterator[tuple[int, int]]:
         """Reads the figures of many variants, the tools side by side; how many cubins are done, of
         how many, some times a second. ``resources`` then has them all at once."""
-        todo: dict[str, list[Variant]] = {}
-        for variant in variants:
-            if (variant.hash, variant.symbol) not in self._resources:
-                todo.setdefault(variant.hash, []).append(variant)
-        waiting, done = iter(todo.values()), 0
-        pool = ThreadPoolExecutor(max_workers=os.cpu_count() or 1)
-        try:
-            while wave := list(islice(waiting, WAVE)):
-                left = {pool.submit(self._of_one_cubin, cubin) for cubin in wave}
-                while left:
-                    ready, left = wait(left, GLANCE, FIRST_COMPLETED)
-                    for one in ready:
-                        one.result()
-                    done += len(ready)
-                    yield done, len(todo)
-        finally:  # interrupted, nobody waits for what has not begun
-            pool.shutdown(wait=True, cancel_futures=True)
+        return self._figures.read(variants)
 
-    def _of_one_cubin(self, variants: Sequence[Variant]) -> None:
-        for variant in variants:
-            self.resources(variant)
+    # -- facts ------------------------------------------------------------------------------
 
-    def _measure(self, variant: Variant) -> Resources:
-        usage = Resources()
-        sass = variant.stages.get(Stage.SASS)
-        if sass is not None:
-            try:
-                usage = self._res_usage(variant, sass.content)
-            except PtxviewError:
-                usage = _on_record(variant, sass.content)
-        known = merge(variant.known, usage, self._bounds_of(variant))
-        if known.spill_store_bytes is not None and known.barriers is not None:
-            return known
-        return merge(known, self._assembled(variant))
+    def kernel(self, variant: Variant) -> Kernel:
+        """The kernel that a variant is of."""
+        return self._facts.kernel(variant)
 
-    def _bounds_of(self, variant: Variant) -> Resources:
-        """The threads a block that PTX allows."""
-        by_name = self._bounds.get(variant.hash)
-        if by_name is None:
-            ptx = variant.stages.get(Stage.PTX)
-            text = ""
-            if ptx is not None and not ptx.costly:
-                with contextlib.suppress(PtxviewError):
-                    text = decode(ptx.content.read())
-            by_name = {n: Resources(max_threads=most) for n, most in max_threads(text).items()}
-            self._keep(self._bounds, variant.hash, by_name)
-        return by_name.get(variant.symbol, Resources())
+    def device(self, variant: Variant) -> Device | None:
+        """The device that figures are told for, None where the architecture is not known."""
+        return self._facts.device(variant)
 
-    def _assembled(self, variant: Variant) -> Resources:
-        """Spills and barriers where the assembler that made the cubin is at hand."""
-        said = self._spills.get(variant.hash)
-        if said is None:  # it is told of all kernels of a cubin at once
-            said = spills.assembled(variant, self._assemblers, self._cache)
-            self._keep(self._spills, variant.hash, said)
-        return said.get(variant.symbol, Resources())
+    def context(self, variant: Variant) -> Context:
+        """Parameters, grid and block, as far as PTX, the signature and the launches tell them."""
+        return self._facts.context(variant)
 
-    @cached_property
-    def _assemblers(self) -> list[Path]:
-        """Every assembler of this machine: looking through PATH for each variant is half of all."""
-        return spills.assemblers(())
+    def card(self, variant: Variant) -> Card:
+        """What the variant takes, what limits it and what it is made of; what was measured."""
+        return self._facts.card(variant)
 
-    def _res_usage(self, variant: Variant, content: Content) -> Resources:
-        """What cuobjdump says of a variant, and what its cubin has on record of spills."""
-        by_name = self._usage.get(variant.hash)
-        if by_name is None:
-            cubin = content.read()
-            printed = usage_text(cubin, self._cache)
-            told, recorded = from_res_usage(printed), spills.on_record(cubin, printed)
-            nothing = Resources()
-            by_name = {
-                name: merge(told.get(name, nothing), recorded.get(name, nothing))
-                for name in {**told, **recorded}
-            }
-            self._keep(self._usage, variant.hash, by_name)
-        return by_name.get(variant.symbol, Resources())
+    def findings(self, variant: Variant) -> tuple[Finding, ...]:
+        """The hints on the variant, then those of the profiler that measured it."""
+        return self._facts.findings(variant)
 
-    def _keep(
-        self, kept: dict[str, dict[str, Resources]], key: str, figures: dict[str, Resources]
-    ) -> None:
-        with self._lock:
-            kept[key] = figures
-            while len(kept) > RECENT:
-                del kept[next(iter(kept))]
+    def lacking(self, variant: Variant) -> tuple[str, ...]:
+        """Why figures of the machine code are not known, where it was recorded: a missing tool,
+        a damaged cubin."""
+        return self._facts.lacking(variant)
 
+    def facts(self, variant: Variant, stage: Stage, n: int) -> FunctionFacts | None:
+        """What is known of the function of PTX or SASS that line ``n`` stands in."""
+        return self._facts.of_function(variant, stage, n)
 
-def _on_record(variant: Variant, content: Content) -> Resources:
-    """What a cubin says without any tool: its barriers."""
-    try:
-        return spills.on_record(content.read(), "").get(variant.symbol, Resources())
-    except PtxviewError:
-        return Resources()
+    def hint_count(self, variant: Variant) -> int | None:
+        """How many hints of ours there are on a variant, where they have been counted."""
+        return self._hint_counts.of(variant)
 
+    def count_hints(
+        self,
+        variants: Sequence[Variant],
+        seconds: float = COUNTING,
+        before: Callable[[], None] = lambda: None,
+    ) -> int:
+        """Count hints: those that were counted before, then others until ``seconds`` are over; how
+        many variants are left without a count. ``before`` is called where there are some to count.
+        """
+        return self._hint_counts.count(variants, seconds, before)
 
-def _to_copy(variant: Variant, source: Listing, code: Listing) -> Relation:
-    """The lines of the user's kernel, each to the line of its copy that says the same."""
-    if variant.copied is None or variant.embedded is None:
-        return Relation(())
-    begin, end = variant.copied.span
-    further = variant.embedded[1] - variant.copied.first
-    pairs = (
-        (n, n + further)
-        for n in range(begin, min(end, len(source.lines)) + 1)
-        if 1 <= n + further <= len(code.lines)
-    )
-    return Relation(
-        [
-            ((mine,), [its])
-            for mine, its in pairs
-            if source.lines[mine - 1].text.strip() == code.lines[its - 1].text.strip() != ""
-        ]
-    )
+    # -- lines ------------------------------------------------------------------------------
 
+    def telling(self, variant: Variant, stage: Stage, whole: bool = False) -> Telling:
+        """What is told of the lines of a stage. Raises ``PtxviewError`` where it cannot be had.
 
-def _has_lines(cubin: bytes) -> bool:
-    known = read_cubin(cubin)
-    return known is not None and known.has_lines
+        Counts are of the variant's own function; ``whole`` has those of every function of the file.
+        """
+        return self._teller.telling(variant, stage, whole)
+
+    def samples(self, variant: Variant, stage: Stage) -> Mapping[int, Samples]:
+        """A profiler's samples by line of a stage; above SASS, what the SASS of a line comes to."""
+        return self._teller.samples(variant, stage)
+
+    def explain(self, variant: Variant, stage: Stage, n: int) -> tuple[Explained, ...]:
+        """The reference of each word on a line of PTX or SASS that it knows, the opcode first."""
+        return self._teller.explain(variant, stage, n)

@@ -16,26 +16,38 @@ from inspector.analyse.telling import (
     Explained,
     Register,
     Rolled,
+    Samples,
     Telling,
     Told,
     Words,
     hottest,
     roll_up,
+    roll_up_samples,
+    total,
     virtual,
 )
 from inspector.errors import PtxviewError
 from inspector.listing.line import Function, Line
-from inspector.measure.ncu.samples import Profiled
 from inspector.model import Note, Stage, Variant
 from inspector.reader import tables
-from inspector.reader.facts import MACHINE, FunctionFacts
+from inspector.reader.facts import MACHINE, FunctionFacts, Memo, VariantFacts
+from inspector.reader.figures import VariantFigures
+from inspector.reader.listings import Listings
 
 _WORDS = re.compile(r"(?<![\w$%.])(?:%[a-z_]\w*|\.[a-z]\w*|SR_\w+)")
 _BESIDE = ("special register", "directive")
 
 
-class Annotator(Profiled):
-    """An analyst that tells of each line what the analysis says of it."""
+class Teller:
+    """Tells of each line what the analysis says of it. Safe to use from several threads."""
+
+    def __init__(
+        self, listings: Listings, figures: VariantFigures, facts: VariantFacts, memo: Memo
+    ) -> None:
+        self._listings = listings
+        self._figures = figures
+        self._facts = facts
+        self._memo = memo
 
     def telling(self, variant: Variant, stage: Stage, whole: bool = False) -> Telling:
         """What is told of the lines of a stage. Raises ``PtxviewError`` where it cannot be had.
@@ -43,21 +55,20 @@ class Annotator(Profiled):
         Counts are of the variant's own function; ``whole`` has those of every function of the file.
         """
         key = ("telling", id(variant), stage, whole)
-        return self._once(key, lambda: self._telling(variant, stage, whole))
+        return self._memo.once(key, lambda: self._telling(variant, stage, whole))
 
     def _telling(self, variant: Variant, stage: Stage, whole: bool) -> Telling:
         notes = self._notes(variant, stage)
         rolled = {} if stage is Stage.SASS else self._rolled(variant, stage)
-        own = self.function(variant, stage) if stage in MACHINE else None
-        facts = None if own is None else self.facts(variant, stage, own.first)
+        own = self._listings.function(variant, stage) if stage in MACHINE else None
+        facts = None if own is None else self._facts.of_function(variant, stage, own.first)
         every = whole and stage in MACHINE
         samples = self.samples(variant, stage)
-        profile = self.measured(variant) if samples else None
-        sampled = None if profile is None else profile.sampled
+        sampled = self._sampled(variant) if samples else 0
 
         def at(n: int) -> Told:
             # Of a whole file, each function's when its lines come: a file may have thousands.
-            of = self.facts(variant, stage, n) if every else facts
+            of = self._facts.of_function(variant, stage, n) if every else facts
             if of is not None and not of.function.first <= n <= of.function.last:
                 of = None
             times = None if of is None else of.schedule
@@ -86,17 +97,35 @@ class Annotator(Profiled):
             noted=tuple(sorted(notes)),
             peaks=_peaks(facts, stage),
             machine=stage is not Stage.PTX,
-            allocated=self.resources(variant).registers,
-            sampled=0 if sampled is None else sampled.all,
-            hottest=() if sampled is None else hottest(samples, sampled.all),
+            allocated=self._figures.resources(variant).registers,
+            sampled=sampled,
+            hottest=hottest(samples, sampled) if samples else (),
         )
+
+    def samples(self, variant: Variant, stage: Stage) -> Mapping[int, Samples]:
+        """Samples by line of a stage; of those above SASS, what their SASS comes to."""
+        measured = self._facts.measured(variant)
+        if measured is None or not measured.samples:
+            return {}
+        if stage is Stage.SASS:
+            return measured.samples
+        try:
+            links = self._listings.links(variant, stage, Stage.SASS)
+        except PtxviewError:
+            return {}
+        return roll_up_samples(links, measured.samples)
+
+    def _sampled(self, variant: Variant) -> int:
+        """How many samples a profiler took of the variant and places at its lines."""
+        measured = self._facts.measured(variant)
+        return 0 if measured is None else total(measured.samples.values()).all
 
     def _rolled(self, variant: Variant, stage: Stage) -> Mapping[int, Rolled]:
         """SASS's figures on the lines above it; none where there is no SASS or no link to it."""
         try:
-            links = self.links(variant, stage, Stage.SASS)
-            own = self.function(variant, Stage.SASS)
-            facts = None if own is None else self.facts(variant, Stage.SASS, own.first)
+            links = self._listings.links(variant, stage, Stage.SASS)
+            own = self._listings.function(variant, Stage.SASS)
+            facts = None if own is None else self._facts.of_function(variant, Stage.SASS, own.first)
         except PtxviewError:
             return {}
         if facts is None or facts.schedule is None:
@@ -107,7 +136,7 @@ class Annotator(Profiled):
     def _notes(self, variant: Variant, stage: Stage) -> Mapping[int, tuple[Note, ...]]:
         """Notes by line: where a hint was seen, or what is linked with where it was seen."""
         out: dict[int, tuple[Note, ...]] = {}
-        for finding in self.findings(variant):
+        for finding in self._facts.findings(variant):
             note = Note(finding.rule, finding.severity, finding.text)
             for n in self._places(variant, stage, finding):
                 out[n] = (*out.get(n, ()), note)
@@ -119,7 +148,7 @@ class Annotator(Profiled):
             return own
         for other, lines in finding.lines.items():
             try:
-                links = self.links(variant, other, stage) if lines else {}
+                links = self._listings.links(variant, other, stage) if lines else {}
             except PtxviewError:
                 continue
             found = {n for line in lines for n in links.get(line, ())}
@@ -131,10 +160,10 @@ class Annotator(Profiled):
 
     def _touching_memory(self, variant: Variant, stage: Stage, lines: set[int]) -> set[int]:
         """Of the instructions that became of an access, those that are one."""
-        own = self.function(variant, stage)
+        own = self._listings.function(variant, stage)
         if own is None:
             return set()
-        found = accesses(self.listing(variant, stage), own)
+        found = accesses(self._listings.listing(variant, stage), own)
         return lines & {n for one in found if one.space != "constant" for n in one.lines}
 
     # -- words ----------------------------------------------------------------------------------
@@ -142,8 +171,8 @@ class Annotator(Profiled):
     def _words(self, variant: Variant, stage: Stage, n: int) -> Words:
         if stage not in MACHINE:
             return Words()
-        listing = self.listing(variant, stage)
-        known = self.facts(variant, stage, n)
+        listing = self._listings.listing(variant, stage)
+        known = self._facts.of_function(variant, stage, n)
         if known is None:
             return Words()
         line, used = listing.lines[n - 1], known.chains
@@ -155,10 +184,10 @@ class Annotator(Profiled):
         return Words(sentence, times.sentences(n), times.waits(n), times.consumer(n), definitions)
 
     def _registers(self, variant: Variant, stage: Stage, n: int) -> tuple[Register, ...]:
-        known = self.facts(variant, stage, n) if stage in MACHINE else None
+        known = self._facts.of_function(variant, stage, n) if stage in MACHINE else None
         if known is None:
             return ()
-        line = self.listing(variant, stage).lines[n - 1]
+        line = self._listings.listing(variant, stage).lines[n - 1]
         names = dict.fromkeys((*line.defs, *line.uses))
         return tuple(_register(known.chains, line, name) for name in names)
 
@@ -166,16 +195,18 @@ class Annotator(Profiled):
         self, variant: Variant, stage: Stage, function: Function
     ) -> PtxReader | SassReader:
         # The context is of the variant's own kernel; another function says what it says itself.
-        at = self._once(("own", id(variant), stage), lambda: self.function(variant, stage))
+        at = self._memo.once(
+            ("own", id(variant), stage), lambda: self._listings.function(variant, stage)
+        )
         own = at is not None and at.first == function.first
         key = ("sentences", id(variant) if own else variant.hash, stage, function)
-        return self._passing(key, lambda: self._reads_out(variant, stage, function, own))
+        return self._memo.passing(key, lambda: self._reads_out(variant, stage, function, own))
 
     def _reads_out(
         self, variant: Variant, stage: Stage, function: Function, own: bool
     ) -> PtxReader | SassReader:
-        listing = self.listing(variant, stage)
-        context = self.context(variant) if own else None
+        listing = self._listings.listing(variant, stage)
+        context = self._facts.context(variant) if own else None
         isa = tables.isa()
         if stage is Stage.PTX:
             templates = Templates(tables.table("ptx_sentences"))
@@ -184,7 +215,7 @@ class Annotator(Profiled):
 
     def explain(self, variant: Variant, stage: Stage, n: int) -> tuple[Explained, ...]:
         """The reference of each word on a line of PTX or SASS that it knows, the opcode first."""
-        line = self.listing(variant, stage).lines[n - 1]
+        line = self._listings.listing(variant, stage).lines[n - 1]
         isa = tables.isa()
         out: dict[str, Explained] = {}
         if line.opcode:

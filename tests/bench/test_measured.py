@@ -17,7 +17,7 @@ from inspector.diff.summary import FigureChange
 from inspector.measure.time.results import KernelTime, Session, Timing, stored
 from inspector.measure.time.stored import StoredTimes, alike, sessions, times
 from inspector.model import Kernel, Origin, Stage, Variant
-from inspector.reader.facts import Analyst
+from inspector.reader.reader import Reader
 from inspector.recording.kept import keep
 from inspector.report.diff_text import deltas, taken
 from inspector.report.timings import cell, timing
@@ -132,7 +132,7 @@ def test_two_variants_that_were_timed_are_compared_by_their_times(tmp_path: Path
     recording = open_path(path)
     found = {v.id: (k, v) for k, v in recording.variants()}
     pair = (found["780c582c"][1], found["9c81a042"][1])
-    reader = Analyst(recording, kept_cache())
+    reader = Reader(recording, kept_cache())
     stage = stage_of(*pair)
     assert compare((reader, reader), pair, stage).a.time_us is None
     taken = [row(us, kernel="square_kernel", variant=v.id) for us, v in zip((1.0, 1.5), pair,
@@ -149,7 +149,7 @@ def test_the_table_of_variants_has_the_times_of_the_inputs_that_most_were_timed_
     path = Path(shutil.copy(LECTURE, tmp_path / "x.ptxview"))
     recording = open_path(path)
     held = [f for f in recording.variants() if f[0].name == "square_kernel"]
-    reader = Analyst(recording, kept_cache())
+    reader = Reader(recording, kept_cache())
     assert {r.time_us for r in variant_rows(reader, held, Stage.PTX)} == {None}
     ids = [v.id for _, v in held]
     some = [row(n + 1.0, kernel="square_kernel", variant=i) for n, i in enumerate(ids[:3])]

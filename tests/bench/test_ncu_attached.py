@@ -18,8 +18,9 @@ from inspector.measure.ncu import files
 from inspector.measure.ncu.attach import Attached, Candidate, attach, placed
 from inspector.measure.ncu.export import read
 from inspector.measure.ncu.model import NcuLaunch, Report
+from inspector.measure.ncu.samples import Profiled
 from inspector.model import Stage, Variant
-from inspector.reader.telling import Annotator
+from inspector.reader.reader import Reader
 from inspector.recording.kept import REPORTS, place
 from inspector.tui.code.gutter import SAMPLES, Gutter
 from tests.bench.ncu_data import LECTURE, PAGES, blocks, text, write
@@ -34,35 +35,40 @@ def report() -> Report:
 
 
 @pytest.fixture(scope="module")
-def reader(report: Report) -> Annotator:
-    return Annotator(open_path(LECTURE), kept_cache(), None, report)
+def profiled(report: Report) -> Profiled:
+    return Profiled(open_path(LECTURE), kept_cache(), None, report)
 
 
-def variant(reader: Annotator, ident: str) -> Variant:
+@pytest.fixture(scope="module")
+def reader(profiled: Profiled) -> Reader:
+    return profiled.reader
+
+
+def variant(reader: Reader, ident: str) -> Variant:
     return next(v for _, v in reader.recording.variants() if v.id == ident)
 
 
-def found(reader: Annotator) -> dict[int, str | None]:
-    ids = {(v.hash, v.symbol): v.id for _, v in reader.recording.variants()}
-    return {a.launch.number: a.key and ids[a.key] for a in reader.attached()}
+def found(profiled: Profiled) -> dict[int, str | None]:
+    ids = {(v.hash, v.symbol): v.id for _, v in profiled.reader.recording.variants()}
+    return {a.launch.number: a.key and ids[a.key] for a in profiled.attached()}
 
 
-def test_launches_find_the_variant_that_has_their_machine_code(reader: Annotator) -> None:
-    assert found(reader) == {**dict.fromkeys(range(5)), **OURS}
-    whys = {a.launch.number: a.why for a in reader.attached() if a.key is None}
+def test_launches_find_the_variant_that_has_their_machine_code(profiled: Profiled) -> None:
+    assert found(profiled) == {**dict.fromkeys(range(5)), **OURS}
+    whys = {a.launch.number: a.why for a in profiled.attached() if a.key is None}
     assert "16 registers" in whys[2] and "30 registers" in whys[4]
 
 
 def test_without_machine_code_registers_block_and_grid_decide(report: Report) -> None:
     bare = Report(tuple(replace(one, code=()) for one in report.launches))
-    reader = Annotator(open_path(LECTURE), kept_cache(), None, bare)
-    assert found(reader) == {**dict.fromkeys(range(5)), **OURS}
-    measured = reader.measured(variant(reader, OURS[1]))
+    profiled = Profiled(open_path(LECTURE), kept_cache(), None, bare)
+    assert found(profiled) == {**dict.fromkeys(range(5)), **OURS}
+    measured = profiled.measured(variant(profiled.reader, OURS[1]))
     assert measured is not None and measured.sampled is None
     assert "no machine code" in measured.unplaced
 
 
-def test_samples_stand_at_their_instructions(reader: Annotator) -> None:
+def test_samples_stand_at_their_instructions(reader: Reader) -> None:
     for number, ident in OURS.items():
         of = variant(reader, ident)
         listing, samples = reader.listing(of, Stage.SASS), reader.samples(of, Stage.SASS)
@@ -79,9 +85,7 @@ def test_samples_stand_at_their_instructions(reader: Annotator) -> None:
 
 
 @pytest.mark.parametrize("stage", [Stage.PTX, Stage.TTGIR, Stage.SOURCE])
-def test_lines_above_have_the_samples_of_their_machine_code(
-    reader: Annotator, stage: Stage
-) -> None:
+def test_lines_above_have_the_samples_of_their_machine_code(reader: Reader, stage: Stage) -> None:
     of = variant(reader, OURS[3])
     below, links = reader.samples(of, Stage.SASS), reader.links(of, stage, Stage.SASS)
     rolled = reader.samples(of, stage)
@@ -97,7 +101,7 @@ def test_lines_above_have_the_samples_of_their_machine_code(
         assert "tl.store" in reader.listing(of, stage).lines[hot - 1].text
 
 
-def test_the_gutter_has_a_column_of_them_that_can_be_chosen(reader: Annotator) -> None:
+def test_the_gutter_has_a_column_of_them_that_can_be_chosen(reader: Reader) -> None:
     telling = reader.telling(variant(reader, OURS[1]), Stage.SASS)
     gutter = Gutter(telling, (SAMPLES,))
     assert SAMPLES in gutter.there and gutter.columns == (SAMPLES,)
@@ -108,7 +112,7 @@ def test_the_gutter_has_a_column_of_them_that_can_be_chosen(reader: Annotator) -
     assert SAMPLES not in Gutter(none, (SAMPLES,)).there
 
 
-def test_rules_are_hints_and_figures_stand_on_the_card(reader: Annotator) -> None:
+def test_rules_are_hints_and_figures_stand_on_the_card(reader: Reader) -> None:
     of = variant(reader, OURS[1])
     rules = [f for f in reader.findings(of) if f.rule.startswith("ncu:")]
     assert rules[0].rule == "ncu:CPIStall" and "55.89 %" in rules[0].text
@@ -129,7 +133,7 @@ def test_rules_are_hints_and_figures_stand_on_the_card(reader: Annotator) -> Non
     assert not [f for f in reader.findings(unmeasured) if f.rule.startswith("ncu:")]
 
 
-def test_code_that_differs_has_no_samples_and_says_where(report: Report, reader: Annotator) -> None:
+def test_code_that_differs_has_no_samples_and_says_where(report: Report, reader: Reader) -> None:
     of = variant(reader, OURS[0])
     listing, function = reader.listing(of, Stage.SASS), reader.function(of, Stage.SASS)
     assert function is not None

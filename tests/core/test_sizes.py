@@ -192,7 +192,7 @@ def test_what_was_not_counted_is_a_dash_and_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr("inspector.analysing.MOST_COUNTED", 0)
+    monkeypatch.setattr("inspector.reader.facts.MOST_COUNTED", 0)
     done = call("list", SQUARE, "--json")
     assert done.json["kernels"][0]["variants"][0]["hints"] is None
     assert "hints of 1 variant are not counted yet" in done.said

@@ -89,9 +89,8 @@ def again(recording: Path, rows: int) -> int:
     from inspector.commands.common import open_reader
     from inspector.measure.time import child
     from inspector.measure.time.take import ALIGNED, TimeWish, _jobs, ready
-    from inspector.reader.telling import Annotator
 
-    reader: Annotator = open_reader(str(recording))
+    reader = open_reader(str(recording))
     recorded = reader.recording
     wish = TimeWish(seconds=0.5, python=sys.executable)
     given = ready(reader, recording, recorded.variants(), wish, ())

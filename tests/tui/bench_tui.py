@@ -51,11 +51,11 @@ def long() -> str:
 class Long(FakeReader):
     """Everything is one long text."""
 
-    text = ""
+    written = ""
 
     def listing(self, variant: Variant, stage: Stage) -> Listing:
         """Parsed anew, as when it is opened."""
-        return parsers.parse(Stage.PTX, self.text)
+        return parsers.parse(Stage.PTX, self.written)
 
 
 def told(what: str, seconds: list[float]) -> None:
@@ -91,7 +91,7 @@ async def tree() -> None:
 async def code() -> None:
     """A pane's keys."""
     reader = Long(many(), {})
-    reader.text = long()
+    reader.written = long()
     app = PtxviewApp(reader)
     async with app.run_test(size=(120, 40)) as pilot:
         screen = await settle(pilot)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from textual.pilot import Pilot
 from textual.worker import WorkerCancelled
@@ -27,6 +28,8 @@ from inspector.model import (
     Variant,
 )
 from inspector.reader import tables
+from inspector.reader.reader import Reader
+from inspector.recording.layout import DerivedCache
 from inspector.tui.main.screen import MainScreen
 
 NOTE = Note("narrow-access", "hint", "4 loads of 4 bytes could be one of 16.")
@@ -160,15 +163,19 @@ def listing_of(text: Text, file: str = "/home/ada/square.py", language: str = "p
 
 
 @dataclass
-class FakeReader:
+class FakeReader(Reader):
     """A reader whose answers are tables; ``broken`` are the stages that raise what is given."""
 
     recording: Recording
     texts: Mapping[tuple[str, Stage], Text]
-    figures: Mapping[str, Resources] = field(default_factory=dict)
+    takes: Mapping[str, Resources] = field(default_factory=dict)
     broken: dict[Stage, Exception] = field(default_factory=dict)
     starts: Mapping[Stage, int] = field(default_factory=dict)
     untold: dict[Stage, Exception] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """What no table answers is read."""
+        super().__init__(self.recording, DerivedCache(Path("/nonexistent")))
 
     def listing(self, variant: Variant, stage: Stage) -> Listing:
         """From the table."""
@@ -180,7 +187,7 @@ class FakeReader:
 
     def resources(self, variant: Variant) -> Resources:
         """From the table."""
-        return self.figures.get(variant.id, variant.known)
+        return self.takes.get(variant.id, variant.known)
 
     def links(self, variant: Variant, a: Stage, b: Stage) -> Mapping[int, tuple[int, ...]]:
         """Lines with the same source."""
@@ -199,7 +206,7 @@ class FakeReader:
         start = self.starts.get(stage)
         return None if start is None else Function(variant.symbol, start, start)
 
-    def telling(self, variant: Variant, stage: Stage) -> Telling:
+    def telling(self, variant: Variant, stage: Stage, whole: bool = False) -> Telling:
         """Counts that follow from the number of the line; one note, one register of PTX."""
         if stage in self.untold:
             raise self.untold[stage]

@@ -32,7 +32,7 @@ from inspector.model import (
     Tuning,
     Variant,
 )
-from inspector.reader.telling import Annotator
+from inspector.reader.reader import Reader
 from inspector.recording.layout import DerivedCache
 from inspector.tui.app import app as collecting
 from inspector.tui.app.app import PtxviewApp
@@ -97,14 +97,14 @@ def held(ident: str, ptx: str, **more: object) -> Variant:
     return variant("scale", ident, stages=files, target="sm_90a", **more)
 
 
-def made(*variants: Variant, **more: object) -> Annotator:
+def made(*variants: Variant, **more: object) -> Reader:
     """A reader of one kernel with these variants."""
     kernel = Kernel("k1", "scale", "scale", Origin.TRITON, variants, **more)  # type: ignore[arg-type]
     recording = Recording("/home/ada/scale.ptxview", (kernel,), (), command=("python", "scale.py"))
-    return Annotator(recording, DerivedCache(Path("/nonexistent")))
+    return Reader(recording, DerivedCache(Path("/nonexistent")))
 
 
-def two(a: str = FIRST, b: str = SECOND) -> Annotator:
+def two(a: str = FIRST, b: str = SECOND) -> Reader:
     """A reader of two variants with these texts."""
     return made(
         held("aaaa1111", a, config={"BLOCK": 1024, "num_warps": 4},
@@ -115,12 +115,12 @@ def two(a: str = FIRST, b: str = SECOND) -> Annotator:
 
 
 @cache
-def lecture() -> Annotator:
+def lecture() -> Reader:
     """The reader of the example recording."""
     return open_reader(str(RECORDING))
 
 
-def subject(reads: Annotator, ident: str) -> TreeSubject:
+def subject(reads: Reader, ident: str) -> TreeSubject:
     """A variant by its id."""
     return next(TreeSubject(k, v) for k, v in reads.recording.variants() if v.id == ident)
 
@@ -138,7 +138,7 @@ async def wait(ui: Ui) -> None:
 
 @asynccontextmanager
 async def diff(
-    *keys: str, reads: Annotator | None = None, pair: tuple[str, str] = ("aaaa1111", "bbbb2222"),
+    *keys: str, reads: Reader | None = None, pair: tuple[str, str] = ("aaaa1111", "bbbb2222"),
     size: tuple[int, int] = WIDE, stage: Stage | None = None,
 ) -> AsyncIterator[tuple[Ui, DiffScreen]]:  # fmt: skip
     """The screen of differences; ``keys`` are pressed one by one."""
@@ -551,10 +551,10 @@ async def test_a_fold_is_unfolded_with_the_mouse() -> None:
 async def test_what_fails_in_the_thread_is_a_notice(
     error: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def listing(self: Annotator, variant: Variant, stage: Stage) -> Listing:
+    def listing(self: Reader, variant: Variant, stage: Stage) -> Listing:
         raise error
 
-    monkeypatch.setattr(Annotator, "listing", listing)
+    monkeypatch.setattr(Reader, "listing", listing)
     async with diff() as (ui, screen):
         assert str(error).split(".")[0] in text_of(ui)
         assert screen.view.changes == ()
@@ -677,7 +677,7 @@ async def test_two_marked_variants_are_compared() -> None:
 # The table of variants
 
 
-def tuned() -> Annotator:
+def tuned() -> Reader:
     """Three variants that a tuner has measured, and one configuration that it did not compile."""
     configs = ((1024, 4, 9.5, False), (2048, 8, 7.25, True), (512, 16, 12.0, False))
     variants = tuple(
@@ -705,7 +705,7 @@ def tuned() -> Annotator:
 
 @asynccontextmanager
 async def table(
-    *keys: str, size: tuple[int, int] = WIDE, reads: Annotator | None = None
+    *keys: str, size: tuple[int, int] = WIDE, reads: Reader | None = None
 ) -> AsyncIterator[tuple[Ui, VariantsScreen]]:
     """The table of variants, opened from the tree."""
     app = PtxviewApp(reads or tuned())
@@ -852,7 +852,7 @@ async def test_key_variants_last() -> None:
         assert screen.table.cursor == 3
 
 
-def many() -> Annotator:
+def many() -> Reader:
     """A hundred variants."""
     return made(*(held(f"{n:08x}", FIRST, config={"BLOCK": n}) for n in range(100)))
 
@@ -870,12 +870,12 @@ async def test_key_variants_page_up() -> None:
 
 
 async def test_a_variant_that_cannot_be_read_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
-    def resources(self: Annotator, variant: Variant) -> Resources:
+    def resources(self: Reader, variant: Variant) -> Resources:
         if variant.id.startswith("1111"):
             raise ZeroDivisionError("division by zero")
         return variant.known
 
-    monkeypatch.setattr(Annotator, "resources", resources)
+    monkeypatch.setattr(Reader, "resources", resources)
     async with table() as (ui, _):
         row = next(line for line in lines(ui) if "11110000" in line)
         assert "This could" in row
@@ -908,7 +908,7 @@ class Compare(Protocol):
 SIZES = [(80, 24), (120, 40), (200, 60)]
 
 
-def showing(reads: Annotator, *keys: str) -> Callable[[Ui], Awaitable[None]]:
+def showing(reads: Reader, *keys: str) -> Callable[[Ui], Awaitable[None]]:
     """The two variants side by side, then keys."""
 
     async def run(ui: Ui) -> None:

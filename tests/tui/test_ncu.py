@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from inspector.commands.common import open_reader
+from inspector.commands.common import open_profiled, open_reader
+from inspector.commands.common import profiled as made_of
+from inspector.measure.ncu.samples import Profiled
 from inspector.model import Stage
-from inspector.reader.telling import Annotator
+from inspector.reader.reader import Reader
 from inspector.tui.app.app import PtxviewApp
 from inspector.tui.code.gutter import CHOICES, SAMPLES
 from tests.bench.ncu_data import LECTURE, write
@@ -26,18 +28,18 @@ def pages(tmp_path: Path) -> list[str]:
     return [str(p) for p in write(tmp_path / "pages", "details", "source")]
 
 
-def only(reader: Annotator, ident: str) -> Annotator:
+def only(profiled: Profiled, ident: str) -> Reader:
     """The reader with that variant first, which the interface then opens with."""
     from dataclasses import replace
 
-    rec = reader.recording
+    rec = profiled.reader.recording
     kernel, variant = next((k, v) for k, v in rec.variants() if v.id == ident)
-    reader.recording = replace(rec, kernels=(replace(kernel, variants=(variant,)),), graphs=())
-    return Annotator(reader.recording, reader._cache, None, reader.report)
+    alone = replace(rec, kernels=(replace(kernel, variants=(variant,)),), graphs=())
+    return made_of(alone, report=profiled.report).reader
 
 
 async def test_samples_stand_in_the_gutter_and_rules_among_the_hints(pages: list[str]) -> None:
-    reader = only(open_reader(str(LECTURE), reports=pages), "a4fe74f3")
+    reader = only(open_profiled(str(LECTURE), reports=pages), "a4fe74f3")
     async with PtxviewApp(reader).run_test(size=(180, 50)) as pilot:
         screen = await settle(pilot)
         view = screen.panes.panes[-1].view

@@ -25,7 +25,7 @@ from inspector.errors import Stopped
 from inspector.measure.time import child as running
 from inspector.measure.time import take as time_take
 from inspector.measure.time.results import KernelTime, Session, Timing
-from inspector.reader.telling import Annotator
+from inspector.reader.reader import Reader
 from inspector.recording.kept import keep, kept, place
 from inspector.system.process import Finished
 from inspector.tui.app.app import PtxviewApp
@@ -261,7 +261,7 @@ async def test_a_kernel_whose_launch_is_not_known_says_so(anothers: Path, device
         replace(k, variants=tuple(replace(v, calls=()) for v in k.variants)) for k in whole.kernels
     )
     recording = replace(whole, kernels=bare, calls=())
-    app = PtxviewApp(Annotator(recording, kept_cache()))
+    app = PtxviewApp(Reader(recording, kept_cache()))
     async with timing(anothers, app=app) as (ui, screen):
         text = text_of(ui)
         assert "✗ there is no recorded launch to time" in text

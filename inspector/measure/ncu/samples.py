@@ -1,19 +1,14 @@
-"""What a profiler measured of what a reader reads: launches tied to variants, samples to lines."""
+"""What ncu measured of what a reader reads: launches tied to variants, samples to lines."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
-
-from inspector.analyse.card import Card
 from inspector.analyse.hints.subject import Finding
-from inspector.analyse.telling import Samples, roll_up_samples
-from inspector.errors import PtxviewError
 from inspector.listing.line import Function, Listing
 from inspector.measure.ncu.attach import Attached, Candidate, Key, NcuMeasured, attach, by_variant
 from inspector.measure.ncu.model import Dim3, NcuLaunch, Report
 from inspector.model import Kernel, Recording, Stage, Variant
-from inspector.reader.facts import WARP, Analyst
+from inspector.reader.facts import WARP, Measured, Memo
+from inspector.reader.reader import Reader
 from inspector.reader.selecting import names
 from inspector.recording.layout import DerivedCache
 from inspector.text import shown
@@ -23,8 +18,12 @@ SEVERITIES = {"OPT": "hint", "WRN": "warn"}
 """What ncu calls the kinds of its rules; others inform."""
 
 
-class Profiled(Analyst):
-    """An analyst that has a report of ncu beside what it reads; an empty one is none."""
+class Profiled:
+    """A report of ncu beside the reader of a recording, each in sight of the other: launches find
+    their variants by what the reader reads, and the reader tells what was measured of a variant.
+
+    An empty report is none. Safe to use from several threads.
+    """
 
     def __init__(
         self,
@@ -33,49 +32,34 @@ class Profiled(Analyst):
         device: str | None = None,
         report: Report = NOTHING,
     ) -> None:
-        super().__init__(recording, cache, device)
         self.report = report
+        self.reader = Reader(recording, cache, device, self._for_reader)
+        self._memo = Memo()
 
     def attached(self) -> list[Attached]:
         """The report's launches in order, each with the variant that it was of."""
-        return self._once("ncu", lambda: attach(self.report.launches, self._candidates()))
+        return self._memo.once("attached", lambda: attach(self.report.launches, self._candidates()))
 
     def measured(self, variant: Variant) -> NcuMeasured | None:
         """What was measured of a variant, None where nothing was."""
         if not self.report.launches:
             return None
-        known = self._once("ncu by variant", lambda: by_variant(self.attached()))
+        known = self._memo.once("by variant", lambda: by_variant(self.attached()))
         return known.get(_key(variant))
 
-    def samples(self, variant: Variant, stage: Stage) -> Mapping[int, Samples]:
-        """Samples by line of a stage; of those above SASS, what their SASS comes to."""
-        held = self.measured(variant)
-        if held is None or not held.samples:
-            return {}
-        if stage is Stage.SASS:
-            return held.samples
-        try:
-            return roll_up_samples(self.links(variant, stage, Stage.SASS), held.samples)
-        except PtxviewError:
-            return {}
-
-    def card(self, variant: Variant) -> Card:
-        """What the variant takes, what limits it and what it is made of; what was measured."""
-        own = super().card(variant)
-        held = self.measured(variant)
-        return own if held is None else replace(own, measured=tuple(told(held)))
-
-    def findings(self, variant: Variant) -> tuple[Finding, ...]:
-        """The hints on the variant, then ncu's own rules, each rule's once."""
-        held = self.measured(variant)
-        if held is None:
-            return super().findings(variant)
-        return (*super().findings(variant), *ruled(held))
+    def _for_reader(self, variant: Variant) -> Measured | None:
+        measured = self.measured(variant)
+        if measured is None:
+            return None
+        return self._memo.once(
+            _key(variant),
+            lambda: Measured(tuple(told(measured)), tuple(ruled(measured)), measured.samples),
+        )
 
     def _candidates(self) -> list[Candidate]:
         wanted = {n for one in self.report.launches for n in (one.function, one.demangled)}
         out = []
-        for kernel, variant in self.recording.variants():
+        for kernel, variant in self.reader.recording.variants():
             known = frozenset({*names(kernel), variant.symbol})
             if known & wanted:
                 out.append(self._candidate(kernel, variant, known))
@@ -85,13 +69,15 @@ class Profiled(Analyst):
         def code() -> tuple[Listing, Function] | None:
             if Stage.SASS not in variant.stages:
                 return None
-            function = self.function(variant, Stage.SASS)
-            return None if function is None else (self.listing(variant, Stage.SASS), function)
+            function = self.reader.function(variant, Stage.SASS)
+            return (
+                None if function is None else (self.reader.listing(variant, Stage.SASS), function)
+            )
 
         return Candidate(
             _key(variant),
             known,
-            self.resources(variant).registers,
+            self.reader.resources(variant).registers,
             _blocks(variant),
             frozenset(c.grid for c in variant.calls if c.grid is not None),
             code,

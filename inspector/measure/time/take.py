@@ -28,8 +28,8 @@ from inspector.measure.time.results import stored as as_stored
 from inspector.measure.time.results import with_time as timed
 from inspector.model import Call, Recording, Stage
 from inspector.reader import tables
+from inspector.reader.reader import Reader
 from inspector.reader.selecting import Found
-from inspector.reader.telling import Annotator
 from inspector.recording.kept import keep
 from inspector.recording.layout import is_recording, read_events
 
@@ -70,7 +70,7 @@ class Ready:
 
 
 def ready(
-    reader: Annotator,
+    reader: Reader,
     path: Path,
     found: Sequence[Found],
     wish: TimeWish,
@@ -101,7 +101,7 @@ def ready(
     return Ready(what, python, tuple(again))
 
 
-def _opened(reader: Annotator, path: Path) -> Path:
+def _opened(reader: Reader, path: Path) -> Path:
     """Where the recording lies that the reader has opened, whatever a link leads to by now."""
     return Path(reader.recording.real or path)
 
@@ -138,7 +138,7 @@ class _Jobs:
 
 
 def take(
-    reader: Annotator,
+    reader: Reader,
     path: Path,
     given: Ready,
     wish: TimeWish,
@@ -194,7 +194,7 @@ def take(
     )
 
 
-def _jobs(reader: Annotator, path: Path, given: Ready) -> _Jobs:
+def _jobs(reader: Reader, path: Path, given: Ready) -> _Jobs:
     events = read_events(_opened(reader, path)).events
     need, together = scratch(events), cooperative(events)
     out = _Jobs()
@@ -240,7 +240,7 @@ def _cpu(said: Mapping[str, object]) -> float | None:
     return None if found is None else found.value
 
 
-def estimated(reader: Annotator, launch: PlannedLaunch) -> Timing:
+def estimated(reader: Reader, launch: PlannedLaunch) -> Timing:
     """A timing to come, with the estimates of what the launch moves and computes."""
     moved, counted = tensor_bytes(launch.call), None
     if Stage.TTIR in launch.variant.stages:

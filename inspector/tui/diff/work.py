@@ -12,11 +12,11 @@ from inspector.diff.beside import BesideRow, Sign
 from inspector.diff.compare import Compared
 from inspector.errors import PtxviewError
 from inspector.model import Stage, Variant
-from inspector.reader.facts import Analyst
+from inspector.reader.reader import Reader
 from inspector.tui.code.highlight import Highlighter, highlighter_for, width_of
 from inspector.tui.main.outcome import attempt
 from inspector.tui.widgets.notice import Notice
-from inspector.tui.widgets.subject import Reads, TreeSubject
+from inspector.tui.widgets.subject import TreeSubject
 
 CONTEXT = 3
 """Equal rows that stay in view before and after a change."""
@@ -134,26 +134,18 @@ def shared_stages(a: TreeSubject, b: TreeSubject) -> tuple[Stage, ...]:
     )
 
 
-def analyst(reads: Reads) -> Analyst:
-    """The reader as one that compares. Raises ``PtxviewError`` where it cannot."""
-    if not isinstance(reads, Analyst):
-        raise PtxviewError("This reader reads, but does not compare.")
-    return reads
-
-
-def load(reads: Reads, request: DiffRequest) -> DiffOutcome:
+def load(reads: Reader, request: DiffRequest) -> DiffOutcome:
     """Compare what a request asks for; called in a thread."""
     found = attempt(lambda: _load(reads, request))
     return DiffOutcome(request, notice=found) if isinstance(found, Notice) else found
 
 
-def _load(reads: Reads, request: DiffRequest) -> DiffOutcome:
+def _load(reads: Reader, request: DiffRequest) -> DiffOutcome:
     a, b = request.a.variant, request.b.variant
     if a is None or b is None:
         raise PtxviewError("Two variants are compared.", "Mark them with d in the tree.")
-    reader = analyst(reads)
     stage = compare.stage_of(a, b, request.stage)
-    held = compare.compare((reader, reader), (a, b), stage, exact=request.exact)
+    held = compare.compare((reads, reads), (a, b), stage, exact=request.exact)
     sources = (
         highlighter_for(held.listings[0], stage, a.stages[stage].origin_path),
         highlighter_for(held.listings[1], stage, b.stages[stage].origin_path),
@@ -167,7 +159,7 @@ def _load(reads: Reads, request: DiffRequest) -> DiffOutcome:
 
 
 def landing(
-    reads: Reads, request: DiffRequest, pair: tuple[Variant, Variant], stage: Stage, layout: Layout
+    reads: Reader, request: DiffRequest, pair: tuple[Variant, Variant], stage: Stage, layout: Layout
 ) -> DiffPlace | None:
     """The place in ``stage`` that belongs to the one that is to be kept: of the line there, or the
     nearest to it that is linked, the first linked line that was compared."""

@@ -21,14 +21,13 @@ from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Static
 
-from inspector.errors import PtxviewError
 from inspector.measure.time import take
 from inspector.measure.time.planning import Plan, plan
 from inspector.measure.time.results import CACHES, Session
 from inspector.measure.time.stored import parts
 from inspector.measure.time.take import Ready, TimeWish
+from inspector.reader.reader import Reader
 from inspector.reader.selecting import Found
-from inspector.reader.telling import Annotator
 from inspector.recording.kept import place
 from inspector.tui.app.command_table import BARE, Where, bindings, bindings_of, command
 from inspector.tui.diff.bars import DiffStatus
@@ -37,7 +36,7 @@ from inspector.tui.timing import text as timing_text
 from inspector.tui.timing.times import RecordingTimes
 from inspector.tui.widgets.key_footer import KeyFooter
 from inspector.tui.widgets.notice import Notice
-from inspector.tui.widgets.subject import Reads, TreeSubject
+from inspector.tui.widgets.subject import TreeSubject
 from inspector.tui.widgets.visible import label, shorten
 
 # The first line of the screen of times.
@@ -77,13 +76,6 @@ class TimingState(Enum):
     IDLE = "idle"
 
 
-def annotator(reads: Reads) -> Annotator:
-    """The reader as one that knows what was launched. Raises ``PtxviewError`` where it does not."""
-    if not isinstance(reads, Annotator):
-        raise PtxviewError("This reader reads, but does not take times.")
-    return reads
-
-
 class TimingScreen(Screen[None]):
     """Begins at once where the recording is the user's own; asks first where it is not."""
 
@@ -115,7 +107,7 @@ class TimingScreen(Screen[None]):
             self.found = found
             self.kept = kept
 
-    def __init__(self, reads: Reads, subject: TreeSubject, times: RecordingTimes) -> None:
+    def __init__(self, reads: Reader, subject: TreeSubject, times: RecordingTimes) -> None:
         super().__init__()
         self.reads, self.subject, self.times = reads, subject, times
         self.wish = TimeWish()
@@ -181,7 +173,7 @@ class TimingScreen(Screen[None]):
     @work(thread=True, exclusive=True, group="timing", exit_on_error=False, description="timing")
     def _look(self, found: tuple[Found, ...], wish: TimeWish) -> None:
         what = attempt(lambda: plan(found, wish.calls))
-        ready = attempt(lambda: take.ready(annotator(self.reads), self.times.path, found, wish))
+        ready = attempt(lambda: take.ready(self.reads, self.times.path, found, wish))
         self.post_message(self.Looked(what, ready, take.own(self.reads.recording)))
 
     @on(Looked)
@@ -214,7 +206,7 @@ class TimingScreen(Screen[None]):
         def say(text: str) -> None:
             self.post_message(self.Went(text))
 
-        found = attempt(lambda: take.take(annotator(self.reads), path, ready, wish, say, stop))
+        found = attempt(lambda: take.take(self.reads, path, ready, wish, say, stop))
         kept = ""
         if isinstance(found, Session):
             try:

@@ -16,15 +16,15 @@ from textual.widget import Widget
 from inspector.diff import compare, variants
 from inspector.diff.variants import VariantRow
 from inspector.model import Kernel, Stage, Variant
+from inspector.reader.reader import Reader
 from inspector.tui.app.command_table import BARE, Where, bindings_of, command
 from inspector.tui.diff.bars import DiffStatus
 from inspector.tui.diff.screen import DiffScreen
-from inspector.tui.diff.work import analyst
 from inspector.tui.main.outcome import attempt
 from inspector.tui.timing.times import RecordingTimes, age
 from inspector.tui.variants.table import VariantTable
 from inspector.tui.widgets.key_footer import KeyFooter
-from inspector.tui.widgets.subject import Reads, TreeSubject
+from inspector.tui.widgets.subject import TreeSubject
 from inspector.tui.widgets.visible import label, shorten
 
 OFTEN = 0.2
@@ -58,11 +58,11 @@ def recorded(kernel: Kernel) -> tuple[VariantRow, ...]:
     return (*rows, *rest)
 
 
-def read(reads: Reads, kernel: Kernel, variant: Variant, known: VariantRow) -> VariantRow:
+def read(reads: Reader, kernel: Kernel, variant: Variant, known: VariantRow) -> VariantRow:
     """A variant's row with its figures; what cannot be read says why."""
 
     def work() -> VariantRow:
-        found = compare.variant_rows(analyst(reads), [(kernel, variant)], Stage.PTX)
+        found = compare.variant_rows(reads, [(kernel, variant)], Stage.PTX)
         return next(row for row in found if row.variant is variant)
 
     row = attempt(work)
@@ -112,7 +112,7 @@ class VariantsScreen(Screen[Left]):
             self.left = left
 
     def __init__(
-        self, reads: Reads, kernel: Kernel, marked: tuple[TreeSubject, ...] = (),
+        self, reads: Reader, kernel: Kernel, marked: tuple[TreeSubject, ...] = (),
         at: Variant | None = None, times: RecordingTimes | None = None,
     ) -> None:  # fmt: skip
         super().__init__()
