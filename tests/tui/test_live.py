@@ -22,13 +22,13 @@ from inspector.capture.running import Follower, grows
 from inspector.errors import Unreadable
 from inspector.listing.line import Listing
 from inspector.model import Recording, Stage, Variant
+from inspector.reader.reader import Reader
 from inspector.recording.layout import Writer
 from inspector.tui.app.app import PtxviewApp
 from inspector.tui.app.leaving import Leaving
 from inspector.tui.app.live import KEPT, Choice, Live, ProgramState
 from inspector.tui.app.output_view import OutputView
 from inspector.tui.app.terminal_text import LONGEST, MOST, TerminalText
-from inspector.tui.widgets.subject import Reads
 from tests.tui.sample import FakeReader, empty, reader, recording, settle, text_of
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -134,9 +134,9 @@ class Growth:
     """Gives one reader after the other."""
 
     def __init__(self) -> None:
-        self.next: Reads | None = None
+        self.next: Reader | None = None
 
-    def __call__(self) -> Reads | None:
+    def __call__(self) -> Reader | None:
         given, self.next = self.next, None
         return given
 
@@ -269,7 +269,7 @@ async def test_a_kernel_that_is_compiled_while_it_is_looked_at_is_shown() -> Non
 
 
 async def test_a_look_that_fails_costs_one_warning() -> None:
-    def look() -> Reads | None:
+    def look() -> Reader | None:
         raise ZeroDivisionError("a bug")
 
     app = PtxviewApp(reader(), live=Live(look))
@@ -571,7 +571,7 @@ def test_nothing_is_left_when_the_terminal_goes_away(terminal: Terminal) -> None
 async def test_the_first_frame_stands_while_the_recording_is_read() -> None:
     may = threading.Event()
 
-    def opener() -> tuple[Reads, Live | None]:
+    def opener() -> tuple[Reader, Live | None]:
         may.wait(10)
         return reader(), None
 
@@ -588,7 +588,7 @@ async def test_the_first_frame_stands_while_the_recording_is_read() -> None:
 
 
 async def test_what_cannot_be_read_ends_the_interface() -> None:
-    def opener() -> tuple[Reads, Live | None]:
+    def opener() -> tuple[Reader, Live | None]:
         raise Unreadable("it is damaged")
 
     app = PtxviewApp(None, opener=opener, name="x")

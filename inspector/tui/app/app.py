@@ -30,9 +30,10 @@ from inspector.tui.app.remembered import Memory
 from inspector.tui.app.theme import DARK, LIGHT
 from inspector.tui.app.thin_line import Sent
 from inspector.tui.main.screen import MainScreen
-from inspector.tui.widgets.subject import Reads, TreeSubject
+from inspector.tui.widgets.subject import TreeSubject
 
 if TYPE_CHECKING:
+    from inspector.reader.reader import Reader
     from inspector.tui.widgets.notice import Notice
 
 
@@ -66,12 +67,12 @@ LOOK = 0.5
 class Growing(App[None]):
     """Looks at what ``live`` tells; without it, an application like any other."""
 
-    reads: Reads | None
+    reads: Reader | None
 
     class Grown(Message):
         """A thread has read the recording again: a reader, or why there is none."""
 
-        def __init__(self, found: Reads | Notice | None) -> None:
+        def __init__(self, found: Reader | Notice | None) -> None:
             super().__init__()
             self.found = found
 
@@ -83,7 +84,7 @@ class Growing(App[None]):
     ) -> None:
         super().__init__(css_path=css_path, ansi_color=ansi_color)
         self.live = live
-        self._waiting: Reads | None = None
+        self._waiting: Reader | None = None
         self._last = ""
         self.made: MainScreen | None = None
         """The main screen, which whoever makes it puts here."""
@@ -138,7 +139,7 @@ class Growing(App[None]):
         elif message.found is not None:
             await self.show(message.found)
 
-    async def show(self, reads: Reads) -> None:
+    async def show(self, reads: Reader) -> None:
         """The recording as it is now, with the cursors where they were."""
         main = self.main
         if main is None:
@@ -225,7 +226,7 @@ def resolve(recording: Recording, subject: TreeSubject) -> TreeSubject:
     return TreeSubject(kernel, variant, graph)
 
 
-def renew(main: MainScreen, reads: Reads) -> None:
+def renew(main: MainScreen, reads: Reader) -> None:
     """The main screen on a new reader of the same recording; nothing that is read moves."""
     main.reads, main.recording = reads, reads.recording
     main.title_bar.recording = reads.recording
@@ -265,7 +266,7 @@ class PtxviewApp(Growing):
     class Opened(Message):
         """A thread has read what there was to open."""
 
-        def __init__(self, reads: Reads, live: Live | None) -> None:
+        def __init__(self, reads: Reader, live: Live | None) -> None:
             super().__init__()
             self.reads = reads
             self.live = live
@@ -276,7 +277,7 @@ class PtxviewApp(Growing):
 
     def __init__(
         self,
-        reads: Reads | None,
+        reads: Reader | None,
         config: Config | None = None,
         memory: Memory | None = None,
         live: Live | None = None,
@@ -335,7 +336,7 @@ class PtxviewApp(Growing):
         """The one screen, or what stands there until it has something to show."""
         return Opening(self.opens) if self.reads is None else self._main_screen(self.reads)
 
-    def _main_screen(self, reads: Reads) -> MainScreen:
+    def _main_screen(self, reads: Reader) -> MainScreen:
         from inspector.tui.main.screen import MainScreen
 
         self.made = MainScreen(reads, self.live)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from inspector.tui.app.terminal_text import TerminalText
 
 if TYPE_CHECKING:
-    from inspector.tui.widgets.subject import Reads
+    from inspector.reader.reader import Reader
 
 GRACE = 3.0
 """Seconds between Ctrl-C, a request to end, and the end without asking."""
@@ -55,7 +55,7 @@ class Live:
 
     def __init__(
         self,
-        look: Callable[[], Reads | None],
+        look: Callable[[], Reader | None],
         send: Callable[[int], None] | None = None,
         size: tuple[int, int] = (80, 24),
     ) -> None:

@@ -17,10 +17,10 @@ from textual.widgets import Static
 from inspector.tui.widgets.visible import label
 
 if TYPE_CHECKING:
+    from inspector.reader.reader import Reader
     from inspector.tui.app.live import Live
-    from inspector.tui.widgets.subject import Reads
 
-    Opener = Callable[[], tuple[Reads, Live | None]]
+    Opener = Callable[[], tuple[Reader, Live | None]]
 else:
     Opener = Callable
 
@@ -47,7 +47,7 @@ class Opening(Screen[None]):
         yield Static(f" ◔ Reading {self.name_shown} …", markup=False)
 
 
-def load(opener: Opener) -> tuple[Reads, Live | None]:
+def load(opener: Opener) -> tuple[Reader, Live | None]:
     """What ``opener`` gives, once all is loaded that shows it. Takes a while: for a thread."""
 
     return opener()

@@ -10,6 +10,7 @@ from textual.content import Content
 from textual.message import Message
 
 from inspector.model import Stage
+from inspector.reader.reader import Reader
 from inspector.report import diff_text
 from inspector.tui.app.command_table import SHARED, Where, bindings_of, command
 from inspector.tui.diff.bars import DiffBar, DiffHeads, DiffStatus, DiffSummary
@@ -20,7 +21,7 @@ from inspector.tui.main.pane import PATIENCE
 from inspector.tui.widgets.key_footer import KeyFooter
 from inspector.tui.widgets.notice import Notice
 from inspector.tui.widgets.overlay import Overlay
-from inspector.tui.widgets.subject import Reads, TreeSubject
+from inspector.tui.widgets.subject import TreeSubject
 from inspector.tui.widgets.visible import label
 
 FIGURES = 78
@@ -42,7 +43,7 @@ class DiffScreen(DiffSearching):
             self.outcome = outcome
 
     def __init__(
-        self, reads: Reads, a: TreeSubject, b: TreeSubject, stage: Stage | None = None
+        self, reads: Reader, a: TreeSubject, b: TreeSubject, stage: Stage | None = None
     ) -> None:
         super().__init__()
         self.reads = reads

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from textual import on, work
 from textual.content import Content
 from textual.message import Message
@@ -14,8 +16,11 @@ from inspector.report.timings import time
 from inspector.tui.main.outcome import attempt
 from inspector.tui.timing.times import RecordingTimes, age
 from inspector.tui.widgets.figures import UNKNOWN, configuration, figure, shared, spilled, spills
-from inspector.tui.widgets.subject import Reads, TreeSubject
+from inspector.tui.widgets.subject import TreeSubject
 from inspector.tui.widgets.visible import label, shorten
+
+if TYPE_CHECKING:
+    from inspector.reader.reader import Reader
 
 _TOLD = ("num_warps", "num_stages", "num_ctas", "maxnreg")
 
@@ -40,7 +45,7 @@ class VariantCard(Widget):
             self.card = card
             self.hints = hints
 
-    def __init__(self, reads: Reads, times: RecordingTimes) -> None:
+    def __init__(self, reads: Reader, times: RecordingTimes) -> None:
         super().__init__()
         self.reads = reads
         self.times = times

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from inspector.errors import PtxviewError
 from inspector.listing.line import Kind, Listing
 from inspector.model import Stage
 from inspector.tui.code.highlight import Highlighter, highlighter_for, width_of
 from inspector.tui.widgets.notice import Notice
-from inspector.tui.widgets.subject import Reads, TreeSubject
+from inspector.tui.widgets.subject import TreeSubject
+
+if TYPE_CHECKING:
+    from inspector.reader.reader import Reader
 
 T = TypeVar("T")
 
@@ -58,7 +61,7 @@ def attempt(work: Callable[[], T]) -> T | Notice:
         )
 
 
-def _start(reads: Reads, request: ListingRequest) -> int:
+def _start(reads: Reader, request: ListingRequest) -> int:
     """The line at which the kernel begins in a stage."""
     variant, stage = request.subject.variant, request.stage
     if variant is None:
@@ -77,7 +80,7 @@ def _first_instruction(listing: Listing, top: int) -> int:
     return next((line.n for line in near if line.kind is Kind.INSTRUCTION), top)
 
 
-def load(reads: Reads, request: ListingRequest) -> ListingOutcome:
+def load(reads: Reader, request: ListingRequest) -> ListingOutcome:
     """Read what a request asks for; called in a thread."""
     subject, stage = request.subject, request.stage
     if not subject.has(stage):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 from textual import events, on, work
 from textual.app import ComposeResult
@@ -20,8 +21,11 @@ from inspector.tui.code.highlight import Highlighter
 from inspector.tui.code.view import CodeView
 from inspector.tui.main.outcome import ListingOutcome, ListingRequest, attempt, load
 from inspector.tui.widgets.notice import Notice
-from inspector.tui.widgets.subject import Reads, TreeSubject
+from inspector.tui.widgets.subject import TreeSubject
 from inspector.tui.widgets.visible import label, shorten
+
+if TYPE_CHECKING:
+    from inspector.reader.reader import Reader
 
 # The line above a pane: which stage, of what, and the stages that can be chosen.
 
@@ -170,7 +174,7 @@ class Pane(Vertical):
             self.pattern = pattern
             self.lines = lines
 
-    def __init__(self, reads: Reads) -> None:
+    def __init__(self, reads: Reader) -> None:
         super().__init__()
         self.reads = reads
         self.title_line = PaneTitle()
@@ -206,7 +210,7 @@ class Pane(Vertical):
         if self._reading is None:
             self._start(request)
 
-    def renew(self, reads: Reads, subject: TreeSubject) -> None:
+    def renew(self, reads: Reader, subject: TreeSubject) -> None:
         """Read from ``reads`` from now on, which may have what could not be shown until now."""
         self.reads = reads
         if self.request is None:

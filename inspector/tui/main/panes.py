@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from textual import on, work
 from textual.app import ComposeResult
@@ -15,7 +16,10 @@ from inspector.tui.code.view import CodeView
 from inspector.tui.main.outcome import ListingRequest, attempt
 from inspector.tui.main.pane import Pane, PaneTitle
 from inspector.tui.widgets.notice import Notice
-from inspector.tui.widgets.subject import Reads, TreeSubject
+from inspector.tui.widgets.subject import TreeSubject
+
+if TYPE_CHECKING:
+    from inspector.reader.reader import Reader
 
 # Where one has jumped from, to go back there and forward again, as in a browser.
 
@@ -89,7 +93,7 @@ class Panes(Container):
     class Changed(Message):
         """The cursor, the links or the active pane changed: what is said about them must too."""
 
-    def __init__(self, reads: Reads, count: int = 2) -> None:
+    def __init__(self, reads: Reader, count: int = 2) -> None:
         super().__init__()
         self.reads = reads
         self._all = [Pane(reads) for _ in range(MOST)]

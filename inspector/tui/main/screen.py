@@ -51,11 +51,12 @@ from inspector.tui.widgets.key_footer import KeyFooter
 from inspector.tui.widgets.notice import Notice
 from inspector.tui.widgets.overlay import Overlay
 from inspector.tui.widgets.prompt import Prompt
-from inspector.tui.widgets.subject import Reads, TreeSubject
+from inspector.tui.widgets.subject import TreeSubject
 from inspector.tui.widgets.title_bar import TitleBar
 from inspector.tui.widgets.visible import label, plain
 
 if TYPE_CHECKING:
+    from inspector.reader.reader import Reader
     from inspector.tui.variants.screen import Left
 
 
@@ -93,7 +94,7 @@ def save(path: Path, data: bytes) -> Path:
             free = path.with_name(f"{path.stem}-{number}{path.suffix}")
 
 
-def text_of(reads: Reads, subject: TreeSubject, variant: Variant, stage: Stage) -> str:
+def text_of(reads: Reader, subject: TreeSubject, variant: Variant, stage: Stage) -> str:
     """The text; called in a thread."""
     listing = reads.listing(variant, stage)
     telling = reads.telling(variant, stage)
@@ -161,11 +162,11 @@ def frames(location: Location | None, names: tuple[str, ...] = ()) -> Content:
 # Doing something with what one reads: mark, compare, time, copy, edit, save.
 
 
-Compare = Callable[[Reads, TreeSubject, TreeSubject], Screen[None]]
-Time = Callable[[Reads, TreeSubject, RecordingTimes], Screen[None]]
+Compare = Callable[["Reader", TreeSubject, TreeSubject], Screen[None]]
+Time = Callable[["Reader", TreeSubject, RecordingTimes], Screen[None]]
 
 
-def _compare(reads: Reads, a: TreeSubject, b: TreeSubject) -> Screen[None]:
+def _compare(reads: Reader, a: TreeSubject, b: TreeSubject) -> Screen[None]:
     # Imported when something is compared: the first frame need not wait for it.
     from inspector.tui.diff.screen import DiffScreen
 
@@ -176,7 +177,7 @@ COMPARE: Compare | None = _compare
 """Makes the screen that shows how two variants differ. None: there is no such screen."""
 
 
-def _time(reads: Reads, subject: TreeSubject, times: RecordingTimes) -> Screen[None]:
+def _time(reads: Reader, subject: TreeSubject, times: RecordingTimes) -> Screen[None]:
     from inspector.tui.timing.screen import TimingScreen
 
     return TimingScreen(reads, subject, times)
@@ -256,7 +257,7 @@ class MainScreen(Screen[None]):
             super().__init__()
             self.sessions = sessions
 
-    def __init__(self, reads: Reads, live: Live | None = None) -> None:
+    def __init__(self, reads: Reader, live: Live | None = None) -> None:
         super().__init__()
         self.marked: tuple[TreeSubject, ...] = ()
         self.live = live
@@ -264,7 +265,7 @@ class MainScreen(Screen[None]):
         self.tree_width: int | None = None
         self._make(reads)
 
-    def _make(self, reads: Reads) -> None:
+    def _make(self, reads: Reader) -> None:
         self.reads = reads
         self.recording = reads.recording
         self.times = RecordingTimes(self.recording.path)
@@ -310,7 +311,7 @@ class MainScreen(Screen[None]):
         self.fit()
         self.read_times()
 
-    async def fill(self, reads: Reads) -> None:
+    async def fill(self, reads: Reader) -> None:
         """There was nothing, and now there is: the tree and the panes instead of a text."""
         self._make(reads)
         await self.recompose()

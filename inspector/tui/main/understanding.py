@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from rich.text import Text
 from textual import on, work
@@ -33,8 +33,11 @@ from inspector.tui.timing.times import RecordingTimes
 from inspector.tui.widgets.figures import UNKNOWN
 from inspector.tui.widgets.notice import Notice
 from inspector.tui.widgets.overlay import Overlay
-from inspector.tui.widgets.subject import Reads, TreeSubject
+from inspector.tui.widgets.subject import TreeSubject
 from inspector.tui.widgets.visible import label
+
+if TYPE_CHECKING:
+    from inspector.reader.reader import Reader
 
 # What ``ptxview profile`` kept with a recording, as one text.
 
@@ -146,7 +149,7 @@ class Understanding(Widget):
             self.stage = stage
             self.n = n
 
-    def __init__(self, reads: Reads, times: RecordingTimes) -> None:
+    def __init__(self, reads: Reader, times: RecordingTimes) -> None:
         super().__init__()
         self.reads = reads
         self.times = times
@@ -241,7 +244,7 @@ class Understanding(Widget):
 NO_HINTS = "No hint: none of the rules found anything to say about this variant."
 
 
-def _card(reads: Reads, variant: Variant, times: tuple[str, ...], width: int) -> Content:
+def _card(reads: Reader, variant: Variant, times: tuple[str, ...], width: int) -> Content:
     rows = []
     for said in times or (f"{UNKNOWN} not measured; t takes the time",):
         head = "" if said in times[1:] else "measured"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from rich.cells import cell_len
 from rich.segment import Segment
@@ -18,8 +18,11 @@ from inspector.tui.timing.times import RecordingTimes
 from inspector.tui.tree.ordering import Order, ordered, orders
 from inspector.tui.tree.rows import Key, TreeKind, TreeRow, rows, whole_tree
 from inspector.tui.tree.tree_figures import TreeFigures
-from inspector.tui.widgets.subject import Reads, TreeSubject
+from inspector.tui.widgets.subject import TreeSubject
 from inspector.tui.widgets.visible import cut, label, shorten
+
+if TYPE_CHECKING:
+    from inspector.reader.reader import Reader
 
 
 class KernelTree(TreeFigures, can_focus=True, inherit_bindings=False):
@@ -48,7 +51,7 @@ class KernelTree(TreeFigures, can_focus=True, inherit_bindings=False):
             super().__init__()
             self.order = order
 
-    def __init__(self, reads: Reads, times: RecordingTimes | None = None) -> None:
+    def __init__(self, reads: Reader, times: RecordingTimes | None = None) -> None:
         super().__init__(reads, times)
         self.query_text = ""
         self.cursor = 0
@@ -88,7 +91,7 @@ class KernelTree(TreeFigures, can_focus=True, inherit_bindings=False):
         self.refresh()
         self._ask()
 
-    def renew(self, reads: Reads) -> None:
+    def renew(self, reads: Reader) -> None:
         """Show what ``reads`` has by now; the cursor stays on its row, the row in its place."""
         self.reads = reads
         self.stale = frozenset(self._resources)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from textual import on, work
 from textual.message import Message
@@ -17,7 +18,10 @@ from inspector.tui.timing.times import RecordingTimes
 from inspector.tui.tree.ordering import Order, time_of
 from inspector.tui.tree.rows import Key, TreeKind, TreeRow
 from inspector.tui.widgets.figures import UNKNOWN, figure, spilled, spills, warps
-from inspector.tui.widgets.subject import Reads, TreeSubject
+from inspector.tui.widgets.subject import TreeSubject
+
+if TYPE_CHECKING:
+    from inspector.reader.reader import Reader
 
 BATCH = 0.5
 """Seconds between two answers while all are read: each makes the tree anew."""
@@ -41,7 +45,7 @@ class TreeFigures(ScrollView, inherit_bindings=False):
             self.found = found
             self.every = every
 
-    def __init__(self, reads: Reads, times: RecordingTimes | None = None) -> None:
+    def __init__(self, reads: Reader, times: RecordingTimes | None = None) -> None:
         super().__init__()
         self.reads = reads
         self.times = times if times is not None else RecordingTimes(reads.recording.path)

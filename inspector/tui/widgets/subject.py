@@ -5,9 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from inspector.model import Graph, Kernel, Stage, Variant
-from inspector.reader.reader import Reader
-
-Reads = Reader
 
 LEFT = (Stage.SOURCE, Stage.OUTPUT_CODE, Stage.TTIR, Stage.PTX, Stage.LLIR, Stage.SASS)
 """What the first pane shows, the best first: where the code was written."""
