@@ -1,7 +1,7 @@
 """The reference of PTX and SASS as values: what a word means, by the word as it stands in code.
 
-Built from parsed tables, which ``inspector.reader.tables`` loads. Nothing here raises on a word that
-is not known: the answer is None, or nothing.
+Built from parsed tables, which ``inspector.reader.tables`` loads. Nothing here raises on a word
+that is not known: the answer is None, or nothing.
 """
 
 from __future__ import annotations

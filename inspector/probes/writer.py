@@ -1,7 +1,7 @@
 """Appends events to the recording that the environment names, one file a process.
 
-The layout is the one that ``inspector/recording/layout.py`` reads: blobs by SHA-256, written before the
-event that names them; ``events-<pid>-<tag>.jsonl`` appended a whole line at a time.
+The layout is the one that ``inspector/recording/layout.py`` reads: blobs by SHA-256, written
+before the event that names them; ``events-<pid>-<tag>.jsonl`` appended a whole line at a time.
 
 No descriptor is kept: a program may close those that it did not open, as daemons do, and open a
 file of its own under the same number. None is 0, 1 or 2 while anything is written.

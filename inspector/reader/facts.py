@@ -187,12 +187,12 @@ class VariantFacts:
 
         def read() -> Signatures | None:
             try:
-                return signatures(self.text(variant, Stage.SOURCE).text)
+                return signatures(self._listings.text(variant, Stage.SOURCE).text)
             except PtxviewError:
                 return None
 
         # Every kernel of a cubin has the same source.
-        return self._once(("signatures", variant.hash, held.origin_path), read)
+        return self._memo.once(("signatures", variant.hash, held.origin_path), read)
 
     def card(self, variant: Variant) -> Card:
         """What the variant takes, what limits it and what it is made of; what was measured."""

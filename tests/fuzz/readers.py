@@ -50,7 +50,7 @@ from inspector.model import Recording, Stage, StageFile, Variant
 from inspector.names import base_name
 from inspector.reader import selecting
 from inspector.reader import tables as knowledge
-from inspector.reader.telling import Annotator
+from inspector.reader.reader import Reader as RecordingReader
 from inspector.recording import output_code
 from inspector.recording.assemble import Assembly
 from inspector.recording.kept import REPORTS, kept
@@ -173,7 +173,7 @@ def _of_file(stage: Stage, data: bytes) -> Recording:
 
 
 def _analyse(recording: Recording, stage: Stage, folder: Path, device: str | None = None) -> None:
-    reader = Annotator(recording, DerivedCache(folder / "derived"), device)
+    reader = RecordingReader(recording, DerivedCache(folder / "derived"), device)
     for _, variant in recording.variants():
         try:
             reader.card(variant)
@@ -227,7 +227,7 @@ def _links(data: bytes, folder: Path) -> None:
     recording = Assembly(lambda v: v if isinstance(v, BytesContent) else None).recording(
         "x", [event]
     )
-    reader = Annotator(recording, DerivedCache(folder / "derived"))
+    reader = RecordingReader(recording, DerivedCache(folder / "derived"))
     for _, variant in recording.variants():
         with contextlib.suppress(PtxviewError):
             down = reader.links(variant, Stage.TTGIR, Stage.PTX)

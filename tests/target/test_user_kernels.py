@@ -7,7 +7,7 @@ from pathlib import Path
 
 from inspector.capture.opening import kept_cache
 from inspector.model import Origin, Recording, Stage
-from inspector.reader.telling import Annotator
+from inspector.reader.reader import Reader
 from inspector.recording.assemble import Assembly
 from inspector.recording.layout import BytesContent
 
@@ -70,7 +70,7 @@ def test_a_users_kernel_in_a_graph_is_one_kernel_with_its_own_source(
     assert graph.kernels[:3] == ("plain", "tuned", "wrapped")
     code = graph.stages[Stage.OUTPUT_CODE].content.read().decode().split("\n")
     text = PROGRAM.split("\n")
-    reader = Annotator(rec, kept_cache())
+    reader = Reader(rec, kept_cache())
     for name, kernel in mine.items():
         for n in graph.calls[kernel.id]:
             assert name in code[n - 1]
