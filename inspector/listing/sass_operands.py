@@ -11,7 +11,7 @@ not: the predicates that ``P2R`` reads.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from inspector.text import words
@@ -58,7 +58,7 @@ def texture_widths(base: str, qualifiers: Sequence[str], operands: Sequence[str]
     return widths
 
 
-def surface_widths(qualifiers: Sequence[str], operands: Sequence[str]) -> list[int]:
+def surface_widths(base: str, qualifiers: Sequence[str], operands: Sequence[str]) -> list[int]:
     """The same for a surface: ``[R4]`` are coordinates, the data is as wide as the opcode says."""
     shape = next((_COORDINATES[q] for q in qualifiers if q in _COORDINATES), 1)
     data = next((_DATA[q] for q in qualifiers if q in _DATA), 1)
@@ -140,7 +140,7 @@ def read_operands(base: str, opcode: str, guard: str | None, text: str) -> Instr
     operands = split_operands(text)
     qualifiers = opcode.split(".")[1:]
     results = _results(base, qualifiers, operands)
-    widths = _widths(base, qualifiers, operands, results)
+    widths = _widths(base, qualifiers, operands)
     defs: dict[str, None] = {}
     uses: dict[str, None] = {}
     if guard:
@@ -230,46 +230,76 @@ def _results(base: str, qualifiers: list[str], operands: list[str]) -> int:
     return count
 
 
-def _widths(base: str, qualifiers: list[str], operands: list[str], results: int) -> list[int]:
+def _widths(base: str, qualifiers: list[str], operands: list[str]) -> list[int]:
     """How many consecutive registers each operand names."""
-    count = len(operands)
-    widths = [1] * count
-    if not count:
-        return widths
-    if base in _MEMORY or base in _GLOBAL:
-        return _memory_widths(base, qualifiers, operands)
-    if base in _BITS or base in _GROUP_BITS:
-        return _matrix_widths(base, qualifiers, operands)
-    if base.startswith("UT"):
-        return _tensor_widths(base, qualifiers, operands)
-    if base in TEXTURES:
-        return texture_widths(base, qualifiers, operands)
-    if base in SURFACES:
-        return surface_widths(qualifiers, operands)
-    if base in ("LDSM", "STSM"):
-        data = 0 if base == "LDSM" else count - 1
-        widths[data] = int(qualifiers[-1]) if qualifiers and qualifiers[-1] in "24" else 1
-    elif base in ("LDTM", "STTM"):
-        times = [int(m[1]) for q in qualifiers if (m := _TIMES.match(q))]
-        widths[0 if base == "LDTM" else count - 1] = times[0] if times else 1
-    elif base in ("IMAD", "UIMAD") and ("WIDE" in qualifiers or "HI" in qualifiers):
-        widths[0] = 2 if "WIDE" in qualifiers else 1
-        sources = [i for i in range(results, count) if not _is_predicate(operands[i])]
-        if len(sources) > 2:
-            widths[sources[2]] = 2
-    elif base in ("LEPC", "QSPC"):
-        widths[0 if base == "LEPC" else -1] = 2
-    elif base in ("CS2R", "CS2UR"):
-        widths[0] = 1 if "32" in qualifiers else 2
-    elif base in _PAIRS:
-        widths = [2] * count
-    elif base in ("F2F", "F2I", "I2F", "FRND", "F2FP", "I2FP", "F2IP", "I2I"):
-        widths = _conversion_widths(base, qualifiers, count)
-    elif base in ("RET", "BRX", "JMX", "CALL") or (
-        base not in ("SHF", "USHF") and not _WIDE.isdisjoint(qualifiers)
-    ):
-        widths = [1 if "[" in operand else 2 for operand in operands]
+    if not operands:
+        return []
+    reader = _WIDTHS.get(base)
+    if reader is None:
+        reader = _tensor_widths if base.startswith("UT") else _plain_widths
+    return reader(base, qualifiers, operands)
+
+
+def _plain_widths(base: str, qualifiers: list[str], operands: list[str]) -> list[int]:
+    """One register each; two where a qualifier says that all values have 64 bits."""
+    if _WIDE.isdisjoint(qualifiers):
+        return [1] * len(operands)
+    return _pointer_widths(base, qualifiers, operands)
+
+
+def _pointer_widths(base: str, qualifiers: list[str], operands: list[str]) -> list[int]:
+    """Two registers each, but addresses in brackets."""
+    return [1 if "[" in operand else 2 for operand in operands]
+
+
+def _single_widths(base: str, qualifiers: list[str], operands: list[str]) -> list[int]:
+    """One register each; .64 is how far is shifted, not what."""
+    return [1] * len(operands)
+
+
+def _pair_widths(base: str, qualifiers: list[str], operands: list[str]) -> list[int]:
+    """Two registers each."""
+    return [2] * len(operands)
+
+
+def _widths_of_one(operands: list[str], at: int, width: int) -> list[int]:
+    widths = [1] * len(operands)
+    widths[at] = width
     return widths
+
+
+def _matrices_widths(base: str, qualifiers: list[str], operands: list[str]) -> list[int]:
+    """Matrices of shared memory: their number is the last qualifier."""
+    count = int(qualifiers[-1]) if qualifiers and qualifiers[-1] in "24" else 1
+    return _widths_of_one(operands, 0 if base == "LDSM" else -1, count)
+
+
+def _tensor_memory_widths(base: str, qualifiers: list[str], operands: list[str]) -> list[int]:
+    """Loads and stores of tensor memory: ``x16`` is how many registers."""
+    times = next((int(m[1]) for q in qualifiers if (m := _TIMES.match(q))), 1)
+    return _widths_of_one(operands, 0 if base == "LDTM" else -1, times)
+
+
+def _product_widths(base: str, qualifiers: list[str], operands: list[str]) -> list[int]:
+    """IMAD: ``.WIDE`` gives two registers, and adds two; ``.HI`` adds two."""
+    if "WIDE" not in qualifiers and "HI" not in qualifiers:
+        return _plain_widths(base, qualifiers, operands)
+    widths = _widths_of_one(operands, 0, 2 if "WIDE" in qualifiers else 1)
+    results = _results(base, qualifiers, operands)
+    sources = [i for i in range(results, len(operands)) if not _is_predicate(operands[i])]
+    if len(sources) > 2:
+        widths[sources[2]] = 2
+    return widths
+
+
+def _first_pair_widths(base: str, qualifiers: list[str], operands: list[str]) -> list[int]:
+    """A result of 64 bits, unless the opcode says 32."""
+    return _widths_of_one(operands, 0, 1 if base != "LEPC" and "32" in qualifiers else 2)
+
+
+def _last_pair_widths(base: str, qualifiers: list[str], operands: list[str]) -> list[int]:
+    """An address of 64 bits, last."""
+    return _widths_of_one(operands, -1, 2)
 
 
 def _tensor_widths(base: str, qualifiers: list[str], operands: list[str]) -> list[int]:
@@ -284,10 +314,10 @@ def _tensor_widths(base: str, qualifiers: list[str], operands: list[str]) -> lis
     return widths
 
 
-def _conversion_widths(base: str, qualifiers: list[str], count: int) -> list[int]:
+def _conversion_widths(base: str, qualifiers: list[str], operands: list[str]) -> list[int]:
     """``F2F.F64.F32``: destination's type first; where one is named it is the wide one's."""
     types = [q for q in qualifiers if re.fullmatch(r"[FSUB](?:8|16|32|64)", q)]
-    widths = [1] * count
+    widths = [1] * len(operands)
     if base == "I2F":
         if "F64" in types:
             widths[0] = 2
@@ -352,3 +382,24 @@ def _matrix_widths(base: str, qualifiers: list[str], operands: list[str]) -> lis
     for i, width in enumerate((accumulator, a, b, accumulator)[:count]):
         widths[i] = width
     return widths
+
+
+_Widths = Callable[[str, list[str], list[str]], list[int]]
+_WIDTHS: dict[str, _Widths] = {
+    **dict.fromkeys(("RET", "BRX", "JMX", "CALL"), _pointer_widths),
+    **dict.fromkeys(("SHF", "USHF"), _single_widths),
+    **dict.fromkeys(
+        ("F2F", "F2I", "I2F", "FRND", "F2FP", "I2FP", "F2IP", "I2I"), _conversion_widths
+    ),
+    **dict.fromkeys(_PAIRS, _pair_widths),
+    **dict.fromkeys(("LEPC", "CS2R", "CS2UR"), _first_pair_widths),
+    "QSPC": _last_pair_widths,
+    **dict.fromkeys(("IMAD", "UIMAD"), _product_widths),
+    **dict.fromkeys(("LDTM", "STTM"), _tensor_memory_widths),
+    **dict.fromkeys(("LDSM", "STSM"), _matrices_widths),
+    **dict.fromkeys(SURFACES, surface_widths),
+    **dict.fromkeys(TEXTURES, texture_widths),
+    **dict.fromkeys((*_BITS, *_GROUP_BITS), _matrix_widths),
+    **dict.fromkeys((*_MEMORY, *_GLOBAL), _memory_widths),
+}
+"""How the widths of an opcode's operands are read; of all others: ``_plain_widths``."""

@@ -134,39 +134,32 @@ _AXES = {"X": 0, "Y": 1, "Z": 2}
 
 
 def shift(i: SassInstruction) -> Pieces | None:
-    """SHF: a plain shift where one half is 0 or does not reach the result."""
+    """SHF: a plain shift where the half that is shifted in is 0."""
     o = form_of(i)
     if not {"d", "a", "n", "c"} <= o.keys():
         return None
-    left, high = i.has("L"), i.has("HI")
-    count = integer(o["n"])
-    by = f"{count & 31 if count else count}" if count is not None else i.words.signed(o["n"])
-    signed = i.has("S32", "S64")
+    d, count = destination(i, o["d"]), integer(o["n"])
+    by = i.words.signed(o["n"]) if count is None else str(count & 31)
     low, upper = i.words.signed(o["a"]), i.words.signed(o["c"])
-    times = f" (× {1 << count})" if count is not None and 0 < count < 17 else ""
-    whole = _pair(o["c"], o["a"], upper, low)
-    if left and ((o["c"].zero and not high) or (high and o["a"].zero)):
-        text = f"{low if not high else upper} << {by}{times}"
-    elif not left and high and (o["a"].zero or (i.has("U32", "S32") and not _funnels(i, o))):
-        text = f"{upper} >> {by}"
-        if count == 31 and signed:
-            return {"d": destination(i, o["d"]), "value": f"the sign of {upper} in all bits",
-                    "notes": "", "also": ""}  # fmt: skip
-    elif not left and not high and o["c"].zero:
-        text = f"{low} >> {by}"
-    else:
-        half = "upper" if high else "lower"
-        arrow = "<<" if left else ">>"
-        text = f"the {half} 32 bits of ({whole} {arrow} {by})"
-        if not left and by == "0" and not high:
+    left, high, signed = i.has("L"), i.has("HI"), i.has("S32", "S64")
+    half, shifted_in = (upper, o["a"]) if high else (low, o["c"])
+    if not shifted_in.zero:
+        whole = _pair(o["c"], o["a"], upper, low)
+        text = (
+            f"the {'upper' if high else 'lower'} 32 bits of ({whole} {'<<' if left else '>>'} {by})"
+        )
+        if by == "0" and not left and not high:
             text = low
-    sign = "" if left else "keeping the sign" if signed else ""
+    elif left:
+        times = f" (× {1 << count})" if count is not None and 0 < count < 17 else ""
+        text = f"{half} << {by}{times}"
+    elif high and signed and count == 31:
+        return {"d": d, "value": f"the sign of {half} in all bits", "notes": "", "also": ""}
+    else:
+        text = f"{half} >> {by}"
+    sign = "keeping the sign" if signed and not left else ""
     wrap = "positions modulo 32" if i.has("W") and count is None else ""
-    return {"d": destination(i, o["d"]), "value": text, "notes": joined([sign, wrap]), "also": ""}
-
-
-def _funnels(i: SassInstruction, o: Mapping[str, SassOperand]) -> bool:
-    return not o["a"].zero
+    return {"d": d, "value": text, "notes": joined([sign, wrap]), "also": ""}
 
 
 def _pair(high: SassOperand, low: SassOperand, upper: str, lower: str) -> str:

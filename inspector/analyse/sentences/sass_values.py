@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from itertools import permutations, product
+from typing import NamedTuple
 
 from inspector.analyse.sentences.sass_parts import (
     Pieces,
@@ -105,6 +106,15 @@ _COMPARISONS = {
     "EQU": "=", "NEU": "≠", "LTU": "<", "LEU": "≤", "GTU": ">", "GEU": "≥",
 }  # fmt: skip
 _UNORDERED = ("EQU", "NEU", "LTU", "LEU", "GTU", "GEU")
+# Without a comparison: what is said of one value compared with itself, and of two.
+_TESTS = {
+    "NAN": ("{a} is NaN", "{a} or {b} is NaN"),
+    "NUM": ("{a} is a number", "{a} and {b} are numbers"),
+    "T": ("true", "true"),
+    "F": ("false", "false"),
+}
+# Instructions that take a number away by adding its complement.
+_WRAPPING = ("VIADD", "UVIADD", "IADD32I")
 _JOINS = {"AND": "and", "OR": "or", "XOR": "xor"}
 
 
@@ -124,59 +134,89 @@ def width_of(i: SassInstruction, name: str) -> int:
     return 1
 
 
+class _Term(NamedTuple):
+    """One term of a sum; ``alone`` is its operand where it is no product."""
+
+    minus: bool
+    text: str
+    alone: SassOperand | None = None
+
+
 def compute(i: SassInstruction) -> Pieces | None:
     """``d = a × b + c``, by the entry's ``value``: terms at ``+``, factors at ``*``."""
     operands = form_of(i)
     if "d" not in operands:
         return None
-    terms: list[tuple[bool, str]] = []
-    bare: list[SassOperand] = []
-    for term in i.string("value").split("+"):
-        factors = [operands[f] for f in term.split("*") if f in operands]
-        if not factors or any(f.zero for f in factors):
-            continue
-        names = [f for f in term.split("*") if f in operands]
-        kept = [
-            (n, f) for n, f in zip(names, factors, strict=True)
-            if len(factors) == 1 or integer(f) not in (1, -1)
-        ]  # fmt: skip
-        minus = sum(f.negative for f in factors) % 2 == 1
-        kept = kept or [(names[0], factors[0])]
-        text = " × ".join(i.words.plain(f, width_of(i, n)) for n, f in kept)
-        if i.base in ("VIADD", "UVIADD", "IADD32I") and (large := _wrapped(factors[0])):
-            minus, text = True, large
-        terms.append((minus, text))
-        if len(kept) == 1:
-            bare.append(kept[0][1])
     d = destination(i, operands["d"], width_of(i, "d"))
-    carries = [operands[p] for p in ("r", "s") if p in operands]
-    carried = [i.words.predicate(c) for c in carries if c.always is not False]
-    if i.has("X") and carried:
-        terms += [(False, f"the carry in {c}") for c in carried]
-    out = [f"{i.words.predicate(operands[p])}" for p in ("p", "q")
-           if p in operands and operands[p].always is None]  # fmt: skip
-    also = f"; the carry into {' and '.join(out)}" if out else ""
+    carries = " and ".join(_carries_out(i, operands))
+    also = f"; the carry into {carries}" if carries else ""
+    products = (_product(i, operands, product) for product in i.string("value").split("+"))
+    terms = [*filter(None, products), *_carries_in(i, operands)]
     if not terms:
         return {"form": "zero", "d": d, "also": also}
-    terms.sort(key=lambda t: t[0])  # what is taken away last
-    text = terms[0][1] if not terms[0][0] else f"-{terms[0][1]}"
-    text += "".join(f" {'−' if minus else '+'} {t}" for minus, t in terms[1:])
-    if len(terms) == 1 and len(bare) == 1 and not _changes(i):
-        constant = is_number(bare[0]) or halves(bare[0].bare) is not None
-        if constant:
-            return {"form": "set", "d": d, "a": immediate(i, bare[0]), "also": also}
-        if not terms[0][0] and not bare[0].absolute and " " not in text:
-            return {"form": "copy", "d": d, "a": text, "also": also}
-        if not terms[0][0] and bare[0].bare.startswith("c["):
-            return {"form": "parameter", "d": d, "a": text, "also": also}
+    text = _sum(terms)
+    if len(terms) == 1 and (unchanged := _unchanged(i, terms[0])) is not None:
+        return {**unchanged, "d": d, "also": also}
     if i.has("HI"):
         text = f"the upper 32 bits of ({text})" if " " in text else f"the upper 32 bits of {text}"
-    if d == "nowhere" and out:
-        return {"d": " and ".join(out), "value": f"the carry of {text}", "also": "", "notes": ""}
-    out_notes = notes(i)
-    if i.base == "HADD2" and i.has("F32"):
-        out_notes = " (from fp16 to fp32)"
-    return {"d": d, "value": text, "also": also, "notes": out_notes}
+    if d == "nowhere" and carries:
+        return {"d": carries, "value": f"the carry of {text}", "also": "", "notes": ""}
+    widened = i.base == "HADD2" and i.has("F32")
+    said = " (from fp16 to fp32)" if widened else notes(i)
+    return {"d": d, "value": text, "also": also, "notes": said}
+
+
+def _product(i: SassInstruction, operands: Mapping[str, SassOperand], product: str) -> _Term | None:
+    """``a*b`` as a term; None if it is 0 or has no operand here. Factors of 1 are left out."""
+    factors = [(name, operands[name]) for name in product.split("*") if name in operands]
+    if not factors or any(factor.zero for _, factor in factors):
+        return None
+    told = factors
+    if len(factors) > 1:
+        told = [(n, factor) for n, factor in factors if integer(factor) not in (1, -1)]
+        told = told or factors[:1]
+    alone = told[0][1] if len(told) == 1 else None
+    if i.base in _WRAPPING and (taken_away := _wrapped(factors[0][1])):
+        return _Term(True, taken_away, alone)
+    text = " × ".join(i.words.plain(factor, width_of(i, name)) for name, factor in told)
+    return _Term(sum(factor.negative for _, factor in factors) % 2 == 1, text, alone)
+
+
+def _carries_in(i: SassInstruction, operands: Mapping[str, SassOperand]) -> list[_Term]:
+    """The carries that ``.X`` adds, but those that are always 0."""
+    carries = [operands[name] for name in ("r", "s") if name in operands and i.has("X")]
+    return [
+        _Term(False, f"the carry in {i.words.predicate(carry)}")
+        for carry in carries
+        if carry.always is not False
+    ]
+
+
+def _carries_out(i: SassInstruction, operands: Mapping[str, SassOperand]) -> list[str]:
+    """The predicates that take the carry."""
+    targets = [operands[name] for name in ("p", "q") if name in operands]
+    return [i.words.predicate(target) for target in targets if target.always is None]
+
+
+def _sum(terms: Sequence[_Term]) -> str:
+    """Terms as one formula: what is taken away stands last."""
+    first, *rest = sorted(terms, key=lambda term: term.minus)
+    text = f"-{first.text}" if first.minus else first.text
+    return text + "".join(f" {'−' if term.minus else '+'} {term.text}" for term in rest)
+
+
+def _unchanged(i: SassInstruction, term: _Term) -> Pieces | None:
+    """One operand as it is: a number that is set, a register copied, a constant read."""
+    operand = term.alone
+    if operand is None or _changes(i):
+        return None
+    if is_number(operand) or halves(operand.bare) is not None:
+        return {"form": "set", "a": immediate(i, operand)}
+    if term.minus:
+        return None
+    if not operand.absolute and " " not in term.text:
+        return {"form": "copy", "a": term.text}
+    return {"form": "parameter", "a": term.text} if operand.bare.startswith("c[") else None
 
 
 def _changes(i: SassInstruction) -> bool:
@@ -196,51 +236,59 @@ def compare(i: SassInstruction) -> Pieces | None:
     operands = form_of(i)
     if not {"p", "a", "b"} <= operands.keys():
         return None
-    kind = i.first(_COMPARISONS)
-    wide = 2 if i.has("S64", "U64", "64") or i.string("wide") else 1
-    a = i.words.signed(operands["a"], wide)
-    b = i.words.signed(operands["b"], wide)
-    if i.has("MIN", "MAX"):
-        text = f"{a} is the {'smaller' if i.has('MIN') else 'larger'} of {a} and {b}"
-    elif kind is None and i.has("NAN", "NUM"):
-        nan = "is NaN" if i.has("NAN") else "is a number"
-        text = f"{a} {nan}" if a == b else f"{a} or {b} is NaN" if i.has("NAN") else \
-            f"{a} and {b} are numbers"  # fmt: skip
-    elif kind is None:
-        text = "true" if i.has("T") else "false" if i.has("F") else "?"
-        if text == "?":
-            return None
-    else:
-        text = f"{a} {_COMPARISONS[kind]} {b}"
-        if kind in _UNORDERED:
-            text += ", or either is NaN" if a != b else ", or it is NaN"
-    results = [operands[n] for n in ("p", "q") if n in operands]
-    targets = [destination(i, o) for o in results]
-    other = operands.get("r")
-    join = i.first(_JOINS)
-    if i.has("EX"):
-        lower = operands.get("s")
-        text += f", with {i.words.predicate(lower)} of the lower halves" if lower else ""
-    if other is not None and join is not None:
+    registers = 2 if i.has("S64", "U64", "64") or i.string("wide") else 1
+    a, b = (i.words.signed(operands[name], registers) for name in "ab")
+    text = _relation(i, a, b)
+    if text is None:
+        return None
+    if i.has("EX") and (lower := operands.get("s")) is not None:
+        text += f", with {i.words.predicate(lower)} of the lower halves"
+    if (other := operands.get("r")) is not None and (join := i.first(_JOINS)) is not None:
         text = _combined(i, text, other, join)
-    signed = [] if i.string("unit") else [
-        "unsigned" if i.has("U32", "U64") else "signed" if kind not in ("EQ", "NE", None) else ""
-    ]  # fmt: skip
-    also = ""
-    if len(targets) > 1 and targets[1] != "nowhere":
-        also = f", {targets[1]} = the opposite"
-        if i.base == "HSETP2":
-            also = f", {targets[1]} the same of the upper halves"
-        elif i.has("MIN", "MAX"):
-            also = f", {targets[1]} = whether either is NaN"
-    d = targets[0]
     if i.string("writes"):
         # .BF writes 1.0, without it all bits are set.
         text = f"{'1' if i.has('BF') else 'all ones'} where {text}, else 0"
     else:
         text = f"whether {text}"
-    return {"d": d, "value": text, "also": also,
-            "notes": joined([i.string("unit"), *signed, *i.among("notes")])}  # fmt: skip
+    return {
+        "d": destination(i, operands["p"]),
+        "value": text,
+        "also": _second_result(i, operands.get("q")),
+        "notes": joined([i.string("unit"), _signedness(i), *i.among("notes")]),
+    }
+
+
+def _relation(i: SassInstruction, a: str, b: str) -> str | None:
+    """What the opcode asks of two values, as it reads: ``R3 ≥ 1823``; None if it names nothing."""
+    if i.has("MIN", "MAX"):
+        return f"{a} is the {'smaller' if i.has('MIN') else 'larger'} of {a} and {b}"
+    kind = i.first(_COMPARISONS)
+    if kind is not None:
+        unordered = ", or it is NaN" if a == b else ", or either is NaN"
+        return f"{a} {_COMPARISONS[kind]} {b}{unordered if kind in _UNORDERED else ''}"
+    test = next((name for name in _TESTS if i.has(name)), None)
+    return _TESTS[test][a != b].format(a=a, b=b) if test is not None else None
+
+
+def _second_result(i: SassInstruction, operand: SassOperand | None) -> str:
+    """What the second predicate is set to."""
+    target = "nowhere" if operand is None else destination(i, operand)
+    if target == "nowhere":
+        return ""
+    if i.base == "HSETP2":
+        return f", {target} the same of the upper halves"
+    if i.has("MIN", "MAX"):
+        return f", {target} = whether either is NaN"
+    return f", {target} = the opposite"
+
+
+def _signedness(i: SassInstruction) -> str:
+    """How whole numbers are compared, where that matters."""
+    if i.string("unit"):
+        return ""
+    if i.has("U32", "U64"):
+        return "unsigned"
+    return "" if i.first(_COMPARISONS) in ("EQ", "NE", None) else "signed"
 
 
 def _combined(i: SassInstruction, text: str, other: SassOperand, join: str) -> str:
