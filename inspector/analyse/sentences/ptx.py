@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from inspector.analyse.isa import Isa
 from inspector.analyse.sentences import forms
@@ -305,28 +306,35 @@ class PtxReader:
         first = one.operands[0] if one.operands else None
         if first is None or first.kind is not OperandKind.REGISTER or first.name not in line.defs:
             return ""
-        base = one.parts[0]
+        base, last, typed = one.parts[0], one.operands[-1], bool(types_of(one))
         if base == "setp" or one.parts[-1] == "pred":
             return self._predicate(first.name) if base != "mov" else ""
-        last = one.operands[-1]
-        if base == "ld" or (base == "mov" and last.kind is not OperandKind.REGISTER):
-            return ""
-        if base == "mov" and types_of(one):
-            held = self.values.operand(last, line.n)
-            own = held is None or (held.atom is not None and held.atom.name == last.name)
-            return "" if held is None or own else self.wording.known(held, line.n)
-        if not types_of(one) or self.statements.definition(first.name) != line.n:
+        if base == "mov":
+            return self._moved(last, line.n) if last.kind is OperandKind.REGISTER and typed else ""
+        if base == "ld" or not typed or self.statements.definition(first.name) != line.n:
             return ""
         value = self.values.register(first.name, line.n)
-        alone = value.atom
-        if alone is not None and alone.op == "register" and alone.name == first.name:
-            return self._range(value, first.name)
-        named = {r.name for o in one.operands[1:] for r in registers(o)}
-        leaves = forms.leaves(value)
-        if leaves and all(leaf.op == "register" and leaf.name in named for leaf in leaves):
+        if self._is_what_it_says(value, first.name, one.operands[1:]):
             return self._range(value, first.name)
         text = self.wording.known(value, line.n)
         return f"byte offset: {text}" if text and self._is_offset(first.name) else text
+
+    def _moved(self, source: Operand, n: int) -> str:
+        """What is known of a register that is copied, but that it is itself."""
+        value = self.values.operand(source, n)
+        if value is None or (value.atom is not None and value.atom.name == source.name):
+            return ""
+        return self.wording.known(value, n)
+
+    @staticmethod
+    def _is_what_it_says(value: forms.LinearForm, name: str, operands: Sequence[Operand]) -> bool:
+        """Whether a result is told by nothing but itself, or the operands that the line names."""
+        atom = value.atom
+        if atom is not None and atom.op == "register" and atom.name == name:
+            return True
+        named = {register.name for operand in operands for register in registers(operand)}
+        leaves = forms.leaves(value)
+        return bool(leaves) and all(x.op == "register" and x.name in named for x in leaves)
 
     def _range(self, value: forms.LinearForm, name: str) -> str:
         most = 1 << max(0, self.statements.bits(name) - 8)

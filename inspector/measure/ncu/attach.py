@@ -131,6 +131,9 @@ Code = Callable[[], tuple[Listing, Function] | None]
 Key = tuple[str, str]
 """A variant: the hash of its machine code, its symbol."""
 
+Placement = dict[int, Samples] | str
+"""The samples of a launch by the lines of a listing; or why they cannot be shown there."""
+
 FEWEST_REGISTERS = 16
 """What ncu says of a launch whose machine code needs fewer: seen on an H200 with 12."""
 
@@ -224,48 +227,61 @@ def _alike(candidate: Candidate, launch: NcuLaunch) -> bool:
 
 
 def _attach(launch: NcuLaunch, candidates: Sequence[Candidate]) -> Attached:
-    exact = [c for c in candidates if launch.demangled in c.names]
-    fits = exact or [c for c in candidates if launch.function in c.names]
-    if not fits:
-        return Attached(launch, None, f"{STRANGER} {launch.function}")
-    left = [c for c in fits if _takes(c.registers, launch.registers)]
-    if not left:
-        held = ", ".join(sorted({str(c.registers) for c in fits}))
-        return Attached(
-            launch, None,
-            f"it has {launch.registers} registers a thread, {launch.function} here {held}",
-        )  # fmt: skip
+    possible = _of_name_and_registers(launch, candidates)
+    if isinstance(possible, str):
+        return Attached(launch, None, possible)
+    placements = {c.key: _placed(launch, c) for c in possible}
+    chosen = _of_code_and_shape(launch, possible, placements)
+    if isinstance(chosen, str):
+        return Attached(launch, None, chosen)
+    placement = placements[chosen]
+    if isinstance(placement, str):
+        return Attached(launch, chosen, unplaced=placement)
+    return Attached(launch, chosen, samples=placement)
+
+
+def _of_name_and_registers(
+    launch: NcuLaunch, candidates: Sequence[Candidate]
+) -> list[Candidate] | str:
+    """The candidates that are called so and can have taken so many registers; or why none is."""
+    named = [c for c in candidates if launch.demangled in c.names]
+    named = named or [c for c in candidates if launch.function in c.names]
+    if not named:
+        return f"{STRANGER} {launch.function}"
+    possible = [c for c in named if _takes(c.registers, launch.registers)]
+    if not possible:
+        counts = ", ".join(sorted({str(c.registers) for c in named}))
+        return f"it has {launch.registers} registers a thread, {launch.function} here {counts}"
     # Of those that need fewer there may be many: one is it by its machine code, or by its launches.
-    left = [c for c in left if _counted(c, launch) or _alike(c, launch)]
-    if not left:
-        why = f"it has {launch.registers} registers a thread, and the machine code of none here"
-        return Attached(launch, None, why)
-    of_block = [c for c in left if not c.blocks or launch.block is None or launch.block in c.blocks]
+    likely = [c for c in possible if _counted(c, launch) or _alike(c, launch)]
+    why = f"it has {launch.registers} registers a thread, and the machine code of none here"
+    return likely or why
+
+
+def _of_code_and_shape(
+    launch: NcuLaunch, candidates: Sequence[Candidate], placements: Mapping[Key, Placement]
+) -> Key | str:
+    """The one candidate that has the launch's machine code, block and grid; or why none has."""
+    of_block = [
+        c for c in candidates if not c.blocks or launch.block is None or launch.block in c.blocks
+    ]
     # Which launches were recorded is not all that there can be: machine code that is equal decides.
-    code = {c.key: _placed(launch, c) for c in left}
-    equal = [c for c in left if not isinstance(code[c.key], str)]
-    known = equal or of_block
-    if not known:
-        blocks = " or ".join(sorted({str(b) for c in left for b in c.blocks}))
-        return Attached(launch, None, f"it had blocks of {launch.block}, those here {blocks}")
-    for narrower in (
-        [c for c in known if c in of_block],
-        [c for c in known if launch.grid in c.grids and c in of_block],
-    ):
-        known = narrower or known
-    if len({c.key for c in known}) > 1:
-        return Attached(launch, None, f"it fits {len(known)} variants of {launch.function} alike")
-    found = code[known[0].key]
-    if isinstance(found, str):
-        return Attached(launch, known[0].key, "", {}, found)
-    return Attached(launch, known[0].key, "", found)
+    left = [c for c in candidates if not isinstance(placements[c.key], str)] or of_block
+    if not left:
+        blocks = " or ".join(sorted({str(b) for c in candidates for b in c.blocks}))
+        return f"it had blocks of {launch.block}, those here {blocks}"
+    left = [c for c in left if c in of_block] or left
+    left = [c for c in left if launch.grid in c.grids and c in of_block] or left
+    if len({c.key for c in left}) > 1:
+        return f"it fits {len(left)} variants of {launch.function} alike"
+    return left[0].key
 
 
-def _placed(launch: NcuLaunch, candidate: Candidate) -> dict[int, Samples] | str:
+def _placed(launch: NcuLaunch, candidate: Candidate) -> Placement:
     if not launch.code:
         return "the report has no machine code (export the source page too)"
     try:
-        held = candidate.code()
+        code = candidate.code()
     except PtxviewError as error:
         return f"the machine code here cannot be read: {error.message}"
-    return "there is no machine code here" if held is None else placed(launch, *held)
+    return "there is no machine code here" if code is None else placed(launch, *code)

@@ -165,25 +165,10 @@ def take(
         measure = partial(measure, child=child)
     gathered = measure(given.python, jobs.told, wanted) if jobs.told else running.GatheredTimes()
     peaks = tuple(p for p in map(_peak, gathered.copies) if p is not None)
-    rows: list[Timing] = []
-    said_of = {at: gathered.rows.get(n, []) for n, at in enumerate(jobs.whose)}
-    everyone = reader.recording.variants()
-    arch = arch_of(gathered.device)
-    launches: list[PlannedLaunch | Again] = [*given.plan.launches, *given.calls]
-    for at, launch in enumerate(launches):
-        bare = launch.timing() if isinstance(launch, Again) else estimated(reader, launch)
-        if at in jobs.warned:
-            bare = replace(bare, warnings=(jobs.warned[at],))
-        if at in jobs.refused:
-            rows.append(replace(bare, error=jobs.refused[at]))
-        for said in said_of.get(at, []):
-            made = row(bare, said, peaks)
-            if isinstance(launch, Again):
-                whose = again_calls.kernel_times(said.get("kernels"), launch, everyone, arch)
-                made = replace(made, kernels=whose, cpu_us=_cpu(said))
-            rows.append(made)
+    answers = {at: gathered.rows.get(n, []) for n, at in enumerate(jobs.whose)}
+    rows = list(_rows(reader, given, jobs, answers, peaks, arch_of(gathered.device)))
     if gathered.spent:
-        left = sum(not each for each in said_of.values())
+        left = sum(not each for each in answers.values())
         say(f"left out: {left} of {len(jobs.told)} launches and calls, for want of time")
     return Session(
         datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
@@ -192,6 +177,31 @@ def take(
         peaks,
         data_sheet(gathered.device),
     )
+
+
+def _rows(
+    reader: Reader,
+    given: Ready,
+    jobs: _Jobs,
+    answers: Mapping[int, Sequence[running.Said]],
+    peaks: tuple[Peak, ...],
+    arch: str | None,
+) -> Iterator[Timing]:
+    """What was refused or measured of each launch and call, one row a stopwatch."""
+    variants = reader.recording.variants()
+    launches: list[PlannedLaunch | Again] = [*given.plan.launches, *given.calls]
+    for at, launch in enumerate(launches):
+        bare = launch.timing() if isinstance(launch, Again) else estimated(reader, launch)
+        if at in jobs.warned:
+            bare = replace(bare, warnings=(jobs.warned[at],))
+        if at in jobs.refused:
+            yield replace(bare, error=jobs.refused[at])
+        for answer in answers.get(at, []):
+            timing = row(bare, answer, peaks)
+            if isinstance(launch, Again):
+                kernels = again_calls.kernel_times(answer.get("kernels"), launch, variants, arch)
+                timing = replace(timing, kernels=kernels, cpu_us=_cpu(answer))
+            yield timing
 
 
 def _jobs(reader: Reader, path: Path, given: Ready) -> _Jobs:
