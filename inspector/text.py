@@ -6,7 +6,10 @@ A control character is drawn as its picture (``␛``), anything else without a s
 
 from __future__ import annotations
 
+import re
 import unicodedata
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 # Sets of words, written as one reads them.
 
@@ -14,6 +17,52 @@ import unicodedata
 def words(text: str) -> frozenset[str]:
     """The words of ``text``."""
     return frozenset(text.split())
+
+
+_MARKS = re.compile(r"[,()\[\]{}]")
+
+
+def commas(text: str, opening: str, closing: str) -> Iterator[int]:
+    """Where the commas of ``text`` are that stand outside every bracket."""
+    depth = 0
+    for mark in _MARKS.finditer(text):
+        char = mark[0]
+        if char == ",":
+            if depth <= 0:
+                yield mark.start()
+        elif char in opening:
+            depth += 1
+        elif char in closing:
+            depth -= 1
+
+
+def at_commas(text: str, opening: str, closing: str) -> list[str]:
+    """The parts of ``text`` between those commas, without the space around them."""
+    edges = [-1, *commas(text, opening, closing), len(text)]
+    return [text[start + 1 : end].strip() for start, end in pairwise(edges)]
+
+
+def noun(count: int, word: str) -> str:
+    """``load`` for one, ``loads`` for others; ``accesses``, ``copies``, ``results of LDG``."""
+    if count == 1:
+        return word
+    head, of, rest = word.partition(" of ")
+    if head.endswith(("s", "ch")):
+        return f"{head}es{of}{rest}"
+    return f"{head[:-1]}ies{of}{rest}" if head.endswith("y") else f"{head}s{of}{rest}"
+
+
+def plural(count: int, word: str) -> str:
+    """``1 kernel``, ``2 kernels``."""
+    return f"{count} {noun(count, word)}"
+
+
+def some(names: Sequence[str], most: int = 3) -> str:
+    """``a``, ``a and b``, ``a, b, c and 4 more``."""
+    rest = len(names) - most
+    if rest > 0:
+        return f"{', '.join(names[:most])} and {rest} more"
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1]))) if names else ""
 
 
 def symbol(char: str) -> str:

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
 from types import MappingProxyType
 
+from rapidfuzz.distance import OSA
+
 # One word of the reference, as a parsed table has it.
 
 
@@ -152,20 +154,7 @@ def distance(one: str, other: str, most: int) -> int:
 
     The optimal string alignment distance.
     """
-    if len(one) > len(other):
-        one, other = other, one
-    before: list[int] = []
-    row = list(range(len(one) + 1))
-    for y, letter in enumerate(other, 1):
-        earlier, before, row = before, row, [y]
-        for x, mine in enumerate(one, 1):
-            best = min(before[x] + 1, row[x - 1] + 1, before[x - 1] + (mine != letter))
-            if x > 1 and y > 1 and mine == other[y - 2] and one[x - 2] == letter:
-                best = min(best, earlier[x - 2] + 1)
-            row.append(best)
-        if min(row) > most + 1:
-            return most + 1
-    return min(row[-1], most + 1)
+    return OSA.distance(one, other, score_cutoff=most)
 
 
 def _same_case(one: str, other: str) -> bool:

@@ -14,10 +14,13 @@ from inspector.listing.ptx_location import Locations
 from inspector.listing.ptx_statement import (
     AHEAD,
     BRANCHES,
+    DECLARED,
     HEADER,
     KNOWN,
+    LABEL,
     PLAIN,
     SPECIAL,
+    SYMBOL,
     WORD,
     PtxStatement,
     function_header,
@@ -35,10 +38,7 @@ from inspector.text import words
 # the next is a ``State``.
 
 
-_LABEL = re.compile(r"\s*+([\w$%.]++)\s*+:(?!:)")
 _OPERANDS = re.compile(r"[\s%\w$.,{}()\[\]+\-|!<>:&*~^]*+;?\s*+\Z")
-_DECLARED = re.compile(r"(?<![%\w$])([%\w$]++)\s*+(?:<\s*+(\d{1,9})\s*+>)?\s*+(?=[,;]|\Z)")
-_NAMES = re.compile(r"[A-Za-z_$%][\w$]*+")
 
 ONE_LINE = words(
     ".version .target .address_size .loc .file .section .maxnreg .maxntid .reqntid .minnctapersm "
@@ -195,7 +195,7 @@ class _StatementReading:
             elif c == "}":
                 self._close()
             return at + 1
-        if marked := _LABEL.match(self.code, at):
+        if marked := LABEL.match(self.code, at):
             self.label = self.label or marked[1]
             self.kind = Kind.LABEL if self.kind is not Kind.INSTRUCTION else self.kind
             return marked.end()
@@ -232,7 +232,7 @@ class _StatementReading:
         if name == ".reg":
             self._declare(code[at:until])
         elif name == ".branchtargets":
-            self.targets = tuple(_NAMES.findall(code[at:until])[1:])
+            self.targets = tuple(SYMBOL.findall(code[at:until])[1:])
         if end >= 0:
             return end + 1
         open_ = "" if name in ONE_LINE else "d"
@@ -259,7 +259,7 @@ class _StatementReading:
     def _declare(self, statement: str) -> None:
         """The names without ``%`` that a ``.reg`` declares; ``r<3>`` is r0, r1, r2."""
         out: set[str] = set()
-        for name, count in _DECLARED.findall(statement):
+        for name, count in DECLARED.findall(statement):
             if name[0] == "%":
                 continue
             if count:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from inspector.text import words
+from inspector.text import commas, words
 
 # PTX text without its comments and strings, and the headers of its functions.
 
@@ -17,6 +17,14 @@ _COMMENT_OR_STRING = re.compile(r'//|/\*|"(?:[^"\\]|\\.)*+"?', re.DOTALL)
 _NAME = re.compile(r"[\w$%]++")
 WORD = re.compile(r"\s*+(\.?+[\w$@]++)")
 _KIND = re.compile(r"\.(entry|func)\b")
+LABEL = re.compile(r"\s*+([\w$%.]++)\s*+:(?!:)")
+"""A label with its colon."""
+SYMBOL = re.compile(r"[A-Za-z_$%][\w$]*+")
+"""A name of the program's own: a register, a variable, a label, a function."""
+REGISTER_RANGE = re.compile(r"([%\w$]++)\s*+(?:<\s*+(\d{1,9})\s*+>)?")
+"""A register as ``.reg`` declares it, and how many: ``%r<33>`` are %r0 to %r32."""
+DECLARED = re.compile(rf"(?<![%\w$]){REGISTER_RANGE.pattern}\s*+(?=[,;]|\Z)")
+"""One register of a list that ``.reg`` declares."""
 HEADER = re.compile(r"\s*+(?:\.[a-z]++\s++)*?\.(entry|func)\b")
 
 AHEAD = 64
@@ -109,7 +117,6 @@ SPECIAL = words(
 """Read-only values of the hardware: no registers of the kernel, so neither defined nor used."""
 
 _REGISTER = re.compile(r"%[\w$]+")
-_TARGET = re.compile(r"[A-Za-z_$%][\w$]*")
 _GUARD = re.compile(r"@(!?)[ \t]*([%\w$]+)\s*")
 _OPCODE = re.compile(r"[a-z_][\w.]*+(?:::[\w.]++)*+")
 
@@ -153,15 +160,7 @@ def registers(text: str, names: frozenset[str]) -> list[str]:
 
 def first_operand(text: str) -> int:
     """Where the first operand ends: at a comma outside every bracket."""
-    depth = 0
-    for i, c in enumerate(text):
-        if c in "{[(":
-            depth += 1
-        elif c in "}])":
-            depth -= 1
-        elif c == "," and depth <= 0:
-            return i
-    return len(text)
+    return next(commas(text, "{[(", "}])"), len(text))
 
 
 def parse_statement(code: str, names: frozenset[str] = frozenset()) -> PtxStatement | None:
@@ -187,7 +186,7 @@ def parse_statement(code: str, names: frozenset[str] = frozenset()) -> PtxStatem
         defs, used, targets = _call(rest, names)
         uses += used
     elif base in BRANCHES:
-        label = _TARGET.findall(rest)
+        label = SYMBOL.findall(rest)
         targets = (label[-1],) if label else ()
         if base == "brx":
             uses += registers(rest, names)
@@ -216,6 +215,6 @@ def _call(rest: str, names: frozenset[str]) -> tuple[list[str], list[str], tuple
         end = len(rest) if end < 0 else end
         defs = registers(rest[:end], names)
         rest = rest[end + 1 :].lstrip(" \t\r\n,")
-    callee = _TARGET.match(rest)
+    callee = SYMBOL.match(rest)
     targets = (callee[0],) if callee and callee[0][0] != "%" else ()
     return defs, registers(rest, names), targets

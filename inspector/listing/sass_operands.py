@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from inspector.text import words
+from inspector.text import at_commas, words
 
 # Which registers a texture or surface instruction of SASS defines and uses.
 #
@@ -118,18 +118,7 @@ def split_operands(text: str) -> list[str]:
     """Operands at commas outside brackets."""
     if "[" not in text and "(" not in text:
         return [part.strip() for part in text.split(",")] if text else []
-    out: list[str] = []
-    depth = start = 0
-    for i, c in enumerate(text):
-        if c in "[(":
-            depth += 1
-        elif c in "])":
-            depth -= 1
-        elif c == "," and depth <= 0:
-            out.append(text[start:i].strip())
-            start = i + 1
-    out.append(text[start:].strip())
-    return out
+    return at_commas(text, "[(", "])")
 
 
 def read_operands(base: str, opcode: str, guard: str | None, text: str) -> InstructionRegisters:

@@ -10,15 +10,21 @@ import re
 
 from inspector.analyse.flow.steps import Jump, Step, Steps, Way
 from inspector.listing.line import Function, Kind, Line, Listing
-from inspector.listing.ptx_statement import PtxStatement, parse_statement, strip
+from inspector.listing.ptx_statement import (
+    DECLARED,
+    LABEL,
+    REGISTER_RANGE,
+    SYMBOL,
+    PtxStatement,
+    parse_statement,
+    strip,
+)
 
 # Virtual registers that a function of PTX declares. They are ptxas's to allocate: no figure of
 # the machine follows from their number.
 
 
-# PTX ISA, "Parameterized Variable Names": %r<33> declares %r0 to %r32.
 _REG = re.compile(r"\.reg\s++((?:\.\w++\s*+)++)([^;]*+)")
-_NAME = re.compile(r"[%\w$]++\s*+(?:<\s*+(\d{1,9})\s*+>)?")
 
 
 def declared(listing: Listing, function: Function) -> dict[str, int]:
@@ -32,8 +38,8 @@ def declared(listing: Listing, function: Function) -> dict[str, int]:
         for types, names in _REG.findall(line.text):
             name = ".".join(types.replace(".", " ").split())
             for one in names.split(","):
-                if found := _NAME.fullmatch(one.strip()):
-                    out[name] = out.get(name, 0) + (int(found[1]) if found[1] else 1)
+                if found := REGISTER_RANGE.fullmatch(one.strip()):
+                    out[name] = out.get(name, 0) + int(found[2] or 1)
     return out
 
 
@@ -45,7 +51,6 @@ def declared(listing: Listing, function: Function) -> dict[str, int]:
 UNDECLARED = "undeclared"
 """The class of a register whose declaration is not in the function."""
 
-_DECLARED = re.compile(r"(?<![%\w$])([%\w$]++)\s*+(?:<\s*+(\d{1,9})\s*+>)?\s*+(?=[,;]|\Z)")
 _TYPES = re.compile(r"\s*((?:\.[a-z]\w*\s*(?:\d+\s+)?)+)")
 _NUMBERED = re.compile(r"(.*?)(0|[1-9]\d{0,8})\Z", re.DOTALL)
 _HIDDEN = 64
@@ -124,7 +129,7 @@ class RegisterNumbers:
         kind = ".".join(word for word in re.findall(r"\.([a-z]\w*)", found[1]) if word != "align")
         here = self.scopes.here
         made = self._made.setdefault(here, [])
-        for name, count in _DECLARED.findall(text[found.end() :]):
+        for name, count in DECLARED.findall(text[found.end() :]):
             self._serial += 1
             if count:
                 rows = self._ranges.setdefault(name, [])
@@ -184,9 +189,7 @@ class Labels:
 HEADER_LINES = 1024
 """Lines in which a function's body begins, where it does."""
 
-_LABEL = re.compile(r"\s*([\w$%.]+)\s*:(?!:)")
-_LABELS = re.compile(r"(?:\s*[\w$%.]+\s*:(?!:))*\s*")
-_NAMES = re.compile(r"[A-Za-z_$%][\w$]*")
+_LABELS = re.compile(rf"(?:{LABEL.pattern})*\s*")
 _PARAMETERS = re.compile(r"\.reg(\s+[^,()]*)")
 _RESULTS = re.compile(r"\.func\b(?:(?!\.func\b)[^(])*+\(([^()]*+)\)\s*+[\w$%]")
 _WAYS = {
@@ -364,7 +367,7 @@ class _Making:
     def piece(self, code: str, ended: bool = True) -> None:
         """One statement without its ``;``, perhaps after labels; the line's last may go on."""
         reading = self.reading
-        while found := _LABEL.match(code):
+        while found := LABEL.match(code):
             reading.waiting.append((found[1], reading.scopes.here))
             code = code[found.end() :]
         bare = code.strip()
@@ -376,7 +379,7 @@ class _Making:
             elif bare.startswith(".reg") and bare[4:5].isspace():
                 reading.registers.declare(bare[4:])
             elif bare.startswith(".branchtargets"):
-                listed = tuple(_NAMES.findall(bare[len(".branchtargets") :]))
+                listed = tuple(SYMBOL.findall(bare[len(".branchtargets") :]))
                 reading.tables += [(name, scope, listed) for name, scope in reading.waiting]
             return
         if self.line.kind is not Kind.INSTRUCTION:

@@ -13,7 +13,8 @@ from enum import StrEnum
 from typing import Any
 
 from inspector.listing.line import Function, Kind, Line, Listing
-from inspector.listing.ptx_statement import AHEAD, SPECIAL, strip
+from inspector.listing.ptx_statement import AHEAD, LABEL, SPECIAL, strip
+from inspector.text import at_commas
 
 LONGEST = 65536
 """Characters of a statement that are looked at."""
@@ -85,25 +86,14 @@ _NAME = re.compile(r"[A-Za-z_$%][\w$]*+\Z")
 _OFFSET = re.compile(
     r"(.*?[^\s+-])\s*+(\+|-)\s*+(-?\s*(?:0[xX][0-9a-fA-F]+|\d+)[uU]?)\s*\Z", re.DOTALL
 )
-_LABEL = re.compile(r"\s*+[\w$%.]++\s*+:(?!:)")
 
 
 def split(text: str) -> list[str]:
     """Parts at the commas outside every bracket."""
     if "{" not in text and "[" not in text and "(" not in text:
         return [part.strip() for part in text.split(",")] if text.strip() else []
-    out: list[str] = []
-    depth = start = 0
-    for i, c in enumerate(text):
-        if c in "{[(":
-            depth += 1
-        elif c in "}])":
-            depth -= 1
-        elif c == "," and depth <= 0:
-            out.append(text[start:i].strip())
-            start = i + 1
-    out.append(text[start:].strip())
-    return out if out != [""] else []
+    parts = at_commas(text, "{[(", "}])")
+    return parts if parts != [""] else []
 
 
 def pieces(code: str) -> list[str]:
@@ -114,7 +104,7 @@ def pieces(code: str) -> list[str]:
         while bare:
             if bare[0] in "{}" and not bare.startswith("{%"):
                 bare = bare[1:].lstrip()
-            elif found := _LABEL.match(bare):
+            elif found := LABEL.match(bare):
                 bare = bare[found.end() :].lstrip()
             else:
                 break
