@@ -42,8 +42,8 @@ def at_commas(text: str, opening: str, closing: str) -> list[str]:
     return [text[start + 1 : end].strip() for start, end in pairwise(edges)]
 
 
-def noun(count: int, word: str) -> str:
-    """``load`` for one, ``loads`` for others; ``accesses``, ``copies``, ``results of LDG``."""
+def word_for(count: int, word: str) -> str:
+    """``load`` for one, ``loads`` of others; ``accesses``, ``copies``, ``results of LDG``."""
     if count == 1:
         return word
     head, of, rest = word.partition(" of ")
@@ -54,7 +54,7 @@ def noun(count: int, word: str) -> str:
 
 def plural(count: int, word: str) -> str:
     """``1 kernel``, ``2 kernels``."""
-    return f"{count} {noun(count, word)}"
+    return f"{count} {word_for(count, word)}"
 
 
 def some(names: Sequence[str], most: int = 3) -> str:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from inspector.analyse.flow.graph import Flow, control_flow
 from inspector.listing.line import Function, Line, Listing
+from inspector.text import word_for
 
 # Which instructions may still be under way at each line of SASS, by the barrier they are to clear.
 #
@@ -454,14 +455,8 @@ def _named(noun: str, held: Sequence[Wait]) -> str:
     places = [_at(wait.address, wait.line) for wait in held]
     if len(places) == 1:
         return f"the {noun} at {places[0]}"
-    many = _plural(noun)
+    head, of, _ = noun.partition(" of ")
+    many = noun if not of and head.isupper() else word_for(2, noun)  # a mnemonic has no plural
     if len(places) > _NAMED:
         return f"{len(places)} {many} from {places[0]} to {places[-1]}"
     return f"the {many} at {', '.join(places[:-1])} and {places[-1]}"
-
-
-def _plural(noun: str) -> str:
-    head, of, rest = noun.partition(" of ")
-    if not of and head.isupper():  # a mnemonic
-        return head
-    return f"{head[:-1]}ies{of}{rest}" if head.endswith("y") else f"{head}s{of}{rest}"

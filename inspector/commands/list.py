@@ -28,7 +28,7 @@ from inspector.printing import narrate
 from inspector.reader.figures import GLANCE
 from inspector.reader.reader import Reader
 from inspector.report import calls, jsons, ncu, tables, timings
-from inspector.text import shown
+from inspector.text import plural, shown
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -138,7 +138,7 @@ def narrate_uncounted(left: int) -> None:
     """Why there are dashes among the counts of hints."""
     if left:
         narrate(
-            f"hints of {tables.plural(left, 'variant')} are not counted yet: each takes a "
+            f"hints of {plural(left, 'variant')} are not counted yet: each takes a "
             "disassembly and an analysis, a list does some seconds' worth of it and keeps what it "
             "counted; ptxview show KERNEL -a tells those of one"
         )

@@ -17,6 +17,7 @@ from inspector.analyse.durations import microseconds
 from inspector.analyse.occupancy import REGISTERS, SHARED, THREADS, Occupancy
 from inspector.diff.summary import Summary, VariantSide
 from inspector.model import Stage
+from inspector.text import plural, some
 
 # Two sides and their summary, as rules see them, and how numbers are put in words.
 
@@ -63,19 +64,6 @@ def ratio(a: int, b: int) -> str:
         if a * y == b * x:
             return word
     return f"{b / a:.3g} times"
-
-
-def some(names: list[str], most: int = 3) -> str:
-    """``a``, ``a and b``, ``a, b, c and 4 more``."""
-    rest = len(names) - most
-    if rest > 0:
-        return f"{', '.join(names[:most])} and {rest} more"
-    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1]))) if names else ""
-
-
-def plural(count: int, noun: str) -> str:
-    """``1 block``, ``2 blocks``."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 # How one figure follows from another: widths, masks, occupancy, spills, loops, tensor cores.

@@ -9,8 +9,8 @@ from rich.text import Text
 
 from inspector.model import Argument, Call, Recording
 from inspector.names import base_name
-from inspector.report.tables import UNKNOWN, plural
-from inspector.text import shown
+from inspector.report.tables import UNKNOWN
+from inspector.text import plural, shown
 
 _TIMES = "×"
 

@@ -9,8 +9,8 @@ from inspector.analyse.accesses import Access, Product
 from inspector.analyse.card import Card, StageContent
 from inspector.analyse.estimates import Estimate
 from inspector.analyse.occupancy import Occupancy
-from inspector.report.tables import UNKNOWN, figure, plural, spills
-from inspector.text import shown
+from inspector.report.tables import UNKNOWN, figure, spills
+from inspector.text import plural, shown
 
 WIDTH = 80
 LABEL = 16

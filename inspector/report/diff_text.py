@@ -21,8 +21,8 @@ from inspector.diff.variants import VariantRow
 from inspector.listing.line import Line
 from inspector.names import base_name
 from inspector.report.diff_json import Paired
-from inspector.report.tables import UNKNOWN, config, figure, plural, shared, spills
-from inspector.text import shown
+from inspector.report.tables import UNKNOWN, config, figure, shared, spills
+from inspector.text import plural, shown
 
 # Rows of two listings as lines of a terminal: numbers, signs, wrapped text, what changed in it.
 

@@ -13,7 +13,7 @@ from inspector.listing.line import Line
 from inspector.model import Kernel, Origin, Recording, Resources, Stage, Variant
 from inspector.names import base_name
 from inspector.report.jsons import ordered
-from inspector.text import shown
+from inspector.text import plural, shown
 
 Figures = Callable[[Variant], Resources]
 Clock = Callable[[Kernel, Variant], str]
@@ -67,11 +67,6 @@ def heading(rec: Recording) -> str:
         *([f"{len(rec.uncaptured)} not captured"] if rec.uncaptured else []),
     ]
     return " · ".join(p for p in (where, ", ".join(parts)) if p)
-
-
-def plural(count: int, noun: str) -> str:
-    """``1 kernel``, ``2 kernels``."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def tuned(variant: Variant) -> str:

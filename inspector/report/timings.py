@@ -16,7 +16,7 @@ from inspector.model import Recording
 from inspector.names import base_name
 from inspector.report.jsons import SCHEMA, Rows
 from inspector.report.tables import UNKNOWN
-from inspector.text import shown
+from inspector.text import plural, shown
 
 LESSONS = {
     "cupti": "the kernel's own duration, from the device's own time stamps (CUPTI's records): "
@@ -245,7 +245,7 @@ def age(taken: str, now: datetime.datetime) -> str:
     for unit, one in (("day", 86400), ("hour", 3600), ("minute", 60)):
         if seconds >= one:
             count = int(seconds // one)
-            return f"{count} {unit}{'s' * (count != 1)} ago"
+            return f"{plural(count, unit)} ago"
     return "just now" if seconds >= 0 else shown(taken)
 
 

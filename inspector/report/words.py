@@ -11,8 +11,7 @@ from rich.text import Text
 
 from inspector.analyse.isa import INSTRUCTION, ReferenceEntry
 from inspector.report.jsons import SCHEMA
-from inspector.report.tables import plural
-from inspector.text import shown
+from inspector.text import plural, shown
 
 NAMES = {"ptx": "PTX", "sass": "SASS"}
 

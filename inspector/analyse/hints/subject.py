@@ -10,6 +10,8 @@ from inspector.analyse.flow.graph import Flow, control_flow
 from inspector.analyse.occupancy import Device, Occupancy, occupancy
 from inspector.listing.line import Function, Line, Listing
 from inspector.model import Call, Kernel, Resources, Stage, Variant
+from inspector.text import some as some_of
+from inspector.text import word_for
 
 WARP = 32
 
@@ -154,14 +156,9 @@ def numbers(lines: list[Line] | tuple[Line, ...]) -> tuple[int, ...]:
 
 def some(names: list[str], most: int = 3) -> str:
     """``a, b, c and 4 more``, each once."""
-    names = list(dict.fromkeys(names))
-    rest = len(names) - most
-    if rest > 0:
-        return f"{', '.join(names[:most])} and {rest} more"
-    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1]))) if names else ""
+    return some_of(list(dict.fromkeys(names)), most)
 
 
 def plural(count: int, word: str) -> str:
-    """``1 load``, ``2 loads``, ``3 accesses``."""
-    ending = "" if count == 1 else "es" if word.endswith("s") else "s"
-    return f"{count:,} {word}{ending}"
+    """``1 load``, ``2 loads``, ``12,000 accesses``."""
+    return f"{count:,} {word_for(count, word)}"

@@ -12,6 +12,7 @@ from itertools import product
 
 from inspector.analyse.sentences.operands import Operand, OperandKind, WordedStatement, fill
 from inspector.listing.ptx_statement import has_result
+from inspector.text import plural
 
 # ``lop3``'s truth tables and ``prmt``'s selectors in words.
 
@@ -189,9 +190,9 @@ class Basic:
         if found is None:
             return self.type_name(type_) or "data"
         size = vector * int(found[1]) // 8
-        plural = self.type_name(type_) + ("" if type_[0] == "b" else "s")
-        amount = f"{vector} × {plural}" if vector > 1 else self._single(type_)
-        return f"{amount} ({size} byte{'s' if size != 1 else ''} a thread)"
+        elements = self.type_name(type_) + ("" if type_[0] == "b" else "s")
+        amount = f"{vector} × {elements}" if vector > 1 else self._single(type_)
+        return f"{amount} ({plural(size, 'byte')} a thread)"
 
     def _single(self, type_: str) -> str:
         name = self.type_name(type_)

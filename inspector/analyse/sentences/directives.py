@@ -9,6 +9,7 @@ from math import prod
 from inspector.analyse.sentences.context import Context
 from inspector.analyse.sentences.operands import Templates, fill, split
 from inspector.listing.ptx_statement import strip
+from inspector.text import plural
 
 _WORD = re.compile(r"\s*+(\.?[\w@]++)")
 _LINKING = re.compile(r"\s*+\.(?:visible|extern|weak|common)\b")
@@ -118,7 +119,7 @@ class _Pieces:
                 size = "as many bytes as its values take"
         else:
             count = each * prod(int(n[:9]) for n in sizes)
-            size = f"{count} byte{'s' if count != 1 else ''}"
+            size = plural(count, "byte")
         return f"{found[2]}: {size}" + (f", aligned to {align}" if align else "")
 
     def _file(self) -> str:

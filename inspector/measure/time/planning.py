@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from inspector.listing.cubin import kernel_parameters
 from inspector.measure.time.results import Timing
 from inspector.model import Argument, Call, Kernel, Stage, Variant
+from inspector.text import plural
 
 Found = tuple[Kernel, Variant]
 POINTER = 8
@@ -73,7 +74,7 @@ def plan(found: Iterable[Found], most: int, covered: Container[tuple[str, str]] 
         names = tuple(dict.fromkeys(unknown))
         shown = ", ".join(names[:3]) + (" …" if len(names) > 3 else "")
         left_out.append(
-            f"{len(unknown)} variant{'s' * (len(unknown) != 1)} of which no launch with its "
+            f"{plural(len(unknown), 'variant')} of which no launch with its "
             f"arguments was recorded: {shown}"
         )
     return Plan(tuple(launches), tuple(left_out))

@@ -21,6 +21,7 @@ from inspector.measure.time.roofline import peaks_of as sheet_of
 from inspector.measure.time.take import data_sheet
 from inspector.reader import tables
 from inspector.system.process import Finished, run_tool
+from inspector.text import plural
 
 # Between two words on how far it is, in seconds.
 NEWS = 5.0
@@ -88,7 +89,7 @@ def _told(
         done += new.count(b'{"end"')
         if time.monotonic() - last > NEWS:
             last = time.monotonic()
-            say(f"{done} variant{'s' * (done != 1)} done")
+            say(f"{plural(done, 'variant')} done")
         return True
 
     return run_tool(argv, seconds=seconds, go_on=go_on)

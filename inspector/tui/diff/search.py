@@ -12,6 +12,7 @@ from textual.screen import Screen
 from textual.worker import get_current_worker
 
 from inspector.diff.beside import BesideRow, Sign
+from inspector.text import plural
 from inspector.tui.code.highlight import Highlighter
 from inspector.tui.diff.bars import DiffStatus
 from inspector.tui.diff.view import DiffView
@@ -201,7 +202,7 @@ class DiffSearching(Screen[None]):
         elif self.matches[at : at + 1] == (self.view.cursor,):
             told = f"match {at + 1} of {many}"
         else:
-            told = f"{many} match{'es' * (many != 1)}"
+            told = plural(many, "match")
         self.status.match = told
 
     def action_again(self, step: int) -> None:

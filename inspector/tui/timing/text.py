@@ -10,6 +10,7 @@ from inspector.measure.time.planning import Plan, PlannedLaunch, inputs
 from inspector.measure.time.results import Session, Timing
 from inspector.names import base_name
 from inspector.report import timings
+from inspector.text import plural
 from inspector.tui.timing import times
 from inspector.tui.widgets.figures import UNKNOWN
 from inspector.tui.widgets.notice import Notice
@@ -38,11 +39,11 @@ def launches(plan: Plan, calls: Sequence[Again], width: int) -> Iterator[Part]:
     """What would be run, a launch after the other, then calls that launch; and what would not."""
     many = len(plan.launches)
     if many:
-        yield f"{many} launch{'es' * (many != 1)} to time\n", HEAD
+        yield f"{plural(many, 'launch')} to time\n", HEAD
     for launch in plan.launches:
         yield from _launch(launch, width)
     if calls:
-        yield f"{len(calls)} call{'s' * (len(calls) != 1)} to make again\n", HEAD
+        yield f"{plural(len(calls), 'call')} to make again\n", HEAD
     for one in calls:
         said = f"{one.call.kind} {one.call.name}: {inputs(one.call.arguments)}"
         yield f"  {shorten(label(said), width - 4)}\n", "bold"

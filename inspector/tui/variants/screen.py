@@ -17,6 +17,7 @@ from inspector.diff import compare, variants
 from inspector.diff.variants import VariantRow
 from inspector.model import Kernel, Stage, Variant
 from inspector.reader.reader import Reader
+from inspector.text import plural
 from inspector.tui.app.command_table import BARE, Where, bindings_of, command
 from inspector.tui.diff.bars import DiffStatus
 from inspector.tui.diff.screen import DiffScreen
@@ -171,7 +172,7 @@ class VariantsScreen(Screen[Left]):
     @on(VariantTable.Changed)
     def _tell(self) -> None:
         many = len(self.kernel.variants)
-        parts = [f"{many} variant{'s' * (many != 1)}"]
+        parts = [plural(many, "variant")]
         if more := len(self.table.known) - many:
             parts.append(f"{more} not compiled")
         if self.left:

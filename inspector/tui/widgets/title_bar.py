@@ -6,6 +6,7 @@ from textual.content import Content
 from textual.widget import Widget
 
 from inspector.model import Recording
+from inspector.text import plural
 from inspector.tui.widgets.visible import label, shorten
 
 
@@ -32,18 +33,14 @@ def device_name(recording: Recording) -> str:
     return label(" ".join(words))
 
 
-def _plural(count: int, word: str) -> str:
-    return f"{count} {word}" if count == 1 else f"{count} {word}s"
-
-
 def counts(recording: Recording) -> str:
     """``12 kernels, 19 variants, 3 graphs``."""
     parts = [
-        _plural(len(recording.kernels), "kernel"),
-        _plural(len(recording.variants()), "variant"),
+        plural(len(recording.kernels), "kernel"),
+        plural(len(recording.variants()), "variant"),
     ]
     if recording.graphs:
-        parts.append(_plural(len(recording.graphs), "graph"))
+        parts.append(plural(len(recording.graphs), "graph"))
     return ", ".join(parts)
 
 
@@ -66,7 +63,7 @@ class TitleBar(Widget):
         elif not recording.complete:
             warnings.append("unfinished")
         if recording.problems:
-            warnings.append(f"! {_plural(len(recording.problems), 'problem')}")
+            warnings.append(f"! {plural(len(recording.problems), 'problem')}")
         right = " · ".join(warnings)
         said = banner(recording)
         name = recording_name(recording)
