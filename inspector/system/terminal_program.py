@@ -192,6 +192,59 @@ def _lead(
     tell("ended", status)
 
 
+class _Followed:
+    """The program that is attended, and what may be asked to be done with it."""
+
+    def __init__(self, pid: int, slave: int) -> None:
+        self.pid = pid
+        self.slave = slave
+        self.follows = False
+        """Whether we are stopped because it is."""
+        self._rest = b""
+        self._orders: dict[str, Callable[[int], None]] = {
+            "follows": self._set_follows,
+            "kill": self.kill,
+            "foreground": self._to_foreground,
+            "resized": self._resized,
+        }
+
+    def obey(self, data: bytes) -> None:
+        """What ``data`` asks, line by line; what is no order of its own is a signal to send."""
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        for line in lines:
+            order, value = json.loads(line)
+            self._orders.get(order, self.send)(value)
+
+    def send(self, number: int) -> None:
+        """A signal to its group."""
+        try:
+            os.killpg(self.pid, number)
+        except OSError:
+            pass
+
+    def kill(self, number: int) -> None:
+        """A signal to itself alone."""
+        os.kill(self.pid, number)
+
+    def abandon(self) -> None:
+        """End it: ptxview is gone, and nobody reads the terminal any more."""
+        self.send(signal.SIGHUP)
+        self.send(signal.SIGCONT)
+        self.kill(signal.SIGKILL)
+
+    def _set_follows(self, value: int) -> None:
+        self.follows = bool(value)
+
+    def _to_foreground(self, _: int) -> None:
+        os.tcsetpgrp(self.slave, self.pid)
+        self.send(signal.SIGCONT)
+
+    def _resized(self, _: int) -> None:
+        # Who has the terminal was told by the kernel.
+        if os.tcgetpgrp(self.slave) != self.pid:
+            self.send(signal.SIGWINCH)
+
+
 def _follow(
     pid: int,
     slave: int,
@@ -201,16 +254,9 @@ def _follow(
     us: int,
 ) -> int:
     """Do what ``control`` asks until the program has ended; its status, 128+n for a signal."""
-
-    def send(number: int) -> None:
-        try:
-            os.killpg(pid, number)
-        except OSError:
-            pass
-
+    program = _Followed(pid, slave)
     attended: list[socket.socket] = [control]
-    held = b""
-    ours, follows = False, False  # it was stopped because we were; we are because it was
+    ours = False  # it was stopped because we were
     while True:
         done, how = os.waitpid(pid, os.WNOHANG | os.WUNTRACED)
         if done and os.WIFSTOPPED(how):
@@ -221,7 +267,7 @@ def _follow(
             return 128 - status if status < 0 else status
         waiting: list[int | socket.socket] = [awake, *attended]
         stopped = state_of(us) == "T"
-        if stopped and not ours and not follows and state_of(pid) not in ("T", "Z"):
+        if stopped and not ours and not program.follows and state_of(pid) not in ("T", "Z"):
             ours = True
             os.kill(pid, signal.SIGSTOP)
         elif ours and not stopped:
@@ -231,26 +277,8 @@ def _follow(
         if awake in ready:
             os.read(awake, 4096)
         if control in ready:
-            got = control.recv(4096)
-            if not got:  # ptxview is gone, and nobody reads the terminal any more
+            if data := control.recv(4096):
+                program.obey(data)
+            else:
                 attended.clear()
-                send(signal.SIGHUP)
-                send(signal.SIGCONT)
-                os.kill(pid, signal.SIGKILL)
-                continue
-            *lines, held = (held + got).split(b"\n")
-            for line in lines:
-                what, value = json.loads(line)
-                if what == "follows":
-                    follows = bool(value)
-                elif what == "kill":
-                    os.kill(pid, value)
-                elif what == "foreground":
-                    os.tcsetpgrp(slave, pid)
-                    send(signal.SIGCONT)
-                elif what == "resized":
-                    # Who has the terminal was told by the kernel.
-                    if os.tcgetpgrp(slave) != pid:
-                        send(signal.SIGWINCH)
-                else:
-                    send(value)
+                program.abandon()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import random
 import struct
+from collections.abc import Callable
 from dataclasses import replace
+from typing import NamedTuple
 
 import pytest
 from hypothesis import given, settings
@@ -68,55 +70,60 @@ def read(value: int, type_: str) -> int:
     return value - (1 << bits) if type_[0] == "s" and value >> bits - 1 else value
 
 
+class Operands(NamedTuple):
+    """What an instruction is given: bits as they are, and read as its type."""
+
+    parts: list[str]
+    type_: str
+    a: list[int]
+    x: list[int]
+
+    @property
+    def bits(self) -> int:
+        return bits_of(self.type_)
+
+    @property
+    def product(self) -> int:
+        one, other = (self.x if self.parts[1] == "wide" else self.a)[:2]
+        return one * other
+
+    @property
+    def opposite(self) -> bool:
+        return (self.x[0] < 0) != (self.x[1] < 0)
+
+
+EXECUTED: dict[str, Callable[[Operands], int]] = {
+    "mov": lambda o: o.a[0],
+    "add": lambda o: o.a[0] + o.a[1],
+    "sub": lambda o: o.a[0] - o.a[1],
+    "neg": lambda o: -o.a[0],
+    "not": lambda o: ~o.a[0],
+    "mul": lambda o: o.product,
+    "mad": lambda o: o.product + o.a[2],
+    "and": lambda o: o.a[0] & o.a[1],
+    "or": lambda o: o.a[0] | o.a[1],
+    "xor": lambda o: o.a[0] ^ o.a[1],
+    "shl": lambda o: o.a[0] << o.a[1] if o.a[1] < o.bits else 0,
+    "shr": lambda o: o.x[0] >> min(o.a[1], o.bits),
+    "min": lambda o: min(o.x[0], o.x[1]),
+    "max": lambda o: max(o.x[0], o.x[1]),
+    "div": lambda o: abs(o.x[0]) // abs(o.x[1]) * (-1 if o.opposite else 1),
+    "rem": lambda o: abs(o.x[0]) % abs(o.x[1]) * (-1 if o.x[0] < 0 else 1),
+    "bfe": lambda o: (
+        (read(o.a[0], o.type_) >> o.a[1]) & ((1 << o.a[2]) - 1) if o.a[1] < o.bits else 0
+    ),
+    "cvt": lambda o: read(read(o.a[0], o.parts[2]), o.parts[1]),
+}
+
+
 def run(program: list[Op], state: dict[str, int]) -> None:
     """Executes a program as the PTX ISA describes its instructions."""
     for opcode, d, args in program:
         parts = opcode.split(".")
-        base, type_ = parts[0], parts[-1]
         a = [state[x] if x in state else int(x, 0) for x in args]
         width = 64 if d.startswith("%rd") else 32
-        x = [read(v, type_) for v in a]
-        bits = bits_of(type_)
-        match base:
-            case "mov":
-                out = a[0]
-            case "add":
-                out = a[0] + a[1]
-            case "sub":
-                out = a[0] - a[1]
-            case "neg":
-                out = -a[0]
-            case "not":
-                out = ~a[0]
-            case "mul":
-                out = x[0] * x[1] if parts[1] == "wide" else a[0] * a[1]
-            case "mad":
-                out = (x[0] * x[1] if parts[1] == "wide" else a[0] * a[1]) + a[2]
-            case "and":
-                out = a[0] & a[1]
-            case "or":
-                out = a[0] | a[1]
-            case "xor":
-                out = a[0] ^ a[1]
-            case "shl":
-                out = a[0] << a[1] if a[1] < bits else 0
-            case "shr":
-                out = x[0] >> min(a[1], bits)
-            case "min":
-                out = min(x[0], x[1])
-            case "max":
-                out = max(x[0], x[1])
-            case "div":
-                out = abs(x[0]) // abs(x[1]) * (-1 if (x[0] < 0) != (x[1] < 0) else 1)
-            case "rem":
-                out = abs(x[0]) % abs(x[1]) * (-1 if x[0] < 0 else 1)
-            case "bfe":
-                out = (read(a[0], type_) >> a[1]) & ((1 << a[2]) - 1) if a[1] < bits else 0
-            case "cvt":
-                out = read(read(a[0], parts[2]), parts[1])
-            case _:
-                raise AssertionError(base)
-        state[d] = out % (1 << width)
+        operands = Operands(parts, parts[-1], a, [read(v, parts[-1]) for v in a])
+        state[d] = EXECUTED[parts[0]](operands) % (1 << width)
 
 
 # -- random programs --------------------------------------------------------------------------

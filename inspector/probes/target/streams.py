@@ -31,10 +31,15 @@ def low_level(torch: Any) -> dict[str, Any]:
 
 def attach(torch: Any) -> None:
     """Put working Stream, ExternalStream and Event classes where the dummies are."""
-    from . import cuda as ours
+    event = _event_class(torch)
+    stream = _stream_class(torch, event)
+    for made in (stream, _external_class(torch, stream), event):
+        made.__module__, made.__qualname__ = "torch.cuda", made.__name__
+        setattr(torch.cuda, made.__name__, made)
+        setattr(torch.cuda.streams, made.__name__, made)
 
-    cuda = torch.cuda
 
+def _stream_class(torch: Any, event_class: type) -> type:
     class Stream(torch.Stream):
         """A stream of the emulated device: work on it is done when the call returns."""
 
@@ -45,7 +50,7 @@ def attach(torch: Any) -> None:
                     cls, stream_id=given["stream_id"], device_index=index, device_type=CUDA
                 )
             else:
-                index = cuda._utils._get_device_index(device, optional=True)
+                index = torch.cuda._utils._get_device_index(device, optional=True)
                 made = super().__new__(cls, device=torch.device("cuda", index), priority=priority)
             return made
 
@@ -83,19 +88,29 @@ def attach(torch: Any) -> None:
             return None
 
         def record_event(self, event: Any = None) -> Any:
-            event = Event() if event is None else event
+            event = event_class() if event is None else event
             event.record(self)
             return event
 
         def __repr__(self) -> str:
             return f"<torch.cuda.Stream device={self.device} cuda_stream={self.cuda_stream:#x}>"
 
-    class ExternalStream(Stream):
+    return Stream
+
+
+def _external_class(torch: Any, stream_class: Any) -> type:
+    class ExternalStream(stream_class):
         """A stream made elsewhere: nothing here looks behind its pointer."""
 
         def __new__(cls, stream_ptr: int, device: Any = None, **given: Any) -> Any:
-            index = cuda._utils._get_device_index(device, optional=True)
+            index = torch.cuda._utils._get_device_index(device, optional=True)
             return super().__new__(cls, stream_id=stream_ptr, device_index=index)
+
+    return ExternalStream
+
+
+def _event_class(torch: Any) -> type:
+    from . import cuda as ours
 
     class Event(torch.Event):
         """An event: recorded at once, and its times are NaN."""
@@ -140,10 +155,7 @@ def attach(torch: Any) -> None:
             state = f"{self.cuda_event:#x}" if self._recorded else "uninitialized"
             return f"<torch.cuda.Event {state}>"
 
-    for made in (Stream, ExternalStream, Event):
-        made.__module__, made.__qualname__ = "torch.cuda", made.__name__
-        setattr(cuda, made.__name__, made)
-        setattr(cuda.streams, made.__name__, made)
+    return Event
 
 
 def _timed(args: tuple[Any, ...], given: dict[str, Any]) -> bool:

@@ -40,56 +40,80 @@ def written(ttir: str) -> Written | None:
     start = next((i for i, line in enumerate(lines) if "tt.func public" in line), None)
     if start is None or any(_opaque(line) for line in lines):
         return None
-    names = parameters(ttir)
     if "int_to_ptr" in ttir and "global_to_local" in ttir:
         return None  # addresses that go through shared memory
-    origins: dict[str, set[_Origin]] = {name: {(i, 0)} for i, name in enumerate(names)}
-    branched: set[_Origin] = set()
-    reached: set[_Origin] = set()
+    tracing = _Tracing(parameters(ttir))
+    codes = [line.split(" loc(")[0].strip() for line in lines[start + 1 :]]
     for _ in range(2 + MOST_STEPS):  # values carried by loops come round again
-        # What each open region gives to: the values that its operation carries.
-        regions: list[list[str]] = []
-        for line in lines[start + 1 :]:
-            code = line.split(" loc(")[0].strip()
-            closed = regions.pop() if code.startswith("}") and regions else []
-            results, _, right = code.partition(" = ") if " = " in code else ("", "", code)
-            operands = _VALUE.findall(right)
-            from_here: set[_Origin] = set()
-            for value in operands:
-                from_here |= origins.get(_base(value), set())
-            if any(op in right for op in _WRITES) and operands:
-                reached |= origins.get(_base(operands[0]), set())
-            if "inline_asm" in right and "pure = true" not in right:
-                reached |= from_here  # assembly may write at any address that it is given
-            given = [_base(value) for value in _VALUE.findall(results)]
-            if code.startswith("^bb"):  # what a loop or a branch hands to a block
-                carried = next((r for r in reversed(regions) if r), None)
-                from_here = set(branched)
-                for value in carried or ():
-                    from_here |= origins.get(value, set())
-                given = [_base(value) for value in operands]
-            elif code.startswith("cf."):
-                branched |= from_here
-            elif "iter_args(" in code or "scf.while" in code:
-                # All that a loop carries is taken as one.
-                given += [_base(value) for value in operands]
-            elif "scf.yield" in code or "scf.condition" in code:
-                given = next((r for r in reversed(regions) if r), [])
-            elif any(op in right for op in _DATA):
-                given = []
-            elif any(op in right for op in _READS):
-                from_here = {(i, min(steps + 1, MOST_STEPS)) for i, steps in from_here}
-            for value in given:
-                origins.setdefault(value, set()).update(from_here)
-            if code.endswith("{"):
-                regions.append(closed if code.startswith("}") else given)
+        tracing.go_over(codes)
     behind: dict[int, int] = {}
     # What is loaded is an address only where something takes it for one.
     addresses = any(form in ttir for form in ("int_to_ptr", "!tt.ptr<!tt.ptr", "inline_asm"))
-    for position, steps in reached:
+    for position, steps in tracing.reached:
         if steps and addresses:
             behind[position] = max(steps, behind.get(position, 0))
-    return Written(frozenset(i for i, steps in reached if not steps), behind)
+    direct = frozenset(position for position, steps in tracing.reached if not steps)
+    return Written(direct, behind)
+
+
+class _Tracing:
+    """Which parameters each value comes from, and which a store reaches."""
+
+    def __init__(self, names: list[str]) -> None:
+        self.reached: set[_Origin] = set()
+        self._origins: dict[str, set[_Origin]] = {name: {(i, 0)} for i, name in enumerate(names)}
+        self._branched: set[_Origin] = set()
+        # What each open region gives to: the values that its operation carries.
+        self._regions: list[list[str]] = []
+
+    def go_over(self, codes: list[str]) -> None:
+        """All lines of the function, once."""
+        self._regions = []
+        for code in codes:
+            self._line(code)
+
+    def _line(self, code: str) -> None:
+        closes = code.startswith("}")
+        closed = self._regions.pop() if closes and self._regions else []
+        results, _, right = code.partition(" = ") if " = " in code else ("", "", code)
+        operands = [_base(value) for value in _VALUE.findall(right)]
+        sources = self._sources(operands)
+        if operands and any(op in right for op in _WRITES):
+            self.reached |= self._sources(operands[:1])
+        if "inline_asm" in right and "pure = true" not in right:
+            self.reached |= sources  # assembly may write at any address that it is given
+        values = [_base(value) for value in _VALUE.findall(results)]
+        given, sources = self._flow(code, right, operands, values, sources)
+        for value in given:
+            self._origins.setdefault(value, set()).update(sources)
+        if code.endswith("{"):
+            self._regions.append(closed if closes else given)
+
+    def _flow(
+        self, code: str, right: str, operands: list[str], results: list[str], sources: set[_Origin]
+    ) -> tuple[list[str], set[_Origin]]:
+        """The values that a line gives something to, and where that comes from."""
+        if code.startswith("^bb"):  # what a loop or a branch hands to a block
+            return operands, self._branched | self._sources(self._carried())
+        if code.startswith("cf."):
+            self._branched |= sources
+        elif "iter_args(" in code or "scf.while" in code:
+            # All that a loop carries is taken as one.
+            return results + operands, sources
+        elif "scf.yield" in code or "scf.condition" in code:
+            return self._carried(), sources
+        elif any(op in right for op in _DATA):
+            return [], sources
+        elif any(op in right for op in _READS):
+            return results, {(i, min(steps + 1, MOST_STEPS)) for i, steps in sources}
+        return results, sources
+
+    def _carried(self) -> list[str]:
+        """What the innermost region that carries something carries."""
+        return next((values for values in reversed(self._regions) if values), [])
+
+    def _sources(self, values: list[str]) -> set[_Origin]:
+        return set().union(*(self._origins.get(value, ()) for value in values))
 
 
 def parameters(ttir: str) -> list[str]:

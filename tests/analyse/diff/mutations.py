@@ -209,49 +209,85 @@ def _body(stage: Stage, line: str) -> tuple[str, str]:
 
 def _changed(stage: Stage, line: str, kind: str) -> str | None:
     body, rest = _body(stage, line)
+    changed = _CHANGES[kind](stage, body) if kind in _CHANGES else None
+    return None if changed is None else changed + rest
+
+
+def _other_operand(stage: Stage, body: str) -> str | None:
+    """The last name becomes one that nothing else is called."""
     names = _names(stage, body)
-    if kind == "operand" and names:
-        # the last name becomes one that nothing else is called
-        m = names[-1]
-        new = {Stage.SASS: "R211", Stage.LLIR: "%19999"}.get(stage, _fresh(m[0]))
-        if stage is Stage.SASS:
-            new = {"P": "P6", "UP": "UP6", "UR": "UR61"}.get(_KIND_OF.sub("", m[0]), new)
-        return body[: m.start()] + new + body[m.end() :] + rest
-    if kind == "immediate":
-        found = re.search(r"(?<=[ ,])(0x[0-9a-f]+|\d+)(?=[,;\s\]]|$)", body)
-        if found and "/*" not in found[0]:
-            value = "0x3e7" if found[0].startswith("0x") else "997"
-            return body[: found.start()] + value + body[found.end() :] + rest
-    if kind == "guard" and "@" in body and stage in (Stage.PTX, Stage.SASS):
-        at = body.index("@") + 1
-        flipped = body[at + 1 :] if body[at] == "!" else "!" + body[at:]
-        return body[:at] + flipped + rest
-    if kind == "qualifier":
-        if stage in (Stage.PTX, Stage.SASS):
-            found = re.search(r"(?<=[A-Za-z0-9])\.([A-Za-z]\w+)(?=[\s.])", body)
-            return body[: found.start()] + body[found.end() :] + rest if found else None
-        for old, new in (("f32", "f16"), ("i32", "i16"), (" nsw", ""), ("slt", "sgt")):
-            if old in body:
-                return body.replace(old, new, 1) + rest
-    if kind == "swap":
-        operands = names[1:]
-        for left, right in pairwise(operands):
-            if left[0] != right[0]:
-                return (
-                    body[: left.start()] + right[0] + body[left.end() : right.start()] + left[0]
-                    + body[right.end() :] + rest
-                )  # fmt: skip
-    if kind == "registers" and len({m[0] for m in names}) > 1:
-        one, two = names[0][0], next(m[0] for m in names if m[0] != names[0][0])
-        if _KIND_OF.sub("", one) == _KIND_OF.sub("", two) or stage in (Stage.TTIR, Stage.LLIR):
-            swap = {one: two, two: one}
-            return _NAMES[stage].sub(lambda m: swap.get(m[0], m[0]), body) + rest
-    if kind == "target":
-        found = re.search(r"\$L__BB\w+|`\(\.L_x_\d+|label %\d+", body)
-        if found:
-            new = {"$": "$L__BB0_9999", "`": "`(.L_x_9999", "l": "label %19998"}[found[0][0]]
-            return body[: found.start()] + new + body[found.end() :] + rest
+    if not names:
+        return None
+    m = names[-1]
+    new = {Stage.SASS: "R211", Stage.LLIR: "%19999"}.get(stage, _fresh(m[0]))
+    if stage is Stage.SASS:
+        new = {"P": "P6", "UP": "UP6", "UR": "UR61"}.get(_KIND_OF.sub("", m[0]), new)
+    return body[: m.start()] + new + body[m.end() :]
+
+
+def _other_immediate(stage: Stage, body: str) -> str | None:
+    found = re.search(r"(?<=[ ,])(0x[0-9a-f]+|\d+)(?=[,;\s\]]|$)", body)
+    if not found or "/*" in found[0]:
+        return None
+    value = "0x3e7" if found[0].startswith("0x") else "997"
+    return body[: found.start()] + value + body[found.end() :]
+
+
+def _other_guard(stage: Stage, body: str) -> str | None:
+    if "@" not in body or stage not in (Stage.PTX, Stage.SASS):
+        return None
+    at = body.index("@") + 1
+    return body[:at] + (body[at + 1 :] if body[at] == "!" else "!" + body[at:])
+
+
+def _other_qualifier(stage: Stage, body: str) -> str | None:
+    if stage in (Stage.PTX, Stage.SASS):
+        found = re.search(r"(?<=[A-Za-z0-9])\.([A-Za-z]\w+)(?=[\s.])", body)
+        return body[: found.start()] + body[found.end() :] if found else None
+    for old, new in (("f32", "f16"), ("i32", "i16"), (" nsw", ""), ("slt", "sgt")):
+        if old in body:
+            return body.replace(old, new, 1)
     return None
+
+
+def _swapped(stage: Stage, body: str) -> str | None:
+    for left, right in pairwise(_names(stage, body)[1:]):
+        if left[0] != right[0]:
+            return (
+                body[: left.start()] + right[0] + body[left.end() : right.start()] + left[0]
+                + body[right.end() :]
+            )  # fmt: skip
+    return None
+
+
+def _swapped_everywhere(stage: Stage, body: str) -> str | None:
+    names = [m[0] for m in _names(stage, body)]
+    if len(set(names)) < 2:
+        return None
+    one, two = names[0], next(name for name in names if name != names[0])
+    if _KIND_OF.sub("", one) != _KIND_OF.sub("", two) and stage not in (Stage.TTIR, Stage.LLIR):
+        return None
+    swap = {one: two, two: one}
+    return _NAMES[stage].sub(lambda m: swap.get(m[0], m[0]), body)
+
+
+def _other_target(stage: Stage, body: str) -> str | None:
+    found = re.search(r"\$L__BB\w+|`\(\.L_x_\d+|label %\d+", body)
+    if not found:
+        return None
+    new = {"$": "$L__BB0_9999", "`": "`(.L_x_9999", "l": "label %19998"}[found[0][0]]
+    return body[: found.start()] + new + body[found.end() :]
+
+
+_CHANGES: dict[str, Callable[[Stage, str], str | None]] = {
+    "operand": _other_operand,
+    "immediate": _other_immediate,
+    "guard": _other_guard,
+    "qualifier": _other_qualifier,
+    "swap": _swapped,
+    "registers": _swapped_everywhere,
+    "target": _other_target,
+}
 
 
 def _names(stage: Stage, body: str) -> list[re.Match[str]]:
