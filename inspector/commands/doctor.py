@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
+from collections.abc import Mapping
 from dataclasses import asdict
 
 from rich.table import Table
@@ -82,26 +83,34 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     return Exit.OK
 
 
+_MODULES = {
+    "torch": "no PyTorch program runs. pip install 'ptxview[run]'",
+    "triton": "no Triton kernels, no torch.compile for GPUs. pip install 'ptxview[run]'",
+}
+_COMPILERS = {
+    "g++": "load_inline cannot build, nor the emulated device. apt install g++",
+    "ninja": "load_inline cannot build. pip install ninja",
+}
+
+
+def _found_or_missing(
+    table: Table, places: Mapping[str, object], losses: Mapping[str, str]
+) -> None:
+    """A row for each name: its version or path, or what cannot be done without it."""
+    for name, loss in losses.items():
+        place = places.get(name)
+        state = Text("found", style="green") if place else Text("missing", style="red")
+        table.add_row(name, state, Text(str(place) if place else f"without it: {loss}"))
+
+
 def _rest(table: Table, held: dict[str, object]) -> None:
     python = held["python"]
     assert isinstance(python, dict)
     table.add_row("python", "", Text(f"{python.get('python') or 'unknown'} {python['path']}"))
-    for name, loss in (
-        ("torch", "no PyTorch program runs. pip install 'ptxview[run]'"),
-        ("triton", "no Triton kernels, no torch.compile for GPUs. pip install 'ptxview[run]'"),
-    ):
-        version = python.get(name)
-        state = Text("found", style="green") if version else Text("missing", style="red")
-        table.add_row(name, state, Text(str(version) if version else f"without it: {loss}"))
+    _found_or_missing(table, python, _MODULES)
     compilers = held["compilers"]
     assert isinstance(compilers, dict)
-    for name, loss in (
-        ("g++", "load_inline cannot build, nor the emulated device. apt install g++"),
-        ("ninja", "load_inline cannot build. pip install ninja"),
-    ):
-        path = compilers.get(name)
-        state = Text("found", style="green") if path else Text("missing", style="red")
-        table.add_row(name, state, Text(str(path) if path else f"without it: {loss}"))
+    _found_or_missing(table, compilers, _COMPILERS)
     gpu = held["gpu"]
     if isinstance(gpu, dict):
         said = f"{gpu['name']}, compute capability {gpu['compute_cap']}"

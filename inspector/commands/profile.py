@@ -24,7 +24,7 @@ from inspector import files, printing
 from inspector.capture.opening import kept_cache, newest, open_path
 from inspector.capture.running import RunOutcome, RunRequest
 from inspector.capture.running import run as record
-from inspector.commands.run import split, summary
+from inspector.commands.run import check_target, split, summary
 from inspector.errors import Exit, PtxviewError, RunFailed, Unreadable, UsageError
 from inspector.measure.profile.model import Profile, Window
 from inspector.measure.profile.read import profiles, trace_of, why_none
@@ -109,8 +109,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         raise RunFailed(
             "there is nothing to run", "ptxview profile SCRIPT, -m MODULE, or -- COMMAND"
         )
-    if args.target is not None and not re.fullmatch(r"sm_\d{2,3}[af]?", args.target):
-        raise RunFailed(f"{args.target} is no target", "A target is written like sm_90.")
+    check_target(args.target)
     for path in (args.trace, args.stacks):
         if path and not os.access(Path(path).resolve().parent, os.W_OK | os.X_OK):
             raise RunFailed(f"{path} cannot be written", "Give another place.")

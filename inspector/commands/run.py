@@ -116,6 +116,12 @@ def split(argv: list[str], valued: tuple[str, ...] = VALUED) -> tuple[list[str],
     return argv, "script", []
 
 
+def check_target(target: str | None) -> None:
+    """Raises ``RunFailed`` if ``--target`` is given, and is none."""
+    if target is not None and not re.fullmatch(r"sm_\d{2,3}[af]?", target):
+        raise RunFailed(f"{target} is no target", "A target is written like sm_90.")
+
+
 def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     """Record a run; the program's own exit status."""
     own, kind, words = split(argv)
@@ -125,8 +131,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         return Exit.OK if stop.code in (0, None) else Exit.RUN_FAILED
     if not words:
         raise RunFailed("there is nothing to run", "ptxview run SCRIPT, -m MODULE, or -- COMMAND")
-    if args.target is not None and not re.fullmatch(r"sm_\d{2,3}[af]?", args.target):
-        raise RunFailed(f"{args.target} is no target", "A target is written like sm_90.")
+    check_target(args.target)
     request = RunRequest(
         kind=kind,
         words=tuple(words),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 from math import prod
 
@@ -24,20 +25,14 @@ _BOUND = re.compile(
 
 def from_res_usage(text: str) -> dict[str, Resources]:
     """``cuobjdump -res-usage``: registers, stack and static shared bytes, by function."""
-    out: dict[str, Resources] = {}
-    name: str | None = None
-    for line in text.splitlines():
-        if found := _FUNCTION.match(line):
-            name = found[1]
-        elif name is not None and "REG:" in line:
-            figures = {k: int(v) for k, v in _FIGURE.findall(line)}
-            out[name] = Resources(
-                registers=figures.get("REG"),
-                stack_bytes=figures.get("STACK"),
-                static_shared_bytes=figures.get("SHARED"),
-            )
-            name = None
-    return out
+    return {
+        name: Resources(
+            registers=figures.get("REG"),
+            stack_bytes=figures.get("STACK"),
+            static_shared_bytes=figures.get("SHARED"),
+        )
+        for name, figures in _res_usage(text)
+    }
 
 
 def without_local_memory(text: str) -> frozenset[str]:
@@ -45,17 +40,22 @@ def without_local_memory(text: str) -> frozenset[str]:
 
     One without registers is not linked yet, and its figures are not.
     """
-    out: set[str] = set()
+    return frozenset(
+        name
+        for name, figures in _res_usage(text)
+        if figures.get("REG") and figures.get("STACK") == 0 and figures.get("LOCAL") == 0
+    )
+
+
+def _res_usage(text: str) -> Iterator[tuple[str, dict[str, int]]]:
+    """Each function with its figures, as ``cuobjdump -res-usage`` calls them."""
     name: str | None = None
     for line in text.splitlines():
         if found := _FUNCTION.match(line):
             name = found[1]
         elif name is not None and "REG:" in line:
-            figures = {k: int(v) for k, v in _FIGURE.findall(line)}
-            if figures.get("REG") and figures.get("STACK") == 0 and figures.get("LOCAL") == 0:
-                out.add(name)
+            yield name, {key: int(figure) for key, figure in _FIGURE.findall(line)}
             name = None
-    return frozenset(out)
 
 
 def from_ptxas(text: str) -> dict[str, Resources]:

@@ -9,7 +9,7 @@ from pathlib import Path, PurePath
 
 from inspector import files
 from inspector.errors import Unreadable
-from inspector.measure.time.planning import Found, argument, inputs
+from inspector.measure.time.planning import Found, argument, inputs, most_frequent
 from inspector.measure.time.results import KernelTime, Timing, median
 from inspector.model import Call, Content, Origin, Recording, Stage
 from inspector.names import base_name
@@ -120,13 +120,9 @@ def frequent(calls: Sequence[Again], most: int) -> tuple[list[Again], list[str]]
     left: list[str] = []
     for name in dict.fromkeys((a.call.kind, a.call.name) for a in calls):
         of = [a for a in calls if (a.call.kind, a.call.name) == name]
-        often = sorted(of, key=lambda a: -a.call.count)[:most]
-        out += [a for a in of if a in often]
-        if len(of) > most:
-            left.append(
-                f"{name[1]}: {len(of) - most} of {len(of)} distinct calls, the less frequent ones "
-                "(--calls)"
-            )
+        often, rest = most_frequent(name[1], of, most)
+        out += often
+        left += rest
     return out, left
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol, TypeVar
 
 from inspector.listing.cubin import kernel_parameters
 from inspector.measure.time.results import Timing
@@ -40,6 +41,28 @@ class Plan:
     left_out: tuple[str, ...]
 
 
+class _Counted(Protocol):
+    @property
+    def call(self) -> Call:
+        """The recorded call, with how often it was made."""
+        ...
+
+
+OfCall = TypeVar("OfCall", bound=_Counted)
+
+
+def most_frequent(
+    name: str, recorded: Sequence[OfCall], most: int
+) -> tuple[list[OfCall], list[str]]:
+    """The ``most`` frequent of what was recorded, in its order, and a sentence on the others."""
+    often = sorted(recorded, key=lambda one: -one.call.count)[:most]
+    rest = len(recorded) - most
+    left_out = [
+        f"{name}: {rest} of {len(recorded)} distinct calls, the less frequent ones (--calls)"
+    ]
+    return [one for one in recorded if one in often], left_out if rest > 0 else []
+
+
 def plan(found: Iterable[Found], most: int, covered: Container[tuple[str, str]] = ()) -> Plan:
     """The ``most`` frequent calls of each variant, in the order of the list.
 
@@ -63,13 +86,9 @@ def plan(found: Iterable[Found], most: int, covered: Container[tuple[str, str]] 
         if not known:
             unknown.append(kernel.name)
             continue
-        often = sorted(known, key=lambda launch: -launch.call.count)[:most]
-        launches += [launch for launch in known if launch in often]
-        if len(known) > most:
-            left_out.append(
-                f"{kernel.name} {variant.id}: {len(known) - most} of {len(known)} distinct calls, "
-                "the less frequent ones (--calls)"
-            )
+        often, left = most_frequent(f"{kernel.name} {variant.id}", known, most)
+        launches += often
+        left_out += left
     if unknown:
         names = tuple(dict.fromkeys(unknown))
         shown = ", ".join(names[:3]) + (" …" if len(names) > 3 else "")

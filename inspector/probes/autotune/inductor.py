@@ -17,7 +17,7 @@ from typing import Any
 
 from ..calls import subjects
 from ..writer import emit
-from .trials import Trial, config_of, emulated, first_line, infinite, number, times_of
+from .trials import Trial, config_of, emulated, first_line, infinite, number, times_of, trial_of
 
 # Inductor's cache of best configurations: a kernel that is tuned from it is not measured again.
 
@@ -161,11 +161,7 @@ class Tuning:
 
     def trial(self, config: dict[str, Any]) -> Trial:
         """The trial of a configuration, anew where it was not known."""
-        for trial in self.trials:
-            if trial.config == config:
-                return trial
-        self.trials.append(Trial(config))
-        return self.trials[-1]
+        return trial_of(self.trials, config)
 
 
 def attach(module: Any) -> None:

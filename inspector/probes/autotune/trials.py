@@ -35,6 +35,15 @@ class Trial:
         }
 
 
+def trial_of(trials: list[Trial], config: dict[str, Any]) -> Trial:
+    """The trial of a configuration, added to ``trials`` where it was not known."""
+    for trial in trials:
+        if trial.config == config:
+            return trial
+    trials.append(Trial(config))
+    return trials[-1]
+
+
 def number() -> int:
     """A number for a tuning, of its own in this process."""
     return next(_numbers)

@@ -16,7 +16,17 @@ from typing import Any
 
 from ..calls import subjects
 from ..writer import emit, plain
-from .trials import Trial, config_of, emulated, first_line, infinite, now, number, times_of
+from .trials import (
+    Trial,
+    config_of,
+    emulated,
+    first_line,
+    infinite,
+    now,
+    number,
+    times_of,
+    trial_of,
+)
 
 # Tunings under way, by thread; of several, the last began while the one before was trying.
 _begun: dict[int, list[Tuning]] = {}
@@ -59,11 +69,7 @@ class Tuning:
 
     def trial(self, config: dict[str, Any]) -> Trial:
         """The trial of a configuration, anew where the tuner had not announced it."""
-        for trial in self.trials:
-            if trial.config == config:
-                return trial
-        self.trials.append(Trial(config))
-        return self.trials[-1]
+        return trial_of(self.trials, config)
 
 
 def attach(module: Any) -> None:
