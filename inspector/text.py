@@ -49,7 +49,9 @@ def word_for(count: int, word: str) -> str:
     head, of, rest = word.partition(" of ")
     if head.endswith(("s", "ch")):
         return f"{head}es{of}{rest}"
-    return f"{head[:-1]}ies{of}{rest}" if head.endswith("y") else f"{head}s{of}{rest}"
+    if head.endswith("y") and head[-2:-1] not in "aeiou":  # copies, but days
+        return f"{head[:-1]}ies{of}{rest}"
+    return f"{head}s{of}{rest}"
 
 
 def plural(count: int, word: str) -> str:
