@@ -23,6 +23,7 @@ from inspector.errors import Exit, PtxviewError, RunFailed
 from inspector.printing import narrate
 from inspector.reader.reader import Reader
 from inspector.report import tables
+from inspector.text import plural
 
 # Seconds for all times of a run, for one time, and after which a launch is given up.
 TIME_BUDGET, TIME_SECONDS, TIME_LIMIT = 120, 1.0, 30.0
@@ -232,7 +233,7 @@ def summary(outcome: RunOutcome) -> str:
         what = "the program made no kernels"
         if rec.uncaptured:
             makers = ", ".join(dict.fromkeys(one.by for one in rec.uncaptured))
-            count = tables.plural(len(rec.uncaptured), "kernel")
+            count = plural(len(rec.uncaptured), "kernel")
             what = f"no kernel was captured, of {count} that the program made with {makers}"
     took = f"{outcome.seconds:.1f} s, and {outcome.after:.1f} s after it"
     return f"ptxview: {what} → {outcome.path} ({took})"
