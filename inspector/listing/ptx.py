@@ -382,7 +382,7 @@ class _PtxScanner:
         self._opcodes[opcode] = made
         return made
 
-    def parse(  # noqa: C901 - see below: a call for each step would double it
+    def parse(
         self, first: int, last: int, state: PtxState
     ) -> tuple[list[Line], PtxState]:
         # The hot loop: about 2 µs a line, so locals for globals, tuple.__new__ for Line(…).
