@@ -8,15 +8,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import islice
 from threading import RLock
-from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar, overload
+from typing import Generic, NamedTuple, Protocol, TypeVar, overload
 
 from inspector.model import Location
 
 # Sequences that are made when they are looked at, so that opening a listing is splitting it.
 
-
-if TYPE_CHECKING:
-    pass  # CODEMOD
 
 T = TypeVar("T")
 State = TypeVar("State")

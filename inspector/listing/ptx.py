@@ -382,9 +382,7 @@ class _PtxScanner:
         self._opcodes[opcode] = made
         return made
 
-    def parse(
-        self, first: int, last: int, state: PtxState
-    ) -> tuple[list[Line], PtxState]:
+    def parse(self, first: int, last: int, state: PtxState) -> tuple[list[Line], PtxState]:
         # The hot loop: about 2 µs a line, so locals for globals, tuple.__new__ for Line(…).
         texts, plain, nothing, read = self.texts, PLAIN.match, _NOTHING, self.reader.read
         find, locate, known = _REGISTERS, self.reader.locations.at, self._opcodes.get

@@ -212,7 +212,7 @@ def test_ranks_of_one_variant_are_merged(tmp_path: Path) -> None:
 WRITES = """
 import sys
 from pathlib import Path
-from inspector.recording import Writer
+from inspector.recording.layout import Writer
 writer = Writer(Path(sys.argv[1]))
 for n in range(300):
     digest = writer.blob(b"shared %d" % (n % 10) * 1000)

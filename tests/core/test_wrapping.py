@@ -653,7 +653,7 @@ def test_nothing_of_ours_is_open_between_events(tmp_path: Path) -> None:
 
 
 FORKS = """
-import ptxview_probes.calls as calls
+import ptxview_probes.calls.subjects as calls
 def records():
     n = 0
     while True:
@@ -699,7 +699,7 @@ def test_a_child_never_waits_for_a_thread_that_it_does_not_have(tmp_path: Path) 
     )
 
 
-@pytest.mark.parametrize("module", ["writer", "calls"])
+@pytest.mark.parametrize("module", ["writer", "calls.subjects"])
 def test_locks_that_another_thread_holds_are_renewed_in_the_child(
     tmp_path: Path, module: str
 ) -> None:
@@ -720,7 +720,7 @@ pid = os.fork()
 if pid == 0:
     signal.alarm(20)
     say("child")
-    import ptxview_probes.calls as calls
+    import ptxview_probes.calls.subjects as calls
     calls.subject("graph", "g", "child", {{}}).entry((1,), [("n", "int", 1)])
     os._exit(0)
 print(os.waitpid(pid, 0)[1], flush=True)

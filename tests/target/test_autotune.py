@@ -42,7 +42,7 @@ def stopwatch(*times):
         return [t, t * 0.9, t * 1.1]
     return count
 
-import ptxview_probes.autotune as ours, ptxview_probes.autotune_trials as trials
+import ptxview_probes.autotune.triton_tuner as ours, ptxview_probes.autotune.trials as trials
 from ptxview_probes.target import tuning
 ours.emulated = trials.emulated = lambda: False
 tuning.no_times = lambda quantiles=None, return_mode="mean": NOW[0]
@@ -278,8 +278,8 @@ def test_inductors_candidates_are_told_with_what_was_compiled(run: Run) -> None:
 
 # A tuner that has compiled its configurations is given times: what it does with them is its own.
 TIMED = """
-import ptxview_probes.autotune_inductor as ours, ptxview_probes.autotune_trials as trials
-import ptxview_probes.calls as calls
+import ptxview_probes.autotune.inductor as ours, ptxview_probes.autotune.trials as trials
+import ptxview_probes.calls.subjects as calls
 ours.emulated = trials.emulated = lambda: False
 from torch._inductor.runtime import triton_heuristics as heuristics
 from torch._inductor.runtime.benchmarking import benchmarker

@@ -119,7 +119,7 @@ def test_a_killed_run_has_nearly_true_counts(run: Run) -> None:
 def test_a_forked_child_counts_its_own(run: Run) -> None:
     text = """
 import multiprocessing
-from ptxview_probes import calls, calls_torch
+from ptxview_probes.calls import subjects as calls, graphs as calls_torch
 held = calls.subject("extension", "m.f", "m.f", {})
 def call(): calls_torch.counted(held, abs, (-1,), {})
 call(); call()
@@ -161,7 +161,7 @@ for _ in range(3):
 
 def test_no_more_than_so_many_ways_are_kept(run: Run) -> None:
     text = """
-from ptxview_probes import calls
+from ptxview_probes.calls import subjects as calls
 calls.MOST_CALLS = 5
 for n in range(33, 45): launch(n)
 """
@@ -185,7 +185,7 @@ kernel = next(iter(next(iter(gather.device_caches.values()))[0].values()))
 assert kernel.run._ptxview and kernel.run.metadata is kernel.metadata
 class Kept:
     def __call__(self, *args): pass
-from ptxview_probes.calls_launch import stand
+from ptxview_probes.calls.launch import stand
 back = pickle.loads(pickle.dumps(stand(Kept(), kernel.run._ptxview.held, 9, [])))
 assert type(back) is Kept
 """
@@ -205,7 +205,7 @@ assert said == ["gather"], said
 
 def test_what_fails_within_is_a_problem_and_the_program_goes_on(run: Run) -> None:
     text = """
-from ptxview_probes import calls
+from ptxview_probes.calls import subjects as calls
 def fail(items): raise OSError("no")
 calls.describe = fail
 for n in (100, 50, 100): launch(n)
@@ -315,7 +315,7 @@ def test_inductors_own_launcher_and_the_faster_one_that_it_becomes(run: Run) -> 
     text = """
 import torch
 from types import FunctionType, SimpleNamespace
-from ptxview_probes import calls_triton
+from ptxview_probes.calls import triton_launches as calls_triton
 launched = []
 class Kernel:
     arg_names, full_constexprs = ["in_ptr0", "out_ptr0", "xnumel", "XBLOCK"], [3]

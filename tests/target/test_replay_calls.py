@@ -15,8 +15,9 @@ from .conftest import Run, ok
 
 PROGRAM = """
 import json, sys
-from ptxview_probes import replay, replay_stopwatches
-from ptxview_probes.cupti import Event
+from ptxview_probes.replay import session as replay
+from ptxview_probes.replay import stopwatches as replay_stopwatches
+from ptxview_probes.replay.cupti import Event
 import torch
 
 class Driver:

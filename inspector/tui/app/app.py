@@ -152,8 +152,6 @@ class Growing(App[None]):
                 main.title_bar.recording = reads.recording
                 main.title_bar.refresh()
             else:
-                # CODEMOD
-
                 renew(main, reads)
         elif self.screen is not main:
             self._waiting = reads  # what lies over it, such as the help, is read first

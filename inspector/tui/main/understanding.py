@@ -175,8 +175,6 @@ class Understanding(Widget):
         description="profile",
     )
     def _profile(self, width: int) -> None:
-        # CODEMOD
-
         recording = self.reads.recording
         found = attempt(lambda: profile_text(recording, width))
         self.post_message(self.Answer("Profile", found, wide=True))

@@ -27,7 +27,7 @@ def per_second(x: torch.Tensor, out: torch.Tensor) -> float:
 
 
 def main() -> None:
-    from ptxview_probes.calls_launch import stand
+    from ptxview_probes.calls.launch import stand
 
     x = torch.randn(64, 128, device="cuda")
     out = torch.empty_like(x)
