@@ -374,7 +374,7 @@ def test_interruption_is_130_without_a_traceback(tmp_path: Path) -> None:
         (slow / name).write_text("#!/bin/sh\necho ready >&2; exec sleep 20\n")
         (slow / name).chmod(0o755)
     code = (
-        "import sys\nfrom pathlib import Path\nfrom inspector import toolchain\n"
+        "import sys\nfrom pathlib import Path\nfrom inspector.system import toolchain\n"
         f"toolchain.places = lambda: iter([('here', Path({str(slow)!r}))])\n"
         "toolchain.version_of = lambda path: '1'\n"
         "from inspector.cli import main\nprint('ready', flush=True)\n"

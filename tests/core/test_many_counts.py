@@ -63,7 +63,7 @@ def test_a_child_that_was_forked_tells_its_own(tmp_path: Path) -> None:
     program = f"""
 import os, sys, time
 sys.path.insert(0, {str(PROBES.parent.parent)!r})
-from inspector.probes import calls
+from inspector.probes.calls import subjects as calls
 calls._spare[:] = [0.0, time.monotonic() + 3600]  # nothing at once
 held = calls.subject("triton", "k", "id", {{}})
 entry = held.entry("key", [])
