@@ -10,6 +10,7 @@ import os
 import time
 from bisect import bisect_right
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from threading import Lock, RLock
@@ -103,6 +104,13 @@ class Memo:
                 if known is _NOT_MADE:
                     known = self._kept[key] = make()
         return cast(T, known)
+
+    def forget(self, owners: AbstractSet[Hashable]) -> None:
+        """Keep nothing any longer whose key has one of ``owners`` in it."""
+        with self._guard:
+            for kept in (self._kept, self._making, self._recent):
+                for key in [k for k in kept if isinstance(k, tuple) and not owners.isdisjoint(k)]:
+                    kept.pop(key, None)
 
     def passing(self, key: Hashable, make: Callable[[], T]) -> T:
         """The same of what is of one function of a file, of which only the newest are kept."""
@@ -268,6 +276,12 @@ class VariantFacts:
                 out.append(f"{error.message}. {error.hint}" if error.hint else error.message)
         return tuple(dict.fromkeys(out))
 
+    def forget(self, variants: Sequence[Variant]) -> None:
+        """Keep nothing any longer of variants that were looked at in passing."""
+        hashes = {variant.hash for variant in variants}
+        self._memo.forget(hashes | {id(variant) for variant in variants})
+        self._listings.forget(hashes)
+
     # -- the functions of a listing -------------------------------------------------------------
 
     def of_function(self, variant: Variant, stage: Stage, n: int) -> FunctionFacts | None:
@@ -341,8 +355,18 @@ class HintCounts:
                 self._cache.put(keys[variant.hash, variant.symbol], str(many).encode())
             return whole
 
+        # All of one file in a row, and then nothing of it is kept: a list has thousands of files.
+        files: dict[str, list[Variant]] = {}
+        for variant in left:
+            files.setdefault(variant.hash, []).append(variant)
+
+        def of_file(variants: list[Variant]) -> int:
+            missing = sum(not counted(variant) for variant in variants)
+            self._facts.forget(variants)
+            return missing
+
         with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
-            return sum(not done for done in pool.map(counted, left))
+            return sum(pool.map(of_file, files.values()))
 
     def _key(self, variant: Variant) -> str:
         """What a variant's hints depend on: its stages, its launches, the device, the rules."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from inspector import listing as parsers
@@ -90,6 +91,12 @@ class Listings:
             with self._lock:
                 self._listings[key] = known
         return known
+
+    def forget(self, hashes: AbstractSet[str]) -> None:
+        """Keep no listing and no link any longer of variants with these hashes."""
+        with self._lock:
+            self._listings = {k: v for k, v in self._listings.items() if k[0] not in hashes}
+            self._links = {k: v for k, v in self._links.items() if k[0] not in hashes}
 
     def _parse(self, variant: Variant, stage: Stage) -> Listing:
         text = self.text(variant, stage)

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from inspector.capture import torch_logs
+from inspector.recording.layout import Writer, pack
 from inspector.report import jsons
 from tests.core.helpers import LECTURE, SQUARE, call, command, environment, ptxview
 
@@ -87,6 +88,35 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_list_of_a_thousand_kernels_takes_the_memory_of_ten(tmp_path: Path, shared: Path) -> None:
     few, many = cache(tmp_path / "few", 10), cache(tmp_path / "many", 1000)
     peaks = [peak("list", folder, kept=shared) for folder in (few, many)]
+    assert peaks[1] < 1.2 * peaks[0], peaks
+
+
+def recorded(folder: Path, kernels: int) -> Path:
+    """A recording of as many kernels, each with PTX of its own."""
+    writer = Writer(folder)
+    writer.event(event="recording", schema=1, time=1.0, command=["python", "x.py"], mode="gpu")
+    body = "\tret;\n" * 400
+    for n in range(kernels):
+        name = f"k{n:05d}"
+        head = f".version 8.7\n.target sm_90a\n.address_size 64\n.visible .entry {name}()\n"
+        ptx = writer.blob(f"{head}{{\n{body}}}\n".encode())
+        writer.event(event="triton", name=name, hash=ptx, files={"ptx": ptx},
+                     metadata={"num_warps": 4, "name": name, "shared": 0})  # fmt: skip
+    writer.event(event="end", time=3.0, exit_status=0)
+    writer.close()
+    return folder
+
+
+@pytest.mark.parametrize("as_file", [False, True])
+def test_a_list_of_a_recording_does_too(tmp_path: Path, as_file: bool) -> None:
+    """Also where every hint of it is counted, and nothing was kept of an earlier look."""
+    peaks = []
+    for kernels in (10, 1000):
+        path = recorded(tmp_path / str(kernels), kernels)
+        if as_file:
+            pack(path, path.with_suffix(".ptxview"))
+            path = path.with_suffix(".ptxview")
+        peaks.append(peak("list", path, kept=tmp_path / f"kept{kernels}"))
     assert peaks[1] < 1.2 * peaks[0], peaks
 
 
