@@ -701,7 +701,8 @@ async def test_key_edit(start: Start, monkeypatch: pytest.MonkeyPatch, tmp_path:
     calls: list[list[str]] = []
     texts: list[str] = []
 
-    def run(argv: list[str], env: object) -> int:
+    def run(argv: list[str], env: object, *, is_job: bool) -> int:
+        assert not is_job  # it has the terminal, and is not stopped with us
         calls.append(argv)
         texts.append(Path(argv[-1].rpartition(":")[0]).read_text("utf-8"))
         return 0
@@ -722,7 +723,8 @@ async def test_the_editor_opens_the_source_where_it_lies(
 ) -> None:
     calls: list[list[str]] = []
 
-    def run(argv: list[str], env: object) -> int:
+    def run(argv: list[str], env: object, *, is_job: bool) -> int:
+        assert not is_job  # it has the terminal, and is not stopped with us
         calls.append(argv)
         return 3
 
