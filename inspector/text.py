@@ -94,3 +94,8 @@ def shown(text: str) -> str:
 def lines_shown(text: str) -> str:
     """Several lines of text, each as ``shown`` makes it."""
     return text if text.isprintable() else "\n".join(map(shown, text.split("\n")))
+
+
+def microseconds(us: float) -> str:
+    """µs to as many places as are worth reading: ``1.38``, ``30.4``, ``1,234``."""
+    return f"{us:.2f}" if us < 9.995 else f"{us:.1f}" if us < 999.95 else f"{us:,.0f}"

@@ -13,11 +13,10 @@ from dataclasses import dataclass
 
 from inspector.analyse.accesses import COPY, LOAD, STORE, Access, Product, total
 from inspector.analyse.card import StageContent
-from inspector.analyse.durations import microseconds
 from inspector.analyse.occupancy import REGISTERS, SHARED, THREADS, Occupancy
 from inspector.diff.summary import Summary, VariantSide
 from inspector.model import Stage
-from inspector.text import plural, some
+from inspector.text import microseconds, plural, some
 
 # Two sides and their summary, as rules see them, and how numbers are put in words.
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from inspector.analyse.durations import microseconds
 from inspector.diff.beside import BesideRow, Sign
 from inspector.diff.listings import ListingDiff
 from inspector.diff.recordings import Fate
@@ -32,7 +31,7 @@ from inspector.report.diff_text import (
     time_head,
 )
 from inspector.report.tables import UNKNOWN, config, figure, shared, spills
-from inspector.text import shown
+from inspector.text import microseconds, shown
 
 LONGEST = 400  # rows of text; a comment on GitHub may have 65,536 characters
 _SPECIAL = re.compile(r"([\\`*\[\]<>|~]|(?<!\w)_|_(?!\w)|^[#+-])")

@@ -11,7 +11,6 @@ from rich.cells import cell_len, set_cell_size
 from rich.table import Table
 from rich.text import Text
 
-from inspector.analyse.durations import microseconds
 from inspector.analyse.hints.subject import Finding
 from inspector.diff.beside import BesideRow, Sign
 from inspector.diff.listings import FunctionPair
@@ -22,7 +21,7 @@ from inspector.listing.line import Line
 from inspector.names import base_name
 from inspector.report.diff_json import Paired
 from inspector.report.tables import UNKNOWN, config, figure, shared, spills
-from inspector.text import plural, shown
+from inspector.text import microseconds, plural, shown
 
 # Rows of two listings as lines of a terminal: numbers, signs, wrapped text, what changed in it.
 

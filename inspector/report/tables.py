@@ -8,12 +8,11 @@ from rich.console import Console, ConsoleOptions
 from rich.table import Table
 from rich.text import Text
 
-from inspector.analyse.durations import microseconds
 from inspector.listing.line import Line
 from inspector.model import Kernel, Origin, Recording, Resources, Stage, Variant
 from inspector.names import base_name
 from inspector.report.jsons import ordered
-from inspector.text import plural, shown
+from inspector.text import microseconds, plural, shown
 
 Figures = Callable[[Variant], Resources]
 Clock = Callable[[Kernel, Variant], str]

@@ -9,14 +9,13 @@ from typing import Literal
 
 from rich.table import Table
 
-from inspector.analyse.durations import microseconds
 from inspector.measure.time.results import Session, Timing, row
 from inspector.measure.time.stored import COLD, StoredTime, StoredTimes
 from inspector.model import Recording
 from inspector.names import base_name
 from inspector.report.jsons import SCHEMA, Rows
 from inspector.report.tables import UNKNOWN
-from inspector.text import plural, shown
+from inspector.text import microseconds, plural, shown
 
 LESSONS = {
     "cupti": "the kernel's own duration, from the device's own time stamps (CUPTI's records): "
