@@ -99,7 +99,7 @@ def everything() -> list[Used]:
                     scans = key in scanned.get(name, ()) or bound in SCANS
                     keep(where, pattern, scans and not anchored)
     for name, tree in trees.items():
-        for where, pattern, scans in _in_calls(name, tree):
+        for where, pattern, scans in _in_calls(name, tree, scanned[name]):
             keep(where, pattern, scans)
     return sorted(found.values(), key=str)
 
@@ -117,8 +117,20 @@ def _scanned(tree: ast.Module) -> set[str]:
     return called | (read - anchored)
 
 
-def _in_calls(name: str, tree: ast.Module) -> Iterator[tuple[str, re.Pattern[Any], bool]]:
-    """Patterns that stand in a call of ``re`` itself."""
+def _in_calls(
+    name: str, tree: ast.Module, scanned: set[str]
+) -> Iterator[tuple[str, re.Pattern[Any], bool]]:
+    """Patterns that stand in a call of ``re`` itself, by how they are used where they have a name.
+
+    So those of the probes are found too, which only a program that is recorded imports.
+    """
+    named = {
+        id(node.value): target.id
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
     for node in ast.walk(tree):
         if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args):
             continue
@@ -131,9 +143,10 @@ def _in_calls(name: str, tree: ast.Module) -> Iterator[tuple[str, re.Pattern[Any
                 for part in ast.walk(more):
                     if isinstance(part, ast.Attribute) and part.attr.isupper():
                         flags |= getattr(re, part.attr, 0)
-            # What is compiled here and kept in a module was found there, with how it is used.
-            scans = node.func.attr in SCANS
-            yield f"{name}:{node.lineno}", re.compile(first.value, flags), scans
+            called = named.get(id(node))
+            scans = node.func.attr in SCANS or called in scanned
+            where = f"{name}:{node.lineno}" if called is None else f"{name}.{called}"
+            yield where, re.compile(first.value, flags), scans
 
 
 # -- texts ----------------------------------------------------------------------------------------

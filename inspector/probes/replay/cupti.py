@@ -34,7 +34,7 @@ MEMORY = (
     "Unknown", "Pageable", "Pinned", "Device", "Array", "Managed", "Device Static",
     "Managed Static",
 )  # fmt: skip
-_MAPPED = re.compile(r" (/.*/libcupti[-.\w]*\.so[.\d]*)$")
+_LIBRARY = re.compile(r"libcupti[-.\w]*\.so[.\d]*")
 
 
 class Event(NamedTuple):
@@ -81,9 +81,9 @@ def loaded() -> str | None:
     try:
         with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as lines:
             for line in lines:
-                mapped = _MAPPED.search(line.rstrip())
-                if mapped:
-                    return mapped[1]
+                path = line[line.find("/") :].rstrip()  # behind addresses, rights, offset, inode
+                if _LIBRARY.fullmatch(os.path.basename(path)):
+                    return path
     except OSError:
         pass
     return None

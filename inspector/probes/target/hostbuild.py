@@ -14,7 +14,8 @@ from . import build
 INCLUDE = Path(__file__).parent / "include"
 CPU_BUILD = INCLUDE / "cpu_build"  # what torch's CPU wheels lack of c10/cuda
 _SYNCHRONISES = re.compile(r"__sync(threads|warp)|__shfl_|__ballot_sync|__any_sync|__all_sync")
-_NAME = re.compile(r"(?:[A-Za-z_][\w]*\s*::\s*)*[A-Za-z_]\w*\s*$")
+# Backwards, from the chevrons: each character is looked at once, however long what stands there is.
+_NAME = re.compile(r"\s*+\w*+(?<=[A-Za-z_])(?:\s*+::\s*+\w*+(?<=[A-Za-z_]))*+")
 # nvcc's flags that mean the same to g++; each may be followed by its value.
 _KEPT = ("-D", "-U", "-I", "-isystem", "-std=", "--std=")
 _WITH_VALUE = {
@@ -54,10 +55,10 @@ def _kernel_start(text: str, end: int) -> int:
             depth += {">": 1, "<": -1}.get(text[at], 0)
             if depth == 0:
                 break
-    found = _NAME.search(text, max(0, at - 400), at)
-    if found is None:
+    name = _NAME.match(text[max(0, at - 400) : at][::-1])
+    if name is None:
         raise CannotRewrite(f"a launch of something unnamed near {text[at - 40 : end]!r}")
-    return found.start()
+    return at - name.end()
 
 
 def _closing(text: str, start: int) -> int:
