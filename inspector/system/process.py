@@ -356,7 +356,7 @@ def _let_go(descriptors: Sequence[int]) -> None:
         with contextlib.suppress(OSError):
             if not os.isatty(number):
                 nowhere = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
-                os.dup2(nowhere, number, inheritable=False)
+                os.dup2(nowhere, number)  # inherited: a tool wants all three
                 if nowhere > 2:
                     os.close(nowhere)
 

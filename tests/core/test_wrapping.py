@@ -549,6 +549,23 @@ def test_what_the_program_closes_is_closed(tmp_path: Path) -> None:
         os.close(read)
 
 
+def test_tools_that_follow_the_program_have_their_streams() -> None:
+    """Its input and output are let go of; a compiler without a stdin would fail in odd ways."""
+    tool = (
+        "import os, sys\n"
+        "print([os.readlink(f'/proc/self/fd/{n}') for n in (0, 1)], file=sys.stderr)"
+    )
+    code = (
+        "import os, subprocess, sys\n"
+        "from inspector.system.process import run_program\n"
+        "run_program([sys.executable, '-c', 'pass'], os.environ)\n"
+        f"subprocess.run([sys.executable, '-c', {tool!r}])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], stdin=subprocess.DEVNULL,
+                          capture_output=True, env=environment(), check=True)  # fmt: skip
+    assert done.stderr.decode().strip() == "['/dev/null', '/dev/null']"
+
+
 @pytest.mark.parametrize("closed", ["", "<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
 def test_streams_that_are_closed_stay_closed(tmp_path: Path, closed: str) -> None:
     """Nothing of ours takes 0, 1 or 2, and nothing is written into what the program opens there."""
