@@ -1,10 +1,81 @@
-"""What the machine's terminal is like must not decide what tests see."""
+"""What every test finds: folders of a user of its own, no terminal, copies of the captured data."""
 
 from __future__ import annotations
 
 import os
+import pickle
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.helpers.ptxview import LECTURE, Done, call
+from tests.helpers.samples import Disassembler, disassemble
 
 # A worker of pytest-xdist has the width of its parent's terminal here (80 where there is none), and
 # tables that are no terminal's are as wide as this says. Child processes inherit it.
 for name in ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR"):
     os.environ.pop(name, None)
+
+PICKLE = "inductor/fxgraph/2x/f2x7v6gvreumntz423uyucjumf7sjhaes4kadit3p5jmchek5ey5/entry"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def user_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """State, caches and build folders of a user who has none of them yet."""
+    root = tmp_path_factory.mktemp("user")
+    base = tmp_path_factory.getbasetemp()
+    shared = base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base
+    with pytest.MonkeyPatch.context() as patch:
+        # What the emulated device builds takes a while: once, for every worker.
+        patch.setenv("XDG_CACHE_HOME", str(shared / "target-caches"))
+        for name in ("XDG_STATE_HOME", "TRITON_CACHE_DIR",
+                     "TORCHINDUCTOR_CACHE_DIR", "TORCH_EXTENSIONS_DIR"):  # fmt: skip
+            patch.setenv(name, str(root / name.lower()))
+        # No GPU, a page's width, and no colours, whatever the machine has.
+        patch.setenv("CUDA_VISIBLE_DEVICES", "")
+        for name in ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "TORCH_LOGS", "TORCH_TRACE",
+                     "PYTHONPATH"):  # fmt: skip
+            patch.delenv(name, raising=False)
+        yield root
+
+
+class Bomb:
+    """Unpickled, it makes a file; whoever loads it is found out."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (os.mkdir, (str(self.path),))
+
+
+@pytest.fixture(scope="session")
+def exploded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The path that unpickling the caches' pickle makes."""
+    return tmp_path_factory.mktemp("bomb") / "exploded"
+
+
+@pytest.fixture(scope="session")
+def lecture(tmp_path_factory: pytest.TempPathFactory, exploded: Path) -> Path:
+    """A copy of the captured caches, with a pickle in Inductor's that must not be loaded."""
+    copy = tmp_path_factory.mktemp("captured") / "lecture"
+    shutil.copytree(LECTURE, copy)
+    bomb = copy / PICKLE
+    bomb.parent.mkdir(parents=True)
+    bomb.write_bytes(pickle.dumps(Bomb(exploded)))
+    return copy
+
+
+@pytest.fixture(scope="session")
+def listed(lecture: Path) -> Done:
+    """``list --json`` of the captured caches."""
+    return call("list", lecture, "--json")
+
+
+@pytest.fixture
+def nvdisasm() -> Disassembler:
+    """``nvdisasm(file name, *options)``: what it prints for a sample."""
+    return disassemble

@@ -395,3 +395,25 @@ def test_a_journey_is_one_way_through_the_code() -> None:
             reached |= near
             left -= near
         assert not left, title
+
+
+# Tests stand where what they test stands.
+
+NO_ROOM = {"data", "helpers", "fuzz", "benchmarks", "gpu"}
+"""Folders of tests that are of no room: what tests read and share, and what is run by hand."""
+
+
+def test_tests_mirror_the_house() -> None:
+    """Each folder of tests has its room, or a folder of programs that the project brings."""
+    tests = ROOT / "tests"
+    folders = {path.parent.relative_to(tests) for path in tests.rglob("test_*.py")} - {Path()}
+    assert {Path("listing"), Path("probes/target"), Path("tui/app")} <= folders
+    assert not [
+        f"tests/{folder}"
+        for folder in sorted(folders)
+        if folder.parts[0] not in NO_ROOM
+        and not any(
+            place.is_dir() or place.with_suffix(".py").is_file()
+            for place in (HOUSE / folder, ROOT / folder)
+        )
+    ]

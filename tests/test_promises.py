@@ -35,7 +35,7 @@ def test_a_promise_is_held_by_tests_that_exist(row: list[str]) -> None:
 
 def test_every_test_of_trust_and_of_wrapping_is_promised() -> None:
     named = {name for row in ROWS for _, name in NAMED.findall(row[1])}
-    for path in ("tests/core/test_trust.py", "tests/core/test_wrapping.py"):
+    for path in ("tests/test_trust.py", "tests/system/test_wrapping.py"):
         tests = re.findall(
             r"^(?:async )?def (test_\w+)", (ROOT / path).read_text("utf-8"), re.MULTILINE
         )

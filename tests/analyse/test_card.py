@@ -17,7 +17,7 @@ from inspector.model import Argument, Call, Resources, Stage
 from inspector.reader import tables
 from inspector.recording.layout import DerivedCache
 from inspector.report.card import as_json, lines
-from tests.analyse.card_helpers import MATMUL, SQUARE, launch, stage, tensor
+from tests.helpers.cards import MATMUL, SQUARE, launch, stage, tensor
 
 H200: Device = tables.devices()["sm_90"]
 cost = tables.isa().cost

@@ -13,7 +13,7 @@ from inspector.analyse.flow.graph import control_flow
 from inspector.listing.line import Function
 from inspector.model import Argument, Call, Stage
 from inspector.recording.layout import DerivedCache
-from tests.analyse.card_helpers import DATA, MATMUL, SQUARE, launch, ptx, stage, tensor, ttir
+from tests.helpers.cards import DATA, MATMUL, SQUARE, launch, ptx, stage, tensor, ttir
 
 
 @pytest.fixture(scope="session")

@@ -13,9 +13,7 @@ from inspector.listing import parse
 from inspector.listing.line import Kind, Listing
 from inspector.model import Stage
 from tests.analyse.test_links import KNOWN, pairs
-from tests.listing.conftest import Disassembler, nvdisasm, read_sample
-
-__all__ = ["nvdisasm"]
+from tests.helpers.samples import Disassembler, read_sample
 
 MARK = re.compile(r'\s*//## File "([^"]*)", line (\d+)(?: inlined at "([^"]*)", line (\d+))?')
 CODE = re.compile(r"\s*/\*([0-9a-f]{4,})\*/\s+(?!\.)\S[^;]*;")

@@ -17,7 +17,7 @@ from inspector.reader import tables
 from inspector.recording.layout import DerivedCache
 from inspector.system.process import run_tool
 from inspector.system.toolchain import need
-from tests.analyse.card_helpers import MATMUL, SQUARE, ptx, stage
+from tests.helpers.cards import MATMUL, SQUARE, ptx, stage
 
 cost = tables.isa().cost
 

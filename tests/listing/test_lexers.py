@@ -10,7 +10,7 @@ from pygments.token import Comment, Error, Keyword, Name, Number
 
 from inspector.listing.lexers import MlirLexer, NvSassLexer, lexer_for
 from inspector.model import Stage
-from tests.listing.conftest import Disassembler, read_sample
+from tests.helpers.samples import Disassembler, read_sample
 from tests.listing.test_lossless import TEXTS
 
 

@@ -7,7 +7,7 @@ import pytest
 from inspector.listing.line import Kind, Line
 from inspector.listing.llvm import parse_llvm
 from inspector.model import Location
-from tests.listing.conftest import read_sample
+from tests.helpers.samples import read_sample
 
 METADATA = """
 !1 = !DIFile(filename: "f.py", directory: "/d\\22ir")

@@ -15,7 +15,7 @@ from inspector.listing.cuda import parse_cuda
 from inspector.listing.line import Kind, Listing
 from inspector.model import Stage
 from tests.fuzz.mutate import Mutator
-from tests.listing.conftest import DATA, read_sample
+from tests.helpers.samples import DATA, read_sample
 
 WORDS = st.sampled_from(
     [

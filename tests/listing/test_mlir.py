@@ -7,7 +7,7 @@ import pytest
 from inspector.listing.line import Kind, Line
 from inspector.listing.mlir import definitions, parse_mlir
 from inspector.model import Location
-from tests.listing.conftest import read_sample
+from tests.helpers.samples import read_sample
 
 A = Location("f.py", 1, 2)
 B = Location("f.py", 3, 4)

@@ -7,7 +7,7 @@ import pytest
 from inspector.listing.line import Kind, Line
 from inspector.listing.ptx import parse_ptx
 from inspector.model import Location
-from tests.listing.conftest import read_sample
+from tests.helpers.samples import read_sample
 
 
 def one(text: str) -> Line:

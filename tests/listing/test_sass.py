@@ -7,7 +7,7 @@ import pytest
 from inspector.listing.line import Control, Kind, Line
 from inspector.listing.sass import parse_sass
 from inspector.model import Location
-from tests.listing.conftest import read_sample
+from tests.helpers.samples import read_sample
 
 
 def one(instruction: str) -> Line:

@@ -13,7 +13,7 @@ from inspector.listing import parse
 from inspector.listing.line import Kind, Line
 from inspector.listing.sass import parse_sass
 from inspector.model import Location, Stage
-from tests.listing.conftest import DATA, Disassembler, read_sample
+from tests.helpers.samples import DATA, Disassembler, read_sample
 
 EVERY = sorted(path.name for path in DATA.glob("*.cubin"))
 WITH_LINES = [name for name in EVERY if not name.startswith("zoo")]

@@ -7,7 +7,7 @@ from inspector.listing.cuda import parse_cuda
 from inspector.listing.line import Kind
 from inspector.listing.python import parse_python
 from inspector.model import Location, Stage
-from tests.listing.conftest import read_sample
+from tests.helpers.samples import read_sample
 
 PYTHON = '''"""A docstring # no comment
 

@@ -1,0 +1,149 @@
+"""Definitions and uses against paths walked one by one, and in real SASS."""
+
+from __future__ import annotations
+
+import tracemalloc
+from collections.abc import Iterator
+
+from hypothesis import given, settings
+
+from inspector.analyse.dominators import Dominators
+from inspector.analyse.flow.definitions import chains
+from inspector.listing import parse
+from inspector.listing.line import Function, Line, Listing
+from inspector.model import Stage
+from tests.helpers.plr import stored
+from tests.helpers.ptx_programs import Program, programs
+
+
+@settings(max_examples=300, deadline=None)
+@given(programs())
+def test_definitions_and_uses_are_those_of_paths(program: Program) -> None:
+    listing = parse(Stage.PTX, program.text)
+    found = chains(listing, listing.functions[0])
+    for i, (one, line) in enumerate(zip(program.code, program.lines, strict=True)):
+        for register in program.registers():
+            writers = {program.lines[j] for j in program.writers(i, register)}
+            assert found.definitions(line, register) == tuple(sorted(writers)), (line, register)
+            readers: set[int] = set()
+            if register in one.defs:
+                readers = {program.lines[j] for j in program.readers(i, register)}
+            assert found.uses(line, register) == tuple(sorted(readers)), (line, register)
+
+
+def test_the_same_name_in_two_blocks() -> None:
+    text = "\n".join(
+        (
+            ".version 8.0", ".target sm_90", ".entry f()", "{", ".reg .b32 %r<3>;",
+            "mov.u32 %r1, 1;", "{", ".reg .b32 %r<3>;", "mov.u32 %r1, 2;",
+            "st.shared.u32 [0], %r1;", "}", "st.shared.u32 [0], %r1;", "}",
+        )
+    )  # fmt: skip
+    listing = parse(Stage.PTX, text)
+    found = chains(listing, listing.functions[0])
+    assert found.definitions(10, "%r1") == (9,)
+    assert found.definitions(12, "%r1") == (6,)
+    assert found.uses(6, "%r1") == (12,)
+
+
+def test_what_is_not_there() -> None:
+    listing = parse(Stage.PTX, ".entry f()\n{\n.reg .b32 %r<3>;\nmov.u32 %r1, %r2;\n}")
+    found = chains(listing, listing.functions[0])
+    assert found.definitions(4, "%r1") == ()
+    assert found.definitions(4, "%r2") == ()
+    assert found.uses(4, "%r2") == ()
+    assert found.definitions(3, "%r1") == ()
+    assert found.definitions(99, "%r1") == ()
+    nothing = chains(parse(Stage.TTIR, "module {\n}"), Function("f", 1, 2))
+    assert nothing.definitions(1, "%0") == ()
+
+
+def section(name: str, function: str) -> tuple[Listing, Function, list[Line]]:
+    listing = parse(Stage.SASS, stored()[name].text)
+    found = next(f for f in listing.functions if f.name == function)
+    lines = listing.lines[found.first - 1 : found.last]
+    return listing, found, [line for line in lines if line.opcode]
+
+
+def test_what_a_call_returns_is_written_by_the_call() -> None:
+    """A division in double precision is a function of the section; its result is in registers."""
+    listing, function, lines = section("hard_sm90a", "doubles")
+    found = chains(listing, function)
+    written = {
+        (line.n, register): found.uses(line.n, register)
+        for line in lines
+        if line.base == "CALL"
+        for register in (f"R{i}" for i in range(16))
+    }
+    assert any(written.values())
+    for (line, register), readers in written.items():
+        for reader in readers:
+            assert line in found.definitions(reader, register)
+
+
+def test_definitions_and_uses_are_the_same_chains() -> None:
+    for name, kernel in (("hard_sm75", "switches"), ("triton_gemm_sm100", "gemm")):
+        listing, function, lines = section(name, kernel)
+        found = chains(listing, function)
+        forth = {(d.n, r, u) for d in lines for r in d.defs for u in found.uses(d.n, r)}
+        back = {(d, r, u.n) for u in lines for r in u.uses for d in found.definitions(u.n, r)}
+        assert forth == back
+        assert len(forth) > 100
+
+
+def branchy(blocks: int) -> str:
+    """A diamond after the other, each reading what was written far above and just before."""
+    body: list[str] = ["mov.u32 %r0, %tid.x;", "mov.u32 %r1, %r0;"]
+    for i in range(1, blocks):
+        body += [
+            f"setp.lt.s32 %p{i}, %r0, {i};",
+            f"@%p{i} bra $L{i};",
+            f"add.s32 %r{2 * i}, %r1, %r{2 * i - 1};",
+            f"$L{i}:",
+            f"add.s32 %r{2 * i + 1}, %r0, %r{2 * i};",
+        ]
+    registers = f".reg .b32 %r<{2 * blocks + 2}>;\n.reg .pred %p<{blocks + 1}>;"
+    return "\n".join((".version 8.0", ".target sm_90", ".entry f()", "{", registers, *body, "}"))
+
+
+def asked(blocks: int) -> int:
+    """The memory that the definitions of every use in a branchy function take, at their peak."""
+    listing = parse(Stage.PTX, branchy(blocks))
+    lines = list(listing.lines)
+    tracemalloc.start()
+    try:
+        found = chains(listing, listing.functions[0])
+        before = tracemalloc.get_traced_memory()[0]
+        tracemalloc.reset_peak()
+        for line in lines:
+            for register in line.uses:
+                given = found.definitions(line.n, register)
+                assert given or register == "%tid.x", (line, register)
+        return tracemalloc.get_traced_memory()[1] - before
+    finally:
+        tracemalloc.stop()
+
+
+def test_memory_of_definitions_is_linear_in_the_blocks() -> None:
+    few, many = asked(250), asked(1000)
+    assert many < 8 * few, "four times the blocks; sixteen times the memory is every pair of them"
+
+
+def test_dominators_of_a_deep_nest_take_linear_work() -> None:
+    """Every block of a chain may leave to one end: each step up the chain is taken once."""
+    steps: list[int] = []
+
+    class Counted(list[int]):
+        def __iter__(self) -> Iterator[int]:
+            steps.append(len(self))
+            return super().__iter__()
+
+    def work(blocks: int) -> int:
+        steps.clear()
+        edges = [Counted((i + 1, blocks)) for i in range(blocks)] + [Counted()]
+        tree = Dominators(edges, (0,))
+        assert tree.parent[blocks] == 0
+        frontiers = sum(len(f) for f in tree.frontiers)
+        return sum(steps) + frontiers
+
+    assert work(4000) < 5 * work(1000)

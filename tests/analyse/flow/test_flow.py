@@ -1,0 +1,302 @@
+"""Control flow: PTX by hand, SASS against ``nvdisasm -bbcfg``, loops against dominators."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from inspector.analyse.flow.definitions import chains
+from inspector.analyse.flow.graph import Flow, control_flow, find_loops
+from inspector.analyse.flow.liveness import live_ranges
+from inspector.listing import parse
+from inspector.listing.line import Function, Listing
+from inspector.model import Stage
+from tests.helpers.plr import stored
+from tests.helpers.ptx_programs import Program, programs
+from tests.helpers.samples import DATA, disassemble, read_sample
+
+CUBINS = sorted(path.name for path in DATA.glob("*.cubin") if path.stem != "matmul_sm90")
+"""Those that nvdisasm 13 follows; ``matmul_sm90`` is of an ELF ABI before it."""
+
+
+def kernel(*lines: str) -> tuple[Listing, Flow]:
+    """The flow of a kernel whose first line of code is 3."""
+    listing = parse(Stage.PTX, "\n".join((".entry f()", "{", *lines, "}")))
+    return listing, control_flow(listing, listing.functions[0])
+
+
+def shape(flow: Flow) -> list[tuple[int, int, tuple[int, ...]]]:
+    return [(block.first, block.last, block.successors) for block in flow.blocks]
+
+
+def test_a_condition() -> None:
+    _, flow = kernel(
+        "setp.eq.s32 %p1, %r1, 0;", "@%p1 bra $L_else;", "mov.u32 %r2, 1;", "bra.uni $L_end;",
+        "$L_else:", "mov.u32 %r2, 2;", "$L_end:", "ret;",
+    )  # fmt: skip
+    assert shape(flow) == [(3, 4, (1, 2)), (5, 6, (3,)), (8, 8, (3,)), (10, 10, ())]
+    assert [block.predecessors for block in flow.blocks] == [(), (0,), (0,), (1, 2)]
+    assert flow.loops == ()
+    assert [flow.block_at(n) for n in (2, 3, 4, 5, 7, 8, 10, 11)] == [
+        None, 0, 0, 1, None, 2, 3, None
+    ]  # fmt: skip
+
+
+def test_labels_that_nothing_names_do_not_end_a_block() -> None:
+    _, flow = kernel("mov.u32 %r1, 1;", "$L__tmp0:", "mov.u32 %r2, 1;", ".loc 1 2 3", "ret;")
+    assert shape(flow) == [(3, 7, ())]
+
+
+def test_a_table_of_targets() -> None:
+    _, flow = kernel(
+        "ts: .branchtargets $A, $B, $A;", "@%p1 brx.idx %r1, ts;", "mov.u32 %r1, 1;", "$A:",
+        "mov.u32 %r1, 2;", "$B: mov.u32 %r1, 3;", "exit;",
+    )  # fmt: skip
+    assert shape(flow) == [(4, 4, (1, 2, 3)), (5, 5, (2,)), (7, 7, (3,)), (8, 9, ())]
+
+
+def test_what_ends_a_function_under_a_guard_and_without() -> None:
+    _, flow = kernel("@%p1 exit;", "@!%p1 ret;", "trap;", "call.uni f, ();", "ret;")
+    assert shape(flow) == [(3, 3, (1,)), (4, 4, (2,)), (5, 5, ()), (6, 7, ())]
+
+
+def test_a_label_is_that_of_its_block() -> None:
+    _, flow = kernel(
+        "$L: mov.u32 %r1, 1;", "{", "$L: mov.u32 %r1, 2;", "{", "@%p1 bra $L;", "}", "}",
+        "@%p1 bra $L;", "ret;",
+    )  # fmt: skip
+    assert shape(flow) == [(3, 3, (1,)), (5, 7, (1, 2)), (10, 10, (0, 3)), (11, 11, ())]
+    assert [(loop.first, loop.last, loop.depth) for loop in flow.loops] == [(3, 10, 1), (5, 7, 2)]
+
+
+def test_a_branch_within_a_line() -> None:
+    _, flow = kernel(
+        "{ .reg .pred q; setp.ne.s32 q, %r1, 0; @q bra $E; bra $S; mov.u32 %r1, 3; }",
+        "mov.u32 %r2, 1;", "$S:", "mov.u32 %r3, 1;", "$E:", "ret;",
+    )  # fmt: skip
+    assert shape(flow) == [(3, 3, (1, 2, 3)), (4, 4, (2,)), (6, 6, (3,)), (8, 8, ())]
+
+
+def test_a_statement_of_several_lines_is_of_one_block() -> None:
+    _, flow = kernel("call.uni (%r1),", "g,", "(%r2);", "mov.u32 %r1, 1;", "ret;")
+    assert shape(flow) == [(3, 7, ())]
+    assert flow.block_at(5) == 0
+
+
+@settings(max_examples=200, deadline=None)
+@given(programs())
+def test_edges_are_those_of_the_program(program: Program) -> None:
+    listing = parse(Stage.PTX, program.text)
+    flow = control_flow(listing, listing.functions[0])
+    edges = {
+        (block.last, flow.blocks[other].first)
+        for block in flow.blocks
+        for other in block.successors
+    }
+    expected = {
+        (program.lines[i], program.lines[j])
+        for i in range(len(program.code))
+        for j in program.after(i)
+    }
+    inside = {
+        (a, b)
+        for a, b in zip(program.lines, program.lines[1:], strict=False)
+        if flow.block_at(a) == flow.block_at(b)
+    }
+    assert edges | inside >= expected
+    assert edges <= expected
+    assert inside <= expected
+    covered = [n for block in flow.blocks for n in program.lines if block.first <= n <= block.last]
+    assert covered == list(program.lines)
+
+
+def dominators(successors: list[list[int]]) -> list[set[int]]:
+    """By their definition: what cannot be avoided on the way from node 0."""
+    every = range(len(successors))
+    return [{d for d in every if not reaches(successors, 0, n, d)} for n in every]
+
+
+def reaches(successors: list[list[int]], start: int, end: int, without: int) -> bool:
+    if start == without:
+        return False
+    seen, work = {start}, [start]
+    while work:
+        for other in successors[work.pop()]:
+            if other != without and other not in seen:
+                seen.add(other)
+                work.append(other)
+    return end in seen
+
+
+def natural_loops(successors: list[list[int]]) -> tuple[dict[int, set[int]], bool]:
+    """By header, those of one header together; and whether every cycle has such a header."""
+    alive = {n for n in range(len(successors)) if reaches(successors, 0, n, -1)}
+    dominated = dominators(successors)
+    loops: dict[int, set[int]] = {}
+    forward: list[list[int]] = [[] for _ in successors]
+    for node in alive:
+        for other in successors[node]:
+            if other not in dominated[node]:
+                forward[node].append(other)
+                continue
+            body = loops.setdefault(other, {other})
+            body |= {n for n in alive if reaches(successors, n, node, other)} | {node}
+    cyclic = any(reaches(forward, other, node, -1) for node in alive for other in forward[node])
+    return loops, not cyclic
+
+
+graphs = st.integers(1, 9).flatmap(
+    lambda n: st.lists(st.lists(st.integers(0, n - 1), max_size=2), min_size=n, max_size=n)
+)
+
+
+@settings(max_examples=500, deadline=None)
+@given(graphs)
+def test_loops_are_the_natural_ones(successors: list[list[int]]) -> None:
+    expected, reducible = natural_loops(successors)
+    found = find_loops(successors, [0])
+    if reducible:
+        assert {header: set(members) for header, _, members in found} == expected
+        for header, depth, _ in found:
+            assert depth == sum(header in body for body in expected.values())
+    else:  # every cycle is in a loop all the same
+        assert found
+        inside = {n for _, _, members in found for n in members}
+        for node in range(len(successors)):
+            around = any(reaches(successors, s, node, -1) for s in successors[node])
+            if reaches(successors, 0, node, -1):
+                assert (node in inside) == around
+
+
+def test_a_loop_entered_in_two_places() -> None:
+    assert find_loops([[1, 2], [2], [1, 3], []], [0]) == [(1, 1, (1, 2))]
+
+
+def test_nesting_is_bounded() -> None:
+    size = 5000
+    successors = [[i + 1] if i + 1 < size else [] for i in range(size)]
+    for i in range(size // 2):
+        successors[size - 1 - i].append(i)
+    assert max(depth for _, depth, _ in find_loops(successors, [0])) == 16
+
+
+def drawn(name: str) -> dict[str, set[tuple[int, int]]]:
+    """By function, the edges that ``nvdisasm -bbcfg`` draws: last to first address."""
+    out: dict[str, set[tuple[int, int]]] = {}
+    text = disassemble(name, "-bbcfg", "-poff")
+    for part in re.split(r"^subgraph ", text, flags=re.MULTILINE)[1:]:
+        title = re.match(r'"cluster_([^"]*)"', part)
+        assert title
+        nodes: dict[str, list[int]] = {}
+        edges: list[tuple[str, str]] = []
+        pattern = r'^"([^"]*)"\n?\[label="\{(.*?)\}"\]|^"([^"]*)":\w+:\w+ -> "([^"]*)"'
+        for found in re.finditer(pattern, part, flags=re.MULTILINE | re.DOTALL):
+            if found[3] is None:
+                addresses = re.findall(r"(?:\\l|>|^)([0-9a-f]{4,6}):\\ ", found[2])
+                nodes[found[1]] = [int(address, 16) for address in addresses]
+            else:
+                edges.append((found[3], found[4]))
+        kept = {(nodes[a][-1], nodes[b][0]) for a, b in edges if nodes.get(a) and nodes.get(b)}
+        out[title[1]] = kept
+    return out
+
+
+@pytest.mark.parametrize("name", CUBINS)
+def test_edges_of_sass_are_those_that_nvdisasm_draws(name: str) -> None:
+    listing = parse(Stage.SASS, disassemble(name, "-c"))
+    graph = drawn(name)
+    seen = 0
+    for function in listing.functions:
+        flow = control_flow(listing, function)
+        lines = listing.lines[function.first - 1 : function.last]
+        labels = {line.label for line in lines if line.label}
+        theirs = {edge for title, edges in graph.items() if title in labels for edge in edges}
+        by_line = {line.n: line.address for line in lines if line.address is not None}
+        by_address = {line.address: line for line in lines if line.address is not None}
+        ours = {
+            (by_line[block.last], by_line[flow.blocks[other].first])
+            for block in flow.blocks
+            for other in block.successors
+        }
+        ends = {by_line[block.last] for block in flow.blocks}
+        for a, b in ours - theirs:
+            line = by_address[a]
+            # Not drawn: the loop after the end, and blocks that we keep apart and it does not
+            assert (a == b and line.base == "BRA") or b == a + 16, line.text
+            if b == a + 16:
+                assert line.base not in ("EXIT", "RET", "BRA") or "@" in line.text
+        for a, b in theirs - ours:
+            # It ends blocks where we do not
+            assert b == a + 16, by_address[a].text
+            assert a not in ends, by_address[a].text
+        seen += len(theirs)
+    assert seen > 0
+
+
+def test_a_call_is_no_edge_and_its_function_an_entry() -> None:
+    listing = parse(Stage.SASS, stored()["hard_sm90a"].text)
+    function = next(f for f in listing.functions if f.name == "calls")
+    flow = control_flow(listing, function)
+    lines = listing.lines[function.first - 1 : function.last]
+    called = {t for line in lines if line.base == "CALL" for t in line.targets}
+    labels = [line for line in lines if line.label in called]
+    assert len(flow.entries) == len(labels) + 1
+    for label in labels:
+        after = next(line for line in lines if line.n > label.n and line.opcode)
+        assert flow.block_at(after.n) in flow.entries
+
+
+def test_loops_of_real_kernels() -> None:
+    listing = parse(Stage.PTX, read_sample("matmul_sm90.ptx"))
+    flow = control_flow(listing, listing.functions[0])
+    assert len(flow.loops) == 1
+    loop = flow.loops[0]
+    inside = listing.lines[loop.first - 1 : loop.last]
+    assert sum(line.base in ("mma", "wgmma") for line in inside) > 0
+    assert flow.loop_at(loop.first) == loop
+    assert flow.loop_at(loop.first - 1) is None
+    text = listing.lines[loop.last - 1]
+    assert text.base == "bra"
+    assert text.targets
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.sampled_from([Stage.PTX, Stage.SASS, Stage.TTIR]),
+    st.lists(
+        st.sampled_from(
+            (
+                ".entry f()", "{", "}", "{ .reg .b32 t<3>;", "$L:", "bra $L;", "@%p bra $M;",
+                "brx.idx %r1, ts;", "ts: .branchtargets $L,", "$M, $N;", "call (%r1), f,",
+                ".reg .b32 %r<99999>;", ".reg .v4 .f32 v; mov.f32 v.x, 1;", "@p {", "; ; }",
+                "ret", "mov.b64 {%r1, %r2}, %r3;", ".func (.reg .b32 %o) g(.reg .b32 %i) {",
+                "        /*0000*/ @P0 BRA `(.L_x_1) ;", ".L_x_1:", "        /*0010*/ BSYNC B0 ;",
+                "        /*0020*/ BSSY B0, `(.L_x_1) ;", "\t.section\t.text.f,\"ax\",@progbits",
+                "        /*0030*/ CALL.REL.NOINC `(f) ;",
+                "        /*0040*/ RET.REL.NODEC R2 `(f) ;",
+                "        /*0050*/ BRX R2 -0x10 (*\"BRANCH_TARGETS .L_x_1,.L_x_2\"*);", "f:",
+                "        /*0060*/ CALL.ABS.NOINC R4 ;",
+                "        /*0070*/ ULDC.64 UR4, c[0x0][0x118] ;",
+                "        /*0080*/ LDG.E R4, [R2.64] ;", "\x00é", "\t.elftype\t@\"ET_EXEC\"",
+                "        /*0090*/ P2R R3, PR, RZ, 0x7f ;", "        /*00a0*/ TEX R0, R1, 0x9 ;",
+            )
+        ),
+        max_size=40,
+    ),
+)  # fmt: skip
+def test_nothing_raises(stage: Stage, lines: list[str]) -> None:
+    listing = parse(stage, "\n".join(lines))
+    functions = [*listing.functions, Function("f", 1, len(listing.lines))]
+    for function in functions:
+        flow = control_flow(listing, function)
+        live = live_ranges(listing, function)
+        found = chains(listing, function)
+        for line in listing.lines[function.first - 1 : function.last]:
+            flow.loop_at(line.n)
+            assert (live.at(line.n) is None) == (live.registers(line.n) is None)
+            for register in (*line.defs, *line.uses):
+                found.definitions(line.n, register)
+                found.uses(line.n, register)

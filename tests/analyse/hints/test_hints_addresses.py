@@ -1,0 +1,240 @@
+"""Addresses of a warp's lanes and elements of tensors, against their definitions."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from inspector.analyse.hints.banks import degree
+from inspector.analyse.hints.tensors import Tensors, blocked, shape_of
+from inspector.analyse.hints.warp import Arguments, Warp, WarpAccess
+from inspector.listing import parse
+from inspector.model import Stage
+from tests.analyse.hints.test_hints_ptx import ptx
+from tests.helpers.hint_data import pairs
+
+LINE = parse(Stage.PTX, "ld.shared.f32 %f1, [%r1];").lines[0]
+MASK = 0xFFFFFFFF
+
+# -- PTX --------------------------------------------------------------------------------------
+
+
+def signed(value: int) -> int:
+    return (value + (1 << 31)) % (1 << 32) - (1 << 31)
+
+
+def truncated(a: int, b: int) -> int:
+    return int(a / b) if abs(a) < 1 << 40 else a // b
+
+
+STEPS: dict[str, Callable[[int, int], int]] = {
+    "add.s32": lambda a, b: a + b,
+    "sub.s32": lambda a, b: a - b,
+    "mul.lo.s32": lambda a, b: a * b,
+    "and.b32": lambda a, b: a & b,
+    "or.b32": lambda a, b: a | b,
+    "xor.b32": lambda a, b: a ^ b,
+    "shl.b32": lambda a, b: a << b if b < 32 else 0,
+    "shr.u32": lambda a, b: (a & MASK) >> b if b < 32 else 0,
+    "shr.s32": lambda a, b: signed(a) >> min(b, 31),
+    "min.s32": lambda a, b: min(signed(a), signed(b)),
+    "max.u32": lambda a, b: max(a & MASK, b & MASK),
+    "div.u32": lambda a, b: (a & MASK) // b,
+    "div.s32": lambda a, b: truncated(signed(a), signed(b)),
+    "rem.u32": lambda a, b: (a & MASK) % b,
+}
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    program=st.lists(
+        st.tuples(st.sampled_from(sorted(STEPS)), st.integers(0, 9), st.integers(1, 40)),
+        min_size=1,
+        max_size=9,
+    )
+)
+def test_integer_ptx_is_computed_as_the_isa_says(program: list[tuple[str, int, int]]) -> None:
+    lines = ["mov.u32 %r0, %tid.x;"]
+    values = [list(range(32))]
+    for at, (opcode, source, constant) in enumerate(program, 1):
+        source %= len(values)
+        lines.append(f"{opcode} %r{at}, %r{source}, {constant};")
+        values.append([STEPS[opcode](value, constant) & MASK for value in values[source]])
+    lines.append(f"st.shared.b32 [%r{len(program)}], %r0;")
+    subject = ptx("\n".join(lines))
+    (access,) = Warp(subject.lines(Stage.PTX), (32, 1, 1), Arguments()).accesses
+    assert [address & MASK for address in access.addresses] == values[-1]
+
+
+def addresses(body: str, block: tuple[int, int, int] = (32, 1, 1)) -> list[tuple[int, ...]]:
+    subject = ptx(body)
+    return [a.addresses for a in Warp(subject.lines(Stage.PTX), block, Arguments()).accesses]
+
+
+def test_threads_of_a_warp_run_along_x_first() -> None:
+    body = (
+        "mov.u32 %r1, %tid.x;\nmov.u32 %r2, %tid.y;\n"
+        "mad.lo.s32 %r3, %r2, 100, %r1;\nst.shared.b32 [%r3], %r1;"
+    )
+    assert addresses(body, (8, 4, 1)) == [tuple(100 * y + x for y in range(4) for x in range(8))]
+    assert len(addresses(body, (5, 2, 1))[0]) == 10
+
+
+def test_a_loop_is_in_its_first_turn_and_an_if_is_not_guessed() -> None:
+    head = "mov.u32 %r1, %tid.x;\nmov.u32 %r2, 0;\n"
+    loop = "$L1:\nadd.s32 %r3, %r1, %r2;\nst.shared.b32 [%r3], %r1;\nadd.s32 %r2, %r2, 64;\n"
+    back = "setp.lt.s32 %p1, %r2, 512;\n@%p1 bra $L1;\n"
+    assert addresses(head + loop + back) == [tuple(range(32))]
+    choice = "@%p3 bra $L2;\nmov.u32 %r2, 7;\n$L2:\nst.shared.b32 [%r2], %r1;"
+    assert addresses(head + choice) == []
+
+
+def test_vectors_guards_shuffles_and_halves() -> None:
+    head = "mov.u32 %r1, %tid.x;\n"
+    packed = "mov.b64 %rd1, {%r1, 0};\nmov.b64 {%r2, %r3}, %rd1;\nst.shared.b32 [%r2], %r3;"
+    assert addresses(head + packed) == [tuple(range(32))]
+    guarded = (
+        "setp.gt.u32 %p1, %r1, 29;\n"
+        "@%p1 st.shared.b32 [%r1], %r1;\n@!%p1 st.shared.b32 [%r1+4], %r1;"
+    )
+    assert addresses(head + guarded) == [(30, 31), tuple(range(4, 34))]
+    shuffled = "shfl.sync.idx.b32 %r2, %r1, 5, 31, -1;\nst.shared.b32 [%r2], %r1;"
+    assert addresses(head + shuffled) == [(5,) * 32]
+
+
+@pytest.mark.parametrize(
+    "opcode", ["setp.lt.s32.", "setp.lt.", "setp..s32", "setp.lt..", "setp.", "setp"]
+)
+def test_an_opcode_with_an_empty_part_makes_no_value(opcode: str) -> None:
+    head = "mov.u32 %r1, %tid.x;\n"
+    guarded = f"{opcode} %p1, %r1, 29;\n@%p1 st.shared.b32 [%r1], %r1;\n"
+    assert addresses(head + guarded + "st.shared.b32 [%r1+4], %r1;") == [tuple(range(4, 36))]
+
+
+# -- banks ------------------------------------------------------------------------------------
+
+
+def conflicts(addresses: tuple[int, ...], width: int) -> int:
+    """The definition: of a pass, the most different words in any one bank."""
+    lanes = {4: 32, 8: 16, 16: 8}[width]
+    passes = 0
+    for start in range(0, len(addresses), lanes):
+        words = {
+            (a + 4 * k) // 4 for a in addresses[start : start + lanes] for k in range(width // 4)
+        }
+        passes += max(Counter(word % 32 for word in words).values())
+    return passes // -(-len(addresses) // lanes)
+
+
+@given(
+    width=st.sampled_from([4, 8, 16]),
+    stride=st.integers(0, 80),
+    swizzle=st.integers(0, 31),
+)
+def test_conflicts_are_the_words_a_bank_is_asked_for(width: int, stride: int, swizzle: int) -> None:
+    places = tuple(width * (lane * stride ^ swizzle) for lane in range(32))
+    access = WarpAccess(LINE, "shared", False, width, places, 0, "%r1", 0)
+    assert degree(access) == conflicts(places, width)
+
+
+@pytest.mark.parametrize(
+    ("stride", "width", "ways"),
+    [
+        (4, 4, 1),
+        (0, 4, 1),
+        (8, 4, 2),
+        (128, 4, 32),
+        (132, 4, 1),
+        (16, 16, 1),
+        (128, 16, 8),
+        (8, 8, 1),
+    ],
+)
+def test_known_conflicts(stride: int, width: int, ways: int) -> None:
+    places = tuple(stride * lane for lane in range(32))
+    assert degree(WarpAccess(LINE, "shared", False, width, places, 0, "%r1", 0)) == ways
+
+
+# -- TTGIR ------------------------------------------------------------------------------------
+
+
+def test_elements_of_a_row_are_as_the_source_says() -> None:
+    subject = pairs("scale_kernel", num_warps=4, columns="strided")
+    values = {"col_stride": 11, "output_stride": 13, "n_cols": 600}
+    tensors = Tensors(subject.lines(Stage.TTGIR), values, (5, 0, 0))
+    load = next(line for line in subject.ttgir if line.base == "tt.load")
+    store = next(line for line in subject.ttgir if line.base == "tt.store")
+    base = tensors.value("%input_ptr")
+    assert base is not None
+    for col in (0, 1, 599, 600, 1023):
+        assert tensors.value(load.uses[0], (col,)) == base + 4 * (5 + col * 11)  # rows 1 apart
+        assert tensors.value(load.uses[1], (col,)) == int(col < 600)
+        out = tensors.value("%output_ptr")
+        assert out is not None
+        assert tensors.value(store.uses[0], (col,)) == out + 4 * (5 * 13 + col)
+    assert tensors.value(load.defs[0], (0,)) is None
+    assert tensors.programs
+
+
+def test_elements_of_a_tile_are_as_the_source_says() -> None:
+    subject = pairs("dot_kernel", PRECISION="tf32", TURNED=True)
+    tensors = Tensors(subject.lines(Stage.TTGIR), {})
+    load = next(line for line in subject.ttgir if line.base == "tt.load")
+    start = tensors.value(load.uses[0], (0, 0))
+    assert start is not None
+    for place in ((0, 1), (1, 0), (63, 63), (17, 5)):
+        assert tensors.value(load.uses[0], place) == start + 4 * (64 * place[0] + place[1])
+    assert tensors.value(load.uses[0], (3,)) is None
+
+
+def test_layouts_say_how_much_a_thread_holds() -> None:
+    subject = pairs("scale_kernel", num_warps=4, columns=1024)
+    layouts = blocked(subject.listings[Stage.TTGIR].lines)
+    (layout,) = layouts.values()
+    said = re.search(r"sizePerThread = \[(\d+)\]", subject.listings[Stage.TTGIR].text)
+    assert said is not None
+    assert layout.size == (int(said[1]),)
+    assert layout.held((1024,)) == 1024 // 128
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        ("scale_kernel", {"num_warps": 4, "columns": "strided"}, {"col_stride": 11, "n_cols": 600}),
+        ("scale_kernel", {"num_warps": 8}, {}),
+        ("dot_kernel", {"PRECISION": "tf32", "TURNED": True}, {}),
+    ],
+    ids=lambda given: given[0],
+)
+def test_all_elements_at_once_are_the_single_ones(
+    given: tuple[str, dict[str, int | str | bool], dict[str, int]],
+) -> None:
+    name, options, values = given
+    subject = pairs(name, **options)
+    tensors = Tensors(subject.lines(Stage.TTGIR), values)
+    seen = 0
+    for program in ((0, 0, 0), (5, 2, 0)):
+        tensors.restart(program)
+        alone = Tensors(subject.lines(Stage.TTGIR), values, program)
+        for line in subject.ttgir:
+            shape = shape_of(line)
+            if len(line.defs) != 1 or shape is None or line.base == "scf.for":
+                continue
+            found = tensors.elements(line.defs[0])
+            size = math.prod(shape)
+            assert len(found) in (1, size)
+            step = max(size // 97, 1)  # a part is enough: the single ones take their time
+            for index, at in itertools.islice(
+                enumerate(itertools.product(*map(range, shape))), 0, None, step
+            ):
+                one = found[index] if len(found) == size else found[0]
+                assert one == alone.value(line.defs[0], at), line.text
+                seen += one is not None
+    assert seen > 200

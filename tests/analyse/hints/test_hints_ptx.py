@@ -1,0 +1,327 @@
+"""Hints on pieces of PTX and SASS: what each is made to leave alone, and what not."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from inspector.analyse.hints import hints
+from inspector.analyse.hints.subject import HintSubject
+from inspector.listing import parse
+from inspector.model import Kernel, Origin, Resources, Stage, Variant
+from tests.helpers.hint_data import H200, THRESHOLDS, everything, findings, pairs, rules
+
+
+def ptx(
+    body: str, parameters: str = ".param .u64 k_param_0,\n.param .u32 k_param_1"
+) -> HintSubject:
+    """A kernel of the given PTX."""
+    text = (
+        ".version 9.0\n.target sm_90\n.address_size 64\n"
+        f".visible .entry k(\n{parameters}\n)\n{{\n.reg .b32 %r<99>;\n.reg .b64 %rd<99>;\n"
+        f".reg .f32 %f<99>;\n.reg .f64 %fd<99>;\n.reg .pred %p<9>;\n{body}\nret;\n}}\n"
+    )
+    listing = parse(Stage.PTX, text)
+    variant = Variant("", "", "k", target="sm_90")
+    kernel = Kernel("k", "k", "k", Origin.NVCC, (variant,))
+    return HintSubject(
+        kernel, variant, Resources(), {Stage.PTX: listing}, {Stage.PTX: listing.functions[0]}
+    )
+
+
+PLACE = """
+ld.param.u64 %rd1, [k_param_0];
+ld.param.u32 %r1, [k_param_1];
+mov.u32 %r2, %tid.x;
+"""
+
+# -- fp64 -------------------------------------------------------------------------------------
+
+PROMOTED = """
+ld.global.f32 %f1, [%rd1];
+cvt.f64.f32 %fd1, %f1;
+mul.f64 %fd2, %fd1, 0d3FE988453365DE00;
+cvt.rn.f32.f64 %f2, %fd2;
+st.global.f32 [%rd1], %f2;
+"""
+
+
+def test_widened_multiplied_by_a_literal_and_narrowed_is_a_promotion() -> None:
+    finding = findings(ptx(PLACE + PROMOTED))["fp64-promotion"]
+    assert "1 fp64 instruction against 0 in fp32" in finding.text
+    assert "1/2 of the rate" in finding.text
+    assert len(finding.lines[Stage.PTX]) == 3
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        PROMOTED.replace("0d3FE988453365DE00", "%fd1"),  # a sum of squares, meant to be exact
+        PROMOTED.replace("0d3FE988453365DE00", "0d0000000000000000"),
+        PROMOTED.replace("cvt.rn.f32.f64 %f2, %fd2;", ""),
+        PROMOTED.replace("cvt.f64.f32 %fd1, %f1;", "cvt.rn.f64.s64 %fd1, %rd1;"),  # sinf
+        PROMOTED + "ld.global.f64 %fd3, [%rd1];",
+        PROMOTED + "st.global.v2.f64 [%rd1], {%fd1, %fd2};",
+    ],
+)
+def test_doubles_that_are_meant_are_no_promotion(changed: str) -> None:
+    assert "fp64-promotion" not in rules(ptx(PLACE + changed))
+
+
+def test_a_double_parameter_is_meant() -> None:
+    subject = ptx(PLACE + PROMOTED, ".param .u64 k_param_0,\n.param .f64 k_param_1")
+    assert "fp64-promotion" not in rules(subject)
+
+
+# -- local memory -----------------------------------------------------------------------------
+
+DEPOT = ".local .align 16 .b8 __local_depot0[64];\n"
+INDEXED = DEPOT + "st.local.u32 [%rd1], %r1;\nld.local.u32 %r3, [%rd2];"
+
+
+def test_an_array_in_local_memory_is_told_with_its_size() -> None:
+    assert "64 bytes a thread" in findings(ptx(INDEXED))["local-memory"].text
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        DEPOT + "st.local.u32 [%rd1], %r1;",  # the arguments of printf
+        INDEXED + "\nmov.u64 %rd5, __cudart_i2opi_f;",  # the slow path of sinf
+    ],
+)
+def test_local_memory_that_is_not_an_array_of_the_program(body: str) -> None:
+    assert "local-memory" not in rules(ptx(body))
+
+
+def test_an_array_that_the_assembler_kept_in_registers_is_none() -> None:
+    subject = ptx(INDEXED)
+    sass = pairs("kept")
+    both = dataclasses.replace(
+        subject,
+        listings={**subject.listings, Stage.SASS: sass.listings[Stage.SASS]},
+        functions={**subject.functions, Stage.SASS: sass.functions[Stage.SASS]},
+    )
+    assert "local-memory" not in rules(both)
+
+
+# -- global memory ----------------------------------------------------------------------------
+
+
+def lane(stride: str, body: str) -> str:
+    return PLACE + f"{stride}\nmul.wide.s32 %rd2, %r3, 4;\nadd.s64 %rd3, %rd1, %rd2;\n{body}"
+
+
+@pytest.mark.parametrize(
+    ("stride", "fires"),
+    [
+        ("mov.u32 %r3, %r2;", False),
+        ("shl.b32 %r3, %r2, 1;", False),
+        ("shl.b32 %r3, %r2, 2;", True),
+        ("mul.lo.s32 %r3, %r2, %r1;", True),
+        ("xor.b32 %r3, %r2, 31;", False),  # backwards
+        ("shr.u32 %r3, %r2, 5;", False),  # all lanes read one value
+        ("and.b32 %r3, %r2, 3;", False),
+        ("ld.global.u32 %r3, [%rd1];", False),  # an index from memory: not known
+        ("rem.s32 %r3, %r2, 8;\nmul.lo.s32 %r3, %r3, 64;", True),
+    ],
+)
+def test_lanes_far_apart(stride: str, fires: bool) -> None:
+    found = rules(ptx(lane(stride, "ld.global.f32 %f1, [%rd3];")))
+    assert ("uncoalesced-layout" in found) is fires
+
+
+def test_a_field_of_a_structure_that_is_read_whole_is_coalesced() -> None:
+    loads = "\n".join(f"ld.global.f32 %f{k}, [%rd3+{4 * k}];" for k in range(4))
+    assert rules(ptx(lane("shl.b32 %r3, %r2, 2;", loads))) == {"narrow-access"}
+
+
+@pytest.mark.parametrize(
+    ("stride", "offsets", "fires"),
+    [
+        ("shl.b32 %r3, %r2, 2;", (0, 4, 8, 12), True),
+        ("shl.b32 %r3, %r2, 2;", (0, 4), True),
+        ("shl.b32 %r3, %r2, 1;", (4, 0), True),
+        ("shl.b32 %r3, %r2, 2;", (0, 8), False),  # not side by side
+        ("mov.u32 %r3, %r2;", (-4, 0, 4), False),  # a stencil: neighbours overlap
+        ("mul.lo.s32 %r3, %r2, 3;", (0, 4, 8), False),  # 12 bytes: never aligned
+        ("mul.lo.s32 %r3, %r2, %r1;", (0, 4, 8, 12), False),  # a row of unknown length
+        ("shl.b32 %r3, %r2, 2;", (4, 8), False),  # straddles the middle
+    ],
+)
+def test_neighbours_that_could_be_one_access(
+    stride: str, offsets: tuple[int, ...], fires: bool
+) -> None:
+    loads = "\n".join(f"ld.global.f32 %f{k}, [%rd3+{at}];" for k, at in enumerate(offsets))
+    assert ("narrow-access" in rules(ptx(lane(stride, loads)))) is fires
+
+
+def test_neighbours_on_two_sides_of_a_barrier_are_not_one_access() -> None:
+    loads = "ld.global.f32 %f1, [%rd3];\nbar.sync 0;\nld.global.f32 %f2, [%rd3+4];"
+    assert rules(ptx(lane("shl.b32 %r3, %r2, 1;", loads))) == set()
+
+
+def test_lanes_that_a_guard_keeps_out_do_not_count() -> None:
+    body = "setp.lt.u32 %p1, %r2, 4;\n@%p1 ld.global.f32 %f1, [%rd3];"
+    assert rules(ptx(lane("shl.b32 %r3, %r2, 5;", body))) == set()
+
+
+# -- divisions --------------------------------------------------------------------------------
+
+LOOP = (
+    "mov.u32 %r9, 0;\n$L__BB0_1:\n{}\nadd.s32 %r9, %r9, 1;\n"
+    "setp.lt.s32 %p1, %r9, %r1;\n@%p1 bra $L__BB0_1;"
+)
+ADDS = "\n".join("add.f32 %f1, %f1, %f2;" for _ in range(100))
+
+
+@pytest.mark.parametrize(
+    ("body", "fires"),
+    [
+        (LOOP.format("div.s32 %r3, %r2, %r1;"), True),
+        (LOOP.format("rem.u32 %r3, %r2, %r1;"), True),
+        (LOOP.format("div.rn.f32 %f3, %f2, %f1;"), True),
+        (LOOP.format("div.s32 %r3, %r2, 7;"), False),
+        (LOOP.format("div.full.f32 %f3, %f2, %f1;"), False),
+        (LOOP.format("div.approx.ftz.f32 %f3, %f2, %f1;"), False),
+        (LOOP.format("div.s32 %r3, %r2, %r1;\n" + ADDS), False),
+        ("div.s32 %r3, %r2, %r1;\n" + LOOP.format(ADDS), False),  # once, before the loop
+        ("rem.s64 %rd3, %rd2, %rd1;", True),
+        ("div.s32 %r3, %r2, %r1;\n" + ADDS, False),
+    ],
+)
+def test_divisions_that_are_much_of_the_work(body: str, fires: bool) -> None:
+    assert ("slow-division" in rules(ptx(PLACE + body))) is fires
+
+
+# -- barriers and calls -----------------------------------------------------------------------
+
+SHARED = "st.shared.f32 [%r3], %f1;\nbar.sync 0;\nld.shared.f32 %f1, [%r4];"
+
+
+@pytest.mark.parametrize(
+    ("body", "fires"),
+    [
+        (LOOP.format(SHARED), True),
+        (LOOP.format(SHARED.replace("bar.sync", "barrier.cta.sync")), True),
+        (SHARED, False),
+        (LOOP.format(SHARED + "\n" + ADDS), False),
+        (LOOP.format(SHARED + "\ncp.async.commit_group;"), False),
+        (LOOP.format("bar.arrive 1, 64;"), False),
+    ],
+)
+def test_barriers_in_a_loop_with_little_work(body: str, fires: bool) -> None:
+    assert ("barrier-in-loop" in rules(ptx(PLACE + body))) is fires
+
+
+@pytest.mark.parametrize(
+    ("callee", "severity"),
+    [
+        ("_Z8far_awayf", "hint"),
+        ("vprintf", "info"),
+        ("malloc", "info"),
+        ("__assertfail", None),
+    ],
+)
+def test_calls_by_what_they_call(callee: str, severity: str | None) -> None:
+    call = f"{{\n.param .b32 p;\ncall.uni (retval0), \n{callee}, \n(\np\n);\n}}"
+    found = findings(ptx(PLACE + call)).get("uninlined-call")
+    assert (found.severity if found else None) == severity
+    if found and severity == "hint":
+        assert "far_away" in found.text
+
+
+def test_a_call_that_the_assembler_inlined_is_none() -> None:
+    called, inlined = pairs("called"), pairs("inlined")
+    assert "uninlined-call" in rules(called)
+    listings = {**called.listings, Stage.SASS: inlined.listings[Stage.SASS]}
+    functions = {**called.functions, Stage.SASS: inlined.functions[Stage.SASS]}
+    changed = dataclasses.replace(called, listings=listings, functions=functions)
+    assert "uninlined-call" not in rules(changed)
+
+
+# -- loads waited for -------------------------------------------------------------------------
+
+
+def sass(subject: HintSubject, change: str, to: str) -> HintSubject:
+    """The subject with its SASS changed; encodings stay."""
+    listing = subject.listings[Stage.SASS]
+    lines = tuple(
+        line._replace(opcode=to) if line.opcode == change else line for line in listing.lines
+    )
+    return dataclasses.replace(
+        subject,
+        listings={**subject.listings, Stage.SASS: dataclasses.replace(listing, lines=lines)},
+    )
+
+
+def test_sixteen_bytes_at_a_time_are_enough() -> None:
+    waiting = pairs("waiting")
+    assert "early-wait" in rules(waiting)
+    assert "early-wait" not in rules(sass(waiting, "LDG.E", "LDG.E.128"))
+    assert "early-wait" in rules(sass(waiting, "LDG.E", "LDG.E.64"))
+
+
+def test_without_control_words_nothing_is_said_of_waits() -> None:
+    waiting = pairs("waiting")
+    listing = waiting.listings[Stage.SASS]
+    bare = tuple(line._replace(control=None) for line in listing.lines)
+    listings = {**waiting.listings, Stage.SASS: dataclasses.replace(listing, lines=bare)}
+    assert "early-wait" not in rules(dataclasses.replace(waiting, listings=listings))
+
+
+# -- anything at all --------------------------------------------------------------------------
+
+TEXTS = [
+    (subject, stage)
+    for subject in everything()
+    for stage in (Stage.TTGIR, Stage.PTX)
+    if subject.functions.get(stage)
+]
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_damaged_listings_raise_nothing(data: st.DataObject) -> None:
+    subject, stage = data.draw(st.sampled_from(TEXTS))
+    function = subject.functions[stage]
+    assert function is not None
+    lines = [line.text for line in subject.listings[stage].lines[: function.last]]
+    for _ in range(data.draw(st.integers(1, 8))):
+        at = data.draw(st.integers(function.first - 1, len(lines) - 1))
+        words = re.split(r"(\W)", lines[at])
+        kind = data.draw(st.integers(0, 3))
+        if kind == 0:
+            lines[at] = lines[at][: data.draw(st.integers(0, len(lines[at])))]
+        elif kind == 1:
+            lines[at] = lines[data.draw(st.integers(0, len(lines) - 1))]
+        elif kind == 2:
+            words[data.draw(st.integers(0, len(words) - 1))] = data.draw(
+                st.sampled_from(["", "%r1", "-1", "0x7fffffffffffffffffff", "tensor<", "{", "["])
+            )
+            lines[at] = "".join(words)
+        else:
+            lines[at] = data.draw(st.text(max_size=40)).replace("\n", " ")
+    listing = parse(stage, "\n".join(lines))
+    changed = dataclasses.replace(
+        subject,
+        listings={**subject.listings, stage: listing},
+        functions={**subject.functions, stage: next(iter(listing.functions), None)},
+        device=H200,
+    )
+    hints(changed, THRESHOLDS)
+
+
+def test_a_long_kernel_takes_time_in_proportion() -> None:
+    body = PLACE + "\n".join(
+        f"add.s32 %r{k % 90 + 5}, %r{(k + 1) % 90 + 5}, {k};\n"
+        f"ld.global.f32 %f{k % 90}, [%rd1+{4 * k}];"
+        for k in range(20_000)
+    )
+    subject = ptx(body)
+    assert len(subject.ptx) > 40_000
+    assert "narrow-access" not in rules(subject)  # every lane reads the same

@@ -1,0 +1,459 @@
+"""PTX read out: constructs one by one, names and launches, everything at hand, anything at all."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tomllib
+from dataclasses import replace
+from functools import cache
+from itertools import product
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from inspector.analyse.sentences.basic import byte_picks, logic
+from inspector.analyse.sentences.context import Context, argument_types, of_header, of_variant
+from inspector.analyse.sentences.operands import Templates
+from inspector.analyse.sentences.ptx import PtxReader
+from inspector.capture.opening import kept_cache, open_path
+from inspector.listing import parse
+from inspector.listing.line import Kind, Listing
+from inspector.model import Call, Kernel, Stage, Variant
+from inspector.reader import tables
+from inspector.reader.reader import Reader
+from inspector.system.toolchain import need
+
+ROOT = Path(__file__).parents[3]
+DATA = ROOT / "tests/data"
+FILES = sorted(DATA.glob("**/*.ptx"))
+RECORDING = ROOT / "examples/recordings/lecture-h200.ptxview"
+FORMS = tomllib.loads((DATA / "analyse/ptx_forms.toml").read_text("utf-8"))["form"]
+TEMPLATES = Templates(tables.table("ptx_sentences"))
+
+HEAD = """.version 8.7
+.target sm_90a
+.address_size 64
+.visible .entry f(.param .u64 f_param_0, .param .u32 f_param_1)
+{
+.reg .pred %p<9>;
+.reg .b32 %r<99>;
+.reg .b64 %rd<99>;
+.reg .f32 %f<9>;
+"""
+
+
+def reader(listing: Listing, context: Context | None = None, name: str | None = None) -> PtxReader:
+    functions = listing.functions
+    function = next((f for f in functions if f.name == name), functions[0])
+    return PtxReader(listing, function, tables.isa(), TEMPLATES, context)
+
+
+def sentence(line: str, context: Context | None = None, before: str = "") -> str | None:
+    listing = parse(Stage.PTX, f"{HEAD}{before}\n{line}\nret;\n}}\n")
+    return reader(listing, context).sentence(len(listing.lines) - 3)
+
+
+# -- one by one -------------------------------------------------------------------------------
+
+SAID = [
+    (
+        "@%p1 ld.global.v4.b32 {%r2,%r3,%r4,%r5}, [%rd1]",
+        "if %p1: load 4 × 32 bits (16 bytes a thread) from global memory at %rd1",
+    ),
+    (
+        "@!%p1 st.shared.v2.f32 [%r1+16], {%f1, %f2}",
+        "unless %p1: store 2 × 32-bit floats (8 bytes a thread) to shared memory at %r1 + 16",
+    ),
+    ("add.s32 %r1, %r2, -1", "%r1 = %r2 − 1"),
+    ("fma.rn.f32 %f1, %f2, 0f3FB8AA3B, 0fBF000000",
+     "%f1 = %f2 × 1.442695 (log₂ e) − 0.5 in f32, rounded once"),
+    ("cvt.rna.tf32.f32 %r1, %f1",
+     "%r1 = %f1 converted from 32-bit float to tf32, rounded to nearest, ties away from zero"),
+    ("cvt.rn.bf16x2.f32 %r1, %f2, %f3",
+     "%r1 = %f2 and %f3 converted from 32-bit float to pair of bfloat16, rounded to nearest even"),
+    ("setp.lt.and.s32 %p1|%p2, %r1, 5, !%p3",
+     "%p1 = (%r1 < 5) and not %p3; %p2 = the opposite, and not %p3"),
+    ("setp.geu.f32 %p1, %f1, 0f3F800000", "%p1 = %f1 ≥ 1, or NaN"),
+    ("selp.f32 %f1, 0f3F800000, 0f00000000, %p1", "%f1 = 1 if %p1 else 0"),
+    ("lop3.b32 %r1, %r2, %r3, %r4, 0x96", "%r1 = %r2 xor %r3 xor %r4"),
+    ("bfe.u32 %r1, %r2, 4, 14", "%r1 = bits 4 to 17 of %r2 (0…16383)"),
+    ("and.b32 %r1, %r2, -2147483648", "%r1 = %r2 & 0x80000000"),
+    ("atom.global.add.acq_rel.gpu.u32 %r1, [%rd1], 1",
+     "%r1 = what global memory holds at %rd1, then add 1 there in one step, "
+     "after all earlier and before any later access, as the GPU sees it"),
+    ("red.async.relaxed.cluster.shared::cluster.mbarrier::complete_tx::bytes.add.u32 "
+     "[%r1], %r2, [%r3]",
+     "add %r2 in the cluster's shared memory at %r1, asynchronously; the barrier at %r3 counts it"),
+    ("shfl.sync.down.b32 %r1|%p1, %r2, %r3, 0x181f, 0xffff",
+     "%r1 = %r2 of the lane %r3 further up in number; %p1 = whether there is one "
+     "(the lanes of mask 0xffff, in groups of 8)"),
+    ("bar.sync 0", "wait until all threads of the block are at barrier 0"),
+    ("bar.sync 1, 128", "wait until 128 threads are at barrier 1"),
+    ("cp.async.cg.shared.global [%r1], [%rd1], 0x10, %r3",
+     "start copying 16 bytes from global memory at %rd1 to shared memory at %r1, without registers "
+     "(through L2 only); only %r3 of them are read, the others are 0"),
+    ("cp.async.cg.shared.global [%r1], [%rd1], 16, %p3",
+     "start copying 16 bytes from global memory at %rd1 to shared memory at %r1, without registers "
+     "(through L2 only); if %p3 nothing is read, and all are 0"),
+    ("cp.async.wait_group 0",
+     "wait until none of the groups of copies are still under way"),
+    ("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes "
+     "[%r1], [%rd1, {%r2,%r3}], [%r4]",
+     "start copying a 2-dimensional tile at %r2, %r3 of the tensor map %rd1 to the cluster's "
+     "shared memory at %r1; the barrier at %r4 counts the bytes"),
+    ("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%rd1, {%r2,%r3}], [%r4]",
+     "start copying a 2-dimensional tile at %r2, %r3 of the tensor map %rd1 from shared memory at "
+     "%r4; it belongs to the group that is closed next"),
+    ("mbarrier.init.shared::cta.b64 [%r1], 1",
+     "set up the barrier in the block's shared memory at %r1: a phase takes 1 arrival"),
+    ("mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r1], %r2",
+     "wait for a while for the phase of parity %r2 of the barrier at %r1; "
+     "%p2 = whether it is over"),
+    ("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%f1,%f2,%f3,%f4}, {%r1,%r2,%r3,%r4}, "
+     "{%r5,%r6}, {%f1,%f2,%f3,%f4}",
+     "the warp multiplies 16×16 bf16 by 16×8 bf16, sums of 16×8 in f32: {%f1, %f2, %f3, %f4} = "
+     "{%r1, %r2, %r3, %r4} · {%r5, %r6} + {%f1, %f2, %f3, %f4}"),
+    ("wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%f0, %f1, %f2, %f3}, %rd0, %rd1, %p0, "
+     "1, 1, 0, 0",
+     "the warp group starts multiplying 64×16 bf16 by 16×8 bf16, sums of 64×8 in f32: "
+     "{%f0, %f1, %f2, %f3} = %rd0 · %rd1, + what it was if %p0"),
+    ("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%r0, %r1, %r2, %r3}, [%rd0]",
+     "the warp loads 4 8×8 matrices of 16-bit elements from shared memory, a row where each of "
+     "lanes 0…31 points (%rd0), each transposed"),
+    ("tcgen05.mma.sp.cta_group::1.kind::f16 [%r0], %rd0, %rd1, [%r2], %r1, %p0",
+     "start a matrix product of f16 or bf16 on the tensor core: tensor memory at %r0 = "
+     "%rd0 · %rd1, + itself if %p0, by this SM"),
+    ("call.uni (%r0), callee, (%r1)", "call callee(%r1), which gives %r0"),
+    ("mov.b64 %rd0, {%r0, %r1}", "%rd0 = {%r0, %r1}"),
+    ("elect.sync _|%p0, -1", "choose one of the whole warp: %p0 holds in that one"),
+    ("vote.sync.ballot.b32 %r1, %p1, %r2",
+     "%r1 = a mask of those of the lanes in %r2 where %p1 holds"),
+    ("mov.u32 %r1, %laneid", "%r1 = the thread's lane in its warp, 0…31"),
+    ("mov.pred %p1, -1", "%p1 = true"),
+    ("div.full.f32 %f1, %f2, %f3", "%f1 = %f2 ÷ %f3 in f32, within 2 ulp, approximately"),
+    ("mov.b32 %r1, 1; mov.b32 %r2, 2", "%r1 = 1; then %r2 = 2"),
+    ("mov.b32 %r1, 0x7fffffff", "%r1 = 2147483647"),
+    ("frob.x %r1, %r2", None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("line", "said"), SAID, ids=[line.split()[0] for line, _ in SAID])
+def test_a_sentence(line: str, said: str | None) -> None:
+    assert sentence(line + ";") == said
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (".reqntid 128", "a block has exactly 128 threads"),
+        (".maxntid 1024, 1, 1", "a block has at most 1024 × 1 × 1 = 1024 threads"),
+        (".reg .b32 \t%r<28>;", "registers of 32 bits: %r0 … %r27"),
+        (".reg .pred p, q;", "predicates: p, q"),
+        (".shared .align 4 .f32 tile[32][33];", "shared memory tile: 4224 bytes, aligned to 4"),
+        (
+            ".extern .shared .align 16 .b8 global_smem[];",
+            "shared memory global_smem: as many bytes as the launch asks for, aligned to 16",
+        ),
+        ('.pragma "nounroll";', "a hint to the assembler: nounroll"),
+        (".loc\t1 7 24 // a.py:7:24", "what follows is from source file 1, line 7, column 24"),
+        ('.file 1 "/home/user/a.py"', "source file 1 is /home/user/a.py"),
+        (".version 8.7", "written for PTX ISA 8.7"),
+    ],
+)
+def test_a_directive(line: str, said: str) -> None:
+    assert sentence(line) == said
+
+
+def test_labels_and_jumps() -> None:
+    body = "$L__BB0_1:\nadd.s32 %r1, %r1, 1;\n@%p1 bra $L__BB0_1;\nbra.uni $L__BB0_2;\n$L__BB0_2:"
+    listing = parse(Stage.PTX, f"{HEAD}{body}\nret;\n}}\n")
+    said = [reader(listing).sentence(n) for n in range(10, 15)]
+    assert said == [
+        "$L__BB0_1: the head of a loop, jumped to from line 12",
+        "%r1 = %r1 + 1",
+        "if %p1: go to $L__BB0_1 (line 10, back)",
+        "go to $L__BB0_2 (line 14), all threads alike",
+        "$L__BB0_2: jumped to from line 13",
+    ]
+
+
+def test_a_statement_over_several_lines() -> None:
+    lines = "call.uni (%r1),\nvprintf,\n(\n%r2\n);"
+    listing = parse(Stage.PTX, f"{HEAD}{lines}\nret;\n}}\n")
+    assert reader(listing).sentence(10) == "call vprintf(%r2), which gives %r1"
+    assert reader(listing).sentence(12) == "the instruction of line 10 goes on"
+
+
+# -- what is computed -------------------------------------------------------------------------
+
+BEFORE = "mov.u32 %r1, %tid.x;\nmov.u32 %r2, %ctaid.x;\nld.param.u64 %rd1, [f_param_0];\n"
+ROW = Context(block=(128, 1, 1), grid=(1823, 1, 1), language="triton")
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("mov.u32 %r9, %ctaid.x;", "%r9 = the program's number along x, 0…1822"),
+        ("mov.u32 %r9, %tid.x;", "%r9 = the thread's number in its block along x, 0…127"),
+        ("mov.u32 %r9, %ntid.x;", "%r9 = threads of a block along x: 128"),
+        ("and.b32 %r9, %r1, 127;", "%r9 = %r1 & 127 (thread in block, 0…127)"),
+        ("and.b32 %r9, %r1, 31;", "%r9 = %r1 & 31 (lane, 0…31)"),
+        ("shr.u32 %r9, %r1, 5;", "%r9 = %r1 ÷ 32, rounded down (warp in block, 0…3)"),
+        ("bfe.u32 %r9, %r1, 5, 2;", "%r9 = bits 5 to 6 of %r1 (warp in block, 0…3)"),
+        ("shl.b32 %r9, %r1, 2;", "%r9 = %r1 × 4 (4 × thread, 0…508)"),
+        ("or.b32 %r9, %r1, 128;", "%r9 = %r1 | 128 (thread + 128, 128…255)"),
+        ("setp.lt.u32 %p9, %r2, 1823;", "%p9 = %r2 < 1823 (true in this launch)"),
+        ("setp.gt.u32 %p9, %r1, 128;", "%p9 = %r1 > 128 (false in this launch)"),
+        ("mul.wide.s32 %rd9, %r1, 4;\nadd.s64 %rd8, %rd1, %rd9;",
+         "%rd8 = %rd1 + %rd9 (parameter 0 + 4 × thread)"),
+    ],
+)  # fmt: skip
+def test_in_a_launch(line: str, said: str) -> None:
+    listing = parse(Stage.PTX, f"{HEAD}{BEFORE}{line}\nret;\n}}\n")
+    context = replace(ROW, parameters=of_header(listing, listing.functions[0]).parameters)
+    assert reader(listing, context).sentence(len(listing.lines) - 3) == said
+
+
+def test_lane_is_said_only_where_x_alone_numbers_the_threads() -> None:
+    flat = Context(block=(16, 8, 1))
+    line = "shr.u32 %r9, %r1, 5;"
+    assert sentence(line, None, BEFORE) == "%r9 = %r1 ÷ 32, rounded down (⌊thread / 32⌋, 0…31)"
+    said = sentence("and.b32 %r9, %r1, 7;", flat, BEFORE)
+    assert said == "%r9 = %r1 & 7 (thread mod 8, 0…7)"
+
+
+def test_byte_offset_where_it_is_added_to_an_address() -> None:
+    listing = parse(
+        Stage.PTX,
+        HEAD.replace(".u64 f", ".u64 .ptr .global f")
+        + BEFORE
+        + "mul.wide.s32 %rd9, %r1, 4;\nadd.s64 %rd8, %rd1, %rd9;\nret;\n}\n",
+    )
+    said = reader(listing).sentence(13)
+    assert said == "%rd9 = %r1 × 4, as 64 bits (byte offset: 4 × thread, 0…4092)"
+
+
+# -- bits -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("table", range(256))
+def test_every_truth_table(table: int) -> None:
+    text = logic(table, ["a", "b", "c"])
+    code = text.replace("all ones", "1").replace("xor", "^").replace("not ", "1 ^ ")
+    if found := re.fullmatch(r"(.+) where (\w) is set, else (.+)", code):
+        code = f"(({found[1]}) if {found[2]} else ({found[3]}))"
+    if text.startswith("the majority"):
+        code = "int(a + b + c > 1)"
+    code = re.sub(r"1 \^ ([abc])", r"(1 ^ \1)", code)
+    if "table" in text:
+        assert f"0x{table:02x}" in text
+        return
+    for a, b, c in product((0, 1), repeat=3):
+        assert eval(code, {"a": a, "b": b, "c": c}) == table >> (4 * a + 2 * b + c) & 1, text
+
+
+def test_most_truth_tables_have_a_formula() -> None:
+    assert sum("table" in logic(t, ["a", "b", "c"]) for t in range(256)) <= 32
+
+
+@given(st.integers(0, 0xFFFF), st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1))
+def test_byte_picks(selector: int, a: int, b: int) -> None:
+    out = 0
+    said = byte_picks("A", "B", selector).partition(": ")[2].split(", ")
+    for text in said:
+        found = re.fullmatch(r"(the sign of )?byte (\d) of (\w)", text)
+        assert found is not None
+        byte = ({"A": a, "B": b}[found[3]] >> 8 * int(found[2])) & 255
+        out = out << 8 | ((255 if byte >> 7 else 0) if found[1] else byte)
+    both, expected = a | b << 32, 0
+    for i in range(4):
+        pick = selector >> 4 * i & 15
+        byte = both >> 8 * (pick & 7) & 255
+        expected |= ((255 if byte >> 7 else 0) if pick & 8 else byte) << 8 * i
+    assert out == expected
+
+
+# -- parameters -------------------------------------------------------------------------------
+
+
+@cache
+def recorded() -> Reader:
+    return Reader(open_path(RECORDING), kept_cache())
+
+
+def variants() -> list[tuple[Kernel, Variant, Listing]]:
+    found = []
+    for kernel, variant in recorded().recording.variants():
+        held = variant.stages.get(Stage.PTX)
+        if held is not None and not held.costly:
+            found.append((kernel, variant, recorded().listing(variant, Stage.PTX)))
+    return found
+
+
+def test_parameters_have_the_kernels_own_names() -> None:
+    seen = 0
+    for kernel, variant, listing in variants():
+        context = of_variant(kernel, variant, listing)
+        if not variant.signature:
+            continue
+        seen += 1
+        fixed = {n for n, said in variant.specialization.items() if "constant" in str(said)}
+        names = [n for n, t in variant.signature.items() if t != "constexpr" and n not in fixed]
+        named = [p.name for p in context.parameters if not p.hidden]
+        assert named == names
+        hidden = [p.name for p in context.parameters if p.hidden]
+        assert hidden == ["global_scratch", "profile_scratch"]
+    assert seen > 10
+
+
+def test_a_load_of_a_parameter_says_its_name() -> None:
+    kernel, variant, listing = next(v for v in variants() if v[1].symbol == "square_kernel")
+    said = reader(listing, of_variant(kernel, variant, listing), "square_kernel")
+    lines = {line.text.split()[-1]: line.n for line in listing.lines if "ld.param" in line.text}
+    first = said.sentence(lines["[square_kernel_param_0];"])
+    assert first is not None and first.endswith("= output_ptr: *fp32 (parameter 0)")
+
+
+def test_a_signature_that_does_not_fit_names_nothing() -> None:
+    kernel, variant, listing = next(v for v in variants() if v[1].symbol == "square_kernel")
+    for signature in (
+        dict(list(variant.signature.items())[1:]),
+        {**variant.signature, "more": "i32"},
+        {**variant.signature, "n_cols": "i64"},
+    ):
+        context = of_variant(kernel, replace(variant, signature=signature), listing)
+        assert len(context.parameters) == 7
+        assert all(p.name is None and p.symbol for p in context.parameters)
+
+
+def test_what_launches_have_in_common() -> None:
+    kernel, variant, listing = next(v for v in variants() if v[1].symbol == "square_kernel")
+    one = Call("triton", "square_kernel", grid=(1823, 1, 1), block=(128, 1, 1))
+    other = replace(one, grid=(64, 1, 1))
+    assert of_variant(kernel, replace(variant, calls=(one, one)), listing).grid == (1823, 1, 1)
+    assert of_variant(kernel, replace(variant, calls=(one, other)), listing).grid is None
+    assert of_variant(kernel, replace(variant, calls=(one, other)), listing, call=other).grid == (
+        64, 1, 1)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "types"),
+    [
+        ("gelu(float const*, float*, int)", ("float const*", "float*", "int")),
+        ("void f<int, 4>(std::pair<int, float>, int)", ("std::pair<int, float>", "int")),
+        ("f(void (*)(int, int), int)", ("void (*)(int, int)", "int")),
+        ("f()", ()),
+        ("plain", ()),
+    ],
+)
+def test_types_of_a_demangled_name(name: str, types: tuple[str, ...]) -> None:
+    assert argument_types(name) == types
+
+
+@pytest.mark.parametrize("name", ["matmul_sm90", "gelu_sm90", "nested"])
+def test_where_parameters_lie_is_what_the_cubin_says(name: str) -> None:
+    """EIATTR_KPARAM_INFO of ``cuobjdump -elf``: ordinal, offset and size of each parameter."""
+    listing = parse(Stage.PTX, (DATA / f"listing/{name}.ptx").read_text())
+    argv = [str(need("cuobjdump").path), "-elf", str(DATA / f"listing/{name}.cubin")]
+    printed = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
+    found = re.split(r"\n\.nv\.info\.([\w$]+)\n", printed)
+    compared = 0
+    for symbol, text in zip(found[1::2], found[2::2], strict=False):
+        function = next((f for f in listing.functions if f.name == symbol), None)
+        info = re.findall(r"Ordinal : (0x\w+)\s+Offset\s+: (0x\w+)\s+Size\s+: (0x\w+)", text)
+        if function is None or not info:
+            continue
+        declared = {p.index: (p.offset, p.size) for p in of_header(listing, function).parameters}
+        assert {int(n, 16): (int(o, 16), int(s, 16)) for n, o, s in info} == declared
+        compared += 1
+    assert compared
+
+
+# -- everything at hand -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", FILES, ids=[p.stem[:40] + str(i) for i, p in enumerate(FILES)])
+def test_every_instruction_of_a_file(path: Path) -> None:
+    listing = parse(Stage.PTX, path.read_text())
+    for function in listing.functions:
+        said = PtxReader(listing, function, tables.isa(), TEMPLATES)
+        for n in range(function.first, function.last + 1):
+            if listing.lines[n - 1].kind not in (Kind.INSTRUCTION, Kind.LABEL):
+                continue
+            text = said.sentence(n)
+            assert text, listing.lines[n - 1].text
+            assert not re.search(r"\{[a-z]\w*\}|\[[a-z{]|(^|\s)_($|[\s,;])", text), text
+
+
+@pytest.mark.parametrize("form", FORMS, ids=[f["code"].split()[0] for f in FORMS])
+def test_every_form_that_the_assembler_was_asked_about(form: dict[str, str]) -> None:
+    text = sentence(form["code"])
+    assert text, form["code"]
+    assert not re.search(r"\{[a-z]\w*\}|(^|\s)_($|[\s,;])|\(\)($| )|  ", text), text
+
+
+def test_every_template_belongs_to_an_instruction() -> None:
+    isa = tables.isa()
+    say = TEMPLATES.section("say")
+    assert [key for key in say if isa.ptx(key) is None and not isa.members(key.split(".")[0])] == []
+
+
+# -- anything at all --------------------------------------------------------------------------
+
+TEXT = (DATA / "listing/matmul_sm90.ptx").read_text().split("\n")[10:120]
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.integers(0, len(TEXT) - 6), st.data())
+def test_damaged_text(at: int, data: st.DataObject) -> None:
+    text = "\n".join(TEXT[at : at + 6])
+    for _ in range(data.draw(st.integers(1, 6))):
+        i = data.draw(st.integers(0, len(text)))
+        size = data.draw(st.integers(0, 4))
+        new = data.draw(st.text('%r_d{}[]()<>|,;.:+-!@0x1f9 \n\t/*"\\$·', max_size=4))
+        text = text[:i] + new + text[i + size :]
+    _read(HEAD + text + "\n}\n")
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.text(max_size=200))
+def test_any_text(text: str) -> None:
+    _read(HEAD + text + "\n}\n")
+    _read(text)
+
+
+def _read(text: str) -> None:
+    listing = parse(Stage.PTX, text)
+    for function in listing.functions:
+        said = PtxReader(listing, function, tables.isa(), TEMPLATES)
+        for n in range(len(listing.lines) + 2):
+            said.sentence(n)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "ld", "ld.", "mov.u32", "setp.lt.s32 %p1", "lop3.b32 %r1, %r2, %r3, %r4", "bra", "call",
+        "shl.b32 %r1, %r2, 99999999999999999999", "bfe.u32 %r1, %r2, -5, 300", "mma.sync",
+        "prmt.b32 %r1, %r2", "ld.global.b32 %r1, []", "mov.b64 {}, %rd1", "st.param [x]",
+        "wgmma.mma_async", "cp.async.bulk.tensor.2d [%r1]", "and.b32 %r1, %r1, %r1",
+        "shr.s32 %p1, %r2, 1", "mov.b32 %p1, %r2", "add.s32 %r1, 0x" + "f" * 70 + ", 1",
+        "mov.b32 %r1, {%r2, %r3, %r4}", "rem.u32 %r1, %r2, 0", "div.u32 %r1, %r2, 0",
+    ],
+)  # fmt: skip
+def test_unfinished_instructions(line: str) -> None:
+    sentence(line + ";")
+
+
+def test_deep_brackets_end() -> None:
+    _read(f"{HEAD}mov.b32 {'{' * 5000}%r1{'}' * 5000}, %r2;\nld.b32 {'[' * 5000}\n}}\n")
+
+
+def test_a_prototype_is_no_place_to_jump_to() -> None:
+    text = f"{HEAD}proto : .callprototype (.param .b32 _) _ (.param .b32 _);\nret;\n}}\n"
+    listing = parse(Stage.PTX, text)
+    (n,) = (line.n for line in listing.lines if "proto" in line.text)
+    assert reader(listing).sentence(n) == "proto: what the functions called by it take and give"

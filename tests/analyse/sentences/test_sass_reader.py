@@ -1,0 +1,238 @@
+"""Constant banks and parameters, LOP3 by brute force, unknown opcodes, damaged lines and files."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from itertools import product
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from inspector.analyse.sentences import sass_values
+from inspector.analyse.sentences.context import Context, Parameter
+from inspector.analyse.sentences.sass import SassReader
+from inspector.listing import parse
+from inspector.listing.cubin import cubin_parameters, kernel_parameters
+from inspector.listing.line import Kind
+from inspector.model import Stage
+from inspector.system.toolchain import need
+from tests.analyse.sentences.test_sass_sentences import (
+    CONSTRUCTS,
+    DATA,
+    ISA,
+    TEMPLATES,
+    constructs,
+    say,
+)
+
+CUBINS = sorted(DATA.rglob("*.cubin"))
+PARAMETERS = Context(
+    grid=(1823, 1, 1),
+    block=(128, 1, 1),
+    parameters=(
+        Parameter(0, "output_ptr", "*fp32", 0, 8),
+        Parameter(1, "input_ptr", "*fp32", 8, 8),
+        Parameter(2, "n_cols", "i32", 16, 4, value=781),
+    ),
+)
+
+
+# -- constant banks -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("target", "block", "grid", "parameters"),
+    [("sm_75", 0, 0xC, 0x160), ("sm_80", 0, 0xC, 0x160), ("sm_89", 0, 0xC, 0x160),
+     ("sm_90a", 0, 0xC, 0x210), ("sm_100a", 0x360, 0x370, 0x380), ("sm_120", 0x360, 0x370, 0x380)],
+)  # fmt: skip
+def test_constant_banks(target: str, block: int, grid: int, parameters: int) -> None:
+    def read(offset: int, width: str = "") -> str | None:
+        return say(f"LDC{width} R2, c[0x0][{hex(offset)}]", target, PARAMETERS)
+
+    assert read(block) == "read the block's size in x (128) into R2"
+    assert read(block + 8) == "read the block's size in z (1) into R2"
+    assert read(grid) == "read the grid's size in x (1823) into R2"
+    assert read(parameters, ".64") == "read the parameter output_ptr into R2:R3"
+    assert read(parameters + 12) == "read the upper half of the parameter input_ptr into R2"
+    assert read(parameters + 16) == "read the parameter n_cols (781) into R2"
+    moved = say(f"IMAD.MOV.U32 R2, RZ, RZ, c[0x0][{hex(parameters)}]", target, PARAMETERS)
+    assert moved == "read the parameter output_ptr into R2"
+    several = say(f"LDCU.128 UR4, c[0x0][{hex(parameters)}]", target, PARAMETERS)
+    assert several == "read the parameters output_ptr and input_ptr into UR4…UR7"
+    added = say(f"IADD3 R2, R0, c[0x0][{hex(parameters + 16)}], RZ", target, PARAMETERS)
+    assert added == "R2 = R0 + the parameter n_cols (781)"
+
+
+def test_banks_that_are_not_known_stand_as_they_are() -> None:
+    assert say("LDC R2, c[0x3][0x8]") == "read c[0x3][0x8] into R2"
+    assert say("LDC R2, c[0x0][R4+0x210]") == "read c[0x0][R4+0x210] into R2"
+    assert say("LDC R2, c[0x0][0x210]", "elsewhere") == "read c[0x0][0x210] into R2"
+    assert say("LDC R2, c[0x0][0x218]") == "read the parameter at byte 8 (c[0x0][0x218]) into R2"
+
+
+@pytest.mark.parametrize("cubin", CUBINS, ids=lambda p: p.name)
+def test_parameters_lie_where_the_sentences_look(cubin: Path) -> None:
+    """The base in each cubin is the one that the table has for its architecture."""
+    known = cubin_parameters(cubin.read_bytes())
+    assert known
+    text = subprocess.run([str(need("nvdisasm").path), "-c", str(cubin)], capture_output=True,
+                          text=True).stdout  # fmt: skip
+    found = re.search(r"sm_(\d+)|EF_CUDA_SM(\d+)", text)
+    assert found
+    for parameters in known.values():
+        if parameters.base is not None:
+            line = f"LDC R2, c[0x0][{hex(parameters.base)}]"
+            assert "the parameter at byte 0 " in str(say(line, f"sm_{found[1] or found[2]}"))
+
+
+@pytest.mark.parametrize("cubin", CUBINS, ids=lambda p: p.name)
+def test_parameters_are_those_of_cuobjdump(cubin: Path) -> None:
+    done = subprocess.run([str(need("cuobjdump").path), "-elf", str(cubin)], capture_output=True,
+                          text=True, check=True)  # fmt: skip
+    expected = {}
+    for part in re.split(r"\n(?=\.)", done.stdout):
+        if not (name := re.match(r"\.nv\.info\.(\S+)", part)):
+            continue
+        rows = re.findall(r"Ordinal : (0x\w+)\s+Offset\s+: (0x\w+)\s+Size\s+: (0x\w+)", part)
+        bank = re.search(r"PARAM_CBANK\s+Format:.*\s+Value:\s+0x\w+ (0x\w+)", part)
+        size = re.search(r"CBANK_PARAM_SIZE\s+Format:.*\s+Value:\s+(0x\w+)", part)
+        expected[name[1]] = (
+            sorted(tuple(int(x, 16) for x in row) for row in rows),
+            int(bank[1], 16) & 0xFFFF if bank else None,
+            int(size[1], 16) if size else None,
+        )
+    got = cubin_parameters(cubin.read_bytes())
+    assert got is not None
+    assert {
+        name: ([(p.ordinal, p.offset, p.size) for p in known.parameters], known.base, known.size)
+        for name, known in got.items()
+    } == expected
+    assert any(rows for rows, _, _ in expected.values())
+
+
+def test_parameters_of_what_is_no_cubin() -> None:
+    data = CUBINS[0].read_bytes()
+    assert cubin_parameters(b"no cubin") is None
+    assert cubin_parameters(data[:100]) is None
+    assert kernel_parameters(data, "no such kernel") is None
+
+
+@given(st.data())
+@settings(max_examples=60, deadline=None)
+def test_damaged_cubins_raise_nothing(data: st.DataObject) -> None:
+    whole = bytearray((DATA / "listing" / "gelu_sm90.cubin").read_bytes())
+    for _ in range(data.draw(st.integers(1, 20))):
+        whole[data.draw(st.integers(20, len(whole) - 1))] = data.draw(st.integers(0, 255))
+    cubin_parameters(bytes(whole))
+
+
+# -- LOP3 ---------------------------------------------------------------------------------------
+
+
+def test_the_formulas_of_all_tables_are_little_work() -> None:
+    """They are built when the first is asked for, beside the one line that asks."""
+    calls = 0
+
+    def counted(frame: object, event: str, _: object) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    sass_values._formulas.cache_clear()
+    sys.setprofile(counted)
+    try:
+        assert sass_values.formula(0xF0) == "a"
+    finally:
+        sys.setprofile(None)
+    assert calls < 400_000
+
+
+def _holds(formula: str, a: int, b: int, c: int) -> int:
+    assert re.fullmatch(r"[abc01~&^| ()]+", formula)
+    # Python's operators bind as those of the formulas do: ~, &, ^, |.
+    return int(eval(formula, {"a": a, "b": b, "c": c})) & 1
+
+
+@pytest.mark.parametrize("table", range(256))
+def test_every_table_of_three_bits(table: int) -> None:
+    formula = sass_values.formula(table)
+    for a, b, c in product((0, 1), repeat=3):
+        assert _holds(formula, a, b, c) == table >> (a << 2 | b << 1 | c) & 1, formula
+
+
+@given(st.integers(0, 255), st.tuples(*[st.sampled_from([None, 0, 1])] * 3))
+def test_known_inputs(table: int, known: tuple[int | None, ...]) -> None:
+    restricted = sass_values.restrict(table, known)
+    formula = sass_values.formula(restricted)
+    for name, value in zip("abc", known, strict=True):
+        assert value is None or name not in formula
+    for bits in product((0, 1), repeat=3):
+        a, b, c = (x if k is None else k for x, k in zip(bits, known, strict=True))
+        assert _holds(formula, *bits) == table >> (a << 2 | b << 1 | c) & 1
+
+
+def test_common_tables_read_well() -> None:
+    tables = {0xC0: "a & b", 0x3C: "a ^ b", 0xFC: "a | b", 0x30: "a & ~b", 0x96: "a ^ b ^ c",
+              0xE8: "a & b | a & c | b & c", 0xCA: "a & b | ~a & c", 0x80: "a & b & c",
+              0xFE: "a | b | c", 0xF8: "a | b & c"}  # fmt: skip
+    assert {t: sass_values.formula(t) for t in tables} == tables
+
+
+# -- what is odd --------------------------------------------------------------------------------
+
+
+def test_every_opcode_of_the_reference_has_a_sentence() -> None:
+    for entry in ISA.entries("sass", "instruction"):
+        for operands in ("", " R4, R2, R3", " UR4, [UR6], R2", " P0, PT, R2, 0x3, PT"):
+            sentence = say(entry.word + operands)
+            assert sentence, entry.word
+            assert "{" not in sentence and "None" not in sentence, sentence
+
+
+def test_what_is_not_known_has_none() -> None:
+    assert say("FROBNICATE R0, R1") is None
+    listing = constructs("sm75")
+    reader = SassReader(listing, None, ISA, TEMPLATES)
+    assert reader.sentence(0) is None
+    assert reader.sentence(-1) is None
+    assert reader.sentence(len(listing.lines) + 1) is None
+    assert [reader.sentence(x.n) for x in listing.lines if x.kind is Kind.LABEL][:2] == [None] * 2
+
+
+def test_a_function_has_its_own_lines_only() -> None:
+    listing = constructs("sm90a")
+    function = listing.functions[1]
+    reader = SassReader(listing, function, ISA, TEMPLATES)
+    said = [x.n for x in listing.lines if reader.sentence(x.n)]
+    assert said and min(said) > function.first and max(said) <= function.last
+
+
+LINES = [x.text.split("*/", 1)[1] for t in CONSTRUCTS for x in constructs(t).lines
+         if x.kind is Kind.INSTRUCTION]  # fmt: skip
+ODD = st.text(st.sampled_from('RUPZT0123456789.,[]|-~!@`();:*/ x+cdesgtm_{}"éλ'), max_size=8)
+
+
+@given(st.sampled_from(LINES), st.data())
+@settings(max_examples=600, deadline=None)
+def test_mutated_lines_raise_nothing(line: str, data: st.DataObject) -> None:
+    for _ in range(data.draw(st.integers(1, 4))):
+        at = data.draw(st.integers(0, len(line)))
+        gone = data.draw(st.integers(0, 6))
+        line = line[:at] + data.draw(ODD) + line[at + gone :]
+    listing = parse(Stage.SASS, f"\t.target sm_90\n        /*0000*/ {line}")
+    for n in range(len(listing.lines) + 1):
+        sentence = SassReader(listing, None, ISA, TEMPLATES, PARAMETERS).sentence(n)
+        assert sentence is None or (sentence and "\n" not in sentence)
+
+
+@given(st.dictionaries(st.text(max_size=5), st.text(max_size=5), max_size=3))
+@settings(max_examples=20)
+def test_templates_of_any_kind(templates: dict[str, str]) -> None:
+    listing = constructs("sm75")
+    for odd in ({}, {"opcodes": 3}, {"opcodes": {"MOV": templates, "LDG": 1}}, templates):
+        reader = SassReader(listing, None, ISA, odd)
+        for line in listing.lines[:40]:
+            reader.sentence(line.n)

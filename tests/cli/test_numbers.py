@@ -1,0 +1,118 @@
+"""A number of any size, of any script, or none at all, is no traceback in whatever it stands."""
+
+from __future__ import annotations
+
+import json
+import re
+import zlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.helpers.hostile import RECORDING, all_names, fields, written
+from tests.helpers.hostile import SQUARE as IDENT
+from tests.helpers.ptxview import LECTURE, MATMUL, SQUARE, call
+from tests.printing.test_escapes import TIMED
+
+MANY = "9" * 5_000
+"""More digits than Python turns into an integer."""
+
+ODD: tuple[Any, ...] = (
+    10**400,
+    float("nan"),
+    float("inf"),
+    -1,
+    0,
+    "²",
+    "٣",
+    MANY,
+    None,
+    [],
+    {},
+    1 << 64,
+    1e308,
+)
+
+
+def assert_sane(*words: str | Path) -> None:
+    done = call(*words)
+    assert "fault of" not in done.said and "Traceback" not in done.said, (words, done.said)
+    assert done.status in (0, 1, 2, 3, 4), (words, done.said)
+
+
+@pytest.mark.parametrize("batch", range(13))
+def test_no_number_of_a_recording_is_a_traceback(tmp_path: Path, batch: int) -> None:
+    """An eighth of the fields at a time; those of kept times with them."""
+    chosen = {n for n in all_names() if "{" not in n and zlib.crc32(n.encode()) % 8 == batch % 8}
+
+    def change(name: str, value: Any) -> Any:
+        return ODD[batch] if name in chosen and "hash" not in name else value
+
+    def odd(name: str, value: Any) -> Any:
+        return ODD[batch] if zlib.crc32(name.encode()) % 4 == batch % 4 else value
+
+    path = written(tmp_path / "r", change, fields(TIMED, "", odd))
+    asked: tuple[list[str | Path], ...] = (
+                  ["list", path], ["list", path, "--calls"], ["list", path, "--json"],
+                  ["show", path, IDENT, "-a"], ["show", path, IDENT, "--json"],
+                  ["diff", path, RECORDING], ["diff", path, "matmul_kernel"],
+                  ["time", path, "--stored"], ["time", path, "--stored", "--json"],
+                  ["profile", "--stored", path])  # fmt: skip
+    for words in asked:
+        assert_sane(*words)
+
+
+@pytest.mark.parametrize("selector", ["k#²", "k#٣", f"k#{MANY}", "k#0", "k#", "#", "square*#²"])
+def test_a_selector_with_an_odd_number_fits_nothing(selector: str) -> None:
+    done = call("show", RECORDING, selector)
+    assert done.status == 2 and "fault of" not in done.said, done.said
+
+
+@pytest.mark.parametrize("value", ["²", "٣", MANY, "0/²", int("9" * 4_000), [], {}, 1e308])
+def test_an_odd_frame_in_a_trace_loses_no_graph(tmp_path: Path, value: object) -> None:
+    (log,) = (LECTURE / "trace").iterdir()
+    graphs = call("list", LECTURE / "trace", "--json").json["graphs"]
+    lines = []
+    for line in log.read_text("utf-8").split("\n"):
+        at = line.find("{")
+        if at >= 0 and not line.startswith("\t") and '"frame_id"' in line:
+            said = json.loads(line[at:])
+            said["frame_id"] = said["frame_compile_id"] = value
+            line = line[:at] + json.dumps(said)
+        lines.append(line)
+    (tmp_path / "dedicated_log_torch_trace_a.log").write_text("\n".join(lines))
+    done = call("list", tmp_path, "--json")
+    assert len(done.json["graphs"]) == len(graphs) > 0
+
+
+def test_one_bad_file_of_a_trace_loses_no_other(tmp_path: Path) -> None:
+    (log,) = (LECTURE / "trace").iterdir()
+    graphs = call("list", LECTURE / "trace", "--json").json["graphs"]
+    text = log.read_text("utf-8")
+    (tmp_path / "dedicated_log_torch_trace_b.log").write_text(text)
+    for n, evil in enumerate((f'"frame_id":{MANY}', '"frame_id":"²"', '"frame_id":[[[')):
+        bad = text.replace('"frame_id":0', evil).replace('"frame_id": 0', evil)
+        (tmp_path / f"dedicated_log_torch_trace_{'ac'[n % 2]}{n}.log").write_text(bad)
+    (tmp_path / "dedicated_log_torch_trace_d.log").write_bytes(b"\xff\0{")
+    done = call("list", tmp_path, "--json")
+    assert {g["id"] for g in graphs} <= {g["id"] for g in done.json["graphs"]}
+
+
+@pytest.mark.parametrize("number", [MANY, "²", "٣", "0", "18446744073709551616"])
+@pytest.mark.parametrize("suffix", ["ptx", "ttgir"])
+def test_no_number_of_a_listing_is_a_traceback(tmp_path: Path, suffix: str, number: str) -> None:
+    """Of every tenth line the last number, the lines in turn."""
+
+    kept = SQUARE / f"square_kernel.{suffix}"
+    lines = kept.read_text("utf-8").split("\n")
+    for start in range(10):
+        changed = [
+            re.sub(r"\d+(?!.*\d)", number, line) if n % 10 == start else line
+            for n, line in enumerate(lines)
+        ]
+        path = tmp_path / f"x.{suffix}"
+        path.write_text("\n".join(changed))
+        assert_sane("show", path, "--json")
+        assert_sane("show", path, "-a")
+    assert_sane("diff", path, MATMUL / f"matmul_kernel.{suffix}")

@@ -1,0 +1,175 @@
+"""``ptxview explain``: words, opcodes, whole instructions, families, and what is not known."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from inspector.commands.explain import meaning, opcode_of
+from inspector.reader import tables
+from tests.helpers.ptxview import call
+
+FIELDS = {"schema", "word", "entry", "language", "kind", "summary", "operands", "qualifiers",
+          "cost", "since", "until", "reference", "also", "members", "nearest"}  # fmt: skip
+
+
+def explained(*words: str) -> list[dict[str, Any]]:
+    done = call("explain", "--json", *words)
+    return [json.loads(line) for line in done.text.splitlines()]
+
+
+def test_an_opcode_has_its_instruction_and_the_qualifiers_that_stand_in_it() -> None:
+    (found,) = explained("ld.global.v4.b32")
+    assert set(found) == FIELDS and found["schema"] == 1
+    assert (found["word"], found["entry"]) == ("ld.global.v4.b32", "ld")
+    assert (found["language"], found["kind"], found["cost"]) == ("ptx", "instruction", "memory")
+    assert list(found["qualifiers"]) == [".global", ".v4", ".b32"]
+    assert all(found["qualifiers"].values()) and found["operands"] and found["nearest"] == []
+    assert found["since"].startswith("PTX ISA 1.0") and found["until"] is None
+    assert "9.7.9.8" in found["reference"]
+
+
+@pytest.mark.parametrize(
+    ("word", "entry", "language", "kind"),
+    [
+        ("%ctaid", "%ctaid", "ptx", "special register"),
+        ("%ctaid.x", "%ctaid", "ptx", "special register"),
+        ("%envreg7", "%envreg7", "ptx", "special register"),
+        ("WARP_SZ", "WARP_SZ", "ptx", "special register"),
+        (".reqntid", ".reqntid", "ptx", "directive"),
+        (".param::entry", ".param::entry", "ptx", "state space"),
+        (".bf16x2", ".bf16x2", "ptx", "type"),
+        (".L1::evict_last", ".L1::evict_last", "ptx", "qualifier"),
+        ("HGMMA", "HGMMA", "sass", "instruction"),
+        ("hgmma", "HGMMA", "sass", "instruction"),
+        ("LDG.E.128", "LDG", "sass", "instruction"),
+        ("@%p1 ld.global.b32 %r1, [%rd1];", "ld", "ptx", "instruction"),
+        ("@!%p1 bra $L__BB0_2;", "bra", "ptx", "instruction"),
+        ("mov.u32 %r1, %ctaid.x", "mov", "ptx", "instruction"),
+        ("  @P0 LDG.E.128 R4, [R2.64] ;", "LDG", "sass", "instruction"),
+        ("/*0a10*/  LDG.E.128 R4, desc[UR4][R2.64+0x10] ;", "LDG", "sass", "instruction"),
+        (".reg .b32 %r<5>;", ".reg", "ptx", "directive"),
+    ],
+)
+def test_a_word_is_found_as_it_stands_in_code(
+    word: str, entry: str, language: str, kind: str
+) -> None:
+    (found,) = explained(word)
+    assert (found["entry"], found["language"], found["kind"]) == (entry, language, kind)
+    assert found["summary"] and found["word"] == word
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "LDG.E.128 R4, [R2]",
+        "LDG.E.128 R4, desc[UR4][R2.64]",
+        "  LDG.E.128   R4 , [R2+0x10] ;",
+        "@!P0 LDG.E.128 R4, [R2]",
+        "ldg.e.128 R4, [R2]",
+        "{ LDG.E.128 R4, [R2] ;",
+        "/*0050*/ LDG.E.128 R4, [R2.64] ; /* 0x0000000402047981 */",
+        "LDG.E.128\tR4, [R2]",
+    ],
+)
+def test_operands_are_no_part_of_what_is_explained(text: str) -> None:
+    (found,) = (json.loads(line) for line in call("explain", text, "--json").text.splitlines())
+    assert set(found["qualifiers"]) == {".E", ".128"}, found
+    assert "Not told by the reference" not in call("explain", text).text
+
+
+def test_a_word_of_both_languages_tells_of_the_other() -> None:
+    (found,) = explained("LD")
+    assert (found["entry"], found["language"]) == ("LD", "sass")
+    assert [(o["entry"], o["language"]) for o in found["also"]] == [("ld", "ptx")]
+    assert "Also ld, PTX instruction" in call("explain", "LD").text
+
+
+@pytest.mark.parametrize("word", ["mbarrier", "tcgen05", "wgmma", "WGMMA"])
+def test_a_family_shows_its_members(word: str) -> None:
+    (found,) = explained(word)
+    assert found["kind"] == "family" and found["language"] == "ptx" and found["summary"]
+    assert len(found["members"]) > 3
+    assert all(m.startswith(word.lower() + ".") for m in found["members"])
+    done = call("explain", word)
+    assert done.status == 0 and all(m in done.text for m in found["members"])
+
+
+def test_an_instruction_that_begins_others_shows_them_too() -> None:
+    (found,) = explained("cp.async")
+    assert found["kind"] == "instruction" and "cp.async.bulk.tensor" in found["members"]
+
+
+def test_a_family_comes_before_a_word_of_another_case() -> None:
+    (found,) = explained("bar")
+    assert (found["kind"], found["language"]) == ("family", "ptx") and "bar.sync" in found[
+        "members"
+    ]
+    assert [o["entry"] for o in found["also"]] == ["BAR"]
+    assert explained("BAR")[0]["entry"] == "BAR"
+
+
+def test_what_is_not_known_is_told_with_what_is_near() -> None:
+    done = call("explain", "ld.globl.v4.b32")
+    assert done.status == 1 and "no .globl" in done.text
+    assert "Did you mean ld.global.v4.b32?" in done.text.replace("\n", " ")
+    (found,) = explained("ld.globl.v4.b32")
+    assert found["summary"] is None and found["language"] is None and found["members"] == []
+    assert found["nearest"][0] == "ld.global.v4.b32"
+
+
+def test_one_unknown_word_of_several_is_told_and_the_others_explained() -> None:
+    done = call("explain", "--json", "ld", "xyzzy", "%tid")
+    assert done.status == 1
+    found = [json.loads(line) for line in done.text.splitlines()]
+    assert [f["word"] for f in found] == ["ld", "xyzzy", "%tid"]
+    assert [f["summary"] is None for f in found] == [False, True, False]
+
+
+def test_plain_text_has_the_meaning_of_each_qualifier() -> None:
+    text = call("explain", "ld.global.v4.b32").text
+    isa = tables.isa()
+    for name, told in isa.qualifiers("ld.global.v4.b32").items():
+        assert name in text and told in text
+    assert "\x1b" not in text
+
+
+def test_lines_stay_within_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    text = call("explain", "tcgen05", "cvt", "HGMMA", "%ctaid.x").text
+    assert max(len(line) for line in text.splitlines()) <= 60
+
+
+def test_no_words_is_a_usage_error_that_says_what_to_do() -> None:
+    done = call("explain")
+    assert done.status == 2 and "no word" in done.said and "ptxview explain ld" in done.said
+
+
+def test_list_prints_every_word_of_a_language_or_a_kind() -> None:
+    words = call("explain", "--list").text.splitlines()
+    ptx = call("explain", "--list", "ptx").text.splitlines()
+    sass = call("explain", "--list", "sass").text.splitlines()
+    assert sorted(words) == sorted([*ptx, *sass]) and "ld" in ptx and "LDG" in sass
+    registers = call("explain", "--list", "special-register").text.splitlines()
+    assert "%tid" in registers and all(w.startswith("%") or w == "WARP_SZ" for w in registers)
+    both = call("explain", "--list", "--json", "type").text.splitlines()
+    assert {json.loads(line)["kind"] for line in both} == {"type"}
+    assert all(call("explain", w).status == 0 for w in registers if "<" not in w)
+
+
+def test_control_characters_are_shown_and_not_obeyed() -> None:
+    done = call("explain", "\x1b[31mld")
+    assert done.status == 1 and "\x1b" not in done.text
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text(max_size=80))
+def test_any_text_has_an_answer(text: str) -> None:
+    isa = tables.isa()
+    found = meaning(isa, text)
+    assert found.known == bool(found.entry or found.members)
+    opcode_of(isa, text)

@@ -1,0 +1,262 @@
+"""``list --json``: the contract's fields, and figures that are the vendor's own."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.helpers.ptxview import (
+    EXTENSION,
+    LECTURE,
+    MATMUL,
+    SQUARE,
+    Done,
+    call,
+    printed,
+    tool,
+    variants_of,
+)
+
+STAGES = ["source", "output_code", "ttir", "ttgir", "llir", "ptx", "sass"]
+FIGURES = {
+    "registers", "stack_bytes", "spill_store_bytes", "spill_load_bytes", "static_shared_bytes",
+    "dynamic_shared_bytes", "barriers", "max_threads",
+}  # fmt: skip
+OPTIONAL = (str, type(None))
+
+
+def usage(file: Path) -> dict[str, dict[str, int]]:
+    """``cuobjdump -res-usage`` of a file, by function, asked by this test itself."""
+    text = printed(tool("cuobjdump"), "-res-usage", file).decode()
+    out = {}
+    for name, figures in re.findall(r"Function (\S+):\s+(REG:.*)", text):
+        out[name] = {k: int(v) for k, v in re.findall(r"([A-Z]+):(\d+)", figures)}
+    return out
+
+
+def variant(listed: Done, folder: Path) -> Any:
+    """The variant that came from a folder of Triton's cache."""
+    return next(v for _, v in variants_of(listed.json) if v["cache_key"] == folder.name)
+
+
+def test_recording_has_the_fields_of_the_contract(listed: Done, lecture: Path) -> None:
+    value = listed.json
+    assert value["schema"] == 1
+    recording = value["recording"]
+    assert recording["path"] == str(lecture)
+    assert recording["mode"] == "files"
+    assert recording["complete"] is True
+    for name in ("command", "started", "exit_status", "device", "target"):
+        assert recording[name] is None, f"{name} of a cache is not known"
+    assert recording["tools"] == {}
+    assert recording["problems"] == []
+
+
+def test_graphs_name_kernels_of_the_list(listed: Done) -> None:
+    value = listed.json
+    ids = {k["id"] for k in value["kernels"]}
+    assert [g["id"] for g in value["graphs"]] == ["0/0", "1/0"]
+    for graph in value["graphs"]:
+        assert graph["origin"] == "inductor"
+        assert graph["stages"] == ["output_code"]
+        assert graph["kernels"] and set(graph["kernels"]) <= ids
+
+
+def test_kernels_and_variants_have_the_fields_of_the_contract(listed: Done) -> None:
+    found = variants_of(listed.json)
+    assert found
+    for kernel, each in found:
+        assert {"id", "name", "demangled", "origin", "variants"} <= kernel.keys()
+        assert kernel["origin"] in ("triton", "inductor", "nvcc", "cpp", "extern", "file")
+        assert re.fullmatch(r"[0-9a-f]{64}", each["hash"])
+        assert len(each["id"]) >= 8 and each["hash"].startswith(each["id"])
+        assert isinstance(each["cache_key"], OPTIONAL)
+        assert re.fullmatch(r"sm_\d+[af]?", each["target"])
+        assert isinstance(each["config"], dict)
+        assert each["stages"] == [s for s in STAGES if s in each["stages"]], "in order of lowering"
+        assert each["resources"].keys() == FIGURES
+        for figure in each["resources"].values():
+            assert figure is None or type(figure) is int
+        assert each["autotune"] is None or isinstance(each["autotune"], dict)
+        assert each["ranks"] == []
+        assert each["launches"] is None, "a cache does not know how often a kernel was launched"
+
+
+def test_ids_tell_every_two_hashes_apart(listed: Done) -> None:
+    found = variants_of(listed.json)
+    for _, each in found:
+        others = {v["hash"] for _, v in found if v["hash"] != each["hash"]}
+        assert not any(other.startswith(each["id"]) for other in others)
+
+
+def test_folders_with_launchers_alone_are_no_variants(listed: Done) -> None:
+    folders = {p.name for p in (LECTURE / "triton").iterdir()}
+    found = {v["cache_key"] for _, v in variants_of(listed.json)} - {None}
+    assert len(folders) == 6
+    assert len(found) == 5
+
+
+@pytest.mark.parametrize(
+    "cubin", sorted(LECTURE.glob("triton/*/*.cubin")), ids=lambda p: str(p.parent.name[:6])
+)
+def test_figures_of_a_triton_kernel_are_those_of_cuobjdump(listed: Done, cubin: Path) -> None:
+    found = variant(listed, cubin.parent)["resources"]
+    said = usage(cubin)[cubin.stem]
+    assert found["registers"] == said["REG"]
+    assert found["stack_bytes"] == said["STACK"]
+    assert found["static_shared_bytes"] == said["SHARED"]
+
+
+def test_hash_target_and_configuration_are_those_of_tritons_metadata(listed: Done) -> None:
+    for folder in (SQUARE, MATMUL):
+        path = next(p for p in folder.glob("*.json") if not p.name.startswith("__grp__"))
+        metadata = json.loads(path.read_bytes())
+        found = variant(listed, folder)
+        assert found["hash"] == metadata["hash"]
+        assert found["target"] == "sm_90a", "as in PTX's .target, which metadata does not say"
+        assert found["config"] == {
+            k: metadata[k] for k in ("num_warps", "num_stages", "num_ctas", "maxnreg")
+        }
+        assert found["resources"]["dynamic_shared_bytes"] == metadata["shared"]
+
+
+def test_matmul_has_its_shared_memory_from_both_sources(listed: Done) -> None:
+    resources = variant(listed, MATMUL)["resources"]
+    assert resources["static_shared_bytes"] == 1024
+    assert resources["dynamic_shared_bytes"] == 49152
+
+
+def test_threads_of_a_block_are_those_of_the_ptx(listed: Done) -> None:
+    for folder in (SQUARE, MATMUL):
+        text = next(folder.glob("*.ptx")).read_text()
+        threads = int(re.findall(r"\.reqntid\s+(\d+)", text)[0])
+        assert variant(listed, folder)["resources"]["max_threads"] == threads
+
+
+def test_extension_has_two_kernels_with_20_and_10_registers(listed: Done) -> None:
+    found = {k["name"]: (k, v) for k, v in variants_of(listed.json) if k["origin"] == "nvcc"}
+    assert {k["demangled"].split("(")[0]: v["resources"]["registers"] for k, v in found.values()} \
+        == {"gelu_kernel": 20, "square_matrix_kernel": 10}  # fmt: skip
+    said = usage(EXTENSION / "cuda.cuda.o")
+    for name, (_, each) in found.items():
+        assert each["resources"]["registers"] == said[name]["REG"]
+        assert each["resources"]["stack_bytes"] == said[name]["STACK"]
+        assert each["resources"]["static_shared_bytes"] == said[name]["SHARED"]
+        assert each["stages"] == ["source", "sass"]
+        assert each["target"] == "sm_90a"
+
+
+def test_what_an_extension_does_not_say_is_null(listed: Done) -> None:
+    for kernel, each in variants_of(listed.json):
+        if kernel["origin"] == "nvcc":
+            for name in ("dynamic_shared_bytes", "max_threads"):
+                assert each["resources"][name] is None
+            # Without a stack and shared scratch there is nothing that it could have spilled to.
+            assert each["resources"]["spill_store_bytes"] == 0
+            assert each["resources"]["spill_load_bytes"] == 0
+
+
+def test_extension_is_named_by_the_digest_of_its_cubin(listed: Done, tmp_path: Path) -> None:
+    done = printed("sh", "-c", f"cd {tmp_path} && {tool('cuobjdump')} -xelf all "
+                   f"{EXTENSION / 'cuda.cuda.o'}")  # fmt: skip
+    assert done
+    cubins = list(tmp_path.glob("*.cubin"))
+    digests = {hashlib.sha256(c.read_bytes()).hexdigest() for c in cubins}
+    found = {v["hash"] for k, v in variants_of(listed.json) if k["origin"] == "nvcc"}
+    assert found == digests
+
+
+def test_missing_ptx_names_the_path_that_is_not_here(listed: Done, lecture: Path) -> None:
+    missing = "/tmp/cap/lecture/ext/square_gelu/cuda.cu"
+    for kernel, each in variants_of(listed.json):
+        if kernel["origin"] == "nvcc":
+            assert "nvcc" in each["missing"]["ptx"]
+            assert missing in each["missing"]["ptx"]
+    asked = call("show", lecture, "gelu_kernel", "--stage", "ptx")
+    assert asked.status == 4
+    assert missing in asked.said
+    assert not asked.out
+    told = call("list", lecture)
+    assert missing in told.said and told.status == 0
+
+
+def test_every_missing_stage_has_its_reason(listed: Done) -> None:
+    for kernel, each in variants_of(listed.json):
+        assert not set(each["missing"]) & set(each["stages"])
+        for reason in each["missing"].values():
+            assert len(reason) > 10
+        if kernel["origin"] == "triton":
+            assert "source" in each["missing"], "a cache keeps no Python"
+    assert "llir" in variant(listed, MATMUL)["missing"], "its file was taken away"
+
+
+def test_inductor_kernels_are_tied_to_their_graphs(listed: Done) -> None:
+    value = listed.json
+    kernels = {k["id"]: k for k in value["kernels"]}
+    pow_kernel = kernels["triton_poi_fused_pow_0"]
+    assert pow_kernel["origin"] == "inductor"
+    assert len(pow_kernel["variants"]) == 2
+    for each in pow_kernel["variants"]:
+        assert "output_code" in each["stages"]
+    assert kernels["triton_poi_fused_add_mul_tanh_0"]["variants"] == [], "its cache was taken away"
+
+
+def test_pickles_are_never_loaded(listed: Done, exploded: Path, lecture: Path) -> None:
+    assert listed.status == 0
+    assert call("list", lecture / "inductor").status == 0
+    assert not exploded.exists()
+
+
+def test_table_has_a_row_for_every_variant(listed: Done, lecture: Path) -> None:
+    table = call("list", lecture)
+    assert table.status == 0
+    for kernel, each in variants_of(listed.json):
+        row = next(r for r in table.text.splitlines()
+                   if each["id"] in r and str(each["resources"]["registers"]) in r)  # fmt: skip
+        assert kernel["name"] in row or kernel["origin"] == "nvcc" or row.startswith(" ")
+    assert "6 kernels, 7 variants, 2 graphs" in table.text
+
+
+def test_open_without_a_terminal_prints_the_table(lecture: Path) -> None:
+    assert call("open", lecture).out == call("list", lecture).out
+    assert call("open", "--no-tui", lecture).out == call("list", lecture).out
+
+
+@pytest.mark.parametrize(
+    "name", ["triton", "inductor", "ext", "trace", "stderr", "ext/square_gelu"]
+)
+def test_each_folder_of_the_capture_opens_alone(lecture: Path, name: str) -> None:
+    value = call("list", lecture / name, "--json").json
+    counts = (len(value["kernels"]), len(variants_of(value)), len(value["graphs"]))
+    assert counts == {
+        "triton": (3, 5, 0),
+        "inductor": (2, 0, 2),
+        "ext": (2, 2, 0),
+        "ext/square_gelu": (2, 2, 0),
+        "trace": (2, 0, 2),
+        "stderr": (1, 0, 1),
+    }[name]  # fmt: skip
+
+
+def test_doctor_says_what_it_found_and_what_each_lack_costs() -> None:
+    value = call("doctor", "--json").json
+    assert value["schema"] == 1
+    tools = {t["name"]: t for t in value["tools"]}
+    assert set(tools) == {"nvdisasm", "cuobjdump", "ptxas", "nvcc", "c++filt", "ncu"}
+    for each in tools.values():
+        assert each["for"] and each["get"]
+        for found in each["found"]:
+            assert Path(found["path"]).is_file()
+            assert found["version"] is None or re.fullmatch(r"\d+(\.\d+)+", found["version"])
+            assert found["found_in"]
+    assert value["gpu_present"] is False and value["gpu"] is None
+    assert re.fullmatch(r"3\.\d+\.\d+\S*", value["python"]["python"])
+    plain = call("doctor")
+    assert plain.status == 0
+    for name in tools:
+        assert name in plain.text

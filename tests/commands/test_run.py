@@ -1,0 +1,470 @@
+"""``run``: the program keeps its input, output, arguments, environment, status and signals."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from inspector.capture.opening import open_path
+from tests.helpers.ptxview import Done, call, command, environment, ptxview
+
+# What a program writes that is asked for what it was given.
+ASK = """
+import json, os, sys
+data = sys.stdin.buffer.read()
+out = {"argv": sys.argv, "orig": sys.orig_argv[1:], "stdin": data.decode("latin-1"),
+       "env": {k: v for k, v in os.environ.items()}, "path": sys.path, "cwd": os.getcwd(),
+       "name": __name__, "isatty": [os.isatty(n) for n in range(3)]}
+sys.stdout.write(json.dumps(out))
+"""
+
+
+def script(folder: Path, text: str, name: str = "script.py") -> Path:
+    """A script of the user's."""
+    path = folder / name
+    path.write_text(text)
+    return path
+
+
+def events(folder: Path) -> list[dict[str, Any]]:
+    """All events of a recording's folder."""
+    return [
+        json.loads(line)
+        for file in folder.glob("events*.jsonl")
+        for line in file.read_text().splitlines()
+    ]
+
+
+def problems(folder: Path) -> list[str]:
+    """What the probes could not do."""
+    return [str(e) for e in events(folder) if e["event"] == "problem"]
+
+
+@pytest.fixture(scope="module")
+def asked(tmp_path_factory: pytest.TempPathFactory) -> tuple[Done, Path]:
+    """A run of a script with input and arguments of many kinds."""
+    folder = tmp_path_factory.mktemp("asked")
+    path = script(folder, ASK)
+    done = ptxview("run", "-o", folder / "rec", path, "-o", "--json", "--", "-m", "a b", "",
+                   cwd=folder, given=bytes(range(256)) * 1000)  # fmt: skip
+    return done, folder
+
+
+def test_arguments_are_the_programs_own(asked: tuple[Done, Path]) -> None:
+    value = asked[0].json
+    assert value["argv"] == [str(asked[1] / "script.py"), "-o", "--json", "--", "-m", "a b", ""]
+    assert value["name"] == "__main__" and value["cwd"] == str(asked[1])
+    assert value["path"][0] == str(asked[1]), "the script's folder stands first, as always"
+
+
+def test_input_is_the_programs_own(asked: tuple[Done, Path]) -> None:
+    assert asked[0].json["stdin"].encode("latin-1") == bytes(range(256)) * 1000
+
+
+def test_environment_is_his_but_for_the_probes(asked: tuple[Done, Path]) -> None:
+    value = asked[0].json["env"]
+    mine = environment()
+    changed = {k for k in {*value, *mine} if value.get(k) != mine.get(k)}
+    assert changed - {"LC_CTYPE", "PYTEST_CURRENT_TEST"} == {
+        "PYTHONPATH",
+        "PTXVIEW_RECORDING",
+        "PTXVIEW_TARGET",
+    }
+
+
+def test_one_line_says_what_was_captured_and_where(asked: tuple[Done, Path]) -> None:
+    (line,) = asked[0].said.strip().splitlines()
+    assert line.startswith("ptxview: ") and str(asked[1] / "rec") in line
+    assert "no kernels" in line and " s" in line
+
+
+def test_recording_of_a_program_without_kernels_opens(asked: tuple[Done, Path]) -> None:
+    value = call("list", asked[1] / "rec", "--json").json
+    recording = value["recording"]
+    assert value["kernels"] == [] and value["graphs"] == []
+    assert recording["exit_status"] == 0 and recording["complete"] is True
+    assert recording["command"][1:] == asked[0].json["argv"]
+    assert recording["mode"] == "target" and recording["target"] == "sm_90"
+    assert recording["device"] is None
+    assert recording["tools"]["python"].startswith(f"{sys.version_info[0]}.{sys.version_info[1]}.")
+    assert recording["problems"] == []
+    assert recording["started"].startswith("20")
+    shown = call("show", asked[1] / "rec", "anything")
+    assert shown.status == 2 and "no kernels" in shown.said
+
+
+@pytest.mark.parametrize(
+    "code", ["raise SystemExit(3)", "raise ValueError('his')", "import os; os._exit(77)"]
+)
+def test_status_is_the_programs(tmp_path: Path, code: str) -> None:
+    path = script(tmp_path, code)
+    alone = subprocess.run([sys.executable, path], capture_output=True, check=False)
+    done = ptxview("run", "-o", tmp_path / "rec", path)
+    assert done.status == alone.returncode
+    assert done.out == alone.stdout
+    assert done.err.startswith(alone.stderr)
+    assert len(done.err[len(alone.stderr) :].splitlines()) == 1
+    assert open_path(tmp_path / "rec").exit_status == alone.returncode
+
+
+@pytest.mark.parametrize("name", ["SIGKILL", "SIGSEGV", "SIGTERM"])
+def test_death_by_a_signal_is_128_and_its_number(tmp_path: Path, name: str) -> None:
+    path = script(tmp_path, f"import os, signal\nos.kill(os.getpid(), signal.{name})")
+    number = getattr(signal, name)
+    done = ptxview("run", "-o", tmp_path / "x.ptxview", path)
+    assert done.status == 128 + number
+    assert open_path(tmp_path / "x.ptxview").exit_status == 128 + number
+
+
+WAITS = """
+import signal, sys, time
+def said(number, frame):
+    print("got", number, flush=True)
+    sys.exit(40 + number)
+for each in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1):
+    signal.signal(each, said)
+print("ready", flush=True)
+time.sleep(30)
+"""
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT", "SIGHUP", "SIGUSR1"])
+def test_signals_reach_the_program_and_not_ptxview(tmp_path: Path, name: str) -> None:
+    path = script(tmp_path, WAITS)
+    started = subprocess.Popen(
+        command(["run", "-o", tmp_path / "rec", path]), stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, env=environment(), start_new_session=True,
+    )  # fmt: skip
+    assert started.stdout is not None
+    assert started.stdout.readline() == b"ready\n"
+    number = getattr(signal, name)
+    started.send_signal(number)
+    out, err = started.communicate(timeout=30)
+    assert out == b"got %d\n" % number
+    assert started.returncode == 40 + number
+    assert b"ptxview: " in err and b"Traceback" not in err
+    assert open_path(tmp_path / "rec").complete
+
+
+COUNTS = """
+import signal, sys, time
+got = []
+signal.signal(signal.SIGINT, lambda number, frame: got.append(number))
+print("ready", flush=True)
+end = time.monotonic() + 1.5
+while time.monotonic() < end:
+    time.sleep(0.05)
+print("got", len(got), flush=True)
+sys.exit(7)
+"""
+
+
+def test_control_c_reaches_the_program_once(tmp_path: Path) -> None:
+    """The terminal sends it to both; ptxview must not hand it on a second time."""
+    path = script(tmp_path, COUNTS)
+    words = command(["run", "--no-tui", "-o", tmp_path / "rec", path])
+    pid, fd = pty.fork()
+    if pid == 0:
+        os.execve(sys.executable, words, environment(TERM="dumb"))
+    out = b""
+    while b"ready" not in out:
+        out += os.read(fd, 4096)
+    os.write(fd, b"\x03")
+    while True:
+        try:
+            got = os.read(fd, 4096)
+        except OSError:
+            break
+        out += got
+        if not got:
+            break
+    os.close(fd)
+    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    assert b"got 1" in out, out
+    assert status == 7 and b"Traceback" not in out
+
+
+def test_program_has_its_signals_as_they_were(tmp_path: Path) -> None:
+    path = script(tmp_path, """
+import signal
+print(sorted(int(s) for s in signal.pthread_sigmask(signal.SIG_BLOCK, ())))
+print([signal.getsignal(s) == signal.SIG_DFL for s in (signal.SIGTERM, signal.SIGHUP)])
+print(open("/proc/self/status").read().split("SigIgn:")[1].split()[0])
+""")  # fmt: skip
+    alone = subprocess.run([sys.executable, path], capture_output=True, check=True)
+    assert ptxview("run", "-o", tmp_path / "rec", path).out == alone.stdout
+
+
+def test_megabytes_pass_byte_for_byte(tmp_path: Path) -> None:
+    path = script(tmp_path, """
+import os, sys
+block = bytes(range(256)) * 4096
+for n in range(8):
+    sys.stdout.buffer.write(block)
+    sys.stderr.buffer.write(block[::-1])
+""")  # fmt: skip
+    done = ptxview("run", "-o", tmp_path / "rec", path)
+    block = bytes(range(256)) * 4096
+    assert done.status == 0 and done.out == block * 8
+    assert done.err[: 8 * len(block)] == block[::-1] * 8
+    assert len(done.err[8 * len(block) :].strip().splitlines()) == 1
+
+
+def test_reader_that_goes_is_the_programs_affair(tmp_path: Path) -> None:
+    path = script(tmp_path, "import sys\nwhile True: sys.stdout.write('x' * 4096)")
+    shell = " ".join(f"'{w}'" for w in command(["run", "-o", tmp_path / "rec", path]))
+    done = subprocess.run(
+        ["bash", "-c", f"{shell} | head -c 3; exit ${{PIPESTATUS[0]}}"], capture_output=True,
+        env=environment(), timeout=60, check=False,
+    )  # fmt: skip
+    assert done.stdout == b"xxx"
+    assert done.returncode == 1 and b"BrokenPipeError" in done.stderr
+
+
+def test_script_that_is_missing_is_our_failure(tmp_path: Path) -> None:
+    done = ptxview("run", "-o", tmp_path / "rec", tmp_path / "nowhere.py")
+    assert done.status == 125 and "nowhere.py does not exist" in done.said
+    assert not (tmp_path / "rec").exists()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [],
+        ["-o"],
+        ["--target", "ampere", "run.py"],
+        ["--nonsense", "run.py"],
+        ["--", "/nowhere/program"],
+        ["--python", "/nowhere/python", "run.py"],
+    ],
+)
+def test_what_cannot_be_run_is_our_failure(tmp_path: Path, words: list[str]) -> None:
+    script(tmp_path, "print('ran')", "run.py")
+    done = ptxview("run", *words, cwd=tmp_path)
+    assert done.status == 125 and not done.out
+    assert done.said and "Traceback" not in done.said
+
+
+def test_module_is_run_as_python_runs_it(tmp_path: Path) -> None:
+    script(tmp_path, ASK, "modular.py")
+    done = ptxview("run", "-o", tmp_path / "rec", "-m", "modular", "-x", "--out", "y", cwd=tmp_path)
+    value = done.json
+    assert value["argv"][1:] == ["-x", "--out", "y"]
+    assert value["name"] == "__main__"
+    assert value["orig"] == ["-m", "modular", "-x", "--out", "y"]
+
+
+def test_command_is_run_as_it_stands(tmp_path: Path) -> None:
+    path = script(tmp_path, "import sys; print(sys.argv[1:]); sys.exit(9)")
+    done = ptxview("run", "-o", tmp_path / "rec", "--", sys.executable, path, "--", "-o", "z")
+    assert done.status == 9 and done.text == "['--', '-o', 'z']\n"
+    done = ptxview("run", "-o", tmp_path / "sh", "--", "sh", "-c", "echo $0 && exit 4", "name")
+    assert done.status == 4 and done.out == b"name\n"
+
+
+def test_folder_with_a_main_is_run(tmp_path: Path) -> None:
+    (tmp_path / "app").mkdir()
+    script(tmp_path / "app", "print('main')", "__main__.py")
+    assert ptxview("run", "-o", tmp_path / "rec", tmp_path / "app").out == b"main\n"
+    (tmp_path / "bare").mkdir()
+    assert ptxview("run", "-o", tmp_path / "rec2", tmp_path / "bare").status == 125
+
+
+# -- where the recording goes -------------------------------------------------------------------
+
+
+def test_recording_goes_to_the_state_folder_and_is_the_newest(
+    tmp_path: Path, user_folders: Path
+) -> None:
+    path = script(tmp_path, "print('unique')", "odd name;.py")
+    env = environment(XDG_STATE_HOME=str(tmp_path / "state"))
+    done = ptxview("run", path, env=env)
+    (folder,) = (tmp_path / "state" / "ptxview" / "recordings").iterdir()
+    assert str(folder) in done.said
+    value = ptxview("list", "--json", env=env).json
+    assert value["recording"]["path"] == str(folder)
+    assert value["recording"]["command"][-1] == str(path)
+
+
+def test_no_recording_yet_is_said(tmp_path: Path) -> None:
+    done = ptxview("list", env=environment(XDG_STATE_HOME=str(tmp_path)))
+    assert done.status == 2 and "ptxview run" in done.said
+
+
+def test_single_file_is_made_at_the_end_and_nothing_beside_it(tmp_path: Path) -> None:
+    path = script(tmp_path, "print('once')")
+    env = environment(XDG_STATE_HOME=str(tmp_path / "state"))
+    for _ in range(2):  # the second replaces the first
+        done = ptxview("run", "-o", "x.ptxview", path, cwd=tmp_path, env=env)
+        assert done.status == 0 and "x.ptxview" in done.said
+    assert {p.name for p in tmp_path.iterdir()} == {"script.py", "x.ptxview", "state"}
+    assert list((tmp_path / "state" / "ptxview" / "recordings").iterdir()) == []
+    assert open_path(tmp_path / "x.ptxview").complete
+
+
+def test_folder_that_holds_something_is_not_written_into(tmp_path: Path) -> None:
+    path = script(tmp_path, "print('ran')")
+    held = tmp_path / "held"
+    held.mkdir()
+    (held / "his").write_text("his")
+    for where in (held, path):
+        done = ptxview("run", "-o", where, path)
+        assert done.status == 125 and not done.out and "exists already" in done.said
+    assert [p.name for p in held.iterdir()] == ["his"]
+    assert path.read_text() == "print('ran')"
+
+
+@pytest.mark.parametrize(
+    "where",
+    ["/proc/nowhere/rec", "/proc/nowhere/x.ptxview", "/dev/null/rec", "script.py/x.ptxview"],
+)
+def test_place_that_cannot_be_written_is_said_before_the_program_runs(
+    tmp_path: Path, where: str
+) -> None:
+    path = script(tmp_path, "print('ran')")
+    done = ptxview("run", "-o", where, path, cwd=tmp_path)
+    assert done.status == 125 and not done.out
+    assert "cannot be written" in done.said and "-o" in done.said
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_folder_without_permission_is_said(tmp_path: Path) -> None:
+    path = script(tmp_path, "print('ran')")
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o500)
+    for name in ("rec", "x.ptxview"):
+        done = ptxview("run", "-o", closed / name, path)
+        assert done.status == 125 and not done.out
+
+
+# -- the probes --------------------------------------------------------------------------------
+
+
+def test_his_sitecustomize_and_pythonpath_are_kept(tmp_path: Path) -> None:
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    script(mine, "import builtins\nbuiltins.his = __file__\n", "sitecustomize.py")
+    script(mine, "value = 5\n", "his_module.py")
+    path = script(tmp_path, """
+import os, sys, his_module
+print(his, his_module.value, sys.modules["sitecustomize"].__file__)
+print(os.environ["PYTHONPATH"].split(os.pathsep)[1:])
+""")  # fmt: skip
+    env = environment(PYTHONPATH=f"{mine}{os.pathsep}/else/where")
+    done = ptxview("run", "-o", tmp_path / "rec", path, env=env)
+    custom = str(mine / "sitecustomize.py")
+    assert done.text == f"{custom} 5 {custom}\n{[str(mine), '/else/where']}\n"
+
+
+def test_his_sitecustomizes_errors_are_shown_as_without_us(tmp_path: Path) -> None:
+    script(tmp_path, "1 / 0\n", "sitecustomize.py")
+    path = script(tmp_path, "print('ran')")
+    env = environment(PYTHONPATH=str(tmp_path))
+    alone = subprocess.run([sys.executable, path], capture_output=True, env=env, check=False)
+    done = ptxview("run", "-o", tmp_path / "rec", path, env=env)
+    assert (done.status, done.out) == (alone.returncode, alone.stdout)
+    assert alone.stderr.splitlines()[-1] in done.err.splitlines()
+
+
+CHILDREN = """
+import multiprocessing, os, subprocess, sys
+def work(name):
+    import triton_stand_in
+if __name__ == "__main__":
+    for method in ("fork", "spawn"):
+        child = multiprocessing.get_context(method).Process(target=work, args=(method,))
+        child.start(); child.join(); assert child.exitcode == 0
+    subprocess.run([sys.executable, "-c", "import triton_stand_in"], check=True)
+    pid = os.fork()
+    if pid == 0:
+        import triton_stand_in
+        os._exit(0)
+    assert os.waitpid(pid, 0)[1] == 0
+    print("parent", os.getpid())
+"""
+
+
+def test_children_of_every_kind_are_recorded(tmp_path: Path) -> None:
+    """A module stands for torch: whoever imports it is noted, whatever started him."""
+    script(tmp_path, "import sys\n"
+           "import ptxview_probes.writer as w\n"
+           "w.emit({'event': 'problem', 'where': 'child', 'text': 'here'})\n",
+           "triton_stand_in.py")  # fmt: skip
+    path = script(tmp_path, CHILDREN)
+    env = environment(PYTHONPATH=str(tmp_path))
+    done = ptxview("run", "-o", tmp_path / "rec", path, env=env)
+    assert done.status == 0, done.said
+    found = [e for e in events(tmp_path / "rec") if e.get("where") == "child"]
+    pids = {e["pid"] for e in found}
+    assert len(found) == len(pids) == 4
+    assert int(done.text.split()[-1]) not in pids
+    processes = [e for e in events(tmp_path / "rec") if e["event"] == "process"]
+    assert pids <= {e["pid"] for e in processes}
+    assert {e["schema"] for e in processes} == {1}
+
+
+def test_recording_deleted_under_the_program_does_not_hurt_it(tmp_path: Path) -> None:
+    path = script(tmp_path, """
+import os, shutil, sys
+import ptxview_probes.writer as w
+shutil.rmtree(os.environ["PTXVIEW_RECORDING"])
+print(w.blob(b"data"))
+w.emit({"event": "problem", "where": "w", "text": "t"})
+os.environ["PTXVIEW_RECORDING"] = "/nowhere"
+print(w.blob(b"data"))
+sys.exit(6)
+""")  # fmt: skip
+    for name in ("rec", "x.ptxview"):
+        done = ptxview("run", "-o", tmp_path / name, path)
+        assert done.status == 6
+        assert done.out == b"None\nNone\n"
+        assert "ptxview: " in done.said and "Traceback" not in done.said
+
+
+def test_modules_where_one_stands_are_not_imported_by_us(tmp_path: Path) -> None:
+    path = script(tmp_path / "..", "print('ran')", f"{tmp_path.name}.py")
+    script(tmp_path, "open('woken', 'w')", "json.py")
+    env = environment(XDG_STATE_HOME=str(tmp_path / "state"))
+    command_line = [str(Path(sys.executable).parent / "ptxview")]
+    if not Path(command_line[0]).exists():
+        pytest.skip("the command ptxview is not installed beside this interpreter")
+    for words in (["run", "--no-tui", str(path)], ["doctor"]):
+        subprocess.run([*command_line, *words], cwd=tmp_path, env=env, check=True,
+                       capture_output=True)  # fmt: skip
+    assert not (tmp_path / "woken").exists()
+
+
+def test_isolated_interpreter_runs_unrecorded(tmp_path: Path) -> None:
+    """``-I`` takes no PYTHONPATH: nothing can be captured, and nothing breaks."""
+    done = ptxview("run", "-o", tmp_path / "rec", "--", sys.executable, "-I", "-c", "print(7)")
+    assert done.status == 0 and done.out == b"7\n"
+    assert "no kernels" in done.said
+
+
+def test_probes_import_nothing_that_the_program_did_not(tmp_path: Path) -> None:
+    path = script(tmp_path, "import sys; print(sorted(m for m in sys.modules if '.' not in m))")
+    done = ptxview("run", "-o", tmp_path / "rec", path)
+    loaded = ast.literal_eval(done.text)
+    assert "ptxview_probes" in loaded
+    for name in ("torch", "triton", "numpy", "inspector", "rich", "textual"):
+        assert name not in loaded
+
+
+def test_closed_input_and_output_are_no_failure(tmp_path: Path) -> None:
+    path = script(tmp_path, "import os; os._exit(5)")
+    shell = " ".join(f"'{w}'" for w in command(["run", "-o", tmp_path / "rec", path]))
+    for n, closed in enumerate(("<&-", ">&-", "2>&-", "<&- >&- 2>&-")):
+        line = shell.replace(str(tmp_path / "rec"), str(tmp_path / f"rec{n}"))
+        done = subprocess.run(["bash", "-c", f"{line} {closed}"], capture_output=True,
+                              env=environment(), timeout=60, check=False)  # fmt: skip
+        assert done.returncode == 5, (closed, done.stderr)
+        assert b"Traceback" not in done.stderr

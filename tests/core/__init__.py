@@ -1,1 +1,0 @@
-"""The core without the terminal interface: recording, capture, the commands and their JSON."""

@@ -1,0 +1,126 @@
+"""The summary of two variants: figures on both sides, what is unknown, what only one side has."""
+
+from __future__ import annotations
+
+from inspector.analyse.hints.subject import Finding
+from inspector.diff import summary as summaries
+from inspector.diff.summary import CompiledParameter, FigureChange
+from inspector.listing import parse
+from inspector.model import Resources, Stage, Variant
+from tests.helpers.cards import ptx, ttir
+from tests.helpers.sides import LOAD, STORE, WIDE, said, side, tensor, using
+
+
+def test_every_figure_is_told_of_both_sides_and_unknown_is_none() -> None:
+    held = {c.name: c for c in said(side(resources=Resources(registers=20)), side()).resources}
+    assert set(Resources.__dataclass_fields__) < set(held)
+    assert held["registers"] == FigureChange("registers", 20, 20)
+    assert held["spill_store_bytes"] == FigureChange("spill_store_bytes", None, 0)
+    assert held["occupancy_percent"].a is None  # shared memory is not known
+    assert held["occupancy_percent"].b == 100
+    assert held["sass_instructions"] == FigureChange("sass_instructions", None, None)
+    assert held["time_us"] == FigureChange("time_us", None, None)
+
+
+def test_opcodes_are_counted_whole_and_only_those_that_differ_are_told() -> None:
+    found = said(side(f"{LOAD}\n{LOAD}\n{STORE}"), side(f"{WIDE}\n{STORE}"))
+    assert found.opcodes == (
+        FigureChange("ld.global.b32", 2, 0),
+        FigureChange("ld.global.v4.b32", 0, 1),
+    )
+
+
+def test_costs_and_accesses_are_those_that_differ() -> None:
+    found = said(side(f"{LOAD}\n{LOAD}\n{STORE}"), side(f"{WIDE}\n{STORE}\n\tadd.s32 %r1, %r1, 1;"))
+    assert found.costs == (FigureChange("arithmetic", 0, 1), FigureChange("memory", 3, 2))
+    assert {(x.kind, x.space, x.width, x.a, x.b) for x in found.accesses} == {
+        ("load", "global", 4, 2, 0),
+        ("load", "global", 16, 0, 1),
+    }
+
+
+def test_hints_are_gained_and_lost_by_their_rules() -> None:
+    one, other, both = (Finding(rule, "hint", rule) for rule in ("spills", "early-wait", "tail"))
+    again = Finding("tail", "hint", "in other words")
+    found = said(side(findings=(one, both)), side(findings=(other, again)))
+    assert (found.gained, found.lost) == ((other,), (one,))
+
+
+def test_configuration_by_name_and_flags_by_those_that_one_side_has_alone() -> None:
+    a = Variant("a", "a", "f", target="sm_80", config={"num_warps": 4, "flags": ["-O3", "-G"]})
+    b = Variant("b", "b", "f", target="sm_90", config={"num_warps": 4, "flags": ["-O3"], "X": 2})
+    assert summaries.config(a, b) == (
+        FigureChange("target", "sm_80", "sm_90"),
+        FigureChange("flags", ["-G"], []),
+        FigureChange("X", None, 2),
+    )
+    same = Variant("c", "c", "f", target="sm_80", config={"flags": ["-G", "-O3"], "num_warps": 4})
+    assert not summaries.config(a, same)
+
+
+def test_parameters_of_triton_with_what_is_known_of_them() -> None:
+    text = (
+        "module {\n"
+        '  tt.func public @f(%x_ptr: !tt.ptr<f16> {tt.divisibility = 16 : i32} loc("x"(#loc)), '
+        '%d: !tt.tensordesc<tensor<128x64xf16>>, %n: i32 loc("n"(#loc)), %s: i64 '
+        "{tt.divisibility = 8 : i32}) attributes {noinline = false} {\n    tt.return\n  }\n}\n"
+    )
+    listing = parse(Stage.TTIR, text)
+    assert summaries.parameters(listing, listing.functions[0]) == (
+        CompiledParameter("x_ptr", "ptr<f16>", 16),
+        CompiledParameter("d", "tensordesc<tensor<128x64xf16>>"),
+        CompiledParameter("n", "i32"),
+        CompiledParameter("s", "i64", 8),
+    )
+
+
+def test_the_tile_is_the_tensor_of_the_most_elements() -> None:
+    assert summaries.tile(*ttir("\n".join((tensor(128, 32), tensor(64, 64), tensor(64))))) == (
+        128,
+        32,
+    )
+    assert summaries.tile(*ttir("    %t = arith.constant 1 : i32")) is None
+
+
+def test_elements_of_a_thread_are_rounded_up_and_unknown_without_warps() -> None:
+    assert side(body=tensor(1024)).elements == 8
+    assert side(body=tensor(64)).elements == 1
+    assert side(body=tensor(1024), config={"num_warps": None}).elements is None
+    assert side().elements is None
+
+
+def test_stall_cycles_are_unknown_without_control_words() -> None:
+    assert summaries.stalls(*ptx(LOAD)) is None
+
+
+def test_source_lines_that_one_side_has_alone() -> None:
+    a = ("    def f(x):", "", "        y = 1", "        return y")
+    moved = ("def f(x):", "    y = 1  ", "    return y")
+    assert said(side(source=a), side(source=moved)).source == (0, 0)
+    edited = ("def f(x):", "    z = 2", "    y = 1", "    return z")
+    assert said(side(source=a), side(source=edited)).source == (1, 2)
+    assert said(side(source=a), side()).source is None
+
+
+def test_long_sources_are_compared_in_time() -> None:
+    a = tuple(f"x = {n}" for n in range(5000))
+    b = ("y = 0", *a[:-1])
+    assert said(side(source=a), side(source=b)).source == (1, 1)
+
+
+def test_the_first_stage_that_differs() -> None:
+    same = {Stage.PTX: False, Stage.TTIR: True, Stage.LLIR: False}
+    assert said(side(), side(), same).first is Stage.LLIR
+    assert said(side(), side(), {Stage.PTX: True}).first is None
+
+
+def test_grids_are_told_where_both_are_known() -> None:
+    assert said(side(grid=8), side(grid=16)).arguments == (
+        FigureChange("grid", [8, 1, 1], [16, 1, 1]),
+    )
+    assert not said(side(grid=8), side()).arguments
+
+
+def test_occupancy_follows_registers() -> None:
+    held = {c.name: c for c in said(side(), side(resources=using(registers=128))).resources}
+    assert (held["occupancy_percent"].a, held["occupancy_percent"].b) == (100, 25)

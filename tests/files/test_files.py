@@ -1,0 +1,785 @@
+"""What is opened: regular files alone, opened once, within bounds that are said and can be raised.
+
+Every bound follows from ``PTXVIEW_MAX_BYTES``, so that most are met here at a thousandth of their
+usual size. Memory is the peak of a process of its own.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import json
+import os
+import re
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tracemalloc
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from inspector import files
+from inspector.errors import Unreadable, UsageError
+from inspector.listing.cubin import cubin_parameters, debug_ptx, read_cubin
+from inspector.tui.app.config import read_config
+from inspector.tui.app.remembered import Memory
+from tests.helpers.ptxview import EXTENSION, MATMUL, SQUARE, call, environment, write_events
+
+START: dict[str, object] = {
+    "event": "recording", "schema": 1, "time": 1.0, "command": ["python", "x.py"], "mode": "gpu",
+}  # fmt: skip
+END: dict[str, object] = {"event": "end", "time": 1e9, "exit_status": 0}
+PTX = b".version 8.0\n.target sm_90\n.visible .entry k()\n{\n ret;\n}\n"
+MB = 1 << 20
+
+
+def problem(text: str) -> dict[str, object]:
+    return {"event": "problem", "time": 2.0, "where": "w", "text": text}
+
+
+def variant(name: str, blob: str) -> dict[str, object]:
+    digest = hashlib.sha256(name.encode()).hexdigest()
+    return {"event": "triton", "time": 2.0, "name": name, "hash": digest, "files": {"ptx": blob}}
+
+
+def jsonl(*events: Mapping[str, object]) -> bytes:
+    return b"".join(json.dumps(e).encode() + b"\n" for e in events)
+
+
+def zipped(path: Path, members: Mapping[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> Path:
+    with zipfile.ZipFile(path, "w", method) as archive:
+        for name, data in members.items():
+            archive.writestr(name, data)
+    return path
+
+
+@dataclass(frozen=True)
+class Child:
+    """A command in a process of its own: how it ended, what it said, the peak of its memory."""
+
+    status: int
+    out: bytes
+    said: str
+    peak: int
+
+    @property
+    def problems(self) -> list[str]:
+        assert self.status == 0, self.said
+        problems: list[str] = json.loads(self.out)["recording"]["problems"]
+        return problems
+
+
+def child(*args: str | Path, cwd: Path | None = None, **changes: str | None) -> Child:
+    """``ptxview`` in a process of its own, which may not hang."""
+    # A process's ru_maxrss is no less than that of the one which started it.
+    code = (
+        "import sys\nfrom pathlib import Path\nfrom inspector.cli import main\n"
+        "status = main(sys.argv[1:])\n"
+        "rows = Path('/proc/self/status').read_text().splitlines()\n"
+        "peak = next(row.split()[1] for row in rows if row.startswith('VmHWM'))\n"
+        "print(f'peak {peak}', file=sys.stderr)\nsys.exit(status)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, *map(str, args)], capture_output=True, timeout=90, cwd=cwd,
+        env=environment(**changes), stdin=subprocess.DEVNULL, check=False,
+    )  # fmt: skip
+    said, _, peak = done.stderr.decode("utf-8", "replace").rpartition("peak ")
+    return Child(done.returncode, done.stdout, said, int(peak) * 1024)
+
+
+@pytest.fixture(autouse=True)
+def nothing_waits() -> Iterator[None]:
+    """A command that waits for a pipe is ended: it would wait for ever."""
+
+    def end(*_: object) -> None:
+        raise TimeoutError("it waits")
+
+    before = signal.signal(signal.SIGALRM, end)
+    signal.alarm(240)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+def told(*args: str | Path, **changes: str) -> Child:
+    """The same in this process, without its memory."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in changes.items():
+            patch.setenv(name, value)
+        done = call(*args)
+    assert "Traceback" not in done.said
+    return Child(done.status, done.out, done.said, 0)
+
+
+@pytest.fixture(scope="module")
+def usual() -> int:
+    """The memory of a command that reads next to nothing."""
+    return child("list", SQUARE / "square_kernel.ptx").peak
+
+
+def raised(said: str) -> str:
+    """The value that a sentence promises to help."""
+    found = re.search(r"PTXVIEW_MAX_BYTES=(\w+) raises that", said)
+    assert found, said
+    return found[1]
+
+
+def read_whole(path: Path, first: str) -> tuple[list[str], Any]:
+    """What is said at first, and what is read once one has done what the sentences say."""
+    done = told("list", path, "--json", PTXVIEW_MAX_BYTES=first)
+    sentences = [done.said] if done.status == 4 else done.problems
+    value = first
+    left = sentences
+    for _ in range(30):
+        bounds = [s for s in left if "PTXVIEW_MAX_BYTES" in s]
+        if not bounds:
+            return sentences, json.loads(done.out)
+        value = raised(bounds[0])
+        done = told("list", path, "--json", PTXVIEW_MAX_BYTES=value)
+        left = [done.said] if done.status == 4 else done.problems
+    raise AssertionError(f"{value} did not help: {left}")
+
+
+# -- what is no regular file ----------------------------------------------------------------------
+
+
+def pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def endpoint(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as held:
+        here = Path.cwd()
+        os.chdir(path.parent)  # a socket's path is short
+        try:
+            held.bind(path.name)
+        finally:
+            os.chdir(here)
+
+
+def to_device(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+def to_pipe(path: Path) -> None:
+    if not (path.parent / "the-pipe").exists():
+        os.mkfifo(path.parent / "the-pipe")
+    path.symlink_to("the-pipe")
+
+
+ODD = [pipe, endpoint, to_device, to_pipe]
+Make = Callable[[Path], None]
+
+
+@pytest.mark.parametrize("make", ODD)
+@pytest.mark.parametrize("name", ["x.ptx", "x.ptxview", "x.so", "x.cubin", "x", "x.csv"])
+def test_one_that_is_named_is_refused_in_a_sentence(tmp_path: Path, make: Make, name: str) -> None:
+    path = tmp_path / name
+    make(path)
+    done = call("list", path)
+    assert done.status == 4 and not done.out
+    assert str(path) in done.said
+    assert re.search(r"is a (pipe|socket|device)", done.said)
+
+
+@pytest.mark.parametrize("make", ODD)
+def test_commands_do_not_wait_for_one(tmp_path: Path, make: Make) -> None:
+    path = tmp_path / "x.csv"
+    make(path)
+    for words in (
+        ["show", path, "k"], ["diff", path, SQUARE], ["diff", f"{path}::k", f"{path}::j"],
+        ["time", path, "k"], ["profile", "--stored", path], ["open", path],
+        ["list", SQUARE, "--ncu", path], ["open", SQUARE, "--no-tui", "--ncu", path],
+    ):  # fmt: skip
+        done = told(*words)
+        assert done.status == 4, (words, done)
+        assert str(path) in done.said
+
+
+@pytest.mark.parametrize("make", ODD)
+def test_one_in_a_recording_is_passed_over_and_said(tmp_path: Path, make: Make) -> None:
+    """As a blob, as another process's events, as kept times and reports, as derived."""
+    blob = hashlib.sha256(PTX).hexdigest()
+    folder = write_events(tmp_path / "r", START, variant("k", blob), variant("j", "a" * 64), END)
+    (folder / "blobs" / blob).write_bytes(PTX)
+    odd = [folder / "blobs" / ("a" * 64), folder / "events-1-x.jsonl", folder / "timings.jsonl",
+           folder / "ncu.jsonl"]  # fmt: skip
+    for path in odd:
+        make(path)
+    done = told("list", folder, "--json")
+    for path in odd:
+        assert any(str(path) in p and " is a " in p for p in done.problems), (path, done.problems)
+    assert told("show", folder, "k").out == PTX
+    shown = told("show", folder, "j")
+    # A link is none of the recording's own.
+    assert shown.status in (2, 4) and not shown.out
+    for words in (
+        ["time", "--stored", folder],
+        ["profile", "--stored", folder],
+        ["diff", folder, folder],
+    ):
+        done = told(*words)  # type: ignore[arg-type]
+        assert done.status in (0, 4)
+
+
+@pytest.mark.parametrize("make", ODD)
+def test_one_in_a_cache_or_a_build_is_passed_over_and_said(tmp_path: Path, make: Make) -> None:
+    cache = tmp_path / "cache"
+    (cache / "whole").mkdir(parents=True)
+    for file in SQUARE.iterdir():
+        (cache / "whole" / file.name).write_bytes(file.read_bytes())
+    odd = [cache / "whole" / "x.json", cache / "torch_trace_1.log", cache / "k.autotune.json",
+           cache / f"c{'a' * 51}.py", cache / "y.ptx", cache / "z.best_config"]  # fmt: skip
+    for path in odd:
+        make(path)
+    done = told("list", cache, "--json")
+    assert [k["name"] for k in json.loads(done.out)["kernels"]] == ["square_kernel"]
+    for path in odd:
+        assert any(str(path) in p for p in done.problems), (path, done.problems)
+    build = tmp_path / "build"
+    build.mkdir()
+    (build / "real.cuda.o").write_bytes((EXTENSION / "cuda.cuda.o").read_bytes())
+    for name in ("build.ninja", "odd.o"):
+        make(build / name)
+    done = told("list", build, "--json")
+    assert json.loads(done.out)["kernels"]
+    for name in ("build.ninja", "odd.o"):
+        assert any(name in p for p in done.problems), done.problems
+
+
+@pytest.mark.parametrize("make", ODD)
+def test_files_of_the_users_own_may_be_odd(tmp_path: Path, make: Make) -> None:
+    make(tmp_path / "config.toml")
+    make(tmp_path / "remembered.json")
+    code = (
+        "import sys\nfrom pathlib import Path\n"
+        "from inspector.tui.app.config import read_config\n"
+        "from inspector.tui.app.remembered import Memory\n"
+        "print(*read_config(Path(sys.argv[1], 'config.toml')).problems)\n"
+        "print(Memory(Path(sys.argv[1], 'remembered.json')).view('x'))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, timeout=60,
+        stdin=subprocess.DEVNULL, check=True,
+    )  # fmt: skip
+    assert "cannot be read" in done.stdout and done.stdout.endswith("None\n")
+
+
+def test_configuration_that_is_not_there_is_no_problem(tmp_path: Path) -> None:
+    assert read_config(tmp_path / "config.toml").problems == ()
+    assert Memory(tmp_path / "x.json").fresh
+
+
+def test_what_becomes_a_pipe_between_the_look_and_the_opening_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What counts is what was opened, and opening does not wait."""
+    path, other = tmp_path / "x.ptx", tmp_path / "file"
+    os.mkfifo(path)
+    other.write_bytes(b"x")
+    monkeypatch.setattr(Path, "stat", lambda self, **_: os.stat(other))  # noqa: PTH116
+    with pytest.raises(files.NotAFile, match="pipe"):
+        files.read(path)
+
+
+def test_what_becomes_a_link_between_the_look_and_the_opening_is_not_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, secret = tmp_path / "x", tmp_path / "secret"
+    secret.write_bytes(b"SECRET")
+    path.symlink_to(secret)
+    monkeypatch.setattr(Path, "lstat", lambda self: os.stat(secret))  # noqa: PTH116
+    with pytest.raises(Unreadable):
+        files.read(path, follow=False)
+
+
+def test_descriptors_are_not_inherited(tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(b"x")
+    with files.opened(tmp_path / "x") as file:
+        assert not os.get_inheritable(file.fileno())
+        assert not file.writable()
+
+
+def opens(folder: Path, *args: str | Path) -> list[str]:
+    """Every path below a folder that a command opens for reading, as Python's own audit has it."""
+    code = (
+        "import sys\n"
+        "def hook(event, given):\n"
+        "    if event == 'open' and str(given[0]).startswith(sys.argv[1]):\n"
+        "        print('OPENED', given[0], file=sys.stderr)\n"
+        "sys.addaudithook(hook)\n"
+        "from inspector.cli import main\nsys.exit(main(sys.argv[2:]))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(folder), *map(str, args)], capture_output=True, text=True,
+        env=environment(), timeout=90, check=True,
+    )  # fmt: skip
+    return [line[7:] for line in done.stderr.splitlines() if line.startswith("OPENED ")]
+
+
+def test_a_zip_is_opened_once_however_many_blobs_are_read(tmp_path: Path) -> None:
+    counts = []
+    for many in (3, 30):
+        texts = {hashlib.sha256(b"%d" % n + PTX).hexdigest(): b"%d" % n + PTX for n in range(many)}
+        events = [variant(f"k{n}", blob) for n, blob in enumerate(texts)]
+        folder = tmp_path / str(many)
+        folder.mkdir()
+        path = zipped(
+            folder / "x.ptxview",
+            {"events.jsonl": jsonl(START, *events, END)}
+            | {f"blobs/{d}": t for d, t in texts.items()},
+        )
+        counts.append(len([p for p in opens(folder, "list", path, "--json") if p == str(path)]))
+    assert counts == [1, 1]
+
+
+# -- bounds ---------------------------------------------------------------------------------------
+
+
+def test_number_that_is_none_is_a_usage_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    for said in ("x", "-1", "1.5G", "1P", "²", "0x10"):
+        monkeypatch.setenv(files.VARIABLE, said)
+        with pytest.raises(UsageError, match=files.VARIABLE):
+            files.limits()
+    for said, total in {"1G": 1 << 30, "64m": 64 << 20, "1048576": MB, "": 1 << 30}.items():
+        monkeypatch.setenv(files.VARIABLE, said)
+        assert files.limits().total == total
+    monkeypatch.setenv(files.VARIABLE, "many")
+    assert call("list", SQUARE).status == 2
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["x.ptx", "x.ttir", "x.llir", "x.so", "x.o", "x.cubin", "x.fatbin", "x.ptxview", "x", "x.log",
+     "x.csv"],
+)  # fmt: skip
+@pytest.mark.parametrize(
+    "head", [b"", b"\x7fELF" + bytes(14) + b"\xbe\0", b"\x7fELF", PTX, b"PK\3\4"]
+)
+def test_sparse_file_of_any_size_is_refused(
+    tmp_path: Path, name: str, head: bytes, usual: int
+) -> None:
+    path = tmp_path / name
+    with path.open("wb") as file:
+        file.write(head)
+        file.truncate(1 << 40)
+    done = call("list", path)
+    assert done.status == 4 and not done.out and str(path) in done.said
+    assert "MemoryError" not in done.said
+    if head == PTX:  # one for all that the memory does not grow
+        assert child("list", path).peak < usual + 100 * MB
+
+
+def test_sparse_file_in_a_folder_is_said_and_costs_nothing_else(tmp_path: Path, usual: int) -> None:
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    for file in SQUARE.iterdir():
+        (cache / file.name).write_bytes(file.read_bytes())
+    sparse = [cache / "square_kernel.ttir", cache / "torch_trace_1.log", cache / "x.json",
+              cache / f"c{'a' * 51}.py", cache / "k.autotune.json"]  # fmt: skip
+    for path in sparse:
+        with path.open("ab") as out:
+            out.truncate(1 << 40)
+    done = child("list", cache, "--json")
+    assert [k["name"] for k in json.loads(done.out)["kernels"]] == ["square_kernel"]
+    for path in sparse:
+        assert any(str(path) in p and "too large" in p for p in done.problems), path
+    assert done.peak < usual + 150 * MB
+    assert told("show", cache, "square_kernel").out == (SQUARE / "square_kernel.ptx").read_bytes()
+
+
+def test_sparse_events_and_blobs_are_said(tmp_path: Path, usual: int) -> None:
+    folder = write_events(tmp_path / "r", START, variant("k", "a" * 64), END)
+    for path in (
+        folder / "blobs" / ("a" * 64),
+        folder / "events-1-x.jsonl",
+        folder / "timings.jsonl",
+    ):
+        with path.open("wb") as file:
+            file.truncate(1 << 40)
+    done = child("list", folder, "--json")
+    assert sum("too large" in p for p in done.problems) == 3, done.problems
+    assert done.peak < usual + 150 * MB
+    with (folder / "events.jsonl").open("ab") as file:
+        file.truncate(1 << 40)
+    done = child("list", folder)
+    assert done.status in (0, 4) and "too large" in done.said
+
+
+def test_line_that_is_too_long_is_left_out_and_said(tmp_path: Path) -> None:
+    folder = write_events(
+        tmp_path / "r", START, problem("first"), problem("x" * 100_000), problem("last"), END
+    )
+    sentences, whole = read_whole(folder, "1M")
+    assert "w: first" in sentences and "w: last" in sentences
+    assert any("line 3 is longer than" in s for s in sentences)
+    assert f"w: {'x' * 100_000}" in whole["recording"]["problems"]
+    assert whole["recording"]["complete"] is True
+
+
+def test_report_that_is_too_large_is_left_out_and_said(tmp_path: Path) -> None:
+    folder = write_events(tmp_path / "r", START, END)
+    (folder / "ncu.jsonl").write_bytes(jsonl({"schema": 1, "csv": "x" * 40_000}))
+    done = told("list", folder, PTXVIEW_MAX_BYTES="64K")
+    assert done.status == 0 and "ncu.jsonl: record 1" in done.said
+    assert raised(done.said) == "128K"
+
+
+def test_memory_of_a_line_of_300_megabytes(tmp_path: Path, usual: int) -> None:
+    folder = write_events(tmp_path / "r", START)
+    with (folder / "events.jsonl").open("ab") as file:
+        file.write(b'{"event":"problem","where":"w","text":"')
+        for _ in range(300):
+            file.write(b"A" * 1_000_000)
+        file.write(b'"}\n' + jsonl(problem("last"), END))
+    done = child("list", folder, "--json")
+    assert "w: last" in done.problems and any("line 2" in p for p in done.problems)
+    assert done.peak < usual + 100 * MB
+
+
+def test_members_are_bounded_in_total(tmp_path: Path, usual: int) -> None:
+    row = jsonl(problem("x" * 4000))
+    path = tmp_path / "x.ptxview"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("events.jsonl", jsonl(START, END))
+        for n in range(6):
+            with archive.open(f"events-{n}-x.jsonl", "w") as out:
+                for _ in range(100):
+                    out.write(row * 250)  # 600 MB in all
+    done = child("list", path, "--json", PTXVIEW_MAX_BYTES="64M")
+    assert any("PTXVIEW_MAX_BYTES=128M" in p for p in done.problems)
+    assert done.peak < usual + 200 * MB
+
+
+def test_what_a_total_leaves_out_is_said_and_can_be_had(tmp_path: Path) -> None:
+    rows = [problem(f"{n} {'x' * 1000}") for n in range(600)]
+    path = zipped(tmp_path / "x.ptxview", {"events.jsonl": jsonl(START, END),
+                                           "events-1-x.jsonl": jsonl(*rows)})  # fmt: skip
+    sentences, whole = read_whole(path, "1M")
+    assert any(s.startswith("events-1-x.jsonl: line ") for s in sentences)
+    assert 100 < len(sentences) < 600, "what stands before it is kept"
+    assert len(whole["recording"]["problems"]) == 600
+
+
+@pytest.mark.parametrize("empty", ["{}", "[]", '""', "0", '"a":{}'])
+def test_record_that_would_swell_is_left_out(tmp_path: Path, empty: str, usual: int) -> None:
+    row = ",".join([empty] * (7_000_000 // (len(empty) + 1)))
+    held = f"{{{row}}}" if ":" in empty else f"[{row}]"
+    folder = write_events(tmp_path / "r", START, f'{{"event":"x","a":{held}}}\n', END)
+    done = child("list", folder, "--json", PTXVIEW_MAX_BYTES="512M")
+    assert done.peak < usual + 450 * MB
+    if empty == "{}":  # others swell less than a line's bound allows for
+        assert any("line 2" in p and "PTXVIEW_MAX_BYTES" in p for p in done.problems)
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+        lambda inner: st.lists(inner, max_size=20) | st.dictionaries(st.text(), inner, max_size=20),
+        max_leaves=200,
+    ),
+    st.booleans(),
+)
+def test_weight_is_no_less_than_what_a_value_takes(value: object, ascii_only: bool) -> None:
+    data = json.dumps([value] * 20, ensure_ascii=ascii_only).encode("utf-8", "surrogatepass")
+    json.loads(data.decode("utf-8", "surrogatepass"))
+    tracemalloc.start()
+    try:
+        held = json.loads(data.decode("utf-8", "surrogatepass"))
+        taken = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert held is not None
+    # Numbers of many digits take a little more than is counted for one.
+    assert taken <= files.weight(data) + 8192 + len(data)
+
+
+@pytest.mark.parametrize("depth", [101, 900, 100_000])
+@pytest.mark.parametrize("pair", ["[]", '{"a":}'])
+def test_deep_nesting_is_said_wherever_it_stands(tmp_path: Path, depth: int, pair: str) -> None:
+    deep = pair[:-1] * depth + "0" + pair[-1] * depth
+    line = f'{{"event":"call","time":2.0,"kind":"triton","name":"k","arguments":{deep}}}\n'
+    folder = write_events(tmp_path / "r", START, line, problem("last"), END)
+    (folder / "timings.jsonl").write_text(f'{{"rows":{deep}}}\n')
+    (folder / "ncu.jsonl").write_text(f"{deep}\n")
+    done = call("list", folder, "--json")
+    said = done.json["recording"]["problems"]
+    assert "w: last" in said and any("line 2" in p for p in said)
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    for name in ("square_kernel.json", "x.autotune.json", "square_kernel.best_config"):
+        (cache / name).write_text(f'{{"hash":"ab","num_warps":4,"configs_timings":{deep}}}')
+    (cache / "square_kernel.ptx").write_bytes(PTX)
+    done = call("list", cache, "--json")
+    assert done.status in (0, 4) and "Traceback" not in done.said
+
+
+@pytest.mark.parametrize("depth", [1, 50, 99])
+def test_nesting_of_a_sane_depth_is_read(depth: int) -> None:
+    data = b"[" * depth + b'"[[[[\\"{{{{"' + b"," + b'"' + b"[{" * 500 + b'"' + b"]" * depth
+    assert files.parsed(data) == json.loads(data)
+
+
+def test_folder_of_more_files_than_are_looked_at(tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    for n in range(40):
+        (cache / f"{n:02}").mkdir(parents=True)
+        for file in MATMUL.iterdir():
+            data = file.read_bytes()
+            if file.suffix == ".json":
+                held = json.loads(data)
+                data = json.dumps({**held, "hash": f"{n:064x}"}).encode()
+            (cache / f"{n:02}" / file.name).write_bytes(data)
+    sentences, whole = read_whole(cache, "256K")
+    assert any("more than 128 files and folders" in s for s in sentences)
+    assert len(whole["kernels"][0]["variants"]) == 40
+
+
+def test_folder_of_many_files_in_one_place(tmp_path: Path, usual: int) -> None:
+    folder = tmp_path / "many"
+    folder.mkdir()
+    for n in range(20_000):
+        (folder / f"{n}.json").touch()
+        if n % 100 == 0:
+            (folder / f"{n}.ptx").write_bytes(PTX)
+    done = child("list", folder, PTXVIEW_MAX_BYTES="16M")
+    assert "more than 8,192 files and folders" in done.said
+    assert done.peak < usual + 60 * MB
+
+
+def test_folders_that_lie_too_deep_are_said(tmp_path: Path) -> None:
+    deep = tmp_path / "cache" / "1/2/3/4/5/6/7/8"
+    deep.mkdir(parents=True)
+    for file in SQUARE.iterdir():
+        (deep / file.name).write_bytes(file.read_bytes())
+        (tmp_path / "cache" / file.name).write_bytes(file.read_bytes())
+    problems = call("list", tmp_path / "cache", "--json").json["recording"]["problems"]
+    assert any("deeper" in p and str(tmp_path / "cache") in p for p in problems)
+
+
+# -- lines ----------------------------------------------------------------------------------------
+
+
+@given(st.binary(max_size=400), st.integers(1, 40))
+def test_lines_are_those_of_the_file(tmp_path_factory: Any, data: bytes, longest: int) -> None:
+    data = data.replace(b"\x01", b"\n").replace(b"\x02", b"\n")
+    path = tmp_path_factory.mktemp("lines") / "x"
+    path.write_bytes(data)
+    expected = [line for line in re.split(rb"(?<=\n)", data) if line]
+    assert list(files.lines(path)) == expected
+    long: list[int] = []
+    short = list(files.lines(path, long.append, longest))
+    assert long == [n for n, line in enumerate(expected, 1) if len(line.rstrip(b"\n")) > longest]
+    for n, (got, line) in enumerate(zip(short, expected, strict=True), 1):
+        assert got.rstrip(b"\n") == (b"" if n in long else line.rstrip(b"\n"))
+    packed = zipped(path.with_name("x.zip"), {"x": data})
+    again: list[int] = []
+    assert list(files.archive(packed).lines("x", again.append, longest)) == short
+    assert again == long
+
+
+# -- zips -----------------------------------------------------------------------------------------
+
+
+def test_zip_of_more_members_than_are_looked_at(tmp_path: Path) -> None:
+    blob = hashlib.sha256(PTX).hexdigest()
+    members = {f"blobs/{n:064x}": b"" for n in range(600)}
+    path = zipped(tmp_path / "x.ptxview",
+                  {"events.jsonl": jsonl(START, variant("k", blob), END), f"blobs/{blob}": PTX,
+                   **members})  # fmt: skip
+    sentences, whole = read_whole(path, "1M")
+    assert "602 members" in sentences[0] and "512" in sentences[0]
+    assert [k["name"] for k in whole["kernels"]] == ["k"]
+
+
+def test_zip_of_many_members_takes_little_memory(tmp_path: Path, usual: int) -> None:
+    path = tmp_path / "x.ptxview"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("events.jsonl", jsonl(START, END))
+        for n in range(100_000):
+            archive.writestr(f"blobs/{n:064x}", b"")
+    done = child("list", path, PTXVIEW_MAX_BYTES="16M")
+    assert done.status == 4 and "too large" in done.said and raised(done.said) == "128M"
+    assert done.peak < usual + 60 * MB
+
+
+def test_member_that_unpacks_to_more_than_is_read(tmp_path: Path, usual: int) -> None:
+    path = tmp_path / "x.ptxview"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("events.jsonl", jsonl(START, variant("k", "b" * 64), END))
+        with archive.open(f"blobs/{'b' * 64}", "w") as out:
+            for _ in range(600):
+                out.write(bytes(MB))
+    done = child("list", path, "--json")
+    assert any("too large" in p and "PTXVIEW_MAX_BYTES=2G" in p for p in done.problems)
+    shown = child("show", path, "k")
+    assert shown.status == 4 and "too large" in shown.said
+    assert max(done.peak, shown.peak) < usual + 60 * MB
+
+
+@pytest.mark.parametrize("member", ["events-1-x.jsonl", f"blobs/{'b' * 64}"])
+def test_member_that_unpacks_to_more_than_it_says(tmp_path: Path, member: str, usual: int) -> None:
+    """The directory says 100 bytes, the data is 300 MB."""
+    path = zipped(tmp_path / "x.ptxview",
+                  {"events.jsonl": jsonl(START, variant("k", "b" * 64), END),
+                   member: bytes(300 * MB)})  # fmt: skip
+    data = bytearray(path.read_bytes())
+    at = data.rindex(b"PK\x01\x02", 0, data.rindex(member.encode()))
+    data[at + 24 : at + 28] = struct.pack("<I", 100)
+    path.write_bytes(data)
+    done, shown = child("list", path), child("show", path, "k")
+    assert shown.status == 4 and "damaged" in done.said + shown.said
+    assert max(done.peak, shown.peak) < usual + 60 * MB
+
+
+def test_member_that_holds_less_than_it_says(tmp_path: Path) -> None:
+    path = zipped(tmp_path / "x.ptxview", {"events.jsonl": jsonl(START, END)})
+    data = bytearray(path.read_bytes())
+    at = data.index(b"PK\x01\x02")
+    (size,) = struct.unpack("<I", data[at + 24 : at + 28])
+    data[at + 24 : at + 28] = struct.pack("<I", size + 50)
+    path.write_bytes(data)
+    done = call("list", path)
+    assert done.status == 4 and str(path) in done.said and "damaged" in done.said
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2])
+def test_member_packed_in_a_way_without_bounds(tmp_path: Path, method: int, usual: int) -> None:
+    path = zipped(tmp_path / "x.ptxview", {"events.jsonl": bytes(200 * MB)}, method)
+    done = child("list", path)
+    assert done.status == 4 and str(path) in done.said
+    assert done.peak < usual + 60 * MB
+
+
+def test_zip_with_one_name_twice_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "x.ptxview"
+    with zipfile.ZipFile(path, "w") as archive, pytest.warns(UserWarning, match="Duplicate"):
+        archive.writestr("events.jsonl", jsonl(START, problem("one"), END))
+        archive.writestr("events.jsonl", jsonl(START, problem("other"), END))
+    problems = call("list", path, "--json").json["recording"]["problems"]
+    assert any("events.jsonl" in p and "more than once" in p for p in problems)
+    assert ("w: one" in problems) + ("w: other" in problems) == 1
+
+
+@pytest.mark.parametrize("name", ["/etc/passwd", "../../x", "a/../../b", "C:\\x", "..\\x"])
+def test_zip_with_names_that_lead_out_says_so(tmp_path: Path, name: str) -> None:
+    path = zipped(tmp_path / "x.ptxview", {"events.jsonl": jsonl(START, END), name: b"x"})
+    (said,) = call("list", path, "--json").json["recording"]["problems"]
+    assert "lead out" in said and repr(name) in said
+
+
+def test_zip_that_was_cut_short_says_so(tmp_path: Path) -> None:
+    whole = zipped(tmp_path / "x.ptxview", {"events.jsonl": jsonl(START, END)}).read_bytes()
+    for size in (10, len(whole) // 2, len(whole) - 23):
+        (tmp_path / "x.ptxview").write_bytes(whole[:size])
+        done = call("list", tmp_path / "x.ptxview")
+        assert done.status == 4 and "cut short" in done.said
+        assert str(tmp_path / "x.ptxview") in done.said
+
+
+def test_blob_of_a_zip_must_be_what_was_recorded(tmp_path: Path) -> None:
+    blob = hashlib.sha256(PTX).hexdigest()
+    path = zipped(tmp_path / "x.ptxview",
+                  {"events.jsonl": jsonl(START, variant("k", blob), END),
+                   f"blobs/{blob}": b"// forged"})  # fmt: skip
+    done = call("show", path, "k")
+    assert done.status == 4 and not done.out and "damaged" in done.said
+
+
+def test_zip_that_is_replaced_while_it_is_read_stays_what_it_was(tmp_path: Path) -> None:
+    path = zipped(tmp_path / "x.ptxview", {"a": b"before"})
+    held = files.archive(path)
+    zipped(tmp_path / "y.ptxview", {"a": b"after!"}).replace(path)
+    assert held.read("a") == b"before"
+    assert files.archive(path).read("a") == b"after!"
+
+
+def test_archives_close_with_their_last_use(tmp_path: Path) -> None:
+    path = zipped(tmp_path / "x.zip", {"a": b"x"})
+
+    def count() -> int:
+        links = (Path("/proc/self/fd") / n for n in os.listdir("/proc/self/fd"))  # noqa: PTH208
+        return sum(os.path.realpath(p) == str(path) for p in links)
+
+    held = files.archive(path)
+    assert count() == 1 and files.archive(path) is held
+    del held
+    assert count() == 0
+
+
+def test_trace_that_unpacks_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(files.VARIABLE, "1M")
+    out = io.BytesIO()
+    with pytest.raises(files.TooLarge, match="PTXVIEW_MAX_BYTES"):
+        files.unpack(gzip.compress(bytes(8 * MB)), out, "the trace")
+    assert len(out.getvalue()) <= 2 * MB
+    with pytest.raises(Unreadable, match="damaged"):
+        files.unpack(gzip.compress(b"x" * 1000)[:-10], io.BytesIO(), "the trace")
+
+
+# -- machine code that lies -----------------------------------------------------------------------
+
+
+def elf(sections: list[tuple[str, int, int, int, int]], body: bytes) -> bytes:
+    """A cubin of sections: name, type, flags, where in ``body``, size."""
+    names = b"\0" + b"".join(n.encode() + b"\0" for n, *_ in sections) + b".shstrtab\0"
+    start = 64
+    table = start + len(body) + len(names)
+    head = b"\x7fELF\x02\x01\x01" + bytes([0, 7]) + bytes(7)
+    head += struct.pack("<HHIQQQIHHHHHH", 2, 190, 1, 0, 0, table, 0, 64, 0, 0, 64,
+                        len(sections) + 2, len(sections) + 1)  # fmt: skip
+    rows = [bytes(64)]
+    at = 1
+    for name, kind, flags, offset, size in sections:
+        rows.append(
+            struct.pack("<IIQQQQIIQQ", at, kind, flags, 0, start + offset, size, 0, 0, 1, 0)
+        )
+        at += len(name) + 1
+    rows.append(struct.pack("<IIQQQQIIQQ", at, 3, 0, 0, start + len(body), len(names), 0, 0, 1, 0))
+    return head + body + names + b"".join(rows)
+
+
+def test_cubin_of_plain_sections_is_read() -> None:
+    found = read_cubin(elf([(".text.k", 1, 0, 0, 100), (".text.j", 1, 0, 100, 50)], b"x" * 150))
+    assert found is not None and {n: len(c) for n, c in found.code.items()} == {"k": 100, "j": 50}
+
+
+@pytest.mark.parametrize("kind", ["overlapping", "empty of a terabyte", "packed"])
+def test_cubin_whose_sections_are_more_than_the_file(kind: str) -> None:
+    body = b"x" * MB
+    if kind == "overlapping":
+        names = (".text.", ".nv.info.", ".nv_debug_ptx_txt")
+        sections = [(f"{names[n % 2]}{n}", 1, 0, 0, MB) for n in range(400)]
+    elif kind == "packed":
+        import zlib
+
+        body = struct.pack("<IIQQ", 1, 0, 400 * MB, 1) + zlib.compress(bytes(400 * MB), 9)
+        names = (".text.k", ".nv.info.k", ".nv_debug_ptx_txt")
+        sections = [(n, 1, 0x800, 0, len(body)) for n in names]
+    else:
+        sections = [(n, 8, 0, 0, 1 << 40) for n in (".text.k", ".nv.info.k", ".nv_debug_ptx_txt")]
+    data = elf(sections, body)
+    tracemalloc.start()
+    try:
+        for reads in (read_cubin, debug_ptx, cubin_parameters):
+            reads(data)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 10 * len(data) + 8 * MB
+
+
+def test_real_cubins_are_read_as_before() -> None:
+    for folder, name in ((SQUARE, "square_kernel"), (MATMUL, "matmul_kernel")):
+        found = read_cubin((folder / f"{name}.cubin").read_bytes())
+        assert found is not None and found.entries == (name,) and found.code[name]

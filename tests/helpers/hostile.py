@@ -1,0 +1,196 @@
+"""What strangers may send: a recording of which every field can be put to harm, and a terminal.
+
+A field is told by its place: the event's kind and the names on the way, whatever list it stands
+in; the names of maps that the program chose are fields too.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import gzip
+import hashlib
+import json
+import os
+import pty
+import re
+import threading
+import tty
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import Any
+
+from inspector.cli import main
+from tests.helpers.profile_traces import Made
+from tests.helpers.ptxview import Done
+
+ROOT = Path(__file__).parents[2]
+RECORDING = ROOT / "examples" / "recordings" / "lecture-h200.ptxview"
+SQUARE = "a4fe74f3"
+"""The beginning of the hash of the recording's kernel that is looked at."""
+
+EVIL = "\x1b]0;T\x07\x1b[2J\x1b[31m\x9b31m\u202e\u200f\u2066\u2028\x85\udc9b\ud800\r\b\x7f\x00"
+"""A title, an erased screen, a colour, C1's CSI, marks of direction, halves of characters, more."""
+
+Change = Callable[[str, Any], Any]
+"""What becomes of a field of that name, whose value it is given."""
+
+KEPT = {"square_kernel", "matmul_kernel", "triton_poi_fused_add_mul_pow_0"}
+MORE: list[dict[str, Any]] = [
+    {"event": "problem", "where": "probe", "text": "it went wrong"},
+    {"event": "triton_failed", "name": "bad_kernel", "error": "too many registers\nno more"},
+    {"event": "autotune_failed", "name": "bad_kernel", "error": "none was left", "hash": SQUARE},
+    {"event": "profile", "pid": 424, "trace": "the trace", "mode": "steps", "by": "ptxview",
+     "began": 1.0, "ended": 2.0, "seen": 3, "torch": "2.11.0",
+     "ended_by": "steps", "rank": 0, "seconds": 10.0,
+     "step": {"kind": "optimizer", "name": "AdamW"}, "schedule": {"wait": 1, "active": 2},
+     "stacks": True, "gpu": True},
+    {"event": "profile_facts", "pid": 424, "facts": [{"kind": "compile", "file": "x.py", "line": 3,
+     "name": "f"}]},
+]  # fmt: skip
+
+
+@functools.cache
+def blobs() -> dict[str, bytes]:
+    """The blobs of the recording, by name."""
+    with zipfile.ZipFile(RECORDING) as archive:
+        return {n.split("/")[1]: archive.read(n) for n in archive.namelist() if "blobs/" in n}
+
+
+@functools.cache
+def trace(evil: str) -> bytes:
+    """The blob of a profiler's trace; ``evil`` is in every name."""
+    made = Made()
+    for n in range(4):
+        path = [f"Optimizer.step#AdamW.step{evil}", f"aten::square{evil}", f"aten::pow{evil}"]
+        made.launched(path[: 1 + n % 3], f"square_kernel{evil}", 20.0 * n, 5.0)
+        made.cpu(f"compile{evil}", 20.0 * n + 12, 3.0, "user_annotation")
+    return gzip.compress(made.json().encode("utf-8", "surrogatepass"), mtime=0)
+
+
+@functools.cache
+def _events() -> tuple[dict[str, Any], ...]:
+    with zipfile.ZipFile(RECORDING) as archive:
+        names = sorted(n for n in archive.namelist() if n.endswith(".jsonl"))
+        lines = [line for n in names for line in archive.read(n).splitlines()]
+    out: list[dict[str, Any]] = []
+    calls = 0
+    for event in sorted(map(json.loads, lines), key=lambda e: e["event"] != "recording"):
+        kind = event["event"]
+        calls += kind == "calls"
+        few = kind != "triton" or event["name"] in KEPT
+        if few and (kind != "calls" or calls < 8):
+            out.append(event)
+    return (*out, *MORE)
+
+
+def events() -> list[dict[str, Any]]:
+    """A recording's events, which may be changed: one of each kind at least."""
+    return copy.deepcopy(list(_events()))
+
+
+def fields(value: Any, name: str, change: Change) -> Any:
+    """The value with its fields changed, ``name`` being where it stands."""
+    if isinstance(value, dict):
+        out: dict[str, Any] = {}
+        for key, held in value.items():
+            # What stands below a name that the program chose is one field, whatever the name.
+            below = f"{name}.{key}" if key.isidentifier() and len(value) < 60 else f"{name}.*"
+            renamed = key if key == "event" else change(f"{name}{{{key}}}", key)
+            out[renamed if isinstance(renamed, str) else key] = fields(held, below, change)
+        return out
+    if isinstance(value, list):
+        return [fields(held, name, change) for held in value]
+    return change(name, value)
+
+
+def names(value: Any, name: str) -> list[str]:
+    """Where the fields of a value stand."""
+    out: list[str] = []
+
+    def keep(at: str, held: Any) -> Any:
+        out.append(at)
+        return held
+
+    fields(value, name, keep)
+    return out
+
+
+def written(folder: Path, change: Change, times: object = None, traced: str = "") -> Path:
+    """A recording's folder whose fields are changed, with ``times`` and something in its trace."""
+    (folder / "blobs").mkdir(parents=True)
+    digest = hashlib.sha256(trace(traced)).hexdigest()
+    for name, data in {**blobs(), digest: trace(traced)}.items():
+        (folder / "blobs" / name).write_bytes(data)
+    with (folder / "events.jsonl").open("w", encoding="utf-8") as file:
+        for event in events():
+            if event.get("trace"):
+                event["trace"] = digest
+            kind = event["event"]
+            changed = {k: fields(v, f"{kind}.{k}", change) if k != "event" else v
+                       for k, v in event.items()}  # fmt: skip
+            file.write(json.dumps(changed) + "\n")
+    if times is not None:
+        (folder / "timings.jsonl").write_text(json.dumps(times) + "\n")
+    return folder
+
+
+def all_names() -> list[str]:
+    """Where the fields of all events stand, each place once."""
+    out = [n for e in _events() for k, v in e.items() if k != "event"
+           for n in names(v, f"{e['event']}.{k}")]  # fmt: skip
+    return sorted(set(out))
+
+
+# -- a terminal ----------------------------------------------------------------------------------
+
+
+# Bold, dim and the like, and colours of a table: never the 31 that is put into fields.
+OWN = re.compile(r"\x1b\[(?!31m)[0-9;]*m")
+
+
+def on_pty(*args: str | Path) -> Done:
+    """``ptxview`` in this process, on a terminal of 100 columns; all that it has sent there."""
+    master, slave = pty.openpty()
+    tty.setraw(slave)  # a line feed stays one
+    chunks: list[bytes] = []
+
+    def drain() -> None:
+        while True:
+            try:
+                data = os.read(master, 1 << 16)
+            except OSError:
+                return
+            if not data:
+                return
+            chunks.append(data)
+
+    reader = threading.Thread(target=drain)
+    reader.start()
+    with (
+        open(slave, "w", encoding="utf-8", closefd=False) as out,
+        redirect_stdout(out),
+        redirect_stderr(out),
+    ):
+        try:
+            status = int(main([str(a) for a in args]))
+        except SystemExit as stop:
+            status = int(stop.code or 0)
+    os.close(slave)
+    reader.join()
+    os.close(master)
+    sent = b"".join(chunks)
+    return Done(status, sent, sent)
+
+
+def obeyed(data: bytes, colours: bool = False) -> Iterator[str]:
+    """What a terminal would obey in what was sent to it; ``colours`` of our own are let through."""
+    text = data.decode("utf-8")  # a terminal gets no half characters: this is an error if it does
+    if colours:
+        text = OWN.sub("", text)
+    for char in text:
+        if not (char.isprintable() or char in "\n\t\u00a0\u3000"):
+            yield f"{char!r} in {text[max(0, text.find(char) - 60) : text.find(char) + 20]!r}"
+            return

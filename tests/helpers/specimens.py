@@ -1,0 +1,38 @@
+"""Real listings: compiled kernels of the repository's data, disassembled where need be."""
+
+from __future__ import annotations
+
+import tempfile
+from functools import cache
+from pathlib import Path
+
+from inspector.capture.disassembly import disassemble
+from inspector.model import Stage
+from inspector.recording.layout import DerivedCache
+
+DATA = Path(__file__).parents[1] / "data"
+
+SPECIMENS: dict[str, tuple[Stage, str]] = {
+    "matmul.ptx": (Stage.PTX, "listing/matmul_sm90.ptx"),
+    "gelu.ptx": (Stage.PTX, "listing/gelu_sm90.ptx"),
+    "nested.ptx": (Stage.PTX, "listing/nested.ptx"),
+    "matmul.sass": (Stage.SASS, "listing/matmul_sm90.cubin"),
+    "gelu.sass": (Stage.SASS, "listing/gelu_sm90.cubin"),
+    "zoo.sass": (Stage.SASS, "listing/zoo_sm90.cubin"),
+    "matmul.ttir": (Stage.TTIR, "listing/matmul_sm90.ttir"),
+    "matmul.ttgir": (Stage.TTGIR, "listing/matmul_sm90.ttgir"),
+    "layer_norm.ttgir": (Stage.TTGIR, "listing/layer_norm_sm90.ttgir"),
+    "matmul.llir": (Stage.LLIR, "listing/matmul_sm90.llir"),
+    "gelu.llir": (Stage.LLIR, "listing/gelu_sm90.llir"),
+}
+
+
+@cache
+def text_of(name: str) -> str:
+    """The text of a specimen: of a cubin, what nvdisasm says."""
+    path = DATA / SPECIMENS[name][1]
+    if path.suffix != ".cubin":
+        return path.read_text()
+    with tempfile.TemporaryDirectory() as folder:
+        plain, _, _ = disassemble(path.read_bytes(), DerivedCache(Path(folder)))
+    return plain

@@ -1,0 +1,335 @@
+"""Reading ncu's CSV exports: what stands in them, in other locales, damaged, and of others."""
+
+from __future__ import annotations
+
+import random
+import re
+
+import pytest
+
+from inspector.analyse.telling import Samples, hottest, roll_up_samples, total
+from inspector.errors import Unreadable
+from inspector.measure.ncu.export import Notation, gigahertz, microseconds, notation, read
+from inspector.measure.ncu.model import NcuLaunch, Rule, function_of
+from tests.helpers.ncu_data import PAGES, blocks, column, rows, text
+
+
+def floats(name: str) -> list[float]:
+    return [float(v.replace(",", "")) for v in column(name)]
+
+
+@pytest.mark.parametrize("page", ["raw", "details", "source"])
+def test_a_page_is_known_by_its_header(page: str) -> None:
+    report = read(text(page), "x.csv")
+    assert report.pages == (page,)
+    assert [one.function for one in report.launches] == ["square_kernel"] * 5
+    assert report.problems == ()
+
+
+def test_figures_are_those_of_the_file() -> None:
+    launches = read("\n".join(map(text, PAGES)), "x.csv").launches
+    assert [one.registers for one in launches] == [18, 22, 16, 20, 30]
+    assert [one.duration_us for one in launches] == floats("gpu__time_duration.sum")
+    assert [round(one.duration_us or 0, 2) for one in launches] == [2.37, 4.83, 5.15, 31.07, 260.06]
+    for field, metric in (
+        ("compute_percent", "sm__throughput.avg.pct_of_peak_sustained_elapsed"),
+        ("memory_percent", "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed"),
+        ("achieved_occupancy", "sm__warps_active.avg.pct_of_peak_sustained_active"),
+        ("theoretical_occupancy", "sm__maximum_warps_per_active_cycle_pct"),
+        ("sm_ghz", "gpc__cycles_elapsed.avg.per_second"),
+        ("cycles", "gpc__cycles_elapsed.max"),
+    ):
+        assert [getattr(one, field) for one in launches] == floats(metric), field
+    grids = [(64, 1, 1), (1823, 1, 1), (1823, 1, 1), (4096, 1, 1), (16384, 1, 1)]
+    assert [one.grid for one in launches] == grids
+    assert [one.block for one in launches] == [(n, 1, 1) for n in (128, 128, 256, 512, 512)]
+    assert {one.device for one in launches} == {"NVIDIA H200"}
+
+
+def test_pages_agree_on_what_both_have() -> None:
+    raw, details = (read(text(p), p).launches for p in ("raw", "details"))
+    for exact, rounded in zip(raw, details, strict=True):
+        for field in ("duration_us", "compute_percent", "memory_percent", "achieved_occupancy"):
+            assert getattr(rounded, field) == pytest.approx(getattr(exact, field), abs=0.005)
+        assert (rounded.registers, rounded.cycles) == (exact.registers, exact.cycles)
+        assert (exact.rules, exact.speedup) == ((), None)
+
+
+def test_rules_with_their_speedups() -> None:
+    launches = read(text("details"), "x.csv").launches
+    head, *rest = rows("details")
+    for one in launches:
+        own = [dict(zip(head, r, strict=True)) for r in rest
+               if r[0] == str(one.number) and len(r) == len(head) and r[15]]  # fmt: skip
+        assert [(r.name, r.kind, r.scope or "") for r in one.rules] == [
+            (o["Rule Name"], o["Rule Type"], o["Estimated Speedup Type"]) for o in own
+        ]
+        whole = [float(o["Estimated Speedup"]) for o in own
+                 if o["Estimated Speedup Type"] == "global"]  # fmt: skip
+        assert one.speedup == max(whole)
+        assert one.duration_us is not None
+        assert one.improvement_us == pytest.approx(one.duration_us * max(whole) / 100)
+    assert [one.speedup for one in launches] == [94.12, 55.89, 59.03, 30.26, 29.03]
+
+
+def test_a_speedup_of_a_part_alone_is_none_of_the_launch() -> None:
+    rule = Rule("HighPipeUtilization", "OPT", "…", "", "local", 99.76)
+    one = NcuLaunch(0, "f", "f", duration_us=2.0, rules=(rule,))
+    assert (one.speedup, one.improvement_us) == (None, None)
+
+
+def test_samples_are_the_sums_of_the_columns() -> None:
+    launches = read(text("source"), "x.csv").launches
+    for one, table in zip(launches, blocks(), strict=True):
+        held = one.samples
+        assert held is not None
+        for reason in {k for k in table[0] if k.startswith("stall_") and "(" not in k}:
+            count = sum(int(row[reason]) for row in table)
+            assert held.stalls.get(reason.removeprefix("stall_"), 0) == count
+        assert held.all == sum(int(r["Warp Stall Sampling (All Samples)"]) for r in table)
+        quiet = sum(int(r["Warp Stall Sampling (Not-issued Samples)"]) for r in table)
+        assert held.not_issued == quiet
+        # Every sample has one reason.
+        assert sum(held.stalls.values()) == held.all
+    # What the hardware counted in all is on the raw page.
+    counted = [int(n) for n in floats("smsp__pcsamp_warps_issue_stalled_long_scoreboard")]
+    assert [(one.samples or Samples()).stalls["long_sb"] for one in launches] == counted
+
+
+def german(page: str) -> str:
+    """The page as ncu prints it in German: points between thousands, a decimal comma."""
+    swap = str.maketrans(".,", ",.")
+
+    def cell(found: re.Match[str]) -> str:
+        return '"' + found[1].translate(swap) + '"'
+
+    return re.sub(r'"(-?[\d,]+(?:\.\d+)?)"(?=[,\n])', cell, text(page))
+
+
+@pytest.mark.parametrize("page", ["raw", "details"])  # source has no separators
+def test_another_locale_says_the_same(page: str) -> None:
+    assert german(page) != text(page)
+    ours, theirs = (read(t, "x.csv").launches for t in (text(page), german(page)))
+    for one, other in zip(ours, theirs, strict=True):
+        assert one == other
+
+
+@pytest.mark.parametrize(
+    ("cells", "text_", "value"),
+    [
+        (["1,823", "2.368000"], "1,823", 1823),
+        (["1.823", "2,368000"], "1.823", 1823),
+        (["16.384.000"], "1.000", 1000),
+        (["16,384,000.5"], "16,384,000.5", 16384000.5),
+        (["1’823.5"], "1’823.5", 1823.5),
+        (["1\u202f823,5"], "1\u202f823,5", 1823.5),
+        (["0,446"], "0,446", 0.446),
+        (["1,823"], "1,823", 1823),
+        ([], "7", 7),
+        ([], "nan", None),
+        ([], "no data", None),
+        ([], "", None),
+        ([], "-", None),
+    ],
+)
+def test_numbers(cells: list[str], text_: str, value: float | None) -> None:
+    assert notation(cells).number(text_) == value
+
+
+@pytest.mark.parametrize("text_", ["9" * 400, "1e999", "-1e999", "9,999e400"], ids=lambda t: t[:5])
+def test_a_number_that_is_not_finite_is_not_known(text_: str) -> None:
+    assert Notation().number(text_) is None
+    assert Notation().count(text_) is None
+    assert microseconds(1.7e308, "s") is None
+
+
+@pytest.mark.parametrize("value", ["9" * 400, "1e999"], ids=["digits", "exponent"])
+def test_a_figure_that_is_not_finite_is_left_out(value: str) -> None:
+    head = '"ID","Process ID","Kernel Name","Metric Name","Metric Unit","Metric Value"'
+    row = '"0","1","k(float *)","{}","{}","{}"'
+    said = [row.format("Elapsed Cycles", "cycle", value), row.format("Duration", "s", value)]
+    (launch,) = read(
+        "\n".join([head, *said, row.format("Registers Per Thread", "", 16)]), "x"
+    ).launches
+    assert (launch.cycles, launch.duration_us, launch.registers) == (None, None, 16)
+
+
+def test_units() -> None:
+    assert microseconds(2368.0, "ns") == microseconds(2368.0, "nsecond") == 2.368
+    assert microseconds(0.26, "msecond") == pytest.approx(260)
+    assert microseconds(3.0, "%") is None
+    assert gigahertz(800.49, "Mhz") == pytest.approx(0.80049)
+    assert gigahertz(1.94, "cycle/nsecond") == 1.94
+    assert Notation().count("4,602.00") == 4602
+
+
+def test_a_unit_in_the_header_as_the_interface_writes_it() -> None:
+    said = (
+        '"ID","Function Name","Demangled Name","Grid Size","Block Size",'
+        '"gpu__time_duration.sum [ms]","launch__registers_per_thread [register/thread]"\n'
+        '"3","copy","void copy<float>(float *)","64, 1, 1","128, 1, 1","0.260","30"\n'
+    )
+    (one,) = read(said, "x.csv").launches
+    assert (one.number, one.function, one.demangled) == (3, "copy", "void copy<float>(float *)")
+    assert (one.grid, one.block, one.registers) == ((64, 1, 1), (128, 1, 1), 30)
+    assert one.duration_us == pytest.approx(260)
+
+
+def test_metrics_by_ncus_own_names_on_the_details_page() -> None:
+    said = (
+        '"ID","Process ID","Process Name","Host Name","Kernel Name","Context","Stream",'
+        '"Block Size","Grid Size","Device","CC","Section Name","Metric Name","Metric Unit",'
+        '"Metric Value"\n'
+    )
+    row = '"0","19963","plain","127.0.0.1","saxpy","1","7","(256, 1, 1)","(16384, 1, 1)","0","12.1"'
+    for metric, unit, value in (
+        ("dram__throughput.avg.pct_of_peak_sustained_elapsed", "", "n/a"),
+        ("gpu__time_duration.sum", "us", "211.94"),
+        ("launch__registers_per_thread", "register/thread", "16"),
+    ):
+        said += f'{row},"Command line profiler metrics","{metric}","{unit}","{value}"\n'
+    (one,) = read(said, "x.csv").launches
+    assert (one.duration_us, one.registers, one.capability) == (211.94, 16, "12.1")
+
+
+def test_what_the_program_printed_is_passed_over() -> None:
+    noise = (
+        "==PROF== Connected to process 3300 (/usr/bin/python3.12)\nTrain Epoch: 1 loss 2.29\n"
+        '==PROF== Profiling "square_kernel" - 0: 0%....50%....100% - 43 passes\n'
+        "==PROF== Disconnected from process 3300\n"
+    )
+    lines = text("details").split("\n")
+    mixed = noise + "\n".join([*lines[:40], "epoch 2, done", "==PROF== x", *lines[40:]])
+    assert read(mixed, "x") == read(text("details"), "x")
+    assert read(text("raw").replace("\n", "\r\n"), "x") == read(text("raw"), "x")
+    assert read("\ufeff" + text("raw"), "x") == read(text("raw"), "x")
+
+
+def test_without_quotes_as_a_spreadsheet_writes_it() -> None:
+    bare = "ID;Kernel Name;Block Size;Grid Size;CC;launch__registers_per_thread\n;;;;;register\n"
+    (one,) = read(bare + "0;f;(128, 1, 1);(2, 1, 1);9.0;18\n", "x").launches
+    assert (one.function, one.registers, one.block) == ("f", 18, (128, 1, 1))
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_report_that_is_cut_short_says_so(page: str) -> None:
+    whole = text(page)
+    draw = random.Random(8)
+    for at in (draw.randrange(len(whole) // 2, len(whole) - 40) for _ in range(25)):
+        part = whole[:at]
+        if part.endswith('"\n') or whole[at] == "\n":
+            continue  # between two rows nothing tells
+        try:
+            read(part, "x.csv")
+        except Unreadable as error:
+            assert re.match(r"x\.csv (is cut short|is a report|has no instr)", error.message)
+        else:
+            # The columns of rules are left out of rows of metrics by ncu itself.
+            assert page == "details"
+            assert part.rpartition("\n")[2].count('","') >= 14
+
+
+def test_a_row_without_the_metrics_name_says_which_line() -> None:
+    columns = ["ID", "Kernel Name", "Metric Value", "Metric Name"]
+    lines = [",".join(f'"{cell}"' for cell in row) for row in (columns, ["0", "k", "1.5"])]
+    with pytest.raises(Unreadable, match=r"x\.csv is cut short, or damaged, in line 2\n"):
+        read("\n".join(lines), "x.csv")
+
+
+@pytest.mark.parametrize("page", ["raw", "details"])
+def test_a_row_with_more_cells_than_the_header_says_which_line(page: str) -> None:
+    lines = text(page).rstrip("\n").split("\n")
+    longer = lines[-1] + ',"16"' * lines[0].count(",")
+    with pytest.raises(Unreadable, match=rf"is cut short, or damaged, in line {len(lines)}\n"):
+        read("\n".join([*lines[:-1], longer]), "x.csv")
+
+
+@pytest.mark.parametrize(
+    "foreign",
+    ["", "a,b,c\n1,2,3\n", '"ID","Name"\n"1","x"\n', "\0\1\2", "PK\3\4", '"' * 5000 + "\n" * 5000],
+)
+def test_what_is_no_report_says_so(foreign: str) -> None:
+    with pytest.raises(Unreadable) as caught:
+        read(foreign, "x.csv")
+    assert "\n" not in caught.value.message
+
+
+def test_a_source_page_of_other_lines_says_what_to_export() -> None:
+    for head in ('"#","Source","# Samples"', '"#","Address","Source","# Samples"'):
+        blank = ',""' if "Address" in head else ""
+        said = f'"Kernel Name","f",\n{head}\n"1"{blank},"x = y;","7"\n'
+        with pytest.raises(Unreadable) as caught:
+            read(text("details") + said, "x.csv")
+        assert "SASS" in caught.value.message and "--print-source sass" in caught.value.hint
+
+
+def test_counters_that_are_not_permitted_are_told_from_a_foreign_file() -> None:
+    log = "==PROF== Connected to process 1\n==ERROR== ERR_NVGPUCTRPERM - The user does not have …\n"
+    with pytest.raises(Unreadable, match="was not permitted"):
+        read(log, "x.csv")
+
+
+def test_a_header_alone_has_no_launch() -> None:
+    for page in ("details", "raw"):
+        with pytest.raises(Unreadable, match="without a launch"):
+            read("\n".join(text(page).split("\n")[:1]), "x.csv")
+
+
+def test_pages_of_different_runs_are_not_put_together() -> None:
+    other = text("details").replace("square_kernel", "other_kernel")
+    with pytest.raises(Unreadable, match="different runs"):
+        read(text("raw") + other, "x.csv")
+
+
+def test_a_page_that_comes_again_is_another_report() -> None:
+    both = read(text("details") + text("source") + text("details"), "x.csv")
+    assert [one.number for one in both.launches] == [0, 1, 2, 3, 4] * 2
+    assert [bool(one.code) for one in both.launches] == [True] * 5 + [False] * 5
+
+
+def test_a_source_page_of_fewer_launches_is_not_guessed_at() -> None:
+    first = text("source").split('"Kernel Name"')
+    report = read(text("details") + '"Kernel Name"'.join(first[:3]), "x.csv")
+    assert not any(one.code for one in report.launches)
+    assert len(report.problems) == 1 and "2 of 5" in report.problems[0]
+
+
+def test_hostile_cells_are_data() -> None:
+    rng = random.Random(1)
+    lines = text("details").split("\n")[:60]
+    for _ in range(60):
+        row = rng.randrange(len(lines))
+        at = rng.randrange(len(lines[row]) + 1)
+        hurt = list(lines)
+        hurt[row] = hurt[row][:at] + rng.choice(['"', "\x1b[31m", ",", "9" * 400, "[b]"]) + (
+            hurt[row][at:])  # fmt: skip
+        try:
+            read("\n".join(hurt), "x.csv")
+        except Unreadable:
+            pass
+
+
+@pytest.mark.parametrize(
+    ("demangled", "name"),
+    [
+        ("square_kernel", "square_kernel"),
+        ("void ns::copy<float, 4>(float const*, int)", "copy"),
+        ("void at::native::vectorized_elementwise_kernel<4, at::native::(anonymous namespace)::"
+         "pow<float, (int)3>, std::array<char *, 2>>(int, T2, T3)",
+         "vectorized_elementwise_kernel"),
+        ("square_matrix_kernel(const float *, float *, int, int)", "square_matrix_kernel"),
+        ("", ""),
+    ],
+)  # fmt: skip
+def test_a_functions_own_name(demangled: str, name: str) -> None:
+    assert function_of(demangled) == name
+
+
+def test_samples_of_a_line_are_those_of_its_instructions_once() -> None:
+    at = {1: Samples(3, 2, {"wait": 3}), 2: Samples(5, 5, {"wait": 1, "long_sb": 4})}
+    shared = (1, 2, 2)
+    found = roll_up_samples({10: shared, 11: shared, 12: (1,), 13: (9,)}, at)
+    assert found[10] == found[11] == Samples(8, 7, {"wait": 4, "long_sb": 4})
+    assert found[12] == at[1] and 13 not in found
+    assert total([]) == Samples()
+    assert hottest(at, 8) == (1, 2) and hottest(at, 40) == (2,) and hottest(at, 0) == ()

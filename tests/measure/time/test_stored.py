@@ -1,0 +1,206 @@
+"""The newest time of each variant, of what was kept."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import shutil
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from inspector.capture.opening import kept_cache, open_path
+from inspector.diff.compare import compare, stage_of, variant_rows
+from inspector.diff.summary import FigureChange
+from inspector.measure.time.results import KernelTime, Session, Timing, stored
+from inspector.measure.time.stored import StoredTimes, alike, sessions, times
+from inspector.model import Kernel, Origin, Stage, Variant
+from inspector.reader.reader import Reader
+from inspector.recording.kept import keep
+from inspector.report.diff_text import deltas, taken
+from inspector.report.timings import cell, timing
+from inspector.system.process import run_tool
+from inspector.tui.timing.times import RecordingTimes as Shown
+
+LECTURE = Path(__file__).parents[3] / "examples" / "recordings" / "lecture-h200.ptxview"
+VARIANT = Variant("0123456789", "0123456789abcdef", "k")
+KERNEL = Kernel("k", "k", "k", Origin.TRITON, (VARIANT,))
+
+
+def row(us: float, **known: object) -> Timing:
+    bare = Timing("k", "01234567", 0, "cupti", "cold", us, us, us, 60, inputs="float32 8")
+    made = replace(bare, **known)  # type: ignore[arg-type]
+    return made if made.kind != "triton" else replace(
+        made, kernels=(KernelTime(made.kernel, made.variant, us, 1, us, us, 60),)
+    )  # fmt: skip
+
+
+def session(day: int, *rows: Timing, device: str = "H") -> Session:
+    return Session(f"2026-01-0{day}T00:00:00+00:00", {"name": device}, rows)
+
+
+def test_the_newest_time_stands_and_of_it_the_most_frequent_call() -> None:
+    often = row(3.0, inputs="float32 16", count=9)
+    found = StoredTimes([session(1, row(1.0)), session(2, row(2.0), often)]).of(KERNEL, VARIANT)
+    assert found is not None
+    assert (found.median_us, found.inputs, found.taken[:10]) == (3.0, "float32 16", "2026-01-02")
+    assert timing(found) == {
+        "median_us": 3.0, "low_us": 3.0, "high_us": 3.0, "stopwatch": "cupti", "cache": "cold",
+        "taken": "2026-01-02T00:00:00+00:00", "device": "H", "inputs": "float32 16",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        row(9.0, stopwatch="event"), row(9.0, variant="76543210"), row(float("nan")), row(-1.0),
+        row(9.0, kernel="other"), Timing("k", "01234567", 0, "cupti", "cold", error="no memory"),
+    ],
+)  # fmt: skip
+def test_other_stopwatches_caches_variants_and_failures_are_no_time_of_it(odd: Timing) -> None:
+    assert StoredTimes([session(2, odd)]).of(KERNEL, VARIANT) is None
+    found = StoredTimes([session(1, row(1.0)), session(2, odd)]).of(KERNEL, VARIANT)
+    assert found is not None and found.median_us == 1.0
+
+
+def views_of(path: Path, kernel: Kernel, variant: Variant) -> list[float | None]:
+    """The time of a variant as the command line and as the interface have it."""
+    shown = Shown(str(path))
+    shown.know(sessions(path))
+    return [getattr(times(path).of(kernel, variant), "median_us", None), shown.us(kernel, variant)]
+
+
+def test_every_view_has_the_same_time(tmp_path: Path) -> None:
+    path = Path(shutil.copy(LECTURE, tmp_path / "x.ptxview"))
+    kernel, variant = next(f for f in open_path(path).variants() if f[0].name == "square_kernel")
+    own = {"kernel": kernel.name, "variant": variant.id}
+    assert views_of(path, kernel, variant) == [None, None]
+    keep(path, stored(session(1, row(8.0, stopwatch="event", **own))))
+    assert views_of(path, kernel, variant) == [None, None]
+    keep(path, stored(session(2, row(3.0, cache="hot", **own))))
+    assert views_of(path, kernel, variant) == [3.0, 3.0]
+    keep(path, stored(session(3, row(4.0, **own), row(4.5, count=9, inputs="other", **own))))
+    assert views_of(path, kernel, variant) == [4.5, 4.5]
+    keep(path, stored(session(4, row(2.0, cache="hot", **own))))
+    assert views_of(path, kernel, variant) == [4.5, 4.5]  # a cold L2 comes first
+    call = row(20.0, kind="graph", kernel="0/0", variant="", count=50,
+               kernels=(KernelTime(kernel.name, variant.id, 2.5, 4),))  # fmt: skip
+    keep(path, stored(session(5, call)))
+    assert views_of(path, kernel, variant) == [2.5, 2.5]
+
+
+def test_a_time_with_a_hot_l2_says_so_and_is_not_compared_with_a_cold_one() -> None:
+    hot = StoredTimes([session(1, row(3.0, cache="hot"))])
+    now = datetime.datetime.fromisoformat("2026-01-01T00:30:00+00:00")
+    assert cell(hot.of(KERNEL, VARIANT), now) == "3.00 µs, hot L2"
+    cold = StoredTimes([session(1, row(4.0))])
+    assert cell(cold.of(KERNEL, VARIANT), now) == "4.00 µs"
+    both = [known.by_inputs(KERNEL, VARIANT) for known in (hot, cold)]
+    assert alike(*both) is None and alike(both[0], both[0]) is not None
+
+
+def test_a_kernel_of_a_call_has_its_own_time_and_its_own_launch_comes_first() -> None:
+    call = row(20.0, kind="graph", kernel="0/0", variant="", count=50, kernels=(
+        KernelTime("k", "01234567", 2.5, 4), KernelTime("Memset", None, 1.0, 1)))  # fmt: skip
+    found = StoredTimes([session(1, call)]).of(KERNEL, VARIANT)
+    assert found is not None and (found.median_us, found.low_us) == (2.5, None)
+    both = StoredTimes([session(1, call, row(2.0, inputs=call.inputs))]).of(KERNEL, VARIANT)
+    assert both is not None and both.median_us == 2.0
+
+
+def test_rows_that_were_kept_before_they_told_their_kernels_count_too() -> None:
+    found = StoredTimes([session(1, replace(row(4.0), kernels=()))]).of(KERNEL, VARIANT)
+    assert found is not None and found.median_us == 4.0
+
+
+def test_times_are_compared_of_the_same_inputs_on_the_same_device_alone() -> None:
+    small, large = row(1.0), row(5.0, inputs="float32 16")
+    one = StoredTimes([session(1, large, small)]).by_inputs(KERNEL, VARIANT)
+    other = StoredTimes([session(2, replace(small, median_us=2.0, kernels=()))])
+    found = alike(one, other.by_inputs(KERNEL, VARIANT))
+    assert found is not None and [t.median_us for t in found] == [1.0, 2.0]
+    elsewhere = StoredTimes([session(1, small, device="A")])
+    assert alike(one, elsewhere.by_inputs(KERNEL, VARIANT)) is None
+    assert alike(one, {}) is None
+
+
+def test_two_variants_that_were_timed_are_compared_by_their_times(tmp_path: Path) -> None:
+    path = Path(shutil.copy(LECTURE, tmp_path / "x.ptxview"))
+    assert not times(path)
+    recording = open_path(path)
+    found = {v.id: (k, v) for k, v in recording.variants()}
+    pair = (found["780c582c"][1], found["9c81a042"][1])
+    reader = Reader(recording, kept_cache())
+    stage = stage_of(*pair)
+    assert compare((reader, reader), pair, stage).a.time_us is None
+    taken = [row(us, kernel="square_kernel", variant=v.id) for us, v in zip((1.0, 1.5), pair,
+                                                                         strict=True)]  # fmt: skip
+    keep(path, stored(session(1, *taken)))
+    held = compare((reader, reader), pair, stage)
+    assert (held.a.time_us, held.b.time_us) == (1.0, 1.5)
+    assert any("measured: 1.00 → 1.50 µs, 50% more" in said for said in held.explanation)
+
+
+def test_the_table_of_variants_has_the_times_of_the_inputs_that_most_were_timed_with(
+    tmp_path: Path,
+) -> None:
+    path = Path(shutil.copy(LECTURE, tmp_path / "x.ptxview"))
+    recording = open_path(path)
+    held = [f for f in recording.variants() if f[0].name == "square_kernel"]
+    reader = Reader(recording, kept_cache())
+    assert {r.time_us for r in variant_rows(reader, held, Stage.PTX)} == {None}
+    ids = [v.id for _, v in held]
+    some = [row(n + 1.0, kernel="square_kernel", variant=i) for n, i in enumerate(ids[:3])]
+    other = row(9.0, kernel="square_kernel", variant=ids[0], inputs="float32 4096", count=99)
+    keep(path, stored(session(1, other, *some)))
+    assert [r.time_us for r in variant_rows(reader, held, Stage.PTX)] == [
+        1.0,
+        2.0,
+        3.0,
+        None,
+        None,
+        None,
+    ]
+    tuned = [f for f in recording.variants() if f[0].name == "matmul_kernel"]
+    before = [r.time_us for r in variant_rows(reader, tuned, Stage.PTX)]
+    assert any(t is not None for t in before)
+    keep(path, stored(session(2, row(7.0, kernel="matmul_kernel", variant=tuned[0][1].id))))
+    assert [
+        r.time_us for r in variant_rows(reader, tuned, Stage.PTX)
+    ] == before  # the tuner's, all of them
+
+
+def test_the_tuners_times_are_called_its_own_and_have_few_places(tmp_path: Path) -> None:
+    path = Path(shutil.copy(LECTURE, tmp_path / "x.ptxview"))
+    a, b = f"{path}::matmul_kernel#1", f"{path}::matmul_kernel#3"
+    for more in ([], ["--markdown"]):
+        text = printed("diff", a, b, *more)
+        assert "8.29 µs" in text and "11.2 µs" in text and "+2.91" in text
+        assert "tuner's time" in text and "measured" not in text
+        assert "by the tuner's own stopwatch (do_bench): 8.29 → 11.2 µs, 35% more" in text
+    table = printed("diff", str(path), "matmul_kernel")
+    assert "tuner's" in table and "8.29 µs" in table and "time" not in table
+    said = json.loads(printed("diff", a, b, "--json"))["resources"]
+    (time,) = [one for one in said if one["name"] == "time_us"]
+    assert time == {
+        "name": "time_us",
+        "a": 8.287999778985977,
+        "b": 11.19999960064888,
+        "by": "tuner",
+    }
+
+
+def test_a_figure_of_the_tuners_has_few_places_in_the_interface_too() -> None:
+    change = FigureChange("time_us", 8.287999778985977, 11.19999960064888, "tuner")
+    assert deltas([change]) == "tuner's time 8.29 µs → 11.2 µs (+2.91)"
+    share = FigureChange("occupancy_percent", 100 / 3, 50.0)
+    assert deltas([share]) == "occupancy, theory 33.33 % → 50 % (+16.67)"
+    assert taken([FigureChange("time_us", None, 1234.5)]) == "measured time 1,234 µs"
+
+
+def printed(*argv: str) -> str:
+    done = run_tool([sys.executable, "-m", "inspector", *argv], seconds=120)
+    assert done.status in (0, 1), done.err
+    return " ".join(done.out.decode().split())

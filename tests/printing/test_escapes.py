@@ -1,0 +1,353 @@
+"""Nothing that a stranger wrote is obeyed by a terminal, in whatever field of whatever input.
+
+Every field gets titles, erased screens, colours, marks of direction and halves of characters, and
+every command is asked about it, to a pipe and on a terminal.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import shutil
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.helpers import ncu_data
+from tests.helpers.hostile import (
+    EVIL,
+    RECORDING,
+    SQUARE,
+    all_names,
+    fields,
+    obeyed,
+    on_pty,
+    written,
+)
+from tests.helpers.ptxview import DATA, EXTENSION, LECTURE, MATMUL, Done, call
+
+BATCHES = 10
+
+TIMED = {
+    "taken": "2026-01-01T00:00:00+00:00", "device": {"name": "H200", "torch": "2", "triton": "3"},
+    "peaks": [{"stopwatch": "cupti", "cache": "cold", "gb_per_s": 4000.0, "bytes": 1 << 30}],
+    "data_sheet_gb_per_s": 4800.0,
+    "rows": [
+        {"kernel": "square_kernel", "variant": SQUARE, "call": 0, "kind": kind,
+         "stopwatch": watch, "cache": "cold", "median_us": 3.5, "low_us": 3.4, "high_us": 3.6,
+         "samples": 60, "grid": [1, 1, 1], "block": [128, 1, 1], "bytes": 1 << 20, "flops": 99,
+         "bytes_from": "estimate", "flops_from": "estimate", "gb_per_s": 100.0, "cpu_us": 9.0,
+         "tflop_per_s": 1.0, "percent_of_peak": 50.0, "count": 3, "inputs": "float32 8", "error":
+         error, "warnings": ["it was slow"], "clocks": {"low_mhz": 1, "slowed_by": ["heat"]},
+         "traced_us": 4.0, "kernels": [{"name": "square_kernel", "variant": SQUARE, "median_us":
+         3.5, "per_call": 1, "low_us": 3.4, "high_us": 3.6, "samples": 60}]}
+        for kind, watch, error in (("triton", "cupti", None), ("graph", "cupti", "no memory"),
+                                   ("triton", "event", None))
+    ],
+}  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def few_colours(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A terminal that has colours, which the user does not want: what is red is a stranger's."""
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("NO_COLOR", "1")
+
+
+def commands(path: Path, *, kernel: str = SQUARE, recording: bool = True) -> Iterator[list[str]]:
+    """Everything that can be asked about an input."""
+    where = str(path)
+    yield ["list", where]
+    yield ["list", where, "--calls"]
+    yield ["list", where, "--json"]
+    yield ["open", where, "--no-tui"]
+    one = ["show", where, *([kernel] if kernel else [])]
+    yield one
+    for stage in ("source", "output_code", "ttir", "llir", "sass"):
+        yield [*one, "--stage", stage]
+    yield [*one, "-a"]
+    yield [*one, "-a", "--stage", "ttgir"]
+    yield [*one, "-a", "--stage", "sass"]
+    yield [*one, "--json"]
+    yield [*one, "--beside", "ttgir"]
+    yield ["show", where, "*nowhere*"]
+    yield ["diff", where, str(RECORDING)]
+    yield ["diff", where, str(RECORDING), "--markdown"]
+    yield ["diff", f"{where}::{kernel}", f"{RECORDING}::{SQUARE}"]
+    yield ["diff", f"{where}::{kernel}", f"{RECORDING}::{SQUARE}", "--markdown"]
+    yield ["diff", f"{where}::{kernel}", f"{RECORDING}::{SQUARE}", "--json"]
+    if recording:
+        yield ["diff", where, "matmul_kernel*"]
+        yield ["diff", where, "matmul_kernel*", "--markdown"]
+        yield ["time", where, "--stored"]
+        yield ["time", where, "--stored", "--json"]
+        yield ["profile", "--stored", where]
+        yield ["profile", "--stored", where, "--json"]
+
+
+def verbatim(words: list[str]) -> bool:
+    """Whether a pipe gets the text of a stage as it stands, and only that."""
+    return words[0] == "show" and not {"-a", "--json", "--beside"} & set(words)
+
+
+def assert_harmless(words: list[str]) -> None:
+    """The command obeys its contract and no byte of it is obeyed by a terminal."""
+    piped = call(*words)
+    assert_sane(words, piped)
+    assert not list(obeyed(piped.err)), (words, *obeyed(piped.err))
+    print(words, piped.status)
+    if not (verbatim(words) and piped.status == 0):
+        assert not list(obeyed(piped.out)), (words, *obeyed(piped.out))
+    if "--json" in words:
+        assert piped.out.isascii()
+    else:
+        sent = on_pty(*words)
+        assert_sane(words, sent)
+        assert not list(obeyed(sent.out, colours=True)), (words, *obeyed(sent.out, colours=True))
+
+
+def assert_sane(words: list[str], done: Done) -> None:
+    assert "Traceback" not in done.said and "fault of ptxview" not in done.said, (words, done.said)
+    assert done.status in (0, 1, 2, 3, 4), (words, done.said)
+
+
+def poisoned(value: Any, before: bool = False) -> Any:
+    """A text that is put to harm; what is no text stays what it is."""
+    if not isinstance(value, str):
+        return value
+    return EVIL + value if before else value + EVIL
+
+
+def test_a_recording_that_nobody_has_touched_answers_everything(tmp_path: Path) -> None:
+    """What is tried below is tried on something that works."""
+    path = written(tmp_path / "r", lambda name, value: value, TIMED)
+    good = [words for words in commands(path) if call(*words).status == 0]
+    asked = [w for w in commands(path) if not {"*nowhere*", "output_code"} & set(w)]
+    assert [(w, call(*w).said) for w in asked if w not in good] == []
+
+
+@pytest.mark.parametrize("batch", range(BATCHES))
+def test_no_field_of_a_recording_is_obeyed(tmp_path: Path, batch: int) -> None:
+    """Each field is put to harm twice, each time together with others."""
+    chosen = {
+        name for name in all_names()
+        if batch in (zlib.crc32(name.encode()) % BATCHES,
+                     zlib.crc32(name[::-1].encode()) % BATCHES)
+    }  # fmt: skip
+
+    def change(name: str, value: Any) -> Any:
+        return poisoned(value, before=batch % 2 == 1) if name in chosen else value
+
+    path = written(tmp_path / "r", change, evil_times(batch))
+    for words in commands(path):
+        assert_harmless(words)
+
+
+def test_all_fields_that_only_name_something_are_shown_at_once(tmp_path: Path) -> None:
+    """Events are tied by hashes and blobs; all else is evil, and so is the folder's name."""
+    tied = ("hash", "blob", "cubin", "files", "sha256", "event", "subject", "kind", "paths", "ptx",
+            "{", "arch", "target", "by", "mode")  # fmt: skip
+
+    def change(name: str, value: Any) -> Any:
+        return value if any(word in name for word in tied) else poisoned(value)
+
+    path = written(tmp_path / f"r{EVIL[:-2].replace(chr(0xD800), '')}", change, TIMED)
+    for words in commands(path):
+        assert_harmless(words)
+    assert "␛]0;T" in call("list", path).text
+
+
+def test_no_name_in_a_trace_is_obeyed(tmp_path: Path) -> None:
+    path = written(tmp_path / "r", lambda name, value: value, traced=EVIL)
+    assert call("profile", "--stored", path).out
+    assert_harmless(["profile", "--stored", str(path)])
+    assert_harmless(["profile", "--stored", str(path), "--json"])
+
+
+def evil_times(number: int) -> Any:
+    """Kept times of which a tenth of the texts are put to harm."""
+    return fields(
+        TIMED, "",
+        lambda name, value: poisoned(value) if zlib.crc32(name.encode()) % 10 == number else value,
+    )  # fmt: skip
+
+
+def evil_texts(text: str) -> Iterator[str]:
+    """The text with something evil after each of the first words of all of its lines."""
+    for word in range(4):
+        out = []
+        for line in text.split("\n"):
+            parts = line.split(" ")
+            at = min(len(parts) - 1, len(line) - len(line.lstrip()) + word)
+            parts[at] += EVIL
+            out.append(" ".join(parts))
+        yield "\n".join(out)
+
+
+@pytest.mark.parametrize("suffix", ["ptx", "ttir", "ttgir", "llir", "source"])
+def test_no_word_of_a_listing_is_obeyed(tmp_path: Path, suffix: str) -> None:
+    folder = LECTURE / "triton" / "QGNHRXZLHGC2YJ4RCQ27CD3XUW3TPV3OLG4XBHLEQZCPY2R2NZDA"
+    text = (folder / f"square_kernel.{suffix}").read_text("utf-8")
+    kept = MATMUL / f"matmul_kernel.{'ptx' if suffix == 'source' else suffix}"
+    for n, evil in enumerate(evil_texts(text)):
+        path = tmp_path / f"x{n}\x1b[2J.{'ttir' if suffix == 'source' else suffix}"
+        data = (
+            evil.replace("\ud800", "\udcff").replace("\x00", "").encode("utf-8", "surrogateescape")
+        )
+        path.write_bytes(data)
+        done = call("show", path)
+        assert done.out == data, ("to a pipe, byte for byte", done.said)
+        for name, *more in (["list"], ["show"], ["show", "-a"], ["show", "--json"],
+                            ["diff", str(kept)], ["diff", str(kept), "--markdown"]):  # fmt: skip
+            assert_harmless([name, str(path), *more])
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Path:
+    shutil.copytree(MATMUL, tmp_path / "triton" / MATMUL.name)
+    return tmp_path / "triton"
+
+
+FILE = os.fsdecode(b"\x1b]0;T\x07\x1b[2J\xc2\x9b31m\x9b\xff\r\b")
+"""What may stand in a file's name."""
+
+
+def test_no_name_of_a_file_is_obeyed(cache: Path) -> None:
+    entry = cache / MATMUL.name
+    for path in list(entry.iterdir()):
+        path.rename(entry / path.name.replace("matmul_kernel", f"mat{FILE}mul"))
+    held = entry / f"mat{FILE}mul.json"
+    held.write_text(held.read_text().replace('"matmul_kernel"', '"mat\\u001b[2Jmul"'))
+    (cache / f"half{FILE}").mkdir()
+    (cache / f"half{FILE}" / "x.ptx").write_text("//")
+    entry.rename(cache / f"{MATMUL.name}{FILE}")
+    for words in commands(cache, kernel="", recording=False):
+        assert_harmless(words)
+    assert_harmless(["list", str(cache / f"nothing{FILE}")])
+
+
+def test_no_field_of_a_cache_is_obeyed(cache: Path) -> None:
+    path = cache / MATMUL.name / "matmul_kernel.json"
+    metadata = json.loads(path.read_text())
+    for start in range(8):
+        names = list(metadata)[start::8]
+        changed = metadata | dict.fromkeys(names, EVIL) | {f"{EVIL}{n}": EVIL for n in names}
+        path.write_text(json.dumps(changed))
+        for words in (["list", cache], ["list", cache, "--json"], ["show", cache, "-a"]):
+            assert_harmless([str(w) for w in words])
+
+
+def test_no_symbol_of_a_cubin_is_obeyed(cache: Path) -> None:
+    path = cache / MATMUL.name / "matmul_kernel.cubin"
+    data = path.read_bytes()
+    for evil in (b"mat\x1b[2Jkernel", b"\x1b]0;T\x07_kernel", b"ma\xc2\x9b31m\xe2\x80\xaenel",
+                 b"m\xff\x9b31m\x80kernel"):  # fmt: skip
+        assert len(evil) == len(b"matmul_kernel"), evil
+        alone = cache.parent / "x.cubin"
+        alone.write_bytes(data.replace(b"matmul_kernel", evil))
+        for words in commands(alone, kernel="", recording=False):
+            assert_harmless(words)
+        path.write_bytes(alone.read_bytes())
+        assert_harmless(["list", str(cache)])
+        assert_harmless(["show", str(cache), "--stage", "sass", "-a"])
+
+
+def test_no_name_in_a_build_folder_is_obeyed(tmp_path: Path) -> None:
+    folder = tmp_path / f"ext{FILE}"
+    shutil.copytree(EXTENSION, folder)
+    ninja = (folder / "build.ninja").read_text()
+    (folder / "cuda.cu").write_text((folder / "cuda.cu").read_text() + f"// {EVIL[:20]}\n")
+    (folder / "cuda.cuda.o").rename(folder / f"cuda{FILE}.o")
+    for evil in (ninja.replace("cuda.cu", f"cu{FILE}da.cu"), ninja.replace("-O2", f"-O2 -D{FILE}")):
+        (folder / "build.ninja").write_bytes(os.fsencode(evil.replace("\r", "")))
+        for words in commands(folder, kernel="", recording=False):
+            assert_harmless(words)
+
+
+def test_no_field_of_a_trace_of_torch_is_obeyed(tmp_path: Path) -> None:
+    (log,) = (LECTURE / "trace").iterdir()
+    lines = log.read_text("utf-8").split("\n")
+    for kind in ("head", "payload"):
+        out = []
+        for line in lines:
+            if kind == "payload" and line.startswith("\t"):
+                line += EVIL.replace("\r", "")
+            if kind == "head" and "{" in line and not line.startswith("\t"):
+                start = line.index("{")
+                try:
+                    said = json.loads(line[start:])
+                except ValueError:
+                    continue
+                line = line[:start] + json.dumps(_each(said))
+            out.append(line)
+        folder = tmp_path / kind
+        folder.mkdir()
+        data = "\n".join(out).replace("\ud800", "").encode("utf-8", "surrogateescape")
+        (folder / log.name).write_bytes(data)
+        (folder / f"dedicated_log_torch_trace_{FILE}.log").write_bytes(data)
+        for words in commands(folder, kernel="", recording=False):
+            assert_harmless(words)
+
+
+def _each(said: Any) -> Any:
+    if isinstance(said, dict):
+        return {k: _each(v) for k, v in said.items()}
+    if isinstance(said, list):
+        return [_each(v) for v in said]
+    return poisoned(said)
+
+
+def test_no_line_of_saved_logs_is_obeyed(tmp_path: Path) -> None:
+    (text,) = (p.read_text("utf-8", "replace") for p in sorted((DATA / "lecture").glob("stderr")))
+    for n, evil in enumerate(evil_texts(text)):
+        path = tmp_path / f"log{n}.txt"
+        path.write_bytes(evil.replace("\ud800", "").encode("utf-8", "surrogateescape"))
+        for words in commands(path, kernel="", recording=False):
+            assert_harmless(words)
+
+
+@pytest.mark.parametrize("page", ncu_data.PAGES)
+def test_no_cell_of_a_report_of_ncu_is_obeyed(tmp_path: Path, page: str) -> None:
+    rows = list(csv.reader(io.StringIO(ncu_data.text(page))))
+    evil = EVIL.replace("\x00", "").replace("\ud800", "")
+    for column in range(16):
+        # Of a wide page several columns at once, of a narrow one each alone.
+        changed = [
+            [c + evil if n % 16 == column else c for n, c in enumerate(row)] if at else row
+            for at, row in enumerate(rows)
+        ]
+        text = io.StringIO()
+        csv.writer(text, quoting=csv.QUOTE_ALL).writerows(changed)
+        path = tmp_path / f"{page}{column}.csv"
+        path.write_bytes(text.getvalue().encode("utf-8", "surrogateescape"))
+        assert_harmless(["list", str(RECORDING), "--ncu", str(path)])
+        assert_harmless(["list", str(path)])
+    assert_harmless(["show", str(RECORDING), SQUARE, "-a", "--stage", "sass", "--ncu", str(path)])
+    assert_harmless(["show", str(RECORDING), SQUARE, "--json", "--ncu", str(path)])
+
+
+def test_nothing_that_is_typed_is_obeyed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Words of the command line come from scripts and from completion, and are quoted in errors."""
+    evil = EVIL.replace("\x00", "").replace("\ud800", "")
+    monkeypatch.setenv("PATH", f"{tmp_path}/{FILE}:{os.environ['PATH']}")
+    for words in (
+        [evil], [f"--{evil}"], ["list", evil], ["list", f"--{evil}"], ["show", evil],
+        ["show", str(RECORDING), evil], ["show", "--stage", evil], ["diff", evil, evil],
+        ["diff", str(RECORDING), "matmul_kernel", "--sort", evil], ["explain", evil],
+        ["explain", "--json", evil], ["explain", f"ld{evil}.global.b32 %r1, [%rd1];"],
+        ["explain", "--list", evil], ["time", str(RECORDING), evil], ["time", f"{evil}.py"],
+        ["time", "--stopwatch", evil], ["profile", "--stored", evil], ["profile", "--step", evil],
+        ["show", str(RECORDING), SQUARE, "--device", evil], ["open", "--port", evil],
+        ["run", "--target", evil, "x.py"], ["run", f"--{evil}"], ["doctor", "--python", evil],
+        ["ncu", evil],
+    ):  # fmt: skip
+        piped, sent = call(*words), on_pty(*words)
+        for done in (piped, sent):
+            assert "Traceback" not in done.said and "fault of" not in done.said, (words, done.said)
+            assert not list(obeyed(done.err, colours=True)), words
+            assert not list(obeyed(done.out, colours=True)), words

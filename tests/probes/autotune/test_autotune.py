@@ -1,0 +1,356 @@
+"""Recorded autotuning of real programs: on the emulated device, and with a stopwatch made up."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.probes.conftest import Run, ok
+
+KERNEL = """
+import torch, triton
+import triton.language as tl
+
+def configs(*warps):
+    return [triton.Config({"BLOCK": 32 * w}, num_warps=w) for w in warps]
+
+@triton.jit
+def double(out, x, n, BLOCK: tl.constexpr):
+    tl.static_assert(BLOCK <= 256, "a block is too large")
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + at, tl.load(x + at, mask=at < n) * 2, mask=at < n)
+
+def tuned(*warps, **given):
+    return triton.autotune(configs=configs(*warps), key=["n"], **given)(double)
+
+def launch(kernel, n=100, dtype=torch.float32):
+    x = torch.ones(n, device="cuda", dtype=dtype)
+    out = torch.empty_like(x)
+    kernel[lambda meta: (triton.cdiv(n, meta["BLOCK"]),)](out, x, n)
+    return out
+"""
+# Times as on a GPU: what the emulated device puts in the place of benchmarks is taken away, and
+# the probe is told that this is none.
+MEASURED = """
+import itertools, os, sys
+from triton.runtime import autotuner
+
+def stopwatch(*times):
+    given = itertools.cycle(times)
+    def count(call, quantiles):
+        call()
+        t = next(given)
+        return [t, t * 0.9, t * 1.1]
+    return count
+
+import ptxview_probes.autotune.triton_tuner as ours, ptxview_probes.autotune.trials as trials
+from ptxview_probes.target import tuning
+ours.emulated = trials.emulated = lambda: False
+tuning.no_times = lambda quantiles=None, return_mode="mean": NOW[0]
+NOW = [None]
+bench = autotuner.Autotuner._bench.__wrapped__   # the emulated device's
+inner = [c.cell_contents for c in bench.__closure__ if callable(c.cell_contents)][0]
+def real(self, *args, **given):
+    NOW[0] = inner(self, *args, **given)
+    return NOW[0]
+[c for c in bench.__closure__ if c.cell_contents is inner][0].cell_contents = real
+"""
+
+
+def warps(event: dict[str, Any]) -> list[int]:
+    return [c["config"]["num_warps"] for c in event["configurations"]]
+
+
+def hashes(event: dict[str, Any]) -> list[str | None]:
+    return [c["hash"] for c in event["configurations"]]
+
+
+def test_every_configuration_is_compiled_and_none_is_timed_or_chosen(run: Run) -> None:
+    done = ok(run(KERNEL + "assert launch(tuned(1, 2, 4))[0] == 2\n"))
+    (event,) = done.of("autotune")
+    assert (event["by"], event["name"], event["winner"]) == ("triton", "double", None)
+    assert event["key"] == {"n": 100, "out": "torch.float32", "x": "torch.float32"}
+    assert warps(event) == [1, 2, 4]
+    by_warps = {e["metadata"]["num_warps"]: e["hash"] for e in done.of("triton")}
+    assert hashes(event) == [by_warps[1], by_warps[2], by_warps[4]]
+    assert [c["times_ms"] for c in event["configurations"]] == [None] * 3
+    assert [c["reason"] for c in event["configurations"]] == [None] * 3
+    assert (event["stopwatch"], event["seconds"]) == (None, None)
+    problems = [p["text"] for p in done.of("problem") if p["where"] != "target"]
+    assert not problems
+
+
+def test_each_key_is_a_tuning_and_shares_what_was_compiled_for_another(run: Run) -> None:
+    text = """
+kernel = tuned(1, 2)
+for n in (100, 100, 200, 100): launch(kernel, n)
+launch(kernel, 100, torch.float16)
+"""
+    first, second, third = ok(run(KERNEL + text)).of("autotune")
+    assert [e["key"]["n"] for e in (first, second, third)] == [100, 200, 100]
+    # The second compiles nothing: which binaries it tried is known by what it launched.
+    assert hashes(second) == hashes(first) and None not in hashes(first)
+    assert third["key"]["x"] == "torch.float16"
+    assert not set(hashes(third)) & set(hashes(first))
+
+
+def test_a_failed_configuration_says_why_in_one_line(run: Run) -> None:
+    (event,) = ok(run(KERNEL + "launch(tuned(4, 16))\n")).of("autotune")
+    good, failed = event["configurations"]
+    assert good["reason"] is None and good["hash"]
+    assert failed["hash"] is None
+    assert failed["reason"].startswith("failed: CompileTimeAssertionFailure: ")
+    assert "a block is too large" in failed["reason"] and "\n" not in failed["reason"]
+
+
+def test_out_of_resources_is_compiled_and_failed(run: Run) -> None:
+    text = """
+import sys; sys.path.insert(0, ROOT)
+from kernels import matmul
+matmul.matmul_kernel.configs = matmul.CONFIGS + [triton.Config(
+    {"BLOCK_M": 128, "BLOCK_N": 256, "BLOCK_K": 64, "GROUP_M": 8}, num_warps=8, num_stages=5)]
+a = torch.ones(64, 64, device="cuda", dtype=torch.float16)
+for n in (64, 64): matmul.matmul(a[:n], a)
+matmul.matmul(a[:48], a)
+"""
+    from pathlib import Path
+
+    root = f"ROOT = {str(Path(__file__).parents[3])!r}\n"
+    first, second = ok(run(KERNEL + root + text, values="none")).of("autotune")
+    for event in (first, second):
+        *good, failed = event["configurations"]
+        assert all(c["reason"] is None for c in good)
+        assert "OutOfResources: out of resource: shared memory" in failed["reason"]
+        assert failed["hash"] and failed["hash"] not in hashes(event)[:3]
+
+
+def test_pruners_are_told_apart(run: Run) -> None:
+    text = """
+def early(configs, named, **given):
+    assert "n" in named
+    return [c for c in configs if c.num_warps != 1]
+
+def model(num_warps, **given):
+    return num_warps
+
+by = {"early_config_prune": early, "perf_model": model, "top_k": 2}
+kernel = tuned(1, 2, 4, 8, prune_configs_by=by)
+launch(kernel)
+assert kernel.early_config_prune is early
+launch(tuned(1, 2, 4, prune_configs_by={"early_config_prune": early}))
+launch(tuned(1, 2, 4, prune_configs_by={"perf_model": model, "top_k": 2}))
+"""
+    done = ok(run(KERNEL + text))
+    reasons = [[c["reason"] for c in e["configurations"]] for e in done.of("autotune")]
+    ranked = "pruned: perf_model ranks it below the best 2 (top_k)"
+    assert reasons == [
+        ["pruned: early_config_prune", None, None, ranked],
+        ["pruned: early_config_prune", None, None],
+        [None, None, ranked],
+    ]
+    assert not [e for e in done.of("autotune") if hashes(e)[0] and e["configurations"][0]["reason"]]
+
+
+def test_one_configuration_a_warmup_and_a_question_are_no_tuning(run: Run) -> None:
+    text = """
+launch(tuned(2))
+x = torch.ones(100, device="cuda")
+tuned(1, 2).warmup(x, x, 100, grid=(1,))
+kernel = tuned(1, 2)
+launch(kernel)
+kernel.nargs = {}
+kernel.prune_configs({})  # asked by the program itself
+launch(kernel)
+"""
+    (event,) = ok(run(KERNEL + text)).of("autotune")
+    assert warps(event) == [1, 2] and None not in hashes(event)
+
+
+def test_times_and_winner_are_the_tuners_own(run: Run) -> None:
+    text = """
+kernel = tuned(1, 2, 4, do_bench=stopwatch(0.3, 0.1, 0.2))
+launch(kernel)
+assert kernel.best_config.num_warps == 2, kernel.best_config
+print([t[0] for t in kernel.configs_timings.values()])
+"""
+    done = ok(run(KERNEL + MEASURED + text))
+    (event,) = done.of("autotune")
+    assert event["winner"] == 1
+    assert [c["times_ms"][0] for c in event["configurations"]] == [0.3, 0.1, 0.2]
+    assert event["configurations"][0]["times_ms"] == [0.3, 0.3 * 0.9, 0.3 * 1.1]
+    assert event["stopwatch"] == "stopwatch.<locals>.count"
+    assert isinstance(event["seconds"], float)
+
+
+def test_where_all_failed_there_is_no_winner(run: Run) -> None:
+    text = """
+kernel = tuned(16, 32, do_bench=stopwatch(0.3))
+try: launch(kernel)
+except Exception as error: print(type(error).__name__)
+"""
+    done = ok(run(KERNEL + MEASURED + text))
+    assert "CompileTimeAssertionFailure" in done.out
+    (event,) = done.of("autotune")
+    assert event["winner"] is None
+    assert all(c["reason"].startswith("failed: ") for c in event["configurations"])
+
+
+def test_what_a_stopwatch_raises_reaches_the_program_and_is_told(run: Run) -> None:
+    text = """
+def broken(call, quantiles): raise KeyError("no stopwatch")
+try: launch(tuned(1, 2, do_bench=broken))
+except KeyError as error: print("raised", error)
+assert launch(tuned(1, 2))[0] == 2
+"""
+    done = ok(run(KERNEL + text))
+    assert "raised 'no stopwatch'" in done.out
+    first, second = done.of("autotune")
+    assert first["winner"] is None
+    assert first["configurations"][0]["reason"] == "failed: KeyError: 'no stopwatch'"
+    assert [c["hash"] is not None for c in first["configurations"]] == [False, False]
+    assert None not in hashes(second)
+
+
+def test_kernels_that_hooks_launch_are_not_taken_for_the_configurations(run: Run) -> None:
+    text = """
+@triton.jit
+def clear(out, BLOCK: tl.constexpr):
+    tl.store(out + tl.arange(0, BLOCK), 0.0)
+
+kernel = tuned(1, 2, pre_hook=lambda args, reset_only=False: clear[(1,)](args["out"], BLOCK=16))
+launch(kernel)
+"""
+    done = ok(run(KERNEL + text))
+    (event,) = done.of("autotune")
+    names = {e["hash"]: e["name"] for e in done.of("triton")}
+    assert [names[h] for h in hashes(event) if h] == ["double", "double"]
+
+
+def test_tritons_own_table_of_times_is_read_from_its_cache(run: Run) -> None:
+    text = """
+import inspect, json
+if "cache_results" not in inspect.signature(triton.autotune).parameters:
+    print("this Triton keeps no times"); raise SystemExit
+def cached(self, key, configs, bench):
+    self.configs_timings = {configs[0]: [0.4, 0.3, 0.5], configs[1]: [float("inf")] * 3}
+    self.cache[key] = configs[0]
+    return True
+autotuner.Autotuner.check_disk_cache = cached
+kernel = tuned(1, 2, cache_results=True)
+launch(kernel)
+"""
+    done = ok(run(KERNEL + MEASURED + text))
+    if "keeps no times" in done.out:
+        return
+    (event,) = done.of("autotune")
+    assert (event["from_cache"], event["winner"], event["seconds"]) == (True, 0, None)
+    best, failed = event["configurations"]
+    assert best["times_ms"] == [0.4, 0.3, 0.5]
+    # Only the winner is compiled, when it is launched.
+    assert [e["hash"] for e in done.of("triton")] == [best["hash"]]
+    assert (failed["hash"], failed["times_ms"]) == (None, None)
+    assert failed["reason"].startswith("failed")
+
+
+INDUCTOR = """
+import torch
+from torch._inductor import config
+config.compile_threads = 1
+config.max_autotune_pointwise = True
+config.benchmark_fusion = False
+@torch.compile
+def f(x): return torch.softmax(x * 2, -1).sum(0)
+f(torch.randn(512, 256, device="cuda"))
+"""
+
+
+def test_inductors_candidates_are_told_with_what_was_compiled(run: Run) -> None:
+    done = ok(run(INDUCTOR))
+    tunings = done.of("autotune")
+    assert tunings
+    compiled = {e["hash"] for e in done.of("triton")}
+    for event in tunings:
+        assert (event["by"], event["winner"], event["stopwatch"]) == ("inductor", None, None)
+        assert len(event["configurations"]) > 1 and set(hashes(event)) <= compiled
+        assert len(set(hashes(event))) == len(event["configurations"])
+        assert all(c["times_ms"] is None for c in event["configurations"])
+        assert event["file"].endswith(".py") and event["key"]["x"] >= 1
+
+
+# A tuner that has compiled its configurations is given times: what it does with them is its own.
+TIMED = """
+import ptxview_probes.autotune.inductor as ours, ptxview_probes.autotune.trials as trials
+import ptxview_probes.calls.subjects as calls
+ours.emulated = trials.emulated = lambda: False
+from torch._inductor.runtime import triton_heuristics as heuristics
+from torch._inductor.runtime.benchmarking import benchmarker
+made = []
+init = heuristics.CachingAutotuner.__init__
+def keep(self, *args, **given):
+    init(self, *args, **given); made.append(self)
+heuristics.CachingAutotuner.__init__ = keep
+times = {}
+def benchmark(self, fn, *args, **given):
+    cells = dict(zip(fn.__code__.co_freevars, (c.cell_contents for c in fn.__closure__)))
+    return times(cells["launcher"])
+type(benchmarker).benchmark = benchmark
+heuristics.CachingAutotuner.copy_args_to_cpu_if_needed = lambda self, *a, **k: {}
+heuristics.CachingAutotuner.reset_to_zero_args = lambda self, *a, **k: None
+"""
+
+
+def test_inductors_times_reasons_and_winner_are_its_own(run: Run) -> None:
+    text = """
+class Interface:
+    get_raw_stream = staticmethod(lambda device: 0)
+    current_device = staticmethod(lambda: 0)
+heuristics.CachingAutotuner.get_device_interface = lambda self: Interface
+tuner = next(t for t in made if len(t.launchers) > 2)
+tuner.launchers[1].n_spills = 400
+order = [l.config for l in tuner.launchers]
+def times(launcher):
+    at = order.index(launcher.config)
+    return float("inf") if at == 2 else 0.5 - 0.01 * at
+tuner.autotune_to_one_config()
+print("won", order.index(tuner.launchers[0].config), len(order))
+"""
+    body = INDUCTOR.replace("import torch\n", "import torch\n" + TIMED, 1)
+    done = ok(run(body + text, env={"TORCHINDUCTOR_FORCE_DISABLE_CACHES": "1"}))
+    won, count = (int(n) for n in done.out.split()[1:])
+    event = done.of("autotune")[-1]
+    assert event["winner"] == won and len(event["configurations"]) == count
+    measured = [c["times_ms"] for c in event["configurations"]]
+    assert measured[1] is None and measured[2] is None
+    assert [m for n, m in enumerate(measured) if n not in (1, 2)] == [
+        [0.5 - 0.01 * n] for n in range(count) if n not in (1, 2)
+    ]
+    spilled, refused = event["configurations"][1:3]
+    assert spilled["reason"].startswith("pruned: 400 registers spill")
+    assert refused["reason"] == "failed: the device refused the launch"
+    told = [e for e in done.of("autotune") if e["tuning"] == event["tuning"]]
+    assert [e["winner"] for e in told] == [None, won]
+
+
+def test_inductors_cache_tells_the_winner_and_what_it_was_chosen_of(run: Run) -> None:
+    text = """
+import json, os
+from torch._inductor.runtime.triton_heuristics import AutotuneCache
+tuner = next(t for t in made if len(t.launchers) > 2)
+best = tuner.launchers[1].config
+launcher = tuner.launchers[1]
+configs = [l.config for l in tuner.launchers]
+from torch._inductor.runtime.triton_heuristics import hash_configs
+meta = {**tuner.inductor_meta, "force_disable_caches": False, "autotune_local_cache": True}
+cache = AutotuneCache.create(meta, tuner.filename, hash_configs(configs))
+cache.save(best, 12_000_000, triton_cache_hash=launcher.cache_hash)
+cache = AutotuneCache.create(meta, tuner.filename, hash_configs(configs))
+assert cache.read_best(meta, configs).num_warps == best.num_warps
+"""
+    body = INDUCTOR.replace("import torch\n", "import torch\n" + TIMED, 1)
+    done = ok(run(body + text, env={"TORCHINDUCTOR_FX_GRAPH_CACHE": "0"}))
+    (event,) = [e for e in done.of("autotune") if e["from_cache"]]
+    assert event["winner"] == 1 and event["file"].endswith(".py")
+    won = event["configurations"][1]
+    assert (won["reason"], won["times_ms"]) == (None, None)
+    assert won["hash"] in {e["hash"] for e in done.of("triton")}
+    others = [c for n, c in enumerate(event["configurations"]) if n != 1]
+    assert others and all(c["reason"].startswith("not measured") for c in others)

@@ -1,0 +1,344 @@
+"""Recorded calls of real programs: what Triton, Inductor and a built extension were given."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from inspector.probes.replay.calls import Again
+from inspector.probes.target import nvcc
+from tests.probes.conftest import Outcome, Run, ok
+
+KERNEL = """
+import torch, triton
+import triton.language as tl
+
+@triton.jit
+def gather(out, source, index, n, SCALE: tl.constexpr, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = at < n
+    where = tl.load(index + at, mask=mask, other=0)
+    tl.store(out + at, tl.load(source + where, mask=mask) * SCALE, mask=mask)
+
+def launch(n, low=0, start=0, grid=None):
+    source = torch.arange(64.0, device="cuda")
+    index = torch.randint(low, 64, (n,), device="cuda", dtype=torch.int32)
+    index[0], index[-1] = low, 63
+    out = torch.empty(start + n, device="cuda")[start:]
+    gather[grid or (lambda meta: (triton.cdiv(n, meta["BLOCK"]),))](
+        out, source, index, n, SCALE=2.0, BLOCK=32)
+    return out, source, index
+"""
+
+
+def counts(done: Outcome) -> dict[int, int]:
+    """The last count of each call, by its number; of a call that was told alone, one."""
+    out = {e["id"]: 1 for e in done.of("call")}
+    for event in done.of("calls"):
+        out |= {int(k): v for k, v in event.get("counts", {}).items()}
+    return out
+
+
+def named(event: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {a["name"]: a for a in event["arguments"]}
+
+
+def test_grid_layout_scalars_and_ranges(run: Run) -> None:
+    done = ok(run(KERNEL + "out, *_ = launch(100, low=5)\nassert out[0] == 10.0\n"))
+    (event,) = done.of("call")
+    assert (event["kind"], event["name"], event["first"]) == ("triton", "gather", 0)
+    assert event["hash"] == done.of("triton")[0]["hash"]
+    assert event["grid"] == [4, 1, 1]  # the grid that the function gave
+    assert event["block"] == [128, 1, 1]
+    held = named(event)
+    assert list(held) == ["out", "source", "index", "n", "SCALE", "BLOCK"]
+    assert held["out"]["shape"] == [100] and held["out"]["strides"] == [1]
+    assert (held["out"]["type"], held["out"]["dtype"]) == ("*fp32", "float32")
+    assert (held["index"]["low"], held["index"]["high"]) == (5, 63)
+    assert "low" not in held["source"]
+    assert held["n"]["value"] == 100
+    assert (held["SCALE"]["type"], held["SCALE"]["value"]) == ("constexpr", 2.0)
+    assert not done.of("problem")
+
+
+def test_alignment_is_of_the_address(run: Run) -> None:
+    done = ok(run(KERNEL + "launch(100)\nlaunch(100, start=1)\nlaunch(100, start=4)\n"))
+    assert [named(e)["out"]["alignment"] for e in done.of("call")] == [64, 4, 16]
+
+
+def test_alike_launches_are_one_call_and_others_are_apart(run: Run) -> None:
+    done = ok(run(KERNEL + "for n in (100, 100, 50, 100, 50, 100): launch(n)\n"))
+    assert [named(e)["n"]["value"] for e in done.of("call")] == [100, 50]
+    assert [e["first"] for e in done.of("call")] == [0, 2]
+    assert counts(done) == {0: 4, 1: 2}
+
+
+def test_ranges_can_be_turned_off(run: Run) -> None:
+    done = ok(run(KERNEL + "launch(100)\n", env={"PTXVIEW_RANGES": "0"}))
+    (event,) = done.of("call")
+    assert named(event)["index"]["dtype"] == "int32" and "low" not in named(event)["index"]
+
+
+def test_a_range_is_taken_before_the_launch_and_unseen_by_modes(run: Run) -> None:
+    text = """
+from torch.utils._python_dispatch import TorchDispatchMode
+seen = []
+class Watch(TorchDispatchMode):
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        seen.append(str(func))
+        return func(*args, **(kwargs or {}))
+with Watch():
+    launch(100)
+assert not any("aminmax" in s for s in seen), seen
+"""
+    (event,) = ok(run(KERNEL + text)).of("call")
+    assert (named(event)["index"]["low"], named(event)["index"]["high"]) == (0, 63)
+
+
+def test_nothing_of_ours_stands_in_a_profile(run: Run) -> None:
+    text = """
+with torch.profiler.profile() as profile: launch(100)
+assert not any("aminmax" in e.key for e in profile.key_averages())
+"""
+    (event,) = ok(run(KERNEL + text)).of("call")
+    assert "low" not in named(event)["index"]
+
+
+def test_a_killed_run_has_nearly_true_counts(run: Run) -> None:
+    text = "import os, signal\nfor _ in range(70): launch(40)\nos.kill(os.getpid(), signal.SIGKILL)"
+    done = run(KERNEL + text)
+    assert done.status == -9
+    assert 70 * 7 / 8 <= counts(done)[0] <= 70
+
+
+def test_a_forked_child_counts_its_own(run: Run) -> None:
+    text = """
+import multiprocessing
+from ptxview_probes.calls import subjects as calls, graphs as calls_torch
+held = calls.subject("extension", "m.f", "m.f", {})
+def call(): calls_torch.counted(held, abs, (-1,), {})
+call(); call()
+child = multiprocessing.get_context("fork").Process(target=call)
+child.start(); child.join()
+assert child.exitcode == 0
+"""
+    done = ok(run(text))
+    by_pid = {e["pid"]: e for e in done.of("call")}
+    assert len(by_pid) == 2 and all(e["first"] == 0 for e in by_pid.values())
+    last = {e["pid"]: list(e["counts"].values()) for e in done.of("calls")}
+    assert sorted(last.values()) == [[1], [2]]
+
+
+def test_warming_up_is_no_launch_and_a_launch_that_raises_is_not_counted(run: Run) -> None:
+    text = """
+import pytest
+source, index = torch.zeros(8, device="cuda"), torch.zeros(8, device="cuda", dtype=torch.int32)
+gather.warmup(source, source, index, 8, SCALE=2.0, BLOCK=32, grid=(1,))
+with pytest.raises(ValueError):
+    gather[(1,)](torch.zeros(8), source, index, 8, SCALE=2.0, BLOCK=32)
+"""
+    done = ok(run(KERNEL + text))
+    assert counts(done) == {0: 0}
+
+
+def test_autotunings_own_launches_are_apart(run: Run) -> None:
+    text = """
+tuned = triton.autotune([triton.Config({"BLOCK": b}) for b in (32, 64, 128)], key=["n"])(gather)
+x, i = torch.ones(64, device="cuda"), torch.zeros(64, device="cuda", dtype=torch.int32)
+for _ in range(3):
+    tuned[lambda meta: (triton.cdiv(64, meta["BLOCK"]),)](x.clone(), x, i, 64, SCALE=2.0)
+"""
+    done = ok(run(KERNEL + text))
+    assert counts(done) == {0: 3}
+    rest = {s["subject"]: s for e in done.of("calls") for s in e.get("subjects", [])}
+    assert len(rest) == 3 and all(s["benchmarks"] >= 1 for s in rest.values())
+
+
+def test_no_more_than_so_many_ways_are_kept(run: Run) -> None:
+    text = """
+from ptxview_probes.calls import subjects as calls
+calls.MOST_CALLS = 5
+for n in range(33, 45): launch(n)
+"""
+    done = ok(run(KERNEL + text))
+    kept = len(done.of("call"))
+    hashes = {e["hash"] for e in done.of("call")}
+    assert kept <= 5 * len(hashes) and kept < 12
+    rest = {s["subject"]: s["others"] for e in done.of("calls") for s in e.get("subjects", [])}
+    assert kept + sum(rest.values()) == 12
+
+
+def test_tensors_are_let_go_and_the_launcher_stays_itself(run: Run) -> None:
+    text = """
+import gc, pickle, weakref
+held = launch(100)
+watched = [weakref.ref(t) for t in held]
+del held
+gc.collect()
+assert [w() for w in watched] == [None] * 3
+kernel = next(iter(next(iter(gather.device_caches.values()))[0].values()))
+assert kernel.run._ptxview and kernel.run.metadata is kernel.metadata
+class Kept:
+    def __call__(self, *args): pass
+from ptxview_probes.calls.launch import stand
+back = pickle.loads(pickle.dumps(stand(Kept(), kernel.run._ptxview.held, 9, [])))
+assert type(back) is Kept
+"""
+    ok(run(KERNEL + text))
+
+
+def test_the_programs_own_launch_hooks_stay(run: Run) -> None:
+    text = """
+from triton import knobs
+said = []
+knobs.runtime.launch_enter_hook.add(lambda metadata: said.append(metadata.get()["name"]))
+launch(100)
+assert said == ["gather"], said
+"""
+    ok(run(KERNEL + text))
+
+
+def test_what_fails_within_is_a_problem_and_the_program_goes_on(run: Run) -> None:
+    text = """
+from ptxview_probes.calls import subjects as calls
+def fail(items): raise OSError("no")
+calls.describe = fail
+for n in (100, 50, 100): launch(n)
+print("went on")
+"""
+    done = ok(run(KERNEL + text))
+    assert "went on" in done.out
+    assert len([e for e in done.of("problem") if e["where"] == "a launch"]) == 1
+    assert sum(s["others"] for s in done.of("calls")[-1]["subjects"]) == 3
+
+
+def test_graphs(run: Run) -> None:
+    text = """
+import torch
+f = torch.compile(lambda x, i: (x.sin() * 3)[i])
+x, i = torch.randn(100, device="cuda"), torch.arange(7, 10, device="cuda")
+for _ in range(3): f(x, i)
+f(x.cpu(), i.cpu())
+"""
+    done = ok(run(text))
+    calls = [e for e in done.of("call") if e["kind"] == "graph"]
+    assert [counts(done)[e["id"]] for e in calls] == [3, 1]
+    paths = {e["path"] for e in done.of("graph")}
+    assert {e["subject"] for e in calls} <= paths
+    assert [a["shape"] for a in calls[0]["arguments"]] == [[100], [3]]
+    assert (calls[0]["arguments"][1]["low"], calls[0]["arguments"][1]["high"]) == (7, 9)
+
+
+def test_extensions(run: Run) -> None:
+    text = '''
+import torch
+from torch.utils.cpp_extension import load_inline
+source = """
+#include <torch/extension.h>
+#include <vector>
+torch::Tensor scaled(torch::Tensor x, double by) { return x * by; }
+int64_t total(std::vector<torch::Tensor> all) { return all.size(); }
+torch::Tensor refuse(torch::Tensor x) { TORCH_CHECK(false, "never"); }
+"""
+module = load_inline("called_extension", source, functions=["scaled", "total", "refuse"])
+x = torch.ones(4, 8)
+module.scaled(x, 2.0); module.scaled(x.t(), 2.0)
+assert module.total([x, x]) == 2
+try:
+    module.refuse(x)
+except RuntimeError as error:
+    assert "never" in str(error)
+assert module.scaled.__name__ == "scaled" and "Tensor" in module.scaled.__doc__
+assert torch.compile(lambda x: module.scaled(x.sin(), 2.0).cos())(x).shape == (4, 8)
+'''
+    done = ok(run(text))
+    found = [
+        (e["name"], [a.get("shape", a.get("value")) for a in e["arguments"]], counts(done)[e["id"]])
+        for e in done.of("call")
+        if e["kind"] == "extension"
+    ]
+    assert ("called_extension.scaled", [[4, 8], 2.0], 2) in found
+    assert ("called_extension.scaled", [[8, 4], 2.0], 1) in found
+    assert ("called_extension.total", [[4, 8], [4, 8]], 1) in found
+    assert ("called_extension.refuse", [[4, 8]], 0) in found
+    events = [e for e in done.of("call") if e["kind"] == "extension"]
+    library = events[0]["library"]
+    built = Path(library["path"]).read_bytes()
+    assert library["sha256"] == hashlib.sha256(built).hexdigest()
+    made = {e["name"]: _again(e) for e in events if e["name"] != "called_extension.refuse"}
+    assert made["called_extension.scaled"].shape == (8, 4)  # the last of them
+    assert made["called_extension.total"] == 2
+
+
+def _again(event: dict[str, Any]) -> Any:
+    """What the function gives that a call was of, called again in this process."""
+    module, _, function = event["name"].rpartition(".")
+    known = dict.fromkeys(("type", "value", "dtype", "shape", "strides", "low", "high"))
+    arguments = [{**known, **a, "device": "cpu", "alignment": None} for a in event["arguments"]]
+    said = {"kind": "extension", "name": event["name"], "module": module, "function": function,
+            "library": event["library"]["path"], "arguments": arguments}  # fmt: skip
+    return Again(torch, said, "cpu", 64).made()
+
+
+@pytest.mark.skipif(not nvcc.homes(), reason="no CUDA toolkit: nvcc with its headers")
+def test_launches_of_cuda(run: Run) -> None:
+    text = '''
+import torch
+from torch.utils.cpp_extension import load_inline
+cuda = """
+template <typename T> __global__ void fill(T* x, T value, int n) {
+  extern __shared__ char unused[];
+  int at = blockIdx.x * blockDim.x + threadIdx.x;
+  if (at < n) x[at] = value;
+}
+torch::Tensor filled(torch::Tensor x) {
+  fill<float><<<dim3((x.numel() + 31) / 32), 32, 64>>>(x.data_ptr<float>(), 2.0f, x.numel());
+  return x;
+}
+"""
+module = load_inline("calls_cuda_extension", "torch::Tensor filled(torch::Tensor x);",
+                     cuda_sources=cuda, functions=["filled"])
+for n in (100, 100, 40): assert module.filled(torch.empty(n, device="cuda")).eq(2).all()
+'''
+    done = ok(run(text))
+    found = [(e["name"], e["grid"], e["block"], e["shared_bytes"], counts(done)[e["id"]])
+             for e in done.of("call") if e["kind"] == "cuda"]  # fmt: skip
+    assert found == [("fill", [4, 1, 1], [32, 1, 1], 64, 2), ("fill", [2, 1, 1], [32, 1, 1], 64, 1)]
+
+
+def test_inductors_own_launcher_and_the_faster_one_that_it_becomes(run: Run) -> None:
+    text = """
+import torch
+from types import FunctionType, SimpleNamespace
+from ptxview_probes.calls import triton_launches as calls_triton
+launched = []
+class Kernel:
+    arg_names, full_constexprs = ["in_ptr0", "out_ptr0", "xnumel", "XBLOCK"], [3]
+    num_warps, shared, hash, name = 8, 32, "ab" * 32, "triton_poi_fused_0"
+    def run(self, x, y, z, stream, *args): launched.append((x, y, z, len(args)))
+code = "def launcher(a, b, n, stream):\\n    runner((n + 63) // 64, 1, 1, stream, a, b, n)"
+scope = {"runner": Kernel().run}
+exec(code, scope)
+signature = {"in_ptr0": "*i64", "out_ptr0": "*fp32", "xnumel": "i32", "XBLOCK": "constexpr"}
+kernel = scope["runner"].__self__
+calls_triton.watch_static(scope["launcher"], kernel, signature, {"XBLOCK": 64})
+assert scope["runner"].__self__ is kernel  # Inductor takes the kernel from there
+a, b = torch.arange(3, 103), torch.empty(100)
+for _ in range(2): scope["launcher"](a, b, 100, 0)
+fast = FunctionType(scope["launcher"].__code__, {**scope, "runner": Kernel().run})
+calls_triton.watch_faster(scope["launcher"], fast)
+fast(a, b, 100, 0)
+assert launched == [(2, 1, 1, 3)] * 3, launched
+"""
+    done = ok(run(text))
+    (event,) = done.of("call")
+    assert (event["name"], event["grid"]) == ("triton_poi_fused_0", [2, 1, 1])
+    assert (event["block"], event["shared_bytes"]) == ([256, 1, 1], 32)
+    held = named(event)
+    assert (held["in_ptr0"]["low"], held["in_ptr0"]["high"]) == (3, 102)
+    assert (held["XBLOCK"]["value"], held["xnumel"]["value"]) == (64, 100)
+    assert counts(done) == {0: 3} and not done.of("problem")

@@ -1,0 +1,277 @@
+"""What a run captures of Triton and Inductor, cold and warm, and that nothing of it shows."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from inspector.system.toolchain import every
+from tests.helpers.ptxview import Done, call, environment, printed, ptxview, tool, variants_of
+
+if importlib.util.find_spec("torch") is None or importlib.util.find_spec("triton") is None:
+    pytest.skip("torch and triton are not installed", allow_module_level=True)
+
+# Compiles without a device: only what the probes see of a compile is asked here.
+COMPILES = '''
+import sys
+import triton, triton.language as tl
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+
+@triton.jit
+def double(out, x, n, BLOCK: tl.constexpr, SCALE: tl.constexpr):
+    """Doubles."""
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    keep = at < n
+    value = tl.load(x + at, mask=keep)
+    tl.store(out + at, value * SCALE, mask=keep)
+
+def build(block, warps, **more):
+    source = ASTSource(
+        fn=double,
+        signature={"out": "*fp32", "x": "*fp32", "n": "i32", "BLOCK": "constexpr",
+                   "SCALE": "constexpr"},
+        constexprs={"BLOCK": block, "SCALE": 2.0},
+        attrs={(0,): [["tt.divisibility", 16]]},
+    )
+    options = {"num_warps": warps, **more}
+    return triton.compile(source, target=GPUTarget("cuda", 90, 32), options=options)
+
+made = [build(1024, 4), build(2048, 8), build(1024, 4), build(8192, 1, maxnreg=32)]
+print([m.hash for m in made], flush=True)
+if "crash" in sys.argv:
+    import os; os.kill(os.getpid(), 9)
+'''
+
+
+def run_triton(folder: Path, name: str, *words: str) -> Done:
+    """Run the script that compiles, with a Triton cache in the folder."""
+    path = folder / "compiles.py"
+    path.write_text(COMPILES)
+    env = environment(TRITON_CACHE_DIR=str(folder / "triton"))
+    return ptxview("run", "-o", folder / name, path, *words, env=env)
+
+
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Done]]:
+    """Two runs of the same compiles: the first finds no cache, the second all of it."""
+    folder = tmp_path_factory.mktemp("compiled")
+    return folder, [run_triton(folder, "cold"), run_triton(folder, "warm")]
+
+
+def hashes(done: Done) -> list[str]:
+    return list(ast.literal_eval(done.text))
+
+
+@pytest.mark.parametrize("name", ["cold", "warm"])
+def test_every_compile_is_captured_once(compiled: tuple[Path, list[Done]], name: str) -> None:
+    folder, runs = compiled
+    value = call("list", folder / name, "--json").json
+    (kernel,) = value["kernels"]
+    assert (kernel["name"], kernel["origin"]) == ("double", "triton")
+    told = list(dict.fromkeys(hashes(runs[name == "warm"])))
+    assert [v["hash"] for v in kernel["variants"]] == told
+    assert {v["cache_hit"] for v in kernel["variants"]} == {name == "warm"}
+
+
+def test_cold_and_warm_say_the_same(compiled: tuple[Path, list[Done]]) -> None:
+    folder, _ = compiled
+    found = []
+    for name in ("cold", "warm"):
+        variants = [v for _, v in variants_of(call("list", folder / name, "--json").json)]
+        found.append([{k: x for k, x in v.items() if k != "cache_hit"} for v in variants])
+    assert found[0] == found[1]
+
+
+def test_compile_has_its_stages_configuration_and_python(
+    compiled: tuple[Path, list[Done]],
+) -> None:
+    folder, _ = compiled
+    first, second, _ = (v for _, v in variants_of(call("list", folder / "cold", "--json").json))
+    assert first["stages"] == ["source", "ttir", "ttgir", "llir", "ptx", "sass"]
+    assert first["missing"] == {}
+    assert (first["config"]["BLOCK"], second["config"]["BLOCK"]) == (1024, 2048)
+    assert (first["config"]["num_warps"], second["config"]["num_warps"]) == (4, 8)
+    assert first["config"]["SCALE"] == 2.0
+    assert first["signature"] == {"out": "*fp32", "x": "*fp32", "n": "i32",
+                                  "BLOCK": "constexpr", "SCALE": "constexpr"}  # fmt: skip
+    assert first["specialization"] == {"out": [["tt.divisibility", 16]]}
+    assert first["resources"]["max_threads"] == 128
+    shown = call("show", folder / "cold", first["id"], "--stage", "source", "--json").json
+    assert "\n".join(line["text"] for line in shown["lines"]) == COMPILES
+    (function,) = shown["functions"]
+    lines = COMPILES.split("\n")
+    assert lines[function["first"] - 1] == "@triton.jit"
+    assert "tl.store" in lines[function["last"] - 1]
+
+
+def test_texts_are_the_caches_files(compiled: tuple[Path, list[Done]]) -> None:
+    folder, _ = compiled
+    for _, variant in variants_of(call("list", folder / "warm", "--json").json):
+        for stage in ("ttir", "ttgir", "llir", "ptx"):
+            file = folder / "triton" / variant["cache_key"] / f"double.{stage}"
+            done = call("show", folder / "warm", variant["id"], "--stage", stage)
+            assert done.out == file.read_bytes()
+
+
+def test_source_lines_reach_the_ptx(compiled: tuple[Path, list[Done]]) -> None:
+    folder, runs = compiled
+    shown = call("show", folder / "cold", hashes(runs[0])[0], "--stage", "source", "--json").json
+    ptx = call("show", folder / "cold", hashes(runs[0])[0], "--json").json["lines"]
+    (line,) = [x for x in shown["lines"] if "tl.load" in x["text"]]
+    bases = {ptx[n - 1]["base"] for n in line["links"]["ptx"]}
+    assert "ld" in bases and "st" not in bases
+
+
+def test_spills_are_those_that_the_same_assembler_prints(
+    compiled: tuple[Path, list[Done]], tmp_path: Path
+) -> None:
+    folder, _ = compiled
+    for n, (_, variant) in enumerate(variants_of(call("list", folder / "cold", "--json").json)):
+        here = folder / "triton" / variant["cache_key"]
+        wanted = printed(tool("nvdisasm"), "-c", here / "double.cubin")
+        said = assembled(here / "double.ptx", wanted, tmp_path / "x.cubin")
+        if said is None:
+            pytest.skip("no ptxas here writes this cubin")
+        resources = variant["resources"]
+        assert (resources["spill_store_bytes"], resources["spill_load_bytes"]) == said
+        assert (n == 2) == (said > (0, 0)), "the third has 32 registers for 256 values"
+
+
+def assembled(ptx: Path, wanted: bytes, out: Path) -> tuple[int, int] | None:
+    """Spilled bytes as ptxas prints them when it writes code that disassembles to this."""
+    for found in every("ptxas"):
+        for more in ([], ["--regAllocOptLevel=2"]):
+            done = subprocess.run(
+                [found.path, "-v", "-lineinfo", *more, "--gpu-name=sm_90a", ptx, "-o", out],
+                capture_output=True, text=True, check=False,
+            )  # fmt: skip
+            if done.returncode == 0 and printed(tool("nvdisasm"), "-c", out) == wanted:
+                pattern = r"(\d+) bytes spill stores, (\d+) bytes spill loads"
+                ((stored, loaded),) = re.findall(pattern, done.stderr)
+                return int(stored), int(loaded)
+    return None
+
+
+def test_what_was_captured_before_a_kill_is_kept(tmp_path: Path) -> None:
+    done = run_triton(tmp_path, "x.ptxview", "crash")
+    assert done.status == 128 + 9
+    value = call("list", tmp_path / "x.ptxview", "--json").json
+    assert [v["hash"] for _, v in variants_of(value)] == list(dict.fromkeys(hashes(done)))
+    assert value["recording"]["exit_status"] == 137
+
+
+# -- Inductor ----------------------------------------------------------------------------------
+
+INDUCTOR = """
+import torch
+x = torch.full((64, 1000), 3.0, device="cuda")
+f = torch.compile(lambda x: (x ** 2 + 1).sum(dim=-1).tanh())
+f(x)
+print("done")
+"""
+
+
+def test_inductor_is_captured_cold_and_warm_alike(tmp_path: Path) -> None:
+    """On the emulated device: without caches, and with all that the first run left.
+
+    TRITON_CACHE_DIR is not set: then Inductor has a Triton cache of its own.
+    """
+    folder = tmp_path
+    path = folder / "program.py"
+    path.write_text(INDUCTOR)
+    env = environment(TRITON_CACHE_DIR=None, TORCHINDUCTOR_CACHE_DIR=str(folder / "inductor"),
+                      HOME=str(folder))  # fmt: skip
+    found = []
+    for name in ("cold", "warm"):
+        done = ptxview("run", "-o", folder / name, path, env=env)
+        assert (done.status, done.out) == (0, b"done\n"), done.said
+        found.append(call("list", folder / name, "--json").json)
+    seen = []
+    for value in found:
+        variants = variants_of(value)
+        assert variants
+        for kernel, variant in variants:
+            assert kernel["origin"] == "inductor"
+            assert variant["stages"][-6:] == ["output_code", "ttir", "ttgir", "llir", "ptx", "sass"]
+        seen.append((sorted((k["name"], v["hash"], v["cache_key"]) for k, v in variants),
+                     value["graphs"], value["recording"]["problems"]))  # fmt: skip
+    assert seen[0] == seen[1]
+    assert seen[0][2] == []
+    for name, value in zip(("cold", "warm"), found, strict=False):
+        (graph,) = value["graphs"]
+        assert graph["id"] == "0/0"
+        assert set(graph["kernels"]) == {k["id"] for k, _ in variants_of(value)}
+        text = call("show", folder / name, "0/0").text
+        written = [p.read_text() for p in (folder / "inductor").glob("*/*.py")]
+        assert text in written
+        for kernel in graph["kernels"]:
+            assert f"async_compile.triton('{kernel}'" in text
+
+
+LOGGED = """
+import torch
+torch.manual_seed(0)
+f = torch.compile(lambda a, b: torch.mm(a, b))
+f(torch.ones(4, 8), torch.ones(8, 16))
+"""
+# A time, a process, an address: what differs between two runs of anything.
+VARIES = [(r"\d{4} \d\d:\d\d:\d\d\.\d+ \d+", "TIME PID"), (r"0x[0-9a-f]{6,}", "ADDRESS"),
+          (r"_[0-9a-f]{8}(_[0-9a-f]{4}){3}_[0-9a-f]{12}", "_UUID"),
+          (r"/tmp/torchinductor_\w+/\w*", "TMP"), (r"\d+\.\d+s?\b", "SECONDS")]  # fmt: skip
+
+
+def without_what_varies(text: str) -> list[str]:
+    for pattern, word in VARIES:
+        text = re.sub(pattern, word, text)
+    return text.splitlines()
+
+
+def test_his_torch_logs_are_as_without_us(tmp_path: Path) -> None:
+    path = tmp_path / "logged.py"
+    path.write_text(LOGGED)
+    env = environment(TORCH_LOGS="output_code,graph_code", TRITON_DEFAULT_FP_FUSION="1",
+                      TORCHINDUCTOR_CACHE_DIR=str(tmp_path / "inductor"),
+                      CUDA_VISIBLE_DEVICES="")  # fmt: skip
+    alone = subprocess.run([sys.executable, path], env=env, capture_output=True, check=True)
+    shutil.rmtree(tmp_path / "inductor")
+    done = ptxview("run", "-o", tmp_path / "rec", path, env=env)
+    assert done.status == 0 and done.out == alone.stdout
+    mine = without_what_varies(done.said)
+    his = without_what_varies(alone.stderr.decode())
+    assert any("[__output_code]" in line for line in his)
+    assert mine[: len(his)] == his
+    # Then our line, and the graph that it tells of.
+    assert mine[len(his)].startswith("ptxview: ")
+    value = call("list", tmp_path / "rec", "--json").json
+    (graph,) = value["graphs"]
+    text = call("show", tmp_path / "rec", graph["id"]).text
+    logged = [line.split("[__output_code] ", 1)[1] for line in alone.stderr.decode().splitlines()
+              if "[__output_code] " in line]  # fmt: skip
+    assert text.split("\n")[0] in logged and "extern_kernels.mm" in text
+    assert [k["origin"] for k in value["kernels"]] == ["extern"]
+
+
+def test_his_torch_trace_is_written_as_without_us(tmp_path: Path) -> None:
+    path = tmp_path / "logged.py"
+    path.write_text(LOGGED)
+    counts = []
+    for name in ("alone", "with"):
+        env = environment(TORCH_TRACE=str(tmp_path / name),
+                          TORCHINDUCTOR_CACHE_DIR=str(tmp_path / f"inductor-{name}"))  # fmt: skip
+        if name == "alone":
+            subprocess.run([sys.executable, path], env=env, capture_output=True, check=True)
+        else:
+            assert ptxview("run", "-o", tmp_path / "rec", path, env=env).status == 0
+        (log,) = (tmp_path / name).glob("*.log")
+        heads = [x.split("] ", 1)[1] for x in log.read_text().splitlines() if x.startswith("V")]
+        counts.append([min(json.loads(h)) for h in heads if h.startswith("{")])
+    assert counts[0] == counts[1]

@@ -1,0 +1,127 @@
+"""Kernels that the user wrote, called in a compiled function: each is one, with its own source."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from inspector.capture.opening import kept_cache
+from inspector.model import Origin, Recording, Stage
+from inspector.reader.reader import Reader
+from inspector.recording.assemble import Assembly
+from inspector.recording.layout import BytesContent
+from tests.probes.conftest import Outcome, Run, ok
+
+PROGRAM = """
+import torch, triton
+import triton.language as tl
+
+@triton.jit
+def plain(x, y, n, B: tl.constexpr):
+    at = tl.program_id(0) * B + tl.arange(0, B)
+    tl.store(y + at, tl.load(x + at, mask=at < n) * 2, mask=at < n)
+
+@triton.autotune([triton.Config({"B": b}, num_warps=w) for b, w in ((128, 1), (256, 4))], ["n"])
+@triton.jit
+def tuned(x, y, n, B: tl.constexpr):
+    at = tl.program_id(0) * B + tl.arange(0, B)
+    tl.store(y + at, tl.load(x + at, mask=at < n) * 3, mask=at < n)
+
+@triton.jit
+def wrapped(x, y, n, B: tl.constexpr):
+    at = tl.program_id(0) * B + tl.arange(0, B)
+    tl.store(y + at, tl.load(x + at, mask=at < n) * 5, mask=at < n)
+
+@torch.library.triton_op("ours::five", mutates_args=())
+def five(x: torch.Tensor) -> torch.Tensor:
+    y, n = torch.empty_like(x), x.numel()
+    torch.library.wrap_triton(wrapped)[(triton.cdiv(n, 128),)](x, y, n, B=128)
+    return y
+
+@torch.compile
+def model(x):
+    y, z, n = torch.empty_like(x), torch.empty_like(x), x.numel()
+    plain[(triton.cdiv(n, 256),)](x, y, n, B=256)
+    plain[(triton.cdiv(n, 512),)](y, z, n, B=512)
+    tuned[lambda meta: (triton.cdiv(n, meta["B"]),)](z, y, n)
+    return five(y).sin() + 1
+
+model(torch.ones(1000, device="cuda"))
+"""
+
+
+def read(done: Outcome, blobs: Path) -> Recording:
+    return Assembly(
+        lambda d: BytesContent((blobs / d).read_bytes()) if isinstance(d, str) else None
+    ).recording("r", done.events)
+
+
+def test_a_users_kernel_in_a_graph_is_one_kernel_with_its_own_source(
+    run: Run, tmp_path: Path
+) -> None:
+    done = ok(run(PROGRAM))
+    (blobs,) = tmp_path.glob("recording*/blobs")
+    rec = read(done, blobs)
+    mine = {k.name: k for k in rec.kernels if not k.name.startswith("triton_")}
+    assert sorted(mine) == ["plain", "tuned", "wrapped"]
+    assert all(kernel.origin is Origin.TRITON for kernel in mine.values())
+    (graph,) = rec.graphs
+    assert graph.kernels[:3] == ("plain", "tuned", "wrapped")
+    code = graph.stages[Stage.OUTPUT_CODE].content.read().decode().split("\n")
+    text = PROGRAM.split("\n")
+    reader = Reader(rec, kept_cache())
+    for name, kernel in mine.items():
+        for n in graph.calls[kernel.id]:
+            assert name in code[n - 1]
+        copies = [v for v in kernel.variants if Stage.OUTPUT_CODE in v.stages]
+        assert len(copies) == (1 if name == "wrapped" else 2)
+        for variant in copies:
+            assert variant.stages[Stage.SOURCE].content.read().decode() == PROGRAM
+            first, last = variant.lines_in(Stage.SOURCE) or (0, 0)
+            assert text[first - 1].startswith("@triton.") and "tl.store" in text[last - 1]
+            pairs = reader.links(variant, Stage.SOURCE, Stage.OUTPUT_CODE)
+            assert {last - 1, last} <= set(pairs)
+            for own, (copy,) in pairs.items():
+                assert text[own - 1] == code[copy - 1]
+            below = reader.links(variant, Stage.SOURCE, Stage.PTX)
+            ptx = [line.text for line in reader.listing(variant, Stage.PTX).lines]
+            assert any("st.global" in ptx[n - 1] for n in below[last])
+    # The one that was tuned knows both of its configurations.
+    (tuning, *_) = [t for t in mine["tuned"].autotune if t.by == "inductor"]
+    assert all(one.variant for one in tuning.configurations)
+
+
+TOO_LARGE = """
+import torch, triton
+import triton.language as tl
+
+@triton.jit
+def product(a, b, c, N: tl.constexpr, K: tl.constexpr):
+    at = tl.arange(0, N)
+    total = tl.zeros((N, N), tl.float32)
+    for k in range(0, K, N):
+        total += tl.dot(tl.load(a + at[:, None] * K + at[None, :] + k),
+                        tl.load(b + (at[:, None] + k) * N + at[None, :]))
+    tl.store(c + at[:, None] * N + at[None, :], total)
+
+a, b = torch.ones(128, 1024, device="cuda"), torch.ones(1024, 128, device="cuda")
+for _ in range(2):
+    try:
+        product[(1,)](a, b, torch.empty(128, 128, device="cuda"), 128, 1024, num_stages=4)
+    except triton.runtime.errors.OutOfResources as error:
+        print("refused:", error)
+"""
+
+
+def test_a_kernel_that_needs_more_than_the_device_has_is_refused_and_says_so(
+    run: Run, tmp_path: Path
+) -> None:
+    done = ok(run(TOO_LARGE))
+    assert done.out.count("refused: out of resource: shared memory") == 2
+    (event,) = done.of("not_loaded")
+    (blobs,) = tmp_path.glob("recording*/blobs")
+    ((_, variant),) = read(done, blobs).variants()
+    assert variant.failed is not None and variant.failed == event["error"]
+    metadata = json.loads(json.dumps(done.of("triton")[0]["metadata"]))
+    assert f"Required: {metadata['shared']}, Hardware limit: 232448" in variant.failed
+    assert not variant.launches

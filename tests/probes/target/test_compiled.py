@@ -1,0 +1,85 @@
+"""torch.compile on the emulated device: the code that Inductor makes, and the graph's values."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.probes.conftest import Run, ok
+
+
+def test_values_of_compiled_programs(run: Run) -> None:
+    done = ok(run("compiled.py"))
+    assert done.out.split()[-1] == "done"
+    names = {str(e["name"]) for e in done.of("triton")}
+    assert any("backward" in name for name in names)
+    assert {"add_kernel", "double_kernel"} <= names
+    assert len(done.said("the first, not a winner")) == 1
+
+
+def test_max_autotune_compiles_every_candidate(run: Run, tmp_path: Path) -> None:
+    text = """
+import torch
+a, b = (torch.randn(256, 256, device="cuda", dtype=torch.bfloat16) for _ in range(2))
+f = torch.compile(lambda a, b: (a @ b).relu(), mode="max-autotune")
+torch.testing.assert_close(f(a, b), (a @ b).relu())
+"""
+    done = ok(run(text, env={"TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "cold")}))
+    candidates = {e["hash"] for e in done.of("triton") if str(e["name"]).startswith("triton_mm")}
+    assert len(candidates) > 10
+    assert len(done.said("the first, not a winner")) == 1
+    # No time of a candidate may wait in a cache for a device that measures.
+    assert not list((tmp_path / "cold").glob("cache/*"))
+
+
+SMALL = """
+import torch
+f = torch.compile(lambda x: x.sin() * 3)
+x = torch.randn(100, device="cuda")
+torch.testing.assert_close(f(x), x.sin() * 3)
+{more}
+"""
+
+
+def test_caches_stay_on_and_apart_from_a_real_device(run: Run) -> None:
+    more = """
+from torch._dynamo.utils import counters
+from torch._inductor.codecache import CacheBase
+import json, torch._inductor.config as config, torch._functorch.config as functorch
+found = dict(counters["inductor"])
+print(json.dumps([found.get("fxgraph_cache_hit", 0), CacheBase.get_system()["device"]["name"],
+                  config.fx_graph_cache, functorch.enable_autograd_cache]))
+"""
+    first = json.loads(ok(run(SMALL.format(more=more))).out)
+    second = json.loads(ok(run(SMALL.format(more=more))).out)
+    assert second[0] == 1 and "no GPU" in second[1]
+    text = (
+        "import json, torch._inductor.config as config, torch._functorch.config as functorch\n"
+        "print(json.dumps([config.fx_graph_cache, functorch.enable_autograd_cache]))"
+    )
+    assert first[2:] == second[2:] == json.loads(ok(run(text, arch=None)).out)
+
+
+def test_a_failure_of_inductor_is_said_and_the_program_goes_on(run: Run) -> None:
+    before = """
+import torch._inductor.graph as graph
+def fail(*args, **given): raise NotImplementedError("no code for this")
+graph.GraphLowering.codegen = fail
+import torch._inductor.config as config
+config.fx_graph_cache = False
+"""
+    done = ok(run(before + SMALL.format(more="print('on')")))
+    assert done.out.strip() == "on"
+    (line,) = done.said("ptxview:")
+    assert "could not generate code" in line and "no code for this" in line
+
+
+def test_nothing_of_inductor_is_imported_up_front(run: Run) -> None:
+    done = ok(run("import sys, torch, triton; print('torch._inductor.compile_fx' in sys.modules)"))
+    assert done.out.strip() == "False"
+
+
+def test_cpu_graphs_compile_as_ever(run: Run) -> None:
+    text = "import torch\nprint(torch.compile(lambda x: x.sin() + 1)(torch.zeros(3)).tolist())\n"
+    done = ok(run(text))
+    assert done.out.strip() == "[1.0, 1.0, 1.0]" and not done.said("ptxview")

@@ -1,0 +1,58 @@
+"""A value is real or absent: nothing that a program checks is made true for it."""
+
+from __future__ import annotations
+
+from tests.probes.conftest import Run, ok
+
+
+def test_a_wrong_kernel_fails_its_own_assertion(run: Run) -> None:
+    done = run("""
+import torch, triton, triton.language as tl
+@triton.jit
+def off_by_one_kernel(out, x, n, block: tl.constexpr):
+    i = tl.arange(0, block)
+    tl.store(out + i, tl.load(x + i, mask=i < n - 1, other=0.0) * 2, mask=i < n)
+x = torch.randn(8, device="cuda") + 5
+out = torch.empty_like(x)
+off_by_one_kernel[(1,)](out, x, 8, block=8)
+assert torch.allclose(out, x * 2), "the kernel is wrong"
+""")
+    assert done.status == 1 and "AssertionError: the kernel is wrong" in done.err
+
+
+def test_times_are_absent_and_said_once(run: Run) -> None:
+    done = ok(
+        run("""
+import torch, math
+for _ in range(3):
+    a, b = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    a.record(); b.record()
+    assert math.isnan(a.elapsed_time(b))
+import torch._inductor.runtime.benchmarking as inductor
+assert math.isnan(inductor.benchmarker.benchmark_gpu(lambda: 1 / 0))
+""")
+    )
+    assert len(done.said("CUDA times are NaN")) == 1
+    assert [e["text"] for e in done.of("problem")].count(
+        done.err.split("ptxview: ")[1].strip()
+    ) == 1
+
+
+def test_cuda_graphs_and_gpu_only_operators_say_so(run: Run) -> None:
+    done = ok(
+        run("""
+import torch
+for refused in (lambda: torch.cuda.CUDAGraph(), lambda: torch._int_mm(
+        torch.ones(32, 32, dtype=torch.int8, device="cuda"),
+        torch.ones(32, 32, dtype=torch.int8, device="cuda")),
+        lambda: torch.ops.aten._cudnn_init_dropout_state(
+            0.5, True, 3, dtype=torch.uint8, device="cuda")):
+    try:
+        refused()
+    except NotImplementedError as error:
+        print(str(error).splitlines()[0])
+""")
+    )
+    lines = done.out.splitlines()
+    assert "CUDA graphs cannot be captured without a GPU" in lines[0]
+    assert "_cudnn_init_dropout_state runs on a GPU only" in lines[-1]

@@ -1,0 +1,182 @@
+"""Triton kernels on the emulated device: compiled for the target, and with real values."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.probes.conftest import Run, ok
+
+
+def test_launches_have_values_and_leave_nothing_patched(run: Run) -> None:
+    done = ok(run("launches.py"))
+    assert done.out.split()[-1] == "done"
+    names = {e["name"] for e in done.of("triton")}
+    assert names >= {
+        "square_kernel",
+        "wrong_kernel",
+        "tuned_kernel",
+        "rows_kernel",
+        "matmul_kernel",
+    }
+    tuned = {e["hash"] for e in done.of("triton") if e["name"] == "tuned_kernel"}
+    assert len(tuned) == 2, "every configuration is compiled"
+    assert json.loads(done.out.splitlines()[-2])["registers"] > 0
+    assert len(done.said("benchmarks measure nothing")) == 1
+
+
+KERNEL = """
+import torch, triton, triton.language as tl
+@triton.jit
+def square_kernel(out, x, n, block: tl.constexpr):
+    i = tl.program_id(0) * block + tl.arange(0, block)
+    value = tl.load(x + i, mask=i < n)
+    {inside}
+    tl.store(out + i, value * value, mask=i < n)
+x = torch.arange(20.0, device="cuda")
+out = torch.full_like(x, 7)
+{before}
+k = square_kernel[(3,)](out, x, 20, block=8)
+{after}
+"""
+
+
+def program(inside: str = "pass", before: str = "", after: str = "") -> str:
+    return KERNEL.format(inside=inside, before=before, after=after)
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_86", "sm_89", "sm_100", "sm_103", "sm_120"])
+def test_every_architecture_compiles(run: Run, arch: str) -> None:
+    after = (
+        "print(k.asm['ptx'].split('.target ')[1].split()[0], torch.cuda.get_device_capability(), "
+        "torch.equal(out, x * x))"
+    )
+    done = ok(run(program(after=after), arch=arch))
+    number = int(arch[3:])
+    assert done.out.startswith(arch) and f"{divmod(number, 10)}" in done.out
+    assert done.out.strip().endswith("True")
+
+
+def test_shared_memory_beyond_the_device_is_refused(run: Run) -> None:
+    text = """
+import torch, triton, triton.language as tl
+@triton.autotune([triton.Config({"b": b}, num_stages=s) for b, s in [(128, 5), (32, 2)]], key=[])
+@triton.jit
+def product(a, c, b: tl.constexpr):
+    i = tl.arange(0, b)
+    total = tl.zeros((b, b), tl.float32)
+    for k in range(0, 256, b):
+        left = tl.load(a + i[:, None] * 256 + k + i[None, :])
+        right = tl.load(a + (k + i[:, None]) * 256 + i[None, :])
+        total = tl.dot(left, right, total)
+    tl.store(c + i[:, None] * b + i[None, :], total)
+a = torch.randn(256, 256, device="cuda")
+c = torch.empty(128, 128, device="cuda")
+product[(1,)](a, c)
+print(product.best_config.kwargs, [t[0] for t in product.configs_timings.values()])
+"""
+    done = ok(run(text, arch="sm_86"))  # 99 KB a block: the first configuration wants 320
+    assert done.out.strip() == "{'b': 32} [inf, nan]"
+
+
+def test_autotuning_leaves_no_times_in_tritons_cache(run: Run) -> None:
+    text = program(
+        before="""
+square_kernel = triton.autotune([triton.Config({}, num_warps=w) for w in (1, 2)], key=["n"],
+                                cache_results=True)(square_kernel)"""
+    )
+    done = ok(run(text.replace("cache_results=True", ""), env={"TRITON_CACHE_AUTOTUNING": "1"}))
+    assert done.of("triton")
+    import pathlib
+
+    cache = pathlib.Path(done.of("triton")[0]["paths"]["ptx"]).parents[1]
+    assert not list(cache.glob("*/*.autotune.json"))
+
+
+def test_prints_inside_a_kernel(run: Run) -> None:
+    done = ok(run(program('tl.device_print("value ", value)\n    print("here", n)')))
+    assert "(1, 0, 0)  value:  [ 8.  9. 10. 11. 12. 13. 14. 15.]" in done.out
+    assert done.out.count("here") == 3
+
+
+def test_breakpoint_stops_in_one_program_with_its_values(run: Run) -> None:
+    after = "print(torch.equal(out, x * x))"
+    text = program("breakpoint()", after=after)
+    env = {"PTXVIEW_DEBUG_KERNEL": "square_kernel", "PTXVIEW_DEBUG_PROGRAM": "1"}
+    done = ok(run(text, env=env, stdin="p value\nw\nc\n"))
+    assert "[ 8.,  9., 10., 11., 12., 13., 14., 15.]" in done.out
+    assert done.out.count("(Pdb) array") == 1 and "square_kernel()" in done.out
+    assert done.out.strip().endswith("True")
+
+
+def test_the_users_own_interpreter_still_works(run: Run) -> None:
+    done = ok(run(program(after="print(torch.equal(out, x * x))"), env={"TRITON_INTERPRET": "1"}))
+    assert done.out.strip() == "True" and not done.of("triton")
+
+
+def test_over_budget_is_captured_and_its_outputs_are_absent(run: Run) -> None:
+    text = (
+        program(
+            after="""
+def read(f):
+    try:
+        print("read", f())
+    except RuntimeError as error:
+        print(str(error).replace(chr(10), " "))
+read(lambda: out.sum().item())
+read(lambda: out.cpu())
+read(lambda: repr(out))
+read(lambda: bool((out * 2 > 1).any()))
+read(lambda: torch.equal(out, x))
+read(lambda: out.nonzero())
+print("shape", (out + 1).view(4, 50000).relu().shape)
+print("input", x.sum().item() > 1e10)
+out.zero_()
+print("again", out.sum().item())
+"""
+        )
+        .replace("arange(20.0", "arange(200000.0")
+        .replace("(3,)](out, x, 20", "(25000,)](out, x, 200000")
+    )
+    done = ok(run(text, seconds=0.3))
+    lines = done.out.splitlines()
+    assert len(lines) == 9
+    for line in lines[:6]:
+        assert "square_kernel was not run to its end" in line and "--value-seconds" in line
+    assert lines[6:] == ["shape torch.Size([4, 50000])", "input True", "again 0.0"]
+    assert len(done.said("more than the 0.3 s allowed")) == 1
+    assert done.of("triton")
+    whole = ok(run(text, values="all"))
+    assert whole.out.startswith("read ")
+
+
+def test_what_cannot_be_interpreted_is_absent(run: Run) -> None:
+    inside = (
+        "value = tl.inline_asm_elementwise('mov.b32 $0, $1;', '=r,r', [value], "
+        "dtype=tl.float32, is_pure=True, pack=1)"
+    )
+    done = ok(run(program(inside, after="print(x.sum().item())\ntry: out.cpu()\n"
+                          "except RuntimeError as e: print(e)")))  # fmt: skip
+    assert done.out.startswith("190.0") and "cannot be interpreted here" in done.out
+    assert len(done.said("cannot be interpreted")) == 1
+
+
+def test_values_none_keeps_shapes_only(run: Run) -> None:
+    text = program(
+        before="import torch.nn as nn",
+        after="""
+huge = nn.Linear(1 << 18, 1 << 18, device="cuda", dtype=torch.bfloat16)   # 128 GiB
+loss = huge(torch.randn(4, 1 << 18, device="cuda", dtype=torch.bfloat16)).float().square().mean()
+loss.backward()
+torch.optim.AdamW(huge.parameters(), fused=False).step()
+print(huge.weight.grad.shape)
+try:
+    loss.item()
+except RuntimeError as error:
+    print(error)
+""",
+    )
+    done = ok(run(text, values="none"))
+    assert "torch.Size([262144, 262144])" in done.out
+    assert "--values none" in done.out and done.of("triton")

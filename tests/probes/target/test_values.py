@@ -1,0 +1,333 @@
+"""Values on the emulated device: those of the compiled code, or absent and said so."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.probes.conftest import Run, ok
+
+HEAD = "import torch, triton, triton.language as tl\n"
+READ = """
+def read(name, tensor):
+    try:
+        print(name, tensor.tolist())
+    except RuntimeError as error:
+        print(name, "absent:", str(error).replace(chr(10), " "))
+"""
+
+
+def test_pythons_constructs_mean_what_the_compiler_makes_of_them(run: Run) -> None:
+    assert ok(run("constructs.py")).out == "done\n"
+
+
+@pytest.mark.parametrize("arch", ["sm_90", "sm_100"])
+def test_tensor_descriptors(run: Run, arch: str) -> None:
+    assert ok(run("descriptors.py", arch=arch)).out == "done\n"
+
+
+def test_a_descriptor_that_the_hardware_refuses(run: Run) -> None:
+    done = run(
+        HEAD
+        + """
+@triton.jit
+def narrow_kernel(x, n, b: tl.constexpr):
+    a = tl.make_tensor_descriptor(x, shape=[n, n], strides=[n, 1], block_shape=[b, b])
+    a.store([0, 0], a.load([0, 0]))
+narrow_kernel[(1,)](torch.ones(35, 35, device="cuda"), 35, 16)
+"""
+    )
+    assert done.status == 1
+    assert "a stride of [35] elements is not a multiple of 16 bytes" in done.err
+
+
+BEHIND = (
+    HEAD
+    + READ
+    + """
+@triton.jit
+def table_kernel(table, block: tl.constexpr):
+    place = tl.load(table + tl.program_id(0)).to(tl.pointer_type(tl.float32))
+    o = tl.arange(0, block)
+    tl.store(place + o, o + 1.0)
+
+@triton.jit
+def tables_kernel(tables, block: tl.constexpr):
+    table = tl.load(tables).to(tl.pointer_type(tl.int64))
+    table_kernel(table, block)
+
+@triton.jit
+def bare_kernel(address, which, block: tl.constexpr):
+    chosen = address if tl.load(which) > 0 else address + 4
+    o = tl.arange(0, block)
+    tl.store(chosen.to(tl.pointer_type(tl.float32)) + o, o + 1.0)
+
+@triton.jit
+def reading_kernel(out, table, block: tl.constexpr):
+    place = tl.load(table).to(tl.pointer_type(tl.float32))
+    o = tl.arange(0, block)
+    tl.store(out + o, tl.load(place + o))
+
+def zeros(): return torch.zeros(8, device="cuda")
+def table_of(*tensors): return torch.tensor([t.data_ptr() for t in tensors], device="cuda")
+a, b, c, d, other = zeros(), zeros(), zeros(), zeros(), zeros() + 1
+"""
+)
+
+
+def test_what_addresses_in_tensors_point_at_is_absent_too(run: Run) -> None:
+    text = (
+        BEHIND
+        + """
+table_kernel[(2,)](table_of(a, b), 8)
+inner = table_of(c)
+tables_kernel[(1,)](table_of(inner), 8)
+bare_kernel[(1,)](d.data_ptr(), other, 8)
+for name in "a", "b", "c", "d", "other":
+    read(name, globals()[name])
+"""
+    )
+    lines = ok(run(text, seconds=1e-6)).out.splitlines()
+    assert [line.split()[:2] for line in lines[:4]] == [[name, "absent:"] for name in "abcd"]
+    assert "table_kernel was not run to its end" in lines[0] and lines[4] == f"other {[1.0] * 8}"
+    whole = [float(i) for i in range(1, 9)]
+    expected = [f"{name} {whole}" for name in "abcd"]
+    assert ok(run(text)).out.splitlines()[:4] == expected
+
+
+def test_what_is_read_through_an_address_may_be_absent(run: Run) -> None:
+    text = (
+        BEHIND
+        + """
+@triton.jit
+def unknown_kernel(out, block: tl.constexpr):
+    o = tl.arange(0, block)
+    value = tl.inline_asm_elementwise("mov.b32 $0, $1;", "=r,r", [o], dtype=tl.int32,
+                                      is_pure=True, pack=1)
+    tl.store(out + o, value)
+unknown_kernel[(1,)](a, 8)
+reading_kernel[(1,)](b, table_of(a), 8)
+read("b", b)
+hidden = table_of(c)
+unknown_kernel[(1,)](hidden, 1)
+table_kernel[(1,)](hidden, 8)
+"""
+    )
+    done = run(text)
+    assert done.out.startswith("b absent:") and "unknown_kernel cannot be interpreted" in done.out
+    # Where an absent table leads nobody knows: no tensor may be taken for real.
+    assert done.status == 1
+    assert "writes through addresses kept in a tensor whose value is absent" in done.err
+
+
+CANNOT = (
+    HEAD
+    + READ
+    + """
+{kernel}
+x = torch.ones(128, device="cuda")
+out = torch.zeros(128, device="cuda")
+the_kernel[(1,)](out, x)
+the_kernel[(1,)](out, x)
+read("out", out)
+read("x", x[:1])
+"""
+)
+GLUON = """
+from triton.experimental import gluon
+from triton.experimental.gluon import language as ttgl
+@gluon.jit
+def the_kernel(out, x):
+    layout: ttgl.constexpr = ttgl.BlockedLayout([1], [32], [4], [0])
+    o = ttgl.arange(0, 128, layout)
+    ttgl.store(out + o, ttgl.load(x + o) * 2)
+"""
+UNKNOWN = """
+@triton.jit
+def the_kernel(out, x):
+    {line}
+    o = tl.arange(0, 128)
+    tl.store(out + o, tl.load(x + o) * 2)
+"""
+WAITS = UNKNOWN.format(line="tl.extra.cuda.gdc_wait()")
+CLOCK = UNKNOWN.format(line="tl.store(out, tl.extra.cuda.globaltimer().to(tl.float32))")
+
+
+@pytest.mark.parametrize(
+    ("kernel", "reason"),
+    [
+        (GLUON, "it is written in Gluon"),
+        (WAITS, "tl.extra.cuda.gdc_wait(): Triton's interpreter does not know it"),
+        (CLOCK, "tl.extra.cuda.globaltimer()"),
+    ],
+)
+def test_what_the_interpreter_does_not_know_is_said_once(
+    run: Run, kernel: str, reason: str
+) -> None:
+    done = ok(run(CANNOT.format(kernel=kernel)))
+    absent, real = done.out.splitlines()
+    assert absent.startswith("out absent:") and "cannot be interpreted here" in absent
+    assert reason in absent and real == "x [1.0]"
+    (line,) = done.said("ptxview:")
+    assert reason in line and "Did you forget" not in done.err
+    assert {e["name"] for e in done.of("triton")} == {"the_kernel"}
+
+
+@pytest.mark.parametrize(
+    ("line", "error"),
+    [
+        ('tl.device_assert(o < 100, "too far")', "too far"),
+        ('assert tl.load(x) > 1, "too small"', "too small"),
+        ("tl.store(out + 4096 + o, 1.0)", "illegal memory access"),
+        ('tl.static_assert(out.dtype == x.dtype, "other types")', "other types"),
+    ],
+)
+def test_a_kernels_own_errors_stay_errors(run: Run, line: str, error: str) -> None:
+    kernel = f"""
+@triton.jit
+def the_kernel(out, x):
+    o = tl.arange(0, 128)
+    {line}
+    tl.store(out + o, 1.0)
+"""
+    text = CANNOT.format(kernel=kernel)
+    if "static" in line:
+        text = text.replace('zeros(128, device="cuda")', 'zeros(128, device="cuda").half()')
+    done = run(text)
+    assert done.status == 1 and error in done.err and not done.out
+    assert not done.said("cannot be interpreted")
+
+
+def test_a_profilers_table_has_each_operator_once(run: Run) -> None:
+    done = ok(
+        run("""
+import json, torch
+from torch.profiler import profile, ProfilerActivity
+a = torch.randn(300, 300, device="cuda")
+with profile(activities=[ProfilerActivity.CPU]) as watched:
+    for _ in range(3):
+        a * a
+    a.sum(); a @ a; a.softmax(-1); a.cpu(); torch.zeros(5, device="cuda")
+rows = watched.key_averages()
+whole = sum(row.self_cpu_time_total for row in rows)
+print(json.dumps({row.key: [row.count, row.cpu_time_total / whole] for row in rows}))
+""")
+    )
+    rows = json.loads(done.out.splitlines()[-1])
+    wanted = {"aten::mul": 3, "aten::sum": 1, "aten::mm": 1, "aten::_softmax": 1, "aten::copy_": 1}
+    assert {name: rows[name][0] for name in wanted} == wanted
+    assert all(share <= 1.0 + 1e-9 for _, share in rows.values()), rows
+
+
+WORK = (
+    HEAD
+    + READ
+    + """
+import time
+@triton.jit
+def long_kernel(out, n):
+    total = 0
+    for i in range(n):
+        print("turn")
+        total += i
+    tl.store(out, total)
+@triton.jit
+def locked_kernel(lock, out):
+    while tl.atomic_cas(lock, 0, 1) == 1:
+        pass
+    tl.store(out, 1)
+@triton.jit
+def rows_kernel(out, x):
+    o = tl.program_id(0) * 64 + tl.arange(0, 64)
+    tl.store(out + o, tl.load(x + o) * 2)
+"""
+)
+
+
+def test_the_budget_is_looked_at_inside_a_program(run: Run) -> None:
+    text = (
+        WORK
+        + """
+out = torch.zeros(1, device="cuda", dtype=torch.int32)
+long_kernel[(1,)](out, 100000)
+read("long", out)
+out = torch.zeros(1, device="cuda", dtype=torch.int32)
+locked_kernel[(1,)](torch.ones(1, device="cuda", dtype=torch.int32), out)
+read("locked", out)
+"""
+    )
+    done = ok(run(text, seconds=0.05))
+    turns = done.out.count("turn")
+    assert 10 < turns < 50_000
+    absent = [line for line in done.out.splitlines() if not line.startswith("turn")]
+    assert "long absent:" in absent[0] and "more than the 0.05 s allowed" in absent[0]
+    assert "locked absent:" in absent[1]
+    assert done.out == ok(run(text, seconds=0.05)).out, "it stops at the same turn each time"
+    assert ok(run(text, seconds=0.1)).out.count("turn") > 1.8 * turns
+
+
+@pytest.mark.parametrize("slowly", [False, True])
+def test_the_budget_does_not_depend_on_how_busy_the_machine_is(run: Run, slowly: bool) -> None:
+    text = (
+        WORK
+        + """
+x = torch.ones(64 * 500, device="cuda")
+outs = [torch.zeros_like(x) for _ in range(2)]
+if SLOWLY:
+    real = time.perf_counter
+    began = real()
+    time.perf_counter = lambda: began + 1e4 * (real() - began)
+rows_kernel[(500,)](outs[0], x)
+rows_kernel[(40,)](outs[1], x)
+for out in outs:
+    read("rows", out[:1])
+""".replace("SLOWLY", str(slowly))
+    )
+    done = ok(run(text, seconds=0.05))
+    first, second = done.out.splitlines()
+    assert first.startswith("rows absent:") and second == "rows [2.0]"
+
+
+def test_nvidias_libraries_and_tools_are_said_to_be_missing(run: Run) -> None:
+    done = ok(
+        run("""
+import ctypes, subprocess, torch, triton
+def refused(kind, function):
+    try:
+        function()
+    except kind as error:
+        print(error)
+refused(OSError, lambda: ctypes.CDLL("libcublas.so.99"))
+refused(FileNotFoundError, lambda: subprocess.run(["nvidia-smi", "-L"]))
+refused(ModuleNotFoundError, lambda: torch.cuda.utilization())
+refused(OSError, lambda: ctypes.CDLL("libnothing.so"))
+from triton._C.libtriton import nvidia
+product = nvidia.cublas.CublasLt(torch.empty(64, device="cuda", dtype=torch.uint8))
+a, b = (torch.randn(n, 16, device="cuda").half() for n in (32, 8))
+c = torch.empty(32, 8, device="cuda", dtype=torch.half)
+product.matmul(a, b, c)
+torch.testing.assert_close(c, a @ b.T)
+""", env={"PATH": "/nowhere"})
+    )  # fmt: skip
+    cublas, tool, nvml, other = done.out.splitlines()
+    for line, name in ((cublas, "libcublas.so.99"), (tool, "nvidia-smi"), (nvml, "NVML")):
+        assert "ptxview: there is no GPU here" in line and name in line
+    assert "ptxview" not in other
+    assert len(done.said("there is no cuBLAS here")) == 1
+
+
+def test_an_aot_package_without_a_driver_is_one_sentence(run: Run) -> None:
+    done = run("""
+import torch
+class Twice(torch.nn.Module):
+    def forward(self, x):
+        return torch.relu(x) * 2
+made = torch.export.export(Twice().cuda(), (torch.randn(64, 64, device="cuda"),))
+torch._inductor.aoti_compile_and_package(made, package_path="twice.pt2")
+""")
+    assert done.status == 1
+    last = done.err.strip().splitlines()[-1]
+    assert last.startswith("RuntimeError: ptxview: AOTInductor links its package against lib")
+    assert "cannot find -l" not in done.err
+    assert done.of("triton"), "its kernels are captured"

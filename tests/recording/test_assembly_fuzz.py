@@ -1,0 +1,181 @@
+"""Events of any shape: whatever stands in a recording, reading it gives values or one error."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from inspector import printing
+from inspector.capture import torch_logs
+from inspector.capture.opening import open_path
+from inspector.errors import PtxviewError
+from inspector.model import Recording
+from inspector.names import base_name
+from inspector.recording import output_code
+from inspector.recording.assemble import Assembly
+from inspector.recording.layout import BytesContent
+from inspector.report import jsons, tables
+from tests.helpers.ptxview import LECTURE, SQUARE, write_events
+
+BLOBS = {
+    "cubin": (SQUARE / "square_kernel.cubin").read_bytes(),
+    "half": (SQUARE / "square_kernel.cubin").read_bytes()[:3000],
+    "ptx": (SQUARE / "square_kernel.ptx").read_bytes(),
+    "ttir": (SQUARE / "square_kernel.ttir").read_bytes(),
+    "graph": next((LECTURE / "inductor" / "e5").glob("*.py")).read_bytes(),
+    "junk": b"\xff\x00\x1b[31m\n",
+    "": b"",
+}
+KINDS = ["recording", "triton", "graph", "extension", "device_code", "file", "loaded", "ptxas",
+         "problem", "process", "end", "device", "torch", "tools", "library", "graph_text",
+         "triton_failed", "note"]  # fmt: skip
+FIELDS = ["name", "hash", "metadata", "files", "paths", "source", "pid", "rank", "signature",
+          "constexprs", "specialization", "declared", "cache_key", "cache_hit", "blob", "path",
+          "frame_id", "frame_compile_id", "id", "directory", "sources", "error", "cubin", "ptx",
+          "source_blob", "ptx_from", "costly", "why", "object", "arch", "flags", "origin",
+          "lineinfo_cubin", "stage", "symbols", "symbol", "spill_store_bytes", "barriers",
+          "local_words", "where", "text", "exit_status", "command", "tools", "device", "mode",
+          "target", "started", "python", "version", "shared", "time", "no_lines"]  # fmt: skip
+words = st.one_of(
+    st.sampled_from(
+        [
+            *BLOBS,
+            "triton",
+            "inductor",
+            "nvcc",
+            "file",
+            "ptx",
+            "sass",
+            "sm_90",
+            "square_kernel",
+            "_Z1kv",
+            "_Z\0",
+            "\x1b[2J",
+            "[bold]",
+            "/a/b.py",
+            "c" + "a" * 51 + ".py",
+            "\ud800",
+        ]
+    ),
+    st.text(max_size=8),
+)
+scalars = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), words)
+values = st.recursive(
+    scalars,
+    lambda v: st.one_of(st.lists(v, max_size=3), st.dictionaries(
+        st.one_of(st.sampled_from([*FIELDS, "ttir", "ptx", "cubin", "first", "last", "file"]),
+                  words), v, max_size=4)),
+    max_leaves=8,
+)  # fmt: skip
+events = st.builds(
+    lambda kind, fields: {"event": kind, **fields},
+    st.one_of(st.sampled_from(KINDS), values),
+    st.dictionaries(st.sampled_from(FIELDS), values, max_size=8),
+)
+
+
+def content(digest: object) -> BytesContent | None:
+    """The blob of a name."""
+    return BytesContent(BLOBS[digest]) if isinstance(digest, str) and digest in BLOBS else None
+
+
+def look_at(recording: Recording) -> None:
+    """What every view does with a recording: JSON of it, tables of it."""
+
+    def figures(variant: Any) -> Any:
+        return variant.known
+
+    text = jsons.dumps(jsons.recording(recording, figures))
+    json.loads(text, parse_constant=_refuse)
+    out, written = printing.page(80, colours=False)
+    out.print(tables.kernels(recording, figures, 80))
+    tables.graphs(recording, out)
+    tables.problems(recording, out)
+    printed = written()
+    assert "\x1b" not in printed and "\0" not in printed
+    printed.encode("utf-8")
+
+
+def _refuse(name: str) -> object:
+    raise AssertionError(f"{name} is no JSON")
+
+
+@settings(max_examples=250, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.lists(events, max_size=5))
+@example([{"event": "device_code", "cubin": "cubin", "origin": "nobody"}])
+@example([{"event": "file", "stage": "nothing", "blob": "ptx"}])
+@example([{"event": "process", "pid": [], "rank": {}}])
+@example([{"event": "process", "pid": 1, "rank": 1e400}, {"event": "triton", "pid": {}}])
+@example([{"event": "triton", "name": "_Zk\0", "hash": "ab", "files": {"ptx": "ptx"}}])
+@example([{"event": "triton", "name": "_Zk\ud800", "hash": "\x1b[31mred", "files": {}}])
+@example([{"event": "triton", "name": "k", "hash": "h", "constexprs": {"x": float("nan")}}])
+@example([{"event": "file", "stage": "ptx", "blob": "ptx", "symbols": ["\x1b]0;x\x07"]}])
+@example([{"event": "graph", "blob": "graph", "frame_id": {}, "frame_compile_id": []}])
+@example([{"event": "recording", "mode": ["x"], "command": "x", "tools": 3, "device": [1]}])
+@example([{"event": "recording", "command": ["x"], "exit_status": True, "complete": 1}])
+def test_events_of_any_shape_become_values(found: list[dict[str, object]]) -> None:
+    look_at(Assembly(content).recording("x", found))
+
+
+def test_ten_thousand_mangled_names_are_read(tmp_path: Path) -> None:
+    long = "_Z" + "9x" * 300
+    found = [{"event": "triton", "name": f"{long}{n}", "hash": f"{n:064x}"} for n in range(10_000)]
+    assert len(Assembly(content).recording("x", found).kernels) == 10_000
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.one_of(
+    st.binary(max_size=80).map(lambda b: b.replace(b"\n", b" ") + b"\n"),
+    events.map(lambda e: json.dumps(e).encode() + b"\n"),
+), max_size=5))  # fmt: skip
+def test_lines_of_any_bytes_are_read_or_refused(
+    tmp_path_factory: pytest.TempPathFactory, lines: list[bytes]
+) -> None:
+    folder = write_events(tmp_path_factory.mktemp("fuzz"), *lines)
+    try:
+        look_at(open_path(folder))
+    except PtxviewError as error:
+        assert error.status == 4
+
+
+PIECES = ["# AOT ID: ['0_inference']", "# kernel path: /a/b.py", "k(", "def call(args):",
+          "k = async_compile.triton('k', '''", "''', device_str='cuda')", "    k.run(a, b)",
+          "    extern_kernels.mm(a)", "'''",
+          "x = async_compile.cpp_pybinding([", "", "\t", "\x00", "\ud800"]  # fmt: skip
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.one_of(st.sampled_from(PIECES), st.text(max_size=30)), max_size=12))
+def test_output_code_of_any_text_is_read(lines: list[str]) -> None:
+    parsed = output_code.parse("\n".join(lines))
+    for kernel in parsed.kernels:
+        assert kernel.line is None or 1 <= kernel.line <= len("\n".join(lines).split("\n"))
+
+
+HEAD = "V1121 05:33:36.844000 408 torch/_inductor/graph.py:2552] [0/0] "
+LOGS = [HEAD + "[__output_code] Output code: ", HEAD + "[__output_code] x = 1",
+        HEAD + "[__output_code] Output code written to: /x.py", "[rank3]:" + HEAD + "x",
+        HEAD + '{"inductor_output_code": {"filename": 3}, "frame_id": []}',
+        HEAD + '{"inductor_output_code": [], "frame_id": 0, "frame_compile_id": "x"}',
+        HEAD + '{"inductor_output_code": {', "\tcode", "plain"]  # fmt: skip
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.one_of(st.sampled_from(LOGS), st.text(max_size=30)), max_size=12))
+def test_logs_of_any_text_are_read(lines: list[str]) -> None:
+    text = "\n".join(lines)
+    torch_logs.is_log(text)
+    torch_logs.is_trace(text)
+    for event in (*torch_logs.from_log(text), *torch_logs.from_trace(text)):
+        look_at(Assembly(lambda b: b if isinstance(b, BytesContent) else None)
+                .recording("x", [event]))  # fmt: skip
+
+
+@given(st.one_of(st.text(), st.from_regex(r"_ZN?K?L?(\d{1,3}\w{0,8}){1,4}", fullmatch=True)))
+def test_base_name_of_anything_is_a_name(symbol: str) -> None:
+    assert base_name(symbol) or not symbol

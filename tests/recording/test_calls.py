@@ -1,0 +1,211 @@
+"""Events of calls into values: counts of several processes, ranges, graphs, odd input."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from inspector.capture.opening import open_path
+from inspector.commands.run import arguments, emulation
+from inspector.model import Recording
+from inspector.recording.assemble import Assembly
+from inspector.recording.layout import BytesContent
+from inspector.report import jsons
+from tests.helpers.ptxview import REPOSITORY, SQUARE
+
+HASH = "ab" * 32
+GRAPH = b"""
+def call(self, args):
+    arg0_1, arg1_1 = args
+    args.clear()
+"""
+COMPILED: dict[str, Any] = {"event": "triton", "name": "square_kernel", "hash": HASH,
+                            "files": {"ptx": "ptx"}, "pid": 1}  # fmt: skip
+
+
+def call(number: int, pid: int = 1, **changed: Any) -> dict[str, Any]:
+    tensor = {"name": "x", "type": "*i32", "dtype": "int32", "shape": [4, 2], "strides": [2, 1],
+              "alignment": 16, "low": 3, "high": 9}  # fmt: skip
+    return {
+        "event": "call", "id": number, "kind": "triton", "name": "square_kernel", "pid": pid,
+        "hash": HASH, "subject": HASH, "grid": [4, 1, 1], "block": [128, 1, 1],
+        "shared_bytes": 16, "first": number,
+        "arguments": [tensor, {"name": "n", "type": "i32", "value": 4}], **changed,
+    }  # fmt: skip
+
+
+def told(counts: dict[str, int], pid: int = 1, **more: Any) -> dict[str, Any]:
+    return {"event": "calls", "counts": counts, "pid": pid, **more}
+
+
+def read(*events: dict[str, Any]) -> Recording:
+    blobs = {"ptx": (SQUARE / "square_kernel.ptx").read_bytes(), "graph": GRAPH}
+
+    def blob(digest: object) -> BytesContent | None:
+        return BytesContent(blobs[str(digest)]) if digest in blobs else None
+
+    return Assembly(blob).recording("x", [COMPILED, *events])
+
+
+def test_a_launch_is_of_its_variant() -> None:
+    (_, variant), = read(call(0), told({"0": 7})).variants()  # fmt: skip
+    (one,) = variant.calls
+    assert (variant.launches, one.count, one.first) == (7, 7, 0)
+    assert (one.grid, one.block, one.shared_bytes) == ((4, 1, 1), (128, 1, 1), 16)
+    x, n = one.arguments
+    assert (x.name, x.type, x.dtype, x.shape, x.strides) == ("x", "*i32", "int32", (4, 2), (2, 1))
+    assert (x.alignment, x.low, x.high, x.value) == (16, 3, 9, None)
+    assert (n.name, n.value, n.shape, n.low) == ("n", 4, None, None)
+
+
+def test_counts_only_grow_and_a_call_that_raised_is_none() -> None:
+    told_late = [told({"0": 9, "1": 0}), told({"0": 8})]
+    (_, variant), = read(call(0), call(1, grid=[5, 1, 1]), *told_late).variants()  # fmt: skip
+    assert [c.count for c in variant.calls] == [9]
+
+
+def test_a_call_that_was_begun_and_not_counted_yet_counts_once() -> None:
+    (_, variant), = read(call(0)).variants()  # fmt: skip
+    assert variant.launches == 1
+
+
+def test_processes_are_added_up_and_one_of_the_same_id_is_another() -> None:
+    wider = [{"name": "x", "type": "*i32", "dtype": "int32", "shape": [4, 2], "strides": [2, 1],
+              "alignment": 16, "low": -1, "high": 5},
+             {"name": "n", "type": "i32", "value": 4}]  # fmt: skip
+    (_, variant), = read(
+        {"event": "process", "pid": 1}, call(0), told({"0": 2}),
+        {"event": "process", "pid": 2}, call(0, 2, arguments=wider, first=5), told({"0": 3}, 2),
+        {"event": "process", "pid": 1}, call(0), told({"0": 4}),
+    ).variants()  # fmt: skip
+    (one,) = variant.calls
+    assert (one.count, one.first) == (9, 0)
+    assert (one.arguments[0].low, one.arguments[0].high) == (-1, 9)
+
+
+def test_what_changes_from_launch_to_launch_stays_apart() -> None:
+    changed = call(1, grid=[5, 1, 1], first=3)
+    (_, variant), = read(call(0), changed, told({"0": 3})).variants()  # fmt: skip
+    assert [(c.grid, c.count, c.first) for c in variant.calls] == [
+        ((4, 1, 1), 3, 0), ((5, 1, 1), 1, 3),
+    ]  # fmt: skip
+
+
+def test_launches_that_no_call_holds_are_counted_and_said() -> None:
+    rest = {"kind": "triton", "subject": HASH, "others": 40, "benchmarks": 6}
+    recording = read(call(0), told({"0": 2}, subjects=[rest]))
+    (_, variant), = recording.variants()  # fmt: skip
+    assert (variant.launches, variant.benchmarks) == (42, 6)
+    assert any("square_kernel" in p and "40 more" in p for p in recording.problems)
+
+
+def test_a_candidate_of_autotuning_has_no_launch_of_the_program() -> None:
+    rest = {"kind": "triton", "subject": HASH, "others": 0, "benchmarks": 6}
+    recording = read(told({}, subjects=[rest]))
+    (_, variant), = recording.variants()  # fmt: skip
+    assert (variant.launches, variant.benchmarks, variant.calls) == (0, 6, ())
+    assert not recording.problems
+
+
+def test_recordings_without_calls_say_that_launches_are_not_known() -> None:
+    recording = open_path(REPOSITORY / "tests" / "data" / "core" / "lecture")
+    assert recording.variants() and recording.calls == ()
+    assert {v.launches for _, v in recording.variants()} == {None}
+    (_, variant), = read().variants()  # fmt: skip
+    assert (variant.launches, variant.benchmarks) == (None, None)
+
+
+def test_the_recording_of_the_lecture_has_the_launches_that_its_program_made() -> None:
+    recording = open_path(REPOSITORY / "examples" / "recordings" / "lecture-h200.ptxview")
+    squares = [v for k, v in recording.variants() if k.name == "square_kernel"]
+    assert [v.launches for v in squares] == [1] * len(squares)
+    assert (1823, 1, 1) in {call.grid for v in squares for call in v.calls}
+
+
+def test_graphs_calls_stand_under_the_graphs_id_with_its_inputs_names() -> None:
+    inputs = [{"name": f"arg{n}", "dtype": "float32", "shape": [2], "strides": [1]} for n in (0, 1)]
+    recording = read(
+        {"event": "graph", "blob": "graph", "path": "/c/g.py", "frame_id": 0,
+         "frame_compile_id": 1, "pid": 1},
+        call(0, kind="graph", subject="/c/g.py", name="", hash=None, grid=None, block=None,
+             shared_bytes=None, arguments=inputs),
+        call(1, kind="extension", subject="m.f", name="m.f", hash=None, grid=None, block=None,
+             shared_bytes=None, arguments=[]),
+        told({"0": 5}),
+    )  # fmt: skip
+    graph, extension = recording.calls
+    assert (graph.kind, graph.name, graph.count) == ("graph", "0/1", 5)
+    assert [a.name for a in graph.arguments] == ["arg0_1", "arg1_1"]
+    assert (extension.kind, extension.name, extension.arguments) == ("extension", "m.f", ())
+
+
+def test_json() -> None:
+    recording = read(call(0), told({"0": 7}), call(1, kind="extension", subject="f", name="m.f"))
+    made = jsons.recording(recording, lambda v: v.known)
+    (variant,) = made["kernels"][0]["variants"]  # type: ignore[index]
+    assert variant["launches"] == 7
+    (one,) = variant["calls"]
+    assert set(one) == {"grid", "block", "shared_bytes", "count", "first", "arguments"}
+    assert set(one["arguments"][0]) == {
+        "name", "type", "value", "dtype", "shape", "strides", "alignment", "low", "high",
+        "device",
+    }  # fmt: skip
+    assert [(c["kind"], c["name"]) for c in made["calls"]] == [("extension", "m.f")]  # type: ignore[attr-defined]
+    assert jsons.dumps(made)
+
+
+values: Any = st.recursive(
+    st.none() | st.booleans() | st.integers(-3, 3) | st.sampled_from([HASH, "triton", "x", "0"]),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(
+            st.sampled_from(["0", "kind", "subject", "others", "name", "shape"]), inner
+        )
+    ),
+    max_leaves=8,
+)
+FIELDS = ("id", "pid", "kind", "name", "hash", "subject", "grid", "block", "shared_bytes", "first",
+          "arguments", "counts", "subjects")  # fmt: skip
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["process", "call", "calls"]),
+            st.dictionaries(st.sampled_from(FIELDS), values),
+        ),
+        max_size=6,
+    )
+)
+def test_events_of_any_shape(events: list[tuple[str, dict[str, Any]]]) -> None:
+    made = [{**(call(0) if kind == "call" else told({"0": 2})), "event": kind, **fields}
+            for kind, fields in events]  # fmt: skip
+    recording = read(*made)
+    jsons.dumps(jsons.recording(recording, lambda v: v.known))
+    for _, variant in recording.variants():
+        assert variant.launches is None or variant.launches >= sum(c.count for c in variant.calls)
+
+
+@pytest.mark.parametrize(("given_", "expected"), [([], None), (["--no-ranges"], "0")])
+def test_ranges_are_turned_off_by_an_option(given_: list[str], expected: str | None) -> None:
+    parser = argparse.ArgumentParser()
+    arguments(parser)
+    args = parser.parse_args(given_)
+    assert dict(emulation(args)).get("PTXVIEW_RANGES") == expected
+
+
+def test_a_launch_of_cuda_is_of_the_only_kernel_of_its_name() -> None:
+    def cuda(number: int, name: str) -> dict[str, Any]:
+        return call(number, kind="cuda", name=name, subject=f"{name} 1", hash=None, arguments=[])
+
+    ptx = {"event": "device_code", "ptx": "ptx", "pid": 1}
+    recording = read(ptx, cuda(0, "square_kernel"), cuda(1, "other"), told({"0": 3}))
+    (built,) = [v for k, v in recording.variants() if k.origin.value == "nvcc"]
+    assert (built.launches, built.calls[0].grid) == (3, (4, 1, 1))
+    (triton,) = [v for k, v in recording.variants() if k.origin.value == "triton"]
+    assert triton.launches is None

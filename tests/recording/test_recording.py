@@ -1,0 +1,432 @@
+"""The recording: what is written is read again, and what is damaged is said and survived."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import stat
+import struct
+import subprocess
+import sys
+import time
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from inspector.capture.opening import open_path
+from inspector.errors import Unreadable
+from inspector.recording.layout import DerivedCache, Writer, is_recording, pack, read_events
+from tests.helpers.ptxview import SQUARE, Done, call, write_events
+
+STARTED: dict[str, object] = {
+    "event": "recording", "schema": 1, "time": 1.0, "command": ["python", "x.py"],
+    "started": "2026-01-01T00:00:00+00:00", "mode": "gpu", "target": None,
+}  # fmt: skip
+
+
+def add_square(writer: Writer, **more: object) -> None:
+    """The event of a Triton compile, its blobs before it."""
+    metadata = json.loads((SQUARE / "square_kernel.json").read_bytes())
+    files = {
+        p.suffix[1:]: writer.blob(p.read_bytes())
+        for p in SQUARE.iterdir()
+        if p.suffix in (".ttir", ".ttgir", ".llir", ".ptx", ".cubin")
+    }
+    paths = {e: f"/nowhere/square_kernel.{e}" for e in files}
+    event = {"event": "triton", "time": 2.0, "pid": 7, "name": "square_kernel",
+             "hash": metadata["hash"], "metadata": metadata, "files": files,
+             "paths": paths}  # fmt: skip
+    writer.event(**{**event, **more})
+
+
+def record(folder: Path, ended: bool = True) -> Path:
+    """A complete recording of one kernel."""
+    writer = Writer(folder)
+    writer.event(**STARTED)
+    add_square(writer)
+    if ended:
+        writer.event(event="end", time=3.0, exit_status=3)
+    writer.close()
+    return folder
+
+
+@pytest.fixture
+def recorded(tmp_path: Path) -> Path:
+    return record(tmp_path / "recorded")
+
+
+@pytest.fixture
+def packed(recorded: Path, tmp_path: Path) -> Path:
+    target = tmp_path / "recorded.ptxview"
+    pack(recorded, target)
+    return target
+
+
+def summary(done: Done) -> object:
+    """``list --json`` without where it was read from."""
+    value = done.json
+    value["recording"].pop("path")
+    return value
+
+
+def test_recording_gives_back_what_was_written(recorded: Path) -> None:
+    value = call("list", recorded, "--json").json
+    assert value["recording"]["command"] == ["python", "x.py"]
+    assert value["recording"]["started"] == "2026-01-01T00:00:00+00:00"
+    assert value["recording"]["exit_status"] == 3
+    assert value["recording"]["complete"] is True
+    assert value["recording"]["mode"] == "gpu"
+    (kernel,) = value["kernels"]
+    assert (kernel["name"], kernel["origin"]) == ("square_kernel", "triton")
+    for stage in ("ttir", "ttgir", "llir", "ptx"):
+        expected = (SQUARE / f"square_kernel.{stage}").read_bytes()
+        assert call("show", recorded, "square_kernel", "--stage", stage).out == expected
+
+
+def test_single_file_says_the_same_as_the_folder(recorded: Path, packed: Path) -> None:
+    assert is_recording(packed)
+    assert summary(call("list", packed, "--json")) == summary(call("list", recorded, "--json"))
+    for stage in ("ptx", "sass"):
+        assert (call("show", packed, "square_kernel", "--stage", stage).out
+                == call("show", recorded, "square_kernel", "--stage", stage).out)  # fmt: skip
+
+
+def test_single_file_needs_no_suffix_to_be_known(packed: Path, tmp_path: Path) -> None:
+    other = packed.rename(tmp_path / "renamed.zip")
+    assert call("list", other).status == 0
+
+
+def test_packing_leaves_derived_things_behind_and_no_part_files(
+    recorded: Path, tmp_path: Path
+) -> None:
+    (recorded / "derived").mkdir()
+    (recorded / "derived" / ("0" * 64)).write_bytes(b"made of it by an earlier version")
+    pack(recorded, tmp_path / "x.ptxview")
+    with zipfile.ZipFile(tmp_path / "x.ptxview") as archive:
+        assert all(n.startswith(("blobs/", "events")) for n in archive.namelist())
+    assert [p.name for p in tmp_path.iterdir() if p.name.startswith(".")] == []
+    assert stat.S_IMODE((tmp_path / "x.ptxview").stat().st_mode) == 0o666 & ~0o022 & ~_umask()
+
+
+def _umask() -> int:
+    mask = os.umask(0o022)
+    os.umask(mask)
+    return mask
+
+
+def test_packing_takes_files_of_any_age(recorded: Path, tmp_path: Path) -> None:
+    # A zip knows no year before 1980, a machine without a clock does.
+    os.utime(recorded / "events.jsonl", (0, 0))
+    pack(recorded, tmp_path / "old.ptxview")
+    assert call("list", tmp_path / "old.ptxview").status == 0
+
+
+def test_blobs_are_named_by_their_content_and_stored_once(tmp_path: Path) -> None:
+    writer = Writer(tmp_path / "r")
+    digest = writer.blob(b"content")
+    assert digest == hashlib.sha256(b"content").hexdigest() == writer.blob(b"content")
+    assert [p.name for p in (tmp_path / "r" / "blobs").iterdir()] == [digest]
+    writer.close()
+
+
+def test_killed_run_is_read_up_to_its_last_line(tmp_path: Path) -> None:
+    folder = record(tmp_path / "killed", ended=False)
+    with (folder / "events.jsonl").open("ab") as file:
+        file.write(b'{"event":"triton","name":"half')
+    done = call("list", folder, "--json")
+    value = done.json
+    assert value["recording"]["complete"] is False
+    assert value["recording"]["exit_status"] is None
+    assert [k["name"] for k in value["kernels"]] == ["square_kernel"]
+    (problem,) = value["recording"]["problems"]
+    assert "events.jsonl" in problem and "cut short" in problem
+    assert "cut short" in call("list", folder).said
+
+
+def test_every_prefix_of_the_events_can_be_read(recorded: Path) -> None:
+    whole = (recorded / "events.jsonl").read_bytes()
+    first = whole.index(b"\n") + 1
+    for size in range(first, len(whole), 97):
+        (recorded / "events.jsonl").write_bytes(whole[:size])
+        assert open_path(recorded).command == ("python", "x.py")
+
+
+def test_line_that_is_no_json_is_said_and_passed_over(tmp_path: Path) -> None:
+    folder = write_events(tmp_path / "r", STARTED, "}{\n", "[1]\n", b"\xff\xfe\n",
+                          {"event": "end", "exit_status": 0})  # fmt: skip
+    value = call("list", folder, "--json").json
+    assert value["recording"]["exit_status"] == 0
+    said = " ".join(value["recording"]["problems"])
+    assert "line 2" in said and "line 3" in said and "line 4" in said
+
+
+@pytest.mark.parametrize("schema", [2, 99, "1", None, [], 1.5])
+def test_newer_or_odd_schema_is_refused(tmp_path: Path, schema: object) -> None:
+    folder = write_events(tmp_path / "r", {**STARTED, "schema": schema})
+    for done in (call("list", folder), call("list", folder, "--json")):
+        assert done.status == 4 and not done.out
+        assert "schema" in done.said
+    if schema == 2:
+        assert "schema 2" in done.said and "Upgrade" in done.said
+
+
+def test_newer_schema_of_a_childs_file_is_refused(recorded: Path) -> None:
+    (recorded / "events-9-a.jsonl").write_text('{"event":"process","schema":2,"pid":9}\n')
+    assert call("list", recorded).status == 4
+
+
+def test_recording_without_events_is_refused(tmp_path: Path) -> None:
+    done = call("list", write_events(tmp_path / "empty"))
+    assert done.status == 4
+    (tmp_path / "empty" / "events.jsonl").touch()
+    assert call("list", tmp_path / "empty").status == 4
+
+
+def test_children_are_merged_in_the_order_of_time(tmp_path: Path) -> None:
+    folder = write_events(tmp_path / "r", STARTED, {"event": "end", "time": 9.0, "exit_status": 0})
+    for pid, when in ((11, 5.0), (10, 3.0)):
+        events = [
+            {"event": "process", "schema": 1, "time": when, "pid": pid, "rank": pid - 10},
+            {"event": "problem", "time": when + 1, "pid": pid, "where": "w", "text": str(pid)},
+        ]
+        text = "".join(json.dumps(e) + "\n" for e in events)
+        (folder / f"events-{pid}-x.jsonl").write_text(text)
+    assert open_path(folder).problems == ("w: 10", "w: 11")
+
+
+def test_ranks_of_one_variant_are_merged(tmp_path: Path) -> None:
+    folder = record(tmp_path / "r")
+    line = next(x for x in (folder / "events.jsonl").read_text().splitlines() if "triton" in x)
+    for rank in (1, 0):
+        pid = 100 + rank
+        process = {"event": "process", "schema": 1, "time": 2.0, "pid": pid, "rank": rank}
+        compiled = {**json.loads(line), "pid": pid}
+        text = json.dumps(process) + "\n" + json.dumps(compiled) + "\n"
+        (folder / f"events-{pid}-x.jsonl").write_text(text)
+    ((_, variant),) = open_path(folder).variants()
+    assert variant.ranks == (0, 1)
+
+
+WRITES = """
+import sys
+from pathlib import Path
+from inspector.recording.layout import Writer
+writer = Writer(Path(sys.argv[1]))
+for n in range(300):
+    digest = writer.blob(b"shared %d" % (n % 10) * 1000)
+    writer.event(event="problem", where=sys.argv[2], text=str(n), blob=digest)
+"""
+
+
+def test_processes_write_side_by_side(tmp_path: Path) -> None:
+    folder = write_events(tmp_path / "r", STARTED)
+    started = [
+        subprocess.Popen([sys.executable, "-c", WRITES, str(folder), name]) for name in "abcd"
+    ]
+    # It can be read at any moment, too.
+    while any(p.poll() is None for p in started):
+        assert open_path(folder).command == ("python", "x.py")
+        time.sleep(0.05)
+    assert [p.wait() for p in started] == [0, 0, 0, 0]
+    held = read_events(folder)
+    assert not held.problems
+    for name in "abcd":
+        texts = [e["text"] for e in held.events if e.get("where") == name]
+        assert texts == [str(n) for n in range(300)]
+    for blob in (folder / "blobs").iterdir():
+        assert hashlib.sha256(blob.read_bytes()).hexdigest() == blob.name
+
+
+def test_recorded_paths_are_never_opened(tmp_path: Path) -> None:
+    """The path exists and holds something else; what was recorded is what is shown."""
+    decoy = tmp_path / "decoy.ptx"
+    decoy.write_text("// DECOY\n")
+    script = tmp_path / "decoy.py"
+    script.write_text("DECOY\n" * 100)
+    folder = tmp_path / "r"
+    writer = Writer(folder)
+    writer.event(**STARTED)
+    add_square(
+        writer,
+        paths={e: str(decoy) for e in ("ttir", "ttgir", "llir", "ptx", "cubin")},
+        source={"file": str(script), "blob": writer.blob(b"def real(): ...\n"), "first": 1,
+                "last": 1},
+    )  # fmt: skip
+    add_square(writer, name="pathless", hash="ab" * 32, files={"ptx": str(decoy)},
+               source={"file": str(script), "blob": str(script)})  # fmt: skip
+    writer.event(event="device_code", object=str(decoy), source=str(script), cubin=str(decoy),
+                 ptx=str(decoy), directory=str(tmp_path))  # fmt: skip
+    writer.event(event="extension", directory=str(tmp_path), files={"decoy.py": str(script)})
+    writer.event(event="graph", path=str(script), blob=str(script))
+    writer.close()
+    before = {p: p.stat().st_atime_ns for p in (decoy, script)}
+    for stage in ("source", "ttir", "ptx", "sass"):
+        done = call("show", folder, "square_kernel", "--stage", stage, "--json")
+        assert done.status == 0
+        assert b"DECOY" not in done.out
+    listed = call("list", folder, "--json")
+    assert b"DECOY" not in listed.out
+    assert call("show", folder, "pathless", "--json").status in (2, 4)
+    assert {p: p.stat().st_atime_ns for p in before} == before
+
+
+def test_blob_that_is_gone_is_said_when_it_is_asked_for(recorded: Path) -> None:
+    for blob in (recorded / "blobs").iterdir():
+        blob.unlink()
+    value = call("list", recorded, "--json").json
+    assert [k["name"] for k in value["kernels"]] == ["square_kernel"]
+    assert value["kernels"][0]["variants"][0]["resources"]["registers"] is None
+    done = call("show", recorded, "square_kernel", "--stage", "ptx")
+    assert done.status == 4 and not done.out
+
+
+def test_blob_missing_from_a_file_is_said_when_it_is_asked_for(
+    recorded: Path, tmp_path: Path
+) -> None:
+    target = tmp_path / "lacking.ptxview"
+    with zipfile.ZipFile(target, "w") as archive:
+        archive.write(recorded / "events.jsonl", "events.jsonl")
+    assert call("list", target).status == 0
+    done = call("show", target, "square_kernel", "--stage", "ptx")
+    assert done.status == 4 and "incomplete" in done.said
+
+
+def test_blob_with_other_content_is_said(recorded: Path) -> None:
+    digest = hashlib.sha256((SQUARE / "square_kernel.ptx").read_bytes()).hexdigest()
+    (recorded / "blobs" / digest).write_bytes(b"half of")
+    done = call("show", recorded, "square_kernel", "--stage", "ptx")
+    assert done.status == 4 and "damaged" in done.said and not done.out
+
+
+def test_link_in_place_of_a_blob_is_not_followed(recorded: Path, tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("SECRET")
+    digest = hashlib.sha256((SQUARE / "square_kernel.ptx").read_bytes()).hexdigest()
+    (recorded / "blobs" / digest).unlink()
+    (recorded / "blobs" / digest).symlink_to(secret)
+    done = call("show", recorded, "square_kernel", "--stage", "ptx")
+    assert done.status == 4 and b"SECRET" not in done.out
+
+
+def test_pipe_in_place_of_events_does_not_hang(recorded: Path) -> None:
+    os.mkfifo(recorded / "events-1-a.jsonl")
+    assert call("list", recorded).status == 0
+
+
+# -- hostile archives -------------------------------------------------------------------------
+
+
+def test_names_that_climb_out_are_harmless(recorded: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "deep" / "er"
+    folder.mkdir(parents=True)
+    target = folder / "climb.ptxview"
+    with zipfile.ZipFile(target, "w") as archive:
+        archive.write(recorded / "events.jsonl", "events.jsonl")
+        for name in ("../evil", "/evil", "blobs/../../evil", "..\\evil", "events/../../x.jsonl"):
+            archive.writestr(name, b"evil")
+    before = sorted(tmp_path.rglob("*"))
+    assert call("list", target).status == 0
+    assert call("show", target, "square_kernel", "--stage", "ptx").status == 4
+    assert sorted(tmp_path.rglob("*")) == before, "nothing was written"
+    assert not Path("/evil").exists()
+
+
+def _with_size(data: bytes, name: bytes, size: int) -> bytes:
+    """The zip with another uncompressed size declared for a member in its directory."""
+    at = data.index(b"PK\x01\x02")
+    while data[at + 46 : at + 46 + len(name)] != name:
+        at = data.index(b"PK\x01\x02", at + 4)
+    return data[: at + 24] + struct.pack("<I", size) + data[at + 28 :]
+
+
+@pytest.mark.parametrize("member", [b"events.jsonl", b"blobs/"])
+def test_declared_sizes_are_not_believed(packed: Path, member: bytes) -> None:
+    packed.write_bytes(_with_size(packed.read_bytes(), member, 0xFFFFFFF0))
+    names = ["ttir", "ttgir", "llir", "ptx", "sass"]
+    done = [call("list", packed), *(call("show", packed, "square_kernel", "--stage", s)
+                                    for s in names)]  # fmt: skip
+    assert {d.status for d in done} <= {0, 4} and 4 in {d.status for d in done}
+    assert any("too large" in d.said for d in done)
+
+
+def test_smaller_declared_size_is_damage(packed: Path) -> None:
+    packed.write_bytes(_with_size(packed.read_bytes(), b"events.jsonl", 10))
+    assert call("list", packed).status in (0, 4)
+
+
+@pytest.mark.parametrize("content", [b"", b"PK", b"not a zip", b"PK\x05\x06" + b"\0" * 18])
+def test_file_of_the_suffix_that_is_no_zip(tmp_path: Path, content: bytes) -> None:
+    target = tmp_path / "x.ptxview"
+    target.write_bytes(content)
+    done = call("list", target)
+    assert done.status == 4 and str(target) in done.said
+
+
+def test_truncated_file_is_damaged_at_any_length(packed: Path) -> None:
+    whole = packed.read_bytes()
+    for size in range(1, len(whole), len(whole) // 40):
+        packed.write_bytes(whole[:size])
+        done = call("list", packed)
+        assert done.status == 4 and str(packed) in done.said
+
+
+def test_flipped_bytes_never_raise(packed: Path) -> None:
+    whole = packed.read_bytes()
+    for at in range(0, len(whole), len(whole) // 150):
+        packed.write_bytes(whole[:at] + bytes([whole[at] ^ 0x5A]) + whole[at + 1 :])
+        try:
+            recording = open_path(packed)
+            for _, variant in recording.variants():
+                for held in variant.stages.values():
+                    held.content.read()
+        except Unreadable:
+            continue
+
+
+def test_encrypted_member_is_damage(packed: Path) -> None:
+    data = bytearray(packed.read_bytes())
+    at = data.index(b"PK\x01\x02")
+    while at >= 0:
+        data[at + 8] |= 1
+        at = data.find(b"PK\x01\x02", at + 4)
+    at = data.index(b"PK\x03\x04")
+    while at >= 0:
+        data[at + 6] |= 1
+        at = data.find(b"PK\x03\x04", at + 4)
+    packed.write_bytes(bytes(data))
+    assert call("list", packed).status == 4
+
+
+# -- places that cannot be written --------------------------------------------------------------
+
+
+def test_cache_without_a_place_to_write_keeps_nothing(tmp_path: Path) -> None:
+    taken = tmp_path / "taken"
+    taken.write_text("a file, and no folder")
+    cache = DerivedCache(taken / "derived")
+    cache.put("key", b"data")
+    assert cache.get("key") is None
+
+
+def test_cache_gives_back_what_it_kept(tmp_path: Path) -> None:
+    cache = DerivedCache(tmp_path / "derived")
+    key = cache.key("tool", "1.0", b"input")
+    assert cache.get(key) is None
+    cache.put(key, b"data")
+    assert cache.get(key) == b"data"
+    assert (tmp_path / "derived" / key).is_file()
+    assert [p.name for p in (tmp_path / "derived").iterdir()] == [key]
+    assert cache.key("ab", "c") != cache.key("a", "bc"), "parts do not run into each other"
+
+
+def test_reading_works_without_any_writable_folder(
+    recorded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken = tmp_path / "taken"
+    taken.write_text("a file, and no folder")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(taken))
+    pack(recorded, tmp_path / "x.ptxview")
+    done = call("list", tmp_path / "x.ptxview", "--json")
+    assert done.json["kernels"][0]["variants"][0]["resources"]["registers"] == 18

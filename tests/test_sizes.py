@@ -1,0 +1,228 @@
+"""What large things cost: the peak memory of a child that opens them, and that nothing is lost."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from inspector.capture import torch_logs
+from inspector.recording.layout import Writer, pack
+from inspector.report import jsons
+from tests.helpers.ptxview import LECTURE, SQUARE, call, command, environment, ptxview
+
+TRACE = next((LECTURE / "trace").glob("*.log"))
+
+
+def cache(folder: Path, kernels: int) -> Path:
+    """A Triton cache of as many kernels, each with a name and a machine code of its own."""
+    for n in range(kernels):
+        name = f"k{n:05d}_kernel".encode()
+        digest = hashlib.sha256(name).hexdigest()
+        here = folder / digest[:52].upper()
+        here.mkdir(parents=True)
+        for file in SQUARE.iterdir():
+            data = file.read_bytes().replace(b"square_kernel", name)
+            if file.suffix == ".json" and not file.name.startswith("__grp__"):
+                data = json.dumps({**json.loads(data), "hash": digest}).encode()
+            (here / file.name.replace("square_kernel", name.decode())).write_bytes(data)
+    return folder
+
+
+LAUNCHER = """
+import os, sys
+child = os.fork()
+if not child:
+    os.execvp(sys.argv[2], sys.argv[2:])
+_, status, usage = os.wait4(child, 0)
+with open(sys.argv[1], "w") as file:
+    file.write(f"{usage.ru_maxrss << 10} {usage.ru_utime + usage.ru_stime} {status}")
+"""
+"""A small process between: the kernel counts to a child what its parent had when it was started."""
+
+
+class Cost(NamedTuple):
+    """Of a program run to its end: peak memory in bytes, seconds of CPU, the exit status."""
+
+    peak: int
+    cpu: float
+    status: int
+
+
+def cost(argv: Sequence[str | Path], kept: Path) -> Cost:
+    """Run a program, its output going nowhere; ``kept`` is its user's cache."""
+    kept.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile("r", dir=kept) as told:
+        subprocess.run(
+            [sys.executable, "-I", "-S", "-c", LAUNCHER, told.name, *map(str, argv)],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env=environment(XDG_CACHE_HOME=str(kept)),
+            check=True,
+        )
+        peak, cpu, status = told.read().split()
+    return Cost(int(peak), float(cpu), os.waitstatus_to_exitcode(int(status)))
+
+
+def peak(*args: str | Path, kept: Path) -> int:
+    """The peak memory of ptxview as a program of its own."""
+    found = cost(command(args), kept)
+    assert found.status == 0
+    return found.peak
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cache folder that is kept between two openings."""
+    return tmp_path_factory.mktemp("kept")
+
+
+def test_a_list_of_a_thousand_kernels_takes_the_memory_of_ten(tmp_path: Path, shared: Path) -> None:
+    few, many = cache(tmp_path / "few", 10), cache(tmp_path / "many", 1000)
+    peaks = [peak("list", folder, kept=shared) for folder in (few, many)]
+    assert peaks[1] < 1.2 * peaks[0], peaks
+
+
+def recorded(folder: Path, kernels: int) -> Path:
+    """A recording of as many kernels, each with PTX of its own."""
+    writer = Writer(folder)
+    writer.event(event="recording", schema=1, time=1.0, command=["python", "x.py"], mode="gpu")
+    body = "\tret;\n" * 400
+    for n in range(kernels):
+        name = f"k{n:05d}"
+        head = f".version 8.7\n.target sm_90a\n.address_size 64\n.visible .entry {name}()\n"
+        ptx = writer.blob(f"{head}{{\n{body}}}\n".encode())
+        writer.event(event="triton", name=name, hash=ptx, files={"ptx": ptx},
+                     metadata={"num_warps": 4, "name": name, "shared": 0})  # fmt: skip
+    writer.event(event="end", time=3.0, exit_status=0)
+    writer.close()
+    return folder
+
+
+@pytest.mark.parametrize("as_file", [False, True])
+def test_a_list_of_a_recording_does_too(tmp_path: Path, as_file: bool) -> None:
+    """Also where every hint of it is counted, and nothing was kept of an earlier look."""
+    peaks = []
+    for kernels in (10, 1000):
+        path = recorded(tmp_path / str(kernels), kernels)
+        if as_file:
+            pack(path, path.with_suffix(".ptxview"))
+            path = path.with_suffix(".ptxview")
+        peaks.append(peak("list", path, kept=tmp_path / f"kept{kernels}"))
+    assert peaks[1] < 1.2 * peaks[0], peaks
+
+
+def test_a_trace_is_gone_through_and_not_held(tmp_path: Path, shared: Path) -> None:
+    text = TRACE.read_bytes()
+    folders = []
+    for name, times in (("small", 4), ("large", 2400)):
+        folder = tmp_path / name
+        folder.mkdir()
+        with (folder / TRACE.name).open("wb") as file:
+            for n in range(times):
+                file.write(text.replace(b'"frame_id": ', b'"frame_id": %d' % (n + 1)))
+        folders.append(folder)
+    size = (folders[1] / TRACE.name).stat().st_size
+    peaks = [peak("list", folder, kept=shared) for folder in folders]
+    assert peaks[1] - peaks[0] < size / 3, "forty megabytes are not held, let alone three times"
+
+
+def test_a_trace_in_pieces_says_what_it_says_as_a_text() -> None:
+    whole = list(torch_logs.from_trace(TRACE.read_bytes().decode("utf-8", "surrogateescape")))
+    pieces = list(torch_logs.from_trace_file(TRACE))
+    assert len(whole) == len(pieces) > 1
+    for a, b in zip(whole, pieces, strict=True):
+        assert {**a, "blob": None} == {**b, "blob": None}
+        assert _content(a) == _content(b)
+
+
+def _content(event: dict[str, object]) -> bytes:
+    blob: Any = event["blob"]
+    data: bytes = blob.read()
+    return data
+
+
+def kernels(count: int) -> str:
+    """PTX of as many kernels of a hundred lines."""
+    out = [".version 8.0", ".target sm_90", ".address_size 64"]
+    for k in range(count):
+        out += [f".visible .entry k{k}(.param .u64 p)", "{", ".reg .f32 %f<99>;",
+                ".reg .b64 %rd<99>;", "ld.param.u64 %rd1, [p];"]  # fmt: skip
+        for i in range(23):
+            out += [
+                f"add.s64 %rd{i + 2}, %rd1, {4 * i};",
+                f"ld.global.f32 %f{3 * i + 1}, [%rd{i + 2}];",
+                f"fma.rn.f32 %f{3 * i + 2}, %f{3 * i + 1}, %f{3 * i + 1}, %f{3 * i + 1};",
+                f"st.global.f32 [%rd{i + 2}], %f{3 * i + 2};",
+            ]
+        out += ["ret;", "}"]
+    return "\n".join(out)
+
+
+@pytest.mark.parametrize("how", ["--json", "-a"])
+def test_a_long_listing_is_written_while_it_is_read(tmp_path: Path, shared: Path, how: str) -> None:
+    """Each further line of PTX costs less memory than its own JSON has letters."""
+    files = []
+    for count in (20, 170):
+        file = tmp_path / f"{count}.ptx"
+        file.write_text(kernels(count))
+        files.append(file)
+    lines = 150 * 100
+    peaks = [peak("show", file, "k0", how, kept=shared) for file in files]
+    assert 0 <= (peaks[1] - peaks[0]) / lines < 1400, peaks
+
+
+def test_the_first_line_is_there_before_the_last_is_made(tmp_path: Path) -> None:
+    """A reader of the JSON that goes away ends it: the document was not made as a whole before."""
+    file = tmp_path / "many.ptx"
+    file.write_text(kernels(150))
+    with subprocess.Popen(
+        command(["show", file, "k0", "--json"]), stdout=subprocess.PIPE, env=environment()
+    ) as child:
+        assert child.stdout is not None
+        head = child.stdout.read(4096)
+        child.stdout.close()
+        _, status, usage = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(status)
+    assert head.startswith(b'{"schema": 1, "stage": "ptx"')
+    whole = subprocess.Popen(
+        command(["show", file, "k0", "--json"]), stdout=subprocess.DEVNULL, env=environment()
+    )
+    _, _, all_of_it = os.wait4(whole.pid, 0)
+    whole.returncode = 0
+    assert usage.ru_utime < 0.8 * all_of_it.ru_utime
+
+
+def test_pieces_are_the_document() -> None:
+    inner = {"b": jsons.Rows(iter([{"x": 1.5}, "y", None])), "none": jsons.Rows(iter([]))}
+    value = {"a": [1, 2], "inner": inner, "last": float("inf")}
+    plain = {"a": [1, 2], "inner": {"b": [{"x": 1.5}, "y", None], "none": []}, "last": "inf"}
+    assert "".join(jsons.pieces(value)) == json.dumps(plain)
+
+
+def test_hints_are_counted_in_the_list(tmp_path: Path) -> None:
+    env = environment(XDG_CACHE_HOME=str(tmp_path))
+    listed = ptxview("list", SQUARE, "--json", env=env).json
+    (variant,) = listed["kernels"][0]["variants"]
+    shown = ptxview("show", SQUARE, "square_kernel", "--json", env=env).json
+    (function,) = shown["functions"]
+    assert variant["hints"] == len(function["notes"])
+    assert "hints" in ptxview("list", SQUARE, env=env).text.splitlines()[2]
+
+
+def test_what_was_not_counted_is_a_dash_and_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr("inspector.reader.facts.MOST_COUNTED", 0)
+    done = call("list", SQUARE, "--json")
+    assert done.json["kernels"][0]["variants"][0]["hints"] is None
+    assert "hints of 1 variant are not counted yet" in done.said

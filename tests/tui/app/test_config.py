@@ -1,0 +1,366 @@
+"""The user's own keys and theme, and what is remembered of a recording."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from textual.widgets._toast import Toast
+
+from inspector.model import Stage
+from inspector.tui.app.app import PtxviewApp
+from inspector.tui.app.command_table import TABLE, Where, command
+from inspector.tui.app.config import Config, parse_config, read_config
+from inspector.tui.app.keymap import UNBOUND, parse_key, places, shown_key
+from inspector.tui.app.remembered import MOST, Memory, View
+from inspector.tui.code.folding import LEVELS
+from inspector.tui.code.gutter import CHOICES
+from tests.helpers.sample import empty, reader, settle, text_of
+
+
+def config(tmp_path: Path, text: str | bytes) -> Config:
+    """What a file with that text says."""
+    path = tmp_path / "config.toml"
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    return read_config(path)
+
+
+# Keys as they are written
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ("x", "x"), ("X", "X"), ("/", "slash"), ("?", "question_mark"), ("ctrl+x", "ctrl+x"),
+        ("Ctrl+X", "ctrl+x"), ("shift+a", "A"), ("shift+tab", "shift+tab"), ("F5", "f5"),
+        ("alt+enter", "alt+enter"), (" ", "space"), ("space", "space"), ("+", "plus"),
+        ("ctrl++", "ctrl+plus"), ("question_mark", "question_mark"), ("é", "é"),
+        ("hyper+x", None), ("sapce", None), ("", None), ("\x07", None), ("x+y", None),
+    ],
+)  # fmt: skip
+def test_a_key_is_written_as_people_write_it(text: str, key: str | None) -> None:
+    assert parse_key(text) == key
+
+
+@pytest.mark.parametrize(
+    ("key", "seen"),
+    [("ctrl+x", "^x"), ("shift+tab", "⇧Tab"), ("question_mark", "?"), ("f5", "F5"), ("G", "G"),
+     ("slash", "/"), ("pageup", "PgUp"), ("alt+enter", "⌥Enter")],
+)  # fmt: skip
+def test_a_key_is_shown_short(key: str, seen: str) -> None:
+    assert shown_key(key) == seen
+
+
+@given(st.text(max_size=12))
+def test_any_text_is_a_key_or_none(text: str) -> None:
+    key = parse_key(text)
+    if len(text) == 1:
+        assert (key is not None) == text.isprintable()
+    if key is not None:
+        assert shown_key(key)
+        assert "," not in key
+
+
+# The file
+
+
+def test_no_file_is_no_setting(tmp_path: Path) -> None:
+    assert read_config(tmp_path / "none.toml") == Config()
+
+
+def test_keys_with_and_without_quotes(tmp_path: Path) -> None:
+    said = config(tmp_path, '[keys]\n"stage.next" = "f6"\nstage.previous = ["f8", "f7"]\n')
+    assert said.problems == ()
+    assert said.keys["stage.next"] == "f6"
+    assert said.keys["stage.previous"] == "f8,f7"
+
+
+@pytest.mark.parametrize(
+    ("keys", "told"),
+    [
+        (
+            {"stage.1": "j"},
+            [
+                f"j is stage.1 now; {name} has ↓ left"
+                for name in ("Line down (down)", "Row down (tree.down)", "Row down (diff.down)")
+            ],
+        ),
+        ({"last": "z"}, ["z is last now; Zoom (zoom) has no key left"]),
+        ({"stage.1": "j", "down": "f6", "tree.down": "f6", "diff.down": "f6"}, []),
+        ({"tree.up": "j", "tree.down": "k"}, []),  # they change places
+        ({"quit": "ctrl+t"}, []),
+    ],
+)
+def test_a_key_that_is_taken_from_another_command_is_told(
+    keys: dict[str, str], told: list[str]
+) -> None:
+    assert list(parse_config({"keys": keys}).problems) == told
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("keys = [", "it is no TOML"),
+        (b"\xff\xfe", "it is no TOML"),
+        ("keys = 3", "keys is no table"),
+        ("colour = 1", "there is no setting colour"),
+        ('theme = "blue"', "theme is blue; it can be dark, light, auto"),
+        ('[keys]\nfly = "x"', "there is no command fly"),
+        ('[keys]\nzoom = "hyper+x"', "zoom: hyper+x is no key"),
+        ("[keys]\nzoom = 5", "zoom: 5 is no key"),
+        ('[keys]\nzoom = ""', "zoom:  is no key"),
+        ('[keys]\nzoom = "x"\nturn = "x"', "x is asked for by zoom and by turn"),
+        ('[keys]\n"\\u001b[31mred" = "x"', "there is no command ␛[31mred"),
+    ],
+)
+def test_what_means_nothing_is_one_sentence(
+    tmp_path: Path, text: str | bytes, complaint: str
+) -> None:
+    said = config(tmp_path, text)
+    assert len(said.problems) == 1
+    assert said.problems[0].startswith(complaint)
+
+
+def test_what_is_right_is_kept_beside_what_is_wrong(tmp_path: Path) -> None:
+    said = config(tmp_path, 'theme = "light"\n[keys]\nfly = "x"\nzoom = "x"\n')
+    assert said.theme == "light"
+    assert said.keys["zoom"] == "x"
+
+
+def test_a_folder_in_the_files_place_is_a_complaint(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").mkdir()
+    assert read_config(tmp_path / "config.toml").problems[0].startswith("it cannot be read")
+
+
+def test_a_long_list_of_complaints_is_cut() -> None:
+    said = parse_config({f"bad{n}": 1 for n in range(40)})
+    assert said.warning.endswith("• and 34 more")
+    assert len(said.warning.splitlines()) == 7
+
+
+NESTED = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
+    max_leaves=8,
+)
+
+
+@given(
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "theme": NESTED,
+            "keys": NESTED | st.dictionaries(st.sampled_from([c.id for c in TABLE]), NESTED),
+        },
+    )
+)
+def test_nothing_in_a_file_raises(said: dict[str, object]) -> None:
+    made = parse_config(said)
+    assert made.theme in ("dark", "light", "auto")
+    assert set(made.keys) <= {c.id for c in TABLE}
+
+
+def _effective(made: Config) -> list[tuple[str, Where]]:
+    return [
+        (key, where)
+        for c in TABLE
+        for key in made.keys.get(c.id, c.keys).split(",")
+        if key != UNBOUND
+        for where in places(c)
+    ]
+
+
+SOME_KEYS = st.sampled_from([*"abcdefghijklmnopq/:", "f5", "tab", "ctrl+d"])
+
+
+@given(st.dictionaries(st.sampled_from([c.id for c in TABLE]), SOME_KEYS))
+def test_no_key_means_two_things_whatever_is_bound(asked: dict[str, str]) -> None:
+    keys = _effective(parse_config({"keys": asked}))
+    assert len(set(keys)) == len(keys)
+
+
+# In the interface
+
+
+async def test_a_key_that_was_bound_anew_works_and_the_old_one_does_not() -> None:
+    app = PtxviewApp(reader(), parse_config({"keys": {"stage.next": "x", "zoom": ["F", "f11"]}}))
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await settle(pilot)
+        await pilot.press("tab", "s")
+        assert str(screen.panes.panes[0].stage) == "source"
+        await pilot.press("x")
+        assert str(screen.panes.panes[0].stage) == "ttir"
+        for key in ("F", "f11"):
+            zoomed = screen.panes.zoomed
+            await pilot.press(key)
+            assert screen.panes.zoomed is not zoomed
+
+
+async def test_a_key_of_a_pane_may_be_taken_from_the_screen() -> None:
+    assert command("zoom").keys == "z"
+    app = PtxviewApp(reader(), parse_config({"keys": {"last": "z"}}))
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await settle(pilot)
+        await pilot.press("tab", "z")
+        assert not screen.panes.zoomed
+        assert screen.panes.active.view.cursor == screen.panes.active.view.lines
+
+
+async def test_two_keys_can_change_places() -> None:
+    app = PtxviewApp(reader(), parse_config({"keys": {"tree.up": "j", "tree.down": "k"}}))
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await settle(pilot)
+        at = screen.kernels.cursor
+        await pilot.press("k")
+        assert screen.kernels.cursor == at + 1
+        await pilot.press("j")
+        assert screen.kernels.cursor == at
+
+
+async def test_footer_help_and_palette_show_the_keys_that_work() -> None:
+    app = PtxviewApp(reader(), parse_config({"keys": {"quit": "ctrl+t", "help": "f2"}}))
+    async with app.run_test(size=(160, 40)) as pilot:
+        await settle(pilot)
+        last = text_of(pilot).splitlines()[-1]
+        assert "^t quit" in last
+        assert "F2 help" in last
+        await pilot.press("f2")
+        await pilot.pause()
+        assert "F2     Help" in text_of(pilot)
+
+
+async def test_what_is_wrong_with_the_file_is_one_warning() -> None:
+    app = PtxviewApp(reader(), parse_config({"keys": {"fly": "x", "zoom": "hyper+x"}}))
+    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+        await settle(pilot)
+        assert len(app.screen.query(Toast)) == 1
+        shown = text_of(pilot)
+        assert "there is no command fly" in shown
+        assert "hyper+x is no key" in shown
+
+
+@pytest.mark.parametrize("theme", ["dark", "light"])
+async def test_the_theme_is_chosen(theme: str) -> None:
+    app = PtxviewApp(reader(), Config(theme=theme))
+    async with app.run_test():
+        assert app.current_theme.dark is (theme == "dark")
+
+
+# What is remembered
+
+
+async def test_panes_and_stages_are_remembered(tmp_path: Path) -> None:
+    file = tmp_path / "state" / "remembered.json"
+    app = PtxviewApp(reader(), memory=Memory(file))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        await pilot.press("tab", "3", "tab", "7", "v", "right_square_bracket", "b", "q")
+    app = PtxviewApp(reader(), memory=Memory(file))
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await settle(pilot)
+        assert [p.stage for p in screen.panes.panes] == [Stage.TTIR, Stage.SASS]
+        assert screen.panes.subject.key == ("k1", "3f2a91c0", "")
+        assert screen.panes.beside is False
+        assert not screen.tree_wanted
+
+
+async def test_folds_columns_and_wrapping_are_remembered_of_each_pane(tmp_path: Path) -> None:
+    file = tmp_path / "remembered.json"
+    app = PtxviewApp(reader(), memory=Memory(file))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        await pilot.press("tab", "F", "W", "tab", "c", "q")
+    app = PtxviewApp(reader(), memory=Memory(file))
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await settle(pilot)
+        left, right = (pane.view for pane in screen.panes.panes)
+        assert (left.level, left.wrapped) == (LEVELS[1], True)
+        assert left.rows.gutter.wanted == CHOICES[0]
+        assert (right.level, right.wrapped) == (LEVELS[0], False)
+        assert right.rows.gutter.wanted == CHOICES[1]
+
+
+async def test_the_theme_is_remembered(tmp_path: Path) -> None:
+    file = tmp_path / "remembered.json"
+    app = PtxviewApp(reader(), memory=Memory(file))
+    async with app.run_test() as pilot:
+        await settle(pilot)
+        dark = app.current_theme.dark
+        await pilot.press("T", "q")
+    assert Memory(file).theme == ("light" if dark else "dark")
+    app = PtxviewApp(reader(), memory=Memory(file))
+    async with app.run_test():
+        assert app.current_theme.dark is not dark
+
+
+async def test_who_is_here_for_the_first_time_is_told_the_keys_once(tmp_path: Path) -> None:
+    file = tmp_path / "remembered.json"
+    for greeted in (True, False):
+        app = PtxviewApp(reader(), memory=Memory(file))
+        async with app.run_test(size=(120, 40), notifications=True) as pilot:
+            await settle(pilot)
+            assert ("Welcome to ptxview" in text_of(pilot)) is greeted
+            await pilot.press("q")
+
+
+async def test_an_empty_recording_is_left_without_a_view(tmp_path: Path) -> None:
+    file = tmp_path / "remembered.json"
+    app = PtxviewApp(empty(), memory=Memory(file))
+    async with app.run_test() as pilot:
+        await pilot.pause()
+        await pilot.press("q")
+    assert Memory(file).view(empty().recording.path) is None
+
+
+async def test_what_was_looked_at_may_be_gone(tmp_path: Path) -> None:
+    memory = Memory(tmp_path / "remembered.json")
+    memory.keep(reader().recording.path, View(("k9", "x", ""), ("sass", "no stage", "ptx", "ttir")))
+    async with PtxviewApp(reader(), memory=memory).run_test(size=(120, 40)) as pilot:
+        screen = await settle(pilot)
+        assert screen.panes.subject.kernel is not None
+        assert screen.panes.panes[0].stage is Stage.SASS
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["", "[]", "{", "\xff", '{"recordings": 3}', '{"recordings": {"/r": 3}, "theme": 9}',
+     '{"recordings": {"/r": {"subject": [1], "stages": "x", "beside": 3, "tree_width": -1}}}',
+     '{"recordings": {"/r": {"folds": [[1], 2], "columns": "live", "wrapped": [0, "x"]}}}'],
+)  # fmt: skip
+async def test_a_damaged_memory_is_no_memory(tmp_path: Path, content: str) -> None:
+    file = tmp_path / "remembered.json"
+    file.write_bytes(content.encode("latin-1"))
+    memory = Memory(file)
+    assert memory.theme is None
+    known = memory.view("/r")
+    assert known in (None, View(), View(folds=((), ()), wrapped=(False, False)))
+    memory.keep("/r", View(stages=("ptx",)))
+    assert memory.view("/r") == View(stages=("ptx",))
+
+
+def test_the_oldest_is_forgotten_first(tmp_path: Path) -> None:
+    memory = Memory(tmp_path / "remembered.json")
+    for n in range(MOST + 1):
+        memory.keep(f"/r{n}", View())
+    memory.keep("/r1", View())
+    assert memory.view("/r0") is None
+    assert memory.view("/r1") == View()
+    assert len(json.loads(memory.path.read_text())["recordings"]) == MOST
+
+
+def test_two_interfaces_keep_each_others_views(tmp_path: Path) -> None:
+    one, other = (Memory(tmp_path / "remembered.json") for _ in range(2))
+    one.keep("/a", View(stages=("ptx",)))
+    other.keep("/b", View(stages=("sass",)))
+    assert one.view("/b") == View(stages=("sass",))
+    assert other.view("/a") == View(stages=("ptx",))
+
+
+def test_a_place_that_cannot_be_written_is_nobodys_trouble(tmp_path: Path) -> None:
+    (tmp_path / "state").write_text("a file")
+    memory = Memory(tmp_path / "state" / "remembered.json")
+    memory.keep("/r", View())
+    assert memory.view("/r") is None

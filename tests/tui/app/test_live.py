@@ -1,0 +1,605 @@
+"""A recording that grows, a program that runs beneath the interface, and what becomes of it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from inspector.capture.opening import open_path
+from inspector.capture.running import Follower, grows
+from inspector.errors import Unreadable
+from inspector.listing.line import Listing
+from inspector.model import Recording, Stage, Variant
+from inspector.reader.reader import Reader
+from inspector.recording.layout import Writer
+from inspector.tui.app.app import PtxviewApp
+from inspector.tui.app.leaving import Leaving
+from inspector.tui.app.live import KEPT, Choice, Live, ProgramState
+from inspector.tui.app.output_view import OutputView
+from inspector.tui.app.terminal_text import LONGEST, MOST, TerminalText
+from tests.helpers.sample import FakeReader, empty, reader, recording, settle, text_of
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def shown(*pieces: bytes) -> list[str]:
+    """The lines that a program's output makes."""
+    text = TerminalText(80, 24)
+    for piece in pieces:
+        text.feed(piece)
+    return text.lines(0, len(text))
+
+
+# Output
+
+
+@pytest.mark.parametrize(
+    ("output", "lines"),
+    [
+        (b"one\r\ntwo", ["one", "two"]),
+        (b" 10%\r 50%\r100%\r\n", ["100%"]),
+        (b"longer\rab\x1b[K", ["ab"]),
+        (b"abc\b\bX", ["aXc"]),
+        (b"a\tb", ["a       b"]),
+        (b"\x1b[31mred\x1b[0m \x1b]0;title\x07end", ["red end"]),
+        (b"\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\", ["link"]),
+        (b"bar 1\r\nbar 2\x1b[1A\rBAR 1\n", ["BAR 1", "bar 2"]),
+        (b"x\x1b[5Cy", ["x     y"]),
+        (b"abcdef\x1b[3G!", ["ab!def"]),
+        (b"a\r\nb\r\nc\x1b[2A\r\x1b[J", []),
+        (b"bell\x07 null\x00", ["bell null"]),
+        (b"\xff\xfe", ["��"]),
+    ],
+)
+def test_output_is_text_with_the_moves_of_progress_bars(output: bytes, lines: list[str]) -> None:
+    assert shown(output) == lines
+
+
+@given(st.binary(max_size=200), st.integers(1, 7))
+def test_output_reads_the_same_in_any_pieces(output: bytes, size: int) -> None:
+    whole = shown(output)
+    assert shown(*(output[n : n + size] for n in range(0, len(output), size))) == whole
+    assert not any(re.search(r"[\x00-\x1f\x7f-\x9f]", line) for line in whole)
+
+
+def test_output_is_bounded() -> None:
+    text = TerminalText()
+    text.feed(b"x" * 10 * LONGEST + b"\x1b[99999Cy\r\n")
+    text.feed(b"line\n" * (MOST + 50))
+    assert len(text) <= MOST
+    assert text.dropped == 52
+    assert max(len(line) for line in text.lines(0, MOST)) <= LONGEST
+
+
+def test_output_is_kept_for_the_terminal_to_its_last_megabyte() -> None:
+    live = Live(lambda: None)
+    live.feed(b"first\r\n")
+    assert live.printed() == b"first\r\n"
+    assert live.printed() == b""
+    for n in range(300):
+        live.feed(b"%05d" % n + b"." * 4090 + b"\r\n")
+    said = live.printed()
+    assert len(said) <= KEPT + 200
+    assert b"KiB of the output are not repeated" in said.split(b"\r\n")[0]
+    assert said.endswith(b"\r\n")
+    assert said.split(b"\r\n")[1][:5].isdigit()
+
+
+def test_a_screen_of_its_own_is_noticed_across_two_pieces() -> None:
+    live = Live(lambda: None, lambda number: None)
+    choices = []
+    for piece in (b"text\x1b[?10", b"49h"):
+        live.feed(piece)
+        choices.append(live.choice)
+    assert choices == [Choice.STAY, Choice.TERMINAL]
+
+
+# Following
+
+
+def test_a_follower_looks_only_where_something_is_new(tmp_path: Path) -> None:
+    writer = Writer(tmp_path / "r")
+    writer.event(event="recording", schema=1, time=1.0, command=["python", "x.py"], mode="gpu")
+    follower = Follower(tmp_path / "r")
+    first = follower.look()
+    assert first is not None and not first.complete
+    assert grows(tmp_path / "r", first)
+    assert follower.look() is None
+    writer.event(event="end", time=2.0, exit_status=3, seconds=1.0)
+    found = None
+    until = time.monotonic() + 5
+    while found is None and time.monotonic() < until:
+        found = follower.look()
+    assert found is not None and found.exit_status == 3
+    assert not grows(tmp_path / "r", found)
+
+
+def test_a_follower_of_what_is_gone_sees_nothing(tmp_path: Path) -> None:
+    assert Follower(tmp_path / "none").look() is None
+
+
+class Growth:
+    """Gives one reader after the other."""
+
+    def __init__(self) -> None:
+        self.next: Reader | None = None
+
+    def __call__(self) -> Reader | None:
+        given, self.next = self.next, None
+        return given
+
+
+def without(*names: str) -> Recording:
+    """The sample as it was before these kernels."""
+    whole = recording()
+    return replace(
+        whole, complete=False, kernels=tuple(k for k in whole.kernels if k.id not in names),
+        graphs=() if "k2" in names else whole.graphs,
+    )  # fmt: skip
+
+
+async def until(pilot: object, done: Callable[[], bool]) -> None:
+    """Wait until something holds; fails after five seconds."""
+    for _ in range(250):
+        if done():
+            return
+        await pilot.pause(0.02)  # type: ignore[attr-defined]
+    raise AssertionError("it did not happen")
+
+
+async def test_new_kernels_appear_and_the_cursor_stays() -> None:
+    growth = Growth()
+    app = PtxviewApp(reader(without("k1", "k2")), live=Live(growth))
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await settle(pilot)
+        await pilot.press("tab", "colon", "3", "enter")
+        assert screen.kernels.row is not None
+        key = screen.kernels.row.key
+        assert key == ("nvcc", "k3")
+        growth.next = reader()
+        await until(pilot, lambda: len(screen.kernels.rows) > 2)
+        assert screen.kernels.row.key == key
+        assert screen.panes.subject.key[0] == "k3"
+        assert screen.panes.active.view.cursor == 3
+        assert screen.panes.active.view.has_focus
+        await until(pilot, lambda: "square_kernel" in text_of(pilot))
+        await settle(pilot)
+
+
+async def test_the_first_kernel_comes_to_an_empty_screen() -> None:
+    growth = Growth()
+    live = Live(growth, lambda number: None)
+    app = PtxviewApp(empty(), live=live)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.pause()
+        assert "Running: python hello.py" in text_of(pilot)
+        await until(pilot, lambda: "◔ running" in text_of(pilot))
+        live.feed(b"from the program\r\n")
+        await until(pilot, lambda: "from the program" in text_of(pilot))
+        await pilot.press("question_mark")  # what lies over it stays
+        growth.next = reader()
+        await pilot.pause(0.8)
+        assert len(app.screen_stack) == 2
+        await pilot.press("escape")
+        await until(pilot, lambda: "square_kernel" in text_of(pilot))
+        screen = await settle(pilot)
+        assert screen.focused is screen.kernels
+        assert "from the program" in text_of(pilot)
+
+
+async def test_what_was_missing_is_shown_when_it_comes() -> None:
+    growth = Growth()
+    whole = recording()
+    gelu = whole.kernels[2]
+    sass = replace(gelu.variants[0], stages={
+        **gelu.variants[0].stages, Stage.SASS: whole.kernels[0].variants[0].stages[Stage.SASS],
+    })  # fmt: skip
+    app = PtxviewApp(reader(), live=Live(growth))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        await pilot.press("left_square_bracket", "tab", "7")
+        await settle(pilot)
+        assert "No sass here." in text_of(pilot)
+        after = replace(whole, kernels=(*whole.kernels[:2], replace(gelu, variants=(sass,))))
+        made = reader(after)
+        texts = {**made.texts, (sass.id, Stage.SASS): made.texts["3f2a91c0", Stage.SASS]}
+        growth.next = FakeReader(after, texts)
+        await until(pilot, lambda: "S2R" in text_of(pilot))
+        await settle(pilot)
+
+
+async def test_what_comes_while_it_is_looked_for_is_shown() -> None:
+    """The pane reads what there was when the recording grows: it must not stay on "No ptx here"."""
+    begun, go_on = threading.Event(), threading.Event()
+
+    class Slow(FakeReader):
+        def listing(self, variant: Variant, stage: Stage) -> Listing:
+            begun.set()
+            go_on.wait(10)
+            return super().listing(variant, stage)
+
+    whole = recording()
+    square = whole.kernels[0]
+    bare = replace(square.variants[0], stages={
+        stage: file for stage, file in square.variants[0].stages.items() if stage is not Stage.PTX
+    })  # fmt: skip
+    growing = replace(whole, kernels=(replace(square, variants=(bare,)),), graphs=())
+    made = reader(whole)
+    growth = Growth()
+    app = PtxviewApp(Slow(growing, made.texts), live=Live(growth))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, begun.is_set)
+        screen = app.main
+        assert screen is not None
+        screen.panes.panes[1].show(screen.panes.subject, Stage.PTX)
+        growth.next = made
+        await until(pilot, lambda: screen.reads is made)
+        go_on.set()
+        await until(pilot, lambda: ".visible .entry square_kernel(" in text_of(pilot))
+        assert "No ptx here" not in text_of(pilot)
+        await settle(pilot)
+
+
+async def test_a_kernel_that_is_compiled_while_it_is_looked_at_is_shown() -> None:
+    whole = recording()
+    square = whole.kernels[0]
+    growing = replace(whole, kernels=(replace(square, variants=()),), graphs=())
+    growth = Growth()
+    app = PtxviewApp(reader(growing), live=Live(growth))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        assert "No ptx here. No compilation of" in " ".join(text_of(pilot).split())
+        growth.next = reader(replace(whole, kernels=(square,), graphs=()))
+        await until(pilot, lambda: ".visible .entry square_kernel(" in text_of(pilot))
+        screen = await settle(pilot)
+        assert "No ptx here" not in text_of(pilot)
+        assert screen.panes.linked_lines(screen.panes.panes[1])
+
+
+async def test_a_look_that_fails_costs_one_warning() -> None:
+    def look() -> Reader | None:
+        raise ZeroDivisionError("a bug")
+
+    app = PtxviewApp(reader(), live=Live(look))
+    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+        await until(pilot, lambda: "ZeroDivisionError: a bug" in text_of(pilot))
+        await pilot.press("down")
+        assert app.is_running
+
+
+# Output in its pane, and leaving
+
+
+async def test_output_can_be_scrolled_and_hidden() -> None:
+    live = Live(lambda: None, lambda number: None)
+    app = PtxviewApp(reader(), live=live)
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await settle(pilot)
+        live.feed(b"".join(b"line %d\r\n" % n for n in range(100)))
+        await until(pilot, lambda: "line 99" in text_of(pilot))
+        await pilot.press("O", "g")
+        await pilot.pause()
+        assert "line 0 " in text_of(pilot)
+        live.feed(b"more\r\n")
+        await pilot.pause(0.3)
+        assert "line 0 " in text_of(pilot)  # one who reads is not carried away
+        await pilot.press("G")
+        await pilot.pause()
+        assert "more" in text_of(pilot)
+        await pilot.press("O")
+        await pilot.pause()
+        assert not screen.query_one(OutputView).display
+        assert screen.focused is screen.kernels
+
+
+async def test_output_is_shown_and_not_obeyed() -> None:
+    live = Live(lambda: None, lambda number: None)
+    app = PtxviewApp(reader(), live=live)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        live.feed("[bold]markup[/bold] \x1b[2J 宽 é".encode())
+        await until(pilot, lambda: "[bold]markup[/bold]  宽 é" in text_of(pilot))
+
+
+@pytest.mark.parametrize(
+    ("key", "choice"), [("e", Choice.END), ("l", Choice.LEAVE), ("s", None), ("escape", None)]
+)
+async def test_leaving_asks_what_becomes_of_the_program(key: str, choice: Choice | None) -> None:
+    sent: list[int] = []
+    live = Live(lambda: None, sent.append)
+    app = PtxviewApp(reader(), live=live)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        await pilot.press("q")
+        assert isinstance(app.screen, Leaving)
+        await pilot.press(key)
+        await pilot.pause()
+        assert app.is_running is (choice is None)
+        assert live.choice is (choice or Choice.STAY)
+        await until(pilot, lambda: bool(sent) is (choice is Choice.END))
+        live.state = ProgramState.ENDED
+
+
+async def test_leaving_asks_nothing_once_the_program_has_ended() -> None:
+    live = Live(lambda: None, lambda number: None)
+    live.state = ProgramState.ENDED
+    app = PtxviewApp(reader(), live=live)
+    async with app.run_test() as pilot:
+        await settle(pilot)
+        await pilot.press("q")
+        await pilot.pause()
+        assert not app.is_running
+
+
+# The real program on a real terminal
+
+
+class Terminal:
+    """``ptxview`` in tmux."""
+
+    def __init__(self, name: str, folder: Path) -> None:
+        self.name = name
+        self.folder = folder
+
+    def run(self, words: str) -> None:
+        """Start it; its exit status is printed when it has ended."""
+        own = f"XDG_STATE_HOME={self.folder}/state XDG_CONFIG_HOME={self.folder}/config"
+        command = (
+            f"export {own} PYTHONPATH={ROOT}; cd {self.folder}; "
+            f"{shlex.quote(sys.executable)} -m inspector {words}; echo STATUS $?; sleep 60"
+        )
+        self.tmux("new-session", "-d", "-x", "120", "-y", "30", command)
+
+    def tmux(self, *words: str) -> str:
+        """Of a server of its own, which takes no size from our environment."""
+        done = subprocess.run(
+            ["tmux", "-L", self.name, "-f", "/dev/null", *words],
+            capture_output=True,
+            text=True,
+            check=False,
+            env={k: v for k, v in os.environ.items() if k not in ("COLUMNS", "LINES", "TMUX")},
+        )
+        return done.stdout
+
+    def keys(self, *keys: str) -> None:
+        """Type."""
+        self.tmux("send-keys", *keys)
+
+    def sees(self, text: str, seconds: float = 30) -> str:
+        """Wait for a text; the screen."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            screen = self.tmux("capture-pane", "-p")
+            if text in screen:
+                return screen
+            time.sleep(0.1)
+        raise AssertionError(f"{text!r} never came:\n{screen}")
+
+
+@pytest.fixture
+def terminal(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Terminal]:
+    made = Terminal(f"ptxview-{os.getpid()}-{request.node.name[:40]}", tmp_path)
+    yield made
+    made.tmux("kill-server")
+
+
+def script(terminal: Terminal, text: str) -> str:
+    """A program to run."""
+    (terminal.folder / "program.py").write_text(text)
+    return "run program.py"
+
+
+def test_a_program_that_prints_is_watched(terminal: Terminal) -> None:
+    terminal.run(
+        script(
+            terminal,
+            "import time\nfor n in range(80):\n"
+            "    print('line', n, flush=True); time.sleep(0.1)\nraise SystemExit(7)",
+        )
+    )
+    screen = terminal.sees("line 5")
+    assert "running" in screen
+    assert "No kernels here yet." in screen
+    terminal.sees("The program ended with status 7.")
+    terminal.keys("q")
+    screen = terminal.sees("STATUS 7")
+    assert "line 79\n" in screen  # and it is on the terminal afterwards, as it would have been
+    assert "made no kernels" in screen
+
+
+def test_a_program_that_reads_gets_the_terminal(terminal: Terminal) -> None:
+    terminal.run(
+        script(
+            terminal,
+            "print('hello')\nname = input('name? ')\nprint('hi', name)\nimport time; time.sleep(1)",
+        )
+    )
+    screen = terminal.sees("name?")
+    screen = terminal.sees("hello\nname?")
+    assert "ptxview" not in screen
+    terminal.keys("Ada", "Enter")
+    terminal.sees("hi Ada")
+    terminal.sees("No kernels here yet.")
+    terminal.keys("q")
+    terminal.sees("STATUS 0")
+
+
+def test_a_program_that_draws_gets_the_terminal(terminal: Terminal) -> None:
+    terminal.run(
+        script(
+            terminal,
+            "import curses\ndef main(s):\n"
+            "    s.addstr(2, 4, f'DRAWN {s.getmaxyx()}'); s.refresh()\n"
+            "    s.addstr(3, 4, f'KEY {s.getkey()}'); s.refresh(); s.getkey()\n"
+            "curses.wrapper(main)",
+        )
+    )
+    terminal.sees("DRAWN (30, 120)")
+    terminal.keys("x")
+    terminal.sees("KEY x")
+    terminal.keys("y")
+    terminal.sees("No kernels here yet.")
+    terminal.keys("q")
+    terminal.sees("STATUS 0")
+
+
+def test_ctrl_c_reaches_a_program_that_has_the_terminal(terminal: Terminal) -> None:
+    terminal.run(script(terminal, "input('wait ')"))
+    terminal.sees("wait")
+    time.sleep(0.5)
+    terminal.keys("C-c")
+    terminal.sees("No kernels here yet.")
+    terminal.keys("q")
+    screen = terminal.sees("STATUS 130")
+    assert "KeyboardInterrupt" in screen
+
+
+def test_a_program_that_is_killed_is_told(terminal: Terminal) -> None:
+    terminal.run(
+        script(
+            terminal,
+            "import os, time\nprint('up', flush=True); time.sleep(1)\nos.kill(os.getpid(), 9)",
+        )
+    )
+    terminal.sees("status 137")
+    terminal.keys("q")
+    terminal.sees("STATUS 137")
+
+
+ENDLESS = "import time\nprint('up', flush=True)\nwhile True:\n    time.sleep(0.1)\n"
+
+
+def test_a_program_can_be_ended(terminal: Terminal) -> None:
+    terminal.run(script(terminal, ENDLESS))
+    terminal.sees("up")
+    terminal.keys("q")
+    terminal.sees("The program is still running")
+    terminal.keys("e")
+    assert "KeyboardInterrupt" in terminal.sees("STATUS 130")
+
+
+def test_a_program_that_will_not_end_is_killed(terminal: Terminal) -> None:
+    terminal.run(
+        script(
+            terminal,
+            "import signal\nsignal.signal(2, signal.SIG_IGN)\n"
+            "signal.signal(15, signal.SIG_IGN)\n" + ENDLESS,
+        )
+    )
+    terminal.sees("up")
+    terminal.keys("q")
+    terminal.sees("The program is still running")
+    terminal.keys("e")
+    terminal.sees("STATUS 137")
+
+
+def test_a_program_can_be_left_running(terminal: Terminal) -> None:
+    terminal.run(
+        script(
+            terminal,
+            "import time\nfor n in range(80):\n    print('line', n, flush=True); time.sleep(0.1)\n",
+        )
+    )
+    terminal.sees("line 3")
+    terminal.keys("q")
+    terminal.sees("The program is still running")
+    terminal.keys("l")
+    screen = terminal.sees("STATUS 0")
+    assert "line 0\nline 1\n" in screen or "line 78\nline 79\n" in screen
+
+
+def test_a_run_of_another_process_is_followed(terminal: Terminal) -> None:
+    writer = Writer(terminal.folder / "r")
+    writer.event(event="recording", schema=1, time=1.0, command=["python", "x.py"], mode="gpu")
+    terminal.run("open r")
+    terminal.sees("The recording is unfinished")
+    ptx = writer.blob(
+        b".version 8.0\n.target sm_90\n.address_size 64\n"
+        b".visible .entry late_kernel()\n{\n\tret;\n}\n"
+    )
+    writer.event(
+        event="file", time=2.0, stage="ptx", path="/x/late.ptx", blob=ptx, symbols=["late_kernel"]
+    )
+    writer.event(event="end", time=3.0, exit_status=0, seconds=1.0)
+    assert open_path(terminal.folder / "r").kernels
+    terminal.sees("late_kernel")
+    terminal.keys("q")
+    terminal.sees("STATUS 0")
+
+
+def test_nothing_is_left_when_the_terminal_goes_away(terminal: Terminal) -> None:
+    loop = "import time\nprint('on')\nfor _ in range(600): time.sleep(0.1)"
+    (terminal.folder / "program.py").write_text(loop)
+    terminal.run("run -o kept program.py")
+    terminal.sees("No kernels here yet.")
+    terminal.sees("on")
+    terminal.tmux("kill-server")
+
+    def left() -> list[str]:
+        """The processes that work in the folder."""
+        found = []
+        for process in Path("/proc").glob("[0-9]*"):
+            try:
+                if (process / "cwd").readlink() == terminal.folder:
+                    found.append((process / "cmdline").read_text())
+            except OSError:
+                continue
+        return found
+
+    end = time.monotonic() + 20
+    while left() and time.monotonic() < end:
+        time.sleep(0.2)
+    assert left() == []
+    assert (terminal.folder / "kept" / "events.jsonl").exists()
+
+
+# Opening
+
+
+async def test_the_first_frame_stands_while_the_recording_is_read() -> None:
+    may = threading.Event()
+
+    def opener() -> tuple[Reader, Live | None]:
+        may.wait(10)
+        return reader(), None
+
+    app = PtxviewApp(None, opener=opener, name="[b]x[/b].ptxview")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: "Reading [b]x[/b].ptxview …" in text_of(pilot))
+        assert "ptxview  [b]x[/b].ptxview" in text_of(pilot)
+        may.set()
+        await until(pilot, lambda: "square_kernel" in text_of(pilot))
+        assert app.main is not None and app.main.focused is app.main.kernels
+        await pilot.press("question_mark")
+        await pilot.pause()
+        assert "Everywhere" in text_of(pilot)
+
+
+async def test_what_cannot_be_read_ends_the_interface() -> None:
+    def opener() -> tuple[Reader, Live | None]:
+        raise Unreadable("it is damaged")
+
+    app = PtxviewApp(None, opener=opener, name="x")
+    async with app.run_test() as pilot:
+        await until(pilot, lambda: not app.is_running)
+    assert isinstance(app.fault, Unreadable)
+
+
+def test_a_damaged_recording_is_one_sentence_on_the_terminal(terminal: Terminal) -> None:
+    (terminal.folder / "bad.ptxview").write_bytes(b"PK\x03\x04 and no more")
+    terminal.run("open bad.ptxview")
+    screen = terminal.sees("STATUS 4")
+    assert "ptxview: bad.ptxview is cut short" in screen
+    assert "Traceback" not in screen

@@ -1,0 +1,390 @@
+"""The interface in a browser: a real one, without a screen, driven over its own protocol."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import itertools
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import aiohttp
+import pytest
+from aiohttp import web
+
+from inspector.tui.app.web import allowed, loopback
+
+ROOT = Path(__file__).resolve().parents[3]
+SAMPLE = ROOT / "examples" / "recordings" / "lecture-h200.ptxview"
+BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
+FLAGS = (
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync",
+    "--disable-dev-shm-usage", "--window-size=1200,700", "--remote-debugging-port=0",
+)  # fmt: skip
+needs_browser = pytest.mark.skipif(
+    BROWSER is None, reason="there is no chromium here: apt-get install chromium"
+)
+
+
+def free_port() -> int:
+    """A port that nobody listens on."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port: int = found.getsockname()[1]
+    return port
+
+
+def command(*words: str) -> list[str]:
+    """``ptxview open``."""
+    return [sys.executable, "-m", "inspector", "open", *words]
+
+
+class Address(str):
+    """Host and port; and the token without which nobody is answered."""
+
+    token = ""
+
+    @property
+    def page(self) -> str:
+        """What is printed."""
+        return f"http://{self}/?token={self.token}"
+
+
+@pytest.fixture
+def address(tmp_path: Path) -> Iterator[Address]:
+    """Where the sample is served."""
+    port = free_port()
+    own = {"XDG_STATE_HOME": str(tmp_path / "state"), "XDG_CONFIG_HOME": str(tmp_path / "config")}
+    server = subprocess.Popen(
+        command(str(SAMPLE), "--web", "--port", str(port)),
+        cwd=ROOT, env={**os.environ, **own, "EDITOR": "true"}, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert server.stderr is not None
+    said = server.stderr.readline()
+    found = re.search(rf"http://127.0.0.1:{port}/\?token=([\w-]{{32}}) ", said)
+    assert found, said
+    made = Address(f"127.0.0.1:{port}")
+    made.token = found[1]
+    yield made
+    server.send_signal(signal.SIGINT)
+    assert server.wait(20) == 0
+
+
+class Page:
+    """A page of the browser: what it sent for, what came over its WebSocket."""
+
+    def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
+        self._socket = socket
+        self._answers: dict[int, asyncio.Future[dict[str, object]]] = {}
+        self._numbers = itertools.count(1)
+        self.requests: list[str] = []
+        self.complaints: list[str] = []
+        self.drawn = b""
+
+    async def listen(self) -> None:
+        """Take what the browser tells."""
+        async for message in self._socket:
+            said = message.json()
+            if "id" in said:
+                self._answers.pop(said["id"]).set_result(said)
+                continue
+            what, of = said["method"], said.get("params", {})
+            if what == "Network.requestWillBeSent":
+                self.requests.append(of["request"]["url"])
+            elif what == "Network.webSocketCreated":
+                self.requests.append(of["url"])
+            elif what == "Network.webSocketFrameReceived" and of["response"]["opcode"] == 2:
+                self.drawn += base64.b64decode(of["response"]["payloadData"])
+            elif what == "Runtime.exceptionThrown":
+                self.complaints.append(str(of["exceptionDetails"]))
+            elif what == "Log.entryAdded" and of["entry"]["level"] == "error":
+                self.complaints.append(of["entry"]["text"])
+
+    async def ask(self, method: str, **given: object) -> dict[str, object]:
+        """One command of the protocol; its result."""
+        number = next(self._numbers)
+        self._answers[number] = future = asyncio.get_running_loop().create_future()
+        await self._socket.send_json({"id": number, "method": method, "params": given})
+        answer = await asyncio.wait_for(future, 30)
+        assert "error" not in answer, answer
+        result = answer["result"]
+        assert isinstance(result, dict)
+        return result
+
+    @property
+    def text(self) -> str:
+        """What was drawn since it was forgotten last, without the terminal's commands."""
+        return re.sub(r"\x1b\[[0-?]*[ -/]*[@-~]", "", self.drawn.decode("utf-8", "replace"))
+
+    async def until(self, done: Callable[[], bool]) -> None:
+        """Wait; fails after thirty seconds."""
+        end = time.monotonic() + 30
+        while not done():
+            assert time.monotonic() < end, f"it did not come: {self.complaints} {self.text[-3000:]}"
+            await asyncio.sleep(0.05)
+
+    async def type(self, text: str) -> None:
+        """Press keys."""
+        for character in text:
+            await self.ask("Input.dispatchKeyEvent", type="keyDown", text=character, key=character)
+            await self.ask("Input.dispatchKeyEvent", type="keyUp", key=character)
+
+
+@asynccontextmanager
+async def browser(folder: Path) -> AsyncIterator[Page]:
+    """A browser with an empty page."""
+    assert BROWSER is not None
+    process = subprocess.Popen(
+        [BROWSER, *FLAGS, f"--user-data-dir={folder}", "about:blank"],
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
+    )  # fmt: skip
+    try:
+        told = folder / "DevToolsActivePort"
+        end = time.monotonic() + 60
+        while not (told.exists() and told.read_text().count("\n") == 1):
+            assert time.monotonic() < end, "the browser did not start"
+            await asyncio.sleep(0.1)
+        port = told.read_text().splitlines()[0]
+        async with aiohttp.ClientSession() as session:
+            async with session.get(f"http://127.0.0.1:{port}/json/list") as answer:
+                pages = [p for p in await answer.json() if p["type"] == "page"]
+            async with session.ws_connect(
+                pages[0]["webSocketDebuggerUrl"], max_msg_size=1 << 26
+            ) as socket:
+                page = Page(socket)
+                listening = asyncio.create_task(page.listen())
+                for domain in ("Network", "Runtime", "Page", "Log"):
+                    await page.ask(f"{domain}.enable")
+                yield page
+                listening.cancel()
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait(20)
+
+
+@needs_browser
+async def test_the_interface_works_in_a_browser(address: Address, tmp_path: Path) -> None:
+    async with browser(tmp_path / "browser") as page:
+        await page.ask("Page.navigate", url=address.page)
+        await page.until(lambda: "lecture-h200" in page.text and "square" in page.text)
+        page.drawn = b""
+        await page.type("?")
+        await page.until(lambda: "Everywhere" in page.text)
+        page.drawn = b""
+        await page.type("q")
+        await page.until(lambda: "square" in page.text)
+        await asyncio.sleep(1)
+        picture = await page.ask("Page.captureScreenshot", format="png")
+        (tmp_path / "page.png").write_bytes(base64.b64decode(str(picture["data"])))
+        # A page of one colour makes a picture of a few thousand bytes.
+        assert len(base64.b64decode(str(picture["data"]))) > 40_000
+        outside = [
+            u for u in page.requests if not re.match(rf"(http|ws)://{address}/|data:|blob:", u)
+        ]
+        assert outside == []
+        assert any(u.startswith("ws://") for u in page.requests)
+        assert any("RobotoMono" in u for u in page.requests)
+        assert page.complaints == []
+        here = await page.ask("Runtime.evaluate", expression="location.href")
+        assert here["result"]["type"] == "string"  # type: ignore[index]
+        place = str(here["result"]["value"])  # type: ignore[index]
+        assert re.fullmatch(rf"http://{address}/[\w-]{{32}}/", place)
+        assert address.token not in place
+        page.drawn = b""
+        await page.ask("Page.reload")
+        await page.until(lambda: "lecture-h200" in page.text and "occupancy" in page.text)
+        page.drawn = b""
+        await page.type("E")
+        await page.until(lambda: "A browser has no terminal to lend to an editor" in page.text)
+        await page.type("q")
+        closed = 'document.body.classList.contains("-closed")'
+        for _ in range(100):
+            found = await page.ask("Runtime.evaluate", expression=closed)
+            if found["result"] == {"type": "boolean", "value": True}:
+                break
+            await asyncio.sleep(0.1)
+        else:
+            raise AssertionError("leaving the interface did not end its page")
+
+
+async def entered(session: aiohttp.ClientSession, page: str) -> str:
+    """Where everything lies, once the token was handed in."""
+    async with session.get(page) as answer:
+        assert answer.status == 200
+        return str(answer.url).partition("?")[0]
+
+
+async def test_only_who_has_the_token_is_answered(address: Address) -> None:
+    async with aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as session:
+        for url in (f"http://{address}/", f"http://{address}/static/js/textual.js",
+                    f"http://{address}/?token=", address.page[:-1],
+                    f"http://{address}/?token=%C3%A4"):  # fmt: skip
+            async with session.get(url) as answer:
+                assert answer.status == 403, url
+                assert "with the token in it" in await answer.text()
+        with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
+            await session.ws_connect(f"http://{address}/ws")
+        assert refused.value.status == 403
+        async with session.get(f"{address.page}&fontsize=20") as answer:
+            assert answer.status == 200
+            place = str(answer.url).removesuffix("?fontsize=20")
+            assert re.fullmatch(rf"http://{address}/[\w-]{{32}}/", place)
+            assert address.token not in place
+            assert 'data-font-size="20"' in await answer.text()
+        (cookie,) = session.cookie_jar
+        assert cookie["httponly"] and cookie["samesite"] == "Strict"
+        static = f"{place}static/js/textual.js"
+        async with session.get(static) as answer:
+            assert answer.status == 200
+    # Neither the place without the cookie nor a cookie that is another.
+    for cookies in ({}, {cookie.key: "x" * 32}):
+        async with aiohttp.ClientSession(cookies=cookies) as session:
+            for url in (place, static):
+                async with session.get(url) as answer:
+                    assert answer.status == 403
+            with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
+                await session.ws_connect(f"{place}ws")
+            assert refused.value.status == 403
+
+
+async def test_no_other_port_of_the_machine_is_given_the_cookie(address: Address) -> None:
+    given: list[str | None] = []
+
+    async def take(request: web.Request) -> web.Response:
+        given.append(request.headers.get("Cookie"))
+        answer = web.Response(text="mine")
+        # It would be the page's own, were it of the same name and place.
+        for name in ("ptxview", f"ptxview-{address.split(':')[1]}"):
+            answer.set_cookie(name, "x", path="/")
+        return answer
+
+    port = free_port()
+    other = web.Application()
+    other.router.add_get("/{any:.*}", take)
+    runner = web.AppRunner(other)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", port).start()
+    async with aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as session:
+        place = await entered(session, address.page)
+        for path in ("", "ws", "static/js/textual.js", "x/../"):
+            async with session.get(f"http://127.0.0.1:{port}/{path}") as answer:
+                assert answer.status == 200
+        async with session.get(place) as answer:
+            assert answer.status == 200, "what the other has set does not shut one out"
+        # At another address of ours, where the cookie would be of no use either.
+        async with session.get(f"http://{address}/") as answer:
+            assert answer.status == 403
+    await runner.cleanup()
+    assert len(given) == 4
+    assert all(address.token not in (cookies or "") for cookies in given)
+
+
+async def test_pages_of_others_are_refused(address: Address) -> None:
+    port = address.split(":")[1]
+    async with aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as session:
+        place = await entered(session, address.page)
+        (cookie,) = session.cookie_jar
+    async with aiohttp.ClientSession(cookies={cookie.key: address.token}) as session:
+        for headers, status in (
+            ({}, 200),
+            ({"Host": f"localhost:{port}"}, 200),
+            ({"Host": "evil.example"}, 403),  # a name of theirs that leads to this machine
+            ({"Origin": "http://evil.example"}, 403),
+            ({"Origin": "null"}, 403),
+            ({"Origin": f"http://{address}"}, 200),
+        ):
+            async with session.get(place, headers=headers) as answer:
+                assert answer.status == status, headers
+        with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
+            await session.ws_connect(f"{place}ws", origin="http://evil.example")
+        assert refused.value.status == 403
+
+
+async def test_a_page_runs_nothing_from_the_folder_that_it_was_started_in(tmp_path: Path) -> None:
+    mark = tmp_path / "mark"
+    for name in ("json", "rich", "sitecustomize", "platformdirs", "asyncio", "textual"):
+        (tmp_path / f"{name}.py").write_text(f"open({str(mark)!r}, 'a')\n")
+    port = free_port()
+    code = "from inspector.cli import main; raise SystemExit(main())"
+    server = subprocess.Popen(
+        [sys.executable, "-P", "-c", code, "open", str(SAMPLE), "--web", "--port", str(port)],
+        cwd=tmp_path, env={**os.environ, "XDG_STATE_HOME": str(tmp_path / "state")},
+        stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert server.stderr is not None
+    found = re.search(r"http://\S+", server.stderr.readline())
+    assert found is not None
+    drawn = b""
+    async with aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as session:
+        place = await entered(session, found[0])
+        async with session.ws_connect(f"{place}ws?width=100&height=40") as socket:
+            while b"lecture-h200" not in drawn:
+                message = await asyncio.wait_for(socket.receive(), 60)
+                assert message.type in (aiohttp.WSMsgType.TEXT, aiohttp.WSMsgType.BINARY), drawn
+                drawn += message.data if isinstance(message.data, bytes) else b""
+    server.send_signal(signal.SIGINT)
+    assert server.wait(20) == 0
+    assert not mark.exists()
+
+
+async def test_only_this_machine_is_listened_to(address: Address) -> None:
+    port = int(address.split(":")[1])
+    table = (Path("/proc/net/tcp").read_text() + Path("/proc/net/tcp6").read_text()).splitlines()
+    bound = [row.split()[1] for row in table if f":{port:04X} " in row and row.split()[3] == "0A"]
+    assert bound == [f"0100007F:{port:04X}"]
+
+
+@pytest.mark.parametrize(
+    ("host", "origin", "bound", "may"),
+    [
+        ("127.0.0.1:8000", None, "127.0.0.1", True),
+        ("localhost:8000", "http://localhost:8000", "127.0.0.1", True),
+        ("[::1]:8000", None, "::1", True),
+        ("[::1]", None, "::1", True),
+        ("node7:8000", None, "127.0.0.1", False),
+        ("node7:8000", "http://node7:8000", "0.0.0.0", True),
+        ("node7:8000", "https://node7:8000", "0.0.0.0", True),
+        ("node7:8000", "http://evil.example", "0.0.0.0", False),
+        ("", None, "127.0.0.1", False),
+    ],
+)
+def test_who_may_ask(host: str, origin: str | None, bound: str, may: bool) -> None:
+    assert allowed(host, origin, bound) is may
+
+
+@pytest.mark.parametrize(
+    ("host", "own"),
+    [("127.0.0.1", True), ("127.8.8.8", True), ("::1", True), ("localhost", True),
+     ("0.0.0.0", False), ("::", False), ("10.0.0.1", False), ("localhost.evil.example", False)],
+)  # fmt: skip
+def test_which_addresses_only_this_machine_reaches(host: str, own: bool) -> None:
+    assert loopback(host) is own
+
+
+def test_a_port_that_is_taken_is_one_sentence(address: Address) -> None:
+    done = subprocess.run(
+        command(str(SAMPLE), "--web", "--port", address.split(":")[1]),
+        cwd=ROOT, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert "cannot be listened on" in done.stderr
+    assert "Traceback" not in done.stderr + done.stdout
+
+
+@pytest.mark.parametrize(
+    "words", [("/nonexistent", "--web"), (str(SAMPLE), "--web", "--port", "x")]
+)
+def test_what_cannot_be_served_is_said_at_once(words: tuple[str, ...]) -> None:
+    done = subprocess.run(command(*words), cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert done.returncode in (2, 4)
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,67 @@
+"""What ncu measured, in the interface: the column of samples, the hints, a report alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from inspector.commands.common import open_profiled, open_reader
+from inspector.commands.common import profiled as made_of
+from inspector.measure.ncu.samples import Profiled
+from inspector.model import Stage
+from inspector.reader.reader import Reader
+from inspector.tui.app.app import PtxviewApp
+from inspector.tui.code.gutter import CHOICES, SAMPLES
+from tests.helpers.ncu_data import LECTURE, write
+from tests.helpers.sample import settle, text_of
+
+
+@pytest.fixture(autouse=True)
+def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("STATE", "CACHE", "CONFIG"):
+        monkeypatch.setenv(f"XDG_{name}_HOME", str(tmp_path / name.lower()))
+
+
+@pytest.fixture
+def pages(tmp_path: Path) -> list[str]:
+    return [str(p) for p in write(tmp_path / "pages", "details", "source")]
+
+
+def only(profiled: Profiled, ident: str) -> Reader:
+    """The reader with that variant first, which the interface then opens with."""
+    from dataclasses import replace
+
+    rec = profiled.reader.recording
+    kernel, variant = next((k, v) for k, v in rec.variants() if v.id == ident)
+    alone = replace(rec, kernels=(replace(kernel, variants=(variant,)),), graphs=())
+    return made_of(alone, report=profiled.report).reader
+
+
+async def test_samples_stand_in_the_gutter_and_rules_among_the_hints(pages: list[str]) -> None:
+    reader = only(open_profiled(str(LECTURE), reports=pages), "a4fe74f3")
+    async with PtxviewApp(reader).run_test(size=(180, 50)) as pilot:
+        screen = await settle(pilot)
+        view = screen.panes.panes[-1].view
+        assert screen.panes.panes[-1].stage in (Stage.PTX, Stage.SASS)
+        telling = view.rows.gutter.telling
+        assert telling.sampled == 354 and telling.hottest
+        assert SAMPLES in view.rows.gutter.columns  # it is among what is shown at first
+        hot = max(telling.hottest, key=lambda n: telling.share(n) or 0)
+        assert view.rows.gutter.cells(hot).split()[-1].endswith("%")
+        wide = view.rows.gutter.width
+        view.columns(tuple(c for c in CHOICES[0] if c != SAMPLES))
+        assert view.rows.gutter.width < wide
+        await pilot.press("H")
+        await settle(pilot)
+        assert "ncu:CPIStall" in text_of(pilot)
+
+
+async def test_a_report_alone_can_be_browsed(pages: list[str]) -> None:
+    reader = open_reader(pages[1])
+    async with PtxviewApp(reader).run_test(size=(160, 40)) as pilot:
+        screen = await settle(pilot)
+        said = text_of(pilot)
+        assert "square_kernel" in said and "LDC" in said
+        assert all(f"launch={n}" in said for n in range(5))
+        assert screen.panes.active.view.rows.gutter.telling.sampled == 43

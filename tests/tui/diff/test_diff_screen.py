@@ -1,0 +1,948 @@
+"""The screen of differences and the table of variants: every command, places, folds, failures."""
+
+from __future__ import annotations
+
+import gc
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from time import monotonic
+from typing import Protocol
+
+import pytest
+from textual.app import App
+from textual.pilot import Pilot
+
+from inspector.commands.common import open_reader
+from inspector.diff.beside import BesideRow, Sign
+from inspector.diff.variants import VariantRow
+from inspector.errors import Unreadable
+from inspector.listing.line import Listing
+from inspector.model import (
+    Configuration,
+    Kernel,
+    Origin,
+    Recording,
+    Resources,
+    Stage,
+    StageFile,
+    Tuning,
+    Variant,
+)
+from inspector.reader.reader import Reader
+from inspector.recording.layout import DerivedCache
+from inspector.tui.app import app as collecting
+from inspector.tui.app.app import PtxviewApp
+from inspector.tui.app.command_table import TABLE, Where
+from inspector.tui.diff.rows import moved_spans
+from inspector.tui.diff.screen import DiffScreen
+from inspector.tui.diff.work import DiffPlace, Layout, unified
+from inspector.tui.main.screen import MainScreen
+from inspector.tui.variants.columns import TUNED, ordered
+from inspector.tui.variants.screen import VariantsScreen
+from inspector.tui.widgets.overlay import Overlay
+from inspector.tui.widgets.subject import TreeSubject
+from tests.helpers.sample import Bytes, settle, text_of, variant
+
+Ui = Pilot[None]
+RECORDING = Path(__file__).parents[3] / "examples" / "recordings" / "lecture-h200.ptxview"
+WIDE = (120, 40)
+"""Columns and rows at which two listings stand beside each other."""
+
+HEAD = """\
+.version 8.7
+.target sm_90a
+.address_size 64
+
+.visible .entry scale(
+	.param .u64 scale_param_0,
+	.param .u32 scale_param_1
+)
+.reqntid 128
+{
+	.reg .pred 	%p<2>;
+	.reg .b32 	%r<20>;
+	.reg .f32 	%f<90>;
+	.reg .b64 	%rd<4>;
+
+	ld.param.u64 	%rd1, [scale_param_0];
+	ld.param.u32 	%r1, [scale_param_1];
+	mov.u32 	%r2, %tid.x;
+"""
+BODY = "".join(f"\tmul.f32 \t%f{n + 1}, %f{n}, %f{n};\n" for n in range(30))
+TAIL = """\
+	mad.wide.s32 	%rd2, %r2, 4, %rd1;
+	st.global.f32 	[%rd2], %f31;
+	ret;
+
+}
+"""
+FIRST = HEAD + "\tshl.b32 \t%r3, %r2, 2;\n" + BODY + "\tadd.f32 \t%f31, %f30, 0f3F800000;\n" + TAIL
+SECOND = (
+    HEAD.replace("%r2,", "%r7,")
+    + "\tshl.b32 \t%r3, %r7, 3;\n"
+    + BODY
+    + "\tadd.f32 \t%f31, %f30, 0f3F800000;\n\tmax.f32 \t%f31, %f31, %f2;\n"
+    + TAIL.replace("%r2,", "%r7,")
+)
+"""One register is called otherwise, one operand is another, one instruction is new."""
+
+
+def held(ident: str, ptx: str, **more: object) -> Variant:
+    """A variant that has PTX alone."""
+    files = {Stage.PTX: StageFile(Bytes(ptx.encode()), "/home/ada/scale.ptx")}
+    return variant("scale", ident, stages=files, target="sm_90a", **more)
+
+
+def made(*variants: Variant, **more: object) -> Reader:
+    """A reader of one kernel with these variants."""
+    kernel = Kernel("k1", "scale", "scale", Origin.TRITON, variants, **more)  # type: ignore[arg-type]
+    recording = Recording("/home/ada/scale.ptxview", (kernel,), (), command=("python", "scale.py"))
+    return Reader(recording, DerivedCache(Path("/nonexistent")))
+
+
+def two(a: str = FIRST, b: str = SECOND) -> Reader:
+    """A reader of two variants with these texts."""
+    return made(
+        held("aaaa1111", a, config={"BLOCK": 1024, "num_warps": 4},
+             known=Resources(registers=22, spill_store_bytes=0, spill_load_bytes=0)),
+        held("bbbb2222", b, config={"BLOCK": 1024, "num_warps": 8},
+             known=Resources(registers=30, spill_store_bytes=16, spill_load_bytes=24)),
+    )  # fmt: skip
+
+
+@cache
+def lecture() -> Reader:
+    """The reader of the example recording."""
+    return open_reader(str(RECORDING))
+
+
+def subject(reads: Reader, ident: str) -> TreeSubject:
+    """A variant by its id."""
+    return next(TreeSubject(k, v) for k, v in reads.recording.variants() if v.id == ident)
+
+
+async def wait(ui: Ui) -> None:
+    """Until every thread has answered and every message was handled."""
+    for _ in range(1000):
+        await ui.pause(0.01)
+        screen = ui.app.screen
+        done = not isinstance(screen, DiffScreen | VariantsScreen) or screen.settled
+        if done and not [w for w in ui.app.workers if not w.is_finished]:
+            break
+    await ui.pause()
+
+
+@asynccontextmanager
+async def diff(
+    *keys: str, reads: Reader | None = None, pair: tuple[str, str] = ("aaaa1111", "bbbb2222"),
+    size: tuple[int, int] = WIDE, stage: Stage | None = None,
+) -> AsyncIterator[tuple[Ui, DiffScreen]]:  # fmt: skip
+    """The screen of differences; ``keys`` are pressed one by one."""
+    reads = reads or two()
+    app = PtxviewApp(reads)
+    async with app.run_test(size=size) as ui:
+        await settle(ui)
+        screen = DiffScreen(reads, subject(reads, pair[0]), subject(reads, pair[1]), stage)
+        app.push_screen(screen)
+        await wait(ui)
+        for key in keys:
+            await ui.press(key)
+            await wait(ui)
+        yield ui, screen
+
+
+def lines(ui: Ui) -> list[str]:
+    """What the terminal shows, row by row."""
+    return text_of(ui).split("\n")
+
+
+def line_of(text: str, words: str) -> int:
+    """The number of the first line with these words."""
+    return next(n for n, line in enumerate(text.split("\n"), 1) if words in line)
+
+
+CHANGED = line_of(FIRST, "shl.b32")
+ADDED = line_of(SECOND, "max.f32")
+
+
+def test_every_command_has_a_test() -> None:
+    here = [c.id for c in TABLE if c.where in (Where.DIFF, Where.VARIANTS)]
+    assert {name.replace(".", "_") for name in here} <= {
+        name.removeprefix("test_key_") for name in globals()
+    }
+
+
+# What is seen
+
+
+async def test_only_what_differs_is_marked() -> None:
+    async with diff() as (ui, screen):
+        assert len(screen.view.changes) == 2
+        text = text_of(ui)
+        assert "2 changes" in text
+        row = next(line for line in lines(ui) if "shl.b32" in line)
+        assert re.search(r"▸ *\d+ ~ +shl.b32 +%r3, %r2, 2;.*│ *\d+ ~ +shl.b32 +%r3, %r7, 3;", row)
+        assert not [line for line in lines(ui) if "mov.u32" in line and "~" in line]
+        assert re.search(r"… \d+ equal lines", text)
+
+
+async def test_what_differs_within_a_line_is_underlined() -> None:
+    async with diff() as (_, screen):
+        strip = next(s for s in (screen.view.render_line(y) for y in range(screen.view.size.height))
+                     if "shl.b32" in s.text)  # fmt: skip
+        loud = [s.text for s in strip if s.style is not None and s.style.underline]
+        assert loud == ["2", "3"]
+
+
+async def test_the_explanation_stands_above() -> None:
+    async with diff(reads=lecture(), pair=("780c582c", "9c81a042")) as (ui, _):
+        text = text_of(ui)
+        assert "num_warps 4 → 8: half the elements a thread (8 → 4)" in text
+        assert "registers 18 → 14 (-4)" in text
+
+
+async def test_hints_that_come_and_go_are_told() -> None:
+    async with diff(reads=lecture(), pair=("a4fe74f3", "9c81a042")) as (ui, _):
+        assert "◆ hint lost: narrow-access" in text_of(ui)
+
+
+async def test_one_column_where_it_is_narrow() -> None:
+    async with diff(size=(80, 24)) as (ui, screen):
+        assert not screen.view.beside
+        text = lines(ui)
+        at = next(i for i, row in enumerate(text) if "-~" in row)
+        assert f"{CHANGED}" in text[at] and "%r2, 2;" in text[at]
+        assert "+~" in text[at + 1] and "%r7, 3;" in text[at + 1]
+
+
+async def test_getting_narrow_keeps_the_line() -> None:
+    async with diff("n") as (ui, screen):
+        assert screen.view.place == DiffPlace(Stage.PTX, None, ADDED)
+        await ui.resize_terminal(80, 24)
+        await wait(ui)
+        assert not screen.view.beside
+        assert screen.view.place == DiffPlace(Stage.PTX, None, ADDED)
+        assert any("▸" in row and "max.f32" in row for row in lines(ui))
+
+
+async def test_a_renumbering_is_identical() -> None:
+    renamed = re.sub(r"%f(\d+)\b", lambda m: f"%f{int(m[1]) + 40}", FIRST)
+    async with diff(reads=two(FIRST, renamed)) as (ui, screen):
+        assert screen.view.changes == ()
+        assert "identical" in text_of(ui)
+
+
+async def test_moved_lines_say_where() -> None:
+    body = BODY.split("\n")
+    sum_ = "\tadd.s32 \t%r9, %r1, 5;"
+    tail = TAIL.replace("\tret;", "\tst.global.b32 \t[%rd2+4], %r9;\n\tret;")
+    a = HEAD + "\n".join([*body[:3], sum_, *body[3:]]) + tail
+    b = HEAD + "\n".join([*body[:20], sum_, *body[20:]]) + tail
+    async with diff("F", reads=two(a, b)) as (ui, screen):
+        here, there = line_of(a, "add.s32"), line_of(b, "add.s32")
+        assert screen.view.row == BesideRow(Sign.MOVED_AWAY, here, None, there)
+        assert f"moved to b {there}" in text_of(ui)
+        rows = [row for row in lines(ui) if "add.s32" in row]
+        assert re.search(rf"▸ *{here} » +add.s32 .*→ {there} *│", rows[0])
+        assert re.search(rf"│ *{there} « +add.s32 .*← {here}", rows[1])
+
+
+# Commands of the diff
+
+
+async def test_key_diff_change_next() -> None:
+    async with diff() as (ui, screen):
+        assert screen.view.place == DiffPlace(Stage.PTX, CHANGED, CHANGED)
+        await ui.press("right_square_bracket")
+        assert screen.view.place == DiffPlace(Stage.PTX, None, ADDED)
+        assert "change 2 of 2" in text_of(ui)
+        await ui.press("right_square_bracket")
+        assert screen.view.place == DiffPlace(Stage.PTX, CHANGED, CHANGED)
+
+
+async def test_key_diff_change_previous() -> None:
+    async with diff("G", "left_square_bracket") as (ui, screen):
+        assert screen.view.place == DiffPlace(Stage.PTX, None, ADDED)
+        await ui.press("left_square_bracket", "left_square_bracket")
+        assert screen.view.place == DiffPlace(Stage.PTX, None, ADDED)
+
+
+SEARCH = ("slash", *"mul", "full_stop", "asterisk", *"f10", "vertical_line", *"max", "enter")
+"""Two lines that use %f10, which are folded away, and the one that only b has."""
+
+
+def place_of(screen: DiffScreen) -> str:
+    """The line of b under the cursor."""
+    place, held = screen.view.place, screen.summary.held
+    assert place is not None and place.b is not None and held is not None
+    return held.listings[1].lines[place.b - 1].text.split()[0]
+
+
+async def test_key_diff_search() -> None:
+    async with diff("g", *SEARCH) as (ui, screen):
+        text = text_of(ui)
+        assert "match 1 of 3" in text and "n next match" in text
+        assert place_of(screen) == "mul.f32" and "%f10, %f9, %f9" in text
+        await ui.press("v")  # in one column the same lines are found
+        assert len(screen.matches) == 3
+        await ui.press("slash", *"nothing like it".replace(" ", "_"), "enter")
+        await wait(ui)
+        assert "nothing fits “nothing_like_it”" in text_of(ui)
+        await ui.press("slash", "left_parenthesis", "enter")
+        await wait(ui)
+        assert "“(” is no regular expression" in text_of(ui)
+
+
+async def test_key_diff_next() -> None:
+    async with diff("g", *SEARCH) as (ui, screen):
+        await ui.press("n", "n")
+        assert place_of(screen) == "max.f32" and "match 3 of 3" in text_of(ui)
+        await ui.press("n")
+        assert place_of(screen) == "mul.f32"
+    async with diff("n") as (_, screen):  # nothing is searched for
+        assert screen.view.place == DiffPlace(Stage.PTX, None, ADDED)
+
+
+async def test_key_diff_previous() -> None:
+    async with diff("g", *SEARCH, "N") as (_, screen):
+        assert place_of(screen) == "max.f32"
+    async with diff("G", "N") as (_, screen):
+        assert screen.view.place == DiffPlace(Stage.PTX, None, ADDED)
+
+
+async def test_key_diff_escape() -> None:
+    async with diff("g", *SEARCH, "escape") as (ui, screen):
+        assert screen.pattern is None and "match 1 of 3" not in text_of(ui)
+        assert isinstance(ui.app.screen, DiffScreen)
+        await ui.press("escape")
+        assert isinstance(ui.app.screen, MainScreen)
+
+
+async def test_a_search_that_is_given_up_leaves_the_cursor_where_it_was() -> None:
+    async with diff() as (ui, screen):
+        before = screen.view.cursor
+        await ui.press("slash", *"ret")  # letters that are keys elsewhere
+        await wait(ui)
+        assert screen.view.cursor != before and not screen.status.display
+        await ui.press("escape")
+        await wait(ui)
+        assert screen.view.cursor == before and screen.pattern is None
+        assert screen.view.has_focus and screen.status.display
+
+
+async def test_a_search_goes_on_where_something_else_is_compared() -> None:
+    async with diff("g", *SEARCH, "x") as (_, screen):
+        assert len(screen.matches) == 3 and screen.pattern is not None
+
+
+async def test_key_diff_unfold() -> None:
+    async with diff("j", "j", "j", "j", size=(200, 60)) as (ui, _):
+        folded = [row for row in lines(ui) if "equal lines" in row]
+        assert any("▸" in row for row in folded)
+        await ui.press("enter")
+        assert len([row for row in lines(ui) if "equal lines" in row]) == len(folded) - 1
+        await ui.press("j", "minus")
+        assert [row for row in lines(ui) if "equal lines" in row] == folded
+
+
+async def test_key_diff_unfold_all() -> None:
+    async with diff("F") as (ui, screen):
+        assert "equal lines" not in text_of(ui)
+        assert screen.view.virtual_size.height == len(SECOND.split("\n")) - 1 - 4
+        assert screen.view.place == DiffPlace(Stage.PTX, CHANGED, CHANGED)
+        await ui.press("F")
+        assert "equal lines" in text_of(ui)
+
+
+async def test_key_diff_figures() -> None:
+    async with diff("i") as (ui, _):
+        assert isinstance(ui.app.screen, Overlay)
+        text = text_of(ui)
+        assert re.search(r"spilled bytes stored +0 +16 +\+16", text)
+        assert re.search(r"max.f32 +0 +1 +\+1", text)
+
+
+async def test_key_diff_words() -> None:
+    async with diff() as (ui, screen):
+        high = screen.view.size.height
+        await ui.press("e")
+        await ui.pause()
+        assert screen.view.size.height > high
+        assert "num_warps 4 → 8" not in text_of(ui)
+        await ui.press("e")
+        await ui.pause()
+        assert "num_warps 4 → 8" in text_of(ui)
+
+
+async def test_key_diff_exchange() -> None:
+    async with diff("n", "x") as (ui, screen):
+        assert screen.view.place == DiffPlace(Stage.PTX, ADDED, None)
+        assert "registers 30 → 22 (-8)" in text_of(ui)
+        row = next(line for line in lines(ui) if "max.f32" in line)
+        assert re.search(r"▸ *\d+ - +max.f32.*│", row)
+
+
+async def test_key_diff_exact() -> None:
+    async with diff("equals_sign") as (ui, screen):
+        assert "exact · " in text_of(ui)
+        # A register that is called otherwise counts.
+        assert any("mov.u32" in row and "~" in row for row in lines(ui))
+        assert screen.view.place is not None and screen.view.place.a == CHANGED
+        await ui.press("equals_sign")
+        await wait(ui)
+        assert not any("mov.u32" in row and "~" in row for row in lines(ui))
+
+
+async def test_key_diff_turn() -> None:
+    async with diff("v") as (ui, screen):
+        assert not screen.view.beside
+        assert any("+~" in row for row in lines(ui))
+        await ui.press("v")
+        assert screen.view.beside
+
+
+async def test_key_diff_back() -> None:
+    async with diff("g", *SEARCH, "q") as (ui, _):
+        assert isinstance(ui.app.screen, MainScreen)
+
+
+async def test_key_diff_up() -> None:
+    async with diff("k") as (_, screen):
+        assert screen.view.place == DiffPlace(Stage.PTX, CHANGED - 1, CHANGED - 1)
+
+
+async def test_key_diff_down() -> None:
+    async with diff("j") as (_, screen):
+        assert screen.view.place == DiffPlace(Stage.PTX, CHANGED + 1, CHANGED + 1)
+
+
+async def page(keys: tuple[str, ...], share: float) -> None:
+    """The keys move by that share of the view's height, where everything is unfolded."""
+    async with diff("F", "g", *keys, size=(120, 24)) as (_, screen):
+        rows = max(1, int((screen.view.size.height - 1) * share))
+        assert screen.view.cursor == rows
+
+
+async def test_key_diff_page_down() -> None:
+    await page(("pagedown",), 1)
+
+
+async def test_key_diff_page_up() -> None:
+    await page(("pagedown", "pagedown", "pageup"), 1)
+
+
+async def test_key_diff_half_down() -> None:
+    await page(("ctrl+d",), 0.5)
+
+
+async def test_key_diff_half_up() -> None:
+    await page(("ctrl+d", "ctrl+d", "ctrl+u"), 0.5)
+
+
+async def test_key_diff_first() -> None:
+    async with diff("g") as (_, screen):
+        assert screen.view.cursor == 0
+
+
+async def test_key_diff_last() -> None:
+    async with diff("F", "G") as (_, screen):
+        assert screen.view.cursor == len(screen.view._layout.rows) - 1
+
+
+LONG = FIRST.replace("scale_param_1]", "scale_param_1_with_a_name_that_is_far_too_long_for_it]")
+
+
+async def test_key_diff_right() -> None:
+    async with diff("l", reads=two(LONG, SECOND)) as (ui, screen):
+        assert screen.view.scroll_offset.x == 8
+        assert "‹" in text_of(ui)
+
+
+async def test_key_diff_left() -> None:
+    async with diff("l", "h", reads=two(LONG, SECOND)) as (_, screen):
+        assert screen.view.scroll_offset.x == 0
+
+
+async def test_key_diff_line_start() -> None:
+    async with diff("l", "l", "0", reads=two(LONG, SECOND)) as (_, screen):
+        assert screen.view.scroll_offset.x == 0
+
+
+async def test_a_change_far_to_the_right_is_brought_into_view() -> None:
+    far = "// " + "x" * 10 + "\n"
+    a = HEAD + "\tadd.f32 \t%f1, %f2, %f3;" + " " * 200 + "add.f32 %f4, %f4, 0f00000000;\n" + TAIL
+    b = a.replace("0f00000000", "0f3F800000")
+    async with diff(reads=two(a + far, b + far)) as (ui, _):
+        assert "0f00000000" in text_of(ui) and "0f3F800000" in text_of(ui)
+
+
+# Stages
+
+
+async def test_another_stage_keeps_the_place_by_links() -> None:
+    async with diff(reads=lecture(), pair=("780c582c", "9c81a042"), stage=Stage.PTX) as (
+        ui,
+        screen,
+    ):
+        rows = screen.view._layout.rows
+        ptx = lecture().listing(subject(lecture(), "780c582c").variant, Stage.PTX)  # type: ignore[arg-type]
+        at = next(i for i, r in enumerate(rows) if r.a and "st.global" in ptx.lines[r.a - 1].text)
+        screen.view.go(at)
+        kept = screen.view.place
+        await ui.press("3")
+        await wait(ui)
+        place = screen.view.place
+        assert place is not None and place.stage is Stage.TTIR and place.a is not None
+        ttir = lecture().listing(subject(lecture(), "780c582c").variant, Stage.TTIR)  # type: ignore[arg-type]
+        source = ptx.lines[rows[at].a - 1].source  # type: ignore[operator]
+        found = ttir.lines[place.a - 1].source
+        assert source is not None and found is not None
+        assert {f.line for f in found.frames()} & {f.line for f in source.frames()}
+        await ui.press("6")  # and back, to the very line
+        await wait(ui)
+        assert screen.view.place == kept
+
+
+async def test_stages_are_stepped_through() -> None:
+    def stage(screen: DiffScreen) -> str:
+        return str(screen.view.place.stage) if screen.view.place else ""
+
+    async with diff("s", reads=lecture(), pair=("780c582c", "9c81a042")) as (ui, screen):
+        assert stage(screen) == "sass"
+        await ui.press("S")
+        await wait(ui)
+        assert stage(screen) == "ptx"
+
+
+async def test_a_stage_that_one_has_not_says_which_there_are() -> None:
+    async with diff("7") as (ui, screen):
+        text = text_of(ui)
+        assert "there is no sass of scale" in text
+        assert "Both have ptx." in text
+        await ui.press("6")
+        await wait(ui)
+        assert screen.view.changes
+
+
+async def test_a_stage_is_chosen_with_the_mouse() -> None:
+    async with diff(reads=lecture(), pair=("780c582c", "9c81a042")) as (ui, screen):
+        await ui.click(offset=(lines(ui)[0].index("4 ttgir"), 0))
+        await wait(ui)
+        assert screen.view.place is not None and screen.view.place.stage is Stage.TTGIR
+
+
+async def test_a_fold_is_unfolded_with_the_mouse() -> None:
+    async with diff() as (ui, _):
+        at = next(y for y, row in enumerate(lines(ui)) if "equal lines" in row)
+        many = text_of(ui).count("equal lines")
+        await ui.click(offset=(20, at))
+        assert text_of(ui).count("equal lines") == many - 1
+
+
+# What goes wrong
+
+
+@pytest.mark.parametrize("error", [Unreadable("It is damaged.", "Compile it again."),
+                                   ZeroDivisionError("division by zero")])  # fmt: skip
+async def test_what_fails_in_the_thread_is_a_notice(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def listing(self: Reader, variant: Variant, stage: Stage) -> Listing:
+        raise error
+
+    monkeypatch.setattr(Reader, "listing", listing)
+    async with diff() as (ui, screen):
+        assert str(error).split(".")[0] in text_of(ui)
+        assert screen.view.changes == ()
+        await ui.press("n", "enter", "F", "v", "x", "i", "s")
+        await wait(ui)
+        assert ui.app.screen is screen
+        await ui.press("escape")
+        assert isinstance(ui.app.screen, MainScreen)
+
+
+async def test_hostile_names_and_lines_stay_text() -> None:
+    bad = FIRST.replace("ret;", "ret; // \x1b[31m[b]\u202e")
+    async with diff("F", "G", reads=two(bad, SECOND)) as (ui, _):
+        assert "␛[31m" in text_of(ui)
+
+
+@pytest.fixture
+def collected() -> Iterator[list[int]]:
+    """The generations of the garbage collections since it was cleared, as in the interface."""
+    found: list[int] = []
+
+    def note(phase: str, said: dict[str, int]) -> None:
+        if phase == "start":
+            found.append(said["generation"])
+
+    before = gc.get_threshold()
+    collecting.spare()
+    gc.callbacks.append(note)
+    yield found
+    gc.callbacks.remove(note)
+    gc.set_threshold(*before)
+
+
+async def test_twenty_thousand_lines_do_not_block(collected: list[int]) -> None:
+    body = "".join(f"\tadd.s32 \t%r{n % 900 + 10}, %r{n % 700 + 10}, {n};\n" for n in range(20_000))
+    other = "".join(
+        f"\tadd.s32 \t%r{n % 900 + 10}, %r{n % 700 + 10}, {n + (n % 50 == 0)};\n"
+        for n in range(20_000)
+    )
+    reads = two(HEAD + body + TAIL, HEAD + other + TAIL)
+    app = PtxviewApp(reads)
+    async with app.run_test(size=WIDE) as ui:
+        await settle(ui)
+        collected.clear()
+        app.push_screen(DiffScreen(reads, subject(reads, "aaaa1111"), subject(reads, "bbbb2222")))
+        beats: list[float] = []
+        screen = app.screen
+        while not (isinstance(screen, DiffScreen) and screen.settled):
+            await ui.pause(0.01)
+            beats.append(monotonic())
+            screen = app.screen
+        assert len(screen.view.changes) == 400
+        assert collected and max(collected) < 2  # a full one would hold up the keys
+        assert max(b - a for a, b in pairwise(beats)) < 1
+        begun = monotonic()
+        await ui.press("F", "G", "g", "n", "n", "v", "n")
+        assert monotonic() - begun < 3
+
+
+# Layouts
+
+
+def test_equal_rows_are_folded_but_for_those_next_to_a_change() -> None:
+    equal = [BesideRow(Sign.EQUAL, n, n) for n in range(1, 21)]
+    rows = [*equal[:10], BesideRow(Sign.INSERTED, None, 99), *equal[10:]]
+    assert Layout.of(rows).stretches == ((0, 7), (14, 21))
+    assert Layout.of(rows).changes == ((10, 11),)
+    assert Layout.of(equal).stretches == ((0, 20),)
+    assert Layout.of(()).stretches == ()
+
+
+def test_one_column_has_every_line_of_both() -> None:
+    rows = [
+        BesideRow(Sign.EQUAL, 1, 1), BesideRow(Sign.UNLIKE, 2, 2), BesideRow(Sign.UNLIKE, 3, 3),
+        BesideRow(Sign.CHANGED, 4, 4), BesideRow(Sign.INSERTED, None, 5),
+        BesideRow(Sign.MOVED_AWAY, 5, None, 9),
+    ]  # fmt: skip
+    assert [(r.sign, r.a, r.b) for r in unified(rows)] == [
+        (Sign.EQUAL, 1, 1), (Sign.DELETED, 2, None), (Sign.DELETED, 3, None),
+        (Sign.INSERTED, None, 2), (Sign.INSERTED, None, 3), (Sign.CHANGED, 4, None),
+        (Sign.CHANGED, None, 4), (Sign.INSERTED, None, 5), (Sign.MOVED_AWAY, 5, None),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("raw", "shown", "spans", "expected"),
+    [
+        ("\tadd 1", "    add 1", [(5, 6)], [(8, 9)]),
+        ("\x1badd 1", "␛add 1", [(5, 6)], [(5, 6)]),
+        ("a\udcffb", "a‹FF›b", [(2, 3)], [(5, 6)]),
+        ("        /*0010*/                   MOV R1 ;",
+         " /*0010*/       MOV R1 ;", [(39, 41)], [(20, 22)]),
+    ],
+)  # fmt: skip
+def test_marks_stand_where_the_characters_are_shown(
+    raw: str, shown: str, spans: list[tuple[int, int]], expected: list[tuple[int, int]]
+) -> None:
+    assert moved_spans(raw, shown, spans) == expected
+    assert raw[spans[0][0] : spans[0][1]] == shown[expected[0][0] : expected[0][1]]
+
+
+# From the tree to the diff
+
+
+async def test_two_marked_variants_are_compared() -> None:
+    reads = two()
+    app = PtxviewApp(reads)
+    async with app.run_test(size=WIDE) as ui:
+        await settle(ui)
+        for key in ("d", "j", "j", "d", "D"):
+            await ui.press(key)
+            await settle(ui)
+        await wait(ui)
+        screen = app.screen
+        assert isinstance(screen, DiffScreen)
+        ids = {screen.request.a.key[1], screen.request.b.key[1]}
+        assert ids == {"aaaa1111", "bbbb2222"}
+
+
+# The table of variants
+
+
+def tuned() -> Reader:
+    """Three variants that a tuner has measured, and one configuration that it did not compile."""
+    configs = ((1024, 4, 9.5, False), (2048, 8, 7.25, True), (512, 16, 12.0, False))
+    variants = tuple(
+        held(
+            f"{n}{n}{n}{n}0000", FIRST, config={"BLOCK": block, "num_warps": warps},
+            known=Resources(
+                registers=20 + 10 * n, spill_store_bytes=8 * n, spill_load_bytes=0,
+                static_shared_bytes=0, dynamic_shared_bytes=1024 * n,
+            ),
+            autotune={"time_us": time, "winner": won},
+        )
+        for n, (block, warps, time, won) in enumerate(configs)
+    )  # fmt: skip
+    return made(
+        *variants,
+        autotune=(
+            Tuning(
+                "triton",
+                None,
+                (Configuration({"BLOCK": 8192, "num_warps": 32}, reason="pruned: too large"),),
+            ),
+        ),
+    )
+
+
+@asynccontextmanager
+async def table(
+    *keys: str, size: tuple[int, int] = WIDE, reads: Reader | None = None
+) -> AsyncIterator[tuple[Ui, VariantsScreen]]:
+    """The table of variants, opened from the tree."""
+    app = PtxviewApp(reads or tuned())
+    async with app.run_test(size=size) as ui:
+        await settle(ui)
+        await ui.press("V")
+        await wait(ui)
+        screen = app.screen
+        assert isinstance(screen, VariantsScreen)
+        for key in keys:
+            await ui.press(key)
+            await wait(ui)
+        yield ui, screen
+
+
+def column(screen: VariantsScreen) -> list[str]:
+    """The ids of the rows, from the top."""
+    return [row.variant.id[:4] if row.variant else "–" for row in screen.table.rows]
+
+
+async def test_the_table_has_every_variant_and_what_was_not_compiled() -> None:
+    async with table() as (ui, screen):
+        text = text_of(ui)
+        assert column(screen) == ["0000", "1111", "2222", "–"]
+        assert "3 variants · 1 not compiled" in text
+        row = next(line for line in lines(ui) if "11110000" in line)
+        assert re.search(r"★ +2048 +8 +7.25 µs +30 +8/0 B ⚠ +0\+1024 B +\d+ % +\d+", row)
+        row = next(line for line in lines(ui) if "not compiled" in line and "8192" in line)
+        assert "pruned: too large" in row
+
+
+async def test_settings_stand_in_one_column_where_it_is_narrow() -> None:
+    async with table(size=(80, 24)) as (ui, _):
+        row = next(line for line in lines(ui) if "11110000" in line)
+        assert "BLOCK=2048 w8" in row and "7.25 µs" in row
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("variant", ["0000", "1111", "2222", "–"]),
+        ("winner", ["1111", "0000", "2222", "–"]),
+        ("BLOCK", ["2222", "0000", "1111", "–"]),
+        ("num_warps", ["0000", "1111", "2222", "–"]),
+        ("tuner's", ["1111", "0000", "2222", "–"]),
+        ("regs", ["0000", "1111", "2222", "–"]),
+        ("spills", ["0000", "1111", "2222", "–"]),
+    ],
+)  # fmt: skip
+async def test_a_click_on_a_head_sorts(name: str, expected: list[str]) -> None:
+    async with table() as (ui, screen):
+        head = lines(ui)[1]
+        await ui.click(offset=(head.index("★" if name == "winner" else name), 1))
+        assert column(screen) == expected
+        assert f"by {'registers' if name == 'regs' else name}" in text_of(ui)
+
+
+async def test_key_variants_sort_next() -> None:
+    async with table("o", "o", "o") as (ui, screen):
+        assert column(screen) == ["2222", "0000", "1111", "–"]
+        assert "by BLOCK" in text_of(ui)
+        assert "BLOCK▲" in lines(ui)[1]
+
+
+async def test_key_variants_sort_previous() -> None:
+    async with table("O", "O") as (ui, _):
+        assert "by instructions" in text_of(ui)
+
+
+async def test_key_variants_reverse() -> None:
+    async with table("o", "o", "o", "r") as (ui, screen):
+        assert column(screen) == ["–", "1111", "0000", "2222"]
+        assert "BLOCK▼" in lines(ui)[1]
+
+
+async def test_key_variants_mark() -> None:
+    async with table("d", "j", "d") as (ui, screen):
+        assert [one.key[1] for one in screen.table.marked] == ["00000000", "11110000"]
+        assert any(re.match(r" ?A +00000000", row) for row in lines(ui))
+        assert any(re.match(r"▸B +11110000", row) for row in lines(ui))
+        await ui.press("d")
+        assert len(screen.table.marked) == 1
+
+
+async def test_marks_are_those_of_the_tree() -> None:
+    async with table("d", "escape") as (ui, _):
+        main = ui.app.screen
+        assert isinstance(main, MainScreen)
+        assert [one.key[:2] for one in main.marked] == [("k1", "00000000")]
+        await ui.press("V")
+        await wait(ui)
+        assert "Marked: A 00000000" in text_of(ui)
+
+
+async def test_key_variants_diff() -> None:
+    async with table("D") as (ui, screen):
+        assert ui.app.screen is screen
+        await ui.press("d", "j", "D")
+        await wait(ui)
+        found = ui.app.screen
+        assert isinstance(found, DiffScreen)
+        assert (found.request.a.key[1], found.request.b.key[1]) == ("00000000", "11110000")
+        await ui.press("escape")
+        assert ui.app.screen is screen
+
+
+async def test_key_variants_open() -> None:
+    async with table("j", "j", "enter") as (ui, _):
+        main = await settle(ui)
+        assert ui.app.screen is main
+        assert main.panes.subject.key[1] == "22220000"
+        assert main.panes.active.view.has_focus
+
+
+async def test_what_was_not_compiled_cannot_be_read_or_marked() -> None:
+    async with table("G", "d", "enter") as (ui, screen):
+        assert ui.app.screen is screen
+        assert screen.table.marked == ()
+        assert "It was not compiled" in text_of(ui)
+
+
+async def test_key_variants_back() -> None:
+    async with table("escape") as (ui, _):
+        assert isinstance(ui.app.screen, MainScreen)
+
+
+async def test_key_variants_up() -> None:
+    async with table("j", "j", "k") as (_, screen):
+        assert screen.table.cursor == 1
+
+
+async def test_key_variants_down() -> None:
+    async with table("j") as (_, screen):
+        assert screen.table.cursor == 1
+
+
+async def test_key_variants_first() -> None:
+    async with table("G", "g") as (_, screen):
+        assert screen.table.cursor == 0
+
+
+async def test_key_variants_last() -> None:
+    async with table("G") as (_, screen):
+        assert screen.table.cursor == 3
+
+
+def many() -> Reader:
+    """A hundred variants."""
+    return made(*(held(f"{n:08x}", FIRST, config={"BLOCK": n}) for n in range(100)))
+
+
+async def test_key_variants_page_down() -> None:
+    async with table("pagedown", reads=many(), size=(120, 24)) as (ui, screen):
+        assert screen.table.cursor == screen.table.size.height - 2
+        await ui.press("pagedown")
+        assert f"{screen.table.cursor:08x}" in text_of(ui)
+
+
+async def test_key_variants_page_up() -> None:
+    async with table("pagedown", "pageup", reads=many(), size=(120, 24)) as (_, screen):
+        assert screen.table.cursor == 0
+
+
+async def test_a_variant_that_cannot_be_read_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    def resources(self: Reader, variant: Variant) -> Resources:
+        if variant.id.startswith("1111"):
+            raise ZeroDivisionError("division by zero")
+        return variant.known
+
+    monkeypatch.setattr(Reader, "resources", resources)
+    async with table() as (ui, _):
+        row = next(line for line in lines(ui) if "11110000" in line)
+        assert "This could" in row
+        assert "12.0 µs" in text_of(ui)
+
+
+def test_what_is_not_known_is_last_whichever_end_is_first() -> None:
+    kernel = Kernel("k", "k", "k", Origin.TRITON, ())
+    times = (3.0, None, 1.0, 2.0, 2.0)
+    rows = [VariantRow(kernel, None, {"n": n}, time_us=t) for n, t in enumerate(times)]
+    assert [r.config["n"] for r in ordered(rows, TUNED, False)] == [2, 3, 4, 0, 1]
+    assert [r.config["n"] for r in ordered(rows, TUNED, True)] == [0, 3, 4, 2, 1]
+
+
+# Pictures
+
+
+class Compare(Protocol):
+    """pytest-textual-snapshot's fixture."""
+
+    def __call__(
+        self,
+        app: App[None],
+        *,
+        terminal_size: tuple[int, int],
+        run_before: Callable[[Ui], Awaitable[None]],
+    ) -> bool: ...
+
+
+SIZES = [(80, 24), (120, 40), (200, 60)]
+
+
+def showing(reads: Reader, *keys: str) -> Callable[[Ui], Awaitable[None]]:
+    """The two variants side by side, then keys."""
+
+    async def run(ui: Ui) -> None:
+        ui.app.animation_level = "none"
+        await settle(ui)
+        pair = [TreeSubject(k, v) for k, v in reads.recording.variants()][:2]
+        ui.app.push_screen(DiffScreen(reads, pair[0], pair[1]))
+        await wait(ui)
+        for key in keys:
+            await ui.press(key)
+            await wait(ui)
+
+    return run
+
+
+@pytest.mark.parametrize("size", SIZES, ids=lambda s: f"{s[0]}x{s[1]}")
+def test_how_a_diff_looks(snap_compare: Compare, size: tuple[int, int]) -> None:
+    reads = two()
+    assert snap_compare(PtxviewApp(reads), terminal_size=size, run_before=showing(reads))
+
+
+def test_how_a_diff_looks_on_a_light_ground(snap_compare: Compare) -> None:
+    reads = two()
+    keys = showing(reads, "T", "n")
+    assert snap_compare(PtxviewApp(reads), terminal_size=(120, 40), run_before=keys)
+
+
+@pytest.mark.parametrize("size", SIZES, ids=lambda s: f"{s[0]}x{s[1]}")
+def test_how_the_table_looks(snap_compare: Compare, size: tuple[int, int]) -> None:
+    async def run(ui: Ui) -> None:
+        ui.app.animation_level = "none"
+        await settle(ui)
+        for key in ("V", "d", "j", "o", "o", "o", "o", "o"):
+            await ui.press(key)
+            await wait(ui)
+
+    assert snap_compare(PtxviewApp(tuned()), terminal_size=size, run_before=run)

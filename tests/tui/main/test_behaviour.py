@@ -1,0 +1,403 @@
+"""What happens beyond single keys: links, loading, failures, hostile names, resizing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from textual import events
+
+from inspector.listing.line import Kind, Line, Listing
+from inspector.model import Kernel, Origin, Recording, Resources, Stage, Variant
+from inspector.tui.app.app import PtxviewApp
+from inspector.tui.main.empty_state import EmptyState
+from tests.helpers.sample import (
+    ALL,
+    FakeReader,
+    Text,
+    broken,
+    empty,
+    reader,
+    recording,
+    settle,
+    target,
+    text_of,
+    variant,
+)
+
+# Links
+
+
+async def test_the_cursor_lights_up_its_lines_in_the_other_pane() -> None:
+    async with PtxviewApp(reader()).run_test(size=(120, 40)) as pilot:
+        screen = await settle(pilot)
+        await pilot.press("tab", "colon", *"14", "enter")
+        right = screen.panes.panes[1].view
+        assert right.linked == (14,)
+        assert right.cursor == 14
+        assert "1 in ptx" in text_of(pilot)
+        row = next(line for line in text_of(pilot).split("\n") if "ld.global.v4" in line)
+        assert "▐" in row
+
+
+async def test_reading_begins_on_the_first_line_that_is_linked() -> None:
+    async with PtxviewApp(reader()).run_test(size=(120, 40)) as pilot:
+        screen = await settle(pilot)
+        left, right = screen.panes.panes
+        assert left.view.cursor == 11  # the kernel begins at line 5
+        assert right.view.linked == (11,)
+
+
+async def test_links_go_both_ways() -> None:
+    async with PtxviewApp(reader()).run_test(size=(120, 40)) as pilot:
+        screen = await settle(pilot)
+        await pilot.press("tab", "tab", "colon", *"30", "enter")
+        assert screen.panes.panes[0].view.linked == (15,)
+
+
+async def test_the_other_pane_scrolls_only_as_far_as_needed() -> None:
+    async with PtxviewApp(reader()).run_test(size=(120, 24)) as pilot:
+        screen = await settle(pilot)
+        right = screen.panes.panes[1].view
+        await pilot.press("tab", "colon", *"11", "enter")
+        before = right.scroll_offset.y
+        await pilot.press("j", "j")  # two lines on, linked with lines that are in view
+        assert right.linked == (13,)
+        assert right.scroll_offset.y == before
+
+
+async def test_linked_lines_with_a_gap_come_into_view_together() -> None:
+    async with PtxviewApp(reader()).run_test(size=(120, 24)) as pilot:
+        screen = await settle(pilot)
+        right = screen.panes.panes[1].view
+        right.go(1)
+        height = right.size.height
+        lines = (height + 2, height + 5)  # both below, with two lines of something else between
+        right.link(lines, follow=True)
+        await pilot.pause()
+        top = right.scroll_offset.y + 1
+        assert right.cursor == lines[0]
+        assert top <= lines[0] and lines[1] <= top + height - 1
+
+
+async def test_a_line_without_links_leaves_the_other_pane_alone() -> None:
+    async with PtxviewApp(reader()).run_test(size=(120, 24)) as pilot:
+        screen = await settle(pilot)
+        right = screen.panes.panes[1].view
+        await pilot.press("tab", "colon", *"15", "enter")
+        place = right.scroll_offset.y, right.cursor
+        await pilot.press("colon", *"3", "enter")
+        assert right.linked == ()
+        assert (right.scroll_offset.y, right.cursor) == place
+
+
+async def test_kernels_of_one_file_keep_their_own_figures() -> None:
+    of = recording()
+    first = of.kernels[2]
+    other = replace(first, id="k4", name="other", demangled="other")
+    made = reader(replace(of, kernels=(first, other), graphs=()))
+
+    class Shared(FakeReader):
+        def resources(self, variant: Variant) -> Resources:
+            return Resources(registers=10 if variant.symbol == "other" else 20)
+
+    twin = replace(other, variants=(replace(other.variants[0], symbol="other"),))
+    app = PtxviewApp(Shared(replace(made.recording, kernels=(first, twin)), made.texts))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        rows = text_of(pilot).split("\n")
+        assert "20r" in next(row for row in rows if "gelu_kernel " in row[:20])
+        assert "10r" in next(row for row in rows if "other " in row[:20])
+
+
+async def test_stages_that_nothing_links_say_so() -> None:
+    class Unlinked(FakeReader):
+        def links(self, variant: object, a: Stage, b: Stage) -> dict[int, tuple[int, ...]]:
+            return {}
+
+    made = reader()
+    app = PtxviewApp(Unlinked(made.recording, made.texts, starts=made.starts))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        await pilot.press("tab")
+        await pilot.pause()
+        assert "nothing links source and ptx" in text_of(pilot)
+
+
+# Choosing
+
+
+async def test_a_graph_shows_its_output_code() -> None:
+    async with PtxviewApp(reader()).run_test(size=(120, 40)) as pilot:
+        screen = await settle(pilot)
+        await pilot.press("G", "k", "k", "k")
+        await settle(pilot)
+        assert screen.panes.subject.key == ("k2", "b615ffe2", "0/0")
+        assert [str(pane.stage) for pane in screen.panes.panes] == ["output_code", "ptx"]
+        assert "def call(args)" in text_of(pilot)
+
+
+async def test_a_chosen_stage_is_kept_where_the_next_kernel_has_it() -> None:
+    async with PtxviewApp(reader()).run_test(size=(120, 40)) as pilot:
+        screen = await settle(pilot)
+
+        def stages() -> list[str]:
+            return [str(pane.stage) for pane in screen.panes.panes]
+
+        await pilot.press("tab", "3", "right_square_bracket", "right_square_bracket")
+        await settle(pilot)
+        assert stages() == ["ttir", "ptx"]
+        await pilot.press("right_square_bracket")
+        await settle(pilot)
+        assert stages() == ["output_code", "ptx"]
+        await pilot.press("left_square_bracket")
+        await settle(pilot)
+        assert stages() == ["ttir", "ptx"]
+
+
+async def test_the_card_shows_figures_and_dashes() -> None:
+    async with PtxviewApp(reader()).run_test(size=(160, 40)) as pilot:
+        await settle(pilot)
+        await pilot.press("j", "j")
+        await settle(pilot)
+        text = text_of(pilot)
+        assert "83 registers  spills 16/24 B ⚠  shared 0+49152 B" in text
+        await pilot.press("G")
+        await settle(pilot)
+        assert "– registers  spills –  shared –" in text_of(pilot)
+
+
+async def test_the_tree_shows_registers_warps_and_spills() -> None:
+    async with PtxviewApp(reader()).run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        rows = [line[:30].rstrip() for line in text_of(pilot).split("\n")]
+        assert any(row.endswith("w4   22r") for row in rows)
+        assert any(row.endswith("w16  83r⚠") for row in rows)
+
+
+async def test_clicks_choose_rows_stages_lines_and_keys() -> None:
+    async with PtxviewApp(reader()).run_test(size=(120, 40)) as pilot:
+        screen = await settle(pilot)
+        await pilot.click(screen.kernels, offset=(8, 3))
+        assert screen.panes.subject.key == ("k1", "84d20b7e", "")
+        left = screen.panes.panes[0]
+        await pilot.click(left.view, offset=(20, 4))
+        assert left.view.cursor == left.view.scroll_offset.y + 5
+        assert left.view.has_focus
+        start = next(s for s, _, stage in left.title_line._spans if stage is Stage.SASS)
+        await pilot.click(left.title_line, offset=(start + 1, 0))
+        await settle(pilot)
+        assert left.stage is Stage.SASS
+        await pilot.click(screen.footer, offset=(2, 0))
+        assert len(pilot.app.screen_stack) == 2
+
+
+async def test_keys_that_arrive_together_go_where_the_one_before_has_led() -> None:
+    async with PtxviewApp(reader()).run_test(size=(120, 40)) as pilot:
+        screen = await settle(pilot)
+        row, line = screen.kernels.cursor, screen.panes.active.view.cursor
+        for key, character in (("tab", "\t"), ("j", "j"), ("slash", "/"), ("q", "q"), ("b", "b")):
+            pilot.app.post_message(events.Key(key, character))
+        await pilot.pause()
+        await settle(pilot)
+        assert screen.kernels.cursor == row
+        assert screen.panes.active.view.cursor == line + 1
+        assert screen.prompt.input.value == "qb"
+
+
+# What goes wrong
+
+
+async def test_a_tool_that_is_missing_is_a_message_and_a_hint() -> None:
+    async with PtxviewApp(broken()).run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        await pilot.press("tab", "7")
+        await settle(pilot)
+        assert "nvdisasm was not found." in text_of(pilot)
+        assert "pip install nvidia-cuda-nvdisasm" in text_of(pilot)
+
+
+async def test_a_fault_in_a_thread_costs_one_pane() -> None:
+    async with PtxviewApp(broken()).run_test(size=(120, 40)) as pilot:
+        screen = await settle(pilot)
+        await pilot.press("tab", "3")
+        await settle(pilot)
+        assert "ZeroDivisionError" in text_of(pilot)
+        await pilot.press("1")
+        await settle(pilot)
+        assert screen.panes.active.view.source is not None
+
+
+async def test_faults_in_figures_and_links_are_survived() -> None:
+    made = reader()
+
+    class Faulty(FakeReader):
+        def resources(self, variant: object) -> Resources:
+            raise OSError("the cubin is gone")
+
+        def links(self, variant: object, a: Stage, b: Stage) -> dict[int, tuple[int, ...]]:
+            raise KeyError(a)
+
+    app = PtxviewApp(Faulty(made.recording, made.texts, starts=made.starts))
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await settle(pilot)
+        await pilot.press("j", "tab", "j")
+        await settle(pilot)
+        assert screen.panes.panes[1].view.linked == ()
+        assert "– registers" in text_of(pilot)
+
+
+async def test_an_empty_recording_says_what_to_do() -> None:
+    async with PtxviewApp(empty()).run_test(size=(80, 24)) as pilot:
+        assert "ptxview run script.py" in text_of(pilot)
+        for key in ("tab", "1", "b", "f", "z", "v", "s", "right_square_bracket", "n", "T"):
+            await pilot.press(key)
+        assert pilot.app.screen.query_one(EmptyState)
+        await pilot.press("question_mark")
+        assert "Everywhere" in text_of(pilot)
+
+
+@pytest.mark.parametrize("keys", [(), ("question_mark",), ("exclamation_mark",)])
+async def test_what_no_gpu_ran_says_so_on_every_screen(keys: tuple[str, ...]) -> None:
+    async with PtxviewApp(reader(target())).run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        await pilot.press(*keys)
+        await pilot.pause()
+        assert "compiled for sm_90, not run on a GPU" in text_of(pilot)
+
+
+async def test_an_empty_recording_for_a_target_says_so() -> None:
+    made = FakeReader(replace(target(), kernels=(), graphs=()), {})
+    async with PtxviewApp(made).run_test(size=(80, 24)) as pilot:
+        assert "compiled for sm_90, not run on a GPU" in text_of(pilot)
+
+
+# Hostile input
+
+NAMES = (
+    "[bold]x[/bold] [/] [@click=app.quit]",
+    "k" * 300,
+    "核函数🚀e\u0301",
+    "\x1b[31mred\x1b]0;title\x07",
+    "a\nb\tc\u202e",
+    "\udcff\udcfe",
+)
+
+LINES: Text = (
+    ("\x1b[2J\x1b]52;c;aGk=\x07 mov", 1),
+    ("[bold]not markup[/bold] [/nothing]", 2),
+    ("\udcff raw \x9b31m byte", 3),
+    ("日本語🚀 e\u0301 \u200b", 4),
+    ("x" * 20000, 5),
+    ("\r\n".strip("\n"), 6),
+)
+
+
+def hostile(name: str) -> FakeReader:
+    """Everything that a name can stand in has that name."""
+    made = variant(
+        name, "deadbeef", *ALL, target=name, config={name: name}, missing={Stage.LLIR: name}
+    )
+    of = Recording(
+        f"/tmp/{name}", (Kernel("k", name, name, Origin.TRITON, (made, replace(made, id="f00d"))),),
+        command=(name,), device={"name": name}, mode="gpu", problems=(name,),
+    )  # fmt: skip
+    texts = {(i, stage): LINES for i in ("deadbeef", "f00d") for stage in ALL}
+    return FakeReader(of, texts, broken={Stage.SASS: OSError(name)})
+
+
+@pytest.mark.parametrize("name", NAMES, ids=range(len(NAMES)))
+async def test_names_and_lines_are_shown_and_not_obeyed(name: str) -> None:
+    async with PtxviewApp(hostile(name)).run_test(size=(100, 30)) as pilot:
+        screen = await settle(pilot)
+        await pilot.press("tab", "7")
+        await settle(pilot)
+        await pilot.press("5", "1", "slash", "x", "enter", "G", "y", "l", "exclamation_mark")
+        await pilot.press("escape", "tab", "k")
+        await settle(pilot)
+        text = text_of(pilot)
+        assert not any(c in text for c in "\x1b\x07\x9b\r\u202e\u200b")
+        text.encode("utf-8")
+        assert screen.panes.active.view.source is not None
+
+
+async def test_escapes_in_a_listing_are_pictures() -> None:
+    async with PtxviewApp(hostile("x")).run_test(size=(100, 30)) as pilot:
+        await settle(pilot)
+        assert "␛[2J␛]52;c;aGk=␇ mov" in text_of(pilot)
+        assert "[bold]not markup[/bold]" in text_of(pilot)
+
+
+# Size
+
+
+@pytest.mark.parametrize("focus", [(), ("tab",), ("tab", "tab")], ids=["tree", "left", "right"])
+async def test_a_tiny_terminal_and_back(focus: tuple[str, ...]) -> None:
+    async with PtxviewApp(reader()).run_test(size=(120, 40)) as pilot:
+        screen = await settle(pilot)
+        await pilot.press(*focus)
+        for size, keys in (
+            ((20, 5), ("j", "tab", "shift+tab", "question_mark", "escape")),
+            ((1, 1), ("k", "slash", "x", "escape")),
+            ((300, 8), ("v", "v")),
+        ):
+            await pilot.resize_terminal(*size)
+            await pilot.press(*keys)
+        await pilot.resize_terminal(120, 40)
+        await settle(pilot)
+        assert screen.kernels.display
+        assert all(pane.display for pane in screen.panes.panes)
+        assert "lecture-h200" in text_of(pilot)
+
+
+async def test_below_80_columns_one_thing_is_shown_at_a_time() -> None:
+    async with PtxviewApp(reader()).run_test(size=(60, 20)) as pilot:
+        screen = await settle(pilot)
+        left, right = screen.panes.panes
+        assert screen.kernels.display
+        assert not screen.panes.display
+        await pilot.press("tab")
+        await pilot.pause()
+        assert (screen.kernels.display, left.display, right.display) == (False, True, False)
+        await pilot.press("tab")
+        await pilot.pause()
+        assert (screen.kernels.display, left.display, right.display) == (False, False, True)
+
+
+async def test_a_long_listing_pages_at_once() -> None:
+    class Long(FakeReader):
+        def listing(self, variant: object, stage: Stage) -> Listing:
+            return Listing(
+                "ptx", tuple(Line(n, "\tret;", Kind.INSTRUCTION) for n in range(1, 200_001))
+            )
+
+    made = reader()
+    app = PtxviewApp(Long(made.recording, made.texts))
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await settle(pilot)
+        await pilot.press("tab", "G")
+        view = screen.panes.active.view
+        assert view.cursor == 200_000
+        assert view.rows._code.cache_info().currsize < 500
+
+
+async def test_no_color_leaves_colours_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    app = PtxviewApp(reader())
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        ground = app.background_colors[0]
+        for strip in app.screen._compositor.render_strips():
+            for segment in strip:
+                filtered = [segment]
+                for one in app._filters:
+                    if one.enabled:
+                        filtered = one.apply(filtered, ground)
+                style = filtered[0].style
+                assert style is None or style.color is None or style.color.is_default
+                assert style is None or style.bgcolor is None or style.bgcolor.is_default
+
+
+async def test_a_light_terminal_gets_the_light_theme(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLORFGBG", "0;15")
+    assert not PtxviewApp(reader()).current_theme.dark

@@ -1,0 +1,92 @@
+"""What the screens look like, as pictures: run with --snapshot-update when a change is meant."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+import pytest
+from textual.app import App
+from textual.pilot import Pilot
+
+from inspector.tui.app.app import PtxviewApp
+from tests.helpers.sample import empty, reader, settle, target
+
+SIZES = [(80, 24), (120, 40), (200, 60)]
+
+
+class Compare(Protocol):
+    """pytest-textual-snapshot's fixture."""
+
+    def __call__(
+        self,
+        app: App[None],
+        *,
+        terminal_size: tuple[int, int],
+        run_before: Callable[[Pilot[None]], Awaitable[None]],
+    ) -> bool: ...
+
+
+def pressing(*keys: str) -> Callable[[Pilot[None]], Awaitable[None]]:
+    """Press keys once everything has been read, and wait for what they cause."""
+
+    async def run(pilot: Pilot[None]) -> None:
+        # A cursor that blinks would make two pictures of one screen.
+        pilot.app.animation_level = "none"
+        await pilot.pause()
+        if pilot.app.screen_stack[0].query("CodeView"):
+            await settle(pilot)
+        await pilot.press(*keys)
+        if pilot.app.screen_stack[0].query("CodeView"):
+            await settle(pilot)
+
+    return run
+
+
+@pytest.mark.parametrize("size", SIZES, ids=lambda s: f"{s[0]}x{s[1]}")
+def test_reading(snap_compare: Compare, size: tuple[int, int]) -> None:
+    keys = pressing("tab", "colon", "1", "4", "enter")
+    assert snap_compare(PtxviewApp(reader()), terminal_size=size, run_before=keys)
+
+
+@pytest.mark.parametrize("size", SIZES, ids=lambda s: f"{s[0]}x{s[1]}")
+def test_help(snap_compare: Compare, size: tuple[int, int]) -> None:
+    keys = pressing("question_mark")
+    assert snap_compare(PtxviewApp(reader()), terminal_size=size, run_before=keys)
+
+
+@pytest.mark.parametrize("size", SIZES, ids=lambda s: f"{s[0]}x{s[1]}")
+def test_empty(snap_compare: Compare, size: tuple[int, int]) -> None:
+    assert snap_compare(PtxviewApp(empty()), terminal_size=size, run_before=pressing())
+
+
+def test_light_and_a_search(snap_compare: Compare) -> None:
+    keys = pressing("tab", "tab", "slash", *"mul", "enter", "T")
+    assert snap_compare(PtxviewApp(reader()), terminal_size=(120, 40), run_before=keys)
+
+
+def test_a_stage_that_is_missing(snap_compare: Compare) -> None:
+    keys = pressing("G")
+    app = PtxviewApp(reader(target()))
+    assert snap_compare(app, terminal_size=(120, 40), run_before=keys)
+
+
+def test_one_thing_at_a_time(snap_compare: Compare) -> None:
+    keys = pressing("tab")
+    assert snap_compare(PtxviewApp(reader()), terminal_size=(40, 12), run_before=keys)
+
+
+@pytest.mark.parametrize("size", SIZES, ids=lambda s: f"{s[0]}x{s[1]}")
+def test_three_panes_a_search_and_folds(snap_compare: Compare, size: tuple[int, int]) -> None:
+    keys = pressing("d", "tab", "p", "shift+tab", "F", "slash", *"mul", "enter")
+    assert snap_compare(PtxviewApp(reader()), terminal_size=size, run_before=keys)
+
+
+def test_chosen_lines_in_wrapped_code(snap_compare: Compare) -> None:
+    keys = pressing("o", "tab", "tab", "3", "W", "V", "j", "j")
+    assert snap_compare(PtxviewApp(reader()), terminal_size=(80, 24), run_before=keys)
+
+
+def test_columns_to_choose(snap_compare: Compare) -> None:
+    keys = pressing("tab", "tab", "C")
+    assert snap_compare(PtxviewApp(reader()), terminal_size=(80, 24), run_before=keys)

@@ -1,0 +1,88 @@
+"""What ``ptxview profile`` kept, read in the interface."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from inspector.commands.common import open_reader
+from inspector.recording.layout import Writer
+from inspector.tui.app.app import PtxviewApp
+from inspector.tui.widgets.overlay import Overlay
+from tests.helpers.profile_traces import Made
+from tests.helpers.ptxview import SQUARE
+from tests.helpers.sample import settle, text_of
+
+POW = "void at::native::vectorized_elementwise_kernel<4, at::native::pow_kernel>(int)"
+
+
+@pytest.fixture(autouse=True)
+def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("STATE", "CACHE", "CONFIG"):
+        monkeypatch.setenv(f"XDG_{name}_HOME", str(tmp_path / name.lower()))
+
+
+def recorded(folder: Path, trace: bytes | None) -> Path:
+    """A recording of one kernel, with a profile of this trace."""
+    writer = Writer(folder)
+    writer.event(event="recording", schema=1, mode="gpu", time=1.0)
+    ptx = writer.blob((SQUARE / "square_kernel.ptx").read_bytes())
+    writer.event(event="triton", name="square_kernel", hash="ab" * 32, files={"ptx": ptx}, pid=1)
+    if trace is not None:
+        writer.event(event="profile", time=2.0, trace=writer.blob(gzip.compress(trace)), gpu=True,
+                     began=1.0, ended=2.0, mode="whole")  # fmt: skip
+    writer.close()
+    return folder
+
+
+@pytest.mark.parametrize("size", [(80, 24), (200, 60)], ids=["small", "wide"])
+async def test_operators_kernels_and_who_launched_which(
+    tmp_path: Path, size: tuple[int, int]
+) -> None:
+    made = Made()
+    made.cpu("ProfilerStep#2", 0, 100, "user_annotation")
+    made.launched(["aten::square", "aten::pow"], POW, at=5, took=3)
+    reader = open_reader(str(recorded(tmp_path / "rec", made.json().encode())))
+    async with PtxviewApp(reader).run_test(size=size) as pilot:
+        await settle(pilot)
+        await pilot.press("M")
+        await settle(pilot)
+        assert isinstance(pilot.app.screen, Overlay)
+        await pilot.press("end")
+        seen = text_of(pilot)
+        await pilot.press("home")
+        seen += text_of(pilot)
+        for word in ("Profile", "self CPU", "aten::pow", "3.00 µs"):
+            assert word in seen, word
+        await pilot.press("escape")
+        assert not isinstance(pilot.app.screen, Overlay)
+
+
+async def test_the_chain_is_told_whole(tmp_path: Path) -> None:
+    made = Made()
+    made.cpu("ProfilerStep#2", 0, 100, "user_annotation")
+    made.launched(["aten::square", "aten::pow"], POW, at=5, took=3)
+    reader = open_reader(str(recorded(tmp_path / "rec", made.json().encode())))
+    async with PtxviewApp(reader).run_test(size=(160, 50)) as pilot:
+        await settle(pilot)
+        await pilot.press("M")
+        await settle(pilot)
+        assert "aten::square → aten::pow → " in text_of(pilot)
+
+
+@pytest.mark.parametrize(
+    ("trace", "said"),
+    [(None, "There is no profile: the program did not import torch"), (b"no trace", "no trace")],
+    ids=["none", "damaged"],
+)
+async def test_what_cannot_be_shown_says_why(
+    tmp_path: Path, trace: bytes | None, said: str
+) -> None:
+    reader = open_reader(str(recorded(tmp_path / "rec", trace)))
+    async with PtxviewApp(reader).run_test(size=(100, 30)) as pilot:
+        await settle(pilot)
+        await pilot.press("M")
+        await settle(pilot)
+        assert isinstance(pilot.app.screen, Overlay) and said in text_of(pilot)

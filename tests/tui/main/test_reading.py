@@ -1,0 +1,240 @@
+"""Reading in several panes: searching as one types, folds in the way, branches, odd sizes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from inspector.analyse.telling import NOTHING, Rolled, Told
+from inspector.listing import parse
+from inspector.listing.line import Kind, Line, Listing
+from inspector.model import Stage
+from inspector.tui.app.app import PtxviewApp
+from inspector.tui.code.gutter import Gutter
+from inspector.tui.main.status_line import location_of, place
+from inspector.tui.widgets.overlay import Overlay
+from tests.helpers.sample import FakeReader, reader, settle, text_of
+from tests.tui.main.test_behaviour import NAMES, hostile
+
+# Searching
+
+
+async def test_a_search_follows_what_one_types_and_counts_in_every_pane() -> None:
+    async with PtxviewApp(reader()).run_test(size=(120, 40)) as pilot:
+        screen = await settle(pilot)
+        await pilot.press("tab", "tab", "slash", *"st.gl")
+        await settle(pilot)
+        view = screen.panes.active.view
+        assert view.cursor == 55
+        await pilot.press("backspace", "backspace", "backspace", "backspace", "backspace")
+        await settle(pilot)
+        assert view.cursor == 11  # nothing is searched for: where it began
+        await pilot.press(*"row", "enter")
+        await settle(pilot)
+        assert "Nothing fits “row” here; 4 in source." in text_of(pilot)
+
+
+async def test_giving_a_search_up_goes_back_and_keeps_the_one_before() -> None:
+    async with PtxviewApp(reader()).run_test(size=(120, 40)) as pilot:
+        screen = await settle(pilot)
+        await pilot.press("tab", "tab", "slash", *"mov", "enter", "slash", *"st.gl")
+        await settle(pilot)
+        view = screen.panes.active.view
+        assert view.cursor == 55
+        await pilot.press("escape")
+        await settle(pilot)
+        assert view.cursor == 11
+        assert view.pattern is not None
+        assert view.pattern.pattern == "mov"
+        assert view.matches == (11, 12)
+
+
+async def test_an_expression_that_is_not_finished_waits() -> None:
+    async with PtxviewApp(reader()).run_test(size=(120, 40)) as pilot:
+        screen = await settle(pilot)
+        await pilot.press("tab", "tab", "slash", *"(mul|st", "right_parenthesis")
+        await settle(pilot)
+        assert screen.panes.active.view.cursor == 15
+
+
+# Folds
+
+
+async def test_what_one_goes_to_is_unfolded() -> None:
+    async with PtxviewApp(reader()).run_test(size=(120, 40)) as pilot:
+        screen = await settle(pilot)
+        view = screen.panes.panes[1].view
+        await pilot.press("tab", "tab", "F", "colon", "2", "enter")
+        assert view.cursor == 2
+        assert view.map.fold(2) is None
+
+
+async def test_a_fold_above_does_not_move_what_is_read() -> None:
+    async with PtxviewApp(reader()).run_test(size=(120, 30)) as pilot:
+        screen = await settle(pilot)
+        view = screen.panes.panes[1].view
+        await pilot.press("tab", "tab", "colon", *"30", "enter")
+        before = view.map.row(30) - view.scroll_offset.y
+        await pilot.press("F")
+        assert view.map.row(30) == 28
+        assert view.map.row(30) - view.scroll_offset.y == before
+
+
+async def test_linked_lines_in_a_fold_mark_its_row() -> None:
+    async with PtxviewApp(reader()).run_test(size=(120, 40)) as pilot:
+        screen = await settle(pilot)
+        left, right = screen.panes.panes
+        await pilot.press("tab", "tab", "F")
+        right.view.link((2,), follow=False)
+        assert right.view._look(1).linked
+        assert right.view._look(1).folded == "… 2 lines of comments"
+        assert left.view.lines
+
+
+# Branches
+
+
+class Branching(FakeReader):
+    """PTX with a loop, a branch out of it and one that goes nowhere."""
+
+    def listing(self, variant: object, stage: Stage) -> Listing:
+        """Its lines."""
+        texts = ("$L1:", "\tadd;", "\tbra $L1;", "\tbra $gone;", "\tret;")
+        targets = ((), (), ("$L1",), ("$gone",), ())
+        return Listing("ptx", tuple(
+            Line(n, text, Kind.UNKNOWN, targets=t)
+            for n, (text, t) in enumerate(zip(texts, targets, strict=True), 1)
+        ))  # fmt: skip
+
+
+async def test_enter_follows_a_branch_and_the_way_leads_back() -> None:
+    made = reader()
+    async with PtxviewApp(Branching(made.recording, made.texts)).run_test() as pilot:
+        screen = await settle(pilot)
+        view = screen.panes.active.view
+        await pilot.press("tab", "colon", "3", "enter", "enter")
+        await settle(pilot)
+        assert view.cursor == 1
+        assert view.has_focus
+        await pilot.press("comma")
+        assert view.cursor == 3
+        await pilot.press("j", "enter")
+        await settle(pilot)
+        assert view.cursor == 4
+        assert "$gone is nowhere in this listing." in text_of(pilot)
+
+
+# Wrapping
+
+
+async def test_every_row_of_a_wrapped_listing_comes_into_view() -> None:
+    class Wide(FakeReader):
+        def listing(self, variant: object, stage: Stage) -> Listing:
+            lines = (Line(n, f"{n:03}" + "日x" * 100 + "END", Kind.UNKNOWN) for n in range(1, 31))
+            return Listing("ptx", tuple(lines))
+
+    made = reader()
+    async with PtxviewApp(Wide(made.recording, made.texts)).run_test(size=(80, 24)) as pilot:
+        screen = await settle(pilot)
+        view = screen.panes.active.view
+        await pilot.press("tab", "W", "z")
+        for n in (1, 30, 17):
+            view.go(n)
+            await pilot.pause()
+            own = [part for line, part in view.laid() if line == n]
+            assert [part.again for part in own] == [False] + [True] * (len(own) - 1)
+            assert "END" in "".join(
+                view.render_line(y).text for y, (line, _) in enumerate(view.laid()) if line == n
+            )
+        for _ in range(40):
+            view.action_move(-1)
+        assert view.cursor == 1
+        view.action_page(1)
+        assert view.cursor > 1
+
+
+# Odd names and sizes
+
+
+@pytest.mark.parametrize("name", NAMES, ids=range(len(NAMES)))
+async def test_names_are_shown_and_not_obeyed_by_any_command(
+    name: str, tmp_path: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(str(tmp_path))
+    monkeypatch.setenv("EDITOR", "/nowhere/editor")
+    async with PtxviewApp(hostile(name)).run_test(size=(100, 30)) as pilot:
+        screen = await settle(pilot)
+        await pilot.press("d", "o", "o", "o", "o", "tab", "p", "shift+tab", "W", "F")
+        await pilot.press("V", "G", "y", "Y")
+        await pilot.press("X", "E", "ctrl+s", "minus", "W", "I")
+        await settle(pilot)
+        text = text_of(pilot)
+        assert not any(c in text for c in "\x1b\x07\x9b\r\u202e\u200b")
+        text.encode("utf-8")
+        assert isinstance(pilot.app.screen, Overlay)
+        assert len(screen.marked) == 1
+
+
+async def test_three_wrapped_panes_in_a_tiny_terminal_and_back() -> None:
+    async with PtxviewApp(reader()).run_test(size=(200, 60)) as pilot:
+        screen = await settle(pilot)
+        await pilot.press("tab", "p", "W", "F", "F", "V")
+        for size in ((20, 5), (1, 1), (80, 24), (300, 8)):
+            await pilot.resize_terminal(*size)
+            await pilot.press("j", "pagedown", "tab", "minus", "W", "ctrl+u", "shift+tab")
+        await pilot.resize_terminal(200, 60)
+        await settle(pilot)
+        left, middle, right = screen.panes.panes
+        assert left.region.x < middle.region.x < right.region.x
+        assert all(pane.display for pane in screen.panes.panes)
+
+
+@pytest.mark.parametrize(("size", "rows"), [((200, 60), 1), ((120, 40), 2), ((80, 40), 3)])
+async def test_three_panes_stand_as_the_width_allows(size: tuple[int, int], rows: int) -> None:
+    async with PtxviewApp(reader()).run_test(size=size) as pilot:
+        screen = await settle(pilot)
+        await pilot.press("tab", "p")
+        await settle(pilot)
+        assert len({pane.region.y for pane in screen.panes.panes}) == rows
+        assert all(pane.region.width > 30 for pane in screen.panes.panes)
+
+
+PTX = """
+.version 8.7
+.target sm_90a
+.visible .entry k()
+{
+	.reg .b32 %r<3>;
+	.loc 1 12 5 // made.py:12:5
+	mov.b32 %r1, 7;
+	.loc 1 13 5
+	.loc 1 14 5
+	ret;
+}
+	.file 1 "/home/x/made.py"
+"""
+
+
+def test_a_loc_says_where_its_instructions_are_from() -> None:
+    listing = parse(Stage.PTX, PTX)
+    told = {n: place(location_of(listing, n)) for n in (6, 7, 8, 9, 10, 11)}
+    assert told == {
+        6: "no source location", 7: "made.py:12:5", 8: "made.py:12:5",
+        9: "no source location", 10: "made.py:14:5", 11: "made.py:14:5",
+    }  # fmt: skip
+
+
+def test_the_peak_is_that_of_the_registers_that_are_counted() -> None:
+    """A line of PTX shows its virtual registers: the peak of its machine code is not theirs."""
+    told = {
+        1: Told({"b32": 3}, Rolled({"gpr": 9}, 4, 1, True), None, ()),
+        2: Told({"b32": 7}, Rolled({"gpr": 2}, 4, 1, False), None, ()),
+    }
+    telling = replace(NOTHING, at=lambda n: told[n], classes=("b32",), peaks=(2,), machine=False)
+    assert [Gutter(telling, ("live",)).peak(n) for n in (1, 2)] == [False, True]
+    assert [Gutter(telling, ("live",)).cells(n).strip() for n in (1, 2)] == ["3", "7"]
+    upper = {1: replace(told[1], live=None), 2: replace(told[2], live=None)}
+    telling = replace(telling, at=lambda n: upper[n], peaks=(), machine=True, classes=("gpr",))
+    assert [Gutter(telling, ("live",)).peak(n) for n in (1, 2)] == [True, False]
+    assert [Gutter(telling, ("live",)).cells(n).strip() for n in (1, 2)] == ["9", "2"]

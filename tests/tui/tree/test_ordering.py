@@ -1,0 +1,92 @@
+"""The tree in its orders, and the operators under a generated kernel."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from inspector.model import Fusion, Recording, Resources, Variant
+from inspector.tui.tree.ordering import Figures, Order, ordered, orders, time_of
+from inspector.tui.tree.rows import TreeKind, rows, whole_tree
+from tests.helpers.sample import recording
+
+
+def texts(order: Order, figures: Figures, of: Recording | None = None) -> list[str]:
+    """The rows in an order."""
+    tree = ordered(whole_tree(of or recording()), order, figures)
+    return [row.text for row in rows(tree, "", frozenset())]
+
+
+def timed(**times: float) -> Recording:
+    """The small recording with the tuner's times of variants, by the beginning of their ids."""
+    made = recording()
+
+    def with_time(one: Variant) -> Variant:
+        found = next((t for name, t in times.items() if one.id.startswith(name[1:])), None)
+        return one if found is None else replace(one, autotune={"time_us": found})
+
+    kernels = (replace(k, variants=tuple(map(with_time, k.variants))) for k in made.kernels)
+    return replace(made, kernels=tuple(kernels))
+
+
+def test_the_costliest_comes_first_and_what_is_not_known_last() -> None:
+    of = recording()
+    square = of.kernels[0]
+    third = replace(square.variants[0], id="aaaaaaaa", config={"BLOCK": 2048})
+    kernel = replace(square, variants=(*square.variants, third))
+    figures: Figures = {
+        ("k1", "3f2a91c0"): Resources(registers=22),
+        ("k1", "84d20b7e"): Resources(registers=83),
+        ("k1", "aaaaaaaa"): None,
+    }
+    found = texts(Order.REGISTERS, figures, replace(of, kernels=(kernel,), graphs=()))
+    assert [text[:10] for text in found[2:]] == ["BLOCK=4096", "BLOCK=1024", "BLOCK=2048"]
+
+
+def test_a_kernel_counts_as_its_costliest_variant_does() -> None:
+    of = recording()
+    other = replace(of.kernels[0], id="k9", name="zz", demangled="zz")
+    both = replace(of, kernels=(of.kernels[0], other), graphs=())
+    figures: Figures = {
+        ("k1", "3f2a91c0"): Resources(spill_store_bytes=8),
+        ("k9", "84d20b7e"): Resources(spill_store_bytes=16, spill_load_bytes=4),
+    }
+    assert texts(Order.SPILLS, figures, both)[1] == "zz"
+    assert texts(Order.NAME, figures, both)[1] == "square_kernel"
+
+
+def test_time_is_an_order_only_where_a_time_is_known() -> None:
+    assert Order.TIME not in orders(recording())
+    of = timed(v84d2=9.5, v3f2a=8.25)
+    assert Order.TIME in orders(of)
+    assert texts(Order.TIME, {}, of)[2:4] == ["BLOCK=4096", "BLOCK=1024"]
+
+
+def test_what_is_no_number_is_no_time() -> None:
+    one = recording().kernels[0].variants[0]
+    for said in ("fast", True, None):
+        assert time_of(replace(one, autotune={"time_us": said})) is None
+
+
+def test_operators_stand_under_their_kernel_and_are_found_by_the_filter() -> None:
+    of = recording()
+    ops = Fusion(("aten.mul", "aten.tanh", "prims.convert_element_type"))
+    fused = replace(of.kernels[1], fusion=ops)
+    of = replace(of, kernels=(of.kernels[0], fused, of.kernels[2]))
+    tree = whole_tree(of)
+    found = rows(tree, "aten.tanh", frozenset())
+    assert [(row.kind, row.text) for row in found[2:]] == [
+        (TreeKind.KERNEL, "triton_poi_fused_mul_0"),
+        (TreeKind.OPERATORS, "mul, tanh, prims.convert_element_type"),
+    ]
+    assert found[-1].subject == found[-2].subject
+    assert ordered(tree, Order.NAME, {})[1].beneath[0].beneath[0].beneath[0].row.kind is (
+        TreeKind.OPERATORS
+    )
+
+
+def test_kernels_of_a_graph_stand_in_the_order_of_its_calls() -> None:
+    of = recording()
+    graph = replace(of.graphs[0], kernels=("k2", "k1"))
+    found = rows(whole_tree(replace(of, graphs=(graph,))), "", frozenset())
+    kernels = [row.subject.key[0] for row in found if row.kind is TreeKind.KERNEL]
+    assert kernels[:2] == ["k2", "k1"]

@@ -1,0 +1,290 @@
+"""Figures, names, rows, stages, colours: what the widgets draw, without a terminal."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from pygments.token import Token
+from rich.color import Color as RichColor
+from textual.color import Color
+
+from inspector.model import Location, Resources, Stage
+from inspector.tui.app.theme import DARK, LIGHT, TOKENS, token_style
+from inspector.tui.code.highlight import Highlighter, highlighter_for, width_of
+from inspector.tui.main.outcome import ListingRequest, attempt, load
+from inspector.tui.main.status_line import place
+from inspector.tui.tree.rows import TreeKind, rows, whole_tree
+from inspector.tui.widgets.figures import figure, shared, spilled, spills
+from inspector.tui.widgets.subject import TreeSubject
+from inspector.tui.widgets.title_bar import banner, counts, device_name, recording_name
+from inspector.tui.widgets.visible import label, plain, shorten, squeezed, visible
+from tests.helpers.sample import PTX, SOURCE, broken, listing_of, reader, recording, target
+
+# Figures
+
+
+def test_unknown_is_a_dash_and_zero_a_zero() -> None:
+    assert figure(None) == "–"
+    assert figure(0) == "0"
+
+
+@pytest.mark.parametrize(
+    ("store", "load_", "text"),
+    [
+        (None, None, "–"), (0, 0, "0"), (16, 24, "16/24 B ⚠"),
+        (None, 24, "–/24 B ⚠"), (0, None, "0/– B"),
+    ],
+)  # fmt: skip
+def test_spills(store: int | None, load_: int | None, text: str) -> None:
+    found = Resources(spill_store_bytes=store, spill_load_bytes=load_)
+    assert spills(found) == text
+    assert spilled(found) == ("⚠" in text)
+
+
+@pytest.mark.parametrize(
+    ("static", "dynamic", "text"),
+    [(None, None, "–"), (0, 0, "0"), (1024, 49152, "1024+49152 B"), (1024, None, "1024+– B")],
+)
+def test_shared_memory(static: int | None, dynamic: int | None, text: str) -> None:
+    found = Resources(static_shared_bytes=static, dynamic_shared_bytes=dynamic)
+    assert shared(found) == text
+
+
+# Text that is data
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain", "plain"),
+        ("\tmov", "    mov"),
+        ("a\tb", "a   b"),
+        ("\x1b[31mred", "␛[31mred"),
+        ("bell\x07", "bell␇"),
+        ("\x7f", "␡"),
+        ("\x9b2J", "‹U+009B›2J"),
+        ("\u202egnp", "‹U+202E›gnp"),
+        ("a\u200db", "a‹U+200D›b"),
+        ("\udcff", "‹FF›"),
+        ("line\r", "line␍"),
+        ("two\u2028lines", "two‹U+2028›lines"),
+        ("日本", "日本"),
+        ("no\u00a0break", "no\u00a0break"),
+    ],
+)
+def test_nothing_that_a_terminal_obeys_is_left(text: str, shown: str) -> None:
+    assert visible(text) == shown
+
+
+def test_names_are_one_row() -> None:
+    assert label("a\tb\nc") == "a␉b␊c"
+
+
+def test_shorten_keeps_both_ends() -> None:
+    assert shorten("triton_poi_fused_add_mul_tanh_0", 16) == "triton_poi…anh_0"
+    assert shorten("短い名前です", 7) == "短い…す"
+    assert shorten("abc", 3) == "abc"
+    assert shorten("abcdef", 2) == "a…"
+    assert shorten("abcdef", 0) == ""
+
+
+def test_the_clipboard_gets_utf8() -> None:
+    assert plain("caf\udce9") == "caf�"
+
+
+def test_place_names_every_frame() -> None:
+    inner = Location("/lib/libdevice.py", 7, None, Location("C:\\code\\gelu.py", 12, 8))
+    assert place(inner) == "libdevice.py:7 ← gelu.py:12:8"
+    assert place(None) == "no source location"
+
+
+# Rows
+
+
+def texts(query: str = "") -> list[str]:
+    """The rows' texts."""
+    return [row.text for row in rows(whole_tree(recording()), query, frozenset())]
+
+
+def test_rows_are_origins_graphs_kernels_variants() -> None:
+    found = [(row.depth, row.kind) for row in rows(whole_tree(recording()), "", frozenset())]
+    assert found == [
+        (0, TreeKind.ORIGIN), (1, TreeKind.KERNEL), (2, TreeKind.VARIANT), (2, TreeKind.VARIANT),
+        (0, TreeKind.ORIGIN), (1, TreeKind.GRAPH), (2, TreeKind.KERNEL),
+        (0, TreeKind.ORIGIN), (1, TreeKind.KERNEL),
+    ]  # fmt: skip
+
+
+def test_variants_are_told_by_what_differs() -> None:
+    assert texts()[2:4] == ["BLOCK=1024", "BLOCK=4096"]
+
+
+def test_variants_that_do_not_differ_are_told_by_their_id() -> None:
+    of = recording()
+    same = tuple(replace(v, config={}) for v in of.kernels[0].variants)
+    of = replace(of, kernels=(replace(of.kernels[0], variants=same), *of.kernels[1:]))
+    found = [row.text for row in rows(whole_tree(of), "", frozenset())]
+    assert found[2:4] == ["3f2a91c0", "84d20b7e"]
+
+
+@pytest.mark.parametrize(
+    ("query", "left"),
+    [
+        ("84d2", ["triton", "square_kernel", "BLOCK=4096"]),
+        ("SQUARE 4096", ["triton", "square_kernel", "BLOCK=4096"]),
+        ("0/0", ["inductor", "graph 0/0", "triton_poi_fused_mul_0"]),
+        ("[bold]", []),
+    ],
+)
+def test_filter(query: str, left: list[str]) -> None:
+    assert texts(query) == left
+
+
+def test_folded_rows_hide_what_is_beneath_but_not_from_a_filter() -> None:
+    closed = frozenset({("triton",)})
+    tree = whole_tree(recording())
+    assert [row.text for row in rows(tree, "", closed)][:2] == ["triton", "inductor"]
+    assert "BLOCK=4096" in [row.text for row in rows(tree, "4096", closed)]
+
+
+def test_cuda_names_have_their_parameters_only_where_they_are_needed() -> None:
+    of = recording()
+    gelu = of.kernels[2]
+    double = replace(
+        gelu, id="k4", name="_Z11gelu_kernelPKdPdi",
+        demangled="gelu_kernel(double const*, double*, int)",
+    )  # fmt: skip
+    both = replace(of, kernels=(gelu, double), graphs=())
+    assert texts()[-1] == "gelu_kernel"
+    assert [row.text for row in rows(whole_tree(both), "", frozenset())][1:] == [
+        "gelu_kernel(float const*, float*, int)",
+        "gelu_kernel(double const*, double*, int)",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        ("        /*0000*/                   LDC R1, c[0x0][0x28] ;",
+         " /*0000*/       LDC R1, c[0x0][0x28] ;"),
+        ("        /*0070*/              @!P0 EXIT ;", " /*0070*/  @!P0 EXIT ;"),
+        ("        /*0070*/             @!UP0 UBRA ;", " /*0070*/ @!UP0 UBRA ;"),
+        (".L_x_5:", ".L_x_5:"),
+        ("        /*0000*/ short", "        /*0000*/ short"),
+    ],
+)  # fmt: skip
+def test_a_disassembly_is_shown_with_less_air(line: str, shown: str) -> None:
+    assert squeezed(line) == shown
+
+
+# Stages
+
+
+def subject(kernel: int, variant: int = 0) -> TreeSubject:
+    """A variant of the small recording."""
+    found = recording().kernels[kernel]
+    return TreeSubject(found, found.variants[variant])
+
+
+@pytest.mark.parametrize(
+    ("kernel", "stages"),
+    [(0, ("source", "ptx")), (1, ("output_code", "ptx")), (2, ("ptx", "sass"))],
+)
+def test_default_stages(kernel: int, stages: tuple[str, str]) -> None:
+    first = subject(kernel).default(0, ())
+    assert (first.value, subject(kernel).default(1, (first,)).value) == stages
+
+
+def test_a_missing_stage_says_why() -> None:
+    outcome = load(reader(), ListingRequest(subject(2), Stage.SASS))
+    assert outcome.notice is not None
+    assert "The object file was not kept." in outcome.notice.message
+    assert "6 ptx" in outcome.notice.hint
+
+
+def test_a_failure_is_a_message_and_a_hint() -> None:
+    missing = load(broken(), ListingRequest(subject(0), Stage.SASS)).notice
+    assert missing is not None
+    assert missing.message == "nvdisasm was not found."
+    assert missing.hint == "pip install nvidia-cuda-nvdisasm"
+    fault = load(broken(), ListingRequest(subject(0), Stage.TTIR)).notice
+    assert fault is not None
+    assert "ZeroDivisionError: division by zero" in fault.message
+
+
+@pytest.mark.parametrize(
+    ("kernel", "stage", "line"),
+    [(0, Stage.SOURCE, 5), (0, Stage.PTX, 5), (1, Stage.OUTPUT_CODE, 4)],
+)
+def test_a_stage_opens_at_the_kernel(kernel: int, stage: Stage, line: int) -> None:
+    assert load(reader(), ListingRequest(subject(kernel), stage)).top == line
+
+
+def test_attempt_keeps_results() -> None:
+    assert attempt(lambda: 3) == 3
+
+
+# Title
+
+
+def test_title_parts() -> None:
+    assert recording_name(recording()) == "lecture-h200"
+    assert device_name(recording()) == "NVIDIA H200 sm_90a"
+    assert counts(recording()) == "3 kernels, 4 variants, 1 graph"
+    assert banner(recording()) == ""
+    assert banner(target()) == "compiled for sm_90, not run on a GPU"
+
+
+# Highlighting and colours
+
+
+def test_python_strings_over_several_lines_are_strings() -> None:
+    found = highlighter_for(listing_of(SOURCE), Stage.SOURCE, "square.py")
+    tokens = {token for start, end, token in found.spans(9) if end - start > 4}
+    assert all("String" in str(token) for token in tokens)
+    assert tokens
+
+
+@pytest.mark.parametrize("n", range(1, len(PTX) + 1))
+def test_spans_lie_in_the_visible_line_in_order(n: int) -> None:
+    found = highlighter_for(listing_of(PTX), Stage.PTX, None)
+    spans = found.spans(n)
+    length = len(found.text(n))
+    assert all(0 <= start < end <= length for start, end, _ in spans)
+    assert list(spans) == sorted(spans, key=lambda span: span[0])
+
+
+def test_without_a_lexer_lines_are_plain() -> None:
+    assert Highlighter(listing_of(PTX), None, None).spans(11) == ()
+
+
+def test_width_is_enough_for_the_widest_line() -> None:
+    assert width_of(["abc", "\tab", "日本"]) >= 6
+    assert width_of([]) == 0
+
+
+def _contrast(a: Color, b: Color) -> float:
+    def luminance(color: Color) -> float:
+        parts = [c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4
+                 for c in color.normalized]  # fmt: skip
+        return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2]
+
+    high, low = sorted((luminance(a), luminance(b)), reverse=True)
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("ground", ["background", "cursor-line", "linked-line"])
+@pytest.mark.parametrize("theme", [DARK, LIGHT], ids=lambda t: t.name)
+def test_tokens_can_be_read_on_every_ground(theme: object, ground: str) -> None:
+    chosen = DARK if theme is DARK else LIGHT
+    behind = chosen.background if ground == "background" else chosen.variables[ground]
+    assert behind is not None
+    for token, _, on_dark, on_light in TOKENS:
+        front = on_dark if chosen.dark else on_light
+        ratio = _contrast(Color.parse(front), Color.parse(behind))
+        assert ratio >= 4.5, f"{token} on {ground}: {ratio:.1f}"
+
+
+def test_an_unknown_token_has_the_colour_of_its_kind() -> None:
+    assert token_style(Token.Comment.Single.Odd, True).color == RichColor.parse("#98a4b3")
