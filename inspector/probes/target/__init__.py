@@ -13,7 +13,7 @@ The package runs in the user's interpreter and imports nothing of ours but its t
     cuda        torch.cuda on top of the shim;  streams, memory: parts of it
     driver      Triton's driver;  launch: one launch;  writes, addresses: what it may have written
     interp      Triton's interpreter;  constructs, bfloat16, descriptors, libdevice: what it lacks
-                bounds, work: what a kernel may touch, and how much it may take
+                bounds, work: what a kernel may touch, and how much it may take; frames: where it is
     tuning      autotuning and benchmarks that measure nothing
     inductor    torch.compile
     lacking     NVIDIA's own libraries and tools, which are not here

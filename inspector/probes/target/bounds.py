@@ -10,7 +10,7 @@ import inspect
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from . import native
+from . import frames, native
 
 
 class Range(NamedTuple):
@@ -22,8 +22,30 @@ class Range(NamedTuple):
 
 
 _ranges: list[Range] = []
-_kernel = ""
 _program = (0, 0, 0)
+
+# Operations whose result is a pointer where an operand is one.
+_KEEPING = (
+    "create_addptr", "create_splat", "create_broadcast", "create_expand_dims", "create_reshape",
+    "create_trans", "create_bitcast", "create_select", "create_join", "create_cat",
+)  # fmt: skip
+# The attribute of a pointer's handle that names the argument that it was made from.
+_MADE_FROM = "ptxview_argument"
+
+
+class Launch(NamedTuple):
+    """The launch under way, as an error names it."""
+
+    kernel: str
+    number: int
+    """From 1, among the launches of this kernel that were interpreted."""
+    grid: tuple[int, int, int]
+    tensors: dict[str, Any]
+    """The arguments that are tensors, by name."""
+
+
+_launch = Launch("", 0, (0, 0, 0), {})
+_launches: dict[str, int] = {}
 
 
 class IllegalAccess(RuntimeError):
@@ -34,11 +56,35 @@ class AbsentValue(Exception):
     """A kernel reads memory whose value is absent; the text says why it is."""
 
 
-def begin(kernel: str) -> None:
-    """A launch begins: memory may have moved since the last."""
-    global _kernel
-    _kernel = kernel
+def begin(kernel: str, grid: tuple[int, int, int], arguments: dict[str, tuple[Any, Any]]) -> None:
+    """A launch begins: memory may have moved since the last.
+
+    ``arguments``: what the program gave, and what the interpreter was given for it, by name.
+    """
+    global _launch
+    _launches[kernel] = _launches.get(kernel, 0) + 1
+    tensors: dict[str, Any] = {}
+    for name, (given, converted) in arguments.items():
+        _name_pointers(name, given, converted, tensors)
+    _launch = Launch(kernel, _launches[kernel], grid, tensors)
     _ranges.clear()
+
+
+def _name_pointers(name: str, given: Any, converted: Any, tensors: dict[str, Any]) -> None:
+    """Let each pointer among the arguments know its argument's name."""
+    import torch
+
+    while not isinstance(given, torch.Tensor) and hasattr(given, "base"):
+        given = given.base
+    if isinstance(given, torch.Tensor):
+        handle = getattr(converted, "handle", None)
+        handle = getattr(handle, "base", handle)  # a descriptor's
+        if handle is not None:
+            setattr(handle, _MADE_FROM, name)
+            tensors[name] = given
+    elif isinstance(given, tuple):
+        for index, (part, made) in enumerate(zip(given, converted, strict=False)):
+            _name_pointers(f"{name}[{index}]", part, made, tensors)
 
 
 def at(program: tuple[int, int, int]) -> None:
@@ -58,10 +104,11 @@ def _around(start: int, end: int) -> Range | None:
     return _ranges[-1]
 
 
-def check(pointers: Any, mask: Any, size: int, what: str) -> None:
+def check(pointers: Any, mask: Any, size: int, what: str, argument: str | None = None) -> None:
     """Raise IllegalAccess unless every wanted address lies in some CUDA tensor's memory.
 
-    Raises AbsentValue where a value is read that is absent.
+    ``argument``: which one the pointers were made from. Raises AbsentValue where a value is read
+    that is absent.
     """
     import numpy as np
 
@@ -74,25 +121,74 @@ def check(pointers: Any, mask: Any, size: int, what: str) -> None:
     if whole is not None:
         _refuse_absent(whole, what)
         return
-    outside = 0
+    outside: list[int] = []
     left = np.unique(wanted)
     while left.size:
         place = _around(int(left[0]), int(left[0]) + size)
         if place is None:
-            outside, left = outside + 1, left[1:]
+            outside.append(int(left[0]))
+            left = left[1:]
             continue
         _refuse_absent(place, what)
         left = left[np.searchsorted(left, place.end - size, side="right") :]
     if outside:
         raise IllegalAccess(
-            f"CUDA error: an illegal memory access was encountered\nptxview: program {_program} of "
-            f"the kernel {_kernel} {what} {outside} addresses outside of every CUDA tensor"
+            "CUDA error: an illegal memory access was encountered\nptxview: "
+            + _sentence(outside, size, what, argument)
         )
+
+
+def _sentence(outside: list[int], size: int, what: str, argument: str | None) -> str:
+    """Who did it, where, and how far from which tensor."""
+    kernel, number, grid, tensors = _launch
+    first, count = outside[0], len(outside)
+    several = f"{count} elements of {size} bytes, the first" if count > 1 else f"{size} bytes"
+    near = argument if argument in tensors else None
+    if near is None and tensors:
+        near = min(tensors, key=lambda name: abs(_beyond(tensors[name], first)[0]))
+    place = frames.here()
+    return (
+        f"program {_program} of launch {number} of {kernel}, grid {grid}, {what} {several} at "
+        f"{first:#x}, outside of every CUDA tensor"
+        + (f": {_relative(near, tensors[near], first, near == argument)}" if near else "")
+        + (f" ({place})" if place else "")
+    )
+
+
+def _extent(tensor: Any) -> int:
+    """Bytes from a tensor's first element to the end of its last."""
+    if not tensor.numel():
+        return 0
+    sides = zip(tensor.shape, tensor.stride(), strict=True)
+    return int(1 + sum((n - 1) * step for n, step in sides)) * int(tensor.element_size())
+
+
+def _beyond(tensor: Any, address: int) -> tuple[int, str]:
+    """How many bytes lie between a tensor and an address outside of it, and on which side."""
+    first = int(tensor.data_ptr())
+    if address < first:
+        return first - address, "before the start"
+    return address - first - _extent(tensor), "past the end"
+
+
+def _relative(name: str, tensor: Any, address: int, certain: bool) -> str:
+    distance, side = _beyond(tensor, address)
+    kind = str(tensor.dtype).removeprefix("torch.")
+    where = f"{distance} bytes {side}" if distance else f"just {side}"
+    nearest = "" if certain else ", the nearest argument"
+    return f"{where} of {name}, {kind} {list(tensor.shape)}{nearest}"
 
 
 def _refuse_absent(place: Range, what: str) -> None:
     if place.absent and what != "writes":
         raise AbsentValue(place.absent)
+
+
+def name_after(pointers: Any, operands: Iterable[Any]) -> None:
+    """Let pointers be known as made from the one argument that their operands were made from."""
+    names = {getattr(operand, _MADE_FROM, None) for operand in operands} - {None}
+    if len(names) == 1:
+        setattr(pointers, _MADE_FROM, names.pop())
 
 
 def patches(interpreter: Any, before: Iterable[tuple[Any, str, Any]]) -> list[tuple[Any, str, Any]]:
@@ -118,12 +214,24 @@ def patches(interpreter: Any, before: Iterable[tuple[Any, str, Any]]) -> list[tu
             pointers = argument(pointers_at)
             mask = None if mask_at is None else argument(mask_at)
             mask = getattr(mask, "data", None) if hasattr(mask, "dtype") else mask
-            check(pointers.data, mask, size_of(pointers), what)
+            made_from = getattr(pointers, _MADE_FROM, None)
+            check(pointers.data, mask, size_of(pointers), what, made_from)
             return original(self, *args, **given)
 
         return builder, name, method
 
+    def keeping(name: str) -> tuple[Any, str, Any]:
+        original = patched.get(name) or getattr(builder, name)
+
+        def method(self: Any, *args: Any, **given: Any) -> Any:
+            result = original(self, *args, **given)
+            name_after(result, (*args, *given.values()))
+            return result
+
+        return builder, name, method
+
     return [
+        *(keeping(name) for name in _KEEPING if hasattr(builder, name)),
         checked("create_masked_load", "reads"),
         checked("create_masked_store", "writes"),
         checked("create_atomic_rmw", "updates"),

@@ -9,6 +9,8 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
+from . import bounds
+
 
 class InvalidDescriptor(RuntimeError):
     """The CUDA driver or the hardware refuses such a descriptor."""
@@ -62,7 +64,9 @@ class _Descriptors:
             stride = np.asarray(desc.strides[dim].data).astype(np.int64)
             places = places + (size * index * stride).astype(np.uint64)
             inside = inside & (index >= 0) & (index < desc.shape[dim].data)
-        return self.handle(places, desc.base.dtype.scalar), self.handle(inside, self.tl.int1)
+        pointers = self.handle(places, desc.base.dtype.scalar)
+        bounds.name_after(pointers, [desc.base])
+        return pointers, self.handle(inside, self.tl.int1)
 
     def _padding(self, desc: Any, shape: Any) -> Any:
         np, tl = self.np, self.tl
@@ -104,7 +108,9 @@ class _Descriptors:
         places = np.concatenate([place.data.reshape(1, -1) for place, _ in parts])
         inside = np.concatenate([mask.data.reshape(1, -1) for _, mask in parts])
         kind = desc.base.dtype.scalar
-        return self.handle(places, kind), self.handle(inside, self.tl.int1)
+        pointers = self.handle(places, kind)
+        bounds.name_after(pointers, [desc.base])
+        return pointers, self.handle(inside, self.tl.int1)
 
     def gather(self, builder: Any, desc: Any, rows: Any, column: Any, *how: Any, **n: Any) -> Any:
         places, inside = self._rows(desc, rows, column)

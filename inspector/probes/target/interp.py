@@ -9,13 +9,21 @@ from __future__ import annotations
 import bdb
 import dataclasses
 import inspect
-import linecache
 import math
-import os
 from types import SimpleNamespace
 from typing import Any
 
-from . import bfloat16, bounds, constructs, debug, descriptors, libdevice, native, work
+from . import (
+    bfloat16,
+    bounds,
+    constructs,
+    debug,
+    descriptors,
+    frames,
+    libdevice,
+    native,
+    work,
+)
 from .scoped import Patches
 from .work import METER, OverBudget
 
@@ -33,7 +41,6 @@ OWN_ERRORS = (
     constructs.KernelAssertion,
     bdb.BdbQuit,
 )
-PACKAGE = os.path.dirname(__file__)
 
 
 class NotInterpretable(Exception):
@@ -243,7 +250,11 @@ def run(
                 name: value if name in constexprs else interpreter._implicit_cvt(_on_host(value))
                 for name, value in named.items()
             }
-            bounds.begin(str(getattr(fn, "__name__", function.__name__)))
+            bounds.begin(
+                str(getattr(fn, "__name__", function.__name__)),
+                grid,
+                {name: (value, arguments[name]) for name, value in named.items()},
+            )
             constructs.CONSTRUCTS.forget()
             # Time at the debugger's prompt is the user's own.
             METER.begin(math.inf if debug.wanted(fn) else seconds, math.prod(grid))
@@ -257,8 +268,10 @@ def run(
                             bounds.at((x, y, z))
                             rewritten(**arguments)
                             METER.program_done()
-    except (OverBudget, bounds.AbsentValue, *OWN_ERRORS):
+    except (OverBudget, bounds.AbsentValue):
         raise
+    except OWN_ERRORS as error:
+        raise frames.shortened(error) from None
     except Exception as error:  # the compiler took the kernel: what is wrong is the interpreter's
         raise NotInterpretable(_why(error)) from error
 
@@ -271,16 +284,8 @@ def _why(error: Exception) -> str:
         first = "Triton's interpreter does not know it"
     elif not isinstance(error, NotImplementedError):
         first = f"{type(error).__name__}: {first}"
-    place = ""
-    trace = error.__traceback__
-    while trace is not None:
-        code = trace.tb_frame.f_code
-        ours = code.co_filename.startswith(PACKAGE)
-        if not ours and f"{os.sep}triton{os.sep}" not in code.co_filename:
-            line = linecache.getline(code.co_filename, trace.tb_lineno).strip()
-            place = f"{os.path.basename(code.co_filename)}:{trace.tb_lineno}: {line}"[:120] + ": "
-        trace = trace.tb_next
-    return (place + first)[:400]
+    place = frames.of(error)
+    return (f"{place}: {first}" if place else first)[:400]
 
 
 def _on_host(value: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -172,6 +173,66 @@ def test_what_the_interpreter_does_not_know_is_said_once(
     (line,) = done.said("ptxview:")
     assert reason in line and "Did you forget" not in done.err
     assert {e["name"] for e in done.of("triton")} == {"the_kernel"}
+
+
+FAR = (
+    "import sys\n"
+    + HEAD
+    + """
+@triton.jit
+def first(p, o):
+    return p + o
+@triton.jit
+def far_kernel(out, x, pair, table, desc, how: tl.constexpr):
+    o = tl.arange(0, 8)
+    if how == "block":
+        tl.store(out + 60 + o, 1.0)
+    elif how == "scalar":
+        value = tl.load(first(x, tl.program_id(0) * 4))
+        tl.store(out, value)
+    elif how == "before":
+        tl.store(out, tl.sum(tl.load(x - 2 + o)))
+    elif how == "chosen":
+        p = pair[1] + tl.program_id(0)
+        for i in range(3):
+            p += 4
+        tl.store(p, 1.0)
+    elif how == "behind":
+        tl.store(tl.load(table).to(tl.pointer_type(tl.float32)), 1.0)
+x = torch.arange(4, device="cuda", dtype=torch.float16)
+out = torch.zeros(64, device="cuda")
+other = torch.zeros(2, 3, device="cuda")
+table = torch.tensor([out.data_ptr() - 4000], device="cuda")
+far_kernel[(1,)](out, x, (x, other), table, None, "none")
+far_kernel[(2, 2)](out, x, (x, other), table, None, sys.argv[1])
+"""
+)
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ("block", "program (0, 0, 0) of launch 2 of far_kernel, grid (2, 2, 1), writes 4 elements "
+         "of 4 bytes, the first at ADDRESS, outside of every CUDA tensor: just past the end of "
+         "out, float32 [64] (program.py:"),
+        ("scalar", "program (1, 0, 0) of launch 2 of far_kernel, grid (2, 2, 1), reads 2 bytes "
+         "at ADDRESS, outside of every CUDA tensor: just past the end of x, float16 [4] "),
+        ("before", "reads 4 elements of 2 bytes, the first at ADDRESS, outside of every CUDA "
+         "tensor: 4 bytes before the start of x, float16 [4] (program.py:"),
+        ("chosen", "writes 4 bytes at ADDRESS, outside of every CUDA tensor: 24 bytes past the "
+         "end of pair[1], float32 [2, 3] (program.py:"),
+        ("behind", "4000 bytes before the start of out, float32 [64], the nearest argument (prog"),
+    ],
+)  # fmt: skip
+def test_an_illegal_access_names_launch_line_address_and_tensor(
+    run: Run, how: str, said: str
+) -> None:
+    done = run(FAR, how)
+    (line,) = done.said("ptxview:")
+    assert done.status == 1
+    assert said in re.sub("0x[0-9a-f]+", "ADDRESS", line)
+    # The program's traceback leads to the kernel's own line, and not through the interpreter.
+    assert "runtime/interpreter.py" not in done.err and "far_kernel\n" in done.err
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,59 @@
+"""Which line of a kernel is being interpreted, and which frames of an error are the program's."""
+
+from __future__ import annotations
+
+import linecache
+import os
+import sys
+from types import CodeType, FrameType
+from typing import Any
+
+_PACKAGE = os.path.dirname(__file__) + os.sep
+
+
+def _inner(code: CodeType) -> bool:
+    """Whether a frame is the emulated device's, Triton's or a library's beneath them."""
+    import numpy
+    import triton
+
+    return code.co_filename.startswith(
+        (_PACKAGE, *(os.path.dirname(library.__file__) + os.sep for library in (numpy, triton)))
+    )
+
+
+def here() -> str:
+    """The innermost line of the program that runs now: ``file.py:12: x = tl.load(p)``."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if not _inner(frame.f_code):
+            return _line(frame.f_code, frame.f_lineno)
+        frame = frame.f_back
+    return ""
+
+
+def of(error: BaseException) -> str:
+    """The innermost line of the program that an error came through; empty where none is."""
+    place, trace = "", error.__traceback__
+    while trace is not None:
+        if not _inner(trace.tb_frame.f_code):
+            place = _line(trace.tb_frame.f_code, trace.tb_lineno)
+        trace = trace.tb_next
+    return place
+
+
+def _line(code: CodeType, number: int) -> str:
+    text = linecache.getline(code.co_filename, number).strip()
+    return f"{os.path.basename(code.co_filename)}:{number}: {text}"[:120]
+
+
+def shortened(error: Any) -> Any:
+    """The same error without the frames of the interpreter: the program's own lines stay."""
+    whole = []
+    trace = error.__traceback__
+    while trace is not None:
+        whole.append(trace)
+        trace = trace.tb_next
+    kept = [trace for trace in whole if not _inner(trace.tb_frame.f_code)]
+    for trace, following in zip(kept, [*kept[1:], None], strict=True):
+        trace.tb_next = following
+    return error.with_traceback(kept[0] if kept else None)
