@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Iterable
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from .writer import emit, problem
@@ -24,6 +26,18 @@ LARGEST = 4 << 20
 INHERITED = 1 << 10  # Py_TPFLAGS_BASETYPE: a class that others may be made of
 _told: set[tuple[str, str]] = set()
 _texts: set[int] = set()  # what NVRTC returned to torch, which is loaded right afterwards
+_within = threading.local()
+
+
+@contextmanager
+def within() -> Iterator[None]:
+    """While a maker calls another beneath it: what that one makes has been told of already."""
+    before = getattr(_within, "maker", False)
+    _within.maker = True
+    try:
+        yield
+    finally:
+        _within.maker = before
 
 
 def told(by: str, names: Iterable[object]) -> None:
@@ -153,42 +167,49 @@ def attach_bindings(module: Any) -> None:
     """``cuda.bindings.nvrtc``, NVIDIA's own, or ``cuda.nvrtc`` as it was called before."""
 
     def create(src: Any, *args: Any, **kwargs: Any) -> None:
-        told("NVRTC (cuda.bindings)", kernels(src))
+        if not getattr(_within, "maker", False):
+            told("NVRTC (cuda.bindings)", kernels(src))
 
     _watch(module, "nvrtcCreateProgram", create)
 
 
 def attach_core(module: Any) -> None:
-    """``cuda.core``: ``Program`` is of C in the later versions, and then it is inherited from."""
+    """``cuda.core``: ``Program`` is of C in the later versions, and then it is inherited from.
+
+    The earlier ones call ``cuda.bindings`` to create it.
+    """
     original = getattr(module, "Program", None)
     if not isinstance(original, type):
         return
 
-    def compiled(code: Any) -> None:
+    def compiled(code: Any = None, *args: Any, **kwargs: Any) -> None:
         told("cuda.core (NVRTC)", kernels(code))
 
-    def init(self: Any, code: Any = None, *args: Any, **kwargs: Any) -> None:
-        compiled(code)
+    def told_of(create: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(create)
+        def init(self: Any, *args: Any, **kwargs: Any) -> None:
+            try:
+                compiled(*args, **kwargs)
+            except Exception as error:
+                problem("a kernel that is not captured", error)
+            with within():
+                create(self, *args, **kwargs)
+
+        return init
 
     try:
-        original.__init__ = _before(original.__init__, init)  # type: ignore[misc]
+        original.__init__ = told_of(original.__init__)  # type: ignore[misc]
     except TypeError:
         if not original.__flags__ & INHERITED:
             return
-
-        class Program(original):  # type: ignore[valid-type,misc]
-            __slots__ = ()
-            __doc__ = original.__doc__
-
-            def __init__(self, code: Any, *args: Any, **kwargs: Any) -> None:
-                try:
-                    compiled(code)
-                except Exception as error:
-                    problem("a kernel that is not captured", error)
-                super().__init__(code, *args, **kwargs)
-
-        Program.__module__, Program.__qualname__ = original.__module__, original.__qualname__
-        module.Program = Program
+        space = {
+            "__slots__": (),
+            "__doc__": original.__doc__,
+            "__module__": original.__module__,
+            "__qualname__": original.__qualname__,
+            "__init__": told_of(original.__init__),
+        }
+        module.Program = type(original)(original.__name__, (original,), space)
 
 
 def attach_pycuda(module: Any) -> None:
