@@ -264,7 +264,7 @@ def variant_rows(
     stage: Stage,
     more: Iterable[Kernel] = (),
 ) -> Iterator[VariantRow]:
-    """A row for each variant, then one for each configuration that was not compiled.
+    """A row for each variant, then one for each configuration of a tuner's without one.
 
     ``stage`` is the one whose instructions are counted; ``more`` are kernels of which nothing was
     compiled. Where no tuner took a time, those that were measured on the same inputs stand.
@@ -310,8 +310,7 @@ def _rows(
             variants.reason(variant),
         )  # fmt: skip
     for kernel in kernels.values():
-        for one in variants.uncompiled(kernel):
-            yield VariantRow(kernel, None, one.config, time_us=one.time_us, reason=one.reason)
+        yield from variants.without_variant(kernel)
 
 
 def _many(listing: Listing, function: Function) -> int:

@@ -1,9 +1,10 @@
-"""All variants of a kernel as rows that can be sorted, with what a tuner never compiled."""
+"""All variants of a kernel as rows that can be sorted, with a tuner's other configurations."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from inspector.model import Configuration, Kernel, Resources, Variant
 
@@ -16,7 +17,8 @@ class VariantRow:
     ``instructions`` the static count of the stage that the table is of, ``time_us`` the tuner's own
     figure in microseconds (where none tuned, what was measured on the same inputs), ``time_by``
     whose that is (``tuner`` or the stopwatch), ``winner`` whether it was chosen; None is "not
-    known". ``reason`` says why a configuration was not compiled or not measured.
+    known". ``reason`` says why a configuration was not compiled or not measured. ``compiled`` is
+    False where it was not, None where there is no variant and nobody said that it was not.
     """
 
     kernel: Kernel
@@ -29,6 +31,7 @@ class VariantRow:
     winner: bool | None = None
     reason: str | None = None
     time_by: str | None = None
+    compiled: bool | None = True
 
     @property
     def spills(self) -> int | None:
@@ -74,27 +77,50 @@ def ordered(rows: Iterable[VariantRow], key: str, descending: bool = False) -> l
     return [row for _, row in known] + [row for value, row in held if value is None]
 
 
-def uncompiled(kernel: Kernel) -> Iterator[Configuration]:
+def without_variant(kernel: Kernel) -> Iterator[VariantRow]:
     """The configurations of a kernel's tunings that no variant is known of, each once.
 
     What one tuning did not compile, another may have; of several that did not, the one that was
     measured tells most.
     """
     compiled = {
-        repr(sorted(one.config.items(), key=repr))
-        for tuning in kernel.autotune
-        for one in tuning.configurations
-        if one.variant is not None
+        _key(one) for tuning in kernel.autotune for one in tuning.configurations if one.variant
     }
-    told: dict[str, Configuration] = {}
+    rows: dict[str, VariantRow] = {}
     for tuning in kernel.autotune:
-        for one in tuning.configurations:
-            key = repr(sorted(one.config.items(), key=repr))
+        for at, one in enumerate(tuning.configurations):
+            key, best = _key(one), at == tuning.best
             if one.variant is not None or key in compiled:
                 continue
-            if key not in told or (told[key].time_us is None and one.time_us is not None):
-                told[key] = one
-    yield from told.values()
+            row = VariantRow(
+                kernel, None, one.config, time_us=one.time_us, reason=one.reason,
+                winner=best or None, compiled=None if best else _compiled(one),
+            )  # fmt: skip
+            before = rows.setdefault(key, row)
+            if before.time_us is None and row.time_us is not None:
+                rows[key] = row
+            sure = before.compiled is False and row.compiled is False
+            rows[key] = replace(rows[key], winner=before.winner or row.winner,
+                                compiled=False if sure else None)  # fmt: skip
+    yield from rows.values()
+
+
+# What a tuner says of a configuration that it did compile, and then did not keep.
+_RAN = re.compile(
+    r"failed when it was measured|failed: (?:OutOfResources\b|the device |the tuner )"
+    r"|pruned: \d+ registers spill"
+)
+
+
+def _compiled(one: Configuration) -> bool | None:
+    """False where a configuration was certainly not compiled; None where that is not known."""
+    if one.time_us is not None or not one.reason or _RAN.match(one.reason):
+        return None
+    return False
+
+
+def _key(one: Configuration) -> str:
+    return repr(sorted(one.config.items(), key=repr))
 
 
 def winner(variant: Variant) -> bool | None:

@@ -207,7 +207,7 @@ def attach_core(module: Any) -> None:
             "__doc__": original.__doc__,
             "__module__": original.__module__,
             "__qualname__": original.__qualname__,
-            "__init__": told_of(original.__init__),
+            "__init__": told_of(original.__init__),  # type: ignore[misc]
         }
         module.Program = type(original)(original.__name__, (original,), space)
 

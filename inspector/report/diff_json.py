@@ -162,7 +162,7 @@ def _pair(
 
 
 def table(rows: Iterable[VariantRow]) -> dict[str, object]:
-    """All variants of a kernel, and what a tuner did not compile."""
+    """All variants of a kernel, and a tuner's other configurations."""
     return {"schema": SCHEMA, "variants": [_row(row) for row in rows]}
 
 
@@ -171,6 +171,7 @@ def _row(row: VariantRow) -> Mapping[str, object]:
     return {
         "kernel": row.kernel.name,
         "variant": None if variant is None else variant.id,
+        "compiled": row.compiled,
         "target": None if variant is None else variant.target,
         "config": {k: v for k, v in row.config.items() if k != "flags"},
         "winner": row.winner,

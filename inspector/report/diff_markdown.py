@@ -16,6 +16,7 @@ from inspector.names import base_name
 from inspector.report.diff_json import Paired
 from inspector.report.diff_text import (
     MOST,
+    absent,
     access,
     became,
     called,
@@ -180,7 +181,7 @@ def table(rows: Iterable[Variant]) -> Iterator[str]:
         [
             (
                 ("**winner** " if row.winner else "")
-                + ("not compiled" if row.variant is None else code(row.variant.id)),
+                + (absent(row) if row.variant is None else code(row.variant.id)),
                 escaped(settings(row.config)) + (f" ({escaped(row.reason)})" if row.reason else ""),
                 UNKNOWN if row.time_us is None else f"{microseconds(row.time_us)} µs",
                 figure(row.resources.registers),

@@ -387,6 +387,11 @@ def time_head(rows: Iterable[VariantRow]) -> str:
     return "tuner's" if any(row.time_by == TUNER for row in rows) else "time"
 
 
+def absent(row: VariantRow) -> str:
+    """What stands in the place of a variant where there is none."""
+    return "not compiled" if row.compiled is False else "not known"
+
+
 def _cells(row: VariantRow) -> tuple[str, dict[str, str], str]:
     time = UNKNOWN if row.time_us is None else f"{microseconds(row.time_us)} µs"
     full = UNKNOWN if row.occupancy is None else f"{row.occupancy:.4g} %"
@@ -401,7 +406,7 @@ def _cells(row: VariantRow) -> tuple[str, dict[str, str], str]:
             zip(
                 _HEADS,
                 (
-                    "not compiled" if variant is None else shown(variant.id),
+                    absent(row) if variant is None else shown(variant.id),
                     shown(told),
                     time,
                     figure(row.resources.registers),

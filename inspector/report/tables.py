@@ -217,7 +217,7 @@ def _of_kernel(
 ) -> Iterator[tuple[str, ...]]:
     name = "  " + shown(base_name(kernel.name))
     if not kernel.variants:
-        yield (name, "", "not compiled here", *[""] * (len(HEADS) - 3))
+        yield (name, "", "no variant here", *[""] * (len(HEADS) - 3))
     for variant in kernel.variants:
         res = figures(variant)
         yield (

@@ -17,7 +17,7 @@ from inspector.diff import variants
 from inspector.model import Kernel, Recording, Resources, Stage
 from inspector.recording.assemble import Assembly
 from inspector.recording.layout import BytesContent
-from inspector.report import jsons, tables
+from inspector.report import diff_json, diff_markdown, jsons, tables
 from tests.helpers.ptxview import SQUARE
 
 LECTURE = Path(__file__).parents[1] / "data" / "core" / "lecture"
@@ -328,7 +328,7 @@ def test_the_best_of_a_cache_is_the_variant_that_was_compiled_for_it() -> None:
     assert kernel.autotune[0].winner is not None
     assert kernel.autotune[0].winner.variant == kernel.variants[1].id
     assert [variants.winner(v) for v in kernel.variants] == [None, True]
-    assert list(variants.uncompiled(kernel)) == []
+    assert list(variants.without_variant(kernel)) == []
 
 
 def test_where_nobody_said_it_is_the_only_variant_that_agrees() -> None:
@@ -352,8 +352,37 @@ def test_a_configuration_of_several_tunings_is_listed_once() -> None:
                "times_ms": None, "reason": "not measured: it was in the cache"}  # fmt: skip
     again = tuned(tried(4, HASHES[0], None), skipped, winner=0, tuning=1, from_cache=True)
     kernel = one(*COMPILED, TUNED, again)
-    found = [(c.config["num_warps"], c.reason) for c in variants.uncompiled(kernel)]
-    assert [w for w, _ in found] == [16, 32]
+    assert [row.config["num_warps"] for row in variants.without_variant(kernel)] == [16, 32]
+
+
+@pytest.mark.parametrize(
+    ("times", "reason", "winner", "compiled"),
+    [
+        (None, "pruned: early_config_prune", None, False),
+        (None, "pruned: perf_model ranks it below the best 2 (top_k)", None, False),
+        (None, "failed: PTXASError: no", None, False),
+        (None, "not measured: the best one was in the cache", None, False),
+        (None, "failed: OutOfResources: out of resource: shared memory", None, None),
+        (None, "failed: the device refused the launch", None, None),
+        (None, "failed when it was measured, in another run", None, None),
+        (None, "pruned: 40 registers spill, more than Inductor's threshold of 16", None, None),
+        (None, None, None, None),
+        ([0.1, 0.1, 0.1], None, None, None),
+        (None, None, True, None),
+    ],
+)
+def test_nothing_that_was_compiled_is_called_not_compiled(
+    times: Any, reason: str | None, winner: bool | None, compiled: bool | None
+) -> None:
+    lost = {"config": {"BLOCK": 32, "num_warps": 2}, "hash": None, "times_ms": times,
+            "reason": reason}  # fmt: skip
+    known = tried(8, HASHES[1], [0.5, 0.5, 0.5])
+    kernel = one(*COMPILED, tuned(lost, known, winner=0 if winner else 1))
+    (row,) = variants.without_variant(kernel)
+    assert (row.compiled, row.winner) == (compiled, winner)
+    said = "\n".join(diff_markdown.table([row]))
+    assert ("not compiled" if compiled is False else "not known") in said
+    assert json.loads(jsons.dumps(diff_json.table([row])))["variants"][0]["compiled"] is compiled
 
 
 def test_one_compile_of_two_generated_files_is_one_variant_of_the_graphs_kernel() -> None:

@@ -16,9 +16,8 @@ def _inner(code: CodeType) -> bool:
     import numpy
     import triton
 
-    return code.co_filename.startswith(
-        (_PACKAGE, *(os.path.dirname(library.__file__) + os.sep for library in (numpy, triton)))
-    )
+    libraries = (os.path.dirname(str(of.__file__)) + os.sep for of in (numpy, triton))
+    return code.co_filename.startswith((_PACKAGE, *libraries))
 
 
 def here() -> str:

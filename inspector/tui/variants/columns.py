@@ -10,7 +10,7 @@ from functools import partial
 from rich.cells import cell_len
 
 from inspector.diff.variants import VariantRow
-from inspector.report.diff_text import settings
+from inspector.report.diff_text import absent, settings
 from inspector.report.timings import time as duration
 from inspector.tui.tree.ordering import Measured
 from inspector.tui.widgets.figures import UNKNOWN, figure, shared, spills
@@ -41,7 +41,7 @@ class VariantColumn:
 
 
 def _ident(row: VariantRow) -> str:
-    return "not compiled" if row.variant is None else label(row.variant.id)
+    return absent(row) if row.variant is None else label(row.variant.id)
 
 
 def _time(us: float | None) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from time import monotonic
 from typing import ClassVar
@@ -17,6 +18,7 @@ from inspector.diff import compare, variants
 from inspector.diff.variants import VariantRow
 from inspector.model import Kernel, Stage, Variant
 from inspector.reader.reader import Reader
+from inspector.report import diff_text
 from inspector.text import plural
 from inspector.tui.app.command_table import BARE, Where, bindings_of, command
 from inspector.tui.diff.bars import DiffStatus
@@ -54,9 +56,7 @@ def recorded(kernel: Kernel) -> tuple[VariantRow, ...]:
         )
         for v in kernel.variants
     ]
-    rest = [VariantRow(kernel, None, one.config, time_us=one.time_us, reason=one.reason)
-            for one in variants.uncompiled(kernel)]  # fmt: skip
-    return (*rows, *rest)
+    return (*rows, *variants.without_variant(kernel))
 
 
 def read(reads: Reader, kernel: Kernel, variant: Variant, known: VariantRow) -> VariantRow:
@@ -173,8 +173,8 @@ class VariantsScreen(Screen[Left]):
     def _tell(self) -> None:
         many = len(self.kernel.variants)
         parts = [plural(many, "variant")]
-        if more := len(self.table.known) - many:
-            parts.append(f"{more} not compiled")
+        others = Counter(diff_text.absent(row) for row in self.table.known if row.variant is None)
+        parts += [f"{count} {words}" for words, count in others.items()]
         if self.left:
             parts.append(f"◔ reading {many - self.left} of {many}")
         if self.table.sorted is not None:
@@ -209,7 +209,12 @@ class VariantsScreen(Screen[Left]):
         row = self.table.row
         own = None if row is None else self.table.subject(row)
         if own is None:
-            self.status.say("It was not compiled: there is nothing to read.")
+            certain = row is not None and row.compiled is False
+            self.status.say(
+                "It was not compiled: there is nothing to read."
+                if certain
+                else "Which variant this is, is not known: there is nothing to read."
+            )
         else:
             self.dismiss(Left(self.table.marked, own))
 

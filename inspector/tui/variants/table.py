@@ -22,7 +22,7 @@ from inspector.tui.widgets.visible import cut
 
 
 class VariantTable(ScrollView, can_focus=True, inherit_bindings=False):
-    """One row a variant, then one for each configuration that was not compiled; a head above."""
+    """One row a variant, then one for each other configuration of a tuner's; a head above."""
 
     BINDINGS = bindings(Where.VARIANTS)
     COMPONENT_CLASSES: ClassVar = {
