@@ -164,7 +164,7 @@ class _Launch:
         return [
             (name, getattr(tl, value.__name__) if value.__name__ in _REPLACED else supplied(value))
             for name, value in list(space.items())
-            if tl.core.is_builtin(value)
+            if _is_builtin(value)
             and str(getattr(value, "__module__", "")).startswith("triton.language.")
             and getattr(value, "__module__", "") not in libdevice.MODULES
         ]
@@ -188,6 +188,16 @@ class _Launch:
         """A kernel's call of another @triton.jit function."""
         self.enter_globals(fn)
         return _rewritten(fn)(*args, **given)
+
+
+def _is_builtin(value: Any) -> bool:
+    """Whether a global of the module, which may be anything, is a function of the language."""
+    import triton.language as tl
+
+    try:
+        return bool(tl.core.is_builtin(value))
+    except Exception:  # it answers questions for its attributes as it likes
+        return False
 
 
 class _NoScope:

@@ -80,6 +80,10 @@ def _no_nvml(*args: Any, **given: Any) -> Any:
     raise ModuleNotFoundError(sentence("NVML, which tells a GPU's load, clocks and temperature,"))
 
 
+class NotHere(NotImplementedError, AttributeError):
+    """Something of a library's that is missing here; whoever only asks for it gets no."""
+
+
 class CublasLt:
     """Triton's own door to cuBLAS, as its tutorials use it: products are computed by torch."""
 
@@ -99,4 +103,4 @@ class CublasLt:
         d.copy_(alpha * (a.float() @ b.float().T) + beta * c.float())
 
     def __getattr__(self, name: str) -> Any:
-        raise NotImplementedError(sentence(f"cuBLAS's {name}"))
+        raise NotHere(sentence(f"cuBLAS's {name}"))

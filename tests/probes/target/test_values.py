@@ -351,6 +351,7 @@ for out in outs:
 
 
 def test_nvidias_libraries_and_tools_are_said_to_be_missing(run: Run) -> None:
+    ok(run("import torch"))  # the device is there: what follows finds no compiler
     done = ok(
         run("""
 import ctypes, subprocess, torch, triton
@@ -376,6 +377,69 @@ torch.testing.assert_close(c, a @ b.T)
         assert "ptxview: there is no GPU here" in line and name in line
     assert "ptxview" not in other
     assert len(done.said("there is no cuBLAS here")) == 1
+
+
+def test_what_else_stands_in_a_kernels_module_is_left_alone(run: Run) -> None:
+    done = ok(run(HEAD + """
+from triton._C.libtriton import nvidia
+class Odd:
+    def __getattr__(self, name):
+        raise NotImplementedError(name)
+odd = Odd()
+blas = nvidia.cublas.CublasLt(torch.empty(64, device="cuda", dtype=torch.uint8))
+print(hasattr(blas, "matmul"), hasattr(blas, "no_such_thing"))
+@triton.jit
+def kernel(x):
+    tl.store(x + tl.arange(0, 4), 2.0)
+x = torch.zeros(4, device="cuda")
+kernel[(1,)](x)
+print(x.tolist())
+"""))  # fmt: skip
+    assert done.out.splitlines() == ["True False", "[2.0, 2.0, 2.0, 2.0]"]
+
+
+@pytest.mark.parametrize("kind", ["float16", "bfloat16"])
+def test_sums_of_half_precision_are_as_exact_as_a_gpus(run: Run, kind: str) -> None:
+    done = ok(run("import torch\nfrom torch.nn import functional as F\n" + f"""
+kind = torch.{kind}
+""" + """
+def grads(function, inputs, kind, device):
+    given = [x.to(device, kind).requires_grad_() for x in inputs]
+    result = function(*given)
+    torch.manual_seed(1)
+    result.backward(torch.randn(result.shape).to(torch.bfloat16).to(device, kind))
+    return [result.detach(), *(x.grad for x in given)]
+def check(name, function, *inputs):
+    inputs = [x.to(kind) for x in inputs]
+    exact = grads(function, inputs, torch.float64, "cpu")
+    worst = 0
+    for near, right in zip(grads(function, inputs, kind, "cuda"), exact, strict=True):
+        assert near.dtype == kind and near.is_cuda
+        worst = max(worst, ((near.cpu().double() - right).abs().max() / right.abs().max()).item())
+    print(name, worst / torch.finfo(kind).eps < 1)
+def rows(x):
+    return torch.arange(4096, device=x.device) % 4
+many, few = torch.rand(4096, 64) * 0.1, torch.randn(4, 64)
+check("layer norm", lambda x, w, b: F.layer_norm(x, (512,), w, b),
+      torch.randn(4096, 512), torch.randn(512), torch.randn(512))
+check("product", lambda x: x.prod(0), 1 + torch.randn(256, 64) * 0.01)
+check("put", lambda x: x.new_zeros(4, 64).index_put((rows(x),), x, accumulate=True), many)
+check("embedding", lambda w: F.embedding(rows(w), w), few)
+check("index", lambda x: x[rows(x)], few)
+check("loss", lambda x: F.nll_loss(x, x.new_zeros(8, 64, 64).long(), reduction="sum"),
+      torch.rand(8, 10, 64, 64) * 0.1)
+x = torch.zeros(2, 3, device="cuda", dtype=kind)
+same = x.index_put_((torch.tensor([0, 0, 1], device="cuda"),), x.new_ones(3, 3), accumulate=True)
+print(same is x, x.tolist())
+mixed = F.layer_norm(torch.randn(4, 8, device="cuda").to(kind), (8,), torch.ones(8, device="cuda"))
+_, mean, _ = torch.native_layer_norm(x, (3,), None, None, 1e-5)
+print(mixed.dtype == kind, mean.dtype)
+"""))  # fmt: skip
+    *checked, put, types = done.out.splitlines()
+    names = ("layer norm", "product", "put", "embedding", "index", "loss")
+    assert checked == [f"{name} True" for name in names]
+    assert put == "True [[2.0, 2.0, 2.0], [1.0, 1.0, 1.0]]"
+    assert types == "True torch.float32"
 
 
 def test_an_aot_package_without_a_driver_is_one_sentence(run: Run) -> None:

@@ -11,6 +11,7 @@
 
 #include "hooks.h"
 #include "views.h"
+#include "wide.h"
 
 namespace ptxview {
 
@@ -178,6 +179,8 @@ inline void run_elsewhere(const c10::OperatorHandle& op, torch::jit::Stack* stac
   std::optional<BorrowedGenerator> borrowed;
   if (!meta && !generator_argument && op.hasTag(at::Tag::nondeterministic_seeded))
     borrowed.emplace(inner(default_generator(device)));
+  std::optional<Widened> widened;
+  if (!meta) widened = Widened::of(schema, stack);
   try {
     op.redispatchBoxed(c10::DispatchKeySet(key), stack);
   } catch (const c10::NotImplementedError& error) {
@@ -186,6 +189,7 @@ inline void run_elsewhere(const c10::OperatorHandle& op, torch::jit::Stack* stac
     TORCH_CHECK_NOT_IMPLEMENTED(false, "ptxview: ", name, " runs on a GPU only: it has no CPU kernel to give its values here");
   }
   borrowed.reset();
+  if (widened) widened->narrow(schema, stack);
 
   crossing.settle();
   for (size_t i = stack->size() - schema.returns().size(); i < stack->size(); i++) {

@@ -53,8 +53,10 @@ TORCH_LIBRARY_IMPL(_, CUDA, library) {
   library.fallback(torch::CppFunction::makeFromBoxedFunction<&run_elsewhere>());
 }
 TORCH_LIBRARY_IMPL(aten, CUDA, library) {
-  // Composite kernels that look up a stub by device themselves, and would find none for CUDA.
-  for (const char* name : {"copy_", "convolution", "convolution_backward", "resize_", "nonzero_static"})
+  // Composite kernels that look up a stub by device themselves, and would find none for CUDA, and
+  // those that stand in for kernels that a GPU has: their results have other types.
+  for (const char* name : {"copy_", "convolution", "convolution_backward", "resize_", "nonzero_static",
+                           "native_layer_norm", "native_group_norm"})
     library.impl(name, torch::CppFunction::makeFromBoxedFunction<&run_elsewhere>());
   library.impl("record_stream", [](Tensor&, c10::Stream) {});
   library.impl("_fused_rms_norm_backward", rms_norm_backward);
