@@ -27,8 +27,9 @@ from inspector.analyse.estimates import (  # fmt: skip
     tensor_bytes,
     threads_of,
 )
-from inspector.analyse.flow.graph import Flow, control_flow
+from inspector.analyse.flow.graph import Flow
 from inspector.analyse.flow.ptx_steps import declared
+from inspector.analyse.function_facts import FunctionFacts
 from inspector.analyse.occupancy import Device, Occupancy, occupancy
 from inspector.listing.line import Function, Listing
 from inspector.model import Call, Resources, Stage
@@ -131,7 +132,7 @@ def card(
     known = dict(flows or {})
     for stage in MACHINE:
         if stage in listings and stage not in known:
-            known[stage] = control_flow(*listings[stage])
+            known[stage] = FunctionFacts(*listings[stage]).flow
     made = tuple(
         _made(stage, *listings[stage], cost, known.get(stage))
         for stage in (Stage.TTGIR, Stage.PTX, Stage.SASS)

@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from inspector.analyse.flow.graph import Flow, control_flow
+from inspector.analyse.flow.graph import Flow
 from inspector.listing.line import Function, Line, Listing
 from inspector.text import word_for
 
@@ -335,18 +335,13 @@ class Schedule:
 
 
 def schedule(
-    listing: Listing,
-    function: Function,
-    table: Mapping[str, object] | None = None,
-    flow: Flow | None = None,
+    lines: Sequence[Line], flow: Flow, table: Mapping[str, object] | None = None
 ) -> Schedule:
-    """The schedule of one function of a SASS listing.
+    """The schedule of one function of SASS: the lines of its listing, and its control flow.
 
-    ``table`` is ``reference/scheduling.toml``, which names the scoreboards; ``flow`` the
-    function's control flow where it is at hand. Without control words nothing is known.
+    ``table`` is ``reference/scheduling.toml``, which names the scoreboards. Without control words
+    nothing is known.
     """
-    lines = listing.lines
-    flow = control_flow(listing, function) if flow is None else flow
     known = mnemonics(table or {})
     found = waited(flow, lines, known)
     waiters: dict[int, dict[int, None]] = {}

@@ -18,13 +18,11 @@ from typing import TypeVar, cast
 
 from inspector import __version__
 from inspector.analyse.card import Card, card
-from inspector.analyse.flow.definitions import Chains, chains
-from inspector.analyse.flow.graph import Flow, control_flow
-from inspector.analyse.flow.liveness import Liveness, live_ranges
+from inspector.analyse.flow.graph import Flow
+from inspector.analyse.function_facts import FunctionFacts
 from inspector.analyse.hints import hints
 from inspector.analyse.hints.subject import Finding, HintSubject
 from inspector.analyse.occupancy import Device, base_arch
-from inspector.analyse.scheduling import Schedule, schedule
 from inspector.analyse.sentences import context as contexts
 from inspector.analyse.sentences.context import Context
 from inspector.analyse.telling import Samples
@@ -53,17 +51,6 @@ FUNCTIONS = 64
 
 WARP = 32
 _COUNTED = (Stage.TTIR, Stage.TTGIR, *MACHINE)
-
-
-@dataclass(frozen=True, slots=True)
-class FunctionFacts:
-    """What is known of one function of a listing."""
-
-    function: Function
-    flow: Flow
-    live: Liveness
-    chains: Chains
-    schedule: Schedule | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,11 +205,9 @@ class VariantFacts:
                 own = self._listings.function(variant, stage)
                 if own is not None:
                     listings[stage] = (self._listings.listing(variant, stage), own)
-                    known = (
-                        self.of_function(variant, stage, own.first) if stage in MACHINE else None
-                    )
-                    if known is not None:
-                        flows[stage] = known.flow
+                    flow = self._flow(variant, stage)
+                    if flow is not None:
+                        flows[stage] = flow
             except PtxviewError:
                 continue  # the card says what is known without that stage
         subject = self._subject(variant)
@@ -255,6 +240,7 @@ class VariantFacts:
             resources=self._figures.resources(variant),
             listings=Held(variant, lambda stage: self._listings.listing(variant, stage)),
             functions=Held(variant, lambda stage: self._listings.function(variant, stage)),
+            flows=Held(variant, lambda stage: self._flow(variant, stage)),
             calls=variant.calls,
             device=self.device(variant),
             built_for=tables.devices().get(base_arch(variant.target or "")),
@@ -295,12 +281,13 @@ class VariantFacts:
 
     def _facts(self, variant: Variant, stage: Stage, function: Function) -> FunctionFacts:
         listing = self._listings.listing(variant, stage)
-        flow = control_flow(listing, function)
-        live = live_ranges(listing, function)
-        times = None
-        if stage is Stage.SASS:
-            times = schedule(listing, function, tables.table("scheduling"), flow)
-        return FunctionFacts(function, flow, live, chains(listing, function), times)
+        return FunctionFacts(listing, function, tables.table("scheduling"))
+
+    def _flow(self, variant: Variant, stage: Stage) -> Flow | None:
+        """The control flow of the kernel; None where the stage has none."""
+        own = self._listings.function(variant, stage) if stage in MACHINE else None
+        facts = None if own is None else self.of_function(variant, stage, own.first)
+        return None if facts is None else facts.flow
 
 
 class HintCounts:

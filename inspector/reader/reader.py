@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from inspector.analyse.card import Card
+from inspector.analyse.function_facts import FunctionFacts
 from inspector.analyse.hints.subject import Finding
 from inspector.analyse.links import StageNames
 from inspector.analyse.occupancy import Device
@@ -14,7 +15,6 @@ from inspector.listing.line import Function, Listing
 from inspector.model import Graph, Kernel, Recording, Resources, Stage, Variant
 from inspector.reader.facts import (
     COUNTING,
-    FunctionFacts,
     HintCounts,
     Measurements,
     Memo,

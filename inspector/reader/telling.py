@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from inspector.analyse.accesses import accesses
 from inspector.analyse.flow.definitions import Chains
+from inspector.analyse.function_facts import FunctionFacts
 from inspector.analyse.hints.subject import Finding
 from inspector.analyse.sentences.operands import Templates
 from inspector.analyse.sentences.ptx import PtxReader
@@ -30,7 +31,7 @@ from inspector.errors import PtxviewError
 from inspector.listing.line import Function, Line
 from inspector.model import Note, Stage, Variant
 from inspector.reader import tables
-from inspector.reader.facts import MACHINE, FunctionFacts, Memo, VariantFacts
+from inspector.reader.facts import MACHINE, Memo, VariantFacts
 from inspector.reader.figures import VariantFigures
 from inspector.reader.listings import Listings
 

@@ -9,8 +9,8 @@ import pytest
 
 from inspector import listing as parsers
 from inspector.analyse.card import Card, card
+from inspector.analyse.function_facts import FunctionFacts
 from inspector.analyse.occupancy import Device
-from inspector.analyse.scheduling import schedule
 from inspector.capture.disassembly import disassemble
 from inspector.listing.line import Function
 from inspector.model import Argument, Call, Resources, Stage
@@ -127,6 +127,7 @@ def test_damaged_listings_do_no_harm(seed: int, cache: DerivedCache) -> None:
     assert json.dumps(as_json(held))
     assert max(map(len, lines(held))) <= 80
     sass, function = damaged[Stage.SASS]
-    found = schedule(sass, function, tables.table("scheduling"))
+    found = FunctionFacts(sass, function, tables.table("scheduling")).schedule
+    assert found is not None
     assert any(found.waits(n) for n in range(1, function.last + 1))
     assert all(found.sentences(n) is not None for n in range(1, function.last + 1))

@@ -9,7 +9,7 @@ import pytest
 from inspector import listing as parsers
 from inspector.analyse.accesses import Access, accesses
 from inspector.analyse.estimates import accessed_bytes, element_bytes, operations, tensor_bytes
-from inspector.analyse.flow.graph import control_flow
+from inspector.analyse.function_facts import FunctionFacts
 from inspector.listing.line import Function
 from inspector.model import Argument, Call, Stage
 from inspector.recording.layout import DerivedCache
@@ -54,7 +54,7 @@ def test_bytes_that_a_straight_kernel_asks_for() -> None:
         "\tld.global.v4.b32 {%r1,%r2,%r3,%r4}, [%rd1];\n\tst.global.b32 [%rd2], %r1;"
     )
     held = accesses(listing, function)
-    flow = control_flow(listing, function)
+    flow = FunctionFacts(listing, function).flow
     found = accessed_bytes(launch(10, 256), held, flow, branches=False)
     assert found is not None
     assert (found.value, found.at_most) == (10 * 256 * (16 + 4), False)
@@ -70,7 +70,7 @@ def test_bytes_that_a_straight_kernel_asks_for() -> None:
 
 def test_bytes_asked_for_in_a_loop_are_not_known(cache: DerivedCache) -> None:
     listing, function = stage(MATMUL, "cubin", cache)
-    flow = control_flow(listing, function)
+    flow = FunctionFacts(listing, function).flow
     assert len(flow.loops) == 1
     held = accesses(listing, function)
     assert accessed_bytes(launch(16, 128), held, flow, branches=True) is None

@@ -11,7 +11,8 @@ import pytest
 
 import inspector
 from inspector import listing as parsers
-from inspector.analyse.flow.graph import Flow, control_flow
+from inspector.analyse.flow.graph import Flow
+from inspector.analyse.function_facts import FunctionFacts
 from inspector.analyse.scheduling import Schedule, schedule, stall_sums
 from inspector.capture.disassembly import disassemble
 from inspector.listing.line import Control, Function, Kind, Line, Listing
@@ -36,6 +37,11 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> DerivedCache:
 def sass(cubin: Path, cache: DerivedCache) -> Listing:
     plain, annotated, _ = disassemble(cubin.read_bytes(), cache)
     return parsers.parse(Stage.SASS, plain, annotated=annotated)
+
+
+def scheduled(listing: Listing) -> Schedule:
+    """The schedule of a listing's first function."""
+    return schedule(listing.lines, FunctionFacts(listing, listing.functions[0]).flow, TABLE)
 
 
 def successors(flow: Flow, n: int) -> list[int]:
@@ -86,8 +92,8 @@ def waited_for(found: Schedule, n: int) -> set[int]:
 def judge(listing: Listing, function: Function) -> Counter[str]:
     """Each instruction of unknown latency with a result: is its barrier waited for before use?"""
     lines = list(listing.lines)
-    flow = control_flow(listing, function)
-    found = schedule(listing, function, TABLE, flow)
+    flow = FunctionFacts(listing, function).flow
+    found = schedule(lines, flow, TABLE)
     tally: Counter[str] = Counter()
     for n in range(function.first, function.last + 1):
         line = lines[n - 1]
@@ -137,7 +143,7 @@ MATMUL = next(c for c in CUBINS if c.parent.name.startswith("62IEO2LA"))
 def told(cubin: Path, cache: DerivedCache) -> tuple[Schedule, dict[int, int]]:
     """The schedule of a cubin's only kernel, and its lines by address."""
     listing = sass(cubin, cache)
-    found = schedule(listing, listing.functions[0], TABLE)
+    found = scheduled(listing)
     return found, {line.address: line.n for line in listing.lines if line.address is not None}
 
 
@@ -205,7 +211,7 @@ def line(
 
 def small(*lines: Line) -> tuple[Listing, Schedule]:
     listing = Listing("sass", lines, (Function("f", 1, len(lines)),))
-    return listing, schedule(listing, listing.functions[0], TABLE)
+    return listing, scheduled(listing)
 
 
 def test_a_count_that_may_be_left_lets_the_last_ones_go_on() -> None:
@@ -341,6 +347,6 @@ def test_time_is_linear_in_the_listing(many: int) -> None:
     lines.append(line(many, "EXIT", wait=0b111111))
     listing = Listing("sass", lines, (Function("f", 1, many),))
     started = time.process_time()
-    found = schedule(listing, listing.functions[0], TABLE)
+    found = scheduled(listing)
     assert 0 < len(found.waits(many)) <= 6 * 256
     assert time.process_time() - started < 0.2 + many * 1e-4

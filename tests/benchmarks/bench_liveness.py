@@ -15,9 +15,7 @@ import sys
 import time
 from collections.abc import Callable
 
-from inspector.analyse.flow.definitions import chains
-from inspector.analyse.flow.graph import control_flow
-from inspector.analyse.flow.liveness import live_ranges
+from inspector.analyse.function_facts import FunctionFacts
 from inspector.listing import parse
 from inspector.listing.line import Function, Listing
 from inspector.model import Stage
@@ -67,9 +65,9 @@ def show(language: str, listing: Listing) -> None:
     function: Function = listing.functions[0]
     count = sum(1 for line in listing.lines if line.opcode)
     for name, work in (
-        ("flow", lambda: control_flow(listing, function)),
-        ("live ranges", lambda: live_ranges(listing, function)),
-        ("chains", lambda: chains(listing, function)),
+        ("flow", lambda: FunctionFacts(listing, function).flow),
+        ("live ranges", lambda: FunctionFacts(listing, function).live),
+        ("chains", lambda: FunctionFacts(listing, function).chains),
     ):
         took = seconds(work)
         print(

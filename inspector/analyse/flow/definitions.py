@@ -13,10 +13,9 @@ from dataclasses import replace
 from functools import cached_property
 
 from inspector.analyse.dominators import Dominators
-from inspector.analyse.flow.graph import FlowGraph, make_graph, read_steps
+from inspector.analyse.flow.graph import FlowGraph
 from inspector.analyse.flow.sass_live import scratch
 from inspector.analyse.flow.steps import Step, Steps, Way
-from inspector.listing.line import Function, Listing
 
 
 class Chains:
@@ -192,13 +191,13 @@ class _Places:
         return found if found in self.written else ~found
 
 
-def chains(listing: Listing, function: Function) -> Chains:
-    """The definitions and uses of ``function``; none where it is neither PTX nor SASS."""
-    steps = read_steps(listing, function)
-    graph = make_graph(steps)
-    if listing.language == "sass":
-        steps = _with_calls(steps, graph)
-    return Chains(steps, graph)
+def chains(steps: Steps, graph: FlowGraph, *, calls: bool) -> Chains:
+    """The definitions and uses of a function.
+
+    ``calls`` says whether a call may write registers that its line does not name: it may in SASS,
+    while one of PTX names all that it gives.
+    """
+    return Chains(_with_calls(steps, graph) if calls else steps, graph)
 
 
 def _with_calls(steps: Steps, graph: FlowGraph) -> Steps:

@@ -201,10 +201,8 @@ def read_steps(listing: Listing, function: Function) -> Steps:
     return Steps((), {})
 
 
-def control_flow(listing: Listing, function: Function) -> Flow:
-    """The control flow of ``function``; no blocks where the language is neither PTX nor SASS."""
-    steps = read_steps(listing, function)
-    graph = make_graph(steps)
+def control_flow(steps: Steps, graph: FlowGraph) -> Flow:
+    """The blocks and loops of a function; ``graph`` is that of its ``steps``."""
     before = graph.predecessors()
     blocks = tuple(
         Block(

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import NamedTuple
 
-from inspector.analyse.flow.graph import FlowGraph, make_graph, read_steps
+from inspector.analyse.flow.graph import FlowGraph
 from inspector.analyse.flow.sass_live import as_nvdisasm
 from inspector.analyse.flow.steps import Steps
 from inspector.listing.line import Function, Listing
@@ -227,13 +227,9 @@ class Liveness:
         return None
 
 
-def live_ranges(listing: Listing, function: Function) -> Liveness:
-    """The live registers at each instruction of ``function``.
-
-    Without any class where the language is neither PTX nor SASS, or there is no instruction.
-    """
-    steps = read_steps(listing, function)
-    graph = make_graph(steps)
+def live_ranges(listing: Listing, function: Function, steps: Steps, graph: FlowGraph) -> Liveness:
+    """The live registers at each instruction of ``function``, whose ``steps`` and ``graph`` these
+    are; without any class where it has no steps."""
     if listing.language == "sass":
         steps = as_nvdisasm(listing, function, steps, graph)
         rows = [RangeRow(s.uses, s.defs, s.kills, s.defs) for s in steps.steps]

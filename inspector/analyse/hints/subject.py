@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from inspector.analyse.flow.graph import Flow, control_flow
+from inspector.analyse.flow.graph import Flow
+from inspector.analyse.function_facts import FunctionFacts
 from inspector.analyse.occupancy import Device, Occupancy, occupancy
 from inspector.listing.line import Function, Line, Listing
 from inspector.model import Call, Kernel, Resources, Stage, Variant
@@ -35,7 +36,9 @@ class Finding:
 
 @dataclass(frozen=True)
 class HintSubject:
-    """One variant as hints see it. ``listings`` and ``functions`` may be lazy mappings.
+    """One variant as hints see it. ``listings``, ``functions`` and ``flows`` may be lazy mappings.
+
+    ``flows`` are the blocks and loops of the kernel in PTX and SASS, where they are at hand.
 
     ``calls`` are the launches of this variant, ``device`` is what hints are told for; a hint that
     needs one of them says nothing without it.
@@ -49,6 +52,7 @@ class HintSubject:
     calls: tuple[Call, ...] = ()
     device: Device | None = None
     built_for: Device | None = None
+    flows: Mapping[Stage, Flow | None] = field(default_factory=dict)
 
     @cached_property
     def memo(self) -> dict[object, object]:
@@ -72,13 +76,16 @@ class HintSubject:
 
     def flow(self, stage: Stage) -> Flow | None:
         """Blocks and loops of the kernel in PTX or SASS; None where the stage is not to be had."""
+        flow = self.flows.get(stage)
+        if flow is not None:
+            return flow
         listing, function = self.listings.get(stage), self.functions.get(stage)
         if listing is None or function is None:
             return None
-        known = self.memo.get(("flow", stage))
-        if not isinstance(known, Flow):
-            known = self.memo["flow", stage] = control_flow(listing, function)
-        return known
+        facts = self.memo.get(("facts", stage))
+        if not isinstance(facts, FunctionFacts):
+            facts = self.memo["facts", stage] = FunctionFacts(listing, function)
+        return facts.flow
 
     @property
     def ptx(self) -> tuple[Line, ...]:

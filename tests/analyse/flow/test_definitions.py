@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from hypothesis import given, settings
 
 from inspector.analyse.dominators import Dominators
-from inspector.analyse.flow.definitions import chains
+from inspector.analyse.function_facts import FunctionFacts
 from inspector.listing import parse
 from inspector.listing.line import Function, Line, Listing
 from inspector.model import Stage
@@ -20,7 +20,7 @@ from tests.helpers.ptx_programs import Program, programs
 @given(programs())
 def test_definitions_and_uses_are_those_of_paths(program: Program) -> None:
     listing = parse(Stage.PTX, program.text)
-    found = chains(listing, listing.functions[0])
+    found = FunctionFacts(listing, listing.functions[0]).chains
     for i, (one, line) in enumerate(zip(program.code, program.lines, strict=True)):
         for register in program.registers():
             writers = {program.lines[j] for j in program.writers(i, register)}
@@ -40,7 +40,7 @@ def test_the_same_name_in_two_blocks() -> None:
         )
     )  # fmt: skip
     listing = parse(Stage.PTX, text)
-    found = chains(listing, listing.functions[0])
+    found = FunctionFacts(listing, listing.functions[0]).chains
     assert found.definitions(10, "%r1") == (9,)
     assert found.definitions(12, "%r1") == (6,)
     assert found.uses(6, "%r1") == (12,)
@@ -48,13 +48,13 @@ def test_the_same_name_in_two_blocks() -> None:
 
 def test_what_is_not_there() -> None:
     listing = parse(Stage.PTX, ".entry f()\n{\n.reg .b32 %r<3>;\nmov.u32 %r1, %r2;\n}")
-    found = chains(listing, listing.functions[0])
+    found = FunctionFacts(listing, listing.functions[0]).chains
     assert found.definitions(4, "%r1") == ()
     assert found.definitions(4, "%r2") == ()
     assert found.uses(4, "%r2") == ()
     assert found.definitions(3, "%r1") == ()
     assert found.definitions(99, "%r1") == ()
-    nothing = chains(parse(Stage.TTIR, "module {\n}"), Function("f", 1, 2))
+    nothing = FunctionFacts(parse(Stage.TTIR, "module {\n}"), Function("f", 1, 2)).chains
     assert nothing.definitions(1, "%0") == ()
 
 
@@ -68,7 +68,7 @@ def section(name: str, function: str) -> tuple[Listing, Function, list[Line]]:
 def test_what_a_call_returns_is_written_by_the_call() -> None:
     """A division in double precision is a function of the section; its result is in registers."""
     listing, function, lines = section("hard_sm90a", "doubles")
-    found = chains(listing, function)
+    found = FunctionFacts(listing, function).chains
     written = {
         (line.n, register): found.uses(line.n, register)
         for line in lines
@@ -84,7 +84,7 @@ def test_what_a_call_returns_is_written_by_the_call() -> None:
 def test_definitions_and_uses_are_the_same_chains() -> None:
     for name, kernel in (("hard_sm75", "switches"), ("triton_gemm_sm100", "gemm")):
         listing, function, lines = section(name, kernel)
-        found = chains(listing, function)
+        found = FunctionFacts(listing, function).chains
         forth = {(d.n, r, u) for d in lines for r in d.defs for u in found.uses(d.n, r)}
         back = {(d, r, u.n) for u in lines for r in u.uses for d in found.definitions(u.n, r)}
         assert forth == back
@@ -112,7 +112,7 @@ def asked(blocks: int) -> int:
     lines = list(listing.lines)
     tracemalloc.start()
     try:
-        found = chains(listing, listing.functions[0])
+        found = FunctionFacts(listing, listing.functions[0]).chains
         before = tracemalloc.get_traced_memory()[0]
         tracemalloc.reset_peak()
         for line in lines:

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from inspector.analyse.flow.definitions import chains
-from inspector.analyse.flow.graph import Flow, control_flow, find_loops
-from inspector.analyse.flow.liveness import live_ranges
+from inspector.analyse.flow.graph import Flow, find_loops
+from inspector.analyse.function_facts import FunctionFacts
 from inspector.listing import parse
 from inspector.listing.line import Function, Listing
 from inspector.model import Stage
@@ -25,7 +24,7 @@ CUBINS = sorted(path.name for path in DATA.glob("*.cubin") if path.stem != "matm
 def kernel(*lines: str) -> tuple[Listing, Flow]:
     """The flow of a kernel whose first line of code is 3."""
     listing = parse(Stage.PTX, "\n".join((".entry f()", "{", *lines, "}")))
-    return listing, control_flow(listing, listing.functions[0])
+    return listing, FunctionFacts(listing, listing.functions[0]).flow
 
 
 def shape(flow: Flow) -> list[tuple[int, int, tuple[int, ...]]]:
@@ -90,7 +89,7 @@ def test_a_statement_of_several_lines_is_of_one_block() -> None:
 @given(programs())
 def test_edges_are_those_of_the_program(program: Program) -> None:
     listing = parse(Stage.PTX, program.text)
-    flow = control_flow(listing, listing.functions[0])
+    flow = FunctionFacts(listing, listing.functions[0]).flow
     edges = {
         (block.last, flow.blocks[other].first)
         for block in flow.blocks
@@ -210,7 +209,7 @@ def test_edges_of_sass_are_those_that_nvdisasm_draws(name: str) -> None:
     graph = drawn(name)
     seen = 0
     for function in listing.functions:
-        flow = control_flow(listing, function)
+        flow = FunctionFacts(listing, function).flow
         lines = listing.lines[function.first - 1 : function.last]
         labels = {line.label for line in lines if line.label}
         theirs = {edge for title, edges in graph.items() if title in labels for edge in edges}
@@ -239,7 +238,7 @@ def test_edges_of_sass_are_those_that_nvdisasm_draws(name: str) -> None:
 def test_a_call_is_no_edge_and_its_function_an_entry() -> None:
     listing = parse(Stage.SASS, stored()["hard_sm90a"].text)
     function = next(f for f in listing.functions if f.name == "calls")
-    flow = control_flow(listing, function)
+    flow = FunctionFacts(listing, function).flow
     lines = listing.lines[function.first - 1 : function.last]
     called = {t for line in lines if line.base == "CALL" for t in line.targets}
     labels = [line for line in lines if line.label in called]
@@ -251,7 +250,7 @@ def test_a_call_is_no_edge_and_its_function_an_entry() -> None:
 
 def test_loops_of_real_kernels() -> None:
     listing = parse(Stage.PTX, read_sample("matmul_sm90.ptx"))
-    flow = control_flow(listing, listing.functions[0])
+    flow = FunctionFacts(listing, listing.functions[0]).flow
     assert len(flow.loops) == 1
     loop = flow.loops[0]
     inside = listing.lines[loop.first - 1 : loop.last]
@@ -291,9 +290,8 @@ def test_nothing_raises(stage: Stage, lines: list[str]) -> None:
     listing = parse(stage, "\n".join(lines))
     functions = [*listing.functions, Function("f", 1, len(listing.lines))]
     for function in functions:
-        flow = control_flow(listing, function)
-        live = live_ranges(listing, function)
-        found = chains(listing, function)
+        facts = FunctionFacts(listing, function)
+        flow, live, found = facts.flow, facts.live, facts.chains
         for line in listing.lines[function.first - 1 : function.last]:
             flow.loop_at(line.n)
             assert (live.at(line.n) is None) == (live.registers(line.n) is None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given, settings
 
-from inspector.analyse.flow.liveness import live_ranges
+from inspector.analyse.function_facts import FunctionFacts
 from inspector.listing import parse
 from inspector.listing.line import Function, Listing
 from inspector.model import Stage
@@ -24,7 +24,7 @@ def body(*lines: str, header: str = ".visible .entry f()") -> Listing:
 @given(programs())
 def test_live_registers_are_those_that_a_path_reads(program: Program) -> None:
     listing = ptx(program.text)
-    live = live_ranges(listing, listing.functions[0])
+    live = FunctionFacts(listing, listing.functions[0]).live
     every = program.registers()
     for i, (one, line) in enumerate(zip(program.code, program.lines, strict=True)):
         expected = {r for r in every if program.live_after(i, r)} | {*one.defs, *one.uses}
@@ -40,7 +40,7 @@ def test_live_registers_are_those_that_a_path_reads(program: Program) -> None:
 @given(programs())
 def test_the_peak_is_the_highest_count_and_its_first_line(program: Program) -> None:
     listing = ptx(program.text)
-    live = live_ranges(listing, listing.functions[0])
+    live = FunctionFacts(listing, listing.functions[0]).live
     for name in live.classes:
         counts = [(live.at(n) or {})[name] for n in program.lines]
         most = max(counts)
@@ -53,7 +53,7 @@ def test_classes_are_those_declared() -> None:
         "mov.u64 addr, 0;", "ld.u32 %r1, [addr];", "setp.eq.s32 p, %r1, 0;", "@p ret;",
         "mov.b32 %h1, %r1;", "st.b32 [addr], %h1;", "add.s32 %x1, %r1, 1;",
     )  # fmt: skip
-    live = live_ranges(listing, listing.functions[0])
+    live = FunctionFacts(listing, listing.functions[0]).live
     assert live.classes == ("b64", "b32", "pred", "f16x2", "undeclared")
     assert live.registers(12) == {"p", "%r1", "addr"}
     assert dict(live.at(14) or {}) == {
@@ -69,7 +69,7 @@ def test_a_name_declared_in_a_block_is_another_register() -> None:
         "mov.b16 t, 2;", "st.shared.b16 [0], t;", "}", "{ .reg .b64 t; mov.u64 t, 3; }",
         "mov.u32 %r1, t;",
     )  # fmt: skip
-    live = live_ranges(listing, listing.functions[0])
+    live = FunctionFacts(listing, listing.functions[0]).live
     assert live.classes == ("b32", "f16", "b64")
     assert dict(live.at(11) or {}) == {"b32": 1, "f16": 1, "b64": 0}
     assert dict(live.at(13) or {}) == {"b32": 1, "f16": 0, "b64": 1}
@@ -82,7 +82,7 @@ def test_statements_of_one_line_are_one_step() -> None:
         "{ .reg .pred q; setp.ne.s32 q, %r1, 0; @q mov.u32 %r2, 3; mov.u32 %r3, %r2; }",
         "st.shared.u32 [0], %r3;",
     )  # fmt: skip
-    live = live_ranges(listing, listing.functions[0])
+    live = FunctionFacts(listing, listing.functions[0]).live
     assert live.registers(8) == {"%r1", "q", "%r2", "%r3"}
     # the write of %r2 is guarded, so what it held may be read on the line
     assert live.registers(7) == {"%r1", "%r2"}
@@ -94,7 +94,7 @@ def test_a_statement_of_several_lines() -> None:
         ".reg .b32 %r<5>;", "mov.u32 %r1, 1;", "call.uni (%r2),", "g,", "(%r1,", "%r3);",
         "st.shared.u32 [0], %r2;", "ret;",
     )  # fmt: skip
-    live = live_ranges(listing, listing.functions[0])
+    live = FunctionFacts(listing, listing.functions[0]).live
     assert live.registers(7) == {"%r1", "%r2", "%r3"}
     assert live.registers(6) == {"%r1", "%r3"}
     assert live.at(8) is None
@@ -105,7 +105,7 @@ def test_what_a_function_returns_in_registers_is_live_at_its_return() -> None:
         ".reg .b32 %r<5>;", "add.s32 %out, %in, 1;", "mov.u32 %r1, 0;", "ret;",
         header=".func (.reg .b32 %out) g (.reg .b32 %in, .reg .b64 %pointer)",
     )  # fmt: skip
-    live = live_ranges(listing, listing.functions[0])
+    live = FunctionFacts(listing, listing.functions[0]).live
     assert live.registers(6) == {"%in", "%out"}
     assert live.registers(8) == {"%out"}
     assert live.classes == ("b32",)
@@ -116,7 +116,7 @@ def test_elements_of_a_vector_do_not_end_its_range() -> None:
         ".reg .v2 .f32 v;", ".reg .f32 %f<3>;", "mov.f32 v.x, %f1;", "mov.f32 v.y, %f2;",
         "st.global.v2.f32 [0], v;",
     )  # fmt: skip
-    live = live_ranges(listing, listing.functions[0])
+    live = FunctionFacts(listing, listing.functions[0]).live
     assert live.registers(8) == {"v", "%f2"}
     assert live.registers(7) == {"v", "%f1", "%f2"}
     assert live.classes == ("v2.f32", "f32")
@@ -126,7 +126,7 @@ def test_real_kernels_have_live_registers_within_what_they_declare() -> None:
     for name in ("matmul_sm90.ptx", "gelu_sm90.ptx", "nested.ptx"):
         listing = ptx(read_sample(name))
         for function in listing.functions:
-            live = live_ranges(listing, function)
+            live = FunctionFacts(listing, function).live
             assert "undeclared" not in live.classes
             first = next(n for n in range(function.first, function.last) if live.at(n))
             # nothing is read that was not written
@@ -136,7 +136,7 @@ def test_real_kernels_have_live_registers_within_what_they_declare() -> None:
 
 def test_other_languages_and_nothing() -> None:
     other = parse(Stage.LLIR, "define void @f() {\n  ret void\n}\n")
-    live = live_ranges(other, Function("f", 1, 3))
+    live = FunctionFacts(other, Function("f", 1, 3)).live
     assert live.classes == ()
     assert live.at(2) is None
     assert live.registers(2) is None

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from inspector.analyse.flow.liveness import live_ranges
+from inspector.analyse.function_facts import FunctionFacts
 from inspector.listing import parse
 from inspector.listing.line import Listing
 from inspector.model import Stage
@@ -36,7 +36,7 @@ def counted(listing: Listing) -> dict[int, dict[str, int]]:
     """The counts of every function, without zeros, by line."""
     out: dict[int, dict[str, int]] = {}
     for function in listing.functions:
-        live = live_ranges(listing, function)
+        live = FunctionFacts(listing, function).live
         for n in range(function.first, function.last + 1):
             found = live.at(n)
             if found is not None:
@@ -51,7 +51,7 @@ def test_the_same_registers_are_live(name: str, nvdisasm: Disassembler) -> None:
     listing = sass(nvdisasm(f"{name}.cubin", "-c"))
     seen = 0
     for function in listing.functions:
-        live = live_ranges(listing, function)
+        live = FunctionFacts(listing, function).live
         for line in listing.lines[function.first - 1 : function.last]:
             expected = truth.get((function.name, line.address if line.address is not None else -1))
             if expected is not None:
@@ -74,7 +74,7 @@ def test_each_abi_is_counted_as_the_tool_that_counts_it(name: str, nvdisasm: Dis
     listing = sass(nvdisasm(cubin, "-c"))
     seen = 0
     for function in listing.functions:
-        live = live_ranges(listing, function)
+        live = FunctionFacts(listing, function).live
         for line in listing.lines[function.first - 1 : function.last]:
             expected = truth.get((function.name, line.address if line.address is not None else -1))
             if expected is not None:
@@ -166,7 +166,7 @@ f:
 
 def test_peak_and_lines_without_instructions() -> None:
     listing = sass(PLAIN)
-    live = live_ranges(listing, listing.functions[0])
+    live = FunctionFacts(listing, listing.functions[0]).live
     assert live.classes == ("gpr", "pred")
     # under its guard R3 may keep what it held, so it is live from the start
     assert live.registers(6) == {"R1", "R3", "P0"}
@@ -183,7 +183,7 @@ def test_a_guarded_write_leaves_the_old_value_only_within_its_region() -> None:
     text = PLAIN.replace("        /*0020*/", ".L_x_9:\n        /*0020*/")
     text = text.replace("        /*0030*/", ".L_x_8:\n        /*0030*/")
     listing = sass(text)
-    live = live_ranges(listing, listing.functions[0])
+    live = FunctionFacts(listing, listing.functions[0]).live
     of = {line.address: line.n for line in listing.lines if line.address is not None}
     assert live.registers(of[0x10]) == {"R1", "R2", "P0"}
     assert live.registers(of[0x20]) == {"R1", "R2", "R3", "P0"}
@@ -205,7 +205,7 @@ def test_a_label_that_nothing_names_begins_a_region_in_the_newer_abi_alone() -> 
     for heading, expected in ((OLDER, {"R1", "R3", "P0"}), ("\t.target\tsm_90", {"R1", "P0"})):
         listing = labelled_twice(heading)
         first = next(line.n for line in listing.lines if line.address == 0)
-        assert live_ranges(listing, listing.functions[0]).registers(first) == expected
+        assert FunctionFacts(listing, listing.functions[0]).live.registers(first) == expected
 
 
 def test_a_label_that_an_instruction_names_begins_a_region_in_the_older_abi() -> None:
@@ -216,7 +216,7 @@ def test_a_label_that_an_instruction_names_begins_a_region_in_the_older_abi() ->
     text = text.replace("MOV R1, c[0x0][0x28]", "BSSY B1, `(.L_x_8)")
     listing = sass(text)
     first = next(line.n for line in listing.lines if line.address == 0)
-    assert live_ranges(listing, listing.functions[0]).registers(first) == {"R1", "R2", "P0"}
+    assert FunctionFacts(listing, listing.functions[0]).live.registers(first) == {"R1", "R2", "P0"}
 
 
 def test_sample_cubins_are_all_named() -> None:
