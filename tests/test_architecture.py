@@ -270,6 +270,19 @@ def test_only_the_layout_knows_the_layout() -> None:
     ]
 
 
+def test_only_listing_reads_declarations_of_ptx() -> None:
+    """Whoever asks what is declared asks ``listing``, so that no two answers differ."""
+    # ``ld.param`` is an instruction, ``tt.func`` is Triton's
+    directive = re.compile(r"(?<![a-z)])\\\.(?:\(\?:)?(?:reg|entry|func|param|reqntid|maxntid)\b")
+    assert not [
+        f"{module.name}:{node.lineno} reads {node.value!r}"
+        for module in outside("inspector.listing")
+        for node in module.nodes
+        if isinstance(node, ast.Constant)
+        if isinstance(node.value, str) and directive.search(node.value)
+    ]
+
+
 def test_a_long_module_says_why() -> None:
     """A module is one thing, whole; one that is longer than most gives its reason."""
     assert not [

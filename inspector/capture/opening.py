@@ -17,6 +17,7 @@ from inspector.capture.builds import Found, event_of, read_folder, read_object
 from inspector.capture.caches import scan
 from inspector.errors import PtxviewError, Unreadable, UsageError
 from inspector.listing.cubin import debug_ptx, is_cubin, is_elf, read_cubin
+from inspector.listing.ptx_declaration import entries
 from inspector.model import Content, Recording, Stage
 from inspector.recording.assemble import Assembly
 from inspector.recording.kept import problems as kept_problems
@@ -40,7 +41,6 @@ KINDS = (
     "a recording, a .triton or Inductor cache, an extension's build folder, a .ptx .cubin .so .o "
     ".fatbin .ttir .ttgir .llir file, saved TORCH_LOGS=output_code text, or a TORCH_TRACE folder"
 )
-_ENTRY = re.compile(r"^[^/\n]*\.entry\s+([\w$.]+)", re.MULTILINE)
 _TT_FUNC = re.compile(r"tt\.func public @([\w$.]+)")
 _DEFINE = re.compile(
     r"^define [^@\n]*ptx_kernel[^@\n]* @\"?([\w$.]+)|^define void @([\w$.]+)", re.MULTILINE
@@ -266,7 +266,7 @@ def _symbols(stage: Stage, content: Content) -> list[str]:
     except PtxviewError:
         return []
     if stage is Stage.PTX:
-        return _ENTRY.findall(text)
+        return [name for name, _ in entries(text)]
     if stage in (Stage.TTIR, Stage.TTGIR):
         return _TT_FUNC.findall(text)
     return [a or b for a, b in _DEFINE.findall(text)]

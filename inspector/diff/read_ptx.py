@@ -11,14 +11,11 @@ from collections.abc import Mapping
 
 from inspector.diff.forms import HOLE, SELF, Aliases, CanonicalForm, Forms, plain
 from inspector.listing.line import Function, Listing
-from inspector.listing.ptx_statement import SPECIAL, strip
+from inspector.listing.ptx_declaration import REGISTERS, register_declarations
+from inspector.listing.ptx_statement import LABEL, SPECIAL, strip
 
 _NAMES = r"%[\w$]++|(?<![\w$])\$L[\w$]++|(?<![\w$%])__local_depot\d++"
 _PLAIN = re.compile(f"({_NAMES})").split
-_LABEL = re.compile(r"\s*+([\w$%]++)\s*+:(?!:)")
-_LABELS = re.compile(r"^[ \t{]*+([\w$%]++)[ \t]*+:(?!:)", re.MULTILINE)
-_DECLARED = re.compile(r"(?<![%\w$])([%\w$]++)(?:<(\d++)>)?\s*+(?=,|\Z)")
-_REG = re.compile(r"(.*?\.reg\b)((?:\s*+\.\w++)*+)([^;]*+)(.*)", re.DOTALL)
 _LOCATION = re.compile(r"\s*+(?:(\.loc|\.file)\b|(@@DWARF)|(\$L__(?:tmp|func_|info_)\w*+):)")
 _DEBUG = re.compile(r"\s*+\.section\s++\.debug")
 _WORDS = 400
@@ -43,13 +40,14 @@ class _FormReading:
         self.made = 0
         self.own = re.compile(rf"(?<![\w$]){re.escape(name)}(?=_param_|_return_|(?![\w$]))")
         self.name = name
-        whole = "\n".join(texts)
-        extra = {m for m in _LABELS.findall(whole) if not m.startswith(("%", "$L"))}
-        if ".reg" in whole:
-            for line in texts:
-                if ".reg" in line and (found := _REG.match(line)):
-                    names = (m[1] for m in _DECLARED.finditer(found[3]))
-                    extra.update(n for n in names if n[0] != "%")
+        extra: set[str] = set()
+        for line in texts:
+            label = LABEL.match(line.lstrip(" \t{")) if ":" in line else None
+            if label is not None and not label[1].startswith(("%", "$L")):
+                extra.add(label[1])
+            if ".reg" in line:
+                for one in register_declarations(line):
+                    extra.update(name for name, _ in one.names if name[0] != "%")
         self.known = extra
         if extra and len(extra) <= _WORDS:
             words = "|".join(map(re.escape, sorted(extra, key=len, reverse=True)))
@@ -82,8 +80,8 @@ class _FormReading:
             if key[0] in ".@$" and (located := _LOCATION.match(key)):
                 quiet[n] = located[1] or located[2] or "label"
                 continue
-            if ".reg" in key and (declared := _REG.match(key)):
-                out.append(CanonicalForm(n, self._declare(declared, depth), ()))
+            if ".reg" in key and (declared := REGISTERS.search(key)):
+                out.append(CanonicalForm(n, self._declare(key, declared, depth), ()))
                 depth += text.count("{") - text.count("}")
                 continue
             if "{" in key or "}" in key:
@@ -122,9 +120,9 @@ class _FormReading:
             return 0
         return opened or -1
 
-    def _declare(self, found: re.Match[str], depth: int) -> str:
-        kind = " ".join(found[2].split())
-        names = found[3].split(",")
+    def _declare(self, key: str, found: re.Match[str], depth: int) -> str:
+        kind = " ".join(found[1].split())
+        names = found[2].split(",")
         scope: dict[str, str] | None = None
         for part in names:
             name, _, count = part.strip().partition("<")
@@ -141,7 +139,8 @@ class _FormReading:
             else:
                 self.classes[name] = kind
         several = ", ".join("<>" if "<" in part else HOLE for part in names)
-        return f"{found[1].strip()} {kind} {several} {found[4].strip()}"
+        before, after = key[: found.start(1)].strip(), key[found.end() :].strip()
+        return f"{before} {kind} {several} {after}"
 
     def _close(self, depth: int) -> None:
         del self.scopes[max(1, depth + 1) :]

@@ -117,8 +117,9 @@ SPECIAL = words(
 """Read-only values of the hardware: no registers of the kernel, so neither defined nor used."""
 
 _REGISTER = re.compile(r"%[\w$]+")
-_GUARD = re.compile(r"@(!?)[ \t]*([%\w$]+)\s*")
-_OPCODE = re.compile(r"[a-z_][\w.]*+(?:::[\w.]++)*+")
+GUARD = re.compile(r"@(!?)\s*+([%\w$]++)\s*+")
+"""What keeps an instruction from running: whether it is turned round, and its predicate."""
+OPCODE = re.compile(r"[a-z_][\w.]*+(?:::[\w.]++)*+")
 
 
 PLAIN = re.compile(
@@ -167,12 +168,12 @@ def parse_statement(code: str, names: frozenset[str] = frozenset()) -> PtxStatem
     """The instruction in ``code`` (no comment, no label, no ``;``), or None where it is none."""
     uses: list[str] = []
     at = 0
-    guard = _GUARD.match(code)
+    guard = GUARD.match(code)
     if guard:
         if guard[2][0] == "%" or guard[2] in names:
             uses.append(guard[2])
         at = guard.end()
-    found = _OPCODE.match(code, at)
+    found = OPCODE.match(code, at)
     if found is None:
         return None
     opcode = found[0]

@@ -9,9 +9,9 @@ from inspector.analyse.accesses import accesses
 from inspector.analyse.flow.definitions import Chains
 from inspector.analyse.function_facts import FunctionFacts
 from inspector.analyse.hints.subject import Finding
-from inspector.analyse.sentences.operands import Templates
 from inspector.analyse.sentences.ptx import PtxReader
 from inspector.analyse.sentences.sass import SassReader
+from inspector.analyse.sentences.templates import Templates
 from inspector.analyse.telling import (
     CLASSES,
     Explained,

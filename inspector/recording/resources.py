@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from math import prod
 
+from inspector.listing.ptx_declaration import bounds, entries
 from inspector.model import Resources
 
 _FUNCTION = re.compile(r"^\s*Function (.+):\s*$")
@@ -17,10 +18,6 @@ _SPILLS = re.compile(
     r"(\d{1,9}+) bytes spill loads"
 )
 _BARRIERS = re.compile(r"used (\d{1,9}+)(?!\d) barriers")
-_ENTRY_NAME = re.compile(r"\s*+([\w$%.]++)")
-_BOUND = re.compile(
-    r"^\s*\.(reqntid|maxntid)\s+(\d{1,9}+)(?!\d)(?:\s*,\s*(\d{1,9}+)(?!\d))?(?:\s*,\s*(\d{1,9}+)(?!\d))?"
-)
 
 
 def from_res_usage(text: str) -> dict[str, Resources]:
@@ -84,16 +81,11 @@ def max_threads(ptx: str) -> dict[str, int]:
     """The threads a block that ``.reqntid`` or ``.maxntid`` allows, by kernel; of all kernels of a
     file at once, for there may be thousands."""
     out: dict[str, int] = {}
-    at = ptx.find(".entry ")
-    while at >= 0:
-        following = ptx.find(".entry ", at + 7)
-        body = ptx.find("{", at, following if following >= 0 else len(ptx))
-        head = ptx[at + 7 : body if body >= 0 else at + 20000]
-        name = _ENTRY_NAME.match(head)
-        bound = next(filter(None, map(_BOUND.match, head.splitlines())), None)
-        if name is not None and bound is not None and name[1] not in out:
-            out[name[1]] = prod(int(size) for size in bound.groups()[1:] if size)
-        at = following
+    for name, header in entries(ptx):
+        known = bounds(header)
+        threads = known.get("reqntid") or known.get("maxntid")
+        if threads is not None:
+            out.setdefault(name, prod(threads))
     return out
 
 

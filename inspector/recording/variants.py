@@ -12,6 +12,7 @@ from types import MappingProxyType
 
 from inspector.errors import PtxviewError
 from inspector.listing.cubin import read_cubin
+from inspector.listing.ptx_declaration import entries
 from inspector.model import Content, Copied, Origin, Resources, Stage, StageFile, Variant
 from inspector.names import base_name
 from inspector.recording.facts import (
@@ -36,7 +37,6 @@ Blob = Callable[[object], Content | None]
 Key = tuple[str, str, str]
 Files = Mapping[str, tuple[StageFile, KernelText]]
 _LOC = re.compile(rb'loc\("([^"\n]{1,4096})":\d+:\d+\)')
-_ENTRY = re.compile(r"\.entry\s+([\w$.]+)")
 # Inductor names files by a 51-letter base32 digest with a "c" before it.
 _INDUCTOR_FILE = re.compile(r"c[a-z2-7]{51}\.py$")
 STAGES = (Stage.TTIR, Stage.TTGIR, Stage.LLIR, Stage.PTX)
@@ -295,7 +295,7 @@ def _symbols(cubin: Content | None, ptx: Content | None) -> tuple[tuple[str, ...
         if known is not None:
             return known.entries, ()
         problems = ("a cubin is damaged: its kernels cannot be listed",)
-    return tuple(dict.fromkeys(_ENTRY.findall(text_of(ptx)))), problems
+    return tuple(dict.fromkeys(name for name, _ in entries(text_of(ptx)))), problems
 
 
 def from_file(event: Event, blob: Blob) -> Iterator[VariantOfKernel]:

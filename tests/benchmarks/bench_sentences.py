@@ -9,8 +9,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from inspector.analyse.sentences.operands import Templates
 from inspector.analyse.sentences.ptx import PtxReader
+from inspector.analyse.sentences.templates import Templates
 from inspector.listing import parse
 from inspector.model import Stage
 from inspector.reader import tables

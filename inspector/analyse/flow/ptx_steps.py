@@ -10,10 +10,14 @@ import re
 
 from inspector.analyse.flow.steps import Jump, Step, Steps, Way
 from inspector.listing.line import Function, Kind, Line, Listing
+from inspector.listing.ptx_declaration import (
+    RegisterDeclaration,
+    register_declarations,
+    register_parameters,
+    register_results,
+)
 from inspector.listing.ptx_statement import (
-    DECLARED,
     LABEL,
-    REGISTER_RANGE,
     SYMBOL,
     PtxStatement,
     parse_statement,
@@ -24,9 +28,6 @@ from inspector.listing.ptx_statement import (
 # the machine follows from their number.
 
 
-_REG = re.compile(r"\.reg\s++((?:\.\w++\s*+)++)([^;]*+)")
-
-
 def declared(listing: Listing, function: Function) -> dict[str, int]:
     """How many registers of each class ``.reg`` declares (``b32``, ``pred``, ``v2.f32``)."""
     out: dict[str, int] = {}
@@ -35,11 +36,9 @@ def declared(listing: Listing, function: Function) -> dict[str, int]:
     for line in listing.lines[max(function.first - 1, 0) : function.last]:
         if line.kind is not Kind.DIRECTIVE or ".reg" not in line.text:
             continue
-        for types, names in _REG.findall(line.text):
-            name = ".".join(types.replace(".", " ").split())
-            for one in names.split(","):
-                if found := REGISTER_RANGE.fullmatch(one.strip()):
-                    out[name] = out.get(name, 0) + int(found[2] or 1)
+        for one in register_declarations(strip(line.text, False)[0]):
+            many = sum(1 if count is None else count for _, count in one.names)
+            out[one.type] = out.get(one.type, 0) + many
     return out
 
 
@@ -51,7 +50,6 @@ def declared(listing: Listing, function: Function) -> dict[str, int]:
 UNDECLARED = "undeclared"
 """The class of a register whose declaration is not in the function."""
 
-_TYPES = re.compile(r"\s*((?:\.[a-z]\w*\s*(?:\d+\s+)?)+)")
 _NUMBERED = re.compile(r"(.*?)(0|[1-9]\d{0,8})\Z", re.DOTALL)
 _HIDDEN = 64
 """Blocks around, declaring the same name, that are looked through."""
@@ -121,23 +119,19 @@ class RegisterNumbers:
                     break
         return best[1], best[2]
 
-    def declare(self, text: str) -> None:
-        """``text`` is what stands between ``.reg`` and ``;``: types, then names."""
-        found = _TYPES.match(text)
-        if found is None:
-            return
-        kind = ".".join(word for word in re.findall(r"\.([a-z]\w*)", found[1]) if word != "align")
+    def declare(self, one: RegisterDeclaration) -> None:
+        """The names of a ``.reg`` mean its registers from here on, to the end of this block."""
         here = self.scopes.here
         made = self._made.setdefault(here, [])
-        for name, count in DECLARED.findall(text[found.end() :]):
+        for name, count in one.names:
             self._serial += 1
-            if count:
+            if count is not None:
                 rows = self._ranges.setdefault(name, [])
-                rows.append((here, self._serial, kind, int(count)))
+                rows.append((here, self._serial, one.type, count))
             else:
-                self._declared.setdefault(name, []).append((here, self._serial, kind))
-            made.append((name, bool(count)))
-            self._forget(name, bool(count))
+                self._declared.setdefault(name, []).append((here, self._serial, one.type))
+            made.append((name, count is not None))
+            self._forget(name, count is not None)
 
     def _forget(self, name: str, ranged: bool) -> None:
         """What was looked up may mean another register now."""
@@ -190,8 +184,6 @@ HEADER_LINES = 1024
 """Lines in which a function's body begins, where it does."""
 
 _LABELS = re.compile(rf"(?:{LABEL.pattern})*\s*")
-_PARAMETERS = re.compile(r"\.reg(\s+[^,()]*)")
-_RESULTS = re.compile(r"\.func\b(?:(?!\.func\b)[^(])*+\(([^()]*+)\)\s*+[\w$%]")
 _WAYS = {
     "bra": Way.BRANCH, "brx": Way.BRANCH, "call": Way.CALL, "ret": Way.RETURN,
     "exit": Way.EXIT, "trap": Way.EXIT,
@@ -261,10 +253,10 @@ class _StepReading:
         else:
             return 0
         if ".reg" in text:
-            for declared in _PARAMETERS.findall(text):
-                self.registers.declare(declared)
-            results = _RESULTS.search(text)
-            names = [d.split()[-1] for d in _PARAMETERS.findall(results[1])] if results else []
+            for one in register_parameters(text):
+                self.registers.declare(one)
+            results = register_results(text)
+            names = (name for one in results for name, _ in one.names)
             self.results = tuple(self.registers.number(name) for name in names)
         self.registers.enter()
         self._scan(line, code[body + 1 :])
@@ -376,8 +368,9 @@ class _Making:
         if bare[0] == ".":
             if not ended:
                 reading.open = code if _matters(bare) else ""
-            elif bare.startswith(".reg") and bare[4:5].isspace():
-                reading.registers.declare(bare[4:])
+            elif bare.startswith(".reg"):
+                for declaration in register_declarations(bare):
+                    reading.registers.declare(declaration)
             elif bare.startswith(".branchtargets"):
                 listed = tuple(SYMBOL.findall(bare[len(".branchtargets") :]))
                 reading.tables += [(name, scope, listed) for name, scope in reading.waiting]

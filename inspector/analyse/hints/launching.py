@@ -18,6 +18,7 @@ from inspector.analyse.hints.subject import (
     plural,
 )
 from inspector.listing.line import Line
+from inspector.listing.ptx_declaration import variable_declaration
 from inspector.model import Stage
 
 # Local memory: what spilled out of registers, and arrays that never were in them.
@@ -26,7 +27,6 @@ from inspector.model import Stage
 SPILLS = "spills"
 LOCAL = "local-memory"
 
-_DEPOT = re.compile(r"\.local\s+(?:\.align\s+\d+\s+)?\.b8\s+[\w$]+\[(\d{1,9}+)(?!\d)\]")
 _LOCAL_PTX = re.compile(r"(?:ld|st)(?:\.\w+)*?\.local\b")
 _LOCAL_SASS = frozenset(("LDL", "STL"))
 # nvdisasm's remark on what the assembler spilled and fetched back.
@@ -96,8 +96,8 @@ def _in_ptx(subject: HintSubject) -> tuple[int, list[Line]]:
             if _LOCAL_PTX.match(line.opcode):
                 accesses.append(line)
         elif ".local" in line.text:
-            found = _DEPOT.search(line.text)
-            depot += int(found[1]) if found else 0
+            one = variable_declaration(line.text[line.text.find(".local") :])
+            depot += (one.size or 0) if one is not None else 0
     return depot, accesses
 
 

@@ -13,8 +13,8 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from inspector.analyse.sentences.operands import split
 from inspector.listing.line import Kind, Line
+from inspector.listing.ptx_operands import split
 
 # Integer PTX instructions on 32 values at once. What is not known stays unknown (None).
 

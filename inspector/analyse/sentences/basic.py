@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from itertools import product
 
-from inspector.analyse.sentences.operands import Operand, OperandKind, WordedStatement, fill
+from inspector.analyse.sentences.templates import fill
+from inspector.listing.ptx_operands import Operand, OperandKind, WordedStatement
 from inspector.listing.ptx_statement import has_result
 from inspector.text import plural
 

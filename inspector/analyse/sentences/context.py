@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from inspector.analyse.sentences.cuda_names import parameter_names
-from inspector.analyse.sentences.header import Declared, Header, read_header
 from inspector.listing.cuda_signatures import Signatures
 from inspector.listing.line import Function, Listing
+from inspector.listing.ptx_declaration import Declared, Header, read_header
 from inspector.model import Call, Kernel, Origin, Variant
 
 T = TypeVar("T")

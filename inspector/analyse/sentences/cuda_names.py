@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from inspector.analyse.sentences.header import Declared
 from inspector.listing.cuda_signatures import (
     UNNAMED,
     Named,
@@ -21,6 +20,7 @@ from inspector.listing.cuda_signatures import (
     resolved,
     type_of,
 )
+from inspector.listing.ptx_declaration import Declared
 
 _UNNAMED = re.compile(r"\(anonymous namespace\)|<unnamed>|_NV_ANON_NAMESPACE")
 _PATH = re.compile(r"(?:(?:\w|\$|\x01)+::)*+(?:\w|\$)+\Z")

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import re
-from itertools import pairwise
 from math import prod
 
 from inspector.analyse.sentences.context import Context
-from inspector.analyse.sentences.operands import Templates, fill, split
+from inspector.analyse.sentences.templates import Templates, fill
+from inspector.listing.ptx_declaration import register_declarations, variable_declaration
+from inspector.listing.ptx_operands import split
 from inspector.listing.ptx_statement import strip
 from inspector.text import plural
 
 _WORD = re.compile(r"\s*+(\.?[\w@]++)")
 _LINKING = re.compile(r"\s*+\.(?:visible|extern|weak|common)\b")
-_REGISTER = re.compile(r"([%\w$]++)\s*+(?:<\s*+(\d++)\s*+>)?")
-_VARIABLE = re.compile(r"((?:\.[\w:]++(?:\s++\d++)?\s++)*+)([\w$%]++)((?:\s*+\[\s*+\d*+\s*+\])*+)")
 _FILE = re.compile(r'(\d++)\s++"((?:[^"\\]|\\.)*+)"')
 _DEBUGGING = re.compile(r"\$L__(?:tmp|func_begin|func_end|info_string|pubNames|set)\w*+\Z")
 
@@ -74,27 +73,22 @@ class _Pieces:
         return f"{many} = {prod(sizes)}" if len(sizes) > 1 else many
 
     def _registers(self) -> str:
-        type_, _, names = self.rest.lstrip(".").partition(" ")
-        known = self.templates.section("types").get(type_.strip(), type_.strip())
-        said: list[str] = []
-        for part in split(names):
-            found = _REGISTER.match(part)
-            if found is None:
-                continue
-            if found[2]:
-                last = max(0, int(found[2][:9]) - 1)
-                said.append(f"{found[1]}0 … {found[1]}{last}")
-            else:
-                said.append(found[1])
-        what = "predicates" if type_.strip() == "pred" else f"registers of type {known}"
-        if type_[:1] == "b":
+        one = next(register_declarations(f".reg {self.rest}"), None)
+        if one is None:
+            return f"registers: {self.rest}"
+        known = self.templates.section("types").get(one.type, one.type)
+        names = ", ".join(
+            name if count is None else f"{name}0 … {name}{max(0, count - 1)}"
+            for name, count in one.names
+        )
+        what = "predicates" if one.type == "pred" else f"registers of type {known}"
+        if one.type[:1] == "b":
             what = f"registers of {known}"
-        return f"{what}: {', '.join(said)}"
+        return f"{what}: {names}"
 
     def _parameter(self) -> str:
-        found = _VARIABLE.match(self.rest)
-        name = found[2] if found else ""
-        p = self.context.parameter(name)
+        one = variable_declaration(self.rest)
+        p = self.context.parameter(one.name if one else "")
         if p is None:
             return f"the parameter {self._variable()}"
         place = f", at byte {p.offset} of the parameters" if p.offset is not None else ""
@@ -105,22 +99,18 @@ class _Pieces:
         return f"{head}{own}{multiple}{known}{place}"
 
     def _variable(self) -> str:
-        found = _VARIABLE.match(self.rest)
-        if found is None:
+        one = variable_declaration(self.rest)
+        if one is None:
             return self.rest
-        words = found[1].split()
-        align = next((b for a, b in pairwise(words) if a == ".align"), None)
-        type_ = next((w[1:] for w in reversed(words) if re.fullmatch(r"\.[busf]\d+", w)), "b8")
-        each = int(re.sub(r"\D", "", type_)) // 8
-        sizes = re.findall(r"\[\s*(\d*)", found[3])
-        if "" in sizes:
+        if one.type is None:  # textures and the like have no size
+            return one.name
+        if one.size is not None:
+            size = plural(one.size, "byte")
+        elif ".extern" in self.text:
             size = "as many bytes as the launch asks for"
-            if ".extern" not in self.text:
-                size = "as many bytes as its values take"
         else:
-            count = each * prod(int(n[:9]) for n in sizes)
-            size = plural(count, "byte")
-        return f"{found[2]}: {size}" + (f", aligned to {align}" if align else "")
+            size = "as many bytes as its values take"
+        return f"{one.name}: {size}" + (f", aligned to {one.align}" if one.align else "")
 
     def _file(self) -> str:
         return f"source file {self.items[0]}" if self.items else "a source file"

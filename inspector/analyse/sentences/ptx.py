@@ -10,20 +10,13 @@ from inspector.analyse.sentences import forms
 from inspector.analyse.sentences.basic import BITS, Basic
 from inspector.analyse.sentences.context import Context, before_launch, of_header
 from inspector.analyse.sentences.directives import directive, label
-from inspector.analyse.sentences.operands import (
-    MOST_LINES,
-    Operand,
-    OperandKind,
-    Statements,
-    Templates,
-    WordedStatement,
-    fill,
-    registers,
-)
+from inspector.analyse.sentences.statements import MOST_LINES, Statements
+from inspector.analyse.sentences.templates import Templates, fill
 from inspector.analyse.sentences.values import Values, special, types_of
 from inspector.analyse.sentences.wording import Wording
 from inspector.listing.line import Function, Line, Listing
 from inspector.listing.line import Kind as LineKind
+from inspector.listing.ptx_operands import Operand, OperandKind, WordedStatement, registers
 from inspector.listing.ptx_statement import AHEAD
 
 # The pieces of sentences of threads together, of matrices and of copies, and of calls.

@@ -24,7 +24,8 @@ from inspector.analyse.sentences.forms import (
     scale,
     wrapped,
 )
-from inspector.analyse.sentences.operands import Operand, OperandKind, Statements, WordedStatement
+from inspector.analyse.sentences.statements import Statements
+from inspector.listing.ptx_operands import Operand, OperandKind, WordedStatement
 
 # ``and``, ``or`` and ``xor`` of forms: sums where no bit can be set on both sides.
 

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from inspector.analyse.sentences import forms
 from inspector.analyse.sentences.context import Context, Parameter
 from inspector.analyse.sentences.forms import Atom, LinearForm
-from inspector.analyse.sentences.operands import Operand
 from inspector.analyse.sentences.values import Condition
+from inspector.listing.ptx_operands import Operand
 
 LONGEST = 160
 """Characters of a formula that are still read."""

@@ -12,9 +12,9 @@ import pytest
 
 from inspector.analyse.sentences.context import argument_types
 from inspector.analyse.sentences.cuda_names import parameter_names
-from inspector.analyse.sentences.header import Declared, read_header
 from inspector.listing.cuda_signatures import signatures
 from inspector.listing.ptx import parse_ptx
+from inspector.listing.ptx_declaration import Declared, read_header
 from inspector.system.toolchain import demangle, find
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "recordings" / "lecture-h200.ptxview"

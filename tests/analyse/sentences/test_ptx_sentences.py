@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from inspector.analyse.sentences.basic import byte_picks, logic
 from inspector.analyse.sentences.context import Context, argument_types, of_header, of_variant
-from inspector.analyse.sentences.operands import Templates
 from inspector.analyse.sentences.ptx import PtxReader
+from inspector.analyse.sentences.templates import Templates
 from inspector.capture.opening import kept_cache, open_path
 from inspector.listing import parse
 from inspector.listing.line import Kind, Listing

@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 from inspector.analyse.sentences import forms
 from inspector.analyse.sentences.context import Context, Parameter
 from inspector.analyse.sentences.forms import evaluated, wrapped
-from inspector.analyse.sentences.operands import Statements, operand
+from inspector.analyse.sentences.statements import Statements
 from inspector.analyse.sentences.values import Values
 from inspector.analyse.sentences.wording import Wording
 from inspector.listing import parse
+from inspector.listing.ptx_operands import operand
 from inspector.model import Stage
 
 BLOCK, GRID = (192, 2, 1), (1823, 7, 1)

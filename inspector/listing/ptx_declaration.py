@@ -1,0 +1,234 @@
+"""What PTX declares: registers, variables, parameters, and the bounds that stand in a header.
+
+Written from the PTX ISA, "Variables", "Kernel and Function Directives" and "Performance-Tuning
+Directives". Everybody who reads a declaration reads it here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import prod
+from typing import NamedTuple
+
+from inspector.listing.line import Function, LazyLines, Listing
+from inspector.listing.ptx_statement import DECLARED, strip
+
+# -- registers ---------------------------------------------------------------------------------
+
+REGISTERS = re.compile(r"\.reg\b((?:\s*+\.[a-z]\w*+(?:\s++\d++)?)++)([^;]*+)")
+"""A ``.reg``: its types, then its names. In a function's header it also ends at ``,`` or ``)``."""
+
+_WIDTH = re.compile(r"[busf]{1,2}(\d{1,3})(?:x\d)?\Z")
+_RESULTS = re.compile(r"\.func\b(?:(?!\.func\b)[^(])*+\(([^()]*+)\)\s*+[\w$%]")
+_TYPE_WORD = re.compile(r"\.([a-z]\w*)")
+
+
+class RegisterDeclaration(NamedTuple):
+    """One ``.reg``. ``type`` is ``b32``, ``pred``, ``v2.f32``.
+
+    ``names`` are as they are written, with how many there are of each, None of a single one:
+    ``%r<28>`` is ``("%r", 28)``, which declares ``%r0`` to ``%r27``.
+    """
+
+    type: str
+    names: tuple[tuple[str, int | None], ...]
+
+    @property
+    def bits(self) -> int | None:
+        """The width of a register, or of an element of a vector; 1 of a predicate."""
+        element = self.type.rpartition(".")[2]
+        width = _WIDTH.match(element)
+        return int(width[1]) if width else 1 if element == "pred" else None
+
+
+def register_declarations(code: str) -> Iterator[RegisterDeclaration]:
+    """Every ``.reg`` in code without comments."""
+    for types, names in REGISTERS.findall(code):
+        words = [word for word in _TYPE_WORD.findall(types) if word != "align"]
+        rows = ((name, int(count) if count else None) for name, count in DECLARED.findall(names))
+        yield RegisterDeclaration(".".join(words), tuple(rows))
+
+
+def register_parameters(header: str) -> Iterator[RegisterDeclaration]:
+    """Every ``.reg`` among the results and parameters of a function's header."""
+    for part in re.split(r"[,()]", header):
+        yield from register_declarations(part)
+
+
+def register_results(header: str) -> Iterator[RegisterDeclaration]:
+    """Every ``.reg`` among the results of a function, by its header."""
+    if found := _RESULTS.search(header):
+        yield from register_parameters(found[1])
+
+
+# -- variables ---------------------------------------------------------------------------------
+
+_VARIABLE = re.compile(
+    r"((?:\s*+\.[a-z][\w:]*+(?:\s++\d++)?)*+)\s*+([\w$%]++)((?:\s*+\[\s*+\d*+\s*+\])*+)"
+)
+_WORD = re.compile(r"\.([a-z][\w:]*+)(?:\s++(\d++))?")
+_TYPE = re.compile(r"(?:[bsuf](8|16|32|64|128)|pred)\Z")
+_SIZE = re.compile(r"\[\s*+(\d*+)")
+
+
+class VariableDeclaration(NamedTuple):
+    """A variable or a parameter.
+
+    ``words`` are what stands before its name, each with its number if it has one: state space,
+    alignment, type. ``sizes`` are those of an array, None where its brackets are empty.
+    """
+
+    words: tuple[tuple[str, int | None], ...]
+    name: str
+    sizes: tuple[int | None, ...]
+
+    @property
+    def type(self) -> str | None:
+        """``u64``; None where none is named."""
+        return next((word for word, _ in self.words if _TYPE.match(word)), None)
+
+    @property
+    def element_bytes(self) -> int:
+        """Bytes of one element, all of a vector's; 1 of a predicate, 4 where no type is named."""
+        width = _TYPE.match(self.type or "b32")
+        vector = next((int(word[1]) for word, _ in self.words if word in ("v2", "v4", "v8")), 1)
+        return vector * (int(width[1]) // 8 if width and width[1] else 1)
+
+    @property
+    def size(self) -> int | None:
+        """Bytes in all; None of an array whose brackets are empty."""
+        counts = [count for count in self.sizes if count is not None]
+        return self.element_bytes * prod(counts) if len(counts) == len(self.sizes) else None
+
+    @property
+    def pointer(self) -> bool:
+        """Whether it is declared to hold an address (``.ptr``)."""
+        return any(word == "ptr" for word, _ in self.words)
+
+    @property
+    def align(self) -> int | None:
+        """Its own alignment in bytes; after ``.ptr``, ``.align`` is that of what it points to."""
+        for word, value in self.words:
+            if word == "ptr":
+                break
+            if word == "align":
+                return value
+        return None
+
+
+def variable_declaration(code: str) -> VariableDeclaration | None:
+    """The variable that ``code`` begins with, from its state space or its type on."""
+    found = _VARIABLE.match(code)
+    if found is None:
+        return None
+    words = tuple((word, _number(value)) for word, value in _WORD.findall(found[1]))
+    return VariableDeclaration(words, found[2], tuple(map(_number, _SIZE.findall(found[3]))))
+
+
+def _number(digits: str) -> int | None:
+    """The largest that is believed has nine digits: text may be anybody's."""
+    return int(digits[:9]) if digits else None
+
+
+# -- headers -----------------------------------------------------------------------------------
+
+LONGEST = 4096
+"""Lines of a header that are looked at: more parameters than the 4,352 bytes they may take."""
+
+_ENTRY = re.compile(r"^[^/\n]*\.entry\s++([\w$%.]++)", re.MULTILINE)
+_HEADER = 20000
+"""Characters of a header that are looked at where no body follows."""
+_BOUND = re.compile(
+    r"\.(reqntid|maxntid|reqnctapercluster)\s++(\d{1,9}+)(?!\d)"
+    r"(?:\s*+,\s*+(\d{1,9}+)(?!\d))?(?:\s*+,\s*+(\d{1,9}+)(?!\d))?"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """One ``.param``: ``type`` is ``.u64``, ``offset`` and ``size`` are bytes."""
+
+    symbol: str
+    type: str
+    size: int
+    offset: int
+    pointer: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """Threads of a block by ``.reqntid``, by ``.maxntid``; blocks by ``.reqnctapercluster``."""
+
+    parameters: tuple[Declared, ...] = ()
+    block: tuple[int, int, int] | None = None
+    most: tuple[int, int, int] | None = None
+    cluster: tuple[int, int, int] | None = None
+
+
+def header_text(listing: Listing, function: Function) -> str:
+    """The header without comments, up to its ``{``."""
+    parts: list[str] = []
+    comment = False
+    last = min(function.last, function.first + LONGEST)
+    lines = listing.lines
+    for i in range(function.first - 1, min(last, len(lines))):
+        text = lines.texts[i] if isinstance(lines, LazyLines) else lines[i].text
+        code, comment = strip(text, comment)
+        body = code.find("{")
+        parts.append(code if body < 0 else code[:body])
+        if body >= 0:
+            break
+    return "\n".join(parts)
+
+
+def read_header(listing: Listing, function: Function) -> Header:
+    """The header of a function of a PTX listing."""
+    text = header_text(listing, function)
+    named = re.search(r"(?<![\w$%])" + re.escape(function.name) + r"\s*\(", text)
+    parameters = _parameters(text[named.end() :]) if named and function.name else ()
+    known = bounds(text)
+    return Header(
+        parameters, known.get("reqntid"), known.get("maxntid"), known.get("reqnctapercluster")
+    )
+
+
+def bounds(header: str) -> dict[str, tuple[int, int, int]]:
+    """``reqntid``, ``maxntid``, ``reqnctapercluster`` of a header, as far as they stand there."""
+    out: dict[str, tuple[int, int, int]] = {}
+    for name, x, y, z in _BOUND.findall(header):
+        out[name] = (int(x), int(y or 1), int(z or 1))
+    return out
+
+
+def entries(ptx: str) -> Iterator[tuple[str, str]]:
+    """The kernels of a whole text by name, each with its header from the name on up to its ``{``.
+
+    Takes time linear in the text, for there may be thousands.
+    """
+    found = next(places := _ENTRY.finditer(ptx), None)
+    while found is not None:
+        following = next(places, None)
+        end = following.start() if following is not None else len(ptx)
+        body = ptx.find("{", found.end(), end)
+        yield found[1], ptx[found.end() : body if body >= 0 else min(end, found.end() + _HEADER)]
+        found = following
+
+
+def _parameters(text: str) -> tuple[Declared, ...]:
+    """Each at the next offset that its alignment allows, as the PTX ISA lays them out."""
+    end = text.find(")")
+    out: list[Declared] = []
+    at = 0
+    for part in text[: end if end >= 0 else len(text)].split(","):
+        _, param, rest = part.partition(".param")
+        one = variable_declaration(rest) if param else None
+        if one is None:
+            continue
+        size = one.element_bytes * prod(1 if count is None else count for count in one.sizes)
+        align = one.align or one.element_bytes
+        at = (at + align - 1) // align * align
+        out.append(Declared(one.name, f".{one.type or 'b32'}", size, at, one.pointer))
+        at += size
+    return tuple(out)

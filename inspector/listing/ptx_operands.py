@@ -1,0 +1,205 @@
+"""PTX statements taken apart: guard, opcode, operands.
+
+Written from the PTX ISA, chapters "Syntax" and "Instruction Operands".
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from dataclasses import dataclass
+from enum import StrEnum
+
+from inspector.listing.ptx_statement import GUARD, LABEL, OPCODE, SPECIAL
+from inspector.text import at_commas
+
+LONGEST = 65536
+"""Characters of a statement that are looked at."""
+
+
+class OperandKind(StrEnum):
+    """What an operand is. ``OTHER`` is shown as it stands."""
+
+    REGISTER = "register"
+    SPECIAL = "special register"
+    NUMBER = "number"
+    FLOAT = "float"
+    ADDRESS = "address"
+    VECTOR = "vector"
+    PAIR = "pair"
+    SINK = "sink"
+    NAME = "name"
+    GROUP = "group"
+    OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """One operand.
+
+    ``parts`` are a vector's elements, the two of ``d|p``, what a call's parentheses hold, or an
+    address's base and what follows its comma. ``offset`` is the bytes added to an address's base.
+    ``value`` is a number's. ``negated`` is for ``!%p`` and ``-%r1``; ``text`` is as it is written.
+    """
+
+    kind: OperandKind
+    text: str
+    parts: tuple[Operand, ...] = ()
+    value: int | float | None = None
+    offset: int = 0
+    negated: bool = False
+
+    @property
+    def name(self) -> str:
+        """A register's name without ``!``, ``-`` and what is selected of it (``.x``, ``.b0``)."""
+        bare = self.text.lstrip("!- ")
+        return bare.partition(".")[0] if self.kind is OperandKind.REGISTER else bare
+
+
+@dataclass(frozen=True, slots=True)
+class WordedStatement:
+    """One instruction; ``unless`` is its guard's ``!``."""
+
+    opcode: str
+    operands: tuple[Operand, ...] = ()
+    guard: str | None = None
+    unless: bool = False
+
+    @property
+    def parts(self) -> list[str]:
+        """``ld``, ``global``, ``L1::no_allocate``, ``v4``, ``b32``."""
+        return self.opcode.split(".")
+
+
+_NUMBER = re.compile(
+    r"(-?)\s*+(?:0[xX]([0-9a-fA-F]{1,40}+)|0[bB]([01]{1,160}+)|(\d{1,40}+))[uU]?\Z"
+)
+_HEX_FLOAT = re.compile(r"(-?)\s*+0(?:[fF]([0-9a-fA-F]{8})|[dD]([0-9a-fA-F]{16}))\Z")
+_DECIMAL = re.compile(r"-?\s*+(?:\d++\.\d*+|\.\d++|\d++(?=[eE]))(?:[eE][+-]?\d++)?\Z")
+_REGISTER_OPERAND = re.compile(r"[!-]?\s*+%[\w$]++(?:\.\w++)?\Z")
+_NAME = re.compile(r"[A-Za-z_$%][\w$]*+\Z")
+_OFFSET = re.compile(
+    r"(.*?[^\s+-])\s*+(\+|-)\s*+(-?\s*(?:0[xX][0-9a-fA-F]+|\d+)[uU]?)\s*\Z", re.DOTALL
+)
+
+
+def split(text: str) -> list[str]:
+    """Parts at the commas outside every bracket."""
+    if "{" not in text and "[" not in text and "(" not in text:
+        return [part.strip() for part in text.split(",")] if text.strip() else []
+    parts = at_commas(text, "{[(", "}])")
+    return parts if parts != [""] else []
+
+
+def pieces(code: str) -> list[str]:
+    """The statements of a stretch of code without comments; labels and block braces left out."""
+    out: list[str] = []
+    for piece in code[:LONGEST].split(";"):
+        bare = piece.strip()
+        while bare:
+            if bare[0] in "{}" and not bare.startswith("{%"):
+                bare = bare[1:].lstrip()
+            elif found := LABEL.match(bare):
+                bare = bare[found.end() :].lstrip()
+            else:
+                break
+        if bare:
+            out.append(bare)
+    return out
+
+
+def statement(code: str, names: frozenset[str] = frozenset()) -> WordedStatement | None:
+    """The instruction in ``code``, or None; ``names`` are registers that have no ``%``."""
+    code = code[:LONGEST].strip().rstrip(";")
+    guard = GUARD.match(code)
+    found = OPCODE.match(code, guard.end() if guard else 0)
+    if found is None:
+        return None
+    rest = code[found.end() :].strip()
+    if rest and not code[found.end()].isspace() and rest[0] not in "{[(":
+        return None
+    operands = tuple(operand(part, names) for part in split(rest))
+    return WordedStatement(
+        found[0].rstrip("."), operands, guard[2] if guard else None, bool(guard and guard[1])
+    )
+
+
+def operand(text: str, names: frozenset[str] = frozenset(), depth: int = 0) -> Operand:
+    """One operand, whatever it is."""
+    text = text.strip()
+    if text == "_":
+        return Operand(OperandKind.SINK, text)
+    first, last = text[:1], text[-1:]
+    if depth < 4:
+        inner = text[1:-1]
+        if first == "[" and last == "]" and "][" not in text:
+            return _address(text, inner, names, depth)
+        if (first, last) in (("{", "}"), ("(", ")")):
+            kind = OperandKind.VECTOR if first == "{" else OperandKind.GROUP
+            parts = tuple(operand(p, names, depth + 1) for p in split(inner))
+            return Operand(kind, text, parts)
+        if "|" in text and first not in "[{(":
+            parts = tuple(operand(p, names, depth + 1) for p in text.split("|", 1))
+            return Operand(OperandKind.PAIR, text, parts)
+    if (value := number(text)) is not None:
+        return Operand(OperandKind.NUMBER, text, value=value)
+    if (decimal := real(text)) is not None:
+        return Operand(OperandKind.FLOAT, text, value=decimal)
+    negated = first in ("!", "-")
+    bare = text.lstrip("!- ") if negated else text
+    if _REGISTER_OPERAND.match(text) or bare in names:
+        special = bare.partition(".")[0] in SPECIAL
+        return Operand(
+            OperandKind.SPECIAL if special else OperandKind.REGISTER, text, negated=negated
+        )
+    if _NAME.match(text):
+        return Operand(OperandKind.NAME, text)
+    return Operand(OperandKind.OTHER, text)
+
+
+def _address(text: str, inner: str, names: frozenset[str], depth: int) -> Operand:
+    parts = split(inner)
+    if not parts:
+        return Operand(OperandKind.OTHER, text)
+    offset = 0
+    base = parts[0]
+    if (found := _OFFSET.match(base)) and (value := number(found[3])) is not None:
+        base, offset = found[1], value if found[2] == "+" else -value
+    made = [operand(base, names, depth + 1), *(operand(p, names, depth + 1) for p in parts[1:])]
+    return Operand(OperandKind.ADDRESS, text, tuple(made), offset=offset)
+
+
+def number(text: str) -> int | None:
+    """An integer as PTX writes it: decimal, ``0x``, ``0b``, octal; None where it is none."""
+    found = _NUMBER.match(text)
+    if found is None or len(text) > 80:
+        return None
+    if found[2]:
+        value = int(found[2], 16)
+    elif found[3]:
+        value = int(found[3], 2)
+    elif found[4][0] == "0" and len(found[4]) > 1:
+        if not set(found[4]) <= set("01234567"):
+            return None
+        value = int(found[4], 8)
+    else:
+        value = int(found[4])
+    return -value if found[1] else value
+
+
+def real(text: str) -> float | None:
+    """A floating-point constant: ``0f3F800000``, ``0d…`` (the bits), ``1.5``; None elsewhere."""
+    if found := _HEX_FLOAT.match(text):
+        bits = bytes.fromhex(found[2] or found[3])
+        value: float = struct.unpack(">f" if found[2] else ">d", bits)[0]
+        return -value if found[1] else value
+    if len(text) < 80 and _DECIMAL.match(text):
+        return float(text.replace(" ", "").replace("\t", ""))
+    return None
+
+
+def registers(one: Operand) -> list[Operand]:
+    """The registers in an operand, in order."""
+    if one.kind is OperandKind.REGISTER:
+        return [one]
+    return [found for part in one.parts for found in registers(part)]

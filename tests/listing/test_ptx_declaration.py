@@ -1,0 +1,121 @@
+"""Declarations of PTX, against ptxas and the PTX ISA."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from inspector.listing import parse
+from inspector.listing.ptx_declaration import (
+    entries,
+    read_header,
+    register_declarations,
+    register_parameters,
+    variable_declaration,
+)
+from inspector.model import Stage
+from inspector.system.process import run_tool
+from inspector.system.toolchain import need
+
+VARIABLES = (
+    ".global .b8 plain[5];",
+    ".global .align 16 .b32 aligned[3];",
+    ".global .v4 .f32 vector;",
+    ".global .v2 .u16 vectors[7];",
+    ".global .f64 matrix[3][5];",
+    ".global .align 8 .u64 address;",
+    ".global .b128 wide[2];",
+)
+KERNEL = """.visible .entry k(
+    .param .u64 .ptr .global .align 16 a,
+    .param .u8 b,
+    .param .align 8 .b8 c[12],
+    .param .f64 d
+)
+.reqntid 64, 2
+{
+    .reg .b64 %rd<3>;
+    .reg .b32 %r<3>;
+    .reg .f64 %fd;
+    ld.param.u64 %rd1, [a];
+    ld.param.u8 %r1, [b];
+    ld.param.b32 %r2, [c];
+    ld.param.f64 %fd, [d];
+    st.global.b32 [%rd1], %r1;
+    st.global.b32 [%rd1+4], %r2;
+    st.global.f64 [%rd1+8], %fd;
+    ret;
+}
+"""
+
+
+def told(tmp_path: Path, body: str) -> str:
+    """What ``ptxas -v`` says of a module."""
+    source = tmp_path / "k.ptx"
+    source.write_text(f".version 8.5\n.target sm_90\n.address_size 64\n{body}")
+    done = run_tool([need("ptxas").path, "-v", "-arch=sm_90", "-o", tmp_path / "k.cubin", source])
+    return (done.out + done.err).decode()
+
+
+@pytest.mark.parametrize("code", VARIABLES)
+def test_a_variable_takes_the_bytes_that_ptxas_gives_it(code: str, tmp_path: Path) -> None:
+    one = variable_declaration(code)
+    found = re.search(r"(\d+) bytes gmem", told(tmp_path, f"{code}\n{KERNEL}"))
+    assert one is not None and found is not None
+    assert one.size == int(found[1])
+
+
+def test_parameters_stand_where_ptxas_reads_them(tmp_path: Path) -> None:
+    listing = parse(Stage.PTX, KERNEL)
+    header = read_header(listing, listing.functions[0])
+    assert [(p.symbol, p.type, p.offset, p.size, p.pointer) for p in header.parameters] == [
+        ("a", ".u64", 0, 8, True),
+        ("b", ".u8", 8, 1, False),
+        ("c", ".b8", 16, 12, False),
+        ("d", ".f64", 32, 8, False),
+    ]
+    assert header.block == (64, 2, 1) and header.most is None
+    told(tmp_path, KERNEL)
+    code = run_tool([need("nvdisasm").path, "-c", tmp_path / "k.cubin"]).text
+    # On sm_90 parameters begin at 0x210 of the constant bank.
+    read = {int(at, 16) - 0x210 for at in re.findall(r"c\[0x0\]\[(0x[0-9a-f]+)\]", code)}
+    assert {p.offset for p in header.parameters} <= read
+
+
+def test_an_array_without_a_size_has_no_bytes() -> None:
+    one = variable_declaration(".shared .align 16 .b8 room[];")
+    assert one is not None and (one.name, one.sizes, one.size, one.align) == (
+        "room", (None,), None, 16,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("code", "declared"),
+    [
+        (".reg .b32 %r<28>;", [("b32", 32, (("%r", 28),))]),
+        (".reg .pred p, %q<2>;", [("pred", 1, (("p", None), ("%q", 2)))]),
+        (".reg .v2 .f32 %v; .reg .b64 x;", [("v2.f32", 32, (("%v", None),)),
+                                            ("b64", 64, (("x", None),))]),
+        (".reg .align 8 .f16x2 %h<3>;", [("f16x2", 16, (("%h", 3),))]),
+        (".reg .bf16 %b <4> ;", [("bf16", 16, (("%b", 4),))]),
+        (".regular .b32 x;", []),
+    ],
+)  # fmt: skip
+def test_registers_as_they_are_declared(code: str, declared: list[object]) -> None:
+    found = [(one.type, one.bits, one.names) for one in register_declarations(code)]
+    assert found == declared
+
+
+def test_registers_among_parameters() -> None:
+    header = ".func (.reg .b32 out) f(.reg .b64 a, .param .b32 b, .reg .f32 %c)"
+    found = [(one.type, one.names[0][0]) for one in register_parameters(header)]
+    assert found == [("b32", "out"), ("b64", "a"), ("f32", "%c")]
+
+
+def test_the_kernels_of_a_text_with_their_headers() -> None:
+    text = KERNEL + "// .entry commented(\n.extern .entry\nsecond\n(.param .u32 n);\n" + KERNEL
+    found = list(entries(text))
+    assert [name for name, _ in found] == ["k", "second", "k"]
+    assert ".reqntid 64, 2" in found[0][1] and ".reg" not in found[0][1]
