@@ -170,10 +170,11 @@ def _times(reader: Reader, path: Path, python: str | None) -> None:
     """
     # Imported here: most runs are not timed.
     from inspector.measure.time import take
+    from inspector.measure.time.child import TimeWish
     from inspector.report import timings
 
     rec = reader.recording
-    wish = take.TimeWish(
+    wish = TimeWish(
         seconds=TIME_SECONDS, limit=TIME_LIMIT, calls=sys.maxsize, python=python, budget=TIME_BUDGET
     )
     try:

@@ -21,12 +21,13 @@ from inspector import printing
 from inspector.capture.opening import newest
 from inspector.commands.common import open_reader
 from inspector.errors import Exit, ToolMissing, Unreadable, UsageError
+from inspector.measure.time.child import TimeWish
 from inspector.measure.time.ranking import fixed, sweep, together
 from inspector.measure.time.results import CACHES, STOPWATCHES, Session, Timing, with_amounts
 from inspector.measure.time.results import row as timing_row
-from inspector.measure.time.script import RaceWish, peaks_by_sheet, race
+from inspector.measure.time.script import peaks_by_sheet, race
 from inspector.measure.time.stored import sessions
-from inspector.measure.time.take import TimeWish, own, ready, store, take
+from inspector.measure.time.take import own, ready, store, take
 from inspector.model import Call
 from inspector.printing import narrate
 from inspector.reader.reader import Reader
@@ -127,7 +128,7 @@ def compare(args: argparse.Namespace) -> int:
     for path in (args.csv, args.png):
         if path is not None:
             writable(path)
-    wish = RaceWish(args.stopwatch, args.cache, args.seconds, args.limit, args.python)
+    wish = TimeWish(args.stopwatch, args.cache, args.seconds, args.limit, python=args.python)
     found = race(script, sizes, swept.name if swept else None, wish, narrate)
     sheet = peaks_by_sheet(found.device.get("name"))
     if args.csv is not None:

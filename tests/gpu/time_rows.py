@@ -88,7 +88,8 @@ def again(recording: Path, rows: int) -> int:
     """The launches of a recording over and over in one process; how many rows have no time."""
     from inspector.commands.common import open_reader
     from inspector.measure.time import child
-    from inspector.measure.time.take import ALIGNED, TimeWish, _jobs, ready
+    from inspector.measure.time.child import TimeWish
+    from inspector.measure.time.take import _jobs, ready
 
     reader = open_reader(str(recording))
     recorded = reader.recording
@@ -96,9 +97,8 @@ def again(recording: Path, rows: int) -> int:
     given = ready(reader, recording, recorded.variants(), wish, ())
     jobs = _jobs(reader, recording, given).told
     many = [jobs[n % len(jobs)] for n in range(rows)]
-    wanted = child.Wanted(("cupti",), "cold", wish.seconds, wish.limit, ALIGNED)
     began = time.monotonic()
-    gathered = child.measure(sys.executable, many, wanted)
+    gathered = child.measure(sys.executable, many, wish)
     took = time.monotonic() - began
     failed: collections.Counter[str] = collections.Counter()
     for n in range(rows):

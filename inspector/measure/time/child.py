@@ -1,4 +1,4 @@
-"""Runs launches again in a child process under the user's interpreter, and gathers what it says.
+"""Child processes under the user's interpreter that take times, and what those of launches say.
 
 A launch that breaks the device's context, hangs or kills the process costs its own row: another
 process goes on with the rest.
@@ -12,11 +12,13 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from inspector import files
 from inspector.errors import PtxviewError, ToolMissing, Unreadable
+from inspector.measure.time.results import STOPWATCHES
 from inspector.system.process import Finished, run_tool
 from inspector.text import shown
 
@@ -24,14 +26,14 @@ PROBES = Path(__file__).resolve().parents[2] / "probes"
 # The probes as a package of their own name, as a recorded program has them; the folder that one
 # stands in is no part of the interpreter.
 BOOT = """
-import sys, importlib.util as u
+import sys, importlib, importlib.util as u
 sys.path[:] = [p for p in sys.path if p]
 folder = sys.argv[1]
 spec = u.spec_from_file_location("ptxview_probes", folder + "/__init__.py",
                                  submodule_search_locations=[folder])
 sys.modules["ptxview_probes"] = u.module_from_spec(spec)
-from ptxview_probes.replay.session import main
-raise SystemExit(main(sys.argv[2], sys.argv[3]))
+main = importlib.import_module("ptxview_probes.replay." + sys.argv[2]).main
+raise SystemExit(main(sys.argv[3], sys.argv[4]))
 """
 NO_DEVICE, NO_TORCH = 4, 45
 # To import torch and to wake the device, which takes tens of seconds on a cold disk.
@@ -42,6 +44,79 @@ FILES = {"graph": ("code", ".py"), "extension": ("nothing", ".none")}
 
 Said = dict[str, object]
 Child = Callable[[Sequence[str], float, Path], Finished]
+
+
+# Torch's allocator aligns so on a device.
+ALIGNED = 512
+
+
+@dataclass(frozen=True, slots=True)
+class TimeWish:
+    """How to take times: by which stopwatch (``all``: each), with the L2 how, for how long.
+
+    ``seconds`` is the most for one stopwatch, ``limit`` what a launch is given up after, ``calls``
+    how many distinct calls of a variant are launched, ``python`` the interpreter asked for. After
+    ``budget`` seconds in all, nothing further is begun.
+    """
+
+    stopwatch: str = "cupti"
+    cache: str = "cold"
+    seconds: float = 2.0
+    limit: float = 60.0
+    calls: int = 3
+    python: str | None = None
+    budget: float | None = None
+
+    @property
+    def stopwatches(self) -> tuple[str, ...]:
+        """The stopwatches by name."""
+        return STOPWATCHES if self.stopwatch == "all" else (self.stopwatch,)
+
+    def told(self) -> Said:
+        """What every child is told of it."""
+        return {"stopwatches": list(self.stopwatches), "cache": self.cache,
+                "seconds": self.seconds, "limit": self.limit}  # fmt: skip
+
+
+class ChildEnd(NamedTuple):
+    """How a child process ended: ``status`` is None where it took too long as a whole.
+
+    ``problem`` says why it ended before it had done all, if it did. ``overdue``: it ended itself,
+    for a step of it had taken longer than its limit. ``records`` are what it wrote.
+    """
+
+    status: int | None
+    problem: str
+    overdue: bool
+    records: list[Said]
+
+
+def run_child(
+    python: str, module: str, job: Said, limit: float, folder: Path, seconds: float, child: Child
+) -> ChildEnd:
+    """Give a job to a module of ``probes/replay`` in a process of its own, and wait for its end.
+
+    ``limit`` is what it ends itself after, if a step of it takes as long; ``seconds`` what all of
+    it may take. Raises ``ToolMissing`` where the interpreter cannot be started.
+    """
+    told, results = folder / "job.json", folder / "results.jsonl"
+    results.unlink(missing_ok=True)
+    told.write_text(json.dumps(job), "utf-8")
+    argv = [python, "-c", BOOT, str(PROBES), module, str(told), str(results)]
+    try:
+        done = child(argv, seconds, folder)
+    except Unreadable as error:
+        return ChildEnd(None, error.message, False, records(results))
+    overdue = b"Timeout (" in done.err
+    return ChildEnd(done.status, why_ended(done, limit), overdue, records(results))
+
+
+def records(results: Path) -> list[Said]:
+    """What a child has written so far; its last line may be cut short."""
+    try:
+        return [said for said in files.records(results) if isinstance(said, dict)]
+    except Unreadable:
+        return []
 
 
 @dataclass
@@ -58,21 +133,6 @@ class GatheredTimes:
     spent: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """How to take the time. ``limit`` is of one launch by all stopwatches, in seconds.
-
-    Once ``budget`` seconds have passed, no further launch is begun; None: all are.
-    """
-
-    stopwatches: tuple[str, ...]
-    cache: str
-    seconds: float
-    limit: float
-    alignment: int
-    budget: float | None = None
-
-
 def start(argv: Sequence[str], seconds: float, folder: Path) -> Finished:
     """A child process, to its end."""
     return run_tool(argv, seconds=seconds, cwd=folder)
@@ -85,7 +145,7 @@ def watched(stop: threading.Event, tell: Callable[[int], None]) -> Child:
     def child(argv: Sequence[str], seconds: float, folder: Path) -> Finished:
         def go_on() -> bool:
             known = GatheredTimes()
-            gather(Path(argv[-1]), known)
+            gather(records(Path(argv[-1])), known)
             tell(sum(map(len, known.rows.values())))
             return not stop.is_set()
 
@@ -95,17 +155,21 @@ def watched(stop: threading.Event, tell: Callable[[int], None]) -> Child:
 
 
 def measure(
-    python: str, launches: Sequence[tuple[Said, bytes]], wanted: Wanted, child: Child = start
+    python: str,
+    launches: Sequence[tuple[Said, bytes]],
+    wish: TimeWish,
+    child: Child = start,
+    alignment: int = ALIGNED,
 ) -> GatheredTimes:
     """Take the time of launches, each (what the child is told of it, its cubin or its code).
 
-    Raises ``ToolMissing`` where there is no device or no torch, ``Unreadable`` where no child could
-    begin.
+    ``alignment`` is what pointers were recorded up to, in bytes. Raises ``ToolMissing`` where there
+    is no device or no torch, ``Unreadable`` where no child could begin.
     """
     gathered = GatheredTimes()
     began = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="ptxview-") as held:
-        folder = Path(held)
+    with tempfile.TemporaryDirectory(prefix="ptxview-") as name:
+        folder = Path(name)
         told: list[Said] = []
         for n, (said, data) in enumerate(launches):
             what, ending = FILES.get(str(said.get("kind")), ("cubin", ".cubin"))
@@ -114,55 +178,34 @@ def measure(
             told.append({**said, "n": n, what: str(path)})
         while told and not gathered.spent:
             left = None
-            if wanted.budget is not None:
-                left = max(wanted.budget - (time.monotonic() - began), 0)
-            told = _once(python, told, replace(wanted, budget=left), folder, gathered, child)
+            if wish.budget is not None:
+                left = max(wish.budget - (time.monotonic() - began), 0)
+            job = {**wish.told(), "alignment": alignment, "budget": left,
+                   "copy": not gathered.copies, "launches": told}  # fmt: skip
+            seconds = STARTING + (len(told) + 1) * wish.limit
+            end = run_child(python, "session", job, wish.limit, folder, seconds, child)
+            told = _left(python, told, end, gathered)
     return gathered
 
 
-def _once(
-    python: str,
-    told: list[Said],
-    wanted: Wanted,
-    folder: Path,
-    gathered: GatheredTimes,
-    child: Child,
-) -> list[Said]:
-    """One child process; what it left for the next."""
-    job, results = folder / "job.json", folder / "results.jsonl"
-    results.unlink(missing_ok=True)
-    job.write_text(
-        json.dumps(
-            {"stopwatches": list(wanted.stopwatches), "cache": wanted.cache,
-             "seconds": wanted.seconds, "limit": wanted.limit, "alignment": wanted.alignment,
-             "budget": wanted.budget, "copy": not gathered.copies, "launches": told}
-        ),
-        "utf-8",
-    )  # fmt: skip
-    argv = [python, "-c", BOOT, str(PROBES), str(job), str(results)]
-    problem = ""
-    status: int | None = None
-    try:
-        done = child(argv, STARTING + (len(told) + 1) * wanted.limit, folder)
-        status, problem = done.status, why_ended(done, wanted.limit)
-    except Unreadable as error:  # it took too long as a whole
-        problem = error.message
-    begun, ended = gather(results, gathered)
-    if status == NO_DEVICE:
+def _left(python: str, told: list[Said], end: ChildEnd, gathered: GatheredTimes) -> list[Said]:
+    """What a child process left for the next."""
+    begun, ended = gather(end.records, gathered)
+    if end.status == NO_DEVICE:
         raise ToolMissing("timing needs an NVIDIA GPU, and the interpreter's torch sees none")
-    if status == NO_TORCH:
+    if end.status == NO_TORCH:
         raise ToolMissing(f"timing needs torch, which {python} cannot import", "See --python.")
     left = [t for t in told if t["n"] not in ended]
     if not left or gathered.spent:
         return left
     culprit = next((t for t in left if t["n"] in begun), None)
     if culprit is None:
-        raise Unreadable(f"the process that runs calls again ended early: {problem}")
+        raise Unreadable(f"the process that runs calls again ended early: {end.problem}")
     number = culprit["n"]
     assert isinstance(number, int)
     rows = gathered.rows.setdefault(number, [])
     if not any("error" in r for r in rows):
-        rows.append({"n": number, "stopwatch": None, "error": problem})
+        rows.append({"n": number, "stopwatch": None, "error": end.problem})
     return [t for t in left if t["n"] != number]
 
 
@@ -185,17 +228,12 @@ def _signal(number: int) -> str:
         return f"signal {number}"
 
 
-def gather(results: Path, gathered: GatheredTimes) -> tuple[set[object], set[object]]:
-    """Read a child's results; the numbers of launches that it began, and that it ended."""
+def gather(written: Iterable[Said], gathered: GatheredTimes) -> tuple[set[object], set[object]]:
+    """Take in what a child wrote; the numbers of launches that it began, and that it ended."""
     begun: set[object] = set()
     ended: set[object] = set()
-    try:
-        records = [*files.records(results)]
-    except Unreadable:
-        return begun, ended
-    for said in records:
-        if not isinstance(said, dict):
-            continue
+    for said in written:
+        device, copy = said.get("device"), said.get("copy")
         number = said.get("n")
         if "begin" in said:
             begun.add(said["begin"])
@@ -203,10 +241,10 @@ def gather(results: Path, gathered: GatheredTimes) -> tuple[set[object], set[obj
             ended.add(said["end"])
         elif said.get("spent") is True:
             gathered.spent = True
-        elif isinstance(said.get("device"), dict):
-            gathered.device = said["device"]
-        elif isinstance(said.get("copy"), dict):
-            gathered.copies.append(said["copy"])
+        elif isinstance(device, dict):
+            gathered.device = device
+        elif isinstance(copy, dict):
+            gathered.copies.append(copy)
         elif isinstance(number, int):
             gathered.rows.setdefault(number, []).append(said)
     return begun, ended

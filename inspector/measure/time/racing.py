@@ -6,28 +6,25 @@ size at which it did; another process goes on with the rest.
 
 from __future__ import annotations
 
-import json
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from inspector import files
 from inspector.errors import ToolMissing, Unreadable, UsageError
-from inspector.measure.time.child import BOOT as REPLAY_BOOT
 from inspector.measure.time.child import (
     NO_DEVICE,
     NO_TORCH,
-    PROBES,
     STARTING,
     Child,
+    ChildEnd,
     Said,
-    why_ended,
+    TimeWish,
+    run_child,
 )
 from inspector.system.process import Finished, run_tool
 
-BOOT = REPLAY_BOOT.replace("ptxview_probes.replay.session", "ptxview_probes.replay.script")
 REFUSED, WRONG_SIZE = 46, 47
 # As the probe has it: the first call may compile.
 BUILDING = 300
@@ -40,17 +37,14 @@ BUILDING_PHASES = {
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What is to be compared: a script's variants at each of the ``sizes``, and how.
+    """What is to be raced: a script's variants at each of the ``sizes``, and how.
 
-    ``limit`` is of one variant at one size by all stopwatches, in seconds, its first call apart.
+    The wish's ``limit`` is of one variant at one size by all stopwatches, its first call apart.
     """
 
     script: Path
     sizes: Sequence[dict[str, int]]
-    stopwatches: tuple[str, ...]
-    cache: str
-    seconds: float
-    limit: float
+    wish: TimeWish
 
 
 @dataclass
@@ -90,11 +84,11 @@ def measure(
     """Run all variants at all sizes.
 
     Raises ``ToolMissing`` without a device or torch, ``Unreadable`` where the script declares
-    nothing to compare or no child could begin, ``UsageError`` where it has no such size.
+    nothing to race or no child could begin, ``UsageError`` where it has no such size.
     """
     gathered = GatheredRace()
-    with tempfile.TemporaryDirectory(prefix="ptxview-") as held:
-        while _once(python, task, Path(held), gathered, say, child):
+    with tempfile.TemporaryDirectory(prefix="ptxview-") as folder:
+        while _once(python, task, Path(folder), gathered, say, child):
             pass
     return gathered
 
@@ -104,33 +98,20 @@ def _once(
     child: Child,
 ) -> bool:  # fmt: skip
     """One child process; whether there is something left for another."""
-    job, results = folder / "job.json", folder / "results.jsonl"
-    results.unlink(missing_ok=True)
-    job.write_text(
-        json.dumps(
-            {"script": str(task.script), "sizes": list(task.sizes), "cache": task.cache,
-             "stopwatches": list(task.stopwatches), "seconds": task.seconds, "limit": task.limit,
-             "copy": not gathered.copies, "done": sorted(gathered.ended)}
-        ),
-        "utf-8",
-    )  # fmt: skip
-    argv = [python, "-c", BOOT, str(PROBES), str(job), str(results)]
+    job = {**task.wish.told(), "script": str(task.script), "sizes": list(task.sizes),
+           "copy": not gathered.copies, "done": sorted(gathered.ended)}  # fmt: skip
+    limit = task.wish.limit
+    # How many variants there are is not known yet; each has its own limit in the child.
+    seconds = STARTING + 100 * len(task.sizes) * (BUILDING + limit)
     gathered.begun, gathered.phase, gathered.lacking = None, "", ""
-    status: int | None = None
-    try:
-        # How many variants there are is not known yet; each has its own limit in the child.
-        done = child(argv, STARTING + 100 * len(task.sizes) * (BUILDING + task.limit), folder)
-        status = done.status
-        problem = ""
-    except Unreadable as error:  # it took too long as a whole
-        done, problem = Finished(-1, b"", b""), error.message
-    hear(results, gathered)
-    _refuse(status, gathered, task)
-    problem = problem or _why(done, task.limit, gathered.phase)
-    wanted = len(gathered.variants) * len(task.sizes)
-    if not gathered.variants or (gathered.begun is None and len(gathered.ended) < wanted):
+    end = run_child(python, "script", job, limit, folder, seconds, child)
+    hear(end.records, gathered)
+    _refuse(end.status, gathered, task)
+    problem = _why(end, gathered.phase)
+    rows = len(gathered.variants) * len(task.sizes)
+    if not gathered.variants or (gathered.begun is None and len(gathered.ended) < rows):
         raise Unreadable(f"the process that runs {task.script.name} ended early: {problem}")
-    left = wanted - len(gathered.ended)
+    left = rows - len(gathered.ended)
     if not left:
         return False
     fallen = _fallen(gathered)
@@ -175,22 +156,17 @@ def _refuse(status: int | None, gathered: GatheredRace, task: Task) -> None:
         raise Unreadable(f"{task.script}: {gathered.lacking}")
 
 
-def _why(done: Finished, limit: float, phase: str) -> str:
+def _why(end: ChildEnd, phase: str) -> str:
     what = BUILDING_PHASES.get(phase)
-    if what is not None and b"Timeout (" in done.err:
+    if what is not None and end.overdue:
         return f"{what} did not finish within {BUILDING} s"
-    return why_ended(done, limit)
+    return end.problem
 
 
-def hear(results: Path, gathered: GatheredRace) -> None:
-    """Read a child's results."""
-    try:
-        records = [*files.records(results)]
-    except Unreadable:
-        return
-    for said in records:
-        if isinstance(said, dict):
-            _take(said, gathered)
+def hear(written: Iterable[Said], gathered: GatheredRace) -> None:
+    """Take in what a child wrote."""
+    for said in written:
+        _take(said, gathered)
 
 
 def _take(said: dict[str, Any], gathered: GatheredRace) -> None:

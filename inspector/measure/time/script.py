@@ -5,17 +5,16 @@ from __future__ import annotations
 import datetime
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from inspector import files
 from inspector.capture import machine
 from inspector.errors import ToolMissing, Unreadable
-from inspector.measure.time import child, racing
+from inspector.measure.time import racing
+from inspector.measure.time.child import Said, TimeWish, interpreter
 from inspector.measure.time.racing import Task
 from inspector.measure.time.ranking import Race, peaks_of, rows_of
-from inspector.measure.time.results import STOPWATCHES
 from inspector.measure.time.roofline import Peaks
 from inspector.measure.time.roofline import peaks_of as sheet_of
 from inspector.measure.time.take import data_sheet
@@ -27,24 +26,8 @@ from inspector.text import plural
 NEWS = 5.0
 
 
-@dataclass(frozen=True, slots=True)
-class RaceWish:
-    """How to take times, as in ``timing.Wish``."""
-
-    stopwatch: str = "cupti"
-    cache: str = "cold"
-    seconds: float = 2.0
-    limit: float = 60.0
-    python: str | None = None
-
-    @property
-    def stopwatches(self) -> tuple[str, ...]:
-        """The stopwatches by name."""
-        return STOPWATCHES if self.stopwatch == "all" else (self.stopwatch,)
-
-
 def race(
-    script: Path, sizes: Sequence[dict[str, int]], swept: str | None, wish: RaceWish,
+    script: Path, sizes: Sequence[dict[str, int]], swept: str | None, wish: TimeWish,
     say: Callable[[str], None],
 ) -> Race:  # fmt: skip
     """Run what a script declares at each of the sizes.
@@ -53,8 +36,8 @@ def race(
     """
     if not machine.gpu_present():
         raise ToolMissing("timing needs an NVIDIA GPU, and there is none on this machine")
-    python = child.interpreter(wish.python, [machine.interpreter(None)], machine.versions)
-    task = Task(script, sizes, wish.stopwatches, wish.cache, wish.seconds, wish.limit)
+    python = interpreter(wish.python, [machine.interpreter(None)], machine.versions)
+    task = Task(script, sizes, wish)
     what = f"{script.name} at {len(sizes)} sizes" if len(sizes) > 1 else script.name
     say(f"comparing the variants of {what}, {wish.seconds:g} s each at most, under {python}")
     gathered = racing.measure(python, task, say, partial(_told, say))
@@ -100,6 +83,6 @@ def peaks_by_sheet(device: object) -> Peaks | None:
     return sheet_of(device, tables.table("peaks"))
 
 
-def _bandwidth(device: child.Said) -> float | None:
+def _bandwidth(device: Said) -> float | None:
     sheet = peaks_by_sheet(device.get("name"))
     return sheet.bandwidth / 1e9 if sheet and sheet.bandwidth else data_sheet(device)

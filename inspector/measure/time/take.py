@@ -20,10 +20,11 @@ from inspector.capture import machine
 from inspector.capture.opening import recordings_folder
 from inspector.errors import PtxviewError, ToolMissing, UsageError
 from inspector.measure.time import calls as again_calls
-from inspector.measure.time import child as running
+from inspector.measure.time import child
 from inspector.measure.time.calls import Again
+from inspector.measure.time.child import Said, TimeWish
 from inspector.measure.time.planning import Plan, PlannedLaunch, cooperative, job_of, plan, scratch
-from inspector.measure.time.results import STOPWATCHES, KernelTime, Peak, Session, Timing, median
+from inspector.measure.time.results import KernelTime, Peak, Session, Timing, median
 from inspector.measure.time.results import stored as as_stored
 from inspector.measure.time.results import with_time as timed
 from inspector.model import Call, Recording, Stage
@@ -33,31 +34,8 @@ from inspector.reader.selecting import Found
 from inspector.recording.kept import keep
 from inspector.recording.layout import is_recording, read_events
 
-# What alignments were recorded up to: of torch's allocator on a device, on the emulated one.
-ALIGNED, ALIGNED_EMULATED = 512, 64
-
-
-@dataclass(frozen=True, slots=True)
-class TimeWish:
-    """How to take times: by which stopwatch (``all``: each), with the L2 how, for how long.
-
-    ``seconds`` is the most for one stopwatch, ``limit`` what a launch is given up after, ``calls``
-    how many distinct calls of a variant are launched, ``python`` the interpreter asked for. After
-    ``budget`` seconds in all, nothing further is begun.
-    """
-
-    stopwatch: str = "cupti"
-    cache: str = "cold"
-    seconds: float = 2.0
-    limit: float = 60.0
-    calls: int = 3
-    python: str | None = None
-    budget: float | None = None
-
-    @property
-    def stopwatches(self) -> tuple[str, ...]:
-        """The stopwatches by name."""
-        return STOPWATCHES if self.stopwatch == "all" else (self.stopwatch,)
+# What torch's allocator aligns to where the device is emulated.
+ALIGNED_EMULATED = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +75,7 @@ def ready(
         raise ToolMissing("timing needs an NVIDIA GPU, and there is none on this machine")
     own = (sys.executable, machine.interpreter(None))
     recorded = reader.recording.command
-    python = running.interpreter(wish.python, own, machine.versions, recorded)
+    python = child.interpreter(wish.python, own, machine.versions, recorded)
     return Ready(what, python, tuple(again))
 
 
@@ -123,12 +101,12 @@ def own(recording: Recording) -> bool:
 class _Jobs:
     """What child processes are told, whose row each is, and what cannot be run and why."""
 
-    told: list[tuple[running.Said, bytes]] = field(default_factory=list)
+    told: list[tuple[Said, bytes]] = field(default_factory=list)
     whose: list[int] = field(default_factory=list)
     refused: dict[int, str] = field(default_factory=dict)
     warned: dict[int, str] = field(default_factory=dict)
 
-    def add(self, at: int, said: running.Said | str, data: bytes = b"") -> None:
+    def add(self, at: int, said: Said | str, data: bytes = b"") -> None:
         """The job of row ``at``, or why there is none."""
         if isinstance(said, str):
             self.refused[at] = said
@@ -153,17 +131,14 @@ def take(
     jobs = _jobs(reader, path, given)
     watches = wish.stopwatches
     emulated = reader.recording.mode == "target"
-    wanted = running.Wanted(
-        watches, wish.cache, wish.seconds, wish.limit, ALIGNED_EMULATED if emulated else ALIGNED,
-        wish.budget,
-    )  # fmt: skip
+    alignment = ALIGNED_EMULATED if emulated else child.ALIGNED
     count = len(jobs.told) * len(watches)
     say(f"taking {count} times, {wish.seconds:g} s each at most, under {given.python}")
-    measure = running.measure
+    measure = partial(child.measure, alignment=alignment)
     if stop is not None:
-        child = running.watched(stop, lambda n: say(f"{n} of {count} times are taken"))
-        measure = partial(measure, child=child)
-    gathered = measure(given.python, jobs.told, wanted) if jobs.told else running.GatheredTimes()
+        begun = child.watched(stop, lambda n: say(f"{n} of {count} times are taken"))
+        measure = partial(measure, child=begun)
+    gathered = measure(given.python, jobs.told, wish) if jobs.told else child.GatheredTimes()
     peaks = tuple(p for p in map(_peak, gathered.copies) if p is not None)
     answers = {at: gathered.rows.get(n, []) for n, at in enumerate(jobs.whose)}
     rows = list(_rows(reader, given, jobs, answers, peaks, arch_of(gathered.device)))
@@ -183,7 +158,7 @@ def _rows(
     reader: Reader,
     given: Ready,
     jobs: _Jobs,
-    answers: Mapping[int, Sequence[running.Said]],
+    answers: Mapping[int, Sequence[Said]],
     peaks: tuple[Peak, ...],
     arch: str | None,
 ) -> Iterator[Timing]:

@@ -22,10 +22,11 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from inspector.measure.time import take
+from inspector.measure.time.child import TimeWish
 from inspector.measure.time.planning import Plan, plan
 from inspector.measure.time.results import CACHES, Session
 from inspector.measure.time.stored import parts
-from inspector.measure.time.take import Ready, TimeWish
+from inspector.measure.time.take import Ready
 from inspector.reader.reader import Reader
 from inspector.reader.selecting import Found
 from inspector.recording.kept import place

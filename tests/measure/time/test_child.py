@@ -15,10 +15,10 @@ import pytest
 
 from inspector.errors import Stopped, ToolMissing, Unreadable
 from inspector.measure.time import child as running
-from inspector.measure.time.child import BOOT, NO_DEVICE, PROBES, Wanted, measure, watched
+from inspector.measure.time.child import BOOT, NO_DEVICE, PROBES, TimeWish, measure, watched
 from inspector.system.process import Finished, run_tool
 
-WANTED = Wanted(("cupti",), "cold", 1.0, 20.0, 512)
+WANTED = TimeWish("cupti", "cold", 1.0, 20.0)
 JOBS: list[tuple[dict[str, object], bytes]] = [
     ({"symbol": name}, name.encode()) for name in ("a", "b", "c")
 ]
@@ -171,7 +171,7 @@ def test_no_device_is_a_lack_and_no_beginning_an_error() -> None:
 def test_the_real_child_says_that_there_is_no_device(tmp_path: Path) -> None:
     job, results = tmp_path / "job.json", tmp_path / "results.jsonl"
     job.write_text(json.dumps({"launches": [], "limit": 60}))
-    done = run_tool([sys.executable, "-c", BOOT, str(PROBES), str(job), str(results)])
+    done = run_tool([sys.executable, "-c", BOOT, str(PROBES), "session", str(job), str(results)])
     assert done.status == NO_DEVICE, done.complaint
     assert "no_device" in json.loads(results.read_text())
 

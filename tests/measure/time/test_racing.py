@@ -21,7 +21,7 @@ from inspector.cli import main
 from inspector.errors import ToolMissing, Unreadable, UsageError
 from inspector.measure.time import racing
 from inspector.measure.time import script as comparing_variants
-from inspector.measure.time.child import NO_DEVICE, NO_TORCH
+from inspector.measure.time.child import NO_DEVICE, NO_TORCH, TimeWish
 from inspector.measure.time.racing import Task, measure
 from inspector.measure.time.ranking import (
     Race,
@@ -108,7 +108,9 @@ def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 def compared(sizes: Sequence[dict[str, int]], swept: str | None = None) -> Race:
     made = partial(child, [], Finished(-11, b"", b""))
-    gathered = measure("python", Task(Path("x.py"), sizes, ("cupti",), "cold", 1, 60), child=made)
+    gathered = measure(
+        "python", Task(Path("x.py"), sizes, TimeWish("cupti", "cold", 1, 60)), child=made
+    )
     peaks = peaks_of(gathered.copies)
     rows = rows_of(gathered, "x", sizes, peaks)
     return Race("now", "x.py", "python", gathered.device, rows, peaks, 4800.0, swept,
@@ -163,7 +165,7 @@ def test_a_size_is_not_given_twice() -> None:
 def test_a_child_that_ends_costs_one_variant_at_one_size(ended: Finished, why: str) -> None:
     jobs: list[Job] = []
     told: list[str] = []
-    task = Task(Path("x.py"), [{"N": 1}, {"N": 2}], ("cupti",), "cold", 1.0, 20.0)
+    task = Task(Path("x.py"), [{"N": 1}, {"N": 2}], TimeWish("cupti", "cold", 1.0, 20.0))
     found = measure("python", task, told.append, partial(child, jobs, ended))
     assert [job["done"] for job in jobs] == [[], [0, 1, 2, 3, 4]]
     assert [job["copy"] for job in jobs] == [True, False]
@@ -180,7 +182,7 @@ def test_a_child_that_dies_while_it_makes_an_input_costs_that_size() -> None:
         Path(argv[-1]).write_text("".join(json.dumps(line) + "\n" for line in lines))
         return Finished(1, b"", b"Timeout (0:05:00)!\n")
 
-    task = Task(Path("x.py"), [{"N": 1}, {"N": 2}], ("cupti",), "cold", 1.0, 20.0)
+    task = Task(Path("x.py"), [{"N": 1}, {"N": 2}], TimeWish("cupti", "cold", 1.0, 20.0))
     found = measure("python", task, child=dies)
     assert {r.error for r in found.rows.values()} == {
         "making its input did not finish within 300 s"
@@ -189,7 +191,7 @@ def test_a_child_that_dies_while_it_makes_an_input_costs_that_size() -> None:
 
 
 def test_what_no_child_can_do_is_one_error() -> None:
-    task = Task(Path("x.py"), [{}], ("cupti",), "cold", 1.0, 20.0)
+    task = Task(Path("x.py"), [{}], TimeWish("cupti", "cold", 1.0, 20.0))
 
     def ends(status: int, line: Job, complaint: bytes = b"") -> Callable[..., Finished]:
         def made(argv: Sequence[str], *_: Any) -> Finished:

@@ -15,8 +15,8 @@ import pytest
 import torch
 
 from inspector.errors import Unreadable, UsageError
-from inspector.measure.time.child import NO_DEVICE, NO_TORCH, PROBES
-from inspector.measure.time.racing import BOOT, BUILDING, REFUSED, WRONG_SIZE, Task, measure
+from inspector.measure.time.child import BOOT, NO_DEVICE, NO_TORCH, PROBES, TimeWish
+from inspector.measure.time.racing import BUILDING, REFUSED, WRONG_SIZE, Task, measure
 from inspector.measure.time.ranking import rows_of
 from inspector.probes.replay import script
 from inspector.probes.replay import session as replay
@@ -255,7 +255,7 @@ def test_without_a_reference_the_first_variant_is(tmp_path: Path) -> None:
 def test_the_real_child_says_that_there_is_no_device(plain: Path, tmp_path: Path) -> None:
     job, results = tmp_path / "job.json", tmp_path / "results.jsonl"
     job.write_text(json.dumps({"script": str(plain), "limit": 60}))
-    done = run_tool([sys.executable, "-c", BOOT, str(PROBES), str(job), str(results)])
+    done = run_tool([sys.executable, "-c", BOOT, str(PROBES), "script", str(job), str(results)])
     assert done.status == NO_DEVICE, done.complaint
     assert "no_device" in json.loads(results.read_text())
 
@@ -285,7 +285,7 @@ def test_what_the_child_says_is_what_the_other_side_hears(
         job.write_text(json.dumps({**json.loads(job.read_text()), "device": "cpu"}))
         return Finished(script.main(argv[-2], argv[-1]), b"", b"")
 
-    task = Task(plain, [{"N": 4}, {"N": 6}], ("cupti",), "hot", 0.1, 600.0)
+    task = Task(plain, [{"N": 4}, {"N": 6}], TimeWish("cupti", "hot", 0.1, 600.0))
     found = measure("python", task, child=child)
     assert found.device == {"name": "a CPU"} and len(found.copies) == 1
     assert found.sizes == {"N": 4, "M": 3} and found.ended == set(range(12))
