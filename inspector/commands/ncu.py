@@ -21,7 +21,6 @@ from inspector.commands.list import print_launches
 from inspector.commands.run import summary
 from inspector.errors import PtxviewError, RunFailed, ToolMissing, Unreadable, UsageError
 from inspector.measure.ncu import export
-from inspector.measure.ncu import files as ncu
 from inspector.measure.ncu import files as ncu_files
 from inspector.measure.ncu.model import Report
 from inspector.printing import narrate
@@ -83,14 +82,14 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         raise UsageError("there is nothing to run", "ptxview ncu SCRIPT, -m MODULE, or -- COMMAND")
     if not gpu_present():
         raise ToolMissing("ncu needs an NVIDIA GPU, and there is none on this machine")
-    tool = ncu.need()
+    tool = ncu_files.need()
     request = RunRequest(
         kind=kind,
         words=tuple(words),
         out=Path(args.out) if args.out else None,
         python=args.python,
         # The ranges of integer tensors are found by kernels of their own, which ncu would measure.
-        environment=(*ncu.ENVIRONMENT, ("PTXVIEW_RANGES", "0")),
+        environment=(*ncu_files.ENVIRONMENT, ("PTXVIEW_RANGES", "0")),
     )
     try:
         made = Run(request)
@@ -102,11 +101,11 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
 
 def _measure(args: argparse.Namespace, made: Run, tool: Path, folder: Path) -> int:
     log, report = folder / "ncu.log", folder / "report.ncu-rep"
-    options = ncu.arguments(
+    options = ncu_files.arguments(
         report.with_suffix(""), log, args.set, args.kernel, args.launch_count, args.launch_skip,
         args.children,
     )  # fmt: skip
-    command = ncu.command(tool, options, made.argv)
+    command = ncu_files.command(tool, options, made.argv)
     error: PtxviewError | None = None
     found = Report(())
     with made.lasting():
@@ -123,7 +122,9 @@ def _measure(args: argparse.Namespace, made: Run, tool: Path, folder: Path) -> i
             found = _keep(args, made.folder, report, command, said)
         except PtxviewError as trouble:
             error = trouble
-        outcome = made.ended(ncu.status_of(said, status), lambda text: narrate(f"ptxview: {text}"))
+        outcome = made.ended(
+            ncu_files.status_of(said, status), lambda text: narrate(f"ptxview: {text}")
+        )
     narrate(summary(outcome))
     if error is not None:
         narrate(f"ptxview: the recording is kept: {outcome.path}")
@@ -137,18 +138,18 @@ def _keep(
 ) -> Report:
     """The report, which is kept with the recording. Raises what kept it from being made."""
     if not report.is_file():
-        if ncu.COUNTERS in said:
+        if ncu_files.COUNTERS in said:
             raise ToolMissing(
                 "ncu is not permitted to read this GPU's performance counters "
-                f"({ncu.COUNTERS}), and measured nothing",
+                f"({ncu_files.COUNTERS}), and measured nothing",
                 REMEDY,
             )
-        why = ncu.complaints(said) or ["no kernel was launched that it could see"]
+        why = ncu_files.complaints(said) or ["no kernel was launched that it could see"]
         hint = "\n".join(why[1:4]).replace("--target-processes all", "--children")
         raise Unreadable(f"ncu measured nothing: {why[0]}", hint)
     if args.report:
         _copy(report, Path(args.report))
-    text = ncu.texts(report)
+    text = ncu_files.texts(report)
     found = export.read(text, "ncu's report")
     try:
         ncu_files.store(folder, text, command)

@@ -33,7 +33,7 @@ from inspector.model import Recording
 from inspector.printing import narrate
 from inspector.recording.layout import is_recording
 from inspector.report import jsons, timings
-from inspector.report import profile as tables
+from inspector.report import profile as profile_report
 from inspector.text import shown
 
 VALUED = (
@@ -173,7 +173,9 @@ def _show(args: argparse.Namespace, path: Path, rec: Recording, ran: RunOutcome 
     """Print what a recording's profile says, and write what was asked for."""
     windows, profile, problems = profiles(path, rec, kept_cache(), args.window)
     if args.json:
-        printing.json_line(jsons.dumps(tables.document(str(path), windows, profile, problems)))
+        printing.json_line(
+            jsons.dumps(profile_report.document(str(path), windows, profile, problems))
+        )
     for said in problems:
         narrate(f"ptxview: {shown(said)}")
     if profile is None:
@@ -246,5 +248,5 @@ def _print(
     out = printing.out() if to_stdout else printing.err()
     if to_stdout:
         out.print(_age(profile.window.ended), style="bold")
-    for part in tables.whole(profile, len(windows), rec.mode, out.width, args.top):
+    for part in profile_report.whole(profile, len(windows), rec.mode, out.width, args.top):
         out.print(part, soft_wrap=isinstance(part, Text))

@@ -23,8 +23,14 @@ from inspector.commands.common import open_reader
 from inspector.errors import Exit, ToolMissing, Unreadable, UsageError
 from inspector.measure.time.child import TimeWish
 from inspector.measure.time.ranking import fixed, sweep, together
-from inspector.measure.time.results import CACHES, STOPWATCHES, Session, Timing, with_amounts
-from inspector.measure.time.results import row as timing_row
+from inspector.measure.time.results import (
+    CACHES,
+    STOPWATCHES,
+    Session,
+    Timing,
+    timing_row,
+    with_amounts,
+)
 from inspector.measure.time.script import peaks_by_sheet, race
 from inspector.measure.time.stored import sessions
 from inspector.measure.time.take import own, ready, store, take
@@ -34,8 +40,8 @@ from inspector.reader.reader import Reader
 from inspector.reader.selecting import Found, select, select_calls, select_one
 from inspector.recording.kept import place
 from inspector.recording.layout import is_recording
-from inspector.report import comparison as report
 from inspector.report import jsons, timings
+from inspector.report import race as race_report
 from inspector.report.plots import ridge, roofline, session_roofline
 
 if TYPE_CHECKING:
@@ -117,10 +123,10 @@ def is_script(words: list[str]) -> bool:
     return True
 
 
-def compare(args: argparse.Namespace) -> int:
-    """Compare and print; 1 where a variant failed or disagrees. Raises ``PtxviewError``."""
+def run_race(args: argparse.Namespace) -> int:
+    """Race a script's variants and print; 1 where one failed. Raises ``PtxviewError``."""
     script = Path(args.words[0])
-    _check_comparison(args)
+    _check_race(args)
     swept = sweep(args.sweep) if args.sweep is not None else None
     sizes = together(swept, fixed(args.size))
     if args.png is not None:
@@ -132,24 +138,25 @@ def compare(args: argparse.Namespace) -> int:
     found = race(script, sizes, swept.name if swept else None, wish, narrate)
     sheet = peaks_by_sheet(found.device.get("name"))
     if args.csv is not None:
-        _write(args.csv, report.csv_text(found))
+        _write(args.csv, race_report.csv_text(found))
     if args.json:
-        printing.json_line(jsons.dumps(report.document(found)))
+        printing.json_line(jsons.dumps(race_report.document(found)))
     else:
-        _print_comparison(found, sheet, args)
+        _print_race(found, sheet, args)
     if args.png is not None:
-        figure = report.swept(found, report.unit_of(found, ridge(found, sheet))) if swept else None
-        save_png(figure if swept else roofline(found, sheet), args.png)
+        unit = race_report.unit_of(found, ridge(found, sheet))
+        figure = race_report.swept(found, unit) if swept else roofline(found, sheet)
+        save_png(figure, args.png)
     bad = [r for r in found.rows if r.timing.error or r.agrees is False]
     return Exit.DIFFERENT if bad else Exit.OK
 
 
-def _check_comparison(args: argparse.Namespace) -> None:
+def _check_race(args: argparse.Namespace) -> None:
     """What cannot be meant of a script. Raises ``UsageError``."""
     if len(args.words) > 1:
-        raise UsageError(f"a script is compared as a whole: {args.words[1]} is one word too many")
+        raise UsageError(f"a script is raced as a whole: {args.words[1]} is one word too many")
     if args.stored:
-        raise UsageError("a comparison is not stored with any recording; keep it with --csv")
+        raise UsageError("a race is not stored with any recording; keep it with --csv")
     if args.bytes or args.flops:
         raise UsageError(
             "the script itself says what a call moves and computes, by bytes_of() and flops_of()"
@@ -165,13 +172,13 @@ def _write(path: Path, text: str) -> None:
         raise Unreadable(f"{path} cannot be written: {error.strerror or error}") from None
 
 
-def _print_comparison(found: Race, sheet: Peaks | None, args: argparse.Namespace) -> None:
+def _print_race(found: Race, sheet: Peaks | None, args: argparse.Namespace) -> None:
     out = printing.out()
-    out.print(report.heading(found))
+    out.print(race_report.heading(found))
     calls = list(dict.fromkeys(r.timing.call for r in found.rows))
     drawn = False
     if found.swept is not None and len(calls) > 1:
-        figure = report.swept(found, report.unit_of(found, ridge(found, sheet)))
+        figure = race_report.swept(found, race_report.unit_of(found, ridge(found, sheet)))
         drawn = figure is not None
         if figure is not None:
             in_terminal(out, figure, PLOT_ROWS)
@@ -180,12 +187,12 @@ def _print_comparison(found: Race, sheet: Peaks | None, args: argparse.Namespace
     for which in shown:
         rows = [r for r in found.rows if r.timing.call == which]
         out.print()
-        out.print(report.title(found, which), style="bold")
-        out.print(report.table(rows, out.width))
+        out.print(race_report.title(found, which), style="bold")
+        out.print(race_report.table(rows, out.width))
         plain = partial(out.print, soft_wrap=True)
-        for line in report.launched(rows):
+        for line in race_report.launched(rows):
             plain(line)
-    for line in report.footnotes(found, calls):
+    for line in race_report.footnotes(found, calls):
         out.print(line, soft_wrap=True)
     if args.roofline:
         figure = roofline(found, sheet)
@@ -195,7 +202,7 @@ def _print_comparison(found: Race, sheet: Peaks | None, args: argparse.Namespace
             in_terminal(out, figure, PLOT_ROWS)
 
 
-# Options of ``time`` that are of a comparison, or of a plot.
+# Options of ``time`` that are of a race, or of a plot.
 
 
 SCRIPT_ONLY = ("sweep", "size", "csv")
@@ -216,7 +223,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="how many operations one launch of KERNEL does, instead of the estimate",
     )  # fmt: skip
     of_scripts = parser.add_argument_group(
-        "comparison",
+        "races of variants",
         "ptxview time SCRIPT.py runs the variants that the script declares on one input, as python "
         "SCRIPT.py would run it, holds their results against each other and ranks them. It "
         "declares VARIANTS, a dict of functions, and inputs(), which gives their arguments; "
@@ -251,7 +258,7 @@ def check_options(args: argparse.Namespace) -> None:
     for name in SCRIPT_ONLY:
         if getattr(args, name):
             raise UsageError(
-                f"--{name} is of a comparison",
+                f"--{name} is for a script whose variants are raced",
                 "Name a script that declares its variants: ptxview time kernels/square.py",
             )
     if args.stored and (args.roofline or args.bytes or args.flops):
@@ -325,7 +332,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     if args.seconds <= 0 or args.limit <= 0 or args.calls < 1:
         parser.error("--seconds, --limit and --calls are greater than 0")
     if is_script(args.words):
-        return compare(args)
+        return run_race(args)
     check_options(args)
     words = list(args.words)
     path = Path(words.pop(0)) if words and Path(words[0]).exists() else newest()

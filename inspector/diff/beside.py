@@ -171,7 +171,7 @@ Lines = frozenset[int]
 _NONE: tuple[Lines, Lines] = (frozenset(), frozenset())
 
 
-def rows(
+def rows_beside(
     held: Iterable[Hunk],
     lines: tuple[Sequence[Line], Sequence[Line]],
     silent: tuple[Lines, Lines] = _NONE,

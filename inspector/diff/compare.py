@@ -15,9 +15,7 @@ from typing import TypeVar
 from inspector.analyse.accesses import instructions
 from inspector.analyse.hints.subject import HintSubject
 from inspector.diff import recordings, summary, variants
-from inspector.diff.beside import BesideRow, Spans, intra_line, rows
-from inspector.diff.beside import BesideRow as Beside
-from inspector.diff.beside import rows as rows_of
+from inspector.diff.beside import BesideRow, Spans, intra_line, rows_beside
 from inspector.diff.canonical import digest
 from inspector.diff.explanation import explain
 from inspector.diff.listings import ListingDiff, diff_listings
@@ -27,8 +25,7 @@ from inspector.diff.variants import VariantRow
 from inspector.errors import PtxviewError, UsageError
 from inspector.listing.cubin import Cubin, read_cubin
 from inspector.listing.line import Function, Listing
-from inspector.measure.time.stored import alike as alike_times
-from inspector.measure.time.stored import times
+from inspector.measure.time.stored import timed_alike, times
 from inspector.model import Kernel, Origin, Resources, Stage, Variant
 from inspector.names import base_name
 from inspector.reader.reader import Reader
@@ -56,10 +53,10 @@ class Compared:
     summary: Summary
     explanation: tuple[str, ...]
 
-    def rows(self) -> Iterator[Beside]:
+    def rows(self) -> Iterator[BesideRow]:
         """Every line that was compared, side by side."""
         lines = self.listings[0].lines, self.listings[1].lines
-        return rows_of(self.diff.hunks, lines, self.diff.silent)
+        return rows_beside(self.diff.hunks, lines, self.diff.silent)
 
     def intra(self, a: int, b: int) -> tuple[Spans, Spans]:
         """The characters of two lines, by number, that really differ."""
@@ -206,7 +203,7 @@ def _timed(
         times(reader.recording.path).by_inputs(one.kernel, one.variant)
         for reader, one in zip(readers, (a, b), strict=True)
     ]
-    found = alike_times(*held)
+    found = timed_alike(*held)
     if found is None:
         return a, b
     left, right = found
@@ -341,7 +338,7 @@ class Files:
     def rows(self) -> Iterator[BesideRow]:
         """Every line of both files, side by side."""
         lines = self.listings[0].lines, self.listings[1].lines
-        return rows(self.diff.hunks, lines, self.diff.silent)
+        return rows_beside(self.diff.hunks, lines, self.diff.silent)
 
     def intra(self, a: int, b: int) -> tuple[Spans, Spans]:
         """The characters of two lines, by number, that really differ."""

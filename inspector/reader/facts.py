@@ -23,8 +23,7 @@ from inspector.analyse.function_facts import FunctionFacts
 from inspector.analyse.hints import hints
 from inspector.analyse.hints.subject import Finding, HintSubject
 from inspector.analyse.occupancy import Device, base_arch
-from inspector.analyse.sentences import context as contexts
-from inspector.analyse.sentences.context import Context
+from inspector.analyse.sentences.context import Context, context_of
 from inspector.analyse.telling import Samples
 from inspector.errors import PtxviewError, UsageError
 from inspector.listing.cuda import is_cuda
@@ -170,9 +169,7 @@ class VariantFacts:
                 function = self._listings.function(variant, Stage.PTX)
             except PtxviewError:
                 listing = None
-        return contexts.of_variant(
-            kernel, variant, listing, function, source=self._signatures(variant)
-        )
+        return context_of(kernel, variant, listing, function, source=self._signatures(variant))
 
     def _signatures(self, variant: Variant) -> Signatures | None:
         """The kernels that a source in CUDA C++ defines; None where it is none, or not at hand."""

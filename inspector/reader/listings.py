@@ -10,12 +10,11 @@ from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from inspector import listing as parsers
-from inspector.analyse import links as correlate
 from inspector.analyse.fusion import model_lines
-from inspector.analyse.links import Relation, composed
+from inspector.analyse.links import Relation, StageNames, beginning, composed, relate
 from inspector.capture.disassembly import disassemble
 from inspector.errors import PtxviewError, Unreadable
+from inspector.listing import parse
 from inspector.listing.cubin import is_elf, read_cubin
 from inspector.listing.line import Function, Listing
 from inspector.model import Fusion, Graph, Stage, StageFile, Variant
@@ -64,7 +63,7 @@ class Listings:
     def graph_listing(self, graph: Graph) -> Listing:
         """The ``output_code`` of a graph."""
         held = graph.stages[Stage.OUTPUT_CODE]
-        return parsers.parse(Stage.OUTPUT_CODE, decode(held.content.read()), path=held.origin_path)
+        return parse(Stage.OUTPUT_CODE, decode(held.content.read()), path=held.origin_path)
 
     def _sass(self, variant: Variant, held: StageFile) -> StageText:
         cubin = held.content.read()
@@ -101,7 +100,7 @@ class Listings:
     def _parse(self, variant: Variant, stage: Stage) -> Listing:
         text = self.text(variant, stage)
         held = variant.stages[stage]
-        return parsers.parse(stage, text.text, annotated=text.annotated, path=held.origin_path)
+        return parse(stage, text.text, annotated=text.annotated, path=held.origin_path)
 
     def function(self, variant: Variant, stage: Stage) -> Function | None:
         """Where the kernel stands in a stage's listing, or None where that is not known."""
@@ -115,16 +114,16 @@ class Listings:
 
     # -- links ------------------------------------------------------------------------------
 
-    def places(self, variant: Variant) -> dict[Stage, correlate.StageNames]:
+    def places(self, variant: Variant) -> dict[Stage, StageNames]:
         """How locations of the lower stages name the lines of the upper ones."""
-        out: dict[Stage, correlate.StageNames] = {}
+        out: dict[Stage, StageNames] = {}
         source = variant.stages.get(Stage.SOURCE)
         if source is not None and variant.copied is not None:
-            out[Stage.SOURCE] = correlate.StageNames(variant.copied.file, variant.copied.first)
+            out[Stage.SOURCE] = StageNames(variant.copied.file, variant.copied.first)
         elif source is not None and source.origin_path and variant.fusion is None:
-            out[Stage.SOURCE] = correlate.StageNames(source.origin_path)
+            out[Stage.SOURCE] = StageNames(source.origin_path)
         if variant.embedded is not None:
-            out[Stage.OUTPUT_CODE] = correlate.StageNames(*variant.embedded)
+            out[Stage.OUTPUT_CODE] = StageNames(*variant.embedded)
         return out
 
     def links(self, variant: Variant, a: Stage, b: Stage) -> Mapping[int, tuple[int, ...]]:
@@ -157,10 +156,10 @@ class Listings:
         if lower is Stage.SASS and upper is not Stage.PTX and ptx and not ptx.costly:
             through = self.links(variant, Stage.PTX, upper)
         left, right = self.listing(variant, upper), self.listing(variant, lower)
-        found = correlate.relate(left, right, (upper, lower), places, operations(), through)
+        found = relate(left, right, (upper, lower), places, operations(), through)
         if upper is Stage.OUTPUT_CODE and variant.fusion is not None:
             # Its definition and its launches belong to where it begins.
-            begin = correlate.beginning(right, self.function(variant, lower), found)
+            begin = beginning(right, self.function(variant, lower), found)
             found = Relation((*found.blocks, (variant.fusion.calls, begin)))
         return found
 

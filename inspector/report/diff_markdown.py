@@ -9,7 +9,7 @@ from inspector.diff.beside import BesideRow, Sign
 from inspector.diff.listings import ListingDiff
 from inspector.diff.recordings import Fate
 from inspector.diff.summary import FigureChange, Summary, VariantSide
-from inspector.diff.variants import VariantRow as Variant
+from inspector.diff.variants import VariantRow
 from inspector.listing.line import Line
 from inspector.model import Stage
 from inspector.names import base_name
@@ -171,7 +171,7 @@ def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]
     yield ""
 
 
-def table(rows: Iterable[Variant]) -> Iterator[str]:
+def table(rows: Iterable[VariantRow]) -> Iterator[str]:
     """All variants of a kernel."""
     every = list(rows)
     heads = ("variant", "configuration", time_head(every), "registers", "spills", "shared",

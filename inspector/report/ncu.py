@@ -10,7 +10,7 @@ from rich.text import Text
 
 from inspector.measure.ncu.attach import STRANGER, Attached, Key, NcuMeasured
 from inspector.measure.ncu.model import Dim3, NcuLaunch, Report
-from inspector.report.jsons import samples as samples_json
+from inspector.report import jsons
 from inspector.report.tables import UNKNOWN
 from inspector.text import shown
 
@@ -117,7 +117,7 @@ def variant(measured: NcuMeasured | None) -> dict[str, object] | None:
         return None
     return {
         "launches": [launch(a.launch) for a in measured.launches],
-        "samples": samples_json(measured.sampled),
+        "samples": jsons.samples(measured.sampled),
         "samples_missing": measured.unplaced or None,
     }
 
@@ -165,5 +165,5 @@ def launch(one: NcuLaunch, rules: bool = True) -> dict[str, object]:
             }
             for r in one.rules
         ]
-        out["samples"] = samples_json(one.samples)
+        out["samples"] = jsons.samples(one.samples)
     return out

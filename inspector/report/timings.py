@@ -9,7 +9,7 @@ from typing import Literal
 
 from rich.table import Table
 
-from inspector.measure.time.results import Session, Timing, row
+from inspector.measure.time.results import Session, Timing, timing_row
 from inspector.measure.time.stored import COLD, StoredTime, StoredTimes
 from inspector.model import Recording
 from inspector.names import base_name
@@ -50,11 +50,11 @@ def document(session: Session) -> dict[str, object]:
             for p in session.peaks
         ],
         "data_sheet_gb_per_s": session.data_sheet_gb_per_s,
-        "rows": [row(t) for t in session.rows],
+        "rows": [timing_row(t) for t in session.rows],
     }
 
 
-def time(us: float | None) -> str:
+def duration(us: float | None) -> str:
     """µs to as many places as are worth reading."""
     return UNKNOWN if us is None else microseconds(us)
 
@@ -65,7 +65,7 @@ def interval(timing: Timing) -> str:
 
 
 def _between(low: float | None, high: float | None) -> str:
-    return UNKNOWN if low is None or high is None else f"{time(low)}…{time(high)}"
+    return UNKNOWN if low is None or high is None else f"{duration(low)}…{duration(high)}"
 
 
 def amount(value: float | None, places: int = 0) -> str:
@@ -129,7 +129,7 @@ def _one(session: Session, width: int) -> Table:
         part = timing.percent_of_peak
         cells = {
             "kernel": kernel, "variant": variant, "inputs": inputs,
-            "µs": "failed" if timing.error else time(timing.median_us),
+            "µs": "failed" if timing.error else duration(timing.median_us),
             "95 %": interval(timing), "n": str(timing.samples), moved: size(timing.bytes),
             "GB/s": amount(timing.gb_per_s),
             "of copy": UNKNOWN if part is None else f"{part:.0f} %",
@@ -142,7 +142,8 @@ def _one(session: Session, width: int) -> Table:
             own = {
                 "kernel": f"  {shown(base_name(part_of.name))}",
                 "variant": shown(part_of.variant or UNKNOWN), "inputs": many,
-                "µs": time(part_of.median_us), "95 %": _between(part_of.low_us, part_of.high_us),
+                "µs": duration(part_of.median_us),
+                "95 %": _between(part_of.low_us, part_of.high_us),
                 "n": str(part_of.samples),
             }  # fmt: skip
             if narrow and many:
@@ -181,7 +182,7 @@ def _beside(session: Session, watches: list[str], width: int) -> Table:
         for watch in watches:
             found = held.get(watch)
             failed = found.error is not None if found else None in held
-            cells.append("failed" if failed else time(found.median_us if found else None))
+            cells.append("failed" if failed else duration(found.median_us if found else None))
         rows.append([*_who(next(iter(held.values()))), *cells])
     return _table(heads, rows, width)
 
@@ -222,8 +223,8 @@ def footnotes(session: Session) -> Iterator[str]:
     for timing in calls:
         if timing.cpu_us is not None:
             yield shown(
-                f"{named(timing)}: one call keeps the CPU for {time(timing.cpu_us)} µs, its "
-                f"kernels the device for {time(timing.median_us)}"
+                f"{named(timing)}: one call keeps the CPU for {duration(timing.cpu_us)} µs, its "
+                f"kernels the device for {duration(timing.median_us)}"
             )
     for timing in session.rows:
         parts = (named(timing), timing.variant, timing.stopwatch)
@@ -258,7 +259,7 @@ def cell(found: StoredTime | None, now: datetime.datetime) -> str:
     than an hour; "" of none."""
     if found is None:
         return ""
-    parts = [f"{time(found.median_us)} µs"]
+    parts = [f"{duration(found.median_us)} µs"]
     if found.cache != COLD:
         parts.append(f"{found.cache} L2")
     if _old(found.taken, now):
@@ -279,7 +280,7 @@ def sentence(found: StoredTime, now: datetime.datetime) -> str:
     how = f"{found.stopwatch}, {STATES.get(found.cache, found.cache)}"
     parts = (found.inputs, found.device or "unknown device", age(found.taken, now))
     return shown(
-        f"{time(found.median_us)} µs measured (95 %: {between}) by {how}; "
+        f"{duration(found.median_us)} µs measured (95 %: {between}) by {how}; "
         + ", ".join(p for p in parts if p)
     )
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from inspector.cli import main
-from inspector.measure.time.results import Session, Timing, stored
+from inspector.measure.time.results import Session, Timing, stored_session
 from inspector.model import Argument, Call, Kernel, Origin, Recording, Variant
 from inspector.recording.kept import keep
 from inspector.report import calls
@@ -115,7 +115,7 @@ def timed(recording: Path, days: float, us: float) -> None:
     then = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=days)
     row = Timing("square_kernel", "780c582c", 0, "cupti", "cold", us, us, us, 60,
                  inputs="float32 64×1024")  # fmt: skip
-    keep(recording, stored(Session(then.isoformat(), {"name": "NVIDIA H200"}, (row,))))
+    keep(recording, stored_session(Session(then.isoformat(), {"name": "NVIDIA H200"}, (row,))))
 
 
 def test_the_newest_time_stands_in_the_list_with_its_age(

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inspector.diff.beside import BesideRow, Sign, folded, loud, rows
+from inspector.diff.beside import BesideRow, Sign, folded, loud, rows_beside
 from inspector.diff.hunks import Hunk, Op
 from inspector.diff.listings import diff_listings
 from inspector.listing import parse
@@ -24,7 +24,7 @@ def source(*lines: str) -> Sequence[Line]:
 def signs(
     hunks: list[Hunk], a: Sequence[Line], b: Sequence[Line]
 ) -> list[tuple[str, object, object]]:
-    return [(r.sign.value, r.a, r.b) for r in rows(hunks, (a, b))]
+    return [(r.sign.value, r.a, r.b) for r in rows_beside(hunks, (a, b))]
 
 
 def test_replaced_lines_stand_beside_what_they_became() -> None:
@@ -50,7 +50,7 @@ def test_what_moved_stands_alone_in_both_places_and_names_the_other() -> None:
         Hunk(Op.MOVED, (1, 2), (3, 4)),
         Hunk(Op.EQUAL, (2, 4), (1, 3)),
     ]
-    found = list(rows(held, (lines, lines)))
+    found = list(rows_beside(held, (lines, lines)))
     assert found == [
         BesideRow(Sign.MOVED_AWAY, 1, None, 3),
         BesideRow(Sign.EQUAL, 2, 1),
@@ -93,7 +93,7 @@ def test_locations_within_what_changed_are_no_change(extra: str) -> None:
              .replace("st.global.b32", "st.global.cg.b32"))  # fmt: skip
     a, b = (parse(Stage.PTX, text) for text in texts)
     diff = diff_listings(a, b)
-    told = list(rows(diff.hunks, (a.lines, b.lines), diff.silent))
+    told = list(rows_beside(diff.hunks, (a.lines, b.lines), diff.silent))
     assert [r.a for r in told if r.a] == list(range(1, len(a.lines) + 1))
     assert [r.b for r in told if r.b] == list(range(1, len(b.lines) + 1))
     for row in told:
@@ -117,7 +117,7 @@ TEXTS = st.lists(
 def test_every_line_is_in_one_row_in_the_order_of_its_side(a: list[str], b: list[str]) -> None:
     left, right = (parse(Stage.SOURCE, "\n".join(x), path="x.py") for x in (a, b))
     found = diff_listings(left, right)
-    held = list(rows(found.hunks, (left.lines, right.lines)))
+    held = list(rows_beside(found.hunks, (left.lines, right.lines)))
     assert [r.a for r in held if r.a is not None] == list(range(1, len(left.lines) + 1))
     assert [r.b for r in held if r.b is not None] == list(range(1, len(right.lines) + 1))
 
@@ -146,7 +146,7 @@ def test_folds_hide_only_equal_rows_and_count_them(held: list[Sign], context: in
 def drawn(a: str, b: str, width: int, colour: bool = False) -> list[str]:
     left, right = (parse(Stage.SOURCE, x, path="x.py") for x in (a, b))
     found = diff_listings(left, right)
-    held = rows(found.hunks, (left.lines, right.lines))
+    held = rows_beside(found.hunks, (left.lines, right.lines))
     spans = (((4, 5),), ((4, 5),))
     made = beside(held, (left.lines, right.lines), lambda x, y: spans, width, colour)
     return [text.plain for text in made]

@@ -314,7 +314,7 @@ def _timings(data: bytes, folder: Path) -> None:
     for record in kept(folder):
         session = results.read(record)
         if session is not None:
-            again_read = results.read(json.loads(jsons.dumps(results.stored(session))))
+            again_read = results.read(json.loads(jsons.dumps(results.stored_session(session))))
             assert again_read is not None
 
 

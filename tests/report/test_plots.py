@@ -18,7 +18,7 @@ from rich.console import Console
 from inspector.capture import machine
 from inspector.cli import main
 from inspector.measure.time import child as running
-from inspector.measure.time.roofline import TITLES, Peaks, Spot, dtypes_in, peaks_of
+from inspector.measure.time.roofline import TITLES, Peaks, Spot, dtypes_in, peaks_of_device
 from inspector.reader.tables import devices, table
 from inspector.report.plots import Figure, PlotLine, plot, spread, ticks
 from inspector.report.plots import figure as roofline
@@ -159,7 +159,9 @@ def test_a_call_that_computes_is_held_against_its_units_peak() -> None:
 
 
 def test_data_sheets_do_not_contradict_each_other() -> None:
-    sheets = {n: peaks_of(n, table("peaks")) for e in table("peaks").values() for n in e["names"]}
+    sheets = {
+        n: peaks_of_device(n, table("peaks")) for e in table("peaks").values() for n in e["names"]
+    }
     for device in devices().values():
         known = sheets.get(device.name)
         if known is not None:

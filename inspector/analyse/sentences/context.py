@@ -82,7 +82,7 @@ class Context:
         return None
 
 
-def of_variant(
+def context_of(
     kernel: Kernel,
     variant: Variant,
     listing: Listing | None = None,

@@ -14,8 +14,7 @@ from inspector.analyse.sentences.statements import MOST_LINES, Statements
 from inspector.analyse.sentences.templates import Templates, fill
 from inspector.analyse.sentences.values import Values, special, types_of
 from inspector.analyse.sentences.wording import Wording
-from inspector.listing.line import Function, Line, Listing
-from inspector.listing.line import Kind as LineKind
+from inspector.listing.line import Function, Kind, Line, Listing
 from inspector.listing.ptx_operands import Operand, OperandKind, WordedStatement, registers
 from inspector.listing.ptx_statement import AHEAD
 
@@ -233,18 +232,18 @@ class PtxReader:
         line = self.statements.line(n)
         if line is None:
             return None
-        if line.kind is LineKind.INSTRUCTION:
+        if line.kind is Kind.INSTRUCTION:
             found = self.statements.at(n)
             if not found:
                 return self._rest(n)
             said = [text for one in found if (text := self._instruction(one, line))]
             return "; then ".join(said) or None
-        if line.kind is LineKind.LABEL and line.label is not None:
+        if line.kind is Kind.LABEL and line.label is not None:
             known = self.function.last - self.function.first < MOST_LINES
             if ".callprototype" in line.text:
                 return f"{line.label}: what the functions called by it take and give"
             return label(line.label, n, self.statements.jumps(line.label), known)
-        if line.kind is LineKind.DIRECTIVE:
+        if line.kind is Kind.DIRECTIVE:
             if line.text.strip() == "}" and n == self.function.last:
                 return "the function ends"
             return directive(line.text, self.templates, self.context)
@@ -254,7 +253,7 @@ class PtxReader:
         """A line in the middle of an instruction."""
         for before in range(n - 1, max(0, n - AHEAD), -1):
             line = self.statements.line(before)
-            if line is None or line.kind is not LineKind.INSTRUCTION:
+            if line is None or line.kind is not Kind.INSTRUCTION:
                 return None
             if line.opcode is not None:
                 return f"the instruction of line {before} goes on" if line.opcode else None

@@ -1,4 +1,4 @@
-"""What a comparison found: a row a variant and size, ranked among those that agree."""
+"""What a race found: a row a variant and size, ranked among those that agree."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ class RaceRow:
 
 @dataclass(frozen=True, slots=True)
 class Race:
-    """What was compared together. ``swept`` is the size that was varied."""
+    """What was raced together. ``swept`` is the size that was varied."""
 
     taken: str
     script: str

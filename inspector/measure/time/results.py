@@ -249,7 +249,7 @@ def _drift(samples: Sequence[float]) -> list[str]:
     return [f"it took {first.value:.4g} µs at first and {last.value:.4g} in the end"]
 
 
-def row(timing: Timing) -> dict[str, object]:
+def timing_row(timing: Timing) -> dict[str, object]:
     """A timing as JSON has it."""
     said = asdict(timing)
     for name in ("grid", "block"):
@@ -260,14 +260,14 @@ def row(timing: Timing) -> dict[str, object]:
     return said
 
 
-def stored(session: Session) -> dict[str, object]:
+def stored_session(session: Session) -> dict[str, object]:
     """A session as it is kept in a recording."""
     return {
         "taken": session.taken,
         "device": dict(session.device),
         "peaks": [asdict(p) for p in session.peaks],
         "data_sheet_gb_per_s": session.data_sheet_gb_per_s,
-        "rows": [row(t) for t in session.rows],
+        "rows": [timing_row(t) for t in session.rows],
     }
 
 

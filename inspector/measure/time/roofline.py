@@ -53,7 +53,7 @@ class Spot:
         return cls(name, done / moved, done / us * 1e6)
 
 
-def peaks_of(name: object, table: Mapping[str, object]) -> Peaks | None:
+def peaks_of_device(name: object, table: Mapping[str, object]) -> Peaks | None:
     """The data sheet of a device by its own name, of ``reference/peaks.toml``."""
     held = next(
         (e for e in table.values() if isinstance(e, Mapping) and name in (e.get("names") or ())),

@@ -15,8 +15,7 @@ from inspector.measure.time import racing
 from inspector.measure.time.child import Said, TimeWish, interpreter
 from inspector.measure.time.racing import Task
 from inspector.measure.time.ranking import Race, peaks_of, rows_of
-from inspector.measure.time.roofline import Peaks
-from inspector.measure.time.roofline import peaks_of as sheet_of
+from inspector.measure.time.roofline import Peaks, peaks_of_device
 from inspector.measure.time.take import data_sheet
 from inspector.reader import tables
 from inspector.system.process import Finished, run_tool
@@ -39,7 +38,7 @@ def race(
     python = interpreter(wish.python, [machine.interpreter(None)], machine.versions)
     task = Task(script, sizes, wish)
     what = f"{script.name} at {len(sizes)} sizes" if len(sizes) > 1 else script.name
-    say(f"comparing the variants of {what}, {wish.seconds:g} s each at most, under {python}")
+    say(f"racing the variants of {what}, {wish.seconds:g} s each at most, under {python}")
     gathered = racing.measure(python, task, say, partial(_told, say))
     peaks = peaks_of(gathered.copies)
     return Race(
@@ -80,7 +79,7 @@ def _told(
 
 def peaks_by_sheet(device: object) -> Peaks | None:
     """What the data sheet of a device of that name promises."""
-    return sheet_of(device, tables.table("peaks"))
+    return peaks_of_device(device, tables.table("peaks"))
 
 
 def _bandwidth(device: Said) -> float | None:

@@ -135,7 +135,7 @@ def parts(row: Timing) -> tuple[Timing, ...]:
     )  # fmt: skip
 
 
-def alike(
+def timed_alike(
     a: Mapping[str, StoredTime], b: Mapping[str, StoredTime]
 ) -> tuple[StoredTime, StoredTime] | None:
     """The times of two variants that can be compared: of one kind of inputs, on one device, with

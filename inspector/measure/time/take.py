@@ -24,9 +24,15 @@ from inspector.measure.time import child
 from inspector.measure.time.calls import Again
 from inspector.measure.time.child import Said, TimeWish
 from inspector.measure.time.planning import Plan, PlannedLaunch, cooperative, job_of, plan, scratch
-from inspector.measure.time.results import KernelTime, Peak, Session, Timing, median
-from inspector.measure.time.results import stored as as_stored
-from inspector.measure.time.results import with_time as timed
+from inspector.measure.time.results import (
+    KernelTime,
+    Peak,
+    Session,
+    Timing,
+    median,
+    stored_session,
+    with_time,
+)
 from inspector.model import Call, Recording, Stage
 from inspector.reader import tables
 from inspector.reader.reader import Reader
@@ -257,7 +263,7 @@ def row(bare: Timing, said: Mapping[str, object], peaks: tuple[Peak, ...]) -> Ti
         ),
     )
     peak = next((p for p in peaks if p.stopwatch == watch), None)
-    found = timed(known, _samples(said), clocks if isinstance(clocks, dict) else {}, peak, said)
+    found = with_time(known, _samples(said), clocks if isinstance(clocks, dict) else {}, peak, said)
     if found is not None and found.median_us is not None and known.kind == "triton":
         own = KernelTime(known.kernel, known.variant, found.median_us, 1, found.low_us,
                          found.high_us, found.samples)  # fmt: skip
@@ -291,4 +297,4 @@ def data_sheet(device: Mapping[str, object]) -> float | None:
 
 def store(path: Path, session: Session) -> None:
     """Keep a session with its recording. Raises ``OSError`` where that is not allowed."""
-    keep(path, as_stored(session))
+    keep(path, stored_session(session))

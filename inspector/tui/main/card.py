@@ -12,7 +12,7 @@ from textual.widget import Widget
 from inspector.analyse.card import Card
 from inspector.measure.time.stored import COLD
 from inspector.model import Resources, Variant
-from inspector.report.timings import time
+from inspector.report.timings import duration
 from inspector.tui.main.outcome import attempt
 from inspector.tui.timing.times import RecordingTimes, age
 from inspector.tui.widgets.figures import UNKNOWN, configuration, figure, shared, spilled, spills
@@ -109,7 +109,7 @@ class VariantCard(Widget):
             parts.append((f"occ {percent}" if short else f"occupancy {percent} at most", ""))
         taken = self.times.latest(self.subject.kernel, variant)
         if taken is not None:
-            us = f"{time(taken.us)} µs"
+            us = f"{duration(taken.us)} µs"
             if taken.timing.cache != COLD:
                 us += f" {taken.timing.cache} L2"
             parts.append((f"{us} measured" + ("" if short else f" {age(taken)}"), "bold"))

@@ -25,7 +25,7 @@ from inspector.model import Kernel, Recording, Stage, Variant
 from inspector.printing import page
 from inspector.recording.layout import is_recording
 from inspector.report import card as card_report
-from inspector.report import profile as tables
+from inspector.report import profile as profile_report
 from inspector.text import shown
 from inspector.tui.code.gutter import SIGNS
 from inspector.tui.main.outcome import attempt
@@ -60,7 +60,7 @@ def profile_text(recording: Recording, width: int) -> Content | Notice:
         why = "; ".join((*problems, why_none(path)))
         return Notice("∅", f"There is no profile: {shown(why)}.")
     console, written = page(width)
-    for part in tables.whole(profile, len(windows), recording.mode, width, TOP):
+    for part in profile_report.whole(profile, len(windows), recording.mode, width, TOP):
         console.print(part)
     for said in problems:
         console.print(Text(f"! {shown(said)}"))

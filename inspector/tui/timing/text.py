@@ -162,9 +162,11 @@ def _of_call(timing: Timing, width: int) -> Iterator[Part]:
     for one in timing.kernels:
         name = label(f"{base_name(one.name)} {one.variant or ''}".rstrip())
         many = f" ×{one.per_call} a call" if one.per_call != 1 else ""
-        yield from wrapped(f"{timings.time(one.median_us)} µs{many}  {name}", width, "", "      ")
+        yield from wrapped(
+            f"{timings.duration(one.median_us)} µs{many}  {name}", width, "", "      "
+        )
     if timing.cpu_us is not None:
-        said = f"One call keeps the CPU for {timings.time(timing.cpu_us)} µs."
+        said = f"One call keeps the CPU for {timings.duration(timing.cpu_us)} µs."
         yield from wrapped(said, width, QUIET, "      ")
 
 
@@ -192,7 +194,7 @@ def _cells(timing: Timing) -> tuple[str, ...]:
     return (
         label(timing.stopwatch or UNKNOWN),
         label(timing.cache or UNKNOWN),
-        timings.time(timing.median_us),
+        timings.duration(timing.median_us),
         timings.interval(timing),
         str(timing.samples) if timing.samples else UNKNOWN,
         timings.amount(timing.gb_per_s),

@@ -80,7 +80,7 @@ def told(one: Taken, recorded_on: str | None) -> str:
     """``4.03 µs (95 %: 4.02…4.05) by cupti, cold L2, 3 days ago``, and of which inputs."""
     timing = one.timing
     parts = [
-        f"{timings.time(one.us)} µs (95 %: {timings.interval(timing)}) by {timing.stopwatch}",
+        f"{timings.duration(one.us)} µs (95 %: {timings.interval(timing)}) by {timing.stopwatch}",
         f"{timing.cache} L2",
         age(one),
     ]

@@ -12,7 +12,7 @@ from textual.scroll_view import ScrollView
 from textual.worker import get_current_worker
 
 from inspector.model import Recording, Resources
-from inspector.report.timings import time as duration
+from inspector.report.timings import duration
 from inspector.tui.main.outcome import attempt
 from inspector.tui.timing.times import RecordingTimes
 from inspector.tui.tree.ordering import Order, time_of

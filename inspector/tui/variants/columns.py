@@ -11,7 +11,7 @@ from rich.cells import cell_len
 
 from inspector.diff.variants import VariantRow
 from inspector.report.diff_text import absent, settings
-from inspector.report.timings import time as duration
+from inspector.report.timings import duration
 from inspector.tui.tree.ordering import Measured
 from inspector.tui.widgets.figures import UNKNOWN, figure, shared, spills
 from inspector.tui.widgets.visible import label

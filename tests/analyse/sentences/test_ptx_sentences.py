@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inspector.analyse.sentences.basic import byte_picks, logic
-from inspector.analyse.sentences.context import Context, argument_types, of_header, of_variant
+from inspector.analyse.sentences.context import Context, argument_types, context_of, of_header
 from inspector.analyse.sentences.ptx import PtxReader
 from inspector.analyse.sentences.templates import Templates
 from inspector.capture.opening import kept_cache, open_path
@@ -296,7 +296,7 @@ def variants() -> list[tuple[Kernel, Variant, Listing]]:
 def test_parameters_have_the_kernels_own_names() -> None:
     seen = 0
     for kernel, variant, listing in variants():
-        context = of_variant(kernel, variant, listing)
+        context = context_of(kernel, variant, listing)
         if not variant.signature:
             continue
         seen += 1
@@ -311,7 +311,7 @@ def test_parameters_have_the_kernels_own_names() -> None:
 
 def test_a_load_of_a_parameter_says_its_name() -> None:
     kernel, variant, listing = next(v for v in variants() if v[1].symbol == "square_kernel")
-    said = reader(listing, of_variant(kernel, variant, listing), "square_kernel")
+    said = reader(listing, context_of(kernel, variant, listing), "square_kernel")
     lines = {line.text.split()[-1]: line.n for line in listing.lines if "ld.param" in line.text}
     first = said.sentence(lines["[square_kernel_param_0];"])
     assert first is not None and first.endswith("= output_ptr: *fp32 (parameter 0)")
@@ -324,7 +324,7 @@ def test_a_signature_that_does_not_fit_names_nothing() -> None:
         {**variant.signature, "more": "i32"},
         {**variant.signature, "n_cols": "i64"},
     ):
-        context = of_variant(kernel, replace(variant, signature=signature), listing)
+        context = context_of(kernel, replace(variant, signature=signature), listing)
         assert len(context.parameters) == 7
         assert all(p.name is None and p.symbol for p in context.parameters)
 
@@ -333,9 +333,9 @@ def test_what_launches_have_in_common() -> None:
     kernel, variant, listing = next(v for v in variants() if v[1].symbol == "square_kernel")
     one = Call("triton", "square_kernel", grid=(1823, 1, 1), block=(128, 1, 1))
     other = replace(one, grid=(64, 1, 1))
-    assert of_variant(kernel, replace(variant, calls=(one, one)), listing).grid == (1823, 1, 1)
-    assert of_variant(kernel, replace(variant, calls=(one, other)), listing).grid is None
-    assert of_variant(kernel, replace(variant, calls=(one, other)), listing, call=other).grid == (
+    assert context_of(kernel, replace(variant, calls=(one, one)), listing).grid == (1823, 1, 1)
+    assert context_of(kernel, replace(variant, calls=(one, other)), listing).grid is None
+    assert context_of(kernel, replace(variant, calls=(one, other)), listing, call=other).grid == (
         64, 1, 1)  # fmt: skip
 
 

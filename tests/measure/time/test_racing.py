@@ -20,7 +20,7 @@ from inspector.capture import machine
 from inspector.cli import main
 from inspector.errors import ToolMissing, Unreadable, UsageError
 from inspector.measure.time import racing
-from inspector.measure.time import script as comparing_variants
+from inspector.measure.time import script as time_script
 from inspector.measure.time.child import NO_DEVICE, NO_TORCH, TimeWish
 from inspector.measure.time.racing import Task, measure
 from inspector.measure.time.ranking import (
@@ -33,7 +33,7 @@ from inspector.measure.time.ranking import (
     sweep,
     together,
 )
-from inspector.report import comparison as report
+from inspector.report import race as report
 from inspector.system.process import Finished
 
 OURS = ("--python", sys.executable)
@@ -416,17 +416,17 @@ def test_a_roofline_has_the_measured_roof_and_the_data_sheets(
     assert "wrong  0.125" not in out
 
 
-def test_the_options_of_a_comparison_are_not_a_recordings(
+def test_the_options_of_a_race_are_not_a_recordings(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     for option in (["--sweep", "N=1,2"], ["--size", "N=1"], ["--csv", "x.csv"]):
         assert main(["time", "nothing.ptxview", *option]) == 2
-        assert f"{option[0]} is of a comparison" in capsys.readouterr().err
+        assert f"{option[0]} is for a script whose variants are raced" in capsys.readouterr().err
 
 
 def test_devices_of_the_table_are_known_by_their_own_names() -> None:
-    peaks = comparing_variants.peaks_by_sheet("NVIDIA H100 80GB HBM3")
+    peaks = time_script.peaks_by_sheet("NVIDIA H100 80GB HBM3")
     assert peaks is not None and peaks.bandwidth is not None
     assert peaks.flops["fp16_tensor"] > 10 * peaks.flops["fp32"] and "white paper" in peaks.source
-    assert comparing_variants.peaks_by_sheet("NVIDIA something else") is None
-    assert comparing_variants.peaks_by_sheet(None) is None
+    assert time_script.peaks_by_sheet("NVIDIA something else") is None
+    assert time_script.peaks_by_sheet(None) is None

@@ -17,8 +17,8 @@ from inspector.measure.time.results import (
     Session,
     Timing,
     read,
-    row,
-    stored,
+    stored_session,
+    timing_row,
     with_time,
 )
 from inspector.report import timings
@@ -100,7 +100,7 @@ GRAPH = replace(
 
 
 def test_a_graphs_kernels_are_told_with_it() -> None:
-    said = json.loads(dumps(row(GRAPH)))
+    said = json.loads(dumps(timing_row(GRAPH)))
     assert said["variant"] is None and said["kind"] == "graph"
     assert [(k["name"], k["variant"], k["median_us"], k["per_call"]) for k in said["kernels"]] == [
         ("triton_fused", "ba6e6b76", 2.0, 1), ("Memset (Device)", None, 3.5, 2),
@@ -113,7 +113,10 @@ def test_a_graphs_kernels_are_told_with_it() -> None:
 
 
 def test_odd_kernels_of_a_kept_row_are_left_out() -> None:
-    said = {**row(GRAPH), "kernels": [7, {"name": 1}, {"name": "k", "median_us": 1, "per_call": 1}]}
+    said = {
+        **timing_row(GRAPH),
+        "kernels": [7, {"name": 1}, {"name": "k", "median_us": 1, "per_call": 1}],
+    }
     found = read({"rows": [said], "device": {}, "taken": "x"})
     assert found is not None and [k.name for k in found.rows[0].kernels] == ["k"]
     assert found.rows[0].variant == ""
@@ -121,7 +124,7 @@ def test_odd_kernels_of_a_kept_row_are_left_out() -> None:
 
 def test_a_session_is_read_as_it_was_kept() -> None:
     whole = session(taken([2.0, 3.0] * 60), replace(BARE, error="no memory", stopwatch=None), GRAPH)
-    assert read(json.loads(json.dumps(stored(whole)))) == whole
+    assert read(json.loads(json.dumps(stored_session(whole)))) == whole
 
 
 @pytest.mark.parametrize(
@@ -133,7 +136,7 @@ def test_what_is_no_session_is_none(said: dict[str, object]) -> None:
 
 
 def test_odd_rows_of_a_session_are_left_out_and_odd_fields_unknown() -> None:
-    good = {**row(taken([2.0] * 60)), "median_us": "fast", "grid": [1], "warnings": None}
+    good = {**timing_row(taken([2.0] * 60)), "median_us": "fast", "grid": [1], "warnings": None}
     found = read({"rows": [good, {}, 7, {"kernel": 1, "variant": "a", "call": 0}], "device": {},
                   "taken": "x"})  # fmt: skip
     assert found is not None and len(found.rows) == 1
@@ -201,4 +204,4 @@ def test_the_age_is_told_in_words(taken_at: str, expected: str) -> None:
 def test_no_figure_of_json_is_infinite() -> None:
     found = taken([0.0] * 60)
     assert found.gb_per_s is None
-    assert math.isfinite(json.loads(dumps(row(found)))["median_us"])
+    assert math.isfinite(json.loads(dumps(timing_row(found)))["median_us"])

@@ -14,8 +14,8 @@ import pytest
 from inspector.capture.opening import kept_cache, open_path
 from inspector.diff.compare import compare, stage_of, variant_rows
 from inspector.diff.summary import FigureChange
-from inspector.measure.time.results import KernelTime, Session, Timing, stored
-from inspector.measure.time.stored import StoredTimes, alike, sessions, times
+from inspector.measure.time.results import KernelTime, Session, Timing, stored_session
+from inspector.measure.time.stored import StoredTimes, sessions, timed_alike, times
 from inspector.model import Kernel, Origin, Stage, Variant
 from inspector.reader.reader import Reader
 from inspector.recording.kept import keep
@@ -77,17 +77,19 @@ def test_every_view_has_the_same_time(tmp_path: Path) -> None:
     kernel, variant = next(f for f in open_path(path).variants() if f[0].name == "square_kernel")
     own = {"kernel": kernel.name, "variant": variant.id}
     assert views_of(path, kernel, variant) == [None, None]
-    keep(path, stored(session(1, row(8.0, stopwatch="event", **own))))
+    keep(path, stored_session(session(1, row(8.0, stopwatch="event", **own))))
     assert views_of(path, kernel, variant) == [None, None]
-    keep(path, stored(session(2, row(3.0, cache="hot", **own))))
+    keep(path, stored_session(session(2, row(3.0, cache="hot", **own))))
     assert views_of(path, kernel, variant) == [3.0, 3.0]
-    keep(path, stored(session(3, row(4.0, **own), row(4.5, count=9, inputs="other", **own))))
+    keep(
+        path, stored_session(session(3, row(4.0, **own), row(4.5, count=9, inputs="other", **own)))
+    )
     assert views_of(path, kernel, variant) == [4.5, 4.5]
-    keep(path, stored(session(4, row(2.0, cache="hot", **own))))
+    keep(path, stored_session(session(4, row(2.0, cache="hot", **own))))
     assert views_of(path, kernel, variant) == [4.5, 4.5]  # a cold L2 comes first
     call = row(20.0, kind="graph", kernel="0/0", variant="", count=50,
                kernels=(KernelTime(kernel.name, variant.id, 2.5, 4),))  # fmt: skip
-    keep(path, stored(session(5, call)))
+    keep(path, stored_session(session(5, call)))
     assert views_of(path, kernel, variant) == [2.5, 2.5]
 
 
@@ -98,7 +100,7 @@ def test_a_time_with_a_hot_l2_says_so_and_is_not_compared_with_a_cold_one() -> N
     cold = StoredTimes([session(1, row(4.0))])
     assert cell(cold.of(KERNEL, VARIANT), now) == "4.00 µs"
     both = [known.by_inputs(KERNEL, VARIANT) for known in (hot, cold)]
-    assert alike(*both) is None and alike(both[0], both[0]) is not None
+    assert timed_alike(*both) is None and timed_alike(both[0], both[0]) is not None
 
 
 def test_a_kernel_of_a_call_has_its_own_time_and_its_own_launch_comes_first() -> None:
@@ -119,11 +121,11 @@ def test_times_are_compared_of_the_same_inputs_on_the_same_device_alone() -> Non
     small, large = row(1.0), row(5.0, inputs="float32 16")
     one = StoredTimes([session(1, large, small)]).by_inputs(KERNEL, VARIANT)
     other = StoredTimes([session(2, replace(small, median_us=2.0, kernels=()))])
-    found = alike(one, other.by_inputs(KERNEL, VARIANT))
+    found = timed_alike(one, other.by_inputs(KERNEL, VARIANT))
     assert found is not None and [t.median_us for t in found] == [1.0, 2.0]
     elsewhere = StoredTimes([session(1, small, device="A")])
-    assert alike(one, elsewhere.by_inputs(KERNEL, VARIANT)) is None
-    assert alike(one, {}) is None
+    assert timed_alike(one, elsewhere.by_inputs(KERNEL, VARIANT)) is None
+    assert timed_alike(one, {}) is None
 
 
 def test_two_variants_that_were_timed_are_compared_by_their_times(tmp_path: Path) -> None:
@@ -137,7 +139,7 @@ def test_two_variants_that_were_timed_are_compared_by_their_times(tmp_path: Path
     assert compare((reader, reader), pair, stage).a.time_us is None
     taken = [row(us, kernel="square_kernel", variant=v.id) for us, v in zip((1.0, 1.5), pair,
                                                                          strict=True)]  # fmt: skip
-    keep(path, stored(session(1, *taken)))
+    keep(path, stored_session(session(1, *taken)))
     held = compare((reader, reader), pair, stage)
     assert (held.a.time_us, held.b.time_us) == (1.0, 1.5)
     assert any("measured: 1.00 → 1.50 µs, 50% more" in said for said in held.explanation)
@@ -154,7 +156,7 @@ def test_the_table_of_variants_has_the_times_of_the_inputs_that_most_were_timed_
     ids = [v.id for _, v in held]
     some = [row(n + 1.0, kernel="square_kernel", variant=i) for n, i in enumerate(ids[:3])]
     other = row(9.0, kernel="square_kernel", variant=ids[0], inputs="float32 4096", count=99)
-    keep(path, stored(session(1, other, *some)))
+    keep(path, stored_session(session(1, other, *some)))
     assert [r.time_us for r in variant_rows(reader, held, Stage.PTX)] == [
         1.0,
         2.0,
@@ -166,7 +168,7 @@ def test_the_table_of_variants_has_the_times_of_the_inputs_that_most_were_timed_
     tuned = [f for f in recording.variants() if f[0].name == "matmul_kernel"]
     before = [r.time_us for r in variant_rows(reader, tuned, Stage.PTX)]
     assert any(t is not None for t in before)
-    keep(path, stored(session(2, row(7.0, kernel="matmul_kernel", variant=tuned[0][1].id))))
+    keep(path, stored_session(session(2, row(7.0, kernel="matmul_kernel", variant=tuned[0][1].id))))
     assert [
         r.time_us for r in variant_rows(reader, tuned, Stage.PTX)
     ] == before  # the tuner's, all of them

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from inspector.measure.time.results import Timing, read, row, with_time
+from inspector.measure.time.results import Timing, read, timing_row, with_time
 from inspector.probes.replay.stopwatches import SAMPLES, around, cudagraph, queued, undisturbed
 from inspector.probes.replay.trace import Unavailable
 
@@ -144,7 +144,7 @@ def test_a_row_says_so_and_is_kept() -> None:
     assert found is not None and found.median_us == 61.0 and found.traced_us == 67.5
     assert found.gb_per_s == pytest.approx(1000.0)
     assert any("67.5 µs" in w and "pair of events" in w for w in found.warnings)
-    kept = read({"taken": "now", "device": {}, "rows": [row(found)]})
+    kept = read({"taken": "now", "device": {}, "rows": [timing_row(found)]})
     assert kept is not None and kept.rows[0].traced_us == 67.5
     whole = with_time(bare, [61.0] * 80, {}, None, {"whole": 55.0})
     assert whole is not None and whole.traced_us is None

@@ -12,12 +12,11 @@ from rich.table import Table
 
 from inspector.measure.profile.names import short_name
 from inspector.measure.time.ranking import Race, RaceRow, best_first
-from inspector.measure.time.results import Session
-from inspector.measure.time.results import row as timing_row
+from inspector.measure.time.results import Session, timing_row
 from inspector.report.jsons import SCHEMA
 from inspector.report.plots import Figure, PlotLine, name_of
 from inspector.report.tables import UNKNOWN
-from inspector.report.timings import LESSONS, SHORTEST, STATES, amount, interval, time
+from inspector.report.timings import LESSONS, SHORTEST, STATES, amount, duration, interval
 from inspector.report.timings import heading as session_heading
 from inspector.text import shown
 
@@ -30,7 +29,7 @@ CSV_FIGURES = (
 
 
 def row(one: RaceRow) -> dict[str, object]:
-    """A row as JSON has it: a timing's with what is a comparison's."""
+    """A row as JSON has it: a timing's with what is a race's."""
     return {
         **timing_row(one.timing),
         "sizes": dict(one.sizes),
@@ -150,7 +149,7 @@ def _laid_out(
 
 
 def _time(one: RaceRow) -> str:
-    return "failed" if one.timing.error else time(one.timing.median_us)
+    return "failed" if one.timing.error else duration(one.timing.median_us)
 
 
 def _cells(one: RaceRow) -> dict[str, str]:
@@ -168,7 +167,7 @@ def _cells(one: RaceRow) -> dict[str, str]:
         "of copy": UNKNOWN if part is None else f"{part:.0f} %",
         "TFLOP/s": amount(timing.tflop_per_s, 2),
         "kernels": str(launches) if launches else UNKNOWN,
-        "CPU µs": time(timing.cpu_us),
+        "CPU µs": duration(timing.cpu_us),
         "max diff": UNKNOWN if one.difference is None else f"{one.difference:.1e}",
     }
 
@@ -182,8 +181,8 @@ def launched(rows: Sequence[RaceRow]) -> Iterator[str]:
         parts = []
         for kernel in timing.kernels:
             times = f"{kernel.per_call} × " if kernel.per_call > 1 else ""
-            parts.append(f"{times}{short_name(kernel.name)} {time(kernel.median_us)} µs")
-        gap = f"; {time(one.span_us)} µs from the first to the end of the last" * one.gaps
+            parts.append(f"{times}{short_name(kernel.name)} {duration(kernel.median_us)} µs")
+        gap = f"; {duration(one.span_us)} µs from the first to the end of the last" * one.gaps
         yield shown(f"  {timing.variant}: {', '.join(parts)}{gap}")
 
 
