@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
+# -- autotuning -----------------------------------------------------------------------------------
 # What autotuning looked at and chose: frozen, plain values beside those of ``model``.
 
 

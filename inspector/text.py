@@ -11,6 +11,7 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
+# -- sets of words --------------------------------------------------------------------------------
 # Sets of words, written as one reads them.
 
 

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 
 from inspector.listing.line import Function, Kind, Line, Listing
 
-# What a function is made of: its instructions by cost class and by opcode.
+# -- what a function is made of -------------------------------------------------------------------
+# Its instructions by cost class and by opcode.
 #
 # Static counts: each instruction once, however often it is run.
 
@@ -79,12 +80,12 @@ def _before_padding(held: Sequence[Line]) -> int:
     return end
 
 
+# -- tensor-core shapes ---------------------------------------------------------------------------
 # Which tensor-core shapes a kernel uses: PTX, SASS and Triton's TTGIR.
 #
 # A shape is that of one instruction: an m×k tile times a k×n tile. PTX ISA, "Warp Level Matrix
 # Instructions", "Asynchronous Warpgroup Level Matrix Instructions", "TensorCore 5th Generation";
 # SASS is undocumented, its shapes are in the opcodes as the digits of m, n and k.
-
 
 _PTX_SHAPE = re.compile(r"\.m(\d{1,9}+)(?!\d)n(\d{1,9}+)(?!\d)k(\d{1,9}+)(?!\d)\b")
 _SASS_SHAPE = re.compile(r"\.(\d{1,9}+)(?!\d)x(\d{1,9}+)(?!\d)x(\d{1,9}+)(?!\d)\b")

@@ -27,11 +27,11 @@ from inspector.analyse.flow.graph import Flow
 from inspector.listing.line import Function, Kind, Line, Listing
 from inspector.model import Argument, Call
 
-# What a launch moves and computes: estimates, from shapes, static counts and TTIR.
+# -- what a launch moves and computes -------------------------------------------------------------
+# Estimates, from shapes, static counts and TTIR.
 #
 # Nothing here is measured. Caches, partial cache lines, masks and values that decide how often a
 # loop runs are not seen; what cannot be known is None.
-
 
 _BITS = re.compile(r"\D+(\d{1,9}+)(?!\d)")
 _ODD_BITS = {

@@ -14,8 +14,7 @@ from types import MappingProxyType
 
 from rapidfuzz.distance import OSA
 
-# One word of the reference, as a parsed table has it.
-
+# -- one word of the reference --------------------------------------------------------------------
 
 PTX, SASS = "ptx", "sass"
 INSTRUCTION, DIRECTIVE, REGISTER = "instruction", "directive", "special register"
@@ -86,8 +85,8 @@ def strings(value: object) -> Mapping[str, str]:
     return {str(k): str(v) for k, v in value.items()} if isinstance(value, Mapping) else {}
 
 
+# -- the parts of an opcode -----------------------------------------------------------------------
 # The parts of an opcode, and which of them are the instruction's word.
-
 
 _PARTS = re.compile(r"\.|(?=::)")
 
@@ -124,7 +123,8 @@ def qualifiers_of(word: str, opcode: str) -> list[str]:
     return out
 
 
-# What was meant: the known words that are spelled most like one that is not known.
+# -- what was meant -------------------------------------------------------------------------------
+# The known words that are spelled most like one that is not known.
 
 
 def closest(word: str, known: Iterable[str], n: int = 3) -> tuple[str, ...]:

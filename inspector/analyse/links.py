@@ -16,8 +16,8 @@ from inspector.analyse.operations import Does, Operations
 from inspector.listing.line import Function, Kind, Line, Listing
 from inspector.model import Location, Stage
 
+# -- lines by where they come from ----------------------------------------------------------------
 # Lines of one stage by where they come from, and the best of another's for each such place.
-
 
 Frame = tuple[str, int, int | None]
 Chain = tuple[Frame, ...]
@@ -155,11 +155,11 @@ def own_lines(
     return inner, dict(sites)
 
 
+# -- pairs of lines, held as blocks ---------------------------------------------------------------
 # Pairs of lines held as blocks: every line of one side of a block belongs to all of the other.
 #
 # A line of source may have a hundred thousand instructions. As pairs that would be quadratic; as
 # blocks it stays linear, and lines with the same links share one tuple.
-
 
 Links = dict[int, tuple[int, ...]]
 Block = tuple[Sequence[int], Sequence[int]]

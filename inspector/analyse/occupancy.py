@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+# -- limits of a device ---------------------------------------------------------------------------
 # A device's limits: of an architecture's representative, or of the one that a program ran on.
-
 
 _RECORDED = {
     "multi_processor_count": ("sms", 1),

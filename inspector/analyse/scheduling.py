@@ -16,6 +16,7 @@ from inspector.analyse.flow.graph import Flow
 from inspector.listing.line import Function, Line, Listing
 from inspector.text import word_for
 
+# -- what is still under way ----------------------------------------------------------------------
 # Which instructions may still be under way at each line of SASS, by the barrier they are to clear.
 #
 # The vendor documents none of this: the fields are those of the control words (``Control``), and
@@ -24,7 +25,6 @@ from inspector.text import word_for
 # when its operands have been read (read barrier). An instruction whose wait mask names a barrier
 # does not issue before the counter is 0, and ``DEPBAR.LE SB0, 0x2`` not before it is 2 or less.
 # ``gsb0``, which ``WARPGROUP.DEPBAR`` waits for, counts warp group matrix products likewise.
-
 
 RESULT, OPERANDS = "result", "operands"
 

@@ -9,6 +9,7 @@ from inspector.analyse.isa import ReferenceEntry
 from inspector.analyse.scheduling import Consumer, Wait
 from inspector.model import Note
 
+# -- figures of machine instructions on the lines above -------------------------------------------
 # Figures of machine instructions told on the lines that they came from.
 #
 # The figures are of SASS, so allocated registers and cycles; PTX's virtual registers are counted
@@ -76,6 +77,7 @@ def _roll(
     return Rolled(most, cycles, many, peak)
 
 
+# -- samples of a profiler ------------------------------------------------------------------------
 # A profiler's samples of warps, by instruction, and what they come to on the lines above.
 
 

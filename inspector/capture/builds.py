@@ -20,11 +20,11 @@ from inspector.recording.layout import BytesContent, DerivedCache, FileContent
 from inspector.recording.resources import from_ptxas
 from inspector.system.toolchain import find
 
+# -- build.ninja ----------------------------------------------------------------------------------
 # Reads the ``build.ninja`` that torch writes: which commands make which files.
 #
 # What torch's generator uses and a little more: variables, rules, builds with variables of their
 # own, ``$`` escapes, implicit inputs and outputs; no ``include`` and no ``subninja``.
-
 
 _REFERENCE = re.compile(r"\$(?:([$ :])|\{([^{}]*)\}|([A-Za-z0-9_-]+)|)")
 _WORD = re.compile(r"(?:[^ $]|\$(?s:.)|\$$)+")

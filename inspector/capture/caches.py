@@ -20,8 +20,8 @@ from inspector.recording.autotune import configuration, finite
 from inspector.recording.facts import CONFIG, as_map
 from inspector.recording.layout import FileContent
 
+# -- autotuning -----------------------------------------------------------------------------------
 # What the caches of Triton and Inductor keep of autotuning, as events. Both are JSON.
-
 
 BEST_CONFIG = ".best_config"
 TIMINGS = ".autotune.json"

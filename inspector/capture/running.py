@@ -40,8 +40,8 @@ from inspector.recording.layout import (
 )
 from inspector.system.process import begin, instead_of_ending, run_program, stop_tools
 
-# When the program has ended: the device code of its builds, spills, versions, the device.
-
+# -- when the program has ended -------------------------------------------------------------------
+# The device code of its builds, spills, versions, the device.
 
 Say = Callable[[str], None]
 Event = dict[str, object]
@@ -165,8 +165,8 @@ def _measure(
         return [event for events in pool.map(one, todo) for event in events]
 
 
+# -- following a recording that grows -------------------------------------------------------------
 # Follows a recording that grows: another look at it as soon as there is something new.
-
 
 SPARE = 8
 """Times that a look took which pass until the next: reading must not slow down what is read."""

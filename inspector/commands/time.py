@@ -52,8 +52,8 @@ if TYPE_CHECKING:
     from inspector.report.plots import Figure
 
 
+# -- plots ----------------------------------------------------------------------------------------
 # Plots of measured times: in the terminal, and as PNG.
-
 
 PLOT_ROWS = 22
 NO_ROOFLINE = (
@@ -108,6 +108,7 @@ def of_session(session: Session, name: str, quiet: bool, path: Path | None) -> N
         save_png(figure, path)
 
 
+# -- races of a script's variants -----------------------------------------------------------------
 # ``ptxview time SCRIPT.py``: variants of one computation, timed on the same input and ranked.
 
 
@@ -202,8 +203,7 @@ def _print_race(found: Race, sheet: Peaks | None, args: argparse.Namespace) -> N
             in_terminal(out, figure, PLOT_ROWS)
 
 
-# Options of ``time`` that are of a race, or of a plot.
-
+# -- options of a race, or of a plot --------------------------------------------------------------
 
 SCRIPT_ONLY = ("sweep", "size", "csv")
 

@@ -14,8 +14,8 @@ from inspector.diff import hunks
 from inspector.diff.hunks import Hunk, Op
 from inspector.listing.line import Line
 
+# -- the characters that differ -------------------------------------------------------------------
 # Within two lines that stand beside each other: the characters that differ.
-
 
 Spans = tuple[tuple[int, int], ...]
 """Half-open ranges of characters, in order, apart from one another."""

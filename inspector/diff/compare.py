@@ -314,11 +314,11 @@ def _many(listing: Listing, function: Function) -> int:
     return sum(1 for _ in instructions(listing, function))
 
 
+# -- whole files and whole recordings -------------------------------------------------------------
 # Compares whole files and whole recordings: every kernel of one with its counterpart.
 #
 # Of recordings nothing is disassembled unless SASS is asked for; cuobjdump is asked for the
 # figures of what changed, was added or removed.
-
 
 # -- two files of several kernels ------------------------------------------------------------------
 

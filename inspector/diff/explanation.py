@@ -18,8 +18,8 @@ from inspector.diff.summary import Summary, VariantSide
 from inspector.model import Stage
 from inspector.text import microseconds, plural, some
 
+# -- what rules see -------------------------------------------------------------------------------
 # Two sides and their summary, as rules see them, and how numbers are put in words.
-
 
 _RATIOS = {(2, 1): "half", (4, 1): "a quarter of", (8, 1): "an eighth of", (1, 2): "twice",
            (1, 4): "four times", (1, 8): "eight times"}  # fmt: skip
@@ -65,8 +65,8 @@ def ratio(a: int, b: int) -> str:
     return f"{b / a:.3g} times"
 
 
-# How one figure follows from another: widths, masks, occupancy, spills, loops, tensor cores.
-
+# -- how one figure follows from another ----------------------------------------------------------
+# Widths, masks, occupancy, spills, loops, tensor cores.
 
 _FIGURES = {REGISTERS: "registers a thread", SHARED: "bytes of shared memory a block",
             THREADS: "threads a block"}  # fmt: skip

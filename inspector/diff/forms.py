@@ -54,11 +54,11 @@ class Forms:
     language: str = ""
 
 
+# -- Python and CUDA C++ --------------------------------------------------------------------------
 # Canonical forms of what people write and Inductor generates: Python and CUDA C++.
 #
 # Names are the writer's own, so they are content. Comments are not, nor are blanks at a line's
 # end; in C++, and within a line of Python, neither is how many blanks there are.
-
 
 _PYTHON = re.compile(r"((?:\"\"\"|'''|\"(?:[^\"\\]|\\.)*+\"|'(?:[^'\\]|\\.)*+'))|#.*+", re.DOTALL)
 _CUDA = re.compile(
@@ -91,6 +91,7 @@ def read_source(
     return Forms(first, first - 1 + len(texts), tuple(out), language="source")
 
 
+# -- names without digests ------------------------------------------------------------------------
 # Names of functions and variables without the digests that compilers put in them.
 #
 # - Triton up to 2 marks how a kernel was specialised: ``add_kernel_0d1d2d3de``.
@@ -98,7 +99,6 @@ def read_source(
 #   ``_ZN50_INTERNAL_5f8a3c2e_9_kernel_cu_1b2c3d4e_12345E``, ``_GLOBAL__N__5c8a3a5f_11_foo_cu_…``,
 #   ``_47_tmpxft_00001234_00000000_7_foo_cpp1_ii_abcdef12``.
 # - ``ptxas`` numbers the functions it adds: ``$__internal_3_$__cuda_sm20_div_f32_slowpath``.
-
 
 _MARKS = re.compile(r"__internal_|tmpxft|_INTERNAL_|_GLOBAL__N_|unnamed")
 _SPECIALISED = re.compile(r"_(?:\d{1,3}(?:de|d|c))+\Z")

@@ -13,8 +13,8 @@ from inspector.diff.matching import MatchSide, match
 from inspector.diff.moved import moved
 from inspector.listing.line import Function, LazyLines, Listing
 
+# -- functions of one listing in the other --------------------------------------------------------
 # Which function of one listing is which of another: by name, then by likeness.
-
 
 ENOUGH = 0.5
 """Of two functions' opcodes, the share that they must have in common to be paired by it."""

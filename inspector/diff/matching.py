@@ -19,8 +19,8 @@ from inspector.diff.forms import Forms
 from inspector.listing.line import Function, Kind, Line, Listing
 from inspector.text import words
 
+# -- names of one function in the other -----------------------------------------------------------
 # Which name of one function is which of another: a bijection, by what lines that match say.
-
 
 Names = Sequence[tuple[str, ...]]
 
@@ -116,13 +116,13 @@ def _bijection(
     return out
 
 
+# -- values of one block --------------------------------------------------------------------------
 # Values that live and die within one block of straight code, so that each can be renamed alone.
 #
 # ``ptxas`` gives one register to many values. Where a register is written again before its block
 # ends, nothing else can read what it held before: such a value may be in another register in
 # another variant, whatever that register is otherwise. Every other value goes by its register's
 # name.
-
 
 _LEAVES = words(
     "BRA BRX BRXU JMP JMX JMXU CALL JCAL CAL BSYNC BSSY SYNC SSY BRK CONT PBK PCNT RET PRET "

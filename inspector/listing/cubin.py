@@ -230,12 +230,12 @@ def _attributes(held: bytes) -> Iterator[tuple[int, int, int]]:
             at += int.from_bytes(held[at - 2 : at], "little")
 
 
+# -- parameters -----------------------------------------------------------------------------------
 # Where a cubin's kernels find their parameters: constant bank 0, from a base on.
 #
 # A kernel's section ``.nv.info.<kernel>`` is a row of attributes: format and kind, a byte each,
 # then a value of two bytes, or its length and as many bytes (formats and kinds as ``cuobjdump
 # -elf`` prints them; NVIDIA documents neither).
-
 
 EIATTR_PARAM_CBANK = 0x0A
 EIATTR_KPARAM_INFO = 0x17

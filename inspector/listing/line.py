@@ -12,8 +12,8 @@ from typing import Generic, NamedTuple, Protocol, TypeVar, overload
 
 from inspector.model import Location
 
+# -- sequences that are made when they are looked at ----------------------------------------------
 # Sequences that are made when they are looked at, so that opening a listing is splitting it.
-
 
 T = TypeVar("T")
 State = TypeVar("State")

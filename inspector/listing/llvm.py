@@ -9,10 +9,10 @@ from inspector.listing.line import Function, Kind, Lazy, LazyLines, Line, Listin
 from inspector.model import Location
 from inspector.text import words
 
+# -- debug metadata -------------------------------------------------------------------------------
 # LLVM debug metadata: ``!dbg`` → DILocation → scope → file, with ``inlinedAt``.
 #
 # LLVM Language Reference, "Specialized Metadata Nodes".
-
 
 _NODE = re.compile(r"!(\d{1,18}) = (?:distinct )?!(\w+)\(")
 _NUMBER = re.compile(r"\b(line|column): (\d{1,18})\b")

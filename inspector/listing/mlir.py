@@ -7,11 +7,11 @@ import re
 from inspector.listing.line import Function, Kind, Lazy, LazyLines, Line, Listing
 from inspector.model import Location
 
+# -- locations ------------------------------------------------------------------------------------
 # MLIR locations: ``loc(...)`` and the ``#loc`` aliases, wherever those are defined.
 #
 # MLIR Language Reference, "Builtin Dialect", location attributes: FileLineColLoc, NameLoc,
 # CallSiteLoc, FusedLoc, OpaqueLoc, UnknownLoc.
-
 
 _ALIAS_LINE = re.compile(r"\s*(#[\w$.\-]++)\s*=\s*loc\(")
 _TOKEN = re.compile(

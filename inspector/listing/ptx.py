@@ -31,12 +31,12 @@ from inspector.listing.ptx_statement import (
 from inspector.model import Location
 from inspector.text import words
 
+# -- lines that are more than one plain instruction -----------------------------------------------
 # The lines of PTX that are more than one plain instruction.
 #
 # Blocks, labels before an instruction, comments, directives, several statements on a line and
 # statements over several lines. ``ptx`` asks for them one by one; what a line leaves behind for
 # the next is a ``State``.
-
 
 _OPERANDS = re.compile(r"[\s%\w$.,{}()\[\]+\-|!<>:&*~^]*+;?\s*+\Z")
 

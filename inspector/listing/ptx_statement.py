@@ -10,8 +10,7 @@ from typing import NamedTuple
 
 from inspector.text import commas, words
 
-# PTX text without its comments and strings, and the headers of its functions.
-
+# -- names, labels, headers, comments -------------------------------------------------------------
 
 _COMMENT_OR_STRING = re.compile(r'//|/\*|"(?:[^"\\]|\\.)*+"?', re.DOTALL)
 _NAME = re.compile(r"[\w$%]++")

@@ -12,12 +12,12 @@ from inspector.listing.line import Control, Function, Kind, Lazy, LazyLines, Lin
 from inspector.listing.sass_operands import InstructionRegisters, read_operands
 from inspector.model import Location
 
+# -- what nvdisasm says of each address -----------------------------------------------------------
 # What ``nvdisasm -gi -gp -hex`` says of each address: location, PTX line, control word.
 #
 # ``//## File "f", line 7 inlined at "g", line 13`` lines stand before the first instruction of
 # their place, innermost frame first; they hold until the next ones, as rows of a DWARF line table
 # do. The PTX line is a table of its own, under the file name ``.nv_debug_ptx_txt``.
-
 
 MARK = re.compile(
     r'\s*//## File "((?:[^"\\]|\\.)*+)", line (\d{1,9})'

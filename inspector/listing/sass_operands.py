@@ -16,12 +16,12 @@ from typing import NamedTuple
 
 from inspector.text import at_commas, words
 
+# -- textures and surfaces ------------------------------------------------------------------------
 # Which registers a texture or surface instruction of SASS defines and uses.
 #
 # Read off ``nvdisasm -plr``, as in ``sass_operands``. ``TEX.SCR.LL R0, R2, R6, R8, …, CUBE, 0x7``:
 # up to two components into R2, the others into R0, as the mask has bits; then what is looked up,
 # shared out between two registers' worth (``SCR``), or coordinates first and all else second.
-
 
 TEXTURES = frozenset(("TEX", "TLD", "TLD4", "TXD"))
 SURFACES = frozenset(("SULD", "SUST"))

@@ -23,8 +23,8 @@ from inspector.report.diff_json import Paired
 from inspector.report.tables import UNKNOWN, config, figure, shared, spills
 from inspector.text import microseconds, plural, shown
 
+# -- rows of two listings -------------------------------------------------------------------------
 # Rows of two listings as lines of a terminal: numbers, signs, wrapped text, what changed in it.
-
 
 Spans = Sequence[tuple[int, int]]
 Intra = Callable[[int, int], tuple[Spans, Spans]]
@@ -338,8 +338,8 @@ def _wrapped(label: str, text: str, width: int, style: str) -> Iterator[Text]:
         yield Text((label if not n else " " * len(label)) + part, style=style)
 
 
+# -- tables ---------------------------------------------------------------------------------------
 # Tables of ``diff``: all variants of a kernel, and the kernels of two recordings.
-
 
 _STATES = {Fate.SAME: "dim", Fate.CHANGED: "yellow", Fate.ADDED: "green",
            Fate.REMOVED: "red"}  # fmt: skip

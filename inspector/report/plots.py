@@ -22,8 +22,8 @@ from inspector.measure.time.roofline import TITLES, UNITS, Peaks, Spot, dtypes_i
 from inspector.names import base_name
 from inspector.text import shown
 
-# Plots as values: lines and points with names, on axes with ticks.
-
+# -- plots as values ------------------------------------------------------------------------------
+# Lines and points with names, on axes with ticks.
 
 Point = tuple[float, float]
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
@@ -122,8 +122,8 @@ def legend(figure: Figure, shown: Sequence[str] | None = None) -> list[tuple[str
     ]
 
 
+# -- PNG ------------------------------------------------------------------------------------------
 # Figures as PNG, by matplotlib, which is an extra (``plot``).
-
 
 INCHES, DOTS = (9.0, 5.0), 150
 HUES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#a6761d",
@@ -184,8 +184,8 @@ def _plain(text: str) -> str:
     return f" {text}" if text.startswith("_") else text
 
 
+# -- the roofline ---------------------------------------------------------------------------------
 # The figure of a roofline: calls as points under what the device could do at most.
-
 
 # The plot reaches so far beyond the points, as a factor.
 AIR = 4.0

@@ -17,13 +17,13 @@ from inspector.analyse.flow.sass_steps import read_sass
 from inspector.analyse.flow.steps import Jump, Step, Steps, Way
 from inspector.listing.line import Function, Listing
 
+# -- loops ----------------------------------------------------------------------------------------
 # Loops of a graph: strongly connected parts, and those that remain without their header.
 #
 # For a graph whose loops are entered through one block each, these are the natural loops of its
 # back edges (those of one header taken together). A loop entered in several places is one as well;
 # its header is the first block in which it is entered. (B. Steensgaard, "Sequentializing Program
 # Dependence Graphs for Irreducible Programs", 1993.)
-
 
 DEEPEST = 16
 """Loops nested deeper are not looked for: each level takes time linear in the code in it."""

@@ -19,6 +19,7 @@ from inspector.analyse.flow.sass_live import as_nvdisasm
 from inspector.analyse.flow.steps import Steps
 from inspector.listing.line import Function, Listing
 
+# -- backward data flow, on numbers ---------------------------------------------------------------
 # Live registers by backward data flow, on numbers.
 #
 # Code is looked at in regions: a region is entered at its top only, and may be left on the way.

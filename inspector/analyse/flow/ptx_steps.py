@@ -24,6 +24,7 @@ from inspector.listing.ptx_statement import (
     strip,
 )
 
+# -- virtual registers ----------------------------------------------------------------------------
 # Virtual registers that a function of PTX declares. They are ptxas's to allocate: no figure of
 # the machine follows from their number.
 
@@ -42,10 +43,10 @@ def declared(listing: Listing, function: Function) -> dict[str, int]:
     return out
 
 
+# -- names by the block they are declared in ------------------------------------------------------
 # Names of PTX by the block ``{ }`` they are declared in (PTX ISA, "Identifiers", "Variables").
 #
 # What is declared in a block hides the same name outside of it, and ends with it.
-
 
 UNDECLARED = "undeclared"
 """The class of a register whose declaration is not in the function."""

@@ -29,8 +29,8 @@ from inspector.analyse.hints.warp import WarpAccess
 from inspector.listing.line import Line
 from inspector.model import Origin, Stage
 
-# Narrow accesses of Triton: rows that begin where nothing is aligned.
-
+# -- narrow accesses of Triton --------------------------------------------------------------------
+# Rows that begin where nothing is aligned.
 
 RULE = "narrow-access"
 

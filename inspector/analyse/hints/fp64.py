@@ -21,8 +21,8 @@ from inspector.listing.line import Line
 from inspector.model import Stage
 from inspector.text import words
 
-# Divisions that are many instructions: integers by what is not constant, exact fp32, fp64.
-
+# -- divisions that are many instructions ---------------------------------------------------------
+# Integers by what is not constant, exact fp32, fp64.
 
 SLOW_DIVISION = "slow-division"
 
@@ -100,8 +100,8 @@ def _share(slow: list[Line], lines: list[Line], thresholds: Thresholds) -> float
     return spent / max(spent + len(lines) - len(slow), 1)
 
 
+# -- products of matrices -------------------------------------------------------------------------
 # Products of matrices that do not run on the tensor cores.
-
 
 NO_TENSOR_CORES = "no-tensor-cores"
 

@@ -21,8 +21,8 @@ from inspector.listing.line import Line
 from inspector.listing.ptx_declaration import variable_declaration
 from inspector.model import Stage
 
-# Local memory: what spilled out of registers, and arrays that never were in them.
-
+# -- local memory ---------------------------------------------------------------------------------
+# What spilled out of registers, and arrays that never were in them.
 
 SPILLS = "spills"
 LOCAL = "local-memory"

@@ -18,8 +18,8 @@ from inspector.analyse.hints.warp import COMPARE
 from inspector.listing.line import Line
 from inspector.text import words
 
-# Layouts of TTGIR: which elements of a tensor a thread holds.
-
+# -- layouts of TTGIR -----------------------------------------------------------------------------
+# Which elements of a tensor a thread holds.
 
 _ALIAS = re.compile(r"(#[\w$]+) = #ttg\.blocked<\{(.*)\}>")
 _LIST = re.compile(r"(?<!\w)(\w++) = \[([\d, ]*+)\]")

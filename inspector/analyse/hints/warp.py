@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from inspector.listing.line import Kind, Line
 from inspector.listing.ptx_operands import split
 
+# -- integer instructions on 32 values at once ----------------------------------------------------
 # Integer PTX instructions on 32 values at once. What is not known stays unknown (None).
-
 
 Lanes = int | tuple[int, ...]
 
@@ -172,10 +172,10 @@ def _unsigned(bits: int) -> Callable[[int], int]:
     return lambda value: value & mask
 
 
+# -- operands of one PTX statement ----------------------------------------------------------------
 # The operands of one PTX statement, as written and in order: ``Line.uses`` has each register once.
 #
 # Guard, opcode and comments are left out; braces and brackets keep what is in them together.
-
 
 _HEAD = re.compile(r"\s*+(?:@(!?)\s*+([%\w$]++)\s++)?([a-z_][\w.:]*+)\s*+")
 

@@ -15,8 +15,8 @@ from inspector.listing.ptx_operands import Operand, OperandKind, WordedStatement
 from inspector.listing.ptx_statement import has_result
 from inspector.text import plural
 
+# -- truth tables and selectors -------------------------------------------------------------------
 # ``lop3``'s truth tables and ``prmt``'s selectors in words.
-
 
 A, B, C = 0xF0, 0xCC, 0xAA
 """What the three operands are in a table: bit ``4a + 2b + c`` of it is the result's."""

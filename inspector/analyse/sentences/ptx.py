@@ -18,10 +18,10 @@ from inspector.listing.line import Function, Kind, Line, Listing
 from inspector.listing.ptx_operands import Operand, OperandKind, WordedStatement, registers
 from inspector.listing.ptx_statement import AHEAD
 
+# -- threads together, matrices, copies, calls ----------------------------------------------------
 # The pieces of sentences of threads together, of matrices and of copies, and of calls.
 #
 # Written from the PTX ISA, chapter "Instruction Set".
-
 
 _SHAPE = re.compile(r"m(\d{1,9}+)(?!\d)n(\d{1,9}+)(?!\d)k(\d{1,9}+)(?!\d)\Z")
 _TILE = re.compile(r"m(\d{1,9}+)(?!\d)n(\d{1,9}+)(?!\d)\Z")

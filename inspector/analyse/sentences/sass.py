@@ -25,8 +25,8 @@ from inspector.analyse.sentences.sass_parts import (
 )
 from inspector.listing.line import Function, Kind, Line, Listing
 
-# Constant banks: what the driver and the compiler put there.
-
+# -- constant banks -------------------------------------------------------------------------------
+# What the driver and the compiler put there.
 
 _TARGET = re.compile(r"sm_?(\d{2,3})[af]?\b|EF_CUDA_SM(\d{2,3})")
 _AXES = "xyz"

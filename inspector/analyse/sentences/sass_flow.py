@@ -16,8 +16,8 @@ from inspector.analyse.sentences.sass_parts import (
     where,
 )
 
+# -- memory ---------------------------------------------------------------------------------------
 # Loads, stores, atomics and asynchronous copies of SASS.
-
 
 _SMALL = {"U8": "8 bits, unsigned,", "S8": "8 bits, signed,", "U16": "16 bits, unsigned,",
           "S16": "16 bits, signed,"}  # fmt: skip

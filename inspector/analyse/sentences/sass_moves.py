@@ -18,8 +18,8 @@ from inspector.analyse.sentences.sass_parts import (
 )
 from inspector.analyse.sentences.sass_values import notes, width_of
 
+# -- matrix products ------------------------------------------------------------------------------
 # Matrix products of SASS: shapes and types.
-
 
 _SMALL = re.compile(r"(16|8)x?(16|8)x?(256|128|64|32|16|8|4)\Z")
 _GROUP = re.compile(r"(\d{2,3})x(\d{1,3})x(\d{1,3})\Z")

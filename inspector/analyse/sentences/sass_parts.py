@@ -11,10 +11,10 @@ from inspector.analyse.sentences.context import Context
 from inspector.listing.line import Line
 from inspector.listing.sass_operands import split_operands
 
+# -- operands -------------------------------------------------------------------------------------
 # Operands of SASS as they are disassembled, read and put in words.
 #
 # NVIDIA documents no operands; what stands here was read off nvdisasm's output.
-
 
 _REGISTER = re.compile(r"(UR|UP|R|P|B|SB|gsb)(\d{1,3}|Z|T)((?:\.\w++)*+)\Z")
 _NUMBER = re.compile(

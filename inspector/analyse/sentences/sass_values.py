@@ -20,11 +20,11 @@ from inspector.analyse.sentences.sass_parts import (
     joined,
 )
 
+# -- functions of three bits ----------------------------------------------------------------------
 # Functions of three bits, as ``LOP3.LUT`` and ``PLOP3.LUT`` have them: tables of eight bits.
 #
 # Bit ``a << 2 | b << 1 | c`` of the table is the result for bits a, b, c: 0xf0 is a alone, 0xcc b,
 # 0xaa c (PTX ISA, Logic and Shift Instructions: lop3).
-
 
 A, B, C = 0xF0, 0xCC, 0xAA
 ALL = 0xFF

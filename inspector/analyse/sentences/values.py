@@ -27,6 +27,7 @@ from inspector.analyse.sentences.forms import (
 from inspector.analyse.sentences.statements import Statements
 from inspector.listing.ptx_operands import Operand, OperandKind, WordedStatement
 
+# -- and, or, xor of forms ------------------------------------------------------------------------
 # ``and``, ``or`` and ``xor`` of forms: sums where no bit can be set on both sides.
 
 
@@ -116,12 +117,12 @@ def _ones_of(atom: Atom, factor: int) -> int:
     return ((1 << most.bit_length()) - 1 & -zeros) * shift
 
 
+# -- special registers ----------------------------------------------------------------------------
 # Special registers as forms: those that stay the same while a thread runs.
 #
 # Ranges are from the PTX ISA, chapter "Special Registers", and from the CUDA C++ Programming
 # Guide, "Compute Capabilities" (a block: 1024 threads, 64 along z; a grid: 2^31-1, 65535, 65535
 # blocks).
-
 
 AXES = "xyz"
 BLOCK = (1024, 1024, 64)
@@ -165,11 +166,11 @@ def special(name: str, context: Context) -> LinearForm | None:
     return forms.leaf("special", base, 0, FIXED[base]) if base in FIXED else None
 
 
+# -- integer instructions -------------------------------------------------------------------------
 # What integer instructions of PTX do to forms.
 #
 # Written from the PTX ISA, chapters "Integer Arithmetic Instructions", "Logic and Shift
 # Instructions" and "Data Movement and Conversion Instructions".
-
 
 Get = Callable[[Operand], LinearForm]
 

@@ -14,12 +14,12 @@ from inspector.errors import PtxviewError
 from inspector.listing.line import Function, Kind, Line, Listing
 from inspector.measure.ncu.model import Dim3, MeasuredInstruction, NcuLaunch
 
+# -- whether the machine code is that of a listing ------------------------------------------------
 # Whether the machine code of a report is that of a listing, and where its samples stand there.
 #
 # ncu prints where branches went in memory, nvdisasm a label; ncu leaves out which operands are
 # kept for reuse. Everything else must be equal, instruction by instruction, for samples to be
 # shown.
-
 
 _ADDRESS = re.compile(r"\A\s*/\*[0-9a-f]+\*/\s*")
 _SPACE = re.compile(r"\s+")

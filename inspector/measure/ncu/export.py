@@ -20,8 +20,8 @@ from inspector.measure.ncu.model import (
     function_of,
 )
 
+# -- numbers --------------------------------------------------------------------------------------
 # Numbers as ncu prints them: with the separators of the locale that it ran in, and with units.
-
 
 _NUMBER = re.compile(r"[-+]?\d[\d.,'’\s]*(?:e[-+]?\d+)?\Z", re.IGNORECASE)
 # Separators of thousands that never are decimal points: Swiss and French ones.
@@ -113,8 +113,8 @@ def gigahertz(value: float | None, unit: str) -> float | None:
     return None if value is None or scale is None else value / scale
 
 
+# -- rows of a CSV --------------------------------------------------------------------------------
 # The rows of a CSV that ncu wrote, amid what it and the program printed besides.
-
 
 REMEDY = "Export it again: ncu --import report.ncu-rep --csv --page details > report.csv"
 SASS_REMEDY = "Export it again: ncu --import report.ncu-rep --csv --page source --print-source sass"
@@ -235,8 +235,8 @@ def _bare(lines: list[str]) -> str:
     return ""
 
 
+# -- the source page ------------------------------------------------------------------------------
 # Reads tables of ncu's source page: the machine code of a launch, with its samples.
-
 
 ALL = (
     "Warp Stall Sampling (All Samples)",

@@ -22,8 +22,8 @@ from inspector.recording.layout import BytesContent, is_recording
 from inspector.system.process import run_tool
 from inspector.system.toolchain import find
 
+# -- the program itself ---------------------------------------------------------------------------
 # Finds ncu, has it export reports, and knows what it needs to run a program.
-
 
 PAGES = ("details", "raw", "source")
 EXPORT_SECONDS = 600.0

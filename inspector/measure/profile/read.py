@@ -27,6 +27,7 @@ from inspector.model import Kernel, Recording, Variant
 from inspector.names import base_name
 from inspector.recording.layout import DerivedCache, Events, read_events
 
+# -- which kernel of the recording it is ----------------------------------------------------------
 # Which kernel of the recording, and which variants of it, a kernel of the profile is.
 
 

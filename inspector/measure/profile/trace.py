@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from inspector.errors import Unreadable
 from inspector.measure.profile.model import Three
 
+# -- what ran on the CPU --------------------------------------------------------------------------
 # What ran on the CPU, a lane a thread: which call lies within which, as torch has it.
-
 
 OP, ANNOTATION, RUNTIME = 0, 1, 2
 NOBODY = -1
@@ -96,10 +96,10 @@ class Lane:
                 into[n] = above
 
 
+# -- a Chrome trace, event by event ---------------------------------------------------------------
 # Reads a Chrome trace as Kineto writes it, event by event: a large one never lies in memory whole.
 #
 # The trace is input like any other: what is damaged in it is passed over and counted.
-
 
 CHUNK = 4 << 20
 # No event of Kineto's is a hundredth as long; one that is longer is damaged.

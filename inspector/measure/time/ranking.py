@@ -12,8 +12,8 @@ from inspector.measure.time.child import Said
 from inspector.measure.time.racing import GatheredRace, Heard
 from inspector.measure.time.results import KernelTime, Peak, Timing, median, with_time
 
+# -- sizes of an input ----------------------------------------------------------------------------
 # Sizes of an input, as a user writes them: ``N=256:12672:128``, ``M=4096``.
-
 
 HOW = "Write N=256:12672:128 (first:last:step), N=256:16384:*2 (each twice the one before), or N=256,781,4096."  # noqa: E501
 _RANGE = re.compile(r"(\d{1,18}):(\d{1,18}):(\*?)(\d{1,18})")

@@ -6,12 +6,12 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 
+# -- the median and its interval ------------------------------------------------------------------
 # The median of samples, and the interval that it lies in with 95 %: by order, of any distribution.
 #
 # Of n independent samples, as many are below the true median as heads fall in n throws of a coin.
 # So it lies between the k-th least and the k-th greatest of them with a probability that follows
 # from the binomial distribution alone (W. J. Conover, Practical Nonparametric Statistics, 3.2).
-
 
 CONFIDENCE = 0.95
 
@@ -381,6 +381,7 @@ def _peaks(said: Sequence[object]) -> list[Peak]:
     return out
 
 
+# -- amounts that the user gives ------------------------------------------------------------------
 # What a launch moves and computes, as the user gives it, instead of the estimates.
 
 

@@ -19,8 +19,8 @@ from ..calls import subjects
 from ..writer import emit
 from .trials import Trial, config_of, emulated, first_line, infinite, number, times_of, trial_of
 
-# Inductor's cache of best configurations: a kernel that is tuned from it is not measured again.
-
+# -- Inductor's cache of best configurations ------------------------------------------------------
+# A kernel that is tuned from it is not measured again.
 
 _now = threading.local()  # file, hints: of the kernel whose configuration is looked for
 

@@ -20,8 +20,8 @@ from . import launch_native, subjects
 from .arguments import ALIGNMENT, Item, mask, sign
 from .subjects import Entry, Subject
 
+# -- functions made for the arguments of one kernel -----------------------------------------------
 # Functions that are made for the arguments of one kernel, by its signature.
-
 
 Parameters = list[tuple[str, Any, Any]]  # name, type, the value of one that was compiled in
 _FIELDS = {"*": "a{0}.shape, a{0}.stride(), a{0}.data_ptr() & {1}", "value": "a{0}"}
@@ -148,12 +148,12 @@ def items(parameters: Parameters, values: tuple[Any, ...]) -> Iterator[Item]:
         yield name, kind, value if kind == "constexpr" else next(given)
 
 
+# -- calls that are known again by one look -------------------------------------------------------
 # Calls that are known again by one look at all their tensors.
 #
 # torch's own guards compare sizes, strides, dtype and device of many tensors in one call, and keep
 # no reference to any. Addresses are looked at here, now and then: what is aligned in another way
 # is another call.
-
 
 # How many layouts of a launcher may be remembered so; with ever new ones it would not pay.
 MOST_QUICK = 16

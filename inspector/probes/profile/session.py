@@ -24,8 +24,8 @@ from ..writer import folder, problem
 from . import steps, watch
 from .watch import keep
 
+# -- the end of a window --------------------------------------------------------------------------
 # Ends a window of the profiler by time or for want of memory, in the program's main thread.
-
 
 EVERY = 0.2  # seconds between two looks
 # A window ends where the program has taken this part of the memory that was free as it began: what

@@ -18,8 +18,8 @@ from typing import Any
 from .. import hooks
 from ..writer import emit, folder, moved, problem
 
+# -- the trace of a window ------------------------------------------------------------------------
 # Keeps the trace of a window with the recording.
-
 
 COMPRESSION = 3
 
@@ -55,8 +55,8 @@ def keep(session: Any, facts: dict[str, Any], write: Callable[[str], object]) ->
                 os.unlink(path)
 
 
-# torch.profiler as the program itself uses it: ours steps aside, and reads what his recorded.
-
+# -- torch.profiler as the program itself uses it -------------------------------------------------
+# Ours steps aside, and reads what his recorded.
 
 # Windows of the program's own profilers that are read; a result is held until the program ends.
 MOST = 8

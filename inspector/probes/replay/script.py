@@ -32,12 +32,12 @@ from .session import BROKEN, NO_DEVICE, NO_TORCH, Session, copy
 from .stopwatches import STOPWATCHES, caches, calls
 from .trace import Unavailable
 
+# -- whether a result agrees ----------------------------------------------------------------------
 # Whether a variant's result agrees with the reference, and whether it really wrote it.
 #
 # Memory that is handed out again still holds what was there before: the result of the variant
 # before it, which is right. So the free memory is filled with NaN before each call that is
 # checked; what a variant does not write shows.
-
 
 # Blocks of a result's size that are filled: a call may allocate more than one of that size, and of
 # another dtype than the reference's.
@@ -175,6 +175,7 @@ def described(given: tuple[Any, ...]) -> tuple[str, list[str]]:
     return ", ".join(words), list(dict.fromkeys(dtypes))
 
 
+# -- what a script declares -----------------------------------------------------------------------
 # Reads what a script declares to be compared: variants of one computation, and their input.
 #
 # A script declares it in plain names, without any import of ours:
@@ -187,7 +188,6 @@ def described(given: tuple[Any, ...]) -> tuple[str, list[str]]:
 # torch.testing.assert_close has it
 #
 # Only the first two are asked for.
-
 
 Function = Callable[..., Any]
 WHY = 'ptxview time compares what the file declares: VARIANTS = {"name": function} and inputs()'

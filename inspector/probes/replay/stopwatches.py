@@ -148,13 +148,13 @@ def caches(stopwatches: list[str], state: str) -> Iterator[tuple[str, str]]:
         yield each, OWN_CACHE.get(each, state)
 
 
+# -- a call that launches any number of kernels ---------------------------------------------------
 # The time of a call that launches any number of kernels, by the kernels' own durations (CUPTI).
 #
 # What stands between two calls (the flush of the L2) launches kernels too, maybe the same ones. So
 # both are learnt first, each alone: what a flush launches and what a call launches, by name and in
 # order. A block of samples counts only where the device's events are exactly these, again and
 # again.
-
 
 LEARNT = 4
 
@@ -269,6 +269,7 @@ def calls(
             count = next_count(count, took, len(events), 10, 1000)
 
 
+# -- without CUPTI's tracing ----------------------------------------------------------------------
 # How long a kernel takes without CUPTI's tracing, where that slows it.
 #
 # To trace kernels that may run at once CUPTI adds code to each, which notes when its blocks begin
@@ -277,7 +278,6 @@ def calls(
 # threads reads 67.5 µs so, and takes 61. A pair of events adds nothing to the kernel. What it
 # reads too much, the way from one command in the queue to the next, is the same for every kernel
 # as long as the queue is full, and an empty kernel tells how much that is.
-
 
 Launch = Callable[[], Any]
 # A difference below either is not told from chance.

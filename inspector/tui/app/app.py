@@ -54,8 +54,8 @@ def spare() -> None:
     gc.set_threshold(YOUNG, MIDDLE, OLD)
 
 
+# -- an application whose recording grows ---------------------------------------------------------
 # An application whose recording grows while it is looked at, and that is left with care.
-
 
 GLANCE = 0.1
 """Seconds between two looks at the program, its output and whether it wants the terminal."""
@@ -198,6 +198,7 @@ class Growing(App[None]):
             main.focus_first()
 
 
+# -- another reader of the same recording ---------------------------------------------------------
 # The main screen on a new reader of the same recording.
 
 

@@ -299,6 +299,7 @@ MARKS: tuple[tuple[str, str], ...] = (
 """The signs that the screens use, for the help."""
 
 
+# -- key bindings and the footer ------------------------------------------------------------------
 # Key bindings and the footer, made from the table of commands.
 
 

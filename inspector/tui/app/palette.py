@@ -15,6 +15,7 @@ from inspector.tui.app.places import config_path
 from inspector.tui.widgets.title_bar import banner
 from inspector.tui.widgets.visible import label
 
+# -- the help -------------------------------------------------------------------------------------
 # The help, made from the table of commands.
 
 

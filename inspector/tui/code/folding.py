@@ -139,8 +139,8 @@ def regions(listing: Listing) -> dict[Fold, tuple[Region, ...]]:
     }
 
 
+# -- rows of lines, lines of rows -----------------------------------------------------------------
 # Which line stands in which row once some lines are folded away; both ways in logarithmic time.
-
 
 _FIRST, _LAST = itemgetter(0), itemgetter(1)
 

@@ -117,6 +117,7 @@ def _width(column: str) -> int:
     return _WIDTHS[column.partition(":")[0]]
 
 
+# -- columns, chosen one by one -------------------------------------------------------------------
 # Which columns stand between a line's number and its text, chosen one by one.
 
 

@@ -18,8 +18,8 @@ from inspector.tui.app.theme import token_style
 from inspector.tui.code.gutter import CHOICES, Gutter
 from inspector.tui.code.highlight import Highlighter, Spans
 
+# -- tokens and matches as strips -----------------------------------------------------------------
 # Tokens and matches as strips of styled segments.
-
 
 MARKED = 200
 """Matches lit up in one line; more are not told apart anyway."""
@@ -63,8 +63,7 @@ def mark_matches(strip: Strip, text: str, pattern: re.Pattern[str], style: Style
     return Strip.join(parts)
 
 
-# Where a line that is too long is broken, in cells.
-
+# -- where a long line is broken ------------------------------------------------------------------
 
 LONGEST = 200
 """Rows that one line takes at most; what is longer can be scrolled to with wrapping off."""

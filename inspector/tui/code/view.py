@@ -27,11 +27,11 @@ from inspector.tui.code.rows import CodeRows, Look, Part, breaks
 from inspector.tui.widgets.notice import Notice, notice_strips
 from inspector.tui.widgets.visible import label
 
+# -- a window on a listing ------------------------------------------------------------------------
 # A window on a listing, drawn line by line: a million lines cost what a page does.
 #
 # Rows are lines but for what is folded away (``RowMap``). One scrolls by rows; where long lines
 # are wrapped, one row takes several of the screen, and only those in view are measured.
-
 
 MARGIN = 2
 """Lines kept visible above and below the cursor and a linked run."""
@@ -40,8 +40,8 @@ _STYLES = {"cursor": "code--mark", "match": "code--found", "note": "code--note",
            "linked": "code--link", "hot": "code--peak", "peak": "code--peak"}  # fmt: skip
 
 
-# What a pane shows of a listing: the cursor, the links, the matches, what is told, the folds.
-
+# -- what a pane shows of a listing ---------------------------------------------------------------
+# The cursor, the links, the matches, what is told, the folds.
 
 GAP = 6
 """Linked lines that lie this close are shown as one block, where the pane has room."""

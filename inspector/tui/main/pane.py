@@ -27,7 +27,8 @@ from inspector.tui.widgets.visible import label, shorten
 if TYPE_CHECKING:
     from inspector.reader.reader import Reader
 
-# The line above a pane: which stage, of what, and the stages that can be chosen.
+# -- the line above a pane ------------------------------------------------------------------------
+# Which stage, of what, and the stages that can be chosen.
 
 
 class PaneTitle(Widget):

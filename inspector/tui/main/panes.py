@@ -21,8 +21,8 @@ from inspector.tui.widgets.subject import TreeSubject
 if TYPE_CHECKING:
     from inspector.reader.reader import Reader
 
+# -- where one has jumped from --------------------------------------------------------------------
 # Where one has jumped from, to go back there and forward again, as in a browser.
-
 
 MOST_PLACES = 200
 

@@ -60,8 +60,8 @@ if TYPE_CHECKING:
     from inspector.tui.variants.screen import Left
 
 
+# -- a listing as a text file ---------------------------------------------------------------------
 # A listing as a text file, with its card, its hints and what is told of each line.
-
 
 WIDTH = 160
 LONGEST = 60
@@ -105,8 +105,8 @@ def text_of(reads: Reader, subject: TreeSubject, variant: Variant, stage: Stage)
     return "\n".join([*head, "", annotated.heading(telling), *rows, ""])
 
 
-# Where a branch or a call goes: the line of a label, found in the texts of the lines.
-
+# -- where a branch or a call goes ----------------------------------------------------------------
+# The line of a label, found in the texts of the lines.
 
 _LABEL = re.compile(r"\s*([\w$.^%]+):|\s*(\^\w+)\(")
 """A label at the beginning of a line, as PTX, SASS, LLVM IR and MLIR write one."""
@@ -143,7 +143,8 @@ def labels(listing: Listing, here: int, step: int) -> Iterator[int]:
             yield at + 1
 
 
-# Going far: along branches and labels, into the other panes, back and forward, up the calls.
+# -- going far ------------------------------------------------------------------------------------
+# Along branches and labels, into the other panes, back and forward, up the calls.
 
 
 def frames(location: Location | None, names: tuple[str, ...] = ()) -> Content:
@@ -159,8 +160,8 @@ def frames(location: Location | None, names: tuple[str, ...] = ()) -> Content:
     return Content.assemble(*parts)
 
 
-# Doing something with what one reads: mark, compare, time, copy, edit, save.
-
+# -- doing something with what one reads ----------------------------------------------------------
+# Mark, compare, time, copy, edit, save.
 
 Compare = Callable[["Reader", TreeSubject, TreeSubject], Screen[None]]
 Time = Callable[["Reader", TreeSubject, RecordingTimes], Screen[None]]
@@ -214,8 +215,8 @@ def editor(words: list[str], path: Path, n: int) -> list[str]:
     return [*words, f"+{n}", str(path)]
 
 
+# -- the table of variants, and back --------------------------------------------------------------
 # From the tree to the table of a kernel's variants, and back.
-
 
 NARROW = 80
 """Columns below which the tree and a pane do not fit beside each other."""

@@ -39,8 +39,8 @@ from inspector.tui.widgets.visible import label
 if TYPE_CHECKING:
     from inspector.reader.reader import Reader
 
+# -- what a profile left --------------------------------------------------------------------------
 # What ``ptxview profile`` kept with a recording, as one text.
-
 
 TOP = 40
 """Rows of each table: what takes longest."""

@@ -40,7 +40,7 @@ from inspector.tui.widgets.notice import Notice
 from inspector.tui.widgets.subject import TreeSubject
 from inspector.tui.widgets.visible import label, shorten
 
-# The first line of the screen of times.
+# -- the first line -------------------------------------------------------------------------------
 
 
 class TimingBar(Widget):
