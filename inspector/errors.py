@@ -20,7 +20,7 @@ class Exit(IntEnum):
 class PtxviewError(Exception):
     """An error with a message for the user and a hint at what to do.
 
-    ``message`` is one sentence; ``hint`` is what to do next, or "" where nothing can be done.
+    ``message`` is one sentence; ``hint`` is what to do next, or "" if nothing can be done.
     """
 
     status = Exit.UNREADABLE

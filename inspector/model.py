@@ -34,7 +34,7 @@ class Tuning:
 
     ``by`` is triton or inductor. ``key`` holds what Triton tuned for by the arguments' names (bare
     values where only a cache tells them), or Inductor's size hints. ``best`` is the place of the
-    winner, None where there is none. ``stopwatch`` is what measured, ``method`` how Inductor
+    winner, None if there is none. ``stopwatch`` is what measured, ``method`` how Inductor
     searched where it was not all against all, ``seconds`` how long measuring took.
     """
 
@@ -93,7 +93,7 @@ class Content(Protocol):
 class Location:
     """A place in a source file and, where code was inlined there, the chain of call sites.
 
-    ``line`` counts from 1; ``column`` is as the compiler wrote it, None where it wrote none.
+    ``line`` counts from 1; ``column`` is as the compiler wrote it, None if it wrote none.
     ``inlined_at`` is the call site of the function that this location lies in.
     """
 
@@ -193,7 +193,7 @@ class Argument:
     ``strides`` are in elements. ``alignment`` is the largest power of two in bytes that the
     tensor's address is a multiple of, 512 at most: torch's allocator begins every block at such
     an address, and what is beyond it is chance (in the emulated device's memory, 64). ``low`` and
-    ``high`` are the range of an integer tensor's values before its first such call, None where it
+    ``high`` are the range of an integer tensor's values before its first such call, None if it
     was not taken. ``device`` is ``cuda`` or ``cpu``.
     """
 
@@ -271,7 +271,7 @@ class Variant:
 
     ``failed`` says why it could not be loaded and never ran, where that was seen.
 
-    ``launches`` are the program's own, ``benchmarks`` those of autotuning; None where none was
+    ``launches`` are the program's own, ``benchmarks`` those of autotuning; None if none was
     seen. ``launches`` exceeds the sum of the calls' counts where there were more distinct calls
     than are kept.
 

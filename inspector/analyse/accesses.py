@@ -108,7 +108,7 @@ _PTX_TYPES = re.compile(r"(?:tf32|bf16|f16|f32|f64|s32|s8|u8|s4|u4|b1|e\dm\d)")
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """Matrix products of one opcode and shape; ``shape`` is (m, n, k), None where it is not in
+    """Matrix products of one opcode and shape; ``shape`` is (m, n, k), None if it is not in
     the instruction. ``types`` are as they are written, the result's first in PTX and SASS."""
 
     opcode: str
@@ -224,7 +224,7 @@ class Access:
     """Instructions of one kind, space and width.
 
     ``kind`` is load, store, copy (global to shared memory, asynchronous), atomic or reduction;
-    ``space`` global, shared, local, generic or tensor. ``width`` is in bytes a thread, None where
+    ``space`` global, shared, local, generic or tensor. ``width`` is in bytes a thread, None if
     it does not stand in the instruction (the copies of the tensor memory accelerator move boxes,
     one thread for all). ``guarded`` of the ``count`` stand under a predicate. ``lines`` are where.
     """
@@ -259,7 +259,7 @@ def guarded(line: Line) -> bool:
 
 
 def total(found: Iterable[Access], kinds: Iterable[str], space: str) -> int | None:
-    """Bytes a thread, every access once; None where the width of one is not known."""
+    """Bytes a thread, every access once; None if the width of one is not known."""
     wanted = frozenset(kinds)
     out = 0
     for access in found:

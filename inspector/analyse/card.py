@@ -92,7 +92,7 @@ class Card:
     measured: tuple[str, ...] = ()
 
     def of(self, stage: Stage) -> StageContent | None:
-        """What a stage is made of, None where it is not at hand."""
+        """What a stage is made of, None if it is not at hand."""
         return next((made for made in self.made if made.stage is stage), None)
 
 

@@ -200,7 +200,7 @@ class _Count:
 def operations(listing: Listing, function: Function, call: Call) -> Estimate | None:
     """Floating-point operations of one launch of a TTIR function, all programs together.
 
-    None where the grid is not known, or where what is counted stands in a branch, in a called
+    None if the grid is not known, or where what is counted stands in a branch, in a called
     function or in a loop whose bounds do not follow from constants and the call's arguments.
     """
     programs = blocks_of(call)

@@ -81,7 +81,7 @@ def _narrowed(body: Sequence[str], fusion: Fusion, known: Operations) -> list[Fo
 
 
 def _does(made: MadeFrom, known: Operations) -> Does | None:
-    """All that the operators of a line do; None where one of them is not in the table."""
+    """All that the operators of a line do; None if one of them is not in the table."""
     out: set[str] = set()
     for target in made.targets:
         if target.startswith(("operator.", "aten.view", "aten.reshape")):
@@ -96,7 +96,7 @@ def _does(made: MadeFrom, known: Operations) -> Does | None:
 def _owners(
     text: str, does: Sequence[Does | None], vague: set[str], known: Operations
 ) -> Found | None:
-    """Who a line may come of; None where it moves values and computes none."""
+    """Who a line may come of; None if it moves values and computes none."""
     name, is_value, right = text.strip().partition(" = ")
     if not is_value or not _VALUE.fullmatch(name):
         return None

@@ -32,10 +32,10 @@ class ReferenceEntry:
     """One word of the reference.
 
     ``language`` is ``ptx`` or ``sass``, ``kind`` one of ``KINDS``, ``cost`` one of ``COSTS`` or
-    None where it is no instruction. ``operands`` read ``"[a]: address in global memory"``;
-    ``qualifiers`` have the meaning of each that may follow, "" where the tables give none.
+    None if it is no instruction. ``operands`` read ``"[a]: address in global memory"``;
+    ``qualifiers`` have the meaning of each that may follow, "" if the tables give none.
     ``since`` reads ``PTX ISA 1.0, sm_20`` or ``sm_70``; ``until`` is the last architecture that
-    has it, None where it is not gone. ``reference`` is the document and its section.
+    has it, None if it is not gone. ``reference`` is the document and its section.
     """
 
     word: str

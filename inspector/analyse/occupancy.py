@@ -39,7 +39,7 @@ class Device:
     one that a launch must ask for. ``shared_reserved_per_block`` is taken of every block by the
     driver, and ``shared_reserved_in_cubin`` is how much of that the cubin's figure of a kernel
     with shared memory holds already. ``sub_partitions`` is what an SM's registers are shared out
-    among. ``barriers_per_sm`` is None where barriers limit nothing. ``shared_carveouts`` are the
+    among. ``barriers_per_sm`` is None if barriers limit nothing. ``shared_carveouts`` are the
     sizes that the shared memory of an SM can be set to, ascending.
     """
 
@@ -132,7 +132,7 @@ class Device:
 
 
 def arch_of(device: Mapping[str, object]) -> str | None:
-    """``sm_90`` of the device that a recording names, None where it does not say."""
+    """``sm_90`` of the device that a recording names, None if it does not say."""
     major, minor = device.get("major"), device.get("minor")
     if isinstance(major, int) and isinstance(minor, int):
         return f"sm_{major}{minor}"
@@ -225,7 +225,7 @@ def occupancy(
     barriers: int | None = None,
     carveout: int | None = None,
 ) -> Occupancy | None:
-    """The occupancy of blocks of ``threads`` threads, or None where a figure is not known.
+    """The occupancy of blocks of ``threads`` threads, or None if a figure is not known.
 
     ``registers`` are a thread's, ``shared_bytes`` the static and dynamic ones of a block,
     ``barriers`` a block's named barriers (None counts as the one that every block may have).
@@ -388,7 +388,7 @@ def _step(
     shared_bytes: int | None = None,
     threads: int | None = None,
 ) -> OccupancyStep | None:
-    """The change as a step, or None where it changes nothing or makes no more warps fit."""
+    """The change as a step, or None if it changes nothing or makes no more warps fit."""
     if registers is None and shared_bytes is None and threads is None:
         return None
     then = _changed(use, registers, shared_bytes, threads)

@@ -102,7 +102,7 @@ class Operations:
 
 
 def _kind(parts: Sequence[str]) -> str | None:
-    """``f`` or ``i`` by the type that an opcode of PTX ends with, None where it names none."""
+    """``f`` or ``i`` by the type that an opcode of PTX ends with, None if it names none."""
     for part in reversed(parts[1:]):
         if _FLOAT.match(part):
             return "f"

@@ -124,7 +124,7 @@ def _latest(lines: frozenset[int]) -> frozenset[int]:
 
 
 def event(line: Line, known: Mapping[str, Mnemonic]) -> Event | None:
-    """What a line has to do with barriers, None where that is nothing."""
+    """What a line has to do with barriers, None if that is nothing."""
     control = line.control
     if control is None or line.base is None:
         return None
@@ -286,7 +286,7 @@ class Schedule:
     _waiters: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
 
     def stall(self, n: int) -> int | None:
-        """The stall count of a line, None where it is not known."""
+        """The stall count of a line, None if it is not known."""
         control = self._lines[n - 1].control if 0 < n <= len(self._lines) else None
         return None if control is None else control.stall
 
@@ -330,7 +330,7 @@ class Schedule:
         return tuple(out)
 
     def sentence(self, n: int) -> str | None:
-        """``sentences`` as one, None where there is nothing to say."""
+        """``sentences`` as one, None if there is nothing to say."""
         return "; ".join(self.sentences(n)) or None
 
 

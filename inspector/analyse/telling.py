@@ -21,7 +21,7 @@ class Rolled:
     """What the instructions of one line come to.
 
     ``live`` is the greatest number of live registers, a class, at any one of them; ``stall`` the
-    sum of their stall counts in issue cycles, each instruction once, None where no instruction
+    sum of their stall counts in issue cycles, each instruction once, None if no instruction
     has control words; ``instructions`` how many there are. ``peak``: one of them has as many live
     general registers as any instruction of the kernel.
     """
@@ -217,7 +217,7 @@ class Telling:
     registers that are live anywhere, ``stalls`` whether there are control words. ``noted`` are
     the lines that have notes and ``peaks`` those with as many live registers as any, both
     ascending. ``machine``: the counts are of allocated registers; else they are PTX's virtual ones.
-    ``allocated``: how many a thread has, None where that is not known. ``sampled`` is how many
+    ``allocated``: how many a thread has, None if that is not known. ``sampled`` is how many
     samples a profiler took of the kernel, 0 where there are none to show, and ``hottest`` the
     lines that have a tenth of them or more.
     """
@@ -235,7 +235,7 @@ class Telling:
     hottest: tuple[int, ...] = ()
 
     def share(self, n: int) -> float | None:
-        """The percentage of the kernel's samples that line ``n`` has, None where it has none."""
+        """The percentage of the kernel's samples that line ``n`` has, None if it has none."""
         held = self.at(n).samples
         return None if held is None or not self.sampled else 100 * held.all / self.sampled
 

@@ -302,7 +302,7 @@ def rerun(
 
 
 def _real_source(path: Path) -> Path | None:
-    """Where a source lies without links; None where it is none: a link may lead to any file."""
+    """Where a source lies without links; None if it is not a file: a link may lead to any."""
     try:
         real = path.resolve()
         return real if real.suffix in SOURCES and real.is_file() else None
@@ -311,7 +311,7 @@ def _real_source(path: Path) -> Path | None:
 
 
 def why_not(found: Found) -> str | None:
-    """Why no PTX can be made, in one sentence; None where it can."""
+    """Why no PTX can be made, in one sentence; None if it can."""
     if found.source is None or not found.argv:
         return "no PTX: the object does not carry it, and the nvcc command of the build is unknown"
     if _real_source(found.source) is None:

@@ -58,7 +58,7 @@ def disassemble(cubin: bytes, cache: DerivedCache) -> tuple[str, str | None, str
 
 
 def plain_of(annotated: str) -> str | None:
-    """What ``nvdisasm -c`` prints, or None where that cannot be told from the annotated text."""
+    """What ``nvdisasm -c`` prints, or None if that cannot be told from the annotated text."""
     out: list[str] = []
     half = False
     for line in annotated.split("\n"):

@@ -181,7 +181,7 @@ class Follower:
         self._not_before = 0.0
 
     def look(self) -> Recording | None:
-        """What the recording holds by now, or None where nothing came since the last look.
+        """What the recording holds by now, or None if nothing came since the last look.
 
         A folder that is gone, or that cannot be read just now, has nothing new.
         """

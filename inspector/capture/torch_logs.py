@@ -130,7 +130,7 @@ def _events(
 
 
 def _record(row: bytes) -> dict[str, Any] | None:
-    """The JSON of a record's line, None where it is none."""
+    """The JSON of a record's line, None if it is not one."""
     line = row.decode("utf-8", "surrogateescape").removesuffix("\n")
     at = line.find("{") if _PREFIX.match(line) else -1
     if at < 0:

@@ -142,7 +142,7 @@ def browse(opener: Opener, name: str, live: Live | None = None) -> None:
 
 
 def following(made: Profiled) -> Live | None:
-    """What tells how a recording grows that another process still writes; None where none does."""
+    """What tells how a recording grows that another process still writes; None if none does."""
     from inspector.capture.running import Follower, grows
     from inspector.commands.common import profiled
     from inspector.tui.app.live import Live

@@ -154,7 +154,7 @@ class Sign(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class BesideRow:
-    """One row; line numbers from 1, None where a side has no line.
+    """One row; line numbers from 1, None if a side has no line.
 
     ``other`` is where a moved line stands on the other side; ``count`` how many equal rows a fold
     stands for, ``a`` and ``b`` being the first of them that both sides have.

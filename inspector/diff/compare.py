@@ -216,7 +216,7 @@ def _timed(
 def of_stage(
     reader: Reader, variant: Variant, stage: Stage, make: Callable[[Listing, Function], T]
 ) -> T | None:
-    """What is made of a stage of a variant; None where the stage is not to be had for nothing."""
+    """What is made of a stage of a variant; None if the stage is not to be had for nothing."""
     held = variant.stages.get(stage)
     if held is None or held.costly:
         return None
@@ -247,7 +247,7 @@ def shared_stages(pair: tuple[Variant, Variant]) -> Iterator[Stage]:
 def alike(
     readers: tuple[Reader, Reader], pair: tuple[Variant, Variant], stage: Stage
 ) -> bool | None:
-    """Whether two have one canonical form at a stage; None where it cannot be read."""
+    """Whether two have one canonical form at a stage; None if it cannot be read."""
     held = [of_stage(r, v, stage, digest) for r, v in zip(readers, pair, strict=True)]
     return None if None in held else held[0] == held[1]
 

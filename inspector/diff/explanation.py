@@ -40,14 +40,14 @@ class Delta:
 
     @property
     def machine(self) -> tuple[StageContent | None, StageContent | None]:
-        """What that stage is made of on both sides; None where one has it not."""
+        """What that stage is made of on both sides; None if one has it not."""
         stage = self.summary.machine
         if stage is None:
             return None, None
         return self.a.card.of(stage), self.b.card.of(stage)
 
     def config(self, name: str) -> str | None:
-        """``4 → 8``, None where it does not differ."""
+        """``4 → 8``, None if it does not differ."""
         held = next((c for c in self.summary.config if c.name == name), None)
         return None if held is None else f"{self.value(held.a)} → {self.value(held.b)}"
 

@@ -100,7 +100,7 @@ _TEXTS = frozenset(("source", "output_code"))
 
 @dataclass(frozen=True, slots=True)
 class FunctionPair:
-    """Two functions that were compared, None where one side has none.
+    """Two functions that were compared, None if one side has none.
 
     ``names``: of ``a``'s names those of ``b``, where lines that are equal or were replaced say so.
     """

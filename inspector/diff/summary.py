@@ -48,7 +48,7 @@ class VariantSide:
     the sum of SASS's stall counts, each instruction once: cycles, None without control words.
     ``source`` is the kernel's own lines of Python or CUDA, else of ``output_code``. ``tile`` is the
     shape of the largest tensor in TTIR, ``parameters`` those of TTIR. ``time_us`` is the median of
-    what was measured, None where nothing was; where it is ``tuned`` it is the figure that the
+    what was measured, None if nothing was measured; where it is ``tuned`` it is the figure that the
     program's own tuner took with a stopwatch of its own. ``made_by`` are the programs that made it
     with their versions (``triton``, ``ptxas`` …), those that are known.
     """
@@ -74,7 +74,7 @@ class VariantSide:
 
     @property
     def elements(self) -> int | None:
-        """Elements of the largest tensor that a thread holds; None where it is not known."""
+        """Elements of the largest tensor that a thread holds; None if it is not known."""
         if self.tile is None or not self.warps or self.warps < 0:
             return None
         return -(-prod(self.tile) // (WARP * self.warps))
@@ -118,7 +118,7 @@ class Summary:
     ``resources`` has every figure, also those that are alike; ``opcodes``, ``costs``, ``accesses``,
     ``config`` and ``arguments`` those that differ. ``stage`` is the one that opcodes are of;
     ``costs`` and ``accesses`` are of it where it is PTX or SASS, else of ``machine``. ``source``
-    are the lines of the kernel's own source that only one side has, None where one has no source.
+    are the lines of the kernel's own source that only one side has, None if one has no source.
     ``first`` is the first stage, of those that both have, whose code differs; None: none does.
     ``versions`` are those of the programs that made them, where both are known and differ.
     """
@@ -214,7 +214,7 @@ def opcodes(listing: Listing, function: Function) -> dict[str, int]:
 
 
 def stalls(listing: Listing, function: Function) -> int | None:
-    """The sum of the stall counts of a function's SASS, None where one is not known."""
+    """The sum of the stall counts of a function's SASS, None if one is not known."""
     total: int | None = None
     for line in instructions(listing, function):
         if line.control is None:
@@ -224,7 +224,7 @@ def stalls(listing: Listing, function: Function) -> int | None:
 
 
 def tile(listing: Listing, function: Function) -> tuple[int, ...] | None:
-    """The shape of the largest tensor in a function of TTIR; None where there is none."""
+    """The shape of the largest tensor in a function of TTIR; None if there is none."""
     shapes = {
         found[1]
         for line in instructions(listing, function)

@@ -124,18 +124,18 @@ def _key(one: Configuration) -> str:
 
 
 def winner(variant: Variant) -> bool | None:
-    """Whether a tuner chose this variant; None where none looked at it."""
+    """Whether a tuner chose this variant; None if no tuner has looked at it."""
     held = variant.autotune
     return None if held is None or held.get("winner") is None else bool(held["winner"])
 
 
 def time_us(variant: Variant) -> float | None:
-    """What a tuner measured of this variant, in microseconds; None where none did."""
+    """What a tuner measured of this variant, in microseconds; None if no tuner has."""
     return _number(None if variant.autotune is None else variant.autotune.get("time_us"))
 
 
 def reason(variant: Variant) -> str | None:
-    """Why a variant was not measured or never ran; None where it was, or nobody said."""
+    """Why a variant was not measured or never ran; None if it was, or if nobody has said why."""
     held = variant.autotune or {}
     said = held.get("reason")
     if isinstance(said, str) and said:

@@ -74,7 +74,7 @@ def has_device_code(data: bytes) -> bool:
 
 
 def read_cubin(data: bytes) -> Cubin | None:
-    """The kernels of a cubin, or None where the file is damaged or none."""
+    """The kernels of a cubin, or None if the file is damaged or none."""
     if not is_cubin(data):
         return None
     try:
@@ -256,7 +256,7 @@ class CubinParameter:
 class CubinParameters:
     """The parameters of one kernel, by ordinal.
 
-    ``base`` is the offset of the first in constant bank 0, ``size`` the bytes of all; None where
+    ``base`` is the offset of the first in constant bank 0, ``size`` the bytes of all; None if
     the cubin does not say.
     """
 
@@ -266,7 +266,7 @@ class CubinParameters:
 
 
 def cubin_parameters(data: bytes) -> Mapping[str, CubinParameters] | None:
-    """By kernel, for each that has such a section; None where the file is damaged or no cubin."""
+    """By kernel, for each that has such a section; None if the file is damaged or no cubin."""
     if not is_cubin(data):
         return None
     try:
@@ -282,7 +282,7 @@ def cubin_parameters(data: bytes) -> Mapping[str, CubinParameters] | None:
 
 
 def kernel_parameters(data: bytes, kernel: str) -> CubinParameters | None:
-    """Those of one kernel; None where the cubin has no such section."""
+    """Those of one kernel; None if the cubin has no such section."""
     known = cubin_parameters(data)
     return known.get(kernel) if known is not None else None
 

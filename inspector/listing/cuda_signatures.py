@@ -92,7 +92,7 @@ class Type:
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """A parameter as its source has it; ``name`` is None where it has none."""
+    """A parameter as its source has it; ``name`` is None if it has none."""
 
     name: str | None
     type: Type
@@ -229,7 +229,7 @@ class _Reader:
             self.scope = (self.scope, "body", ())
 
     def alias(self) -> None:
-        """``using T = float;`` and ``typedef float T;``; None where two of a name differ."""
+        """``using T = float;`` and ``typedef float T;``; None if two of a name differ."""
         tokens = self.declaration
         if tokens[:1] == ["using"] and tokens[2:3] == ["="]:
             name, meaning = tokens[1], tokens[3:]
@@ -294,7 +294,7 @@ def _signature(
     tainted: bool,
     macros: Mapping[str, bool],
 ) -> Signature | None:
-    """The signature of a header; None where not even its name can be told."""
+    """The signature of a header; None if not even its name can be told."""
     linkage = linkage or any(a == "extern" and b == '"C"' for a, b in pairwise(tokens))
     bare, own, template = _without_templates(_without_attributes(tokens))
     start = next((i for i, t in enumerate(bare) if t == "("), None)
@@ -400,7 +400,7 @@ def _name_before(tokens: Sequence[str], at: int) -> list[str]:
 
 
 def _split(tokens: Sequence[str]) -> list[list[str]] | None:
-    """The parts between commas; None where brackets do not match."""
+    """The parts between commas; None if brackets do not match."""
     parts: list[list[str]] = [[]]
     depth = corners = 0
     value = False
@@ -427,7 +427,7 @@ def _split(tokens: Sequence[str]) -> list[list[str]] | None:
 
 
 def _parameter(tokens: Sequence[str], macros: Mapping[str, bool]) -> Named | None:
-    """A parameter without its default; None where it cannot be told."""
+    """A parameter without its default; None if it cannot be told."""
     kept = [t for t in tokens if t not in _IGNORED]
     if "..." in kept or not kept:
         return None

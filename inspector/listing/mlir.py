@@ -35,7 +35,7 @@ class Aliases:
                 self._where.setdefault(found[1], text[found.end() :])
 
     def get(self, name: str, depth: int = 0) -> Location | None:
-        """What an alias stands for; None where it is unknown, or not defined."""
+        """What an alias stands for; None if it is unknown, or not defined."""
         if name in self._done:
             return self._done[name]
         if name not in self._where or depth > _DEPTH:

@@ -317,7 +317,7 @@ class _Opcode(NamedTuple):
 def parse_ptx(text: str) -> Listing:
     """The listing of a PTX text. Nothing is parsed before it is looked at.
 
-    ``source`` is that of the last ``.loc`` before a line in the same function, None where that
+    ``source`` is that of the last ``.loc`` before a line in the same function, None if that
     is line 0. Special registers (``%tid.x``) are no registers of the kernel: neither ``defs``
     nor ``uses``. A ``call``'s target is the function.
     """

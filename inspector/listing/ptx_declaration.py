@@ -77,7 +77,7 @@ class VariableDeclaration(NamedTuple):
     """A variable or a parameter.
 
     ``words`` are what stands before its name, each with its number if it has one: state space,
-    alignment, type. ``sizes`` are those of an array, None where its brackets are empty.
+    alignment, type. ``sizes`` are those of an array, None if its brackets are empty.
     """
 
     words: tuple[tuple[str, int | None], ...]
@@ -86,7 +86,7 @@ class VariableDeclaration(NamedTuple):
 
     @property
     def type(self) -> str | None:
-        """``u64``; None where none is named."""
+        """``u64``; None if none is named."""
         return next((word for word, _ in self.words if _TYPE.match(word)), None)
 
     @property

@@ -61,7 +61,7 @@ def _escape(match: re.Match[str]) -> str:
 
 
 def read_mark(text: str) -> Mark | None:
-    """The ``.loc`` of a line, None where it is not well-formed."""
+    """The ``.loc`` of a line, None if it is not well-formed."""
     found = _LOC.match(text)
     if found is None:
         return None

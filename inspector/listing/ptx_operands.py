@@ -170,7 +170,7 @@ def _address(text: str, inner: str, names: frozenset[str], depth: int) -> Operan
 
 
 def number(text: str) -> int | None:
-    """An integer as PTX writes it: decimal, ``0x``, ``0b``, octal; None where it is none."""
+    """An integer as PTX writes it: decimal, ``0x``, ``0b``, octal; None if it is not one."""
     found = _NUMBER.match(text)
     if found is None or len(text) > 80:
         return None

@@ -164,7 +164,7 @@ def first_operand(text: str) -> int:
 
 
 def parse_statement(code: str, names: frozenset[str] = frozenset()) -> PtxStatement | None:
-    """The instruction in ``code`` (no comment, no label, no ``;``), or None where it is none."""
+    """The instruction in ``code`` (no comment, no label, no ``;``), or None if it is not one."""
     uses: list[str] = []
     at = 0
     guard = GUARD.match(code)

@@ -101,7 +101,7 @@ class _PythonScanner:
 
 
 def _scan(text: str, state: PythonState) -> tuple[str | None, PythonState, bool]:
-    """The code of a line with its strings emptied (None where a string does not end), the state
+    """The code of a line with its strings emptied (None if a string does not end), the state
     after it, and whether it has a comment."""
     parts: list[str] = []
     at = 0

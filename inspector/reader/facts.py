@@ -63,7 +63,7 @@ class Measured:
 
 
 Measurements = Callable[[Variant], Measured | None]
-"""Says what was measured of a variant, None where nothing was."""
+"""Says what was measured of a variant, None if nothing was measured."""
 
 
 def nothing_measured(variant: Variant) -> None:
@@ -143,7 +143,7 @@ class VariantFacts:
     # -- the kernel as a whole ----------------------------------------------------------------
 
     def device(self, variant: Variant) -> Device | None:
-        """The device that figures are told for, None where the architecture is not known."""
+        """The device that figures are told for, None if the architecture is not known."""
         arch = self._chosen or variant.target
         if arch is None:
             return None
@@ -172,7 +172,7 @@ class VariantFacts:
         return context_of(kernel, variant, listing, function, source=self._signatures(variant))
 
     def _signatures(self, variant: Variant) -> Signatures | None:
-        """The kernels that a source in CUDA C++ defines; None where it is none, or not at hand."""
+        """The kernels that a source in CUDA C++ defines; None if it is not one, or not at hand."""
         held = variant.stages.get(Stage.SOURCE)
         if held is None or not is_cuda(held.origin_path):
             return None
@@ -281,7 +281,7 @@ class VariantFacts:
         return FunctionFacts(listing, function, tables.table("scheduling"))
 
     def _flow(self, variant: Variant, stage: Stage) -> Flow | None:
-        """The control flow of the kernel; None where the stage has none."""
+        """The control flow of the kernel; None if the stage has none."""
         own = self._listings.function(variant, stage) if stage in MACHINE else None
         facts = None if own is None else self.of_function(variant, stage, own.first)
         return None if facts is None else facts.flow

@@ -103,7 +103,7 @@ class Listings:
         return parse(stage, text.text, annotated=text.annotated, path=held.origin_path)
 
     def function(self, variant: Variant, stage: Stage) -> Function | None:
-        """Where the kernel stands in a stage's listing, or None where that is not known."""
+        """Where the kernel stands in a stage's listing, or None if that is not known."""
         if stage in (Stage.SOURCE, Stage.OUTPUT_CODE):
             lines = variant.lines_in(stage)
             return Function(base_name(variant.symbol), *lines) if lines is not None else None

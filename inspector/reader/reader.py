@@ -67,7 +67,7 @@ class Reader:
         return self._listings.listing(variant, stage)
 
     def function(self, variant: Variant, stage: Stage) -> Function | None:
-        """Where the kernel stands in a stage's listing, or None where that is not known."""
+        """Where the kernel stands in a stage's listing, or None if that is not known."""
         return self._listings.function(variant, stage)
 
     def places(self, variant: Variant) -> dict[Stage, StageNames]:
@@ -103,7 +103,7 @@ class Reader:
         return self._facts.kernel(variant)
 
     def device(self, variant: Variant) -> Device | None:
-        """The device that figures are told for, None where the architecture is not known."""
+        """The device that figures are told for, None if the architecture is not known."""
         return self._facts.device(variant)
 
     def context(self, variant: Variant) -> Context:

@@ -171,7 +171,7 @@ def configuration(said: Mapping[str, object], by: str) -> Configuration:
 
 
 def finite(value: object) -> float | None:
-    """A time, or None where it is infinite, not a number, or no time at all."""
+    """A time, or None if it is infinite, not a number, or no time at all."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     # JSON's integers may be of any size; no time is as long.

@@ -25,7 +25,7 @@ Blob = Callable[[object], Content | None]
 Place = tuple[str, int, str]
 """File, line and code."""
 Lines = Mapping[str, Place | None]
-"""Node of a graph to the place that it came of, None where the graph names none."""
+"""Node of a graph to the place that it came of, None if the graph names none."""
 
 _FILE = "# File: "
 _NODE = re.compile(r"\s{4,}(\w{1,400})(?:: \"[^\"\n]*\")? = ")

@@ -179,7 +179,7 @@ def _copied_to(quoted: str) -> str | None:
 def _called(
     found: re.Match[str], defined: dict[str, KernelText], comment: Comment
 ) -> KernelText | None:
-    """The kernel that a line of the wrapper calls, None where it calls something else."""
+    """The kernel that a line of the wrapper calls, None if it calls something else."""
     if found.re is _CALLED and found[1]:
         return KernelText(found[2], "extern", comment=comment)
     return defined.get(found[3] if found.re is _CALLED else found[1])

@@ -67,7 +67,7 @@ def from_triton(
     rank: int | None,
     users: Mapping[str, Content] | None = None,
 ) -> VariantOfKernel | None:
-    """A compile of Triton's; None where the event names no kernel or holds no code.
+    """A compile of Triton's; None if the event names no kernel or holds no code.
 
     ``graph_files`` tells for a kernel file of Inductor's which ``output_code`` it belongs to,
     ``users`` holds the user's own files by path.

@@ -78,7 +78,7 @@ def _occupancy(card: Card) -> str:
 
 
 def unknown_occupancy(card: Card) -> str | None:
-    """Why there is no occupancy, None where there is one."""
+    """Why there is no occupancy, None if there is one."""
     if card.occupancy is not None:
         return None
     if card.device is None:
@@ -149,7 +149,7 @@ def _estimate(found: Estimate | None, of: str) -> str:
 
 
 def intensity(card: Card) -> float | None:
-    """Operations for each byte of the tensors, both estimates; None where one is not known."""
+    """Operations for each byte of the tensors, both estimates; None if one is not known."""
     if card.operations is None or card.tensor_bytes is None or not card.tensor_bytes.value:
         return None
     return card.operations.value / card.tensor_bytes.value

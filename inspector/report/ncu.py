@@ -55,7 +55,7 @@ LONGEST = 40
 
 
 def summary(found: Sequence[Attached], name: Name | None, width: int) -> Table:
-    """A row a launch; ``name`` gives the ids of variants, None where launches stand alone."""
+    """A row a launch; ``name`` gives the ids of variants, None if launches stand alone."""
     columns = [c for c in SUMMARY if c.head != "demangled" or _tells_more(found)]
     table = Table(box=None, pad_edge=False, show_edge=False, header_style="bold")
     table.add_column("#", justify="right", no_wrap=True)

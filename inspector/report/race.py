@@ -252,7 +252,7 @@ UNITS = {"gb_per_s": "GB/s", "tflop_per_s": "TFLOP/s", "median_us": "µs"}
 
 
 def swept(found: Race, unit: str) -> Figure | None:
-    """A sweep's figure: a line a variant, of what agrees; None where there is nothing to draw."""
+    """A sweep's figure: a line a variant, of what agrees; None if there is nothing to draw."""
     assert found.swept is not None
     watch = next(iter(watches(found)), None)
     lines = []

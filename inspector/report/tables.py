@@ -116,8 +116,8 @@ PART = 64
 class Kernels:
     """The table of kernels and variants, the origin above its kernels, fit into ``width``.
 
-    ``time`` says how long a variant takes, "" where that was not measured, ``hints`` how many
-    hints there are on it, "" where hints are not counted at all. Long names and configurations are
+    ``time`` says how long a variant takes, "" if that was not measured, ``hints`` how many
+    hints there are on it, "" if hints are not counted at all. Long names and configurations are
     cut; then whole columns are left out. No figure is cut. Rows are made twice, once for the
     widths and once to be printed, so that none is kept.
     """

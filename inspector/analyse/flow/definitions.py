@@ -178,7 +178,7 @@ class _Places:
 
     def entering(self, tree: Dominators, block: int) -> int | None:
         """Where the value at a block's start is from: the end of a block that writes it, ``~b``
-        for what meets at the start of ``b``; None where nothing was written."""
+        for what meets at the start of ``b``; None if nothing was written."""
         if block in self.meeting:
             return ~block
         here = tree.first[block]

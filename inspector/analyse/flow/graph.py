@@ -164,7 +164,7 @@ class Flow:
     _innermost: tuple[int | None, ...]
 
     def block_at(self, n: int) -> int | None:
-        """The block that line ``n`` stands in, None where it is in none."""
+        """The block that line ``n`` stands in, None if it is in none."""
         at = bisect_right(self._firsts, n) - 1
         return at if at >= 0 and n <= self.blocks[at].last else None
 

@@ -209,7 +209,7 @@ class Liveness:
     _ranges: Ranges
 
     def at(self, n: int) -> Mapping[str, int] | None:
-        """Live registers by class at line ``n``; None where no instruction begins on it."""
+        """Live registers by class at line ``n``; None if no instruction begins on it."""
         counts = self._counts.get(n)
         if counts is None:
             return None

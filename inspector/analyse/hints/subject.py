@@ -75,7 +75,7 @@ class HintSubject:
         return tuple(listing.lines[max(function.first - 1, 0) : function.last])
 
     def flow(self, stage: Stage) -> Flow | None:
-        """Blocks and loops of the kernel in PTX or SASS; None where the stage is not to be had."""
+        """Blocks and loops of the kernel in PTX or SASS; None if the stage is not to be had."""
         flow = self.flows.get(stage)
         if flow is not None:
             return flow
@@ -125,7 +125,7 @@ class HintSubject:
 
     @cached_property
     def occupancy(self) -> Occupancy | None:
-        """What an SM of the device holds; None where the device, block or figures are not known.
+        """What an SM of the device holds; None if the device, block or figures are not known.
 
         Dynamic shared memory is the launch's, else Triton's; not known of CUDA without a launch.
         """

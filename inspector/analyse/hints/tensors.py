@@ -1,7 +1,7 @@
 """Single elements of TTGIR's tensors, computed from the program id and the arguments.
 
 ``Tensors.value("%mask", (3,))`` is element 3 of a tensor of offsets, pointers or conditions: an
-integer (an address in bytes for pointers), or None where it depends on data or on what is not
+integer (an address in bytes for pointers), or None if it depends on data or on what is not
 known. ``elements`` has all of them at once, for a fraction of the time. Loops are in their first
 turn.
 """
@@ -318,7 +318,7 @@ def uses(line: Line) -> list[str]:
 
 
 def shape_of(line: Line) -> tuple[int, ...] | None:
-    """The shape of an operation's result, None where it is no tensor."""
+    """The shape of an operation's result, None if it is no tensor."""
     types = line.text.partition(" loc(")[0].rpartition(" : ")[2]
     if " -> " in types:
         types = types.rpartition(" -> ")[2]

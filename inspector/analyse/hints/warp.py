@@ -103,7 +103,7 @@ _FLOAT = re.compile(r"\.(?:b?f|tf)\d")
 
 
 def compute(opcode: str, values: Sequence[Lanes | None]) -> Lanes | None:
-    """The result of an integer instruction, wrapped to its type; None where it is not known."""
+    """The result of an integer instruction, wrapped to its type; None if it is not known."""
     base = opcode.partition(".")[0]
     if _FLOAT.search(opcode) or _HIGH.match(opcode):
         return None
@@ -305,7 +305,7 @@ class Warp:
             self._values[name] = got
 
     def _guard(self, line: Line) -> Lanes | bool | None:
-        """True without a guard; else which lanes it lets through, None where that is unknown."""
+        """True without a guard; else which lanes it lets through, None if that is unknown."""
         text = line.text.lstrip()
         if not text.startswith("@"):
             return True

@@ -103,7 +103,7 @@ class Basic:
         self._address = address
 
     def get(self, name: str) -> str:
-        """A piece by its name, "" where this instruction has none of it."""
+        """A piece by its name, "" if this instruction has none of it."""
         if name in _LETTERS:
             return self._letter(_LETTERS.index(name))
         made = getattr(self, f"_{name}", None)

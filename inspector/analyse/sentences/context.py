@@ -281,7 +281,7 @@ def _agrees(type_: str, declared: Declared) -> bool:
 
 
 def _common(values: Sequence[T | None]) -> T | None:
-    """What all values are, None where they differ or there are none."""
+    """What all values are, None if they differ or there are none."""
     return values[0] if values and all(v == values[0] for v in values) else None
 
 

@@ -101,7 +101,7 @@ class Pieces(Basic):
         return f"{d} += {product}" if fresh else f"{d} = {product}"
 
     def added(self) -> bool | None:
-        """Whether wgmma adds to its accumulator; None where a predicate says so."""
+        """Whether wgmma adds to its accumulator; None if a predicate says so."""
         if len(self.args) < 3:
             return True
         fresh = self.number(2)
@@ -228,7 +228,7 @@ class PtxReader:
         }
 
     def sentence(self, n: int) -> str | None:
-        """What line ``n`` (from 1) does; None where it does nothing or that is not known."""
+        """What line ``n`` (from 1) does; None if it does nothing or that is not known."""
         line = self.statements.line(n)
         if line is None:
             return None

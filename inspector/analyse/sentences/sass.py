@@ -168,7 +168,7 @@ class SassReader:
         self._told: dict[str, Mapping[str, object]] = {}
 
     def sentence(self, n: int) -> str | None:
-        """The sentence of line ``n``; None where it is no instruction, or one not known."""
+        """The sentence of line ``n``; None if it is no instruction, or one not known."""
         if not 1 <= n <= len(self._listing.lines):
             return None
         if self._function is not None and not self._function.first <= n <= self._function.last:
@@ -242,7 +242,7 @@ class SassReader:
 
 
 def _filled(template: str, pieces: Pieces) -> str | None:
-    """A template with its pieces, None where one is missing."""
+    """A template with its pieces, None if one is missing."""
     needed = [name for _, name, _, _ in string.Formatter().parse(template) if name]
     if not all(name in pieces for name in needed):
         return None

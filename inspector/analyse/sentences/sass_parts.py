@@ -206,7 +206,7 @@ _ADDRESS = re.compile(r"(?:(?P<desc>g?desc)\[(?P<policy>[^\]]*)\])?(?:tmem)?\[(?
 
 
 def address(operand: SassOperand, *, pair: bool = False) -> str | None:
-    """``desc[UR4][R2.64+0x10]`` → ``R2:R3 + 16``; None where it is no address.
+    """``desc[UR4][R2.64+0x10]`` → ``R2:R3 + 16``; None if it is no address.
 
     ``pair``: registers without a suffix stand for two (global memory on sm_70 to sm_89).
     """
@@ -283,7 +283,7 @@ class SassInstruction:
         return [str(known[q]) for q in self.qualifiers if q in known]
 
     def string(self, key: str) -> str:
-        """A string of the entry; "" where there is none."""
+        """A string of the entry; "" if there is none."""
         found = self.told.get(key)
         return found if isinstance(found, str) else ""
 
@@ -303,7 +303,7 @@ Handler = Callable[[SassInstruction], Pieces | None]
 def take_apart(
     line: Line, words: SassWording, context: Context, told: Told, table: Mapping[str, object]
 ) -> SassInstruction | None:
-    """The parts of an instruction's line; None where it does not read as one."""
+    """The parts of an instruction's line; None if it does not read as one."""
     found = _CODE.match(line.text)
     if found is None or line.base is None or line.opcode is None:
         return None

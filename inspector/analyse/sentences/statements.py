@@ -73,7 +73,7 @@ class Statements:
     # -- ways -------------------------------------------------------------------------------
 
     def definition(self, register: str) -> int | None:
-        """The line of a register's only definition, None where it has none or several."""
+        """The line of a register's only definition, None if it has none, or several."""
         self._index()
         return self._defined.get(register) or None
 

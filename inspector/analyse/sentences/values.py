@@ -152,7 +152,7 @@ def grid_range(context: Context, axis: int) -> tuple[int, int]:
 
 
 def special(name: str, context: Context) -> LinearForm | None:
-    """A special register's value; None where it may change or is no number."""
+    """A special register's value; None if it may change or is no number."""
     base, _, component = name.strip().partition(".")
     axis = AXES.find(component) if component else -1
     if base in ("%tid", "%ntid", "%ctaid", "%nctaid"):
@@ -178,7 +178,7 @@ _TYPE = re.compile(r"[busf]([1-9]\d{0,3})\Z")
 
 
 def kind_of(part: str) -> tuple[int, bool] | None:
-    """Bits of an integer type and whether it is signed; None where ``part`` is no such type."""
+    """Bits of an integer type and whether it is signed; None if ``part`` is no such type."""
     found = _TYPE.match(part)
     return (int(found[1]), part[0] == "s") if found and part[0] != "f" else None
 
@@ -200,7 +200,7 @@ _PLAIN = (
 def result(one: WordedStatement, register: str, width: int, get: Get) -> LinearForm | None:
     """What ``register`` of ``width`` bits holds after a statement that defines it.
 
-    None where that is not known. ``get`` gives the form of an operand, modulo its own width.
+    None if that is not known. ``get`` gives the form of an operand, modulo its own width.
     """
     kinds = types_of(one)
     if not kinds or not one.operands or kinds[-1][0] not in (8, 16, 32, 64):
@@ -350,7 +350,7 @@ class Condition:
     """What a predicate says: ``lt`` … of two forms, ``and``, ``or``, ``not`` of conditions, or
     ``number`` where it is a constant.
 
-    ``always`` is True or False where the ranges decide it.
+    ``always`` is True or False if the ranges decide it.
     """
 
     op: str
@@ -395,7 +395,7 @@ class Values:
         return self._known[name]
 
     def operand(self, one: Operand, line: int) -> LinearForm | None:
-        """What an operand of line ``line`` stands for; None where that is no integer."""
+        """What an operand of line ``line`` stands for; None if that is no integer."""
         if one.kind is OperandKind.NUMBER:
             return forms.constant(int(one.value or 0))
         if one.kind is OperandKind.REGISTER:
@@ -488,7 +488,7 @@ class Values:
     # -- predicates -------------------------------------------------------------------------
 
     def condition(self, name: str, depth: int = 0) -> Condition | None:
-        """What a predicate with one definition says, None where that is not known."""
+        """What a predicate with one definition says, None if that is not known."""
         if name in self._conditions:
             return self._conditions[name]
         line = self._definition(name)

@@ -56,7 +56,7 @@ class Wording:
         return f"{text} ({'−' if value < 0 else ''}{known})" if known else text
 
     def span(self, low: int, high: int) -> str:
-        """``0…127``; "" where it says next to nothing."""
+        """``0…127``; "" if it says next to nothing."""
         if high - low >= (1 << 31) - 2 or abs(low) > 1 << 40 or low == high:
             return ""
         return f"{low}…{high}".replace("-", "−")
@@ -64,7 +64,7 @@ class Wording:
     # -- forms ------------------------------------------------------------------------------
 
     def form(self, value: LinearForm, line: int | None = None) -> str:
-        """A form as a formula, read at ``line``; "" where that would be too long."""
+        """A form as a formula, read at ``line``; "" if that would be too long."""
         text = self._sum(value, line)[0]
         return text if len(text) <= LONGEST else ""
 

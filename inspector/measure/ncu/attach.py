@@ -146,7 +146,7 @@ class Candidate:
     """A variant as launches see it.
 
     ``names`` are all that its kernel answers to; ``blocks`` and ``grids`` those that it is known
-    to have been launched with, empty where none is known. ``code`` reads its machine code.
+    to have been launched with, empty if none is known. ``code`` reads its machine code.
     """
 
     key: Key
@@ -180,12 +180,12 @@ class NcuMeasured:
 
     @property
     def sampled(self) -> Samples | None:
-        """All samples that are shown, None where none are."""
+        """All samples that are shown, None if none are."""
         return total(self.samples.values()) if self.samples else None
 
     @property
     def unplaced(self) -> str:
-        """Why samples of some launch are not shown, "" where all are."""
+        """Why samples of some launch are not shown, "" if all are."""
         return next((a.unplaced for a in self.launches if a.unplaced), "")
 
 

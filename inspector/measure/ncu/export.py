@@ -169,7 +169,7 @@ def tables(text: str, name: str) -> list[Table]:
 
 
 def _page(cells: list[str], name: str) -> Page | None:
-    """The page whose header a row is, None where it is none.
+    """The page whose header a row is, None if it is not one.
 
     Raises ``Unreadable`` for a source page of anything but SASS.
     """
@@ -226,7 +226,7 @@ def _cells(row: str, mark: str) -> list[str]:
 
 
 def _bare(lines: list[str]) -> str:
-    """The header of a report without quotes, "" where it has them."""
+    """The header of a report without quotes, "" if it has them."""
     for line in lines:
         if line.startswith(('"ID"', '"Kernel Name"', '"Address"', '"#"')):
             return ""
@@ -482,7 +482,7 @@ def _with_units(columns: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def _figure(field: str, text: str, unit: str, numbers: Notation) -> float | None:
-    """A figure in the unit of its field; None where it is not there or of another unit."""
+    """A figure in the unit of its field; None if it is not there or of another unit."""
     value = numbers.number(text)
     if field == "duration_us":
         return microseconds(value, unit)

@@ -16,7 +16,7 @@ class Rule:
     """What one rule of ncu says of a launch.
 
     ``kind`` is ncu's (``OPT``, ``WRN``, ``INF``), ``speedup`` its estimate in percent of the
-    launch's time (``scope`` ``global``) or of one part of the chip (``local``), None where it
+    launch's time (``scope`` ``global``) or of one part of the chip (``local``), None if it
     estimates nothing.
     """
 
@@ -32,7 +32,7 @@ class Rule:
 class MeasuredInstruction:
     """One instruction of the source page: its bytes from the function's beginning, its text.
 
-    ``samples`` is None where the report was made without sampling.
+    ``samples`` is None if the report was made without sampling.
     """
 
     offset: int
@@ -87,7 +87,7 @@ class NcuLaunch:
 
     @property
     def samples(self) -> Samples | None:
-        """All samples of the launch, None where there was no sampling."""
+        """All samples of the launch, None if nothing was sampled."""
         held = [i.samples for i in self.code if i.samples is not None]
         return total(held) if held else None
 

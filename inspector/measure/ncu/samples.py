@@ -41,7 +41,7 @@ class Profiled:
         return self._memo.once("attached", lambda: attach(self.report.launches, self._candidates()))
 
     def measured(self, variant: Variant) -> NcuMeasured | None:
-        """What was measured of a variant, None where nothing was."""
+        """What was measured of a variant, None if nothing was measured."""
         if not self.report.launches:
             return None
         known = self._memo.once("by variant", lambda: by_variant(self.attached()))

@@ -1,6 +1,6 @@
 """What a profile says: operators, kernels, which launched which, and where the time went.
 
-Times are in µs as torch.profiler recorded them; None where there is no GPU to have taken them.
+Times are in µs as torch.profiler recorded them; None if there is no GPU to have taken them.
 """
 
 from __future__ import annotations

@@ -241,7 +241,7 @@ def _default(known: list[Window]) -> Window:
 
 
 def _restored(data: bytes, window: Window) -> Profile | None:
-    """A summary that was kept; None where it is none."""
+    """A summary that was kept; None if it is not one."""
     try:
         said: Any = files.parsed(data)
         return Profile(

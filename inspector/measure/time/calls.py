@@ -208,7 +208,7 @@ def owner(seen: str, among: Sequence[Found], arch: str | None) -> tuple[str, str
     """The kernel that a name of CUPTI's is of, with the id of its variant where that is clear.
 
     CUPTI has the function's name, of C++ demangled: whole names are compared first, then those
-    without arguments. None where no kernel fits, or more than one.
+    without arguments. None if no kernel fits, or more than one.
     """
     plain, base = _pieces(seen), _base(seen)
     fits = [f for f in among if f[1].symbol == seen]

@@ -79,7 +79,7 @@ class TimeWish:
 
 
 class ChildEnd(NamedTuple):
-    """How a child process ended: ``status`` is None where it took too long as a whole.
+    """How a child process ended: ``status`` is None if it took too long as a whole.
 
     ``problem`` says why it ended before it had done all, if it did. ``overdue``: it ended itself,
     for a step of it had taken longer than its limit. ``records`` are what it wrote.

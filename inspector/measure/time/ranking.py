@@ -100,7 +100,7 @@ class RaceRow:
     """One variant at one size by one stopwatch.
 
     ``timing.kernel`` is the script's name, ``timing.variant`` the variant's, ``timing.call`` the
-    number of the size. ``agrees`` is None where it was not found out, ``difference`` the greatest
+    number of the size. ``agrees`` is None if it was not found out, ``difference`` the greatest
     absolute one from the reference, ``wrong`` in words what disagrees. ``span_us`` is the median
     time from the first kernel's start to the last one's end. ``rank`` counts from 1 among those of
     one size that agree; None of others. ``tied``: its median's interval meets that of the one that

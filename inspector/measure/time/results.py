@@ -30,7 +30,7 @@ class Median:
 
     @property
     def reach(self) -> float | None:
-        """Half the interval as a part of the median; None where either is not known."""
+        """Half the interval as a part of the median; None if either is not known."""
         if self.low is None or self.high is None or self.value <= 0:
             return None
         return (self.high - self.low) / 2 / self.value
@@ -79,7 +79,7 @@ class KernelTime:
     """One kernel of a call: its launches' own durations in µs, and how many a call makes.
 
     ``name`` is the recorded kernel's where it is known which one it was, else as CUPTI gave it;
-    ``variant`` is None where it is not known.
+    ``variant`` is None if it is not known.
     """
 
     name: str
@@ -285,7 +285,7 @@ _KINDS: dict[str, tuple[type, ...]] = {
 
 
 def read(said: Mapping[str, object]) -> Session | None:
-    """A kept session; None where it is none. Rows that are none are left out."""
+    """A kept session; None if it is not one. Rows that are not rows are left out."""
     rows, device, taken = said.get("rows"), said.get("device"), said.get("taken")
     if not isinstance(rows, list) or not isinstance(device, dict) or not isinstance(taken, str):
         return None

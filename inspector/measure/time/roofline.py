@@ -47,7 +47,7 @@ class Spot:
 
     @classmethod
     def of(cls, name: str, us: float | None, moved: int | None, done: int | None) -> Spot | None:
-        """A call's spot; None where its time, bytes or operations are not known or none."""
+        """A call's spot; None if its time, bytes or operations are not known or none."""
         if not us or not moved or not done:
             return None
         return cls(name, done / moved, done / us * 1e6)

@@ -288,7 +288,7 @@ def _peak(said: Mapping[str, object]) -> Peak | None:
 
 
 def data_sheet(device: Mapping[str, object]) -> float | None:
-    """GB/s by the data sheet of the device of that name; None where the table has another."""
+    """GB/s by the data sheet of the device of that name; None if the table has another."""
     known = tables.devices().get(arch_of(device) or "")
     if known is None or known.memory_bandwidth is None or known.name != device.get("name"):
         return None

@@ -30,7 +30,7 @@ class Command:
 
     ``id`` is stable: keys can be bound anew by it. ``keys`` are Textual's names, the first is the
     one shown, as ``shown``. ``action`` is Textual's action string. ``footer`` is its word in the
-    footer, "" where it has none; a few words of ``help`` are for the palette and the overlay.
+    footer, "" if it has none; a few words of ``help`` are for the palette and the overlay.
     """
 
     id: str
@@ -335,7 +335,7 @@ def footer(
 ) -> tuple[tuple[str, str, str], ...]:
     """(key, word, command id) in the order in which they may be left out, the last kept longest.
 
-    ``shown`` gives the key of a command, "" where it has none.
+    ``shown`` gives the key of a command, "" if it has none.
     """
     alone = where in ALSO
     chosen = [c for c in there((where,) if alone else (where, Where.SCREEN)) if c.footer]

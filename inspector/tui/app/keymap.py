@@ -24,7 +24,7 @@ _SHORT = {
 def parse_key(text: str) -> str | None:
     """Textual's name of a key written as ``/``, ``G``, ``ctrl+x``, ``alt+enter`` or ``f5``.
 
-    None where there is no such key.
+    None if there is no such key.
     """
     *held, last = text.split("+") if len(text) > 1 and not text.endswith("+") else (text,)
     if text.endswith("++"):
@@ -120,7 +120,7 @@ def _lost(
 
 
 def shown(one: Command, changed: Mapping[str, str]) -> str:
-    """The key of a command as it is shown; "" where it has none."""
+    """The key of a command as it is shown; "" if it has none."""
     keys = changed.get(one.id)
     if keys is None:
         return one.shown

@@ -47,10 +47,10 @@ class Choice(Enum):
 
 
 class Live:
-    """What grows: ``look`` gives a reader of what there is by now, or None where nothing is new.
+    """What grows: ``look`` gives a reader of what there is by now, or None if nothing is new.
 
     ``look`` is called in a thread of its own and may take a while. ``send`` sends the program a
-    signal; None where there is no program of ours to send one to.
+    signal; None if there is no program of ours to send one to.
     """
 
     def __init__(

@@ -27,8 +27,8 @@ LARGEST = 1 << 20
 class View:
     """How a recording was last looked at.
 
-    ``subject``: ids of kernel, variant and graph. ``stages``: of each pane, "" where it was not
-    chosen. ``beside``: None where the width decides. Of each pane too: ``folds``, the words of what
+    ``subject``: ids of kernel, variant and graph. ``stages``: of each pane, "" if it was not
+    chosen. ``beside``: None if the width decides. Of each pane too: ``folds``, the words of what
     is folded in it, ``columns``, the names of those in its gutter, and ``wrapped``.
     """
 

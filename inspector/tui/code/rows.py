@@ -105,7 +105,7 @@ class Look(NamedTuple):
 
 
 class Part(NamedTuple):
-    """The cells of a line that a row shows: from ``start`` to ``end``, None where it is cut at the
+    """The cells of a line that a row shows: from ``start`` to ``end``, None if it is cut at the
     row's own width. ``again``: the line began in a row above."""
 
     start: int

@@ -211,7 +211,7 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
             self.scroll_to(x=max(0, self.scroll_offset.x + cells), animate=False, force=True)
 
     def unchoose(self) -> bool:
-        """Choose no lines any more; False where none were."""
+        """Choose no lines any more; False if none were."""
         chosen, self.chosen_from = self.chosen_from is not None, None
         if chosen:
             self.refresh()

@@ -194,7 +194,7 @@ class DiffRows:
         return strip
 
     def first_mark(self, row: BesideRow) -> int | None:
-        """The cell of its code at which a changed row begins to differ; None where it does not."""
+        """The cell of its code at which a changed row begins to differ; None if it does not."""
         out = []
         for side, n in enumerate((row.a, row.b)):
             partner = self._partner(row, side)

@@ -71,7 +71,7 @@ class Layout:
         return cls(held, tuple(folds), tuple((x, y) for x, y, equal in runs if not equal))
 
     def find(self, a: int | None, b: int | None) -> int | None:
-        """The row of line ``a``, else that of ``b``; None where neither was compared."""
+        """The row of line ``a``, else that of ``b``; None if neither was compared."""
         for side, n in ((0, a), (1, b)):
             if n is not None:
                 for index, row in enumerate(self.rows):

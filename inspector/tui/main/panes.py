@@ -51,7 +51,7 @@ class History:
             del self._back[:-MOST_PLACES]
 
     def go(self, here: VisitedPlace, by: int) -> VisitedPlace | None:
-        """Back (-1) or forward (1) from ``here``; None where there is nothing more."""
+        """Back (-1) or forward (1) from ``here``; None if there is nothing more."""
         source, other = (self._back, self._ahead) if by < 0 else (self._ahead, self._back)
         while source:
             place = source.pop()
@@ -141,7 +141,7 @@ class Panes(Container):
         self.activate(self.active)
 
     def fewer(self) -> bool:
-        """Close the active pane; False where it is the only one."""
+        """Close the active pane; False if it is the only one."""
         if self.count == 1:
             return False
         at = self.panes.index(self.active)

@@ -195,7 +195,7 @@ GOTO = frozenset(("code", "code-insiders", "code-server", "codium", "vscodium", 
 
 
 def whole_path(recorded: str) -> Path | None:
-    """Where a recorded path leads, from the root on and without links; None where no regular file
+    """Where a recorded path leads, from the root on and without links; None if no regular file
     lies there.
 
     A recording may name anything: a path that begins at the root is an option or a command
@@ -234,7 +234,7 @@ class MainScreen(Screen[None]):
     VERTICAL_BREAKPOINTS = [(0, "-low"), (8, "-short"), (14, "-tall"), (30, "-high")]  # noqa: RUF012
 
     class Target(Message):
-        """A thread has found where a branch or a label is; None where there is none."""
+        """A thread has found where a branch or a label is; None if there is none."""
 
         def __init__(self, view: CodeView, source: object, n: int | None, wanted: str) -> None:
             super().__init__()
@@ -327,7 +327,7 @@ class MainScreen(Screen[None]):
 
     @property
     def view(self) -> View | None:
-        """How the recording is looked at; None where there is nothing in it."""
+        """How the recording is looked at; None if there is nothing in it."""
         if self.empty:
             return None
         return View(

@@ -164,7 +164,7 @@ def _fitted(
     width: int,
     elastic: VariantColumn | None = None,
 ) -> list[tuple[VariantColumn, int]] | None:
-    """These columns with their widths, None where they do not fit; reasons and ``elastic`` may be
+    """These columns with their widths, None if they do not fit; reasons and ``elastic`` may be
     cut, and reasons get what is left."""
     sizes = {one.name: _size(one, rows) for one in wanted}
     full = sizes.get(REASON.name, 0)

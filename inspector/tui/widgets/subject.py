@@ -26,7 +26,7 @@ class TreeSubject:
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """The ids of kernel, variant and graph, "" where there is none."""
+        """The ids of kernel, variant and graph, "" if there is none."""
         return (
             "" if self.kernel is None else self.kernel.id,
             "" if self.variant is None else self.variant.id,
