@@ -1,0 +1,283 @@
+"""Basic blocks of a kernel's instructions: their order, what is live between them, who may spin.
+
+Edges are those of the PTX ISA ("Control Flow Instructions"); barriers end a block as well, since
+lanes wait there.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from inspector.analyse.flow.graph import find_loops
+from inspector.analyse.flow.liveness import RangeRow, Ranges, RegionExit
+from inspector.execute.lanes import CLOCKS
+from inspector.listing.ptx_code import (
+    AddressOperand,
+    Operand,
+    PairOperand,
+    PtxFunction,
+    PtxInstruction,
+    RegisterOperand,
+    SpecialOperand,
+    SymbolOperand,
+    VectorOperand,
+)
+from inspector.listing.ptx_statement import has_result
+
+CARRIES = ("addc", "subc", "madc")
+"""Instructions that read the carry flag; those with ``.cc`` write it."""
+
+
+@dataclass(slots=True)
+class BasicBlock:
+    """Instructions ``first`` to ``last`` (not counted in); ``end`` is the last where it decides
+    how lanes go on. Registers are by number."""
+
+    index: int
+    first: int
+    last: int
+    end: PtxInstruction | None
+    successors: tuple[int, ...] = ()
+    """Blocks by index: of a guarded branch its target, then what follows it."""
+    rank: int = 0
+    """Lanes in the block of lowest rank run first, so that paths meet again."""
+    polls: bool = False
+    """Whether it is the head of a loop that may wait for what others store."""
+    timed: bool = False
+    """Whether that loop reads a clock, so that it may end by itself."""
+    live_in: frozenset[int] = frozenset()
+    live_out: frozenset[int] = frozenset()
+    local: frozenset[int] = frozenset()
+    """Registers whose values nobody but this block looks at."""
+    dying: tuple[int, ...] = ()
+    """Registers that are dead at its end and were not at its start, or were written in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """The blocks of a kernel; ``single``: registers that one instruction, in no loop, defines."""
+
+    blocks: tuple[BasicBlock, ...]
+    single: frozenset[int]
+    carry: int
+    """The number of the carry flag, as a register."""
+    used: frozenset[int] = field(default_factory=frozenset)
+
+
+def is_waiting(instruction: PtxInstruction) -> bool:
+    """Whether lanes may wait for others at an instruction, and not only for their own warp."""
+    base, parts = instruction.base, instruction.parts
+    return base in ("bar", "barrier") and "warp" not in parts
+
+
+def ends_block(instruction: PtxInstruction) -> bool:
+    """Whether an instruction decides where its lanes go on."""
+    return instruction.base in ("bra", "brx", "ret", "exit", "trap") or is_waiting(instruction)
+
+
+def registers_in(operand: Operand) -> list[int]:
+    """The registers that an operand names."""
+    if isinstance(operand, RegisterOperand):
+        return [operand.number]
+    if isinstance(operand, AddressOperand):
+        out = registers_in(operand.base)
+        for more in operand.more:
+            out += registers_in(more)
+        return out
+    if isinstance(operand, VectorOperand):
+        return [n for element in operand.elements for n in registers_in(element)]
+    if isinstance(operand, PairOperand):
+        return registers_in(operand.first) + registers_in(operand.second)
+    return []
+
+
+def defines(instruction: PtxInstruction, carry: int) -> tuple[list[int], list[int]]:
+    """What an instruction writes and what it reads; under a guard what it writes is both."""
+    operands = instruction.operands
+    written: list[int] = []
+    read: list[int] = []
+    rest = operands
+    if operands and not isinstance(operands[0], AddressOperand) and (
+        has_result(instruction.base, instruction.opcode)
+    ):  # fmt: skip
+        written, rest = registers_in(operands[0]), operands[1:]
+        if instruction.base == "wgmma":
+            read += written
+    for operand in rest:
+        read += registers_in(operand)
+    if instruction.guard is not None:
+        read.append(instruction.guard)
+        if instruction.base not in ("bra", "brx"):
+            read += written
+    if instruction.base in CARRIES:
+        read.append(carry)
+    if "cc" in instruction.parts:
+        written.append(carry)
+    return written, read
+
+
+def make_blocks(code: PtxFunction) -> Blocks:
+    """The basic blocks of ``code``, whose calls were replaced and which ends with a ``ret``."""
+    rows = code.instructions
+    carry = len(code.registers)
+    starts = _starts(code)
+    number = {start: k for k, start in enumerate(starts)}
+    blocks: list[BasicBlock] = []
+    for k, start in enumerate(starts):
+        last = starts[k + 1] if k + 1 < len(starts) else len(rows)
+        end = rows[last - 1] if ends_block(rows[last - 1]) else None
+        following = k + 1 if k + 1 < len(starts) else None
+        block = BasicBlock(k, start, last, end)
+        block.successors = _successors(code, end, following, number)
+        blocks.append(block)
+    looped = _rank(code, blocks, carry)
+    single = _liveness(rows, blocks, carry, looped)
+    return Blocks(tuple(blocks), single, carry)
+
+
+def _starts(code: PtxFunction) -> list[int]:
+    rows = code.instructions
+    leaders = {0} | {at for at in code.labels.values() if at < len(rows)}
+    leaders |= {k + 1 for k, row in enumerate(rows) if ends_block(row) and k + 1 < len(rows)}
+    return sorted(leaders)
+
+
+def targets_of(code: PtxFunction, jump: PtxInstruction) -> tuple[str, ...]:
+    """The labels that a branch may go to."""
+    if jump.base == "brx":
+        table = jump.operands[1]
+        return code.tables[table.name] if isinstance(table, SymbolOperand) else ()
+    target = jump.operands[0]
+    return (target.name,) if isinstance(target, SymbolOperand) else ()
+
+
+def _successors(
+    code: PtxFunction, end: PtxInstruction | None, following: int | None, number: Mapping[int, int]
+) -> tuple[int, ...]:
+    after = () if following is None else (following,)
+    if end is None or is_waiting(end):
+        return after
+    if end.base in ("bra", "brx"):
+        targets = tuple(number[code.labels[t]] for t in targets_of(code, end))
+        return targets + (after if end.guard is not None and end.base == "bra" else ())
+    return after if end.guard is not None else ()
+
+
+def _rank(code: PtxFunction, blocks: Sequence[BasicBlock], carry: int) -> list[bool]:
+    """Sets ranks: topological but for back edges, a loop's blocks before what follows the loop.
+
+    Gives whether each block is in a loop.
+    """
+    edges = tuple(tuple(sorted(set(b.successors))) for b in blocks)
+    depth, looped = [0] * len(blocks), [False] * len(blocks)
+    for header, level, members in find_loops(edges, (0,)):
+        for member in members:
+            depth[member] = max(depth[member], level)
+            looped[member] = True
+        inside = set(members)
+        instructions = [
+            row for m in members for row in code.instructions[blocks[m].first : blocks[m].last]
+        ]
+        if _may_spin(instructions, blocks, inside, carry):
+            blocks[header].polls = True
+            blocks[header].timed = any(
+                isinstance(o, SpecialOperand) and o.name in CLOCKS
+                for row in instructions
+                for o in row.operands
+            )
+
+    def order(node: int) -> list[int]:
+        return sorted(edges[node], key=lambda s: (depth[s], -s))
+
+    seen, finished = {0}, []
+    stack = [(0, iter(order(0)))]
+    while stack:
+        node, rest = stack[-1]
+        for other in rest:
+            if other not in seen:
+                seen.add(other)
+                stack.append((other, iter(order(other))))
+                break
+        else:
+            finished.append(node)
+            stack.pop()
+    for rank, node in enumerate(reversed(finished)):
+        blocks[node].rank = rank
+    return looped
+
+
+_STRONG = frozenset(("volatile", "acquire", "relaxed", "mmio"))
+
+
+def _may_spin(
+    instructions: Sequence[PtxInstruction], blocks: Sequence[BasicBlock], inside: set[int],
+    carry: int,
+) -> bool:  # fmt: skip
+    """Whether leaving a loop may depend on what it reads of memory again and again."""
+    sources: set[int] = set()
+    made: set[int] = set()
+    for row in instructions:
+        made.update(defines(row, carry)[0])
+    for row in instructions:
+        written, _ = defines(row, carry)
+        if row.base in ("atom", "mbarrier") or (row.base == "ld" and _STRONG & set(row.parts)):
+            sources.update(written)
+        elif row.base == "ld" and not {"param", "const", "nc"} & set(row.parts):
+            address = registers_in(row.operands[1]) if len(row.operands) > 1 else []
+            if not made.intersection(address):
+                sources.update(written)
+    if not sources:
+        return False
+    grown = True
+    while grown:
+        grown = False
+        for row in instructions:
+            written, read = defines(row, carry)
+            if sources.intersection(read) and not sources.issuperset(written):
+                sources.update(written)
+                grown = True
+    for k in inside:
+        end = blocks[k].end
+        leaves = any(s not in inside for s in blocks[k].successors)
+        guard = None if end is None else end.guard
+        if end is not None and leaves and (guard in sources or end.base == "brx"):
+            return True
+    return False
+
+
+def _liveness(
+    rows: Sequence[PtxInstruction], blocks: Sequence[BasicBlock], carry: int,
+    looped: Sequence[bool],
+) -> frozenset[int]:  # fmt: skip
+    """Sets what is live between blocks; gives the registers that are defined once, in no loop."""
+    ranges: list[RangeRow] = []
+    for row in rows:
+        written, read = defines(row, carry)
+        kills = () if row.guard is not None else tuple(written)
+        ranges.append(RangeRow(tuple(read), tuple(written), kills, kills))
+    starts = [*(b.first for b in blocks), len(rows)]
+    exits = [[RegionExit(b.last - 1, b.successors, False)] for b in blocks]
+    solved = Ranges(ranges, starts, exits)
+    sites: Counter[int] = Counter()
+    in_loops: set[int] = set()
+    for block in blocks:
+        live: set[int] = set()
+        for at, now, _, _ in solved.region(block.index):
+            if at == block.last - 1:
+                block.live_out = frozenset(now)
+            live = now
+        block.live_in = frozenset(live)
+        written = {d for r in ranges[block.first : block.last] for d in r.defs}
+        for k in range(block.first, block.last):
+            sites.update(set(ranges[k].defs))
+        if looped[block.index]:
+            in_loops |= written
+    everywhere: set[int] = set().union(*(b.live_in for b in blocks))
+    for block in blocks:
+        written = {d for r in ranges[block.first : block.last] for d in r.defs}
+        block.local = frozenset(written - everywhere)
+        gone = (block.live_in | written) - block.live_out - block.local
+        block.dying = tuple(sorted(gone))
+    return frozenset(r for r, n in sites.items() if n == 1 and r not in in_loops)

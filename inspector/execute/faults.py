@@ -1,0 +1,95 @@
+"""What keeps a kernel from being run to its end: what cannot be run, faults, a budget spent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from inspector.errors import PtxviewError
+from inspector.text import plural
+
+
+@dataclass(frozen=True, slots=True)
+class Obstacle:
+    """One instruction that cannot be run: its line in the PTX, its opcode, and why."""
+
+    line: int
+    opcode: str
+    reason: str
+
+
+class CannotRun(PtxviewError):
+    """A kernel has instructions that cannot be run; nothing was written."""
+
+    def __init__(self, kernel: str, obstacles: Sequence[Obstacle]) -> None:
+        self.obstacles = tuple(obstacles)
+        first = obstacles[0]
+        more = len(obstacles) - 1
+        rest = f", and {plural(more, 'more line')}" if more else ""
+        super().__init__(
+            f"{kernel} cannot be run: line {first.line}, {first.opcode}: {first.reason}{rest}"
+        )
+
+
+class LaunchError(PtxviewError):
+    """A launch that no device would take: a grid, a block or arguments that do not fit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where in a launch something happened. Coordinates are (x, y, z)."""
+
+    kernel: str
+    line: int
+    statement: str
+    block: tuple[int, int, int] | None = None
+    thread: tuple[int, int, int] | None = None
+
+    def __str__(self) -> str:
+        where = [f"PTX line {self.line}: {self.statement}"]
+        if self.thread is not None:
+            where.insert(0, f"thread {_triple(self.thread)}")
+        if self.block is not None:
+            where.insert(0, f"block {_triple(self.block)}")
+        return ", ".join(where)
+
+
+class Fault(PtxviewError):
+    """What a GPU would end a launch for, or never end.
+
+    ``cause`` is ``out of bounds``, ``null``, ``misaligned``, ``read only``, ``trap``, ``assertion``
+    or ``deadlock``. ``address`` is that of the access, ``nbytes`` its size; ``buffer`` is the name of
+    the nearest buffer and ``past`` how many bytes beyond its end the access reaches (negative where
+    it begins before its start). ``written``: the buffers that the launch had written until then.
+    """
+
+    def __init__(
+        self, cause: str, sentence: str, place: Place, *, space: str = "",
+        address: int | None = None, nbytes: int = 0, buffer: str | None = None,
+        past: int | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(f"{place.kernel}: {sentence} ({place})")
+        self.cause, self.place, self.space = cause, place, space
+        self.address, self.nbytes, self.buffer, self.past = address, nbytes, buffer, past
+        self.written: tuple[str, ...] = ()
+
+
+class OutOfBudget(PtxviewError):
+    """A launch took more work than it was allowed.
+
+    ``work`` is in lane-instructions. ``written`` are the buffers that were written until then,
+    ``reachable`` all that the launch might have written: none of them holds what it should.
+    """
+
+    def __init__(self, kernel: str, budget: int) -> None:
+        super().__init__(
+            f"{kernel} was stopped after {budget:,} lane-instructions, as many as it was allowed",
+            "What it would have written is not known.",
+        )
+        self.work = budget
+        self.written: tuple[str, ...] = ()
+        self.reachable: tuple[str, ...] = ()
+
+
+def _triple(numbers: tuple[int, int, int]) -> str:
+    return "(" + ", ".join(str(n) for n in numbers) + ")"

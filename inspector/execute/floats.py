@@ -1,0 +1,386 @@
+"""Floating point as the PTX ISA rounds it: what numpy lacks, of every format.
+
+Formats that numpy lacks are computed in wider ones and rounded once. An approximate instruction
+is computed exactly and rounded; how far the hardware's may be from it is said elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from inspector.execute.kinds import Array, f16, f32, f64, i64, u8, u16, u32, u64
+
+TINY = f32(1.1754944e-38)
+"""The smallest normal number of single precision."""
+
+
+def from_bf16(bits: Array) -> Array:
+    """bf16 bits as single precision."""
+    return (bits.astype(u32) << u32(16)).view(f32)
+
+
+def to_bf16(x: Array, way: str = "rn") -> Array:
+    """Single precision to bf16 bits: to nearest even, or towards zero (``rz``)."""
+    bits = np.ascontiguousarray(x, f32).view(u32)
+    if way == "rz":
+        out = (bits >> u32(16)).astype(u16)
+    else:
+        odd = (bits >> u32(16)) & u32(1)
+        out = ((bits + (u32(0x7FFF) + odd)) >> u32(16)).astype(u16)
+    nan = np.isnan(x)
+    return np.where(nan, u16(0x7FFF), out) if nan.any() else out
+
+
+def double_to_bf16(x: Array) -> Array:
+    """Double precision to bf16 bits, rounded once."""
+    return to_bf16(_to_odd_single(x))
+
+
+def _to_odd_single(x: Array) -> Array:
+    """Doubles cut to single precision, the last bit set where something was cut off."""
+    cut = toward_zero(x)
+    inexact = cut.astype(f64) != x
+    bits = cut.view(u32)
+    return np.where(inexact & np.isfinite(cut), bits | u32(1), bits).view(f32)
+
+
+def toward_zero(x: Array) -> Array:
+    """Doubles to single precision, towards zero."""
+    return round_single(x, "rz")
+
+
+def to_f16(x: Array, way: str = "rn") -> Array:
+    """Single or double precision to half precision's bits."""
+    out = x.astype(f16)
+    if way == "rz":
+        over = np.abs(out.astype(f64)) > np.abs(x)
+        bits = out.view(u16)
+        out = np.where(over, bits - u16(1), bits).view(f16)
+    nan = np.isnan(out)
+    bits = out.view(u16)
+    return np.where(nan, u16(0x7FFF), bits) if nan.any() else bits
+
+
+def from_f16(bits: Array) -> Array:
+    """Half precision's bits as single precision."""
+    return bits.view(f16).astype(f32)
+
+
+def flush(x: Array) -> Array:
+    """Subnormal single precision numbers as zeros of their sign (``.ftz``)."""
+    small = np.abs(x) < TINY
+    return np.where(small, np.copysign(f32(0), x), x) if small.any() else x
+
+
+def clamp01(x: Array) -> Array:
+    """``.sat``: clamped to 0 to 1, NaN to 0."""
+    kind = x.dtype.type
+    return np.where(np.isnan(x), kind(0), np.clip(x, kind(0), kind(1)))
+
+
+def to_odd(total: Array, error: Array) -> Array:
+    """A sum in double precision and what its rounding lost, as one number rounded to odd.
+
+    Rounding that to a narrower format rounds the exact sum (Boldo and Melquiond, 2008).
+    """
+    bits = total.view(i64)
+    inexact = (error != 0) & ((bits & 1) == 0) & np.isfinite(total) & np.isfinite(error)
+    if not inexact.any():
+        return total
+    away = (error > 0) == (total > 0)
+    return np.where(inexact, np.where(away, bits + 1, bits - 1), bits).view(f64)
+
+
+def two_sum(a: Array, b: Array) -> tuple[Array, Array]:
+    """A rounded sum and the exact error of it (Knuth)."""
+    total = a + b
+    part = total - a
+    return total, (a - (total - part)) + (b - part)
+
+
+_MIDDLE, _BELOW = u64(0x10000000), u64(0x1FFFFFFF)
+
+
+def fused(a: Array, b: Array, c: Array) -> Array:
+    """``fma`` of single precision, rounded once.
+
+    The product is exact in double precision and the sum nearly is: only a sum that lies halfway
+    between two singles, or whose single is subnormal, can be rounded twice and is looked at again.
+    """
+    product = np.multiply(a, b, dtype=f64)
+    total = product + c
+    out = total.astype(f32)
+    if ((total.view(u64) & _BELOW) == _MIDDLE).any() or (np.abs(total) < TINY).any():
+        out = to_odd(*two_sum(product, c.astype(f64))).astype(f32)
+    return out
+
+
+def fused_wide(a: Array, b: Array, c: Array) -> Array:
+    """``fma`` of narrow operands in double precision, to be rounded once to their format."""
+    product = np.multiply(a, b, dtype=f64)
+    return to_odd(*two_sum(product, c.astype(f64)))
+
+
+def fused_rounded(a: Array, b: Array, c: Array, way: str) -> Array:
+    """``fma`` of single precision in a direction."""
+    return round_single(fused_wide(a, b, c), way)
+
+
+def fused_double(a: Array, b: Array, c: Array) -> Array:
+    """``fma`` of double precision, rounded once (Boldo and Melquiond's algorithm)."""
+    high, low = _two_product(a, b)
+    t, u = two_sum(c, low)
+    v, w = two_sum(high, t)
+    out = v + to_odd(*two_sum(u, w))
+    plain = a * b + c
+    good = np.isfinite(low) & np.isfinite(out)
+    return out if good.all() else np.where(good, out, plain)
+
+
+def _two_product(a: Array, b: Array) -> tuple[Array, Array]:
+    """A rounded product and the exact error of it (Dekker)."""
+    product = a * b
+    a1 = a * 134217729.0
+    a1 = a1 - (a1 - a)
+    b1 = b * 134217729.0
+    b1 = b1 - (b1 - b)
+    a2, b2 = a - a1, b - b1
+    return product, ((a1 * b1 - product) + a1 * b2 + a2 * b1) + a2 * b2
+
+
+def round_single(x: Array, way: str) -> Array:
+    """Doubles to single precision: ``rn``, ``rz``, ``rm`` (down) or ``rp`` (up)."""
+    out = x.astype(f32)
+    if way == "rm":
+        return np.where(out > x, np.nextafter(out, f32(-np.inf)), out)
+    if way == "rp":
+        return np.where(out < x, np.nextafter(out, f32(np.inf)), out)
+    if way == "rz":
+        return np.where(np.abs(out) > np.abs(x), np.nextafter(out, f32(0)), out)
+    return out
+
+
+def rounded_sum(a: Array, b: Array, way: str) -> Array:
+    """The sum of two singles in a direction."""
+    return round_single(to_odd(*two_sum(a.astype(f64), b.astype(f64))), way)
+
+
+def rounded_product(a: Array, b: Array, way: str) -> Array:
+    """The product of two singles in a direction: exact in double precision."""
+    return round_single(np.multiply(a, b, dtype=f64), way)
+
+
+def rounded_quotient(a: Array, b: Array, way: str) -> Array:
+    """The quotient of two singles in a direction."""
+    x, y = a.astype(f64), b.astype(f64)
+    quotient = x / y
+    rest = fused_double(-quotient, y, x)
+    return round_single(to_odd(quotient, np.where(y < 0, -rest, rest)), way)
+
+
+def rounded_root(a: Array, way: str) -> Array:
+    """The square root of a single in a direction."""
+    x = a.astype(f64)
+    root = np.sqrt(x)
+    return round_single(to_odd(root, fused_double(-root, root, x)), way)
+
+
+def rounded_double(operation: str, a: Array, b: Array, c: Array | None, way: str) -> Array:
+    """A double precision operation in a direction, by the sign of its exact error."""
+    if operation == "fma" and c is not None:
+        out = fused_double(a, b, c)
+        high, low = _two_product(a, b)
+        t, u = two_sum(c, low)
+        v, w = two_sum(high, t)
+        error = (v - out) + (u + w)
+    elif operation == "mul":
+        out, error = _two_product(a, b)
+    elif operation == "div":
+        out = a / b
+        rest = fused_double(-out, b, a)
+        error = np.where(b < 0, -rest, rest)
+    elif operation == "sqrt":
+        out = np.sqrt(a)
+        error = fused_double(-out, out, a)
+    else:
+        out, error = two_sum(a, b)
+    return _directed(out, error, way)
+
+
+def _directed(out: Array, error: Array, way: str) -> Array:
+    """A double whose exact value is ``out + error``, rounded in a direction."""
+    down, up = f64(-np.inf), f64(np.inf)
+    if way == "rm":
+        return np.where(error < 0, np.nextafter(out, down), out)
+    if way == "rp":
+        return np.where(error > 0, np.nextafter(out, up), out)
+    shrink = ((error < 0) & (out > 0)) | ((error > 0) & (out < 0))
+    return np.where(shrink, np.nextafter(out, f64(0)), out)
+
+
+def to_tf32(x: Array, way: str) -> Array:
+    """Single precision to tf32's bits: ten bits of mantissa, the rest 0."""
+    bits = x.view(u32)
+    if way == "rn":
+        bits = bits + (u32(0xFFF) + ((bits >> u32(13)) & u32(1)))
+    elif way == "rna":
+        bits = bits + u32(0x1000)
+    cut = bits & u32(0xFFFFE000)
+    nan = np.isnan(x)
+    return np.where(nan, u32(0x7FFFFFFF), cut) if nan.any() else cut
+
+
+def packed(
+    operation: Callable[..., Array], kind: str, operands: list[Array], wide: bool = False
+) -> Array:
+    """A packed operation: on both halves, in single (or double) precision, rounded once."""
+    out: Array = np.zeros((1, 1), u32)
+    brain = kind == "bf16x2"
+    for shift in (0, 16):
+        halves = [(a >> u32(shift)).astype(u16) for a in operands]
+        result = operation(*((from_bf16(h) if brain else from_f16(h)) for h in halves))
+        if wide and brain:
+            bits = double_to_bf16(result)
+        else:
+            bits = to_bf16(result) if brain else to_f16(result)
+        out = out | (bits.astype(u32) << u32(shift))
+    return out
+
+
+def packed_compare(compare: Callable[[Array, Array], Array], kind: str, a: Array, b: Array,
+                   shift: int) -> Array:  # fmt: skip
+    """A comparison of one half of each of two packed words."""
+    x, y = ((v >> u32(shift)).astype(u16) for v in (a, b))
+    read = from_bf16 if kind == "bf16x2" else from_f16
+    return compare(read(x), read(y))
+
+
+def minimum(a: Array, b: Array) -> Array:
+    """The lesser of two, the other where one is NaN; −0 is less than +0."""
+    out = np.fmin(a, b)
+    ties = (a == 0) & (b == 0)
+    return np.where(ties & (np.signbit(a) | np.signbit(b)), -out.dtype.type(0), out) if (
+        ties.any()
+    ) else out
+
+
+def maximum(a: Array, b: Array) -> Array:
+    """The greater of two, the other where one is NaN; +0 is greater than −0."""
+    out = np.fmax(a, b)
+    ties = (a == 0) & (b == 0)
+    return np.where(ties & ~(np.signbit(a) & np.signbit(b)), out.dtype.type(0), out) if (
+        ties.any()
+    ) else out
+
+
+def approximate(function: Any, x: Array) -> Array:
+    """A function of single precision, computed in double precision and rounded once."""
+    result: Array = function(x, dtype=f64)
+    return result.astype(f32)
+
+
+def reciprocal_root(x: Array) -> Array:
+    """1/√x, in double precision."""
+    return 1.0 / np.sqrt(x, dtype=f64)
+
+
+def upper_word(x: Array) -> Array:
+    """Doubles of which the lower 32 bits are 0, as ``rcp.approx.ftz.f64`` gives them."""
+    return (x.view(u64) & u64(0xFFFFFFFF00000000)).view(f64)
+
+
+def _small_table(exponent: int, mantissa: int, bias: int, nan: Callable[[int], bool],
+                 infinite: Callable[[int], bool]) -> Array:  # fmt: skip
+    """Every value of a format of at most eight bits, as single precision."""
+    out = np.zeros(1 << (1 + exponent + mantissa), f32)
+    for code in range(len(out)):
+        sign = -1.0 if code >> (exponent + mantissa) else 1.0
+        e = (code >> mantissa) & ((1 << exponent) - 1)
+        m = code & ((1 << mantissa) - 1)
+        bare = code & ((1 << (exponent + mantissa)) - 1)
+        if nan(bare):
+            out[code] = np.nan
+        elif infinite(bare):
+            out[code] = sign * np.inf
+        elif e:
+            out[code] = sign * 2.0 ** (e - bias) * (1 + m / (1 << mantissa))
+        else:
+            out[code] = sign * 2.0 ** (1 - bias) * (m / (1 << mantissa))
+    return out
+
+
+SMALL = {
+    "e4m3": _small_table(4, 3, 7, lambda c: c == 0x7F, lambda c: False),
+    "e5m2": _small_table(5, 2, 15, lambda c: c > 0x7C, lambda c: c == 0x7C),
+    "e2m1": _small_table(2, 1, 1, lambda c: False, lambda c: False),
+    "e2m3": _small_table(2, 3, 1, lambda c: False, lambda c: False),
+    "e3m2": _small_table(3, 2, 3, lambda c: False, lambda c: False),
+}
+"""The values of narrow formats by their bits (PTX ISA, "Alternate Floating-Point Data Formats")."""
+
+_NARROW = {"e4m3": 0x7E, "e5m2": 0x7B, "e2m1": 0x07, "e2m3": 0x1F, "e3m2": 0x1F}
+"""Each format's greatest finite number."""
+_STEPS = {"e4m3": (4, 3, 7), "e5m2": (5, 2, 15), "e2m1": (2, 1, 1), "e2m3": (2, 3, 1),
+          "e3m2": (3, 2, 3)}  # fmt: skip
+"""Bits of the exponent and the mantissa, and the exponent's bias."""
+
+
+def to_small(x: Array, kind: str, relu: bool = False) -> Array:
+    """Single precision to a narrow format's bits: nearest even, clipped to what is finite."""
+    exponent, mantissa, bias = _STEPS[kind]
+    wide = x.astype(f64)
+    if relu:
+        wide = np.where(wide < 0, 0.0, wide)
+    size = np.abs(wide)
+    _, e = np.frexp(np.where(np.isfinite(size), size, 1.0))
+    scale = np.maximum(e - 1, 1 - bias) - mantissa
+    steps = np.rint(np.ldexp(size, -scale))
+    value = np.ldexp(steps, scale)
+    greatest = _NARROW[kind]
+    top = float(SMALL[kind][greatest])
+    value = np.where(np.isnan(size), 0.0, np.minimum(value, top))
+    _, e = np.frexp(value)
+    normal = value >= 2.0 ** (1 - bias)
+    code = np.where(
+        normal,
+        ((e - 1 + bias) << mantissa)
+        + np.rint((np.ldexp(value, -(e - 1)) - 1) * (1 << mantissa)).astype(i64),
+        np.rint(np.ldexp(value, bias - 1 + mantissa)).astype(i64),
+    )
+    sign = np.signbit(wide).astype(i64) << (exponent + mantissa)
+    nan = 0x7F if kind in ("e4m3", "e5m2") else greatest
+    out = np.where(np.isnan(x), nan, code | sign)
+    return out.astype(u8)
+
+
+def from_small(bits: Array, kind: str) -> Array:
+    """A narrow format's bits as single precision."""
+    table = SMALL[kind]
+    return table[bits & u8(len(table) - 1)]
+
+
+def from_scale(bits: Array) -> Array:
+    """``ue8m0``, a power of two by its exponent, as single precision."""
+    value = np.ldexp(f64(1), bits.astype(i64) - 127).astype(f32)
+    return np.where(bits == u8(255), f32(np.nan), value)
+
+
+def to_scale(x: Array, way: str | None) -> Array:
+    """Single precision to ``ue8m0``: the power of two next to it, up (``rp``) or towards zero."""
+    bits = x.view(u32) & u32(0x7FFFFFFF)
+    exponent = bits >> u32(23)
+    if way == "rp":
+        exponent = exponent + ((bits & u32(0x7FFFFF)) != 0)
+    out = np.minimum(exponent, u32(254)).astype(u8)
+    return np.where(np.isnan(x), u8(255), out)
+
+
+def long_to_single(value: Array, way: str) -> Array:
+    """64-bit integers to single precision in a direction: cut to what a double holds, to odd."""
+    near = value.astype(f64)
+    back = np.where(np.abs(near) >= 2.0**63, 0, near).astype(value.dtype)
+    rest = np.where(np.abs(near) >= 2.0**63, -1, (value - back).view(i64)).astype(f64)
+    return round_single(to_odd(near, rest), way)

@@ -1,0 +1,85 @@
+"""PTX's fundamental types as numpy's, and constants as they are written.
+
+A register of n bits is an array of unsigned integers of n bits, whatever its declared type; an
+instruction looks at it as the type that its opcode names. Predicates are arrays of bools.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from inspector.listing.ptx_code import integer
+
+Array = NDArray[Any]
+Mask = NDArray[np.bool_] | None
+"""Lanes that run: None is all of them; else bools that broadcast to (blocks, threads)."""
+
+u8, u16, u32, u64 = np.uint8, np.uint16, np.uint32, np.uint64
+i8, i16, i32, i64 = np.int8, np.int16, np.int32, np.int64
+f16, f32, f64 = np.float16, np.float32, np.float64
+
+UNSIGNED: Mapping[int, type[np.unsignedinteger[Any]]] = MappingProxyType(
+    {8: u8, 16: u16, 32: u32, 64: u64}
+)
+
+DTYPES: Mapping[str, Any] = MappingProxyType(
+    {"f16": f16, "f32": f32, "f64": f64, "bf16": u16, "tf32": f32, "f16x2": u32, "bf16x2": u32,
+     "u16x2": u32, "s16x2": u32, "e4m3": u8, "e5m2": u8, "e4m3x2": u16, "e5m2x2": u16,
+     "e4m3x4": u32, "e5m2x4": u32, "e2m1x2": u8, "e2m3x2": u16, "e3m2x2": u16, "ue8m0x2": u16,
+     "pred": np.bool_}
+    | {f"{letter}{width}": UNSIGNED[width] for letter in "bu" for width in (8, 16, 32, 64)}
+    | {"s8": i8, "s16": i16, "s32": i32, "s64": i64}
+)  # fmt: skip
+"""What an array of a type holds; of types that numpy lacks, their bits."""
+
+WIDTHS: Mapping[str, int] = MappingProxyType(
+    {kind: np.dtype(dtype).itemsize * 8 for kind, dtype in DTYPES.items()} | {"pred": 1}
+)
+"""Bits of a type."""
+
+
+def is_float(kind: str) -> bool:
+    """Whether a type's values are floating point."""
+    return kind[0] in "fe" or kind in ("bf16", "bf16x2", "tf32")
+
+
+def dtype_name(kind: str) -> str:
+    """The name by which generated code knows the numpy type of ``kind``."""
+    return {"s": "i"}.get(kind[0], kind[0]) + kind[1:] if kind[0] in "us" else kind
+
+
+def constant(text: str, kind: str) -> int | float:
+    """An immediate as a number of a type: floats by value, integers wrapped to its width.
+
+    Written out floats of an integer's type (``mov.b32 %r1, 0f3F800000``) are their bits. Raises
+    ValueError where it is no number.
+    """
+    text = text.strip()
+    negative, bare = text.startswith("-"), text.lstrip("+-")
+    value: int | float
+    if re.fullmatch(r"0[fF][\da-fA-F]{8}", bare):
+        value = float(np.array([int(bare[2:], 16)], u32).view(f32)[0])
+        bits = 32
+    elif re.fullmatch(r"0[dD][\da-fA-F]{16}", bare):
+        value = float(np.array([int(bare[2:], 16)], u64).view(f64)[0])
+        bits = 64
+    elif re.fullmatch(r"\d*\.\d*(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+", bare):
+        value, bits = float(bare), 64
+    else:
+        value, bits = integer(bare), 0
+    if negative:
+        value = -value
+    if is_float(kind):
+        return float(value)
+    width = max(WIDTHS[kind], 8)
+    if isinstance(value, float):
+        wide = f32 if bits == 32 or width == 32 else f64
+        value = int(np.array([value], wide).view(UNSIGNED[32 if wide is f32 else 64])[0])
+    value &= (1 << width) - 1
+    return value - (1 << width) if kind[0] == "s" and value >> (width - 1) else value

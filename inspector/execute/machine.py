@@ -1,0 +1,362 @@
+"""A chunk of thread blocks being run: which lanes run next, where they part, meet, wait and end.
+
+The lanes in the earliest basic block run first, in an order in which a loop's blocks stand before
+what follows the loop; so lanes that parted meet again where their ways do. Lanes that go round a
+loop which may wait for what others store let the others go first.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+
+from inspector.execute import matrix
+from inspector.execute.access import Access, ChunkMemory
+from inspector.execute.barriers import Barriers, Release
+from inspector.execute.blocks import BasicBlock, is_waiting
+from inspector.execute.faults import Fault, OutOfBudget, Place
+from inspector.execute.kinds import UNSIGNED, Array, Mask, u64
+from inspector.execute.lanes import Lanes
+from inspector.execute.memory import Memory
+from inspector.execute.program import Program
+
+
+class Observer(Protocol):
+    """Who is told what happens. All arrays are the machine's own: they must not be changed."""
+
+    def visit(self, lanes: Lanes, block: BasicBlock, mask: Mask) -> None:
+        """These lanes begin to run a basic block."""
+        ...
+
+    def guarded(self, lanes: Lanes, instruction: int, mask: Mask) -> None:
+        """Of the lanes in the block, these run an instruction that has a guard."""
+        ...
+
+    def wrote(
+        self, lanes: Lanes, instruction: int, register: int, value: Array, mask: Mask
+    ) -> None:
+        """A register holds these bits after an instruction of these lanes."""
+        ...
+
+    def branched(self, lanes: Lanes, instruction: int, yes: Mask, no: Mask) -> None:
+        """Of the lanes at a branch some take it and some do not."""
+        ...
+
+    def access(self, lanes: Lanes, access: Access) -> None:
+        """Lanes read or write memory."""
+        ...
+
+
+class Work:
+    """How much a launch has done, in lane-instructions, and how much it may do."""
+
+    def __init__(self, kernel: str, budget: int | None) -> None:
+        self.kernel, self.budget, self.done = kernel, budget, 0
+
+    def spend(self, amount: int) -> None:
+        """Raises OutOfBudget where it is too much."""
+        self.done += amount
+        if self.budget is not None and self.done > self.budget:
+            raise OutOfBudget(self.kernel, self.budget)
+
+
+Snapshot = dict[int, tuple[Array, dict[int, Array]]]
+"""Lanes that go round a loop, by its block: which, and the registers that live there."""
+
+
+class Machine:
+    """Some thread blocks of one launch, all at once."""
+
+    def __init__(
+        self, program: Program, lanes: Lanes, memory: Memory, parameters: Array, *,
+        dynamic: int, addresses: list[int], work: Work, observer: Observer | None,
+    ) -> None:  # fmt: skip
+        self.program, self.lanes, self.work, self.observer = program, lanes, work, observer
+        self.memory = ChunkMemory(
+            lanes, memory, self, shared=program.shared_bytes(dynamic), local=program.local_size,
+            parameters=parameters, watching=observer,
+        )  # fmt: skip
+        self.globals = [np.array([[address]], u64) for address in addresses]
+        self.barriers = Barriers(lanes)
+        self.blocks = program.blocks.blocks
+        self.registers: list[Array] = list(program.empty)
+        self.pending: dict[int, Mask] = {0: lanes.live}
+        self.polled: dict[int, Mask] = {}
+        self.visited = bytearray(len(self.blocks))
+        self._left = False
+        self._seen: tuple[int, Snapshot] | None = None
+
+    # -- what generated code calls ---------------------------------------------------------------
+
+    def wrote(self, instruction: int, register: int, value: Array, mask: Mask) -> None:
+        if self.observer is not None:
+            self.observer.wrote(self.lanes, instruction, register, value, mask)
+
+    def guarded(self, instruction: int, mask: Mask) -> None:
+        if self.observer is not None:
+            self.observer.guarded(self.lanes, instruction, mask)
+
+    def assertion(self, instruction: int, mask: Mask) -> None:
+        """``__assertfail``: the program's own check has failed."""
+        full = self.lanes.full_mask(mask)
+        if full.any():
+            where = self.lanes.first(full)
+            raise self.fault("assertion", "an assertion of the kernel failed", instruction, where)
+
+    def multiply_group(self, instruction: int, *operands: Any) -> list[Array]:
+        """``wgmma.mma_async``; Fault where its descriptor names what is not there."""
+        try:
+            return matrix.multiply_group(self.lanes, self.memory.shared, *operands)
+        except IndexError as error:
+            raise self.fault("out of bounds", str(error), instruction, space="shared") from None
+
+    def fault(
+        self, cause: str, sentence: str, instruction: int, where: tuple[int, int] | None = None,
+        **more: Any,
+    ) -> Fault:  # fmt: skip
+        """A fault at an instruction, of the lane in a row and column of the chunk."""
+        row = self.program.code.instructions[instruction]
+        place = Place(
+            self.program.name, row.line, self.program.statement(row.line),
+            None if where is None else self.lanes.block_of(where[0]),
+            None if where is None else self.lanes.thread_of(where[1]),
+        )  # fmt: skip
+        if cause in ("out of bounds", "null", "misaligned"):
+            verb = {"ld": "loads", "ldu": "loads", "st": "stores", "atom": "changes",
+                    "red": "changes"}.get(row.base, "accesses")  # fmt: skip
+            sentence = f"{verb} {sentence}" if sentence[:1].isdigit() else sentence
+        return Fault(cause, sentence, place, **more)
+
+    # -- control ---------------------------------------------------------------------------------
+
+    def run(self) -> bool:
+        """Goes on until all lanes have ended (True) or all that are left spin or wait (False)."""
+        while True:
+            if self._left:
+                self._left = False
+                self._go_on(self.barriers.release())
+            if not self.pending:
+                if self.polled:
+                    if self._idle():
+                        return False
+                    self.pending, self.polled = self.polled, {}
+                    continue
+                if self.barriers.waiting:
+                    raise self._stuck_at_barrier()
+                return True
+            ranks = self.blocks
+            at = min(self.pending, key=lambda n: ranks[n].rank)
+            self._step(ranks[at], self.pending.pop(at))
+
+    def _step(self, block: BasicBlock, mask: Mask) -> None:
+        """Runs one basic block for some lanes."""
+        amount = self.lanes.count(mask) * (block.last - block.first)
+        self.lanes.ticks += amount
+        self.work.spend(amount)
+        observer = self.observer
+        if observer is not None:
+            observer.visit(self.lanes, block, mask)
+        careful = bool(self.visited[block.index])
+        self.visited[block.index] = 1
+        code = self.program.function(block, careful=careful, watched=observer is not None)
+        result = code(self, self.registers, mask)
+        end = block.end
+        if end is None:
+            if block.successors:
+                self._go(block, block.successors[0], mask)
+            else:
+                self._leave(mask)
+        elif end.base == "bra":
+            self._branch(block, mask, result)
+        elif end.base == "brx":
+            self._branch_indexed(block, mask, result)
+        elif is_waiting(end):
+            self._wait(block, mask, result)
+        else:
+            self._end(block, mask, result)
+        self._forget(block)
+
+    def _branch(self, block: BasicBlock, mask: Mask, taken: Array | None) -> None:
+        if taken is None:
+            self._go(block, block.successors[0], mask)
+            return
+        yes, no = _parted(mask, taken)
+        if self.observer is not None:
+            self.observer.branched(self.lanes, block.last - 1, yes, no)
+        if yes is None or yes.any():
+            self._go(block, block.successors[0], yes)
+        if no is None or no.any():
+            self._go(block, block.successors[1], no)
+
+    def _branch_indexed(self, block: BasicBlock, mask: Mask, index: Array) -> None:
+        left = self.lanes.full_mask(mask)
+        for k, target in enumerate(block.successors):
+            here = left & (index == k)
+            if here.any():
+                self._go(block, target, here)
+                left = left & ~here
+        if left.any():
+            raise self.fault(
+                "out of bounds", "a branch goes beyond its table", block.last - 1,
+                self.lanes.first(left),
+            )  # fmt: skip
+
+    def _wait(self, block: BasicBlock, mask: Mask, result: tuple[Array | None, Any]) -> None:
+        guard, operands = result
+        assert block.end is not None
+        yes, no = _parted(mask, guard) if guard is not None else (mask, np.zeros((1, 1), bool))
+        if no is not None and no.any():
+            self._go(block, block.successors[0], no)
+        if yes is not None and not yes.any():
+            return
+        plain = len(operands) < 2 and len(block.end.parts) <= 3 and not self.barriers.waiting
+        if plain and self._everyone(yes) and (not operands or operands[0].size == 1):
+            if not {"arrive", "red", "wait", "cluster"} & set(block.end.parts):
+                self._go(block, block.successors[0], yes)
+                return
+        self._go_on(self.barriers.reach(block.end, operands, yes, block.successors[0]))
+
+    def _everyone(self, mask: Mask) -> bool:
+        """Whether a mask has every lane that has not ended."""
+        if mask is None:
+            return True
+        live = self.lanes.live
+        return live is not None and bool((self.lanes.full_mask(live) <= mask).all())
+
+    def _go_on(self, released: list[Release]) -> None:
+        for one in released:
+            mask: Mask = None if one.mask.all() else one.mask
+            if one.register is not None and one.value is not None:
+                old = self.registers[one.register]
+                value = one.value.astype(old.dtype)
+                self.registers[one.register] = np.where(one.mask, value, old)
+            self._put(self.pending, one.target, mask)
+
+    def _end(self, block: BasicBlock, mask: Mask, guard: Array | None) -> None:
+        """``ret``, ``exit`` or ``trap``."""
+        assert block.end is not None
+        gone: Mask = mask
+        if guard is not None:
+            gone, stay = _parted(mask, guard)
+            if stay is None or stay.any():
+                self._go(block, block.successors[0], stay)
+        if block.end.base == "trap":
+            if gone is None or gone.any():
+                where = self.lanes.first(self.lanes.full_mask(gone))
+                raise self.fault("trap", "the kernel stopped itself with trap", block.last - 1, where)
+        else:
+            self._leave(gone)
+
+    def _go(self, source: BasicBlock, target: int, mask: Mask) -> None:
+        head = self.blocks[target]
+        back = head.polls and head.rank <= source.rank
+        self._put(self.polled if back else self.pending, target, mask)
+
+    @staticmethod
+    def _put(where: dict[int, Mask], target: int, mask: Mask) -> None:
+        if target in where:
+            before = where[target]
+            if before is None or mask is None:
+                mask = None
+            else:
+                mask = before | mask
+                if mask.all():
+                    mask = None
+        where[target] = mask
+
+    def _leave(self, mask: Mask) -> None:
+        if mask is None:
+            self.lanes.live = np.zeros((1, 1), bool)
+        elif self.lanes.live is None:
+            self.lanes.live = ~mask
+        else:
+            self.lanes.live = self.lanes.live & ~mask
+        self._left = bool(self.barriers.waiting)
+
+    def _forget(self, block: BasicBlock) -> None:
+        """Frees the registers that no lane looks at any more."""
+        needed = [self.blocks[n].live_in for n in (*self.pending, *self.polled)]
+        if self.barriers.waiting:
+            return
+        empty, registers = self.program.empty, self.registers
+        dying: Any = block.dying
+        if len(block.successors) > 1 or not block.successors:
+            dying = (*block.dying, *block.live_out)
+        for register in dying:
+            if not any(register in live for live in needed):
+                registers[register] = empty[register]
+
+    # -- who never ends --------------------------------------------------------------------------
+
+    def _idle(self) -> bool:
+        """Whether going round changes nothing: no memory, and no register that lives there."""
+        if any(self.blocks[n].timed for n in self.polled):
+            return False
+        now: Snapshot = {
+            n: (self.lanes.full_mask(mask),
+                {r: self.registers[r] for r in self.blocks[n].live_in})
+            for n, mask in self.polled.items()
+        }  # fmt: skip
+        before, self._seen = self._seen, (self.memory.changes, now)
+        return before is not None and before[0] == self.memory.changes and _alike(before[1], now)
+
+    def spinning(self) -> Fault:
+        """The fault of lanes that would go round for ever."""
+        at = min(self.polled, key=lambda n: self.blocks[n].rank)
+        mask = self.lanes.full_mask(self.polled[at])
+        block = self.blocks[at]
+        number = self._poll(block)
+        return self.fault(
+            "deadlock",
+            f"{int(mask.sum()):,} threads wait for ever for what nobody is left to store",
+            number, self.lanes.first(mask),
+        )  # fmt: skip
+
+    def _poll(self, block: BasicBlock) -> int:
+        """The instruction of a waiting loop that looks at memory; else the first."""
+        rows = self.program.code.instructions
+        for n in range(block.first, min(block.last + 64, len(rows))):
+            if rows[n].base in ("atom", "ld", "mbarrier"):
+                return n
+        return block.first
+
+    def _stuck_at_barrier(self) -> Fault:
+        waiting = self.barriers.waiting_lanes()
+        line = self.barriers.waiting[0].line
+        rows = self.program.code.instructions
+        number = next(n for n, row in enumerate(rows) if row.line == line and is_waiting(row))
+        return self.fault(
+            "deadlock",
+            f"{int(waiting.sum()):,} threads wait at a barrier that the others never reach",
+            number, self.lanes.first(waiting),
+        )  # fmt: skip
+
+
+def _parted(mask: Mask, taken: Array) -> tuple[Mask, Mask]:
+    """The lanes of a mask for which a predicate holds, and those for which it does not."""
+    nobody = np.zeros((1, 1), bool)
+    if taken.size == 1 or taken.all() or not taken.any():
+        return (mask, nobody) if taken.flat[0] else (nobody, mask)
+    if mask is None:
+        return taken, ~taken
+    return mask & taken, mask & ~taken
+
+
+def _alike(before: Snapshot, now: Snapshot) -> bool:
+    """Whether two states of waiting lanes are the same."""
+    if before.keys() != now.keys():
+        return False
+    for n, (mask, registers) in now.items():
+        old_mask, old = before[n]
+        if not np.array_equal(mask, old_mask) or registers.keys() != old.keys():
+            return False
+        for r, value in registers.items():
+            if value is not old[r] and bool(((value != old[r]) & mask).any()):
+                return False
+    return True
+
+
+def empty_register(width: int) -> Array:
+    """What a register that was never written reads as (LLVM's undefined values): zero."""
+    return np.zeros((1, 1), bool if width <= 1 else UNSIGNED[width])

@@ -1,0 +1,252 @@
+"""A kernel of a PTX text, translated: what it needs, what of it cannot be run, its code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from inspector.execute import arithmetic, collective, conversion, transfer
+from inspector.execute.blocks import BasicBlock, make_blocks
+from inspector.execute.faults import CannotRun, LaunchError, Obstacle
+from inspector.execute.inline import inline_calls
+from inspector.execute.kinds import DTYPES, UNSIGNED, WIDTHS, Array, constant, u8, u64
+from inspector.execute.memory import Buffer, Memory
+from inspector.execute.translate import SCOPE, Handler, Layout, Translator, Untranslatable
+from inspector.listing.line import Listing
+from inspector.listing.ptx import parse_ptx
+from inspector.listing.ptx_code import PtxModule, PtxVariable, read_module
+
+HANDLERS: Mapping[str, Handler] = {
+    **arithmetic.HANDLERS, **conversion.HANDLERS, **transfer.HANDLERS, **collective.HANDLERS,
+}  # fmt: skip
+
+Argument = Buffer | int | float | bytes | bytearray
+"""What a kernel is given: a pointer (a buffer or an address), a number, or a structure's bytes."""
+
+Code = Callable[[Any, list[Array], Any], Any]
+
+
+class Program:
+    """One kernel of a PTX text.
+
+    ``ptx`` is the text, its listing, or what was read of it; ``entry`` the kernel's name, the
+    first one's where it is None. Raises LaunchError where there is no such kernel.
+    """
+
+    def __init__(self, ptx: str | Listing | PtxModule, entry: str | None = None) -> None:
+        listing = parse_ptx(ptx) if isinstance(ptx, str) else ptx
+        self._lines: Sequence[str] = ()
+        if isinstance(listing, Listing):
+            self._lines = listing.text.split("\n")
+            listing = read_module(listing)
+        self.module = listing
+        names = self.module.entries
+        if not names or (entry is not None and entry not in names):
+            raise LaunchError(f"there is no kernel {entry or ''} in this PTX".replace("  ", " "))
+        self.name = entry or names[0]
+        self.code = inline_calls(self.module, self.name)
+        self.target = self.module.target
+        self.parameters = self.code.parameters
+        self.required_block = self.code.reqntid
+        """The threads of a block that ``.reqntid`` demands."""
+        self.layout = Layout()
+        self.static_shared = 0
+        self.local_size = 0
+        self._dynamic: list[str] = []
+        self.offsets: list[tuple[PtxVariable, int]] = []
+        self.parameter_size = self._place_parameters()
+        self._globals: list[str] = []
+        self._place_variables()
+        self.blocks = make_blocks(self.code)
+        self.translator = Translator(self.code, self.blocks, self.layout, HANDLERS)
+        self.empty: tuple[Array, ...] = tuple(
+            np.zeros((1, 1), bool if w <= 1 else UNSIGNED[w]) for w in self.translator.widths
+        )
+        self._sources: dict[int, str] = {}
+        self._obstacles: tuple[Obstacle, ...] | None = None
+        self._functions: dict[tuple[int, bool, bool], Code] = {}
+
+    # -- what it needs ---------------------------------------------------------------------------
+
+    def _place_parameters(self) -> int:
+        at = 0
+        for parameter in self.parameters:
+            at = -(-at // parameter.align) * parameter.align
+            self.offsets.append((parameter, at))
+            self.layout.offsets[parameter.name] = ("param", at)
+            at += parameter.size
+        return at
+
+    def _place_variables(self) -> None:
+        """Gives variables their places; only those that the kernel names, as ptxas does."""
+        for variable in self.module.variables.values():
+            if variable.space == "shared":
+                self._place_shared(variable)
+            elif variable.space in ("global", "const"):
+                self.layout.globals[variable.name] = len(self._globals)
+                self._globals.append(variable.name)
+        for variable in self.code.variables.values():
+            if variable.name in self.layout.offsets:
+                continue
+            if variable.space == "shared":
+                self._place_shared(variable)
+            elif variable.space in ("local", "param"):
+                at = -(-self.local_size // variable.align) * variable.align
+                self.layout.offsets[variable.name] = ("local", at)
+                self.local_size = at + max(variable.size, 8)
+        for name in self._dynamic:
+            self.layout.offsets[name] = ("shared", -(-self.static_shared // 16) * 16)
+
+    def _place_shared(self, variable: PtxVariable) -> None:
+        if variable.size == 0:
+            self._dynamic.append(variable.name)
+            return
+        at = -(-self.static_shared // variable.align) * variable.align
+        self.layout.offsets[variable.name] = ("shared", at)
+        self.static_shared = at + variable.size
+
+    def shared_bytes(self, dynamic: int) -> int:
+        """Bytes of a block's shared memory: the kernel's own and the launch's."""
+        return -(-self.static_shared // 16) * 16 + dynamic if dynamic else self.static_shared
+
+    def statement(self, line: int) -> str:
+        """The text of a line of the PTX; of its opcode, where the text is not at hand."""
+        if 0 < line <= len(self._lines):
+            return self._lines[line - 1].strip()
+        return next((r.opcode for r in self.code.instructions if r.line == line), "")
+
+    # -- what cannot be run ----------------------------------------------------------------------
+
+    def cannot(self) -> tuple[Obstacle, ...]:
+        """Every line that cannot be run, and why; empty where the whole kernel can."""
+        if self._obstacles is None:
+            self._obstacles = tuple(self._translate())
+        return self._obstacles
+
+    def check(self) -> None:
+        """Raises CannotRun where some line cannot be run."""
+        if obstacles := self.cannot():
+            raise CannotRun(self.name, obstacles)
+
+    def _translate(self) -> list[Obstacle]:
+        """Translates every block once, in the form without an observer."""
+        out = [
+            Obstacle(line, text.split(None, 1)[0][:40], "this statement is not understood")
+            for line, text in self.code.unread
+        ]
+        for block in self.blocks.blocks:
+            try:
+                self._sources[block.index] = self.translator.block(
+                    block, careful=False, watched=False
+                )
+            except Untranslatable:
+                out += self._obstacles_in(block)
+        return sorted(out, key=lambda obstacle: obstacle.line)
+
+    def _obstacles_in(self, block: BasicBlock) -> list[Obstacle]:
+        """Each instruction of a block that has no translation."""
+        out: list[Obstacle] = []
+        for n in range(block.first, block.last):
+            row = self.code.instructions[n]
+            if row is block.end:
+                continue
+            try:
+                self.translator.instruction(n, row)
+            except Untranslatable as error:
+                out.append(Obstacle(row.line, row.opcode, str(error)))
+        return out
+
+    # -- code ------------------------------------------------------------------------------------
+
+    def function(self, block: BasicBlock, *, careful: bool, watched: bool) -> Code:
+        """The function of a basic block (see ``Translator.block``), compiled when first wanted."""
+        key = (block.index, careful, watched)
+        made = self._functions.get(key)
+        if made is None:
+            source = None if careful or watched else self._sources.get(block.index)
+            if source is None:
+                source = self.translator.block(block, careful=careful, watched=watched)
+            scope = {**SCOPE, "K": self.translator.constants}
+            exec(compile(source, f"<PTX of {self.name}>", "exec"), scope)
+            made = self._functions[key] = scope["b"]
+        return made
+
+    # -- a launch --------------------------------------------------------------------------------
+
+    def pack(self, arguments: Sequence[Argument]) -> Array:
+        """The bytes of the parameters. Raises LaunchError where arguments do not fit."""
+        if len(arguments) != len(self.parameters):
+            raise LaunchError(
+                f"{self.name} takes {len(self.parameters)} arguments and was given "
+                f"{len(arguments)}"
+            )
+        out = np.zeros(-(-self.parameter_size // 16) * 16 + 16, u8)
+        for (parameter, at), value in zip(self.offsets, arguments, strict=True):
+            data = _packed(parameter, value)
+            if len(data) != parameter.size:
+                raise LaunchError(
+                    f"{self.name}: {parameter.name} has {parameter.size} bytes and was given "
+                    f"{len(data)}"
+                )
+            out[at : at + parameter.size] = np.frombuffer(data, u8)
+        return out
+
+    def addresses(self, memory: Memory) -> list[int]:
+        """Where the module's variables are in ``memory``; made there when first asked for."""
+        placed = memory.modules.get(self.module_key)
+        if placed is None:
+            placed = memory.modules[self.module_key] = {}
+            arrays: dict[str, Array] = {}
+            for name in self._globals:
+                variable = self.module.variables[name]
+                array = np.zeros(max(variable.size, 1), u8)
+                buffer = memory.add(name, array, writable=variable.space == "global")
+                placed[name], arrays[name] = buffer.address, array
+            for name in self._globals:
+                _initialise(arrays[name], self.module.variables[name], placed)
+        return [placed[name] for name in self._globals]
+
+    @property
+    def module_key(self) -> object:
+        """What tells modules apart: the one that was read."""
+        return id(self.module)
+
+
+def _packed(parameter: PtxVariable, value: Argument) -> bytes:
+    """An argument as the bytes of its parameter."""
+    if isinstance(value, bytes | bytearray):
+        return bytes(value)
+    if isinstance(value, Buffer):
+        value = value.address
+    width = parameter.size * 8
+    if parameter.array or width not in UNSIGNED:
+        raise LaunchError(f"{parameter.name} is a structure, which is given as bytes")
+    if isinstance(value, float):
+        kind = parameter.kind if parameter.kind[0] == "f" else f"f{width}"
+        if kind not in ("f16", "f32", "f64"):
+            raise LaunchError(f"{parameter.name} is no floating point number")
+        return np.array([value], DTYPES[kind]).tobytes()
+    if parameter.kind[0] == "f":
+        return np.array([float(value)], DTYPES[parameter.kind]).tobytes()
+    return (int(value) & ((1 << width) - 1)).to_bytes(width // 8, "little")
+
+
+def _initialise(array: Array, variable: PtxVariable, placed: Mapping[str, int]) -> None:
+    """Gives a variable the values that it begins with."""
+    if not variable.initial:
+        return
+    kind = variable.kind
+    size = WIDTHS[kind] // 8
+    for k, text in enumerate(variable.initial):
+        name, _, more = text.replace("generic(", "").replace(")", "").partition("+")
+        if name.strip() in placed:
+            bits = placed[name.strip()] + int(more or 0, 0)
+            data = np.array([bits & ((1 << 64) - 1)], u64).view(u8)[:size]
+        else:
+            try:
+                data = np.array([constant(text, kind)], DTYPES[kind]).view(u8)
+            except ValueError:
+                continue
+        array[k * size : (k + 1) * size] = data

@@ -1,0 +1,390 @@
+"""PTX to Python: each basic block of a kernel becomes one function over arrays of lanes.
+
+Nothing of the PTX's own text gets into what is made: registers are ``r`` and their number,
+constants are taken from a table, and all else are fixed words of this room. Such a function is
+``b(m, R, A)``: the chunk's machine, the registers that live between blocks, and the lanes that run.
+It gives the predicate of the instruction that ends its block, where that has one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from inspector.execute import floats, integers, kinds, matrix, warps
+from inspector.execute.access import WINDOWS
+from inspector.execute.blocks import BasicBlock, Blocks, defines, is_waiting
+from inspector.execute.kinds import DTYPES, WIDTHS, Array, Mask, constant, dtype_name
+from inspector.execute.lanes import SPECIALS, WIDE
+from inspector.listing.ptx_code import (
+    AddressOperand,
+    ImmediateOperand,
+    Operand,
+    PairOperand,
+    PtxFunction,
+    PtxInstruction,
+    RegisterOperand,
+    SinkOperand,
+    SpecialOperand,
+    SymbolOperand,
+    VectorOperand,
+)
+
+
+class Untranslatable(Exception):
+    """An instruction for which there is no translation; its text is one sentence."""
+
+
+def merge(mask: Mask, new: Array, old: Array) -> Array:
+    """What a register holds after a write by some lanes."""
+    return new if mask is None else np.where(mask, new, old)
+
+
+def both(mask: Mask, more: Array) -> Array:
+    """The lanes that run and whose guard holds."""
+    return more if mask is None else mask & more
+
+
+def carry_sum(a: Array, b: Array, carry: Array | None, subtract: bool) -> tuple[Array, Array]:
+    """A sum or difference of unsigned integers, and its carry or borrow (0 or 1, 64 bits)."""
+    if subtract:
+        part = a - b
+        borrow = a < b
+        if carry is None:
+            return part, borrow.astype(np.uint64)
+        less = carry.astype(a.dtype)
+        return part - less, (borrow | (part < less)).astype(np.uint64)
+    part = a + b
+    over = part < a
+    if carry is None:
+        return part, over.astype(np.uint64)
+    more = carry.astype(a.dtype)
+    total = part + more
+    return total, (over | (total < more)).astype(np.uint64)
+
+
+SCOPE: Mapping[str, Any] = {
+    "np": np, "floats": floats, "integers": integers, "matrix": matrix, "warps": warps,
+    "merge": merge, "both": both, "carry_sum": carry_sum,
+    **{name: getattr(kinds, name) for name in
+       ("u8", "u16", "u32", "u64", "i8", "i16", "i32", "i64", "f16", "f32", "f64")},
+}  # fmt: skip
+
+Handler = Callable[["Translator", PtxInstruction], None]
+
+
+class Layout:
+    """Where a kernel's variables are: offsets in shared and local memory, parameters' offsets.
+
+    ``globals`` are the addresses of the module's variables, known only where it is run; generated
+    code reads them by their index in the machine's table.
+    """
+
+    def __init__(self) -> None:
+        self.offsets: dict[str, tuple[str, int]] = {}
+        """State space and offset by name."""
+        self.globals: dict[str, int] = {}
+        """Index in the machine's table of addresses, by name."""
+
+
+class Translator:
+    """Makes the Python of a kernel's blocks."""
+
+    def __init__(
+        self, code: PtxFunction, blocks: Blocks, layout: Layout, handlers: Mapping[str, Handler]
+    ) -> None:
+        self.code, self.blocks, self.layout, self.handlers = code, blocks, layout, handlers
+        self.constants: list[Array] = []
+        self._pool: dict[tuple[str, str], int] = {}
+        self.widths = [_width(kind) for kind in code.registers] + [64]
+        # of one block
+        self.lines: list[str] = []
+        self.free: frozenset[int] = frozenset()
+        self.loads: dict[int, None] = {}
+        self.defined: set[int] = set()
+        self.watched = False
+        self.written: list[int] = []
+        self.number = 0
+        self.guarded = False
+        self.temporaries = 0
+
+    # -- blocks ----------------------------------------------------------------------------------
+
+    def block(self, block: BasicBlock, *, careful: bool, watched: bool) -> str:
+        """The source of one block's function, named ``b``.
+
+        ``careful``: lanes may have run it before, so what they wrote must not be overwritten for
+        them. ``watched``: an observer is told of each register that is written.
+        """
+        self.free = block.local if careful else block.local | self.blocks.single
+        self.watched = watched
+        self.loads, self.defined, self.lines = {}, set(), []
+        rows = self.code.instructions[block.first : block.last]
+        last_use = self._last_uses(block, rows)
+        for k, row in enumerate(rows):
+            if row is not block.end:
+                self.instruction(block.first + k, row)
+                gone = [r for r in last_use.get(k, ()) if r in self.defined and r in block.local]
+                if gone:
+                    self.emit("del " + ", ".join(f"r{r}" for r in gone))
+                    self.defined.difference_update(gone)
+        result = self._end(block)
+        stored = sorted(r for r in self.defined if r in block.live_out)
+        head = [f"r{r} = R[{r}]" for r in self.loads]
+        tail = [f"R[{r}] = r{r}" for r in stored]
+        body = [*head, *self.lines, *tail, *([f"return {result}"] if result else [])]
+        return "def b(m, R, A):\n" + "".join(f"    {line}\n" for line in body or ["pass"])
+
+    def _last_uses(
+        self, block: BasicBlock, rows: Sequence[PtxInstruction]
+    ) -> dict[int, list[int]]:
+        """Registers by the place in the block after which nobody needs them."""
+        last: dict[int, int] = {}
+        for k, row in enumerate(rows):
+            written, read = defines(row, self.blocks.carry)
+            for register in (*written, *read):
+                last[register] = k
+        out: dict[int, list[int]] = {}
+        for register, k in last.items():
+            out.setdefault(k, []).append(register)
+        return out
+
+    def _end(self, block: BasicBlock) -> str:
+        """What the block's function gives: the guard, an index, or a barrier's operands."""
+        end = block.end
+        if end is None:
+            return ""
+        self.number, self.guarded = block.last - 1, False
+        guard = "None"
+        if end.guard is not None:
+            guard = self.register(end.guard)
+            guard = f"~{guard}" if end.inverted else guard
+        if is_waiting(end):
+            numbers = [self.read(o, "pred" if self._is_predicate(o) else "u32")
+                       for o in self._barrier_operands(end)]  # fmt: skip
+            return f"({guard}, ({''.join(n + ', ' for n in numbers)}))"
+        if end.base == "brx":
+            return self.read(end.operands[0], "u32")
+        return guard if end.guard is not None else ""
+
+    def _is_predicate(self, operand: Operand) -> bool:
+        return isinstance(operand, RegisterOperand) and self.widths[operand.number] == 1
+
+    def _barrier_operands(self, end: PtxInstruction) -> tuple[Operand, ...]:
+        return end.operands[1:] if "red" in end.parts else end.operands
+
+    def instruction(self, number: int, row: PtxInstruction) -> None:
+        """Appends the lines of one instruction. Raises Untranslatable."""
+        handler = self.handlers.get(row.base)
+        if handler is None:
+            raise Untranslatable("there is no such instruction here")
+        self.number, self.guarded, self.written = number, row.guard is not None, []
+        self.temporaries = 0
+        if row.guard is not None:
+            guard = self.register(row.guard)
+            self.emit(f"G = both(A, {'~' if row.inverted else ''}{guard})")
+            if self.watched:
+                self.emit(f"m.guarded({number}, G)")
+        handler(self, row)
+        if self.watched:
+            for register in self.written:
+                self.emit(f"m.wrote({number}, {register}, r{register}, {self.mask})")
+
+    # -- what handlers call ----------------------------------------------------------------------
+
+    @property
+    def mask(self) -> str:
+        """The lanes that the instruction runs for."""
+        return "G" if self.guarded else "A"
+
+    def emit(self, line: str) -> None:
+        """Appends a line of Python."""
+        self.lines.append(line)
+
+    def temporary(self, expression: str) -> str:
+        """Computes something once; the name of it."""
+        name = f"x{self.temporaries}"
+        self.temporaries += 1
+        self.emit(f"{name} = {expression}")
+        return name
+
+    def register(self, number: int) -> str:
+        """A register's bits as they are."""
+        if number not in self.defined:
+            self.loads.setdefault(number)
+        return f"r{number}"
+
+    def constant(self, value: int | float | bool, dtype: Any) -> str:
+        """A constant as an array (1, 1)."""
+        made = np.array([[value]], dtype)
+        key = (made.dtype.str, made.tobytes().hex())
+        if key not in self._pool:
+            self._pool[key] = len(self.constants)
+            self.constants.append(made)
+        return f"K[{self._pool[key]}]"
+
+    def read(self, operand: Operand, kind: str) -> str:
+        """An operand as an expression of a type; f16 and bf16 as single precision."""
+        if isinstance(operand, RegisterOperand):
+            return self._read_register(operand, kind)
+        if isinstance(operand, SpecialOperand):
+            return self._read_special(operand.name, kind)
+        if isinstance(operand, SymbolOperand):
+            return self._read_symbol(operand, kind)
+        if isinstance(operand, ImmediateOperand):
+            return self._read_immediate(operand.text, kind)
+        if isinstance(operand, VectorOperand) and len(operand.elements) == 1:
+            return self.read(operand.elements[0], kind)
+        raise Untranslatable("an operand of this form is not known here")
+
+    def _read_register(self, operand: RegisterOperand, kind: str) -> str:
+        expression = self.register(operand.number)
+        have = self.widths[operand.number]
+        if kind == "pred":
+            if have != 1:
+                raise Untranslatable("a predicate is needed where another register stands")
+            return f"(~{expression})" if operand.negated else expression
+        if have in (0, 1):
+            raise Untranslatable("a register of this type is not known here")
+        want = WIDTHS[kind]
+        if want != have:
+            expression += f".astype(u{want})"
+        if kind == "bf16":
+            return f"floats.from_bf16({expression})"
+        if kind == "f16":
+            return f"floats.from_f16({expression})"
+        if kind[0] == "s" and kind[1:].isdigit() or kind in ("f32", "f64", "tf32"):
+            name = "f32" if kind == "tf32" else dtype_name(kind)
+            return f"{expression}.view({name})"
+        return expression
+
+    def _read_special(self, name: str, kind: str) -> str:
+        if name not in SPECIALS:
+            raise Untranslatable(f"the register {name} has no value here")
+        have = 64 if name in WIDE else 32
+        expression = f"m.lanes.special({name!r})"
+        if kind != "pred" and WIDTHS[kind] != have:
+            expression += f".astype(u{WIDTHS[kind]})"
+        return expression + (f".view({dtype_name(kind)})" if kind[0] == "s" else "")
+
+    def _read_symbol(self, operand: SymbolOperand, kind: str) -> str:
+        address = self.symbol(operand.name, operand.offset)
+        return address if WIDTHS[kind] == 64 else f"{address}.astype(u{WIDTHS[kind]})"
+
+    def symbol(self, name: str, offset: int) -> str:
+        """The address of a variable: in its own space, or in global memory."""
+        placed = self.layout.offsets.get(name)
+        if placed is not None:
+            return self.constant(placed[1] + offset, np.uint64)
+        index = self.layout.globals.get(name)
+        if index is None:
+            raise Untranslatable(f"{name} is nothing whose address is known here")
+        added = f" + {self.constant(offset, np.uint64)}" if offset else ""
+        return f"(m.globals[{index}]{added})"
+
+    def space_of(self, name: str) -> str:
+        """The state space of a variable: ``shared``, ``local``, ``param`` or ``global``."""
+        placed = self.layout.offsets.get(name)
+        return placed[0] if placed is not None else "global"
+
+    def _read_immediate(self, text: str, kind: str) -> str:
+        try:
+            if kind == "pred":
+                return self.constant(bool(constant(text, "u32")), np.bool_)
+            if kind in ("f16", "bf16"):
+                written_out = "." in text or text.lstrip("+-")[:2].lower() in ("0f", "0d")
+                if written_out:
+                    return self.constant(constant(text, "f32"), np.float32)
+                bits = np.array([constant(text, "u16")], np.uint16)
+                value = floats.from_bf16(bits) if kind == "bf16" else floats.from_f16(bits)
+                return self.constant(float(value[0]), np.float32)
+            return self.constant(constant(text, kind), DTYPES[kind])
+        except ValueError:
+            raise Untranslatable(f"{text} is no number that is known here") from None
+
+    def bits(self, operand: Operand, kind: str) -> str:
+        """An operand as unsigned bits of a type's width; constants by their value."""
+        if isinstance(operand, ImmediateOperand) and kind in ("f32", "f64"):
+            return self.result(self.read(operand, kind), kind)
+        return self.read(operand, f"u{WIDTHS[kind]}")
+
+    def result(self, expression: str, kind: str) -> str:
+        """A value of a type as the bits that a register holds."""
+        if kind == "bf16":
+            return f"floats.to_bf16({expression})"
+        if kind == "f16":
+            return f"floats.to_f16({expression})"
+        if kind == "pred" or kind[0] in "bu" or kind.endswith("x2"):
+            return expression
+        return f"({expression}).view(u{WIDTHS[kind]})"
+
+    def write(self, operand: Operand, bits: str, kind: str = "") -> None:
+        """Writes unsigned bits to a register; where it is wider than ``kind``, extended to it."""
+        if isinstance(operand, SinkOperand):
+            return
+        if not isinstance(operand, RegisterOperand):
+            raise Untranslatable("its result goes to what is no register")
+        number = operand.number
+        have = self.widths[number]
+        if have == 0:
+            raise Untranslatable("a register of this type is not known here")
+        width = WIDTHS.get(kind, have) if kind else have
+        if width < have and have > 1:
+            if kind[0] == "s":
+                bits = f"({bits}).view(i{width}).astype(i{have}).view(u{have})"
+            else:
+                bits = f"({bits}).astype(u{have})"
+        elif width > have:
+            bits = f"({bits}).astype(u{have})"
+        if number in self.free and not self.guarded:
+            self.emit(f"r{number} = {bits}")
+        else:
+            old = self.register(number)
+            self.emit(f"r{number} = merge({self.mask}, {bits}, {old})")
+        self.defined.add(number)
+        self.written.append(number)
+
+    def set_carry(self, bits: str) -> None:
+        """Writes the carry flag."""
+        self.write(RegisterOperand(self.blocks.carry), bits)
+
+    def carry(self) -> str:
+        """The carry flag, 0 or 1 in 64 bits."""
+        return self.register(self.blocks.carry)
+
+    def elements(self, operand: Operand) -> tuple[Operand, ...]:
+        """A vector's elements, or the one that stands there."""
+        return operand.elements if isinstance(operand, VectorOperand) else (operand,)
+
+    def pair(self, operand: Operand) -> tuple[Operand, Operand | None]:
+        """Both destinations of ``p|q``."""
+        if isinstance(operand, PairOperand):
+            return operand.first, operand.second
+        return operand, None
+
+    def address(self, operand: Operand, space: str) -> tuple[str, str]:
+        """The state space and the address (64 bits, unsigned) of an operand in brackets."""
+        if not isinstance(operand, AddressOperand):
+            raise Untranslatable("an address is needed where another operand stands")
+        base, offset = operand.base, operand.offset
+        if isinstance(base, SymbolOperand):
+            where = self.space_of(base.name)
+            expression = self.symbol(base.name, base.offset + offset)
+            return (where if space in ("generic", where, "const", "param") else space), expression
+        expression = self.read(base, "u64")
+        if offset:
+            wrapped = offset & ((1 << 64) - 1)
+            expression = f"({expression} + {self.constant(wrapped, np.uint64)})"
+        return space, expression
+
+
+def _width(kind: str) -> int:
+    """Bits of a register of a declared type; 0 of those that cannot be used here."""
+    return WIDTHS.get(kind, 0)
+
+
+def window_of(space: str) -> int:
+    """What is added to an address of a space to make it generic."""
+    return WINDOWS.get(space, 0)

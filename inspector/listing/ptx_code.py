@@ -1,0 +1,571 @@
+"""PTX as statements with operands: what an instruction reads, writes and names, scopes resolved.
+
+``ptx`` keeps every line of a text; this keeps what a machine that runs it must know. Written from
+the PTX ISA, chapters "Syntax" and "State Spaces, Types, and Variables". A register or a variable
+that is declared in a block ``{ }`` has a number or a name of its own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from inspector.listing.line import Function, Listing
+from inspector.listing.ptx_statement import DECLARED, LABEL, PLAIN, SPECIAL, strip
+from inspector.text import commas
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterOperand:
+    """A register by its number in ``PtxFunction.registers``; ``negated``: written ``!%p``."""
+
+    number: int
+    negated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SpecialOperand:
+    """A read-only value of the hardware, such as ``%tid.x``."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ImmediateOperand:
+    """A constant as it is written: ``-1``, ``0f3F800000``, ``0x1F``."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class SymbolOperand:
+    """The address of a variable, or the name of a function or a label; ``offset`` in bytes."""
+
+    name: str
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class AddressOperand:
+    """``[base+offset]``, with what else stands in the brackets (a TMA's coordinates)."""
+
+    base: Operand
+    offset: int = 0
+    more: tuple[Operand, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class VectorOperand:
+    """``{a, b}``, or the list in a call's parentheses."""
+
+    elements: tuple[Operand, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PairOperand:
+    """``p|q``: two destinations."""
+
+    first: Operand
+    second: Operand
+
+
+@dataclass(frozen=True, slots=True)
+class SinkOperand:
+    """``_``: a result that nobody wants."""
+
+
+Operand = (
+    RegisterOperand
+    | SpecialOperand
+    | ImmediateOperand
+    | SymbolOperand
+    | AddressOperand
+    | VectorOperand
+    | PairOperand
+    | SinkOperand
+)
+
+SINK = SinkOperand()
+
+
+@dataclass(frozen=True, slots=True)
+class PtxInstruction:
+    """One instruction. ``parts`` is the opcode split at its dots, the base first."""
+
+    line: int
+    opcode: str
+    parts: tuple[str, ...]
+    operands: tuple[Operand, ...]
+    guard: int | None = None
+    """The predicate register under which it runs."""
+    inverted: bool = False
+    """Whether it runs where the guard is false."""
+
+    @property
+    def base(self) -> str:
+        return self.parts[0]
+
+    @property
+    def kind(self) -> str:
+        """The last type that the opcode names, which is mostly that of its operands."""
+        return self.parts[-1]
+
+
+@dataclass(frozen=True, slots=True)
+class PtxVariable:
+    """A variable or a parameter. ``size`` in bytes, 0 where ``.extern`` leaves it open.
+
+    ``initial`` are the values it begins with, as they are written, one an element.
+    """
+
+    name: str
+    space: str
+    kind: str
+    align: int
+    size: int
+    line: int = 0
+    initial: tuple[str, ...] = ()
+    extern: bool = False
+    array: bool = False
+
+
+@dataclass(slots=True)
+class PtxFunction:
+    """A function with a body. ``registers`` are declared types by number; labels and tables are
+    by name, and a label's value is the number of the instruction after it."""
+
+    name: str
+    entry: bool
+    line: int
+    parameters: tuple[PtxVariable, ...] = ()
+    results: tuple[PtxVariable, ...] = ()
+    names: list[str] = field(default_factory=list)
+    registers: list[str] = field(default_factory=list)
+    variables: dict[str, PtxVariable] = field(default_factory=dict)
+    instructions: list[PtxInstruction] = field(default_factory=list)
+    labels: dict[str, int] = field(default_factory=dict)
+    tables: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """``.branchtargets`` by their label."""
+    reqntid: tuple[int, int, int] | None = None
+    unread: list[tuple[int, str]] = field(default_factory=list)
+    """Statements that are none that this reader knows: line and text."""
+
+
+@dataclass(frozen=True, slots=True)
+class PtxModule:
+    """What a PTX text defines. ``target`` is that of ``.target``, such as ``sm_90a``."""
+
+    target: str
+    functions: dict[str, PtxFunction]
+    variables: dict[str, PtxVariable]
+
+    @property
+    def entries(self) -> tuple[str, ...]:
+        """The kernels, in the order of the text."""
+        return tuple(f.name for f in self.functions.values() if f.entry)
+
+
+_SIZES = {"pred": 1, "b128": 16, "f16x2": 4, "bf16x2": 4}
+_VARIABLE = re.compile(
+    r"\s*(?P<head>(?:\.\w+(?:\s+\d+)?\s*)+)\s+(?P<name>[\w$%]+)\s*"
+    r"(?P<dims>(?:\[[^\]]*\]\s*)*)(?:=\s*(?P<values>.*))?\Z",
+    re.DOTALL,
+)
+_SPACES = ("global", "const", "shared", "local", "param", "reg", "tex")
+_TARGET = re.compile(r"\s*\.target\s+(\w+)")
+_REQNTID = re.compile(r"\.reqntid\s+(\d+)(?:\s*,\s*(\d+))?(?:\s*,\s*(\d+))?")
+_OPCODE = re.compile(r"\s*(?:@(!?)\s*([%\w$]+)\s+)?([a-z_][\w.]*(?:::[\w.]+)*)\s*(.*)\Z", re.DOTALL)
+_OUTSIDE = re.compile(
+    r"\s*(?:\.(?:visible|weak|extern|common)\s+)*\.(?:global|const|shared|tex)\b"
+)
+_ONE_LINE = (".loc", ".file", ".pragma", ".section", ".maxn", ".minn", ".reqn", ".noreturn",
+             ".alias", ".abi", ".explicit", ".callprototype", ".calltargets", ".attribute",
+             ".maxc", ".blocks")  # fmt: skip
+_INTEGER = re.compile(r"[+-]?(?:0[xX][\da-fA-F]+|0[bB][01]+|\d+)U?\Z")
+
+
+def size_of(kind: str) -> int:
+    """Bytes of a fundamental type, such as ``f32`` or ``b8``."""
+    known = _SIZES.get(kind)
+    return known if known is not None else max(1, int(kind.lstrip("busftx") or 8) // 8)
+
+
+def integer(text: str) -> int:
+    """An integer constant of PTX: decimal, hexadecimal, octal or binary, perhaps with ``U``."""
+    bare = text.strip().rstrip("U")
+    sign = -1 if bare.startswith("-") else 1
+    bare = bare.lstrip("+-")
+    if len(bare) > 1 and bare[0] == "0" and bare[1].isdigit():
+        return sign * int(bare, 8)
+    return sign * int(bare, 0)
+
+
+def read_module(listing: Listing) -> PtxModule:
+    """The functions and variables of a PTX ``listing``."""
+    texts = listing.text.split("\n")
+    target, outside = "", [True] * len(texts)
+    for function in listing.functions:
+        for n in range(function.first - 1, function.last):
+            outside[n] = False
+    variables: dict[str, PtxVariable] = {}
+    for line, statement in _statements_outside(texts, outside):
+        if found := _TARGET.match(statement):
+            target = found[1]
+        elif made := _variable(statement, line):
+            variables[made.name] = made
+    functions = {f.name: _FunctionReading(texts, f, variables).read() for f in listing.functions}
+    return PtxModule(target, functions, variables)
+
+
+def _statements_outside(
+    texts: Sequence[str], outside: Sequence[bool]
+) -> Iterator[tuple[int, str]]:
+    """Declarations of variables, and ``.target``, that stand in no function."""
+    comment, gathered, first = False, "", 0
+    for n, text in enumerate(texts):
+        if not outside[n]:
+            comment, gathered = False, ""
+            continue
+        if not comment and not gathered and "." not in text and "/*" not in text:
+            continue
+        code, comment = strip(text, comment)
+        if gathered:
+            gathered += " " + code
+        elif _TARGET.match(code):
+            yield n + 1, code
+            continue
+        elif _OUTSIDE.match(code):
+            gathered, first = code, n + 1
+        while (end := gathered.find(";")) >= 0:
+            yield first, gathered[:end]
+            gathered = gathered[end + 1 :]
+            if not _OUTSIDE.match(gathered):
+                gathered = ""
+
+
+def _variable(statement: str, line: int, space: str = "") -> PtxVariable | None:
+    """The variable or parameter that a statement declares."""
+    found = _VARIABLE.match(statement)
+    if found is None:
+        return None
+    words = re.findall(r"\.(\w+)(?:\s+(\d+))?", found["head"])
+    names = [word for word, _ in words]
+    kind = next((w for w in reversed(names) if re.fullmatch(r"[busf]\d+|pred|f16x2|bf16x2", w)), "")
+    where = next((w for w in names if w in _SPACES), space)
+    if not where or (not kind and where != "tex"):
+        return None
+    lanes = next((int(w[1:]) for w in names if re.fullmatch(r"v[248]", w)), 1)
+    aligned = "ptr" not in names
+    align = next((int(n) for w, n in words if w == "align" and n and aligned), 0)
+    each = size_of(kind or "b64") * lanes
+    count = 1
+    for dim in re.findall(r"\[([^\]]*)\]", found["dims"]):
+        count *= integer(dim) if dim.strip() else 0
+    values = found["values"]
+    initial: tuple[str, ...] = ()
+    if values is not None:
+        initial = tuple(v.strip() for v in re.sub(r"[{}]", " ", values).split(",") if v.strip())
+        if count == 0:
+            count = len(initial)
+    return PtxVariable(
+        found["name"], where, kind or "b64", align or each, each * count, line, initial,
+        "extern" in names, bool(found["dims"].strip()),
+    )  # fmt: skip
+
+
+def split_operands(text: str) -> list[str]:
+    """Operands at commas outside every bracket."""
+    at, parts = 0, []
+    for comma in commas(text, "{[(", "}])"):
+        parts.append(text[at:comma].strip())
+        at = comma + 1
+    last = text[at:].strip()
+    return [*parts, last] if last else parts
+
+
+class _FunctionReading:
+    """One function, statement by statement."""
+
+    def __init__(
+        self, texts: Sequence[str], function: Function, outer: dict[str, PtxVariable]
+    ) -> None:
+        self.texts = texts[function.first - 1 : function.last]
+        self.first = function.first
+        self.made = PtxFunction(function.name, function.entry, function.first)
+        self.outer = outer
+        self.scopes: list[dict[str, int | str]] = [{}]
+        """What names mean, innermost last: a register's number, or a variable's or label's name."""
+        self.spans: list[int] = [0]
+        self.opened = 0
+        self.ranges: list[list[tuple[str, int, int]]] = [[]]
+        """Registers declared by their number: what the name begins with, how many, the first."""
+        self.known: dict[str, Operand] = {}
+        self.pending: list[tuple[int, tuple[int, ...]]] = []
+        """Branches, with the blocks that they stand in, until every label is known."""
+        self.places: dict[str, dict[int, str]] = {}
+        """The names of a label by the block that it stands in."""
+
+    def read(self) -> PtxFunction:
+        body = self._header()
+        statement, began, comment, depth = body, self.first, False, 0
+        start = self._body_line
+        for n in range(start, len(self.texts)):
+            text = self.texts[n] if n > start else statement
+            line = self.first + n
+            if n == start:
+                statement = ""
+            if not comment and not statement and (plain := PLAIN.match(text)):
+                inverted = plain[1] is not None and "!" in text[: plain.start(1)]
+                self._instruction(line, plain[1], inverted, plain[2], plain[3] or "")
+                continue
+            code, comment = strip(text, comment)
+            if not statement:
+                if not (bare := code.strip()):
+                    continue
+                if bare.startswith(_ONE_LINE) and ";" not in bare:
+                    continue
+                began = line
+            statement = f"{statement} {code}" if statement else code
+            statement, depth = self._pieces(statement, began, depth)
+        self._jumps()
+        return self.made
+
+    def _header(self) -> str:
+        """Reads what stands before the body; gives what follows its brace on the same line."""
+        text, comment = "", False
+        self._body_line = 0
+        rest = ""
+        for n, line in enumerate(self.texts):
+            code, comment = strip(line, comment)
+            body = code.find("{")
+            text += " " + (code[:body] if body >= 0 else code)
+            if body >= 0:
+                self._body_line, rest = n, code[body + 1 :]
+                break
+        if found := _REQNTID.search(text):
+            self.made.reqntid = (int(found[1]), int(found[2] or 1), int(found[3] or 1))
+        kind = re.search(r"\.(?:entry|func)\b", text)
+        groups = re.findall(r"\(([^()]*)\)", text[kind.end() :]) if kind else []
+        leading = kind is not None and text[kind.end() :].lstrip()[:1] == "("
+        if leading and groups:
+            self.made.results = self._parameters(groups[0])
+            groups = groups[1:]
+        if groups:
+            self.made.parameters = self._parameters(groups[0])
+        return rest
+
+    def _parameters(self, text: str) -> tuple[PtxVariable, ...]:
+        out = []
+        for part in split_operands(text):
+            made = _variable(part, self.first, "param")
+            if made is None:
+                continue
+            if made.space == "reg":
+                self._register(made.name, made.kind)
+            else:
+                self.scopes[-1][made.name] = made.name
+                self.made.variables[made.name] = made
+            out.append(made)
+        return tuple(out)
+
+    def _pieces(self, text: str, line: int, depth: int) -> tuple[str, int]:
+        """Reads whole statements off ``text``; what is left of it, and its open vectors."""
+        start = 0
+        at = 0
+        size = len(text)
+        while at < size:
+            c = text[at]
+            if c == "{" and not depth and self._between(text[start:at], line):
+                self.opened += 1
+                self.scopes.append({})
+                self.ranges.append([])
+                self.spans.append(self.opened)
+                start = at + 1
+            elif c == "{":
+                depth += 1
+            elif c == "}" and depth:
+                depth -= 1
+            elif c == "}":
+                self._between(text[start:at], line)
+                if len(self.scopes) > 1:
+                    self.scopes.pop()
+                    self.ranges.pop()
+                    self.spans.pop()
+                    self.known.clear()
+                start = at + 1
+            elif c == ";":
+                self._statement(text[start:at], line)
+                start, depth = at + 1, 0
+            at += 1
+        rest = text[start:]
+        if not depth and self._between(rest, line):
+            return "", 0
+        return rest if rest.strip() else "", depth
+
+    def _between(self, text: str, line: int) -> bool:
+        """Whether nothing but labels stands here; they are noted."""
+        at = 0
+        while found := LABEL.match(text, at):
+            at = found.end()
+        if text[at:].strip():
+            return False
+        self._labels(text)
+        return True
+
+    def _labels(self, text: str) -> str:
+        """Notes the labels that ``text`` begins with; what follows them."""
+        while found := LABEL.match(text):
+            name = found[1]
+            taken = name in self.made.labels
+            unique = f"{name}@{self.spans[-1]}" if taken else name
+            self.made.labels[unique] = len(self.made.instructions)
+            self.places.setdefault(name, {})[self.spans[-1]] = unique
+            text = text[found.end() :]
+        return text
+
+    def _statement(self, text: str, line: int) -> None:
+        text = self._labels(text)
+        bare = text.strip()
+        if not bare:
+            return
+        if bare[0] == ".":
+            self._directive(bare, line)
+            return
+        found = _OPCODE.match(bare)
+        if found is None:
+            self.made.unread.append((line, bare))
+            return
+        self._instruction(line, found[2], found[1] == "!", found[3], found[4])
+
+    def _directive(self, text: str, line: int) -> None:
+        if text.startswith(".reg") and not text[4:5].isalnum():
+            self._declare(text[4:])
+        elif text.startswith(".branchtargets"):
+            labels = [x for x in re.split(r"[\s,]+", text[len(".branchtargets") :]) if x]
+            name = next(reversed(self.made.labels))
+            self.made.tables[name] = tuple(labels)
+        elif made := _variable(text, line):
+            unique, k = made.name, 0
+            while unique in self.made.variables or unique in self.outer:
+                unique, k = f"{made.name}@{k}", k + 1
+            self.scopes[-1][made.name] = unique
+            self.known.clear()
+            self.made.variables[unique] = PtxVariable(
+                unique, made.space, made.kind, made.align, made.size, line, made.initial,
+                made.extern, made.array,
+            )  # fmt: skip
+        elif not text.startswith(_ONE_LINE):
+            self.made.unread.append((line, text))
+
+    def _declare(self, text: str) -> None:
+        found = re.match(r"\s*((?:\.\w+\s*)+)", text)
+        if found is None:
+            return
+        kind = ".".join(re.findall(r"\w+", found[1]))
+        for name, count in DECLARED.findall(text[found.end() :]):
+            if count:
+                first = len(self.made.registers)
+                self.ranges[-1].append((name, int(count), first))
+                self.made.registers += [kind] * int(count)
+                self.made.names += [f"{name}{i}" for i in range(int(count))]
+            else:
+                self._register(name, kind)
+        self.known.clear()
+
+    def _register(self, name: str, kind: str) -> None:
+        self.scopes[-1][name] = len(self.made.registers)
+        self.made.registers.append(kind)
+        self.made.names.append(name)
+
+    def _meaning(self, name: str) -> int | str | None:
+        """What ``name`` stands for here; None where nothing of that name is declared."""
+        split = re.match(r"(.*?)(0|[1-9]\d{0,8})\Z", name)
+        for scope, ranges in zip(reversed(self.scopes), reversed(self.ranges), strict=True):
+            if name in scope:
+                return scope[name]
+            if split:
+                for begin, count, first in ranges:
+                    if begin == split[1] and int(split[2]) < count:
+                        return first + int(split[2])
+        return None
+
+    def _instruction(
+        self, line: int, guard: str | None, inverted: bool, opcode: str, rest: str
+    ) -> None:
+        parts = tuple(opcode.split("."))
+        operands = tuple([self.operand(o) for o in split_operands(rest)]) if rest else ()
+        number = None
+        if guard is not None:
+            register = self.operand(guard)
+            if not isinstance(register, RegisterOperand):
+                self.made.unread.append((line, f"@{guard} {opcode}"))
+                return
+            number = register.number
+        if parts[0] in ("bra", "brx"):
+            self.pending.append((len(self.made.instructions), tuple(self.spans)))
+        self.made.instructions.append(
+            PtxInstruction(line, opcode, parts, operands, number, inverted)
+        )
+
+    def operand(self, text: str) -> Operand:
+        """One operand, by what its names mean here."""
+        known = self.known.get(text)
+        if known is None:
+            known = self.known[text] = self._operand(text)
+        return known
+
+    def _operand(self, text: str) -> Operand:
+        text = text.strip()
+        first = text[:1]
+        if first == "[":
+            inside = split_operands(text[1:].rpartition("]")[0])
+            base, offset = self._sum(inside[0]) if inside else (SINK, 0)
+            return AddressOperand(base, offset, tuple(self.operand(o) for o in inside[1:]))
+        if first in ("{", "("):
+            return VectorOperand(tuple(self.operand(o) for o in split_operands(text[1:-1])))
+        if "|" in text:
+            a, _, b = text.partition("|")
+            return PairOperand(self.operand(a), self.operand(b))
+        if text == "_":
+            return SINK
+        if first == "!":
+            inner = self.operand(text[1:])
+            return RegisterOperand(inner.number, True) if isinstance(inner, RegisterOperand) else inner
+        base, offset = self._sum(text)
+        if isinstance(base, SymbolOperand) and offset:
+            return SymbolOperand(base.name, offset)
+        return base
+
+    def _sum(self, text: str) -> tuple[Operand, int]:
+        """``name+4`` or a name alone: the operand and the bytes added to it."""
+        name, offset = text.strip(), 0
+        if (at := max(name.find("+", 1), name.find("-", 1))) > 0 and not name[0].isdigit():
+            tail = name[at:].replace(" ", "").replace("+-", "-")
+            if _INTEGER.match(tail):
+                name, offset = name[:at].strip(), integer(tail)
+        if name[:1].isdigit() or name[:1] in "-+.":
+            return ImmediateOperand(name), offset
+        meaning = self._meaning(name)
+        if isinstance(meaning, int):
+            return RegisterOperand(meaning), offset
+        if meaning is not None:
+            return SymbolOperand(meaning), offset
+        if name.partition(".")[0] in SPECIAL or name == "WARP_SZ":
+            return SpecialOperand(name), offset
+        return SymbolOperand(name), offset
+
+    def _jumps(self) -> None:
+        """Gives branches the names of the labels that they mean, by the blocks around them."""
+        for n, spans in self.pending:
+            jump = self.made.instructions[n]
+            operands = []
+            for operand in jump.operands:
+                if isinstance(operand, SymbolOperand) and operand.name in self.places:
+                    places = self.places[operand.name]
+                    inner = [places[s] for s in reversed(spans) if s in places]
+                    operand = SymbolOperand(inner[0] if inner else next(iter(places.values())))
+                operands.append(operand)
+            self.made.instructions[n] = PtxInstruction(
+                jump.line, jump.opcode, jump.parts, tuple(operands), jump.guard, jump.inverted
+            )
