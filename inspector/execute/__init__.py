@@ -13,6 +13,7 @@ of the kernel is one function of numpy. Nothing here opens a file, and nothing r
 
 from __future__ import annotations
 
+from inspector.execute.facts import AccessFacts, Facts, LineFacts, Totals, ValueFacts
 from inspector.execute.faults import (
     CannotRun,
     Fault,
@@ -25,19 +26,31 @@ from inspector.execute.launch import Execution, choose, execute
 from inspector.execute.machine import Observer
 from inspector.execute.memory import Buffer, Memory
 from inspector.execute.program import Program
+from inspector.execute.trace import Stored, StoreLog, Touched, Trace, TraceStep, TraceTooLong
 
 __all__ = [
+    "AccessFacts",
     "Buffer",
     "CannotRun",
     "Execution",
+    "Facts",
     "Fault",
     "LaunchError",
+    "LineFacts",
     "Memory",
     "Observer",
     "Obstacle",
     "OutOfBudget",
     "Place",
     "Program",
+    "StoreLog",
+    "Stored",
+    "Totals",
+    "Touched",
+    "Trace",
+    "TraceStep",
+    "TraceTooLong",
+    "ValueFacts",
     "choose",
     "execute",
 ]

@@ -85,10 +85,21 @@ class ChunkMemory:
                 return self._load_parts(n, parts, dtype, count)
         size = np.dtype(dtype).itemsize
         if self.watching:
-            self.watching.access(
-                self.lanes, Access(n, "load", space, address, size * count, mask)
-            )
+            self.watching.access(self.lanes, Access(n, "load", space, address, size * count, mask))
         return self.fetch(n, space, address, dtype, count, mask)
+
+    def _load_parts(
+        self, n: int, parts: list[tuple[str, Array, Mask]], dtype: Any, count: int
+    ) -> list[Array]:
+        """A load by generic addresses, of lanes that are in several state spaces."""
+        out: list[Array] = [np.zeros((1, 1), dtype)] * count
+        for space, address, part in parts:
+            loaded = self.load(n, space, address, dtype, count, part)
+            out = [
+                np.where(self.lanes.full_mask(part), new, old)
+                for new, old in zip(loaded, out, strict=True)
+            ]
+        return out
 
     def fetch(
         self, n: int, space: str, address: Array, dtype: Any, count: int, mask: Mask
@@ -136,7 +147,9 @@ class ChunkMemory:
         nbytes, shift = size * len(values), u64(size.bit_length() - 1)
         if space in ("global", "const"):
             placed = self._place(n, address, nbytes, mask)
-            parts = self._by_region(n, address, nbytes, mask) if placed is None else [(*placed, mask)]
+            parts = (
+                self._by_region(n, address, nbytes, mask) if placed is None else [(*placed, mask)]
+            )
             for region, offsets, part in parts:
                 self._may_write(n, region, part)
                 index = (offsets >> shift).view(i64)
@@ -187,7 +200,10 @@ class ChunkMemory:
                 for where, at, part in parts:
                     made = self.atomic(n, where, what, at, kind, values, compare, part, wanted)
                     if wanted:
-                        out = [np.where(part, x, y) for x, y in zip(made, out, strict=True)]
+                        out = [
+                            np.where(self.lanes.full_mask(part), x, y)
+                            for x, y in zip(made, out, strict=True)
+                        ]
                 return out
             space, address, _ = parts[0]
         bits = values[0].dtype
@@ -395,9 +411,7 @@ class ChunkMemory:
             self._misaligned(n, "global", address, nbytes, mask)
         return out
 
-    def _gather(
-        self, n: int, address: Array, dtype: Any, count: int, mask: Mask
-    ) -> list[Array]:
+    def _gather(self, n: int, address: Array, dtype: Any, count: int, mask: Mask) -> list[Array]:
         """A load whose lanes are in several regions."""
         out: list[Array] = [np.zeros(self.lanes.shape, dtype) for _ in range(count)]
         size = np.dtype(dtype).itemsize
@@ -475,7 +489,9 @@ class ChunkMemory:
         full = self.lanes.full(address)
         keep = self.lanes.full_mask(mask)
         if limit is not None:
-            where = self.lanes.first(keep & ((full + u64(nbytes) > u64(limit)) | (full > u64(limit))))
+            where = self.lanes.first(
+                keep & ((full + u64(nbytes) > u64(limit)) | (full > u64(limit)))
+            )
             at = int(full[where])
             raise self.scene.fault(
                 "out of bounds",

@@ -88,7 +88,7 @@ def in_order(
     name = next((n for n, f in OPERATIONS.items() if f is operation), "")
     integers = kind[0] in "bus"
     if not wanted and integers and name in _COMMUTING:
-        _COMMUTING[name].at(view, index, given[0].astype(view.dtype))  # type: ignore[attr-defined]
+        _COMMUTING[name].at(view, index, given[0].astype(view.dtype))
         return None, True
     order = np.argsort(index, kind="stable")
     places = index[order]

@@ -7,6 +7,7 @@ are named, or all that have not ended. Those that arrived with ``arrive`` do not
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -130,7 +131,7 @@ class Barriers:
 
     def _complete_cluster(self, barrier: _Barrier) -> None:
         live = self.lanes.full_mask(self.lanes.live)
-        done = ((barrier.arrived | ~live).all(1) & barrier.arrived.any(1))[:, None]
+        done = _column((barrier.arrived | ~live).all(1) & barrier.arrived.any(1))
         if barrier.passed is not None:
             barrier.passed = barrier.passed | (barrier.arrived & done)
         barrier.arrived = barrier.arrived & ~done
@@ -166,7 +167,7 @@ class Barriers:
             if barrier.counts is not None:
                 enough = barrier.arrived.sum(1) >= barrier.counts
                 complete = np.where(barrier.counts > 0, enough, complete)
-            done = (complete & barrier.arrived.any(1))[:, None]
+            done = _column(complete & barrier.arrived.any(1))
             if not done.any():
                 continue
             left: list[_Waiting] = []
@@ -191,9 +192,14 @@ class Barriers:
         holds = self.lanes.full(one.predicate)
         parts = one.instruction.parts
         if "popc" in parts:
-            value: Array = (holds & arrived).sum(1, dtype=u32)[:, None]
+            value = _column((holds & arrived).sum(1, dtype=u32))
         elif "and" in parts:
-            value = (holds | ~arrived).all(1)[:, None]
+            value = _column((holds | ~arrived).all(1))
         else:
-            value = (holds & arrived).any(1)[:, None]
+            value = _column((holds & arrived).any(1))
         return Release(one.target, free, target.number, value)
+
+
+def _column(values: Any) -> Array:
+    """What is known of each thread block, as an array over lanes."""
+    return np.asarray(values)[:, None]

@@ -269,15 +269,14 @@ def _liveness(
                 block.live_out = frozenset(now)
             live = now
         block.live_in = frozenset(live)
-        written = {d for r in ranges[block.first : block.last] for d in r.defs}
         for k in range(block.first, block.last):
             sites.update(set(ranges[k].defs))
-        if looped[block.index]:
-            in_loops |= written
+            if looped[block.index]:
+                in_loops.update(ranges[k].defs)
     everywhere: set[int] = set().union(*(b.live_in for b in blocks))
     for block in blocks:
-        written = {d for r in ranges[block.first : block.last] for d in r.defs}
-        block.local = frozenset(written - everywhere)
-        gone = (block.live_in | written) - block.live_out - block.local
+        made = {d for r in ranges[block.first : block.last] for d in r.defs}
+        block.local = frozenset(made - everywhere)
+        gone = (block.live_in | made) - block.live_out - block.local
         block.dying = tuple(sorted(gone))
     return frozenset(r for r, n in sites.items() if n == 1 and r not in in_loops)

@@ -34,9 +34,7 @@ def _vote(t: Translator, row: PtxInstruction) -> None:
         raise Untranslatable("this mode is not known here")
     predicate = t.read(row.operands[1], "pred")
     members = _members(t, row, 2)
-    t.write(
-        row.operands[0], f"warps.vote(m.lanes, {mode!r}, {predicate}, {t.mask}, {members})"
-    )
+    t.write(row.operands[0], f"warps.vote(m.lanes, {mode!r}, {predicate}, {t.mask}, {members})")
 
 
 def _active(t: Translator, row: PtxInstruction) -> None:

@@ -75,9 +75,7 @@ def _convert(t: Translator, row: PtxInstruction) -> None:
         _convert_one(t, row, to, source, way)
 
 
-def _convert_one(
-    t: Translator, row: PtxInstruction, to: str, source: str, way: str | None
-) -> None:
+def _convert_one(t: Translator, row: PtxInstruction, to: str, source: str, way: str | None) -> None:
     value = t.read(row.operands[1], source)
     if "ftz" in row.parts and source == "f32":
         value = f"floats.flush({value})"

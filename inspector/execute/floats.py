@@ -262,18 +262,22 @@ def minimum(a: Array, b: Array) -> Array:
     """The lesser of two, the other where one is NaN; −0 is less than +0."""
     out = np.fmin(a, b)
     ties = (a == 0) & (b == 0)
-    return np.where(ties & (np.signbit(a) | np.signbit(b)), -out.dtype.type(0), out) if (
-        ties.any()
-    ) else out
+    return (
+        np.where(ties & (np.signbit(a) | np.signbit(b)), -out.dtype.type(0), out)
+        if (ties.any())
+        else out
+    )
 
 
 def maximum(a: Array, b: Array) -> Array:
     """The greater of two, the other where one is NaN; +0 is greater than −0."""
     out = np.fmax(a, b)
     ties = (a == 0) & (b == 0)
-    return np.where(ties & ~(np.signbit(a) & np.signbit(b)), out.dtype.type(0), out) if (
-        ties.any()
-    ) else out
+    return (
+        np.where(ties & ~(np.signbit(a) & np.signbit(b)), out.dtype.type(0), out)
+        if (ties.any())
+        else out
+    )
 
 
 def approximate(function: Any, x: Array) -> Array:

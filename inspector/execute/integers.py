@@ -88,7 +88,7 @@ def shift_right(a: Array, amount: Array) -> Array:
 
 
 def funnel_shift(a: Array, b: Array, amount: Array, left: bool, wrap: bool) -> Array:
-    """``shf``: the pair ``b:a`` shifted; the upper word of it to the left, the lower to the right."""
+    """``shf``: the pair ``b:a`` shifted; to the left its upper word, to the right its lower."""
     steps = ((amount & u32(31)) if wrap else np.minimum(amount, u32(32))).astype(u64)
     pair = a.astype(u64) | (b.astype(u64) << u64(32))
     return ((pair << steps) >> u64(32)).astype(u32) if left else (pair >> steps).astype(u32)
@@ -213,7 +213,7 @@ def population(a: Array) -> Array:
     return out
 
 
-_POPULATION = np.array([bin(n).count("1") for n in range(256)], u32)
+_POPULATION = np.array([n.bit_count() for n in range(256)], u32)
 
 
 def leading_zeros(a: Array) -> Array:
@@ -252,7 +252,7 @@ def reverse_bits(a: Array) -> Array:
 
 
 def find_nth(a: Array, base: Array, offset: Array) -> Array:
-    """``fns``: the position of the n-th set bit from ``base`` on; all bits set where there is none."""
+    """``fns``: where the n-th set bit from ``base`` on is; all bits set where there is none."""
     a, base, offset = np.broadcast_arrays(a, base, offset.view(i32))
     out = np.full(a.shape, 0xFFFFFFFF, u32)
     left = np.where(offset < 0, -offset, offset).astype(i64)

@@ -64,10 +64,10 @@ def constant(text: str, kind: str) -> int | float:
     negative, bare = text.startswith("-"), text.lstrip("+-")
     value: int | float
     if re.fullmatch(r"0[fF][\da-fA-F]{8}", bare):
-        value = float(np.array([int(bare[2:], 16)], u32).view(f32)[0])
+        value = float(np.array([int(f"0x{bare[2:]}", 0)], u32).view(f32)[0])
         bits = 32
     elif re.fullmatch(r"0[dD][\da-fA-F]{16}", bare):
-        value = float(np.array([int(bare[2:], 16)], u64).view(f64)[0])
+        value = float(np.array([int(f"0x{bare[2:]}", 0)], u64).view(f64)[0])
         bits = 64
     elif re.fullmatch(r"\d*\.\d*(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+", bare):
         value, bits = float(bare), 64

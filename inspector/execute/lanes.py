@@ -70,8 +70,10 @@ class Lanes:
         bare, _, axis = name[1:].partition(".")
         n = "xyz".index(axis) if axis else 0
         if bare == "tid":
-            return self.column // u32([1, self.block[0], self.block[0] * self.block[1]][n]) % u32(
-                self.block[n]
+            return (
+                self.column
+                // u32([1, self.block[0], self.block[0] * self.block[1]][n])
+                % u32(self.block[n])
             )
         if bare in ("ctaid", "clusterid"):
             number = self.numbers.astype(u64)[:, None]
@@ -98,7 +100,9 @@ class Lanes:
     def _lanemask(self, which: str) -> Array:
         bit = u32(1) << self.lane
         below = bit - u32(1)
-        return {"eq": bit, "lt": below, "le": below | bit, "gt": ~(below | bit), "ge": ~below}[which]
+        return {"eq": bit, "lt": below, "le": below | bit, "gt": ~(below | bit), "ge": ~below}[
+            which
+        ]
 
     def full(self, x: Array) -> Array:
         """An array in the whole shape (B, T), read-only."""

@@ -78,9 +78,7 @@ def execute(
         raise
     total = sizes[0][0] * sizes[0][1] * sizes[0][2]
     written = memory.names(memory.written)
-    return Execution(
-        program.name, *sizes, total, len(numbers), launch.work.done, written
-    )
+    return Execution(program.name, *sizes, total, len(numbers), launch.work.done, written)
 
 
 def choose(grid: Triple, blocks: Chosen) -> Array:

@@ -16,10 +16,11 @@ from inspector.execute.access import Access, ChunkMemory
 from inspector.execute.barriers import Barriers, Release
 from inspector.execute.blocks import BasicBlock, is_waiting
 from inspector.execute.faults import Fault, OutOfBudget, Place
-from inspector.execute.kinds import UNSIGNED, Array, Mask, u64
+from inspector.execute.kinds import Array, Mask, u64
 from inspector.execute.lanes import Lanes
 from inspector.execute.memory import Memory
 from inspector.execute.program import Program
+from inspector.listing.ptx_code import PtxInstruction
 
 
 class Observer(Protocol):
@@ -29,8 +30,8 @@ class Observer(Protocol):
         """These lanes begin to run a basic block."""
         ...
 
-    def guarded(self, lanes: Lanes, instruction: int, mask: Mask) -> None:
-        """Of the lanes in the block, these run an instruction that has a guard."""
+    def step(self, lanes: Lanes, instruction: int, mask: Mask) -> None:
+        """Of the lanes in the block, these run an instruction now: all where it has no guard."""
         ...
 
     def wrote(
@@ -93,9 +94,9 @@ class Machine:
         if self.observer is not None:
             self.observer.wrote(self.lanes, instruction, register, value, mask)
 
-    def guarded(self, instruction: int, mask: Mask) -> None:
+    def step(self, instruction: int, mask: Mask) -> None:
         if self.observer is not None:
-            self.observer.guarded(self.lanes, instruction, mask)
+            self.observer.step(self.lanes, instruction, mask)
 
     def assertion(self, instruction: int, mask: Mask) -> None:
         """``__assertfail``: the program's own check has failed."""
@@ -132,6 +133,7 @@ class Machine:
 
     def run(self) -> bool:
         """Goes on until all lanes have ended (True) or all that are left spin or wait (False)."""
+        self._seen = None
         while True:
             if self._left:
                 self._left = False
@@ -162,6 +164,8 @@ class Machine:
         code = self.program.function(block, careful=careful, watched=observer is not None)
         result = code(self, self.registers, mask)
         end = block.end
+        if end is not None and observer is not None:
+            observer.step(self.lanes, block.last - 1, self._guarded(end, mask, result))
         if end is None:
             if block.successors:
                 self._go(block, block.successors[0], mask)
@@ -176,6 +180,13 @@ class Machine:
         else:
             self._end(block, mask, result)
         self._forget(block)
+
+    def _guarded(self, end: PtxInstruction, mask: Mask, result: Any) -> Mask:
+        """The lanes for which the instruction that ends a block runs."""
+        guard = result[0] if is_waiting(end) else result
+        if end.guard is None or end.base == "brx":
+            return mask
+        return guard if mask is None else mask & guard
 
     def _branch(self, block: BasicBlock, mask: Mask, taken: Array | None) -> None:
         if taken is None:
@@ -210,11 +221,11 @@ class Machine:
             self._go(block, block.successors[0], no)
         if yes is not None and not yes.any():
             return
-        plain = len(operands) < 2 and len(block.end.parts) <= 3 and not self.barriers.waiting
+        plain = len(operands) < 2 and not self.barriers.waiting
+        plain = plain and not {"arrive", "red", "wait", "cluster"} & set(block.end.parts)
         if plain and self._everyone(yes) and (not operands or operands[0].size == 1):
-            if not {"arrive", "red", "wait", "cluster"} & set(block.end.parts):
-                self._go(block, block.successors[0], yes)
-                return
+            self._go(block, block.successors[0], yes)
+            return
         self._go_on(self.barriers.reach(block.end, operands, yes, block.successors[0]))
 
     def _everyone(self, mask: Mask) -> bool:
@@ -244,7 +255,9 @@ class Machine:
         if block.end.base == "trap":
             if gone is None or gone.any():
                 where = self.lanes.first(self.lanes.full_mask(gone))
-                raise self.fault("trap", "the kernel stopped itself with trap", block.last - 1, where)
+                raise self.fault(
+                    "trap", "the kernel stopped itself with trap", block.last - 1, where
+                )
         else:
             self._leave(gone)
 
@@ -355,8 +368,3 @@ def _alike(before: Snapshot, now: Snapshot) -> bool:
             if value is not old[r] and bool(((value != old[r]) & mask).any()):
                 return False
     return True
-
-
-def empty_register(width: int) -> Array:
-    """What a register that was never written reads as (LLVM's undefined values): zero."""
-    return np.zeros((1, 1), bool if width <= 1 else UNSIGNED[width])

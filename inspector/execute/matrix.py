@@ -61,7 +61,9 @@ def as_numbers(bits: Array, kind: str) -> Array:
     return floats.from_small(bits, kind)
 
 
-def fragment_a(lanes: Lanes, registers: Sequence[Array], kind: str, rows: int, columns: int) -> Array:
+def fragment_a(
+    lanes: Lanes, registers: Sequence[Array], kind: str, rows: int, columns: int
+) -> Array:
     """A, by rows: (warps, rows, columns). Of a register i: 8·(i & 1) rows down, half i >> 1."""
     values = _elements(lanes, registers, kind)
     warps, per = values.shape[0], values.shape[-1]
@@ -71,7 +73,9 @@ def fragment_a(lanes: Lanes, registers: Sequence[Array], kind: str, rows: int, c
     return np.ascontiguousarray(values).reshape(warps, rows, columns)
 
 
-def fragment_b(lanes: Lanes, registers: Sequence[Array], kind: str, rows: int, columns: int) -> Array:
+def fragment_b(
+    lanes: Lanes, registers: Sequence[Array], kind: str, rows: int, columns: int
+) -> Array:
     """B, by columns: (warps, rows, columns), rows along K."""
     values = _elements(lanes, registers, kind)
     warps, per = values.shape[0], values.shape[-1]

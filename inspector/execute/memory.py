@@ -54,7 +54,7 @@ class Region:
         self.head = address - self.base
         self.span = end - self.base
         raw = (ctypes.c_uint8 * self.span).from_address(self.base)
-        self.data = np.frombuffer(raw, u8)
+        self.data: Array = np.frombuffer(memoryview(raw), u8)
         self.buffers: list[Buffer] = []
         self.writable = True
         self.views: dict[Any, Array] = {}
@@ -112,9 +112,7 @@ class Memory:
 
         It must stay where it is as long as this is used: give its ``owner``.
         """
-        buffer = Buffer(
-            name, address, size, dtype, tuple(shape), tuple(strides), writable, owner
-        )
+        buffer = Buffer(name, address, size, dtype, tuple(shape), tuple(strides), writable, owner)
         self._place(buffer)
         return buffer
 

@@ -37,11 +37,7 @@ class Program:
 
     def __init__(self, ptx: str | Listing | PtxModule, entry: str | None = None) -> None:
         listing = parse_ptx(ptx) if isinstance(ptx, str) else ptx
-        self._lines: Sequence[str] = ()
-        if isinstance(listing, Listing):
-            self._lines = listing.text.split("\n")
-            listing = read_module(listing)
-        self.module = listing
+        self.module = read_module(listing) if isinstance(listing, Listing) else listing
         names = self.module.entries
         if not names or (entry is not None and entry not in names):
             raise LaunchError(f"there is no kernel {entry or ''} in this PTX".replace("  ", " "))
@@ -112,10 +108,9 @@ class Program:
         return -(-self.static_shared // 16) * 16 + dynamic if dynamic else self.static_shared
 
     def statement(self, line: int) -> str:
-        """The text of a line of the PTX; of its opcode, where the text is not at hand."""
-        if 0 < line <= len(self._lines):
-            return self._lines[line - 1].strip()
-        return next((r.opcode for r in self.code.instructions if r.line == line), "")
+        """The text of a line of the PTX."""
+        texts = self.module.texts
+        return texts[line - 1].strip() if 0 < line <= len(texts) else ""
 
     # -- what cannot be run ----------------------------------------------------------------------
 
@@ -179,8 +174,7 @@ class Program:
         """The bytes of the parameters. Raises LaunchError where arguments do not fit."""
         if len(arguments) != len(self.parameters):
             raise LaunchError(
-                f"{self.name} takes {len(self.parameters)} arguments and was given "
-                f"{len(arguments)}"
+                f"{self.name} takes {len(self.parameters)} arguments and was given {len(arguments)}"
             )
         out = np.zeros(-(-self.parameter_size // 16) * 16 + 16, u8)
         for (parameter, at), value in zip(self.offsets, arguments, strict=True):
@@ -242,7 +236,7 @@ def _initialise(array: Array, variable: PtxVariable, placed: Mapping[str, int]) 
     for k, text in enumerate(variable.initial):
         name, _, more = text.replace("generic(", "").replace(")", "").partition("+")
         if name.strip() in placed:
-            bits = placed[name.strip()] + int(more or 0, 0)
+            bits = placed[name.strip()] + int(more or "0", 0)
             data = np.array([bits & ((1 << 64) - 1)], u64).view(u8)[:size]
         else:
             try:

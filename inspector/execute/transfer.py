@@ -30,9 +30,10 @@ def space_of(row: PtxInstruction) -> str:
 def _form(row: PtxInstruction) -> tuple[str, int, str]:
     """State space, elements and type of a load or store."""
     count = next((int(p[1:]) for p in row.parts if re.fullmatch(r"v[248]", p)), 1)
-    if row.kind not in WIDTHS or row.kind == "pred":
+    kind = next((p for p in reversed(row.parts) if p in WIDTHS), "pred")
+    if kind == "pred" or "b128" in row.parts:
         raise Untranslatable("elements of this type are not known here")
-    return space_of(row), count, row.kind
+    return space_of(row), count, kind
 
 
 def _load(t: Translator, row: PtxInstruction) -> None:
@@ -120,9 +121,7 @@ def _load_matrix(t: Translator, row: PtxInstruction) -> None:
     targets = t.elements(row.operands[0])
     _, address = t.address(row.operands[1], "shared")
     trans = "trans" in row.parts
-    t.emit(
-        f"L = m.memory.load_matrix({t.number}, {address}, {len(targets)}, {trans}, {t.mask})"
-    )
+    t.emit(f"L = m.memory.load_matrix({t.number}, {address}, {len(targets)}, {trans}, {t.mask})")
     for k, target in enumerate(targets):
         t.write(target, f"L[{k}]")
 
@@ -159,9 +158,7 @@ def _multiply(t: Translator, row: PtxInstruction) -> None:
         ", ".join(t.read(o, wide) for o in t.elements(operand)) for operand in row.operands[1:4]
     )
     saturate = "satfinite" in row.parts
-    t.emit(
-        f"L = matrix.multiply(m.lanes, {shape}, {kinds!r}, [{a}], [{b}], [{c}], {saturate})"
-    )
+    t.emit(f"L = matrix.multiply(m.lanes, {shape}, {kinds!r}, [{a}], [{b}], [{c}], {saturate})")
     for k, target in enumerate(t.elements(row.operands[0])):
         t.write(target, f"L[{k}]")
 

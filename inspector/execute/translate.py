@@ -137,9 +137,7 @@ class Translator:
         body = [*head, *self.lines, *tail, *([f"return {result}"] if result else [])]
         return "def b(m, R, A):\n" + "".join(f"    {line}\n" for line in body or ["pass"])
 
-    def _last_uses(
-        self, block: BasicBlock, rows: Sequence[PtxInstruction]
-    ) -> dict[int, list[int]]:
+    def _last_uses(self, block: BasicBlock, rows: Sequence[PtxInstruction]) -> dict[int, list[int]]:
         """Registers by the place in the block after which nobody needs them."""
         last: dict[int, int] = {}
         for k, row in enumerate(rows):
@@ -185,8 +183,8 @@ class Translator:
         if row.guard is not None:
             guard = self.register(row.guard)
             self.emit(f"G = both(A, {'~' if row.inverted else ''}{guard})")
-            if self.watched:
-                self.emit(f"m.guarded({number}, G)")
+        if self.watched:
+            self.emit(f"m.step({number}, {self.mask})")
         handler(self, row)
         if self.watched:
             for register in self.written:
@@ -255,7 +253,7 @@ class Translator:
             return f"floats.from_bf16({expression})"
         if kind == "f16":
             return f"floats.from_f16({expression})"
-        if kind[0] == "s" and kind[1:].isdigit() or kind in ("f32", "f64", "tf32"):
+        if (kind[0] == "s" and kind[1:].isdigit()) or kind in ("f32", "f64", "tf32"):
             name = "f32" if kind == "tf32" else dtype_name(kind)
             return f"{expression}.view({name})"
         return expression

@@ -10,9 +10,7 @@ from inspector.execute.lanes import Lanes
 _BITS = u32(1) << np.arange(32, dtype=u32)
 
 
-def shuffle(
-    lanes: Lanes, mode: str, a: Array, b: Array, c: Array
-) -> tuple[Array, Array]:
+def shuffle(lanes: Lanes, mode: str, a: Array, b: Array, c: Array) -> tuple[Array, Array]:
     """``shfl``: each lane's value of another, and whether that one is in its segment."""
     lane = lanes.lane.astype(i64)
     c = c.astype(i64)

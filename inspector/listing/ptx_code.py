@@ -159,6 +159,8 @@ class PtxModule:
     target: str
     functions: dict[str, PtxFunction]
     variables: dict[str, PtxVariable]
+    texts: Sequence[str] = ()
+    """The lines of the text."""
 
     @property
     def entries(self) -> tuple[str, ...]:
@@ -176,9 +178,7 @@ _SPACES = ("global", "const", "shared", "local", "param", "reg", "tex")
 _TARGET = re.compile(r"\s*\.target\s+(\w+)")
 _REQNTID = re.compile(r"\.reqntid\s+(\d+)(?:\s*,\s*(\d+))?(?:\s*,\s*(\d+))?")
 _OPCODE = re.compile(r"\s*(?:@(!?)\s*([%\w$]+)\s+)?([a-z_][\w.]*(?:::[\w.]+)*)\s*(.*)\Z", re.DOTALL)
-_OUTSIDE = re.compile(
-    r"\s*(?:\.(?:visible|weak|extern|common)\s+)*\.(?:global|const|shared|tex)\b"
-)
+_OUTSIDE = re.compile(r"\s*(?:\.(?:visible|weak|extern|common)\s+)*\.(?:global|const|shared|tex)\b")
 _ONE_LINE = (".loc", ".file", ".pragma", ".section", ".maxn", ".minn", ".reqn", ".noreturn",
              ".alias", ".abi", ".explicit", ".callprototype", ".calltargets", ".attribute",
              ".maxc", ".blocks")  # fmt: skip
@@ -215,12 +215,10 @@ def read_module(listing: Listing) -> PtxModule:
         elif made := _variable(statement, line):
             variables[made.name] = made
     functions = {f.name: _FunctionReading(texts, f, variables).read() for f in listing.functions}
-    return PtxModule(target, functions, variables)
+    return PtxModule(target, functions, variables, texts)
 
 
-def _statements_outside(
-    texts: Sequence[str], outside: Sequence[bool]
-) -> Iterator[tuple[int, str]]:
+def _statements_outside(texts: Sequence[str], outside: Sequence[bool]) -> Iterator[tuple[int, str]]:
     """Declarations of variables, and ``.target``, that stand in no function."""
     comment, gathered, first = False, "", 0
     for n, text in enumerate(texts):
@@ -531,7 +529,9 @@ class _FunctionReading:
             return SINK
         if first == "!":
             inner = self.operand(text[1:])
-            return RegisterOperand(inner.number, True) if isinstance(inner, RegisterOperand) else inner
+            return (
+                RegisterOperand(inner.number, True) if isinstance(inner, RegisterOperand) else inner
+            )
         base, offset = self._sum(text)
         if isinstance(base, SymbolOperand) and offset:
             return SymbolOperand(base.name, offset)

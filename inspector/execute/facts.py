@@ -1,0 +1,428 @@
+"""What happened at each line: counts that a GPU's hardware counters would give, and values.
+
+Exact for the blocks that were run. Sectors are 32 bytes and lines 128; a request is one
+instruction of one warp. What ncu counts by the same name is said beside each figure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from inspector.execute import floats
+from inspector.execute.access import Access
+from inspector.execute.blocks import BasicBlock
+from inspector.execute.kinds import DTYPES, Array, Mask, f16, i64, u16, u64
+from inspector.execute.lanes import Lanes
+from inspector.execute.program import Program
+from inspector.execute.register_kinds import register_kinds
+from inspector.listing.ptx_code import PtxInstruction
+
+SECTOR, LINE, BANKS = 32, 128, 32
+NONE = ~u64(0)
+
+
+@dataclass(slots=True)
+class AccessFacts:
+    """What one line asked of memory. Global figures are None for other spaces, and so on."""
+
+    space: str
+    way: str
+    requests: int = 0
+    """Instructions of warps that had a lane."""
+    lanes: int = 0
+    bytes_wanted: int = 0
+    sectors: int = 0
+    """Global memory: ncu's "L2 Theoretical Sectors Global"."""
+    least_sectors: int = 0
+    """As many as the distinct bytes would fill."""
+    tag_requests: int = 0
+    """Global memory: ncu's "L1 Tag Requests Global", distinct lines of 128 bytes."""
+    wavefronts: int = 0
+    """Shared memory: ncu's "L1 Wavefronts Shared"."""
+    least_wavefronts: int = 0
+    """ncu's "L1 Wavefronts Shared Ideal"; what is above it are bank conflicts."""
+
+    @property
+    def bytes_moved(self) -> int:
+        """Bytes of the sectors of global memory."""
+        return SECTOR * self.sectors
+
+    @property
+    def conflicts(self) -> int:
+        """Wavefronts of shared memory that banks' collisions add."""
+        return self.wavefronts - self.least_wavefronts
+
+
+@dataclass(slots=True)
+class ValueFacts:
+    """The values that a line wrote to a register, of the lanes that ran.
+
+    ``least`` and ``greatest`` leave NaN out and are None where there is nothing else. ``distinct``
+    is None above the bound that was given. ``uniform_block``: all lanes of a block had one value
+    each time; ``uniform_grid``: all lanes of all blocks that were run together.
+    """
+
+    register: str
+    kind: str
+    count: int = 0
+    least: float | int | None = None
+    greatest: float | int | None = None
+    distinct: int | None = 0
+    nans: int = 0
+    infinities: int = 0
+    uniform_block: bool = True
+    uniform_grid: bool = True
+
+
+@dataclass(slots=True)
+class LineFacts:
+    """One line of the PTX; several instructions of one line are taken together."""
+
+    line: int
+    opcode: str
+    executed: int = 0
+    """Instructions of warps: ncu's "Instructions Executed"."""
+    threads: int = 0
+    """Lanes that came to it: ncu's "Thread Instructions Executed"."""
+    active: int = 0
+    """Lanes that ran it: ncu's "Predicated-On Thread Instructions Executed"."""
+    branches: int = 0
+    """Warps that came to a branch, where it is one."""
+    divergent: int = 0
+    """Warps of which some lanes took the branch and some did not."""
+    accesses: list[AccessFacts] = field(default_factory=list)
+    values: list[ValueFacts] = field(default_factory=list)
+
+    @property
+    def predicated_off(self) -> float | None:
+        """The share of lanes that came here and did not run it; None where none came."""
+        return 1 - self.active / self.threads if self.threads else None
+
+    @property
+    def lanes_per_warp(self) -> float | None:
+        """Lanes that ran it, on average, of a warp's 32; None where no warp came."""
+        return self.active / self.executed if self.executed else None
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """The blocks that were run, as a whole; ``opcodes``: warp instructions by opcode."""
+
+    instructions: int
+    threads: int
+    active: int
+    opcodes: dict[str, int]
+    operations: int
+    """Floating point operations of lanes; a fused multiplication and addition is two."""
+    global_bytes: int
+    """Bytes of the sectors that loads, stores and atomics ask for, whoever answers."""
+    branches: int
+    divergent: int
+
+    @property
+    def intensity(self) -> float | None:
+        """Floating point operations a byte of global memory's sectors; None without any."""
+        return self.operations / self.global_bytes if self.global_bytes else None
+
+
+class Facts:
+    """An observer that counts. ``values``: also the values of registers, which takes longer.
+
+    ``most_distinct`` is the bound up to which distinct values are counted.
+    """
+
+    def __init__(self, program: Program, *, values: bool = True, most_distinct: int = 16) -> None:
+        self.program = program
+        self.most_distinct = most_distinct
+        self.kinds = register_kinds(program.code, program.blocks.carry) if values else []
+        self.values = values
+        self._executed: Counter[int] = Counter()
+        self._threads: Counter[int] = Counter()
+        self._active: Counter[int] = Counter()
+        self._branches: Counter[int] = Counter()
+        self._divergent: Counter[int] = Counter()
+        self._accesses: dict[tuple[int, str, str], AccessFacts] = {}
+        self._values: dict[tuple[int, int], _Values] = {}
+        self._came: tuple[int, int] = (0, 0)
+        self._mask: Mask = None
+        self._counted: tuple[object, tuple[int, int]] | None = None
+
+    # -- what the machine tells ------------------------------------------------------------------
+
+    def visit(self, lanes: Lanes, block: BasicBlock, mask: Mask) -> None:
+        self._came = self._count(lanes, mask)
+        self._mask = mask
+        self._counted = (mask, self._came)
+
+    def _count(self, lanes: Lanes, mask: Mask) -> tuple[int, int]:
+        """Warps and lanes of a mask."""
+        if mask is None:
+            return lanes.blocks * lanes.width // 32, lanes.blocks * lanes.width
+        return int(lanes.mask_warps(mask).any(2).sum()), lanes.count(mask)
+
+    def step(self, lanes: Lanes, instruction: int, mask: Mask) -> None:
+        self._executed[instruction] += self._came[0]
+        self._threads[instruction] += self._came[1]
+        if mask is self._mask:
+            self._active[instruction] += self._came[1]
+            return
+        if self._counted is None or self._counted[0] is not mask:
+            self._counted = (mask, self._count(lanes, mask))
+        self._active[instruction] += self._counted[1][1]
+
+    def branched(self, lanes: Lanes, instruction: int, yes: Mask, no: Mask) -> None:
+        taken, left = lanes.mask_warps(yes).any(2), lanes.mask_warps(no).any(2)
+        self._branches[instruction] += int((taken | left).sum())
+        self._divergent[instruction] += int((taken & left).sum())
+
+    def wrote(
+        self, lanes: Lanes, instruction: int, register: int, value: Array, mask: Mask
+    ) -> None:
+        if not self.values or register >= len(self.program.code.registers):
+            return
+        key = (instruction, register)
+        kept = self._values.get(key)
+        if kept is None:
+            kind = self.kinds[register]
+            name = self.program.code.names[register]
+            kept = self._values[key] = _Values(ValueFacts(name, kind), self.most_distinct)
+        kept.add(lanes, value, mask)
+
+    def access(self, lanes: Lanes, access: Access) -> None:
+        key = (access.instruction, access.space, access.way)
+        kept = self._accesses.get(key)
+        if kept is None:
+            kept = self._accesses[key] = AccessFacts(access.space, access.way)
+        if access.way.startswith("matrix"):
+            _matrix(kept, access.address)
+            return
+        active = lanes.mask_warps(access.mask).reshape(-1, 32)
+        some = active.any(1)
+        if not some.any():
+            return
+        active = active[some]
+        address = lanes.warps(access.address).reshape(-1, 32)[some]
+        kept.requests += len(address)
+        count = int(active.sum())
+        kept.lanes += count
+        kept.bytes_wanted += count * access.nbytes
+        if access.space in ("global", "const"):
+            _sectors(kept, address, active, access.nbytes)
+        elif access.space == "shared":
+            _wavefronts(kept, address, active, access.nbytes)
+
+    # -- what is read of it ----------------------------------------------------------------------
+
+    def lines(self) -> tuple[LineFacts, ...]:
+        """Every line of the kernel that has an instruction, those not reached too, in order."""
+        out: dict[int, LineFacts] = {}
+        for n, row in enumerate(self.program.code.instructions):
+            facts = out.setdefault(row.line, LineFacts(row.line, row.opcode))
+            facts.executed += self._executed[n]
+            facts.threads += self._threads[n]
+            facts.active += self._active[n]
+            facts.branches += self._branches[n]
+            facts.divergent += self._divergent[n]
+        for (n, _, _), access in sorted(self._accesses.items()):
+            out[self.program.code.instructions[n].line].accesses.append(access)
+        for (n, _), value in sorted(self._values.items()):
+            out[self.program.code.instructions[n].line].values.append(value.result())
+        return tuple(out[line] for line in sorted(out))
+
+    def totals(self) -> Totals:
+        """The whole launch, as far as it was run."""
+        opcodes: Counter[str] = Counter()
+        operations = 0
+        for n, row in enumerate(self.program.code.instructions):
+            opcodes[row.opcode] += self._executed[n]
+            operations += self._active[n] * _operations(row)
+        moved = sum(a.bytes_moved for a in self._accesses.values())
+        return Totals(
+            sum(self._executed.values()), sum(self._threads.values()),
+            sum(self._active.values()), {k: n for k, n in opcodes.most_common() if n},
+            operations, moved, sum(self._branches.values()), sum(self._divergent.values()),
+        )  # fmt: skip
+
+
+_SHAPE = re.compile(r"m(\d+)n(\d+)k(\d+)\Z")
+_ONE = frozenset(("add", "sub", "mul", "div", "min", "max", "sqrt", "rsqrt", "rcp", "ex2", "lg2",
+                  "sin", "cos", "tanh"))  # fmt: skip
+_REAL = frozenset(("f16", "bf16", "f32", "f64", "f16x2", "bf16x2", "f32x2"))
+
+
+def _operations(row: PtxInstruction) -> int:
+    """Floating point operations of one lane; those of a matrix product are shared out."""
+    if row.base in ("mma", "wgmma"):
+        shape = next((found for p in row.parts if (found := _SHAPE.match(p))), None)
+        m, n, k = (int(shape[1]), int(shape[2]), int(shape[3])) if shape else (0, 0, 0)
+        lanes = 32 if row.base == "mma" else 128
+        return 0 if "s32" in row.parts else 2 * m * n * k // lanes
+    if row.kind not in _REAL:
+        return 0
+    each = 2 if row.kind.endswith("x2") else 1
+    if row.base in ("fma", "mad"):
+        return 2 * each
+    return each if row.base in _ONE else 0
+
+
+class _Values:
+    """What is kept of a register's values at one instruction."""
+
+    def __init__(self, facts: ValueFacts, most: int) -> None:
+        self.facts, self.most = facts, most
+        self.distinct: set[int] | None = set()
+        self.turns: list[int | None] = []
+        """The one value of each time that it was run, as bits, of the first chunk."""
+        self.chunk: Lanes | None = None
+        self.turn = 0
+
+    def add(self, lanes: Lanes, value: Array, mask: Mask) -> None:
+        facts = self.facts
+        small = value.shape != lanes.shape
+        if small and mask is not None:  # of rows or columns that some lane of runs
+            keep: Any = lanes.full_mask(mask)
+            if value.shape[0] == 1:
+                keep = keep.any(0, keepdims=True)
+            if value.shape[1] == 1:
+                keep = keep.any(1, keepdims=True)
+            bits = value[keep]
+        elif mask is None:
+            bits = value.reshape(-1)
+        else:
+            bits = value[lanes.full_mask(mask)]
+        if bits.size == 0:
+            return
+        facts.count += lanes.count(mask)
+        share = max(1, lanes.count(mask) // bits.size) if small else 1
+        self._range(bits, share)
+        self._distinct(bits)
+        self._uniform(lanes, value, mask, bits)
+
+    def _range(self, bits: Array, share: int) -> None:
+        facts = self.facts
+        numbers = as_values(bits, facts.kind)
+        if numbers.dtype.kind == "f":
+            finite = np.isfinite(numbers)
+            if not finite.all():
+                nan = np.isnan(numbers)
+                facts.nans += int(nan.sum()) * share
+                facts.infinities += int((~nan & ~finite).sum()) * share
+                numbers = numbers[~nan]
+        if numbers.size == 0:
+            return
+        low, high = numbers.min().item(), numbers.max().item()
+        facts.least = low if facts.least is None else min(facts.least, low)
+        facts.greatest = high if facts.greatest is None else max(facts.greatest, high)
+
+    def _distinct(self, bits: Array) -> None:
+        if self.distinct is None:
+            return
+        for part in (bits[:256], bits[256:]):
+            self.distinct.update(np.unique(part).tolist())
+            if len(self.distinct) > self.most:
+                self.distinct = None
+                return
+
+    def _uniform(self, lanes: Lanes, value: Array, mask: Mask, bits: Array) -> None:
+        facts = self.facts
+        if self.chunk is not lanes:
+            self.chunk, self.turn = lanes, 0
+        alike = bool((bits == bits[0]).all())
+        if facts.uniform_block and not alike and value.shape[1] > 1:
+            facts.uniform_block = _rows_uniform(lanes, value, mask)
+        if facts.uniform_grid:
+            now = int(bits[0]) if alike else None
+            if self.turn >= len(self.turns):
+                self.turns.append(now)
+            facts.uniform_grid = alike and self.turns[self.turn] == now
+        self.turn += 1
+
+    def result(self) -> ValueFacts:
+        self.facts.distinct = None if self.distinct is None else len(self.distinct)
+        return self.facts
+
+
+def _rows_uniform(lanes: Lanes, value: Array, mask: Mask) -> bool:
+    """Whether the lanes of each block that run have one value."""
+    keep = lanes.full_mask(mask)
+    full = lanes.full(value)
+    first = np.argmax(keep, 1)
+    chosen = full[np.arange(lanes.blocks), first][:, None]
+    return bool(((full == chosen) | ~keep).all())
+
+
+def as_values(bits: Array, kind: str) -> Array:
+    """Register bits as numbers of a type; packed types as pairs along a last dimension."""
+    if bits.dtype == bool:
+        return bits
+    if kind in ("bf16", "f16", "bf16x2", "f16x2"):
+        halves = np.ascontiguousarray(bits).view(u16) if kind.endswith("x2") else bits.astype(u16)
+        return floats.from_bf16(halves) if kind[0] == "b" else halves.view(f16)
+    width = bits.dtype.itemsize
+    dtype: Any = DTYPES.get(kind, bits.dtype)
+    if np.dtype(dtype).itemsize != width:
+        return bits
+    return bits.view(dtype)
+
+
+# Requests of memory.
+
+
+def _distinct(values: Array, on: Array) -> Array:
+    """How many distinct values each row has."""
+    ordered = np.sort(np.where(on, values, NONE), 1)
+    new = np.ones(ordered.shape, bool)
+    new[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
+    return (new & (ordered != NONE)).sum(1)
+
+
+def _sectors(kept: AccessFacts, address: Array, active: Array, nbytes: int) -> None:
+    first = address >> u64(5)
+    if nbytes > SECTOR:
+        steps = np.arange(0, nbytes, SECTOR, dtype=u64)
+        spread = ((address[..., None] + steps) >> u64(5)).reshape(len(address), -1)
+        kept.sectors += int(_distinct(spread, np.repeat(active, len(steps), 1)).sum())
+    else:
+        kept.sectors += int(_distinct(first, active).sum())
+    kept.tag_requests += int(_distinct(address >> u64(7), active).sum())
+    places = _distinct(address // u64(nbytes), active)
+    kept.least_sectors += int((-(-places * nbytes // SECTOR)).sum())
+
+
+def _wavefronts(kept: AccessFacts, address: Array, active: Array, nbytes: int) -> None:
+    """Of shared memory: 8-byte accesses go by halves of a warp, 16-byte ones by quarters."""
+    per = max(1, nbytes // 4)
+    group = max(1, 32 // per)
+    words = (address >> u64(2))[..., None] + np.arange(per, dtype=u64)
+    on = np.broadcast_to(active[..., None], words.shape)
+    words = words.reshape(-1, group * per)
+    on = np.ascontiguousarray(on).reshape(-1, group * per)
+    kept.wavefronts += _waves(words, on)
+    kept.least_wavefronts += int(on.any(1).sum())
+
+
+def _matrix(kept: AccessFacts, rows: Array) -> None:
+    """Eight rows of 16 bytes: one wavefront, unless their banks collide."""
+    words = (rows[..., None] >> u64(2)) + np.arange(4, dtype=u64)
+    words = words.reshape(-1, 32)
+    kept.requests += len(words)
+    kept.lanes += 32 * len(words)
+    kept.bytes_wanted += 128 * len(words)
+    kept.wavefronts += _waves(words, np.ones(words.shape, bool))
+    kept.least_wavefronts += len(words)
+
+
+def _waves(words: Array, on: Array) -> int:
+    """For each row the most distinct words that one bank has to give, summed."""
+    ordered = np.sort(np.where(on, words, NONE), 1)
+    new = np.ones(ordered.shape, bool)
+    new[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
+    new &= ordered != NONE
+    bank = (ordered & u64(BANKS - 1)).astype(i64) + np.arange(len(words))[:, None] * BANKS
+    counts = np.bincount(bank[new], minlength=len(words) * BANKS).reshape(-1, BANKS)
+    return int(counts.max(1).sum())

@@ -1,0 +1,254 @@
+"""One thread block, step by step, so that one can go back; and the stores of a launch in order."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from inspector.errors import PtxviewError
+from inspector.execute.access import Access
+from inspector.execute.blocks import BasicBlock
+from inspector.execute.facts import as_values
+from inspector.execute.kinds import Array, Mask
+from inspector.execute.lanes import Lanes
+from inspector.execute.program import Program
+from inspector.execute.register_kinds import register_kinds
+
+
+class Touched(NamedTuple):
+    """Memory that a step read or wrote: addresses by thread, of those that ran it."""
+
+    way: str
+    space: str
+    address: Array
+    nbytes: int
+    values: tuple[Array, ...]
+
+
+@dataclass(slots=True)
+class TraceStep:
+    """One instruction of one block, by some of its threads.
+
+    ``active`` is by thread, ``changes`` are the registers written, by number: their bits by
+    thread, or one value where all threads have it.
+    """
+
+    instruction: int
+    line: int
+    active: Array
+    changes: list[tuple[int, Array]] = field(default_factory=list)
+    touched: list[Touched] = field(default_factory=list)
+
+
+class TraceTooLong(PtxviewError):
+    """A block has more steps than a trace was allowed to keep."""
+
+
+class Trace:
+    """An observer that keeps every step of a launch of one block.
+
+    ``most_steps`` and ``most_bytes`` bound what is kept; beyond them TraceTooLong is raised.
+    """
+
+    def __init__(
+        self, program: Program, *, most_steps: int = 1_000_000, most_bytes: int = 1 << 30
+    ) -> None:
+        self.program = program
+        self.most_steps, self.most_bytes = most_steps, most_bytes
+        self.steps: list[TraceStep] = []
+        self.kinds = register_kinds(program.code, program.blocks.carry)
+        self.kept_bytes = 0
+        self.lanes: Lanes | None = None
+        self._history: dict[int, tuple[list[int], list[Array]]] = {}
+
+    # -- what the machine tells ------------------------------------------------------------------
+
+    def visit(self, lanes: Lanes, block: BasicBlock, mask: Mask) -> None:
+        if lanes.blocks != 1:
+            raise PtxviewError("A trace is of one thread block, and more were run.")
+        self.lanes = lanes
+
+    def step(self, lanes: Lanes, instruction: int, mask: Mask) -> None:
+        line = self.program.code.instructions[instruction].line
+        active = lanes.full_mask(mask)[0, : lanes.threads]
+        last = self.steps[-1].active if self.steps else None
+        if last is not None and np.array_equal(last, active):
+            active = last
+        else:
+            active = active.copy()
+            self._spend(active.nbytes)
+        self.steps.append(TraceStep(instruction, line, active))
+        if len(self.steps) > self.most_steps:
+            raise TraceTooLong(
+                f"{self.program.name}: a block takes more than {self.most_steps:,} steps"
+            )
+
+    def wrote(
+        self, lanes: Lanes, instruction: int, register: int, value: Array, mask: Mask
+    ) -> None:
+        kept = value[0, : lanes.threads].copy() if value.shape[1] > 1 else value[0].copy()
+        self._spend(kept.nbytes)
+        self.steps[-1].changes.append((register, kept))
+        places, values = self._history.setdefault(register, ([], []))
+        places.append(len(self.steps) - 1)
+        values.append(kept)
+
+    def branched(self, lanes: Lanes, instruction: int, yes: Mask, no: Mask) -> None:
+        pass
+
+    def access(self, lanes: Lanes, access: Access) -> None:
+        if access.way.startswith("matrix"):
+            address = access.address.reshape(-1).copy()
+            values: tuple[Array, ...] = ()
+        else:
+            keep = lanes.full_mask(access.mask)[0]
+            address = lanes.full(access.address)[0][keep]
+            values = tuple(lanes.full(v)[0][keep] for v in access.values)
+        self._spend(address.nbytes)
+        self.steps[-1].touched.append(
+            Touched(access.way, access.space, address, access.nbytes, values)
+        )
+
+    def _spend(self, nbytes: int) -> None:
+        self.kept_bytes += nbytes
+        if self.kept_bytes > self.most_bytes:
+            raise TraceTooLong(
+                f"{self.program.name}: the steps of a block take more than "
+                f"{self.most_bytes >> 20:,} MiB"
+            )
+
+    # -- what is read of it ----------------------------------------------------------------------
+
+    def bits(self, register: int, step: int) -> Array | None:
+        """A register's bits by thread after a step; None where nothing has written it yet."""
+        history = self._history.get(register)
+        if history is None:
+            return None
+        at = bisect_right(history[0], step) - 1
+        if at < 0:
+            return None
+        kept = history[1][at]
+        threads = 1 if self.lanes is None else self.lanes.threads
+        return np.broadcast_to(kept, (threads,)) if kept.size == 1 else kept
+
+    def values(self, register: int, step: int) -> Array | None:
+        """A register's values by thread after a step, in the type that it is used as."""
+        bits = self.bits(register, step)
+        return None if bits is None else as_values(np.ascontiguousarray(bits), self.kinds[register])
+
+    def written(self, step: int) -> dict[int, int]:
+        """The registers that were written up to a step, each with the step that did it last."""
+        out: dict[int, int] = {}
+        for register, (places, _) in self._history.items():
+            at = bisect_right(places, step) - 1
+            if at >= 0:
+                out[register] = places[at]
+        return out
+
+    def on_line(self, line: int, after: int = -1) -> int | None:
+        """The first step of a line after another; None where there is none."""
+        return self._first(after, lambda step: step.line == line)
+
+    def first_nan(self, after: int = -1) -> int | None:
+        """The first step that wrote a NaN in a thread that ran it."""
+
+        def has_nan(step: TraceStep) -> bool:
+            for register, bits in step.changes:
+                if self.kinds[register][0] not in "fb" or bits.dtype == bool:
+                    continue
+                values = as_values(bits, self.kinds[register])
+                if values.dtype.kind == "f" and np.isnan(values).any():
+                    if bits.size == 1:
+                        return bool(step.active.any())
+                    nan = np.isnan(values).reshape(bits.size, -1).any(1)
+                    if (nan & step.active).any():
+                        return True
+            return False
+
+        return self._first(after, has_nan)
+
+    def parting(self, first: int, second: int, after: int = -1) -> int | None:
+        """The first step that one of two threads runs and the other does not."""
+        return self._first(after, lambda step: bool(step.active[first] != step.active[second]))
+
+    def store_to(self, address: int, after: int = -1, space: str = "global") -> int | None:
+        """The first step that stores to a byte of memory."""
+
+        def stores(step: TraceStep) -> bool:
+            for one in step.touched:
+                if one.way in ("store", "atomic") and one.space == space:
+                    begin = one.address.astype(object)
+                    if any(a <= address < a + one.nbytes for a in begin.tolist()):
+                        return True
+            return False
+
+        return self._first(after, stores)
+
+    def _first(self, after: int, wanted: object) -> int | None:
+        assert callable(wanted)
+        for n in range(after + 1, len(self.steps)):
+            if wanted(self.steps[n]):
+                return n
+        return None
+
+
+class Stored(NamedTuple):
+    """A store or an atomic of some lanes: by lane its block's number, its thread, where, what.
+
+    ``values`` are unsigned bits, one array an element; of an atomic its operands.
+    """
+
+    line: int
+    way: str
+    blocks: Array
+    threads: Array
+    address: Array
+    nbytes: int
+    values: tuple[Array, ...]
+
+
+class StoreLog:
+    """An observer that keeps what a launch stores to global memory, in order.
+
+    ``most_bytes`` bounds it; what comes after is counted in ``dropped`` and not kept.
+    """
+
+    def __init__(self, program: Program, *, most_bytes: int = 1 << 30) -> None:
+        self.program, self.most_bytes = program, most_bytes
+        self.stores: list[Stored] = []
+        self.dropped = 0
+        self._kept = 0
+
+    def visit(self, lanes: Lanes, block: BasicBlock, mask: Mask) -> None:
+        pass
+
+    def step(self, lanes: Lanes, instruction: int, mask: Mask) -> None:
+        pass
+
+    def wrote(
+        self, lanes: Lanes, instruction: int, register: int, value: Array, mask: Mask
+    ) -> None:
+        pass
+
+    def branched(self, lanes: Lanes, instruction: int, yes: Mask, no: Mask) -> None:
+        pass
+
+    def access(self, lanes: Lanes, access: Access) -> None:
+        if access.way not in ("store", "atomic") or access.space != "global":
+            return
+        keep = lanes.full_mask(access.mask)
+        rows, columns = np.nonzero(keep)
+        address = lanes.full(access.address)[keep]
+        values = tuple(lanes.full(v)[keep] for v in access.values)
+        size = address.nbytes * 3 + sum(v.nbytes for v in values)
+        if self._kept + size > self.most_bytes:
+            self.dropped += len(address)
+            return
+        self._kept += size
+        line = self.program.code.instructions[access.instruction].line
+        self.stores.append(
+            Stored(line, access.way, lanes.numbers[rows], columns, address, access.nbytes, values)
+        )

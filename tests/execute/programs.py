@@ -1,0 +1,165 @@
+"""Kernels to be run: PTX that Triton and nvcc make here, and launches of it on numpy's arrays."""
+
+# mypy: allow-untyped-defs, allow-incomplete-defs
+
+from __future__ import annotations
+
+import functools
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import triton
+import triton.language as tl
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+
+from inspector.execute import Execution, Memory, Program, execute
+from inspector.listing.ptx import parse_ptx
+from inspector.listing.ptx_code import PtxModule, read_module
+from kernels.matmul import matmul_kernel
+from kernels.softmax import softmax_kernel
+from kernels.square import square_kernel
+
+Array = np.ndarray[Any, Any]
+NVCC = shutil.which("nvcc") or shutil.which("/usr/local/cuda/bin/nvcc")
+
+
+class Made(NamedTuple):
+    """A Triton kernel's PTX and how it is launched."""
+
+    ptx: str
+    shared: int
+    threads: int
+
+
+@functools.cache
+def make(
+    kernel: Any, signature: tuple[tuple[str, str], ...], constants: tuple[tuple[str, Any], ...],
+    cc: int = 90, warps: int = 4, stages: int = 3, aligned: tuple[int, ...] = (),
+) -> Made:  # fmt: skip
+    """The PTX of a Triton kernel; ``aligned`` are arguments that are multiples of 16."""
+    source = ASTSource(
+        fn=kernel,
+        signature=dict(signature) | dict.fromkeys(dict(constants), "constexpr"),
+        constexprs=dict(constants),
+        attrs={(n,): [["tt.divisibility", 16]] for n in aligned},
+    )
+    made = triton.compile(
+        source,
+        target=GPUTarget("cuda", cc, 32),
+        options={"num_warps": warps, "num_stages": stages},
+    )
+    threads = 32 * getattr(made.metadata, "num_warps", warps)
+    return Made(str(made.asm["ptx"]), made.metadata.shared, threads)
+
+
+def square(cc: int = 90, warps: int = 4, aligned: tuple[int, ...] = (0, 1)) -> Made:
+    names = ("output_ptr", "input_ptr", "input_row_stride", "output_row_stride", "n_cols")
+    kinds = ("*fp32", "*fp32", "i32", "i32", "i32")
+    return make(square_kernel, tuple(zip(names, kinds, strict=True)), (("BLOCK_SIZE", 1024),),
+                cc, warps, 3, aligned)  # fmt: skip
+
+
+def softmax(cc: int = 90) -> Made:
+    names = ("output_ptr", "input_ptr", "input_row_stride", "output_row_stride", "n_cols")
+    kinds = ("*fp32", "*fp32", "i32", "i32", "i32")
+    return make(softmax_kernel, tuple(zip(names, kinds, strict=True)), (("BLOCK_SIZE", 1024),),
+                cc, 4, 3, (0, 1))  # fmt: skip
+
+
+@triton.jit
+def layer_norm_kernel(y_ptr, x_ptr, w_ptr, b_ptr, stride, n_cols, eps, BLOCK_SIZE: tl.constexpr):
+    """A row less its mean, over its deviation, times a weight and a bias."""
+    row = tl.program_id(0)
+    cols = tl.arange(0, BLOCK_SIZE)
+    mask = cols < n_cols
+    x = tl.load(x_ptr + row * stride + cols, mask=mask, other=0.0)
+    mean = tl.sum(x, axis=0) / n_cols
+    centred = tl.where(mask, x - mean, 0.0)
+    variance = tl.sum(centred * centred, axis=0) / n_cols
+    w = tl.load(w_ptr + cols, mask=mask)
+    b = tl.load(b_ptr + cols, mask=mask)
+    y = centred * tl.rsqrt(variance + eps) * w + b
+    tl.store(y_ptr + row * stride + cols, y, mask=mask)
+
+
+def layer_norm(cc: int = 90) -> Made:
+    names = ("y_ptr", "x_ptr", "w_ptr", "b_ptr", "stride", "n_cols", "eps")
+    kinds = ("*fp32", "*fp32", "*fp32", "*fp32", "i32", "i32", "fp32")
+    return make(layer_norm_kernel, tuple(zip(names, kinds, strict=True)), (("BLOCK_SIZE", 1024),),
+                cc, 4, 3, (0, 1, 2, 3))  # fmt: skip
+
+
+@triton.jit
+def gelu_kernel(y_ptr, x_ptr, n, BLOCK_SIZE: tl.constexpr):
+    """gelu by the error function."""
+    at = tl.program_id(0) * BLOCK_SIZE + tl.arange(0, BLOCK_SIZE)
+    x = tl.load(x_ptr + at, mask=at < n)
+    tl.store(y_ptr + at, 0.5 * x * (1 + tl.erf(x * 0.7071067811865476)), mask=at < n)
+
+
+def gelu(cc: int = 90) -> Made:
+    return make(gelu_kernel, (("y_ptr", "*fp32"), ("x_ptr", "*fp32"), ("n", "i32")),
+                (("BLOCK_SIZE", 1024),), cc, 4, 3, (0, 1))  # fmt: skip
+
+
+def matmul(
+    kind: str = "fp16", cc: int = 90, tile: tuple[int, int, int] = (64, 64, 32), stages: int = 4
+) -> Made:
+    names = ("a_ptr", "b_ptr", "c_ptr", "M", "N", "K", "stride_am", "stride_ak", "stride_bk",
+             "stride_bn", "stride_cm", "stride_cn")  # fmt: skip
+    out = "fp32" if kind in ("fp32", "fp8e4nv", "fp8e5") else kind
+    kinds = (f"*{kind}", f"*{kind}", f"*{out}", *["i32"] * 9)
+    blocks = tuple(zip(("BLOCK_M", "BLOCK_N", "BLOCK_K"), tile, strict=True))
+    constants = (*blocks, ("GROUP_M", 8), ("stride_ak", 1), ("stride_bn", 1), ("stride_cn", 1))
+    signature = tuple(
+        pair for pair in zip(names, kinds, strict=True) if pair[0] not in dict(constants)
+    )
+    return make(matmul_kernel.fn, signature, constants, cc, 4, stages, (0, 1, 2, 3, 4, 5, 6, 8, 10))
+
+
+def launch(
+    ptx: str | Program | PtxModule, grid: Sequence[int], block: Sequence[int] | int,
+    arguments: Sequence[Any], entry: str | None = None, **more: Any,
+) -> Execution:  # fmt: skip
+    """Runs a kernel on arrays, in place; arguments that are missing at the end are 0."""
+    program = ptx if isinstance(ptx, Program) else Program(ptx, entry)
+    memory = more.pop("memory", None) or Memory()
+    given: list[Any] = [
+        memory.add(f"argument {n}", value) if isinstance(value, np.ndarray) else value
+        for n, value in enumerate(arguments)
+    ]
+    given += [0] * (len(program.parameters) - len(given))
+    threads = (block,) if isinstance(block, int) else block
+    return execute(program, grid, threads, given, memory=memory, **more)
+
+
+@functools.cache
+def nvcc_ptx(source: str, *options: str, arch: str = "sm_90") -> PtxModule:
+    """What nvcc makes of CUDA C++."""
+    assert NVCC is not None
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "kernel.cu"
+        path.write_text(source, "utf-8")
+        out = path.with_suffix(".ptx")
+        command = [NVCC, "-ptx", f"-arch={arch}", "-o", str(out), str(path), *options]
+        subprocess.run(command, check=True, capture_output=True, timeout=300)
+        return read_module(parse_ptx(out.read_text("utf-8")))
+
+
+def bfloat16(values: Array) -> Array:
+    """Single precision rounded to bf16 by torch, as its bits."""
+    import torch
+
+    return torch.from_numpy(values).bfloat16().view(torch.int16).numpy().view(np.uint16)
+
+
+def from_bfloat16(bits: Array) -> Array:
+    """bf16's bits as single precision."""
+    wide: Array = (bits.astype(np.uint32) << 16).view(np.float32)
+    return wide

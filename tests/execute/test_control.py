@@ -1,0 +1,238 @@
+"""Threads that part, meet, wait and lock, against what C's threads would compute one by one.
+
+``tests/data/execute/control.ptx`` is nvcc's, of the source beside it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from inspector.execute import Fault, Memory, OutOfBudget
+from inspector.listing.ptx import parse_ptx
+from inspector.listing.ptx_code import read_module
+from tests.execute.programs import Array, launch
+
+DATA = Path(__file__).parent.parent / "data" / "execute"
+CONTROL = read_module(parse_ptx((DATA / "control.ptx").read_text("utf-8")))
+CHUNKS = (32, 128, 32_768)
+"""Lanes that run at once: a block alone, some, and all together."""
+
+
+def integers(low: int, high: int, count: int) -> Array:
+    return np.random.default_rng(count).integers(low, high, count).astype(np.int32)
+
+
+@pytest.mark.parametrize("chunk", CHUNKS)
+def test_histogram(chunk: int) -> None:
+    x, out = integers(0, 1000, 5000), np.zeros(64, np.int32)
+    launch(CONTROL, (8,), 256, [x, out, x.size], "histogram", chunk=chunk)
+    assert np.array_equal(out, np.bincount(x & 63, minlength=64))
+
+
+def test_loops_in_loops_that_lanes_leave_one_by_one() -> None:
+    x, out = integers(1, 5000, 1000), np.zeros(1000, np.int32)
+    launch(CONTROL, (4,), 256, [x, out, x.size], "collatz")
+
+    def steps(v: int) -> int:
+        n = 0
+        while v > 1:
+            if v & 1:
+                v = 3 * v + 1
+            else:
+                v >>= 1
+                while not v & 1 and v > 1:
+                    v >>= 1
+                    n += 1
+            n += 1
+        return n
+
+    assert out.tolist() == [steps(int(v)) for v in x]
+
+
+def test_votes_and_shuffles() -> None:
+    x, out = integers(0, 200, 256), np.zeros(256, np.uint32)
+    launch(CONTROL, (2,), 128, [x, out], "votes")
+    expected = []
+    for i, own in enumerate(x.tolist()):
+        warp, lane = x[i // 32 * 32 : i // 32 * 32 + 32], i % 32
+        odd = sum(int(v & 1) << k for k, v in enumerate(warp))
+        r = odd
+        if own & 2:
+            r = int(((warp & 2) != 0).sum()) + (odd & -odd).bit_length() * 100
+        r += int(warp[lane + 3] if lane + 3 < 32 else own)
+        r += int(warp[lane - 5] if lane % 8 >= 5 else own)
+        r += 32 - own.bit_length() + int(f"{own:032b}"[::-1], 2)
+        r += (7 if (warp > 0).all() else 0) + (1000 if (warp == np.arange(32)).any() else 0)
+        expected.append(r & 0xFFFFFFFF)
+    assert out.tolist() == expected
+
+
+def test_one_load_in_two_state_spaces_by_a_function_that_is_called() -> None:
+    x = np.random.default_rng(0).standard_normal(512).astype(np.float32)
+    out = np.zeros_like(x)
+    launch(CONTROL, (4,), 128, [x, out], "two_spaces")
+    other = x.reshape(-1, 2)[:, ::-1].reshape(-1)
+    odd = np.arange(512) & 1
+    assert np.array_equal(out, np.where(odd, 2 * other, other))
+
+
+@pytest.mark.parametrize("chunk", CHUNKS)
+def test_every_thread_has_a_ticket_of_its_own(chunk: int) -> None:
+    counter, out = np.zeros(1, np.int32), np.full(1024, -1, np.int32)
+    launch(CONTROL, (8,), 128, [counter, out], "tickets", chunk=chunk)
+    assert sorted(out.tolist()) == list(range(1024))
+    assert counter[0] == 1024
+
+
+@pytest.mark.parametrize("chunk", CHUNKS)
+@pytest.mark.parametrize(("entry", "takers"), [("one_lock", 8), ("every_lane_locks", 256)])
+def test_locks_are_taken_in_turn(entry: str, takers: int, chunk: int) -> None:
+    lock, total = np.zeros(1, np.int32), np.zeros(1, np.int32)
+    launch(CONTROL, (8,), 32, [lock, total], entry, chunk=chunk)
+    assert total[0] == takers
+    assert lock[0] == 0
+
+
+def test_the_last_block_sums_what_the_others_left() -> None:
+    x = integers(0, 50, 2048).astype(np.float32)
+    part, count, out = np.zeros(64, np.float32), np.zeros(1, np.int32), np.zeros(1, np.float32)
+    launch(CONTROL, (64,), 32, [x, part, count, out], "last_block")
+    assert out[0] == x.sum()
+
+
+@pytest.mark.parametrize("chunk", CHUNKS)
+@pytest.mark.parametrize("step", [1, -1])
+def test_blocks_wait_for_those_before_and_for_those_after_them(step: int, chunk: int) -> None:
+    flag, x, out = np.zeros(16, np.int32), integers(1, 9, 16), np.zeros(16, np.int32)
+    launch(CONTROL, (16,), 32, [flag, x, out, step], "look_back", chunk=chunk)
+    assert np.array_equal(out, x[::step].cumsum()[::step])
+
+
+@pytest.mark.parametrize("chunk", [64, 32_768])
+def test_blocks_that_reach_a_barrier_in_different_turns(chunk: int) -> None:
+    x, out = integers(0, 99, 64 * 20), np.full(64 * 20, -7, np.int32)
+    launch(CONTROL, (20,), 64, [x, out], "uneven", chunk=chunk)
+    expected = np.full(64 * 20, -7, np.int64)
+    for b in range(20):
+        own, sums = x[b * 64 : b * 64 + 64].astype(np.int64), np.zeros(64, np.int64)
+        for k in range(b % 5 + 1):
+            for t in range(64):
+                v = int(own[(t + 7 * (k + 1)) % 64]) + k
+                sums[t] += sum(j * v for j in range(v & 15)) if t & 1 else v
+        y = sums * 3 + b
+        for t in range(32):
+            z = y[t + 32] + y[t]
+            expected[b * 64 + t] = z
+            if not own[t] & 1:
+                expected[b * 64 + t + 32] = z ^ y[t]
+    assert np.array_equal(out, expected.astype(np.int32))
+
+
+def test_threads_that_end_before_a_barrier_are_not_waited_for() -> None:
+    x, out = integers(0, 99, 1280), np.zeros(1280, np.int32)
+    launch(CONTROL, (10,), 128, [x, out], "early")
+    expected = []
+    for b in range(10):
+        s = x[b * 128 : b * 128 + 128]
+        stay = 64 + (b & 1) * 32
+        expected += [-1 if t >= stay else int(s[t ^ 1] + s[63 - (t & 63)]) for t in range(128)]
+    assert out.tolist() == expected
+
+
+def test_barriers_that_count_and_combine() -> None:
+    x, out = integers(0, 100, 512), np.zeros(512, np.int32)
+    x[:128] = np.maximum(x[:128], 1)
+    launch(CONTROL, (4,), 128, [x, out], "counted")
+    rows = x.reshape(4, 128)
+    each = (rows & 1).sum(1) * 4 + (rows > 0).all(1) * 2 + (rows > 90).any(1)
+    assert np.array_equal(out.reshape(4, 128), np.repeat(each[:, None], 128, 1))
+
+
+def test_named_barriers_at_which_one_warp_arrives_and_another_waits() -> None:
+    x, out = integers(0, 100, 3 * 4 * 32), np.zeros(96, np.int32)
+    launch(CONTROL, (3,), 64, [x, out], "produce")
+    weighted = x.reshape(3, 4, 32) * np.arange(1, 5)[None, :, None]
+    assert np.array_equal(out.reshape(3, 32), weighted.sum(1)[:, ::-1])
+
+
+def test_a_lock_that_nobody_gives_back_is_a_fault_with_its_line() -> None:
+    lock, total = np.ones(1, np.int32), np.zeros(1, np.int32)
+    with pytest.raises(Fault, match="wait for ever") as caught:
+        launch(CONTROL, (8,), 32, [lock, total], "one_lock")
+    assert caught.value.cause == "deadlock"
+    assert "atom" in caught.value.place.statement
+    assert total[0] == 0
+
+
+def test_a_barrier_that_some_never_reach_is_a_fault() -> None:
+    with pytest.raises(Fault) as caught:
+        launch(CONTROL, (2,), 64, [np.zeros(1, np.int32)], "half_waits")
+    assert caught.value.cause == "deadlock"
+
+
+def test_an_endless_loop_ends_with_its_budget() -> None:
+    out = np.zeros(1, np.int32)
+    with pytest.raises(OutOfBudget) as caught:
+        launch(CONTROL, (1,), 32, [out], "endless", budget=1_000_000)
+    assert caught.value.reachable == ("argument 0",)
+    assert caught.value.written == ()
+
+
+def test_a_budget_is_spent_within_a_block_and_says_what_was_written() -> None:
+    x, out = integers(1, 5000, 1000), np.zeros(1000, np.int32)
+    whole = launch(CONTROL, (4,), 256, [x, out, x.size], "collatz")
+    assert whole.written == ("argument 1",)
+    with pytest.raises(OutOfBudget) as caught:
+        launch(CONTROL, (4,), 256, [x, out, x.size], "collatz", budget=whole.work // 2, chunk=256)
+    assert caught.value.written == ("argument 1",)
+    assert set(caught.value.reachable) == {"argument 0", "argument 1"}
+    launch(CONTROL, (4,), 256, [x, out, x.size], "collatz", budget=whole.work)
+
+
+def test_trap_is_a_fault_of_the_thread_that_ran_it() -> None:
+    x = np.ones(64, np.int32)
+    x[37] = -1
+    with pytest.raises(Fault) as caught:
+        launch(CONTROL, (1,), 64, [x], "trapped")
+    assert (caught.value.cause, caught.value.place.thread) == ("trap", (37, 0, 0))
+
+
+def test_past_the_end_of_a_buffer() -> None:
+    x, out = np.zeros(1000, np.float32), np.zeros(1001, np.float32)
+    with pytest.raises(Fault) as caught:
+        launch(CONTROL, (8,), 128, [x, out, 1000], "past_end")
+    fault = caught.value
+    assert (fault.cause, fault.buffer, fault.past, fault.nbytes) == (
+        "out of bounds", "argument 0", 4, 4,
+    )  # fmt: skip
+    assert fault.place.block == (7, 0, 0) and fault.place.thread == (1000 - 7 * 128, 0, 0)
+    assert fault.address == x.ctypes.data + 4000
+    assert "ld.global" in fault.place.statement
+    assert "4 bytes past the end of argument 0 (float32, 1000)" in str(fault)
+
+
+def test_a_null_pointer() -> None:
+    with pytest.raises(Fault) as caught:
+        launch(CONTROL, (1,), 32, [0, np.zeros(40, np.float32), 10], "past_end")
+    assert caught.value.cause == "null"
+
+
+def test_a_misaligned_address() -> None:
+    memory = Memory()
+    x, out = np.zeros(128, np.float32), np.zeros(128, np.float32)
+    first = memory.add("x", x).address
+    with pytest.raises(Fault) as caught:
+        launch(CONTROL, (1,), 32, [first + 2, out, 10], "past_end", memory=memory)
+    assert (caught.value.cause, caught.value.address) == ("misaligned", first + 2)
+
+
+def test_what_is_constant_is_not_written() -> None:
+    memory = Memory()
+    x, out = np.zeros(32, np.float32), np.zeros(32, np.float32)
+    buffer = memory.add("weights", out, writable=False)
+    with pytest.raises(Fault) as caught:
+        launch(CONTROL, (1,), 32, [x, buffer, 10], "past_end", memory=memory)
+    assert (caught.value.cause, caught.value.buffer) == ("read only", "weights")
