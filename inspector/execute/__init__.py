@@ -26,6 +26,7 @@ from inspector.execute.launch import Execution, choose, execute
 from inspector.execute.machine import Observer
 from inspector.execute.memory import Buffer, Memory
 from inspector.execute.program import Program
+from inspector.execute.tensormaps import TensorMap
 from inspector.execute.trace import Stored, StoreLog, Touched, Trace, TraceStep, TraceTooLong
 
 __all__ = [
@@ -45,6 +46,7 @@ __all__ = [
     "Program",
     "StoreLog",
     "Stored",
+    "TensorMap",
     "Totals",
     "Touched",
     "Trace",

@@ -38,6 +38,9 @@ class Access(NamedTuple):
     nbytes: int
     mask: Mask
     values: tuple[Array, ...] = ()
+    lane: tuple[int, int] | None = None
+    """Of a bulk copy, whose ``way`` begins with ``bulk``: the lane that asked for it, by row and
+    column; ``address`` is then flat, an address an element."""
 
 
 class Watching(Protocol):
@@ -337,6 +340,10 @@ class ChunkMemory:
         way = "matrix store" if store else "matrix"
         self.watching.access(self.lanes, Access(n, way, "shared", where, 16, None))
 
+    def shared_offsets(self, n: int, address: Array, nbytes: int, mask: Mask) -> Array:
+        """Addresses of shared memory that are inside and aligned, as offsets."""
+        return self._check(n, "shared", self._as_shared(address)[1], nbytes, mask, self.limit)
+
     # -- where addresses are ---------------------------------------------------------------------
 
     def split(self, address: Array, mask: Mask) -> list[tuple[str, Array, Mask]]:
@@ -465,9 +472,12 @@ class ChunkMemory:
     # -- faults ----------------------------------------------------------------------------------
 
     def _may_write(self, n: int, region: Region, mask: Mask) -> None:
+        self.may_write(n, region, self.lanes.first(self.lanes.full_mask(mask)))
+
+    def may_write(self, n: int, region: Region, where: tuple[int, int]) -> None:
+        """Notes that a region is written by a lane; a fault where it is constant."""
         self.memory.written.add(self.memory.regions.index(region))
         if not region.writable:
-            where = self.lanes.first(self.lanes.full_mask(mask))
             name = region.buffers[0].name
             raise self.scene.fault(
                 "read only", f"stores to {name}, which is constant", n, where, buffer=name

@@ -201,6 +201,9 @@ class Facts:
         if access.way.startswith("matrix"):
             _matrix(kept, access.address)
             return
+        if access.lane is not None:
+            _bulk(kept, access)
+            return
         active = lanes.mask_warps(access.mask).reshape(-1, 32)
         some = active.any(1)
         if not some.any():
@@ -415,6 +418,18 @@ def _matrix(kept: AccessFacts, rows: Array) -> None:
     kept.bytes_wanted += 128 * len(words)
     kept.wavefronts += _waves(words, np.ones(words.shape, bool))
     kept.least_wavefronts += len(words)
+
+
+def _bulk(kept: AccessFacts, access: Access) -> None:
+    """A copy of many elements: the sectors that hold them, of whom each is read once."""
+    address = access.address
+    kept.requests += 1
+    kept.lanes += 1
+    wanted = len(address) * access.nbytes
+    kept.bytes_wanted += wanted
+    kept.sectors += len(np.unique(address >> u64(5)))
+    kept.tag_requests += len(np.unique(address >> u64(7)))
+    kept.least_sectors += -(-wanted // SECTOR)
 
 
 def _waves(words: Array, on: Array) -> int:

@@ -15,10 +15,12 @@ from inspector.execute import matrix
 from inspector.execute.access import Access, ChunkMemory
 from inspector.execute.barriers import Barriers, Release
 from inspector.execute.blocks import BasicBlock, is_waiting
+from inspector.execute.bulk import BulkCopies
 from inspector.execute.faults import Fault, OutOfBudget, Place
 from inspector.execute.kinds import Array, Mask, u64
 from inspector.execute.lanes import Lanes
 from inspector.execute.memory import Memory
+from inspector.execute.phases import Phases
 from inspector.execute.program import Program
 from inspector.listing.ptx_code import PtxInstruction
 
@@ -78,6 +80,8 @@ class Machine:
             lanes, memory, self, shared=program.shared_bytes(dynamic), local=program.local_size,
             parameters=parameters, watching=observer,
         )  # fmt: skip
+        self.phases = Phases(self.memory)
+        self.bulk = BulkCopies(self.memory, self.phases)
         self.globals = [np.array([[address]], u64) for address in addresses]
         self.barriers = Barriers(lanes)
         self.blocks = program.blocks.blocks

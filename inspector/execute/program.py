@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from inspector.execute import arithmetic, collective, conversion, transfer
+from inspector.execute import arithmetic, asynchronous, collective, conversion, transfer
 from inspector.execute.blocks import BasicBlock, make_blocks
 from inspector.execute.faults import CannotRun, LaunchError, Obstacle
 from inspector.execute.inline import inline_calls
@@ -19,8 +19,12 @@ from inspector.listing.ptx import parse_ptx
 from inspector.listing.ptx_code import PtxModule, PtxVariable, read_module
 
 HANDLERS: Mapping[str, Handler] = {
-    **arithmetic.HANDLERS, **conversion.HANDLERS, **transfer.HANDLERS, **collective.HANDLERS,
-}  # fmt: skip
+    **arithmetic.HANDLERS,
+    **conversion.HANDLERS,
+    **transfer.HANDLERS,
+    **collective.HANDLERS,
+    **asynchronous.HANDLERS,
+}
 
 Argument = Buffer | int | float | bytes | bytearray
 """What a kernel is given: a pointer (a buffer or an address), a number, or a structure's bytes."""

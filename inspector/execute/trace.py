@@ -100,9 +100,9 @@ class Trace:
         pass
 
     def access(self, lanes: Lanes, access: Access) -> None:
-        if access.way.startswith("matrix"):
+        if access.way.startswith("matrix") or access.lane is not None:
             address = access.address.reshape(-1).copy()
-            values: tuple[Array, ...] = ()
+            values = tuple(v.copy() for v in access.values)
         else:
             keep = lanes.full_mask(access.mask)[0]
             address = lanes.full(access.address)[0][keep]
@@ -179,7 +179,7 @@ class Trace:
 
         def stores(step: TraceStep) -> bool:
             for one in step.touched:
-                if one.way in ("store", "atomic") and one.space == space:
+                if one.way.endswith(("store", "atomic")) and one.space == space:
                     begin = one.address.astype(object)
                     if any(a <= address < a + one.nbytes for a in begin.tolist()):
                         return True
@@ -237,12 +237,16 @@ class StoreLog:
         pass
 
     def access(self, lanes: Lanes, access: Access) -> None:
-        if access.way not in ("store", "atomic") or access.space != "global":
+        if not access.way.endswith(("store", "atomic")) or access.space != "global":
             return
-        keep = lanes.full_mask(access.mask)
-        rows, columns = np.nonzero(keep)
-        address = lanes.full(access.address)[keep]
-        values = tuple(lanes.full(v)[keep] for v in access.values)
+        if access.lane is not None:
+            rows, columns = (np.full(len(access.address), n) for n in access.lane)
+            address, values = access.address, tuple(v.copy() for v in access.values)
+        else:
+            keep = lanes.full_mask(access.mask)
+            rows, columns = np.nonzero(keep)
+            address = lanes.full(access.address)[keep]
+            values = tuple(lanes.full(v)[keep] for v in access.values)
         size = address.nbytes * 3 + sum(v.nbytes for v in values)
         if self._kept + size > self.most_bytes:
             self.dropped += len(address)

@@ -89,10 +89,9 @@ def _atomic(t: Translator, row: PtxInstruction) -> None:
             t.write(register, f"L[{k}]", f"b{width}")
 
 
-def _copy(t: Translator, row: PtxInstruction) -> None:
-    if row.parts[1] != "async" or "bulk" in row.parts:
-        raise Untranslatable("this copy is not known here")
-    if "mbarrier" in row.parts:
+def copy(t: Translator, row: PtxInstruction) -> None:
+    """``cp.async`` of up to 16 bytes a lane."""
+    if row.parts[1] != "async":
         raise Untranslatable("this copy is not known here")
     if row.parts[2] in ("commit_group", "wait_group", "wait_all"):
         return
@@ -230,7 +229,6 @@ HANDLERS: Mapping[str, Handler] = {
     "st": _store,
     "atom": _atomic,
     "red": _atomic,
-    "cp": _copy,
     "ldmatrix": _load_matrix,
     "stmatrix": _store_matrix,
     "movmatrix": _move_matrix,

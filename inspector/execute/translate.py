@@ -18,6 +18,7 @@ from inspector.execute.access import WINDOWS
 from inspector.execute.blocks import BasicBlock, Blocks, defines, is_waiting
 from inspector.execute.kinds import DTYPES, WIDTHS, Array, Mask, constant, dtype_name
 from inspector.execute.lanes import SPECIALS, WIDE
+from inspector.execute.phases import pending_count
 from inspector.listing.ptx_code import (
     AddressOperand,
     ImmediateOperand,
@@ -68,6 +69,7 @@ def carry_sum(a: Array, b: Array, carry: Array | None, subtract: bool) -> tuple[
 SCOPE: Mapping[str, Any] = {
     "np": np, "floats": floats, "integers": integers, "matrix": matrix, "warps": warps,
     "merge": merge, "both": both, "carry_sum": carry_sum,
+    "pending_count": pending_count,
     **{name: getattr(kinds, name) for name in
        ("u8", "u16", "u32", "u64", "i8", "i16", "i32", "i64", "f16", "f32", "f64")},
 }  # fmt: skip
