@@ -12,6 +12,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -142,16 +143,44 @@ def watched(stop: threading.Event, tell: Callable[[int], None]) -> Child:
     """How a child process is started that ends with ``Stopped`` once ``stop`` is set; ``tell`` is
     told some times a second how many times it has taken."""
 
+    before = 0  # of the children that ended early
+
     def child(argv: Sequence[str], seconds: float, folder: Path) -> Finished:
+        nonlocal before
+        growing = _Growing(Path(argv[-1]))
+
         def go_on() -> bool:
-            known = GatheredTimes()
-            gather(records(Path(argv[-1])), known)
-            tell(sum(map(len, known.rows.values())))
+            tell(before + growing.rows())
             return not stop.is_set()
 
-        return run_tool(argv, seconds=seconds, cwd=folder, go_on=go_on)
+        try:
+            return run_tool(argv, seconds=seconds, cwd=folder, go_on=go_on)
+        finally:
+            before += growing.rows()
 
     return child
+
+
+class _Growing:
+    """A child's results as they grow: what was read of them once is not read again."""
+
+    def __init__(self, results: Path) -> None:
+        self._results = results
+        self._read, self._count = 0, 0
+
+    def rows(self) -> int:
+        """How many times stand there by now."""
+        try:
+            more = files.after(self._results, self._read)
+        except Unreadable:
+            return self._count
+        whole = more[: more.rfind(b"\n") + 1]
+        self._read += len(whole)
+        for line in whole.splitlines():
+            with suppress(ValueError):
+                said = files.parsed(line)
+                self._count += isinstance(said, dict) and isinstance(said.get("n"), int)
+        return self._count
 
 
 def measure(

@@ -134,6 +134,7 @@ class Clocks:
 
     def __init__(self, bus_id: bytes) -> None:
         self._lib: Any = None
+        self._most: int | None = None  # it never changes
         self._device = ctypes.c_void_p()
         try:
             lib = ctypes.CDLL("libnvidia-ml.so.1")
@@ -164,10 +165,12 @@ class Clocks:
         """SM clock in MHz, its greatest, °C, and what slows the device; None: not known."""
         if self._lib is None:
             return {"sm_mhz": None, "most_mhz": None, "celsius": None, "slowed_by": None}
+        if self._most is None:
+            self._most = self._ask("nvmlDeviceGetMaxClockInfo", ctypes.c_uint, CLOCK_SM)
         reasons = self._ask("nvmlDeviceGetCurrentClocksThrottleReasons", ctypes.c_ulonglong)
         return {
             "sm_mhz": self._ask("nvmlDeviceGetClockInfo", ctypes.c_uint, CLOCK_SM),
-            "most_mhz": self._ask("nvmlDeviceGetMaxClockInfo", ctypes.c_uint, CLOCK_SM),
+            "most_mhz": self._most,
             "celsius": self._ask("nvmlDeviceGetTemperature", ctypes.c_uint, 0),
             "slowed_by": None
             if reasons is None

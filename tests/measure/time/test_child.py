@@ -212,6 +212,39 @@ def bare(tmp_path: Path) -> str:
     return str(python)
 
 
+GROWING = """
+import json, sys, time
+with open(sys.argv[1], "a", buffering=1) as out:
+    print(json.dumps({"device": {}}), file=out)
+    for n in range(ROWS):
+        print(json.dumps({"begin": n}), file=out)
+        print(json.dumps({"stopwatch": "cupti", "n": n, "samples": [1.5] * 500}), file=out)
+        out.write(json.dumps({"end": n})[:4])
+        time.sleep(0.03)
+        out.write(json.dumps({"end": n})[4:] + chr(10))
+"""
+
+
+def test_results_that_grow_are_read_once_while_they_are_watched(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    parsed, told, rows = 0, list[int](), 40
+    parse = running.files.parsed
+
+    def counted(*given: Any) -> object:
+        nonlocal parsed
+        parsed += 1
+        return parse(*given)
+
+    monkeypatch.setattr(running.files, "parsed", counted)
+    child = watched(threading.Event(), told.append)
+    for results in ("a", "b"):  # the second goes on where the first ended early
+        script = GROWING.replace("ROWS", str(rows))
+        child([sys.executable, "-c", script, str(tmp_path / results)], 300, tmp_path)
+    assert told == sorted(told) and rows < told[-1] <= 2 * rows
+    assert len(told) > 10 and parsed <= 2 * (3 * rows + 1)
+
+
 def test_an_interpreter_without_torch_is_named(bare: str) -> None:
     with pytest.raises(ToolMissing, match=r"needs torch, which .* cannot import"):
         measure(bare, JOBS, WANTED)
