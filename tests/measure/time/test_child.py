@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from inspector import files
 from inspector.errors import Stopped, ToolMissing, Unreadable
 from inspector.measure.time import child as running
 from inspector.measure.time.child import BOOT, NO_DEVICE, PROBES, TimeWish, measure, watched
@@ -229,14 +230,14 @@ def test_results_that_grow_are_read_once_while_they_are_watched(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     parsed, told, rows = 0, list[int](), 40
-    parse = running.files.parsed
+    parse = files.parsed
 
     def counted(*given: Any) -> object:
         nonlocal parsed
         parsed += 1
         return parse(*given)
 
-    monkeypatch.setattr(running.files, "parsed", counted)
+    monkeypatch.setattr(files, "parsed", counted)
     child = watched(threading.Event(), told.append)
     for results in ("a", "b"):  # the second goes on where the first ended early
         script = GROWING.replace("ROWS", str(rows))
