@@ -39,7 +39,7 @@ class Tuning:
 
     def __init__(self, owner: Any, given: dict[str, Any]) -> None:
         self.owner = owner
-        self.known = set(owner.cache)
+        self.known = _keys(owner)
         self.timings = getattr(owner, "configs_timings", None)
         self.arguments = {**dict(owner.nargs or {}), **given}
         self.trials: list[Trial] = []
@@ -75,10 +75,29 @@ class Tuning:
 def attach(module: Any) -> None:
     """``triton.runtime.autotuner``; call it last of all that change that module."""
     tuner = module.Autotuner
+    tuner.__init_subclass__ = classmethod(_inheriting(tuner))
     tuner.prune_configs = _pruning(tuner.prune_configs)
     tuner._bench = _trying(tuner._bench)
     tuner.run = _running(tuner.run)
     tuner.warmup = _warming(tuner.warmup)
+
+
+def _inheriting(tuner: Any) -> Callable[..., None]:
+    """A tuner of a library's own may run in its own way, and never call Triton's ``run``."""
+
+    def init_subclass(made: Any, **given: Any) -> None:
+        super(tuner, made).__init_subclass__(**given)
+        own = vars(made).get("run")
+        if callable(own):
+            made.run = _running(own)
+
+    return init_subclass
+
+
+def _keys(owner: Any) -> set[Any]:
+    """What a tuner has tuned for so far; nothing of a cache that does not tell."""
+    cache = owner.cache
+    return set(cache) if hasattr(cache, "keys") else set()
 
 
 def _running(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -109,7 +128,7 @@ def _end(owner: Any, kernel: Any) -> None:
         held.pop()  # the program itself asked what would be pruned
     if not held:
         del _begun[me]
-    if tuning.tried or len(owner.cache) > len(tuning.known):
+    if tuning.tried or len(_keys(owner)) > len(tuning.known):
         _told(tuning, kernel)
 
 
@@ -211,8 +230,12 @@ def _binary(trial: Trial, before: dict[str, int], owner: Any) -> str | None:
 
 def _told(tuning: Tuning, kernel: Any) -> None:
     owner = tuning.owner
-    added = [k for k in owner.cache if k not in tuning.known]
-    best = config_of(owner.cache[added[-1]]) if added else None
+    added = [k for k in owner.cache if k not in tuning.known] if _keys(owner) else []
+    silent = kernel is not None and not hasattr(owner.cache, "keys")
+    chosen = (
+        owner.cache[added[-1]] if added else getattr(owner, "best_config", None) if silent else None
+    )
+    best = None if chosen is None else config_of(chosen)
     timings = getattr(owner, "configs_timings", None)
     measured = timings is not tuning.timings
     from_cache = bool(added) and measured and not tuning.tried

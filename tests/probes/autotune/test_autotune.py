@@ -150,6 +150,45 @@ launch(tuned(1, 2, 4, prune_configs_by={"perf_model": model, "top_k": 2}))
     assert not [e for e in done.of("autotune") if hashes(e)[0] and e["configurations"][0]["reason"]]
 
 
+LIBRARY = """
+class Store:
+    def __init__(self):
+        self.kept = {}
+    def __getitem__(self, key):
+        return self.kept[key]
+    def __setitem__(self, key, config):
+        self.kept[key] = config
+    def __contains__(self, key):
+        return key in self.kept
+class Own(triton.runtime.Autotuner):
+    def __init__(self, *args, **given):
+        super().__init__(*args, **given)
+        self.cache = Store()
+    def run(self, *args, **given):
+        self.nargs = dict(zip(self.arg_names, args))
+        if self.nargs["n"] not in self.cache:
+            timings = {c: self._bench(*args, config=c, **given) for c in self.prune_configs(given)}
+            self.cache[self.nargs["n"]] = min(timings, key=timings.get)
+        self.best_config = self.cache[self.nargs["n"]]
+        return self.fn.run(*args, **given, **self.best_config.all_kwargs())
+own = Own(double, double.arg_names, configs(1, 2), ["n"], None, None)
+"""
+
+
+def test_a_librarys_own_tuner_is_told_too(run: Run) -> None:
+    text = KERNEL + LIBRARY + "for n in (100, 100, 200): assert launch(own, n)[0] == 2\n"
+    done = ok(run(text))
+    first, second = done.of("autotune")
+    for event in (first, second):
+        assert (event["name"], event["winner"], warps(event)) == ("double", None, [1, 2])
+        assert set(hashes(event)) <= {e["hash"] for e in done.of("triton")}
+        assert len(set(hashes(event))) == 2
+    assert all("KeyError" not in e["text"] for e in done.of("problem"))
+    timed = text.replace('["n"], None, None)', '["n"], None, None, do_bench=stopwatch(3, 1))')
+    again = ok(run(timed.replace("import triton.language", MEASURED + "import triton.language")))
+    assert [e["winner"] for e in again.of("autotune")] == [1, 1]
+
+
 def test_one_configuration_a_warmup_and_a_question_are_no_tuning(run: Run) -> None:
     text = """
 launch(tuned(2))
