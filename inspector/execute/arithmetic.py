@@ -47,7 +47,7 @@ def _finish(t: Translator, row: PtxInstruction, expression: str, kind: str) -> N
         if "sat" in row.parts:
             expression = f"floats.clamp01({expression})"
         if "relu" in row.parts:
-            expression = f"np.maximum({expression}, f32(0))"
+            expression = f"floats.relu({expression})"
     t.write(row.operands[0], t.result(expression, kind))
 
 
@@ -63,7 +63,7 @@ def simple(t: Translator, row: PtxInstruction, template: str, wide: bool = False
         if "sat" in row.parts:
             body = f"floats.clamp01({body})"
         if "relu" in row.parts:
-            body = f"np.maximum({body}, f32(0))"
+            body = f"floats.relu({body})"
         operands = ", ".join(t.read(o, "u32") for o in row.operands[1:])
         made = f"floats.packed(lambda {', '.join(names)}: {body}, {kind!r}, [{operands}], {wide})"
         t.write(row.operands[0], made)
@@ -201,7 +201,7 @@ def _fused(t: Translator, row: PtxInstruction) -> None:
     elif kind == "bf16":
         body = "floats.fused_wide({}, {}, {})".format(*_inputs(t, row, kind))
         if "relu" in row.parts:
-            body = f"np.maximum({body}, 0.0)"
+            body = f"floats.relu({body})"
         t.write(row.operands[0], f"floats.double_to_bf16({body})")
     else:
         simple(t, row, "floats.fused_wide({0}, {1}, {2})", wide=True)

@@ -82,7 +82,7 @@ def _convert_one(t: Translator, row: PtxInstruction, to: str, source: str, way: 
     if to == "tf32":
         made = f"floats.to_tf32({value}, {way!r})"
         if "relu" in row.parts:
-            made = f"floats.to_tf32(np.maximum({value}, f32(0)), {way!r})"
+            made = f"floats.to_tf32(floats.relu({value}), {way!r})"
         t.write(row.operands[0], made)
         return
     if is_float(to):
@@ -110,6 +110,8 @@ def _to_float(
     if not is_float(source):
         if to == "f32":
             made = _integer_to_single(source, value, way)
+        elif to == "f64" and way in ("rm", "rp", "rz") and WIDTHS[source] == 64:
+            made = f"floats.long_to_double({value}, {way!r})"
         elif to == "f64":
             made = f"{value}.astype(f64)"
         else:  # through double precision, in which 32 bits are exact
@@ -123,7 +125,7 @@ def _to_float(
     if "sat" in row.parts:
         made = f"floats.clamp01({made})"
     if "relu" in row.parts:
-        made = f"np.maximum({made}, 0)"
+        made = f"floats.relu({made})"
     if "ftz" in row.parts and to == "f32":
         made = f"floats.flush({made})"
     if to == "f16":
@@ -162,7 +164,7 @@ def _halves_of(t: Translator, row: PtxInstruction, source: str) -> list[str]:
         values = [f"floats.from_small(({bits} >> u{width}({s})).astype(u8), {small!r})"
                   for s in (0, step)]  # fmt: skip
     if "relu" in row.parts:
-        values = [f"np.maximum({v}, f32(0))" for v in values]
+        values = [f"floats.relu({v})" for v in values]
     return values
 
 

@@ -6,7 +6,9 @@ is computed exactly and rounded; how far the hardware's may be from it is said e
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -78,7 +80,12 @@ def flush(x: Array) -> Array:
 def clamp01(x: Array) -> Array:
     """``.sat``: clamped to 0 to 1, NaN to 0."""
     kind = x.dtype.type
-    return np.where(np.isnan(x), kind(0), np.clip(x, kind(0), kind(1)))
+    return np.where(x > 0, np.minimum(x, kind(1)), kind(0))
+
+
+def relu(x: Array) -> Array:
+    """``.relu``: what is below 0 is 0, NaN stays."""
+    return np.where(x <= 0, x.dtype.type(0), x)
 
 
 def to_odd(total: Array, error: Array) -> Array:
@@ -126,18 +133,84 @@ def fused_wide(a: Array, b: Array, c: Array) -> Array:
 
 def fused_rounded(a: Array, b: Array, c: Array, way: str) -> Array:
     """``fma`` of single precision in a direction."""
-    return round_single(fused_wide(a, b, c), way)
+    product = np.multiply(a, b, dtype=f64)
+    return _signed_zero(round_single(fused_wide(a, b, c), way), product, c, way)
+
+
+_SMALL_PRODUCT, _LARGE = 2.0**-960, 2.0**990
 
 
 def fused_double(a: Array, b: Array, c: Array) -> Array:
-    """``fma`` of double precision, rounded once (Boldo and Melquiond's algorithm)."""
+    """``fma`` of double precision, rounded once (Boldo and Melquiond's algorithm).
+
+    Where a part of the product would be too small or too large to be a double, by integers.
+    """
     high, low = _two_product(a, b)
     t, u = two_sum(c, low)
     v, w = two_sum(high, t)
     out = v + to_odd(*two_sum(u, w))
+    edge = _at_edge(a, b, high) | (np.abs(c) > _LARGE)
     plain = a * b + c
-    good = np.isfinite(low) & np.isfinite(out)
-    return out if good.all() else np.where(good, out, plain)
+    out = np.where(np.isfinite(low) & np.isfinite(out), out, plain)
+    return _exactly("fma", out, edge, a, b, c)[0] if edge.any() else out
+
+
+def _at_edge(a: Array, b: Array, product: Array) -> Array:
+    """Where the error of a product may be no double."""
+    small = (np.abs(product) < _SMALL_PRODUCT) & (a != 0) & (b != 0)
+    return small | (np.abs(a) > _LARGE) | (np.abs(b) > _LARGE) | (np.abs(product) > _LARGE)
+
+
+def _exactly(
+    operation: str, out: Array, where: Array, a: Array, b: Array, c: Array | None
+) -> tuple[Array, Array]:
+    """Elements of an operation on doubles by fractions: to nearest, and the sign of the error.
+
+    Elements with an operand that is not finite are left as they are in ``out``.
+    """
+    shape = np.broadcast_shapes(out.shape, where.shape)
+    result, error = np.broadcast_to(out, shape).copy(), np.zeros(shape, f64)
+    given = [np.broadcast_to(x, shape) for x in (a, b, np.zeros((1, 1)) if c is None else c)]
+    places = np.nonzero(np.broadcast_to(where, shape))
+    for place in zip(*(p.tolist() for p in places), strict=True):
+        x, y, z = (float(g[place]) for g in given)
+        if not (math.isfinite(x) and math.isfinite(y) and math.isfinite(z)):
+            continue
+        if operation == "sqrt":
+            if x >= 0:
+                result[place] = near = math.sqrt(x)
+                error[place] = _sign(Fraction(x) - Fraction(near) ** 2)
+            continue
+        exact = _fraction(operation, Fraction(x), Fraction(y), Fraction(z))
+        if exact:
+            result[place] = near = _nearest(exact)
+            rest = exact - Fraction(near) if math.isfinite(near) else -exact
+            error[place] = _sign(rest)
+    return result, error
+
+
+def _sign(x: Fraction) -> int:
+    return (x > 0) - (x < 0)
+
+
+def _fraction(operation: str, x: Fraction, y: Fraction, z: Fraction) -> Fraction:
+    """An operation's exact result; 0 where it has none."""
+    if operation == "fma":
+        return x * y + z
+    if operation == "mul":
+        return x * y
+    if operation == "div":
+        return x / y if y else Fraction(0)
+    return x + y
+
+
+def _nearest(exact: Fraction) -> float:
+    """The double nearest to a fraction that is not 0."""
+    try:
+        near = float(exact)
+    except OverflowError:
+        return math.inf if exact > 0 else -math.inf
+    return near or (0.0 if exact > 0 else -0.0)
 
 
 def _two_product(a: Array, b: Array) -> tuple[Array, Array]:
@@ -165,7 +238,17 @@ def round_single(x: Array, way: str) -> Array:
 
 def rounded_sum(a: Array, b: Array, way: str) -> Array:
     """The sum of two singles in a direction."""
-    return round_single(to_odd(*two_sum(a.astype(f64), b.astype(f64))), way)
+    total, error = two_sum(a.astype(f64), b.astype(f64))
+    return _signed_zero(round_single(to_odd(total, error), way), a, b, way)
+
+
+def _signed_zero(out: Array, a: Array, b: Array, way: str) -> Array:
+    """A sum that is 0 is −0 where it is rounded down, unless both parts are +0."""
+    if way != "rm":
+        return out
+    positive = (a == 0) & (b == 0) & ~np.signbit(a) & ~np.signbit(b)
+    exact = (out == 0) & (a == -b)
+    return np.where(exact & ~positive, -out.dtype.type(0), out)
 
 
 def rounded_product(a: Array, b: Array, way: str) -> Array:
@@ -196,18 +279,30 @@ def rounded_double(operation: str, a: Array, b: Array, c: Array | None, way: str
         t, u = two_sum(c, low)
         v, w = two_sum(high, t)
         error = (v - out) + (u + w)
+        edge = _at_edge(a, b, high) | (np.abs(c) > _LARGE) | ~np.isfinite(out)
     elif operation == "mul":
         out, error = _two_product(a, b)
+        edge = _at_edge(a, b, out)
     elif operation == "div":
         out = a / b
         rest = fused_double(-out, b, a)
         error = np.where(b < 0, -rest, rest)
+        edge = _at_edge(out, b, a) | (np.abs(out) < 2.0**-1000)
     elif operation == "sqrt":
         out = np.sqrt(a)
         error = fused_double(-out, out, a)
+        edge = np.abs(a) < _SMALL_PRODUCT
     else:
         out, error = two_sum(a, b)
-    return _directed(out, error, way)
+        edge = ~np.isfinite(out) | (np.abs(out) > _LARGE)
+    if edge.any():
+        made, sign = _exactly(operation, out, edge, a, b, c)
+        out, error = made, np.where(edge, sign, error)
+    result = _directed(out, error, way)
+    if operation in ("add", "fma"):
+        first = a * b if operation == "fma" else a
+        return _signed_zero(result, first, c if c is not None else b, way)
+    return result
 
 
 def _directed(out: Array, error: Array, way: str) -> Array:
@@ -217,7 +312,8 @@ def _directed(out: Array, error: Array, way: str) -> Array:
         return np.where(error < 0, np.nextafter(out, down), out)
     if way == "rp":
         return np.where(error > 0, np.nextafter(out, up), out)
-    shrink = ((error < 0) & (out > 0)) | ((error > 0) & (out < 0))
+    positive = ~np.signbit(out)
+    shrink = ((error < 0) & positive) | ((error > 0) & ~positive)
     return np.where(shrink, np.nextafter(out, f64(0)), out)
 
 
@@ -382,9 +478,19 @@ def to_scale(x: Array, way: str | None) -> Array:
     return np.where(np.isnan(x), u8(255), out)
 
 
+def _split_long(value: Array) -> tuple[Array, Array]:
+    """64-bit integers as a double and the exact rest."""
+    shift = value.dtype.type(32)
+    high = (value >> shift).astype(f64) * 2.0**32
+    low = (value & value.dtype.type(0xFFFFFFFF)).astype(f64)
+    return two_sum(high, low)
+
+
 def long_to_single(value: Array, way: str) -> Array:
-    """64-bit integers to single precision in a direction: cut to what a double holds, to odd."""
-    near = value.astype(f64)
-    back = np.where(np.abs(near) >= 2.0**63, 0, near).astype(value.dtype)
-    rest = np.where(np.abs(near) >= 2.0**63, -1, (value - back).view(i64)).astype(f64)
-    return round_single(to_odd(near, rest), way)
+    """64-bit integers to single precision in a direction."""
+    return round_single(to_odd(*_split_long(value)), way)
+
+
+def long_to_double(value: Array, way: str) -> Array:
+    """64-bit integers to double precision in a direction."""
+    return _directed(*_split_long(value), way)

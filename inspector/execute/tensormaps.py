@@ -1,8 +1,8 @@
-"""Tensor maps: what a bulk copy of a tile must know of a tensor (PTX ISA, "Tensor-Map").
+"""Tensor maps: what a bulk copy of a tile must know of a tensor (PTX ISA, "Tensor-map").
 
-The 128 bytes of a tensor map are opaque, and NVIDIA keeps their layout to itself: here they have one
-of our own, which ``tensormap.replace`` writes and ``TensorMap.encode`` gives to those who launch
-kernels that take tensor maps as parameters.
+The 128 bytes of a tensor map are opaque, and NVIDIA keeps their layout to itself: here they have
+one of our own, which ``tensormap.replace`` writes and ``TensorMap.encode`` gives to those who
+launch kernels that take tensor maps as parameters.
 """
 
 from __future__ import annotations
@@ -138,10 +138,9 @@ class TensorMap:
             index = index.reshape(shape)
             address = address + index * (self.item if d == 0 else self.strides[d - 1])
             inside = inside & (index >= 0) & (index < self.dims[d])
-        shape = np.broadcast_shapes(address.shape, inside.shape)
-        return np.broadcast_to(address, shape).reshape(-1), np.broadcast_to(inside, shape).reshape(
-            -1
-        )
+        whole = np.broadcast_shapes(address.shape, inside.shape)
+        flat = [np.broadcast_to(x, whole).reshape(-1) for x in (address, inside)]
+        return flat[0], flat[1]
 
     def outside_bits(self) -> Array:
         """The bits of what a load gives outside of the tensor: 0, or the type's NaN."""
