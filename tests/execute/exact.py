@@ -55,7 +55,7 @@ def negative(x: Number) -> bool:
 
 
 def bits_of(x: Number, form: Format, way: str = "rn") -> int:
-    """A number rounded to a format (``rn``, ``rz``, ``rm``, ``rp``); NaN is all ones but the sign."""
+    """A number rounded to a format, as ``way`` says; NaN is all ones but the sign."""
     top = 1 << (form.width - 1)
     if not isinstance(x, Fraction):
         if math.isnan(x):

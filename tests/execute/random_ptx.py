@@ -1,4 +1,4 @@
-"""Instructions as PTX that runs them, on operands in memory or on constants, and random programs."""
+"""Instructions as PTX that runs them, on operands in memory or constants; random programs."""
 
 from __future__ import annotations
 
@@ -305,18 +305,26 @@ def instruction_module(chosen: list[Instruction]) -> str:
     return HEAD + "".join(one_instruction(f"i{k}", *one) for k, one in enumerate(chosen))
 
 
+SINGLES = """
+0 1 2 7F 80 FF 7FFF 8000 FFFF 10000 7FFFFFFF 80000000 FFFFFFFF 3F800000 BF800000 7F800000 FF800000
+7FC00000 00800000 007FFFFF 7F7FFFFF 4F000000 5F000000 3F000000 3FC00000 477FE000 38800000 33000000
+43E00000 3C003C00 7C00FC00 7BFF0001 3F803F80 7F80FF80
+"""
+"""32 bits that are at an edge of integers, singles, halves or bf16."""
+DOUBLES = """
+0 1 8000000000000000 7FFFFFFFFFFFFFFF FFFFFFFFFFFFFFFF 3FF0000000000000 7FF0000000000000
+FFF0000000000000 7FF8000000000000 0010000000000000 43E0000000000000 43F0000000000000
+3FE0000000000000 41F0000000000000 36A0000000000000 47F0000000000000
+"""
+"""64 bits that are at an edge of integers or doubles."""
+
+
 def words(count: int, seed: int) -> np.ndarray[Any, Any]:
     """64-bit words that are often at an edge of some type; four a lane."""
     rng = np.random.default_rng(seed)
     out = rng.integers(0, 1 << 64, (count, 4), np.uint64)
-    singles = np.array([0, 1, 2, 0x7F, 0x80, 0xFF, 0x7FFF, 0x8000, 0xFFFF, 0x10000, 0x7FFFFFFF,
-                        0x80000000, 0xFFFFFFFF, 0x3F800000, 0xBF800000, 0x7F800000, 0xFF800000,
-                        0x7FC00000, 0x00800000, 0x007FFFFF, 0x7F7FFFFF, 0x4F000000, 0x5F000000,
-                        0x3F000000, 0x3FC00000, 0x477FE000, 0x38800000, 0x33000000, 0x43E00000,
-                        0x3C003C00, 0x7C00FC00, 0x7BFF0001, 0x3F803F80, 0x7F80FF80], np.uint64)  # fmt: skip
-    doubles = np.array([0, 1, 1 << 63, (1 << 63) - 1, (1 << 64) - 1, 0x3FF0 << 48, 0x7FF0 << 48,
-                        0xFFF0 << 48, 0x7FF8 << 48, 0x0010 << 48, 0x43E0 << 48, 0x43F0 << 48,
-                        0x3FE0 << 48, 0x41F0 << 48, 0x36A0 << 48, 0x47F0 << 48], np.uint64)  # fmt: skip
+    singles = np.array([int(x, 16) for x in SINGLES.split()], np.uint64)
+    doubles = np.array([int(x, 16) for x in DOUBLES.split()], np.uint64)
     floats = rng.standard_normal((count, 4)) * 2.0 ** rng.integers(-30, 34, (count, 4))
     narrow = floats.astype(np.float32).view(np.uint32).astype(np.uint64)
     how = rng.integers(0, 8, (count, 4))

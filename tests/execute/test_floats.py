@@ -21,13 +21,14 @@ from tests.execute.programs import Array, launch
 
 LANES = 256
 FLOATS = "fgebEB"
+BASES = ("add", "sub", "mul", "div", "sqrt", "rcp", "fma", "cvt", "min", "max")
 CHOSEN = [
     one
     for one in random_ptx.instructions()
-    if one[0].split(".")[0] in ("add", "sub", "mul", "div", "sqrt", "rcp", "fma", "cvt", "min", "max")
+    if one[0].split(".")[0] in BASES
     and (set(one[1]) | set(one[2])) & set(FLOATS)
-    and "e4m3" not in one[0] and "e5m2" not in one[0] and "tf32" not in one[0]
-]  # fmt: skip
+    and not any(narrow in one[0] for narrow in ("e4m3", "e5m2", "tf32"))
+]
 MODULE = read_module(parse_ptx(random_ptx.instruction_module(CHOSEN)))
 WORDS = random_ptx.words(LANES, 3)
 
