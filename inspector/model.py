@@ -67,7 +67,10 @@ class Stage(StrEnum):
     @property
     def rank(self) -> int:
         """0 for ``source`` … 6 for ``sass``."""
-        return list(Stage).index(self)
+        return _RANKS[self]
+
+
+_RANKS = {stage: rank for rank, stage in enumerate(Stage)}
 
 
 class Origin(StrEnum):

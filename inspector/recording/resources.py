@@ -91,8 +91,11 @@ def max_threads(ptx: str) -> dict[str, int]:
 
 def merge(*parts: Resources) -> Resources:
     """The first known value of each figure."""
-    out = Resources()
+    known: dict[str, int] = {}
     for name in Resources.__dataclass_fields__:
-        known = (getattr(p, name) for p in parts if getattr(p, name) is not None)
-        out = replace(out, **{name: next(known, None)})
-    return out
+        for part in parts:
+            value: int | None = getattr(part, name)
+            if value is not None:
+                known[name] = value
+                break
+    return Resources(**known)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
+from rich.cells import cell_len, set_cell_size
 from rich.console import Console, ConsoleOptions
 from rich.table import Table
 from rich.text import Text
@@ -138,38 +139,57 @@ class Kernels:
                 del full[head]
         self._sizes = _fit(full, width)
 
-    def parts(self) -> Iterator[Table]:
-        """The table in pieces, the first with the heads."""
-        part = self._empty(heads=True)
-        for row in _rows(*self._subject):
-            if part.row_count >= PART:
-                yield part
-                part = self._empty(heads=False)
-            if len(row) == 1:
-                part.add_row(Text(row[0], style="bold cyan"))
-                continue
-            cells = {h: Text(c) for h, c in zip(HEADS, row, strict=True) if h in self._sizes}
-            if "spill" in cells and row[HEADS.index("spill")] not in (UNKNOWN, "0", ""):
-                cells["spill"].stylize("bold red")
-            part.add_row(*cells.values())
-        yield part
+    def parts(self) -> Iterator[Text]:
+        """The table in pieces of some rows each, the first with the heads.
 
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Table]:
+        They are laid out here: a table of Rich's lays each cell out as a text of its own, which
+        takes most of the time of a list of ten thousand rows.
+        """
+        heads = Text("  ".join(self._cells(HEADS)), "bold")
+        rows = [heads]
+        for row in _rows(*self._subject):
+            if len(rows) >= PART:
+                yield _together(rows)
+                rows = []
+            rows.append(self._row(row))
+        yield _together(rows)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
         return self.parts()
 
-    def _empty(self, heads: bool) -> Table:
-        table = Table(
-            box=None, pad_edge=False, header_style="bold", show_edge=False, show_header=heads
-        )
-        for name, size in self._sizes.items():
-            table.add_column(
-                name,
-                width=size,
-                no_wrap=True,
-                overflow="ellipsis",
-                justify="right" if name in NUMBERS else "left",
-            )
-        return table
+    def _row(self, row: tuple[str, ...]) -> Text:
+        if len(row) == 1:
+            return Text(self._cells((*row, *[""] * (len(HEADS) - 1)))[0], "bold cyan")
+        cells = self._cells(row)
+        out = Text("  ".join(cells))
+        if "spill" in self._sizes and row[HEADS.index("spill")] not in (UNKNOWN, "0", ""):
+            at = list(self._sizes).index("spill")
+            end = sum(len(cell) + 2 for cell in cells[: at + 1]) - 2
+            out.stylize("bold red", end - len(cells[at]), end)
+        return out
+
+    def _cells(self, row: tuple[str, ...]) -> list[str]:
+        """The cells of the columns that are shown, each as wide as its column."""
+        return [
+            _cell(cell, self._sizes[head], head in NUMBERS)
+            for head, cell in zip(HEADS, row, strict=True)
+            if head in self._sizes
+        ]
+
+
+def _together(rows: list[Text]) -> Text:
+    """Rows one below the other; what is wider than the screen is cut, not folded."""
+    out = Text("\n").join(rows)
+    out.no_wrap, out.overflow = True, "crop"
+    return out
+
+
+def _cell(text: str, size: int, right: bool) -> str:
+    """A text in so many columns: cut with an ellipsis, or filled with blanks."""
+    blanks = size - cell_len(text)
+    if blanks < 0:
+        return set_cell_size(text, size - 1) + "…"
+    return " " * blanks + text if right else text + " " * blanks
 
 
 def kernels(
