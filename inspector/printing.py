@@ -23,15 +23,19 @@ import io
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from typing import TYPE_CHECKING, TextIO, cast
 
 from inspector.text import lines_shown
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.text import Text
 
 PAGE = 160
 """Columns of a table that is for no terminal."""
+ROWS = 64
+"""Long lines that are laid out at once."""
 
 
 def _fit(text: str, stream: TextIO) -> str:
@@ -154,6 +158,21 @@ def ask(text: str) -> None:
     """A question on standard error, whose answer is typed behind it."""
     _Guard(_stderr()).write(text)
     _stderr().flush()
+
+
+def rows(texts: Iterable[Text]) -> None:
+    """Lines with styles on standard output, as long as they are: none is folded or cut.
+
+    There may be millions, so they are laid out some at a time, and not at all without colours.
+    """
+    console, each = out(), iter(texts)
+    stream = _Guard(_stdout())
+    while some := list(islice(each, ROWS)):
+        if console.color_system is None:
+            stream.write("".join(f"{text.plain}\n" for text in some))
+            stream.flush()
+        else:
+            console.print(type(some[0])("\n").join(some), soft_wrap=True)
 
 
 def lines(texts: Iterable[str]) -> None:

@@ -210,7 +210,7 @@ def operations(listing: Listing, function: Function, call: Call) -> Estimate | N
     for argument in call.arguments:
         if isinstance(argument.value, int) and not isinstance(argument.value, bool):
             count.known[f"%{argument.name}"] = argument.value
-    for line in listing.lines[max(function.first - 1, 0) : function.last]:
+    for line in listing.between(function.first, function.last):
         _count(count, line)
     return None if count.total is None else Estimate(count.total * programs, HOW)
 

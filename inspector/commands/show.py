@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import datetime
 from collections.abc import Iterator
-from itertools import islice
 
 from inspector import printing
 from inspector.commands.common import open_profiled, print_json, split_path, takes_reports
@@ -180,15 +179,14 @@ def _annotated(reader: Reader, kernel: Kernel, variant: Variant, stage: Stage) -
         out.print(said, style="dim", soft_wrap=True)
     out.print(annotated.heading(telling), style="dim", soft_wrap=True)
     part = _part(listing, reader.function(variant, stage))
-    for line in annotated.rows(part, telling, out.width):
-        out.print(line, soft_wrap=True)
+    printing.rows(annotated.rows(part, telling, out.width))
     return Exit.OK
 
 
 def _part(listing: Listing, function: Function | None) -> Iterator[Line]:
     """The lines of a function one after the other, or of the whole: a listing may have millions."""
     first, last = (1, len(listing.lines)) if function is None else (function.first, function.last)
-    return islice(listing.lines, first - 1, last)
+    return listing.between(first, last)
 
 
 def _json(profiled: Profiled, kernel: Kernel, variant: Variant, stage: Stage) -> dict[str, object]:

@@ -68,7 +68,7 @@ class LazyLines(Sequence["Line"]):
         if isinstance(index, slice):
             wanted = range(len(self.texts))[index]
             if wanted.step == 1:
-                return tuple(self._between(wanted.start, wanted.stop))
+                return tuple(self.stretch(wanted.start, wanted.stop))
             return tuple(self[i] for i in wanted)
         if index < 0:
             index += len(self.texts)
@@ -78,9 +78,10 @@ class LazyLines(Sequence["Line"]):
         return self._pages.get(page)[offset]
 
     def __iter__(self) -> Iterator[Line]:
-        return self._between(0, len(self.texts))
+        return self.stretch(0, len(self.texts))
 
-    def _between(self, start: int, stop: int) -> Iterator[Line]:
+    def stretch(self, start: int, stop: int) -> Iterator[Line]:
+        """``self[start:stop]``, one after the other."""
         size = self._pages.size
         while start < stop:
             page, offset = divmod(start, size)
@@ -254,6 +255,14 @@ class Listing:
     language: str
     lines: Sequence[Line]
     functions: Sequence[Function] = ()
+
+    def between(self, first: int, last: int) -> Iterator[Line]:
+        """Lines ``first`` to ``last``, both counted in, from 1: one after the other, so that a
+        function of a million lines need not be held at once."""
+        first = max(first, 1)
+        if isinstance(self.lines, LazyLines):
+            return self.lines.stretch(first - 1, min(last, len(self.lines)))
+        return islice(self.lines, first - 1, max(last, 0))
 
     @property
     def text(self) -> str:

@@ -210,7 +210,9 @@ class Teller:
         context = self._facts.context(variant) if own else None
         isa = tables.isa()
         if stage is Stage.PTX:
-            templates = Templates(tables.table("ptx_sentences"))
+            templates = self._memo.once(
+                ("templates",), lambda: Templates(tables.table("ptx_sentences"))
+            )
             return PtxReader(listing, function, isa, templates, context)
         return SassReader(listing, function, isa, tables.table("sass_sentences"), context)
 

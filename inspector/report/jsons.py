@@ -27,7 +27,15 @@ Figures = Callable[[Variant], Resources]
 Profiled = Callable[[Variant], object]
 
 
-_ENCODE = json.JSONEncoder(ensure_ascii=True, allow_nan=False, default=str).encode
+def _as_text(value: object) -> str:
+    """What JSON has no form for, as its text; members that are made while they are written would
+    be lost so."""
+    if isinstance(value, Rows):
+        raise TypeError("Rows stand in a dictionary of the document, not in one of its lists")
+    return str(value)
+
+
+_ENCODE = json.JSONEncoder(ensure_ascii=True, allow_nan=False, default=_as_text).encode
 
 
 def dumps(value: object) -> str:
@@ -43,7 +51,10 @@ def dumps(value: object) -> str:
 
 
 class Rows:
-    """A list of JSON whose members are made while they are written, and are kept by nobody."""
+    """A list of JSON whose members are made while they are written, and are kept by nobody.
+
+    Members are plain: there are no ``Rows`` in them.
+    """
 
     def __init__(self, members: Iterable[object]) -> None:
         self.members = members
@@ -54,8 +65,7 @@ def pieces(value: object) -> Iterator[str]:
     if isinstance(value, Rows):
         before = "["
         for member in value.members:
-            yield before
-            yield from pieces(member)
+            yield before + dumps(member)
             before = ", "
         yield "[]" if before == "[" else "]"
     elif isinstance(value, dict) and any(_streamed(v) for v in value.values()):

@@ -7,10 +7,12 @@ convention leaves to it (see ``sass_live``); what a function is given by its cal
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
+from itertools import accumulate
 
 from inspector.analyse.dominators import Dominators
 from inspector.analyse.flow.graph import FlowGraph
@@ -29,14 +31,9 @@ class Chains:
         self._steps = steps.steps
         self._names = steps.names
         self._graph = graph
-        self._lines = [step.line for step in steps.steps]
-        self._writes: dict[int, list[int]] = {}
-        self._reads: dict[int, list[int]] = {}
-        for row, step in enumerate(steps.steps):
-            for register in set(step.defs):
-                self._writes.setdefault(register, []).append(row)
-            for register in set(step.uses):
-                self._reads.setdefault(register, []).append(row)
+        self._lines = array("i", (step.line for step in steps.steps))
+        self._writes = _RowsByRegister(steps, lambda step: step.defs)
+        self._reads = _RowsByRegister(steps, lambda step: step.uses)
         self._places: dict[int, _Places] = {}
 
     def definitions(self, n: int, register: str) -> tuple[int, ...]:
@@ -63,7 +60,7 @@ class Chains:
         if found is None:
             return ()
         row, number = found
-        reads = self._reads.get(number, [])
+        reads = self._reads.of(number)
         out: list[int] = []
         block = self._block(row)
         work = [(block, row + 1)]
@@ -99,7 +96,7 @@ class Chains:
 
     def _above(self, number: int, start: int, row: int) -> tuple[list[int], bool]:
         """The writes from row ``start`` that reach ``row``, and whether earlier ones may."""
-        writes = self._writes.get(number, [])
+        writes = self._writes.of(number)
         out: list[int] = []
         for at in range(bisect_left(writes, row) - 1, -1, -1):
             write = writes[at]
@@ -112,7 +109,7 @@ class Chains:
 
     def _killed(self, number: int, start: int, end: int) -> int | None:
         """The first row from ``start`` to ``end`` that writes ``number`` for certain."""
-        writes = self._writes.get(number, [])
+        writes = self._writes.of(number)
         for at in range(bisect_left(writes, start), bisect_left(writes, end)):
             if number in self._steps[writes[at]].kills:
                 return writes[at]
@@ -150,9 +147,31 @@ class Chains:
         if known is None:
             if len(self._places) >= MOST_PLACES:
                 self._places.clear()
-            written = {self._block(row) for row in self._writes.get(number, ())}
+            written = {self._block(row) for row in self._writes.of(number)}
             known = self._places[number] = _Places(written, self._tree)
         return known
+
+
+class _RowsByRegister:
+    """The rows of each register, ascending: numbers of four bytes, as there may be millions."""
+
+    def __init__(self, steps: Steps, registers: Callable[[Step], tuple[int, ...]]) -> None:
+        many = array("i", [0]) * (len(steps.names) + 1)
+        for step in steps.steps:
+            for register in set(registers(step)):
+                many[register + 1] += 1
+        self._starts = array("i", accumulate(many))
+        rows = array("i", [0]) * self._starts[-1]
+        free = self._starts[:]
+        for row, step in enumerate(steps.steps):
+            for register in set(registers(step)):
+                rows[free[register]] = row
+                free[register] += 1
+        self._rows = memoryview(rows)
+
+    def of(self, register: int) -> Sequence[int]:
+        """The rows of one; nothing is copied."""
+        return self._rows[self._starts[register] : self._starts[register + 1]]
 
 
 MOST_PLACES = 4096

@@ -8,6 +8,7 @@ SASS are those that ``nvdisasm -plr`` prints (see ``sass_live``).
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from typing import NamedTuple
 
 from inspector.analyse.flow.graph import FlowGraph
 from inspector.analyse.flow.sass_live import as_nvdisasm
-from inspector.analyse.flow.steps import Steps
+from inspector.analyse.flow.steps import Step, Steps
 from inspector.listing.line import Function, Listing
 
 # -- backward data flow, on numbers ---------------------------------------------------------------
@@ -25,19 +26,6 @@ from inspector.listing.line import Function, Listing
 # Code is looked at in regions: a region is entered at its top only, and may be left on the way.
 # Within one, registers are small sets; across regions, only those that some region reads before it
 # writes them are carried, as bits of an int.
-
-
-class RangeRow(NamedTuple):
-    """One instruction. ``kills``: what ends a range that is read further on in the same region.
-
-    ``hides``: what ends one that is read in a later region. These are the same, unless a vendor's
-    tool is followed that sees it in another way.
-    """
-
-    uses: tuple[int, ...]
-    defs: tuple[int, ...]
-    kills: tuple[int, ...]
-    hides: tuple[int, ...]
 
 
 class RegionExit(NamedTuple):
@@ -51,14 +39,24 @@ class RegionExit(NamedTuple):
 class Ranges:
     """The live registers of a function.
 
-    ``starts`` are the first rows of regions and the number of rows; ``exits`` those of each
-    region in the order of rows. The last of a region says what follows it.
+    ``rows`` are its instructions, ``starts`` the first rows of regions and the number of rows;
+    ``exits`` those of each region in the order of rows. The last of a region says what follows it.
+
+    What a row ``kills`` ends a range that is read further on in the same region. One that is read
+    in a later region ends there too, unless a vendor's tool is followed that sees it in another
+    way: with ``every``, whatever a row writes ends it.
     """
 
     def __init__(
-        self, rows: Sequence[RangeRow], starts: Sequence[int], exits: Sequence[Sequence[RegionExit]]
+        self,
+        rows: Sequence[Step],
+        starts: Sequence[int],
+        exits: Sequence[Sequence[RegionExit]],
+        *,
+        every: bool = False,
     ) -> None:
         self.rows = rows
+        self._every = every
         self.starts = starts
         self.exits = exits
         self._bits: dict[int, int] = {}
@@ -157,7 +155,8 @@ class Ranges:
                 if not each.targets:
                     continue
                 for row in self.rows[at : each.row + 1]:
-                    hidden.update(r for r in row.hides if r in bits)
+                    hides = row.defs if self._every else row.kills
+                    hidden.update(r for r in hides if r in bits)
                 at = each.row + 1
                 if hidden:
                     mask |= self._mask(hidden)
@@ -203,16 +202,20 @@ class Liveness:
 
     classes: tuple[str, ...]
     peak: Mapping[str, tuple[int, int]]
-    _counts: Mapping[int, tuple[int, ...]]
+    _distinct: tuple[tuple[int, ...], ...]
+    """The counts that occur: a million rows share some hundred."""
+    _counts: Sequence[int]
+    """Which of them each row has."""
     _names: tuple[str, ...]
-    _lines: tuple[int, ...]
+    _lines: Sequence[int]
     _ranges: Ranges
 
     def at(self, n: int) -> Mapping[str, int] | None:
         """Live registers by class at line ``n``; None if no instruction begins on it."""
-        counts = self._counts.get(n)
-        if counts is None:
+        row = bisect_left(self._lines, n)
+        if row == len(self._lines) or self._lines[row] != n:
             return None
+        counts = self._distinct[self._counts[row]]
         return MappingProxyType(dict(zip(self.classes, counts, strict=True)))
 
     def registers(self, n: int) -> Set[str] | None:
@@ -233,11 +236,9 @@ def live_ranges(listing: Listing, function: Function, steps: Steps, graph: FlowG
     are; without any class where it has no steps."""
     if listing.language == "sass":
         steps = as_nvdisasm(listing, function, steps, graph)
-        rows = [RangeRow(s.uses, s.defs, s.kills, s.defs) for s in steps.steps]
-    else:
-        rows = [RangeRow(s.uses, s.defs, s.kills, s.kills) for s in steps.steps]
-    starts = (*_regions(steps, graph), len(rows))
-    ranges = Ranges(rows, starts, _exits(graph, starts))
+    starts = (*_regions(steps, graph), len(steps.steps))
+    sass = listing.language == "sass"
+    ranges = Ranges(steps.steps, starts, _exits(graph, starts), every=sass)
     return _count(steps, ranges)
 
 
@@ -277,10 +278,10 @@ def _count(steps: Steps, ranges: Ranges) -> Liveness:
     classes = tuple(dict.fromkeys(name for name in steps.classes if name))
     index = {name: i for i, name in enumerate(classes)}
     of = [index.get(name, -1) for name in steps.classes]
-    counts: dict[int, tuple[int, ...]] = {}
-    shared: dict[tuple[int, ...], tuple[int, ...]] = {}
+    distinct: dict[tuple[int, ...], int] = {}
     rows = ranges.rows
-    lines = tuple(step.line for step in steps.steps)
+    lines = array("i", (step.line for step in rows))
+    counts = array("i", bytes(lines.itemsize * len(rows)))
     for region in range(len(ranges.starts) - 1):
         now = [0] * len(classes)
         for at, live, more, less in ranges.region(region):
@@ -297,12 +298,12 @@ def _count(steps: Steps, ranges: Ranges) -> Liveness:
                 here = now.copy()
                 for r in set(extra):
                     here[of[r]] += 1
-            key = tuple(here)
-            counts[lines[at]] = shared.setdefault(key, key)
+            counts[at] = distinct.setdefault(tuple(here), len(distinct))
+    every = tuple(distinct)
     peak: dict[str, tuple[int, int]] = {}
-    for line in lines:
-        for name, count in zip(classes, counts[line], strict=True):
+    for line, which in zip(lines, counts, strict=True):
+        for name, count in zip(classes, every[which], strict=True):
             if name not in peak or count > peak[name][0]:
                 peak[name] = (count, line)
     names = tuple(n if of[i] >= 0 else "" for i, n in enumerate(steps.names))
-    return Liveness(classes, MappingProxyType(peak), counts, names, lines, ranges)
+    return Liveness(classes, MappingProxyType(peak), every, counts, names, lines, ranges)

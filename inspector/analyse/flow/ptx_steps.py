@@ -34,7 +34,7 @@ def declared(listing: Listing, function: Function) -> dict[str, int]:
     out: dict[str, int] = {}
     if listing.language != "ptx":
         return out
-    for line in listing.lines[max(function.first - 1, 0) : function.last]:
+    for line in listing.between(function.first, function.last):
         if line.kind is not Kind.DIRECTIVE or ".reg" not in line.text:
             continue
         for one in register_declarations(strip(line.text, False)[0]):
@@ -203,7 +203,8 @@ class _StepReading:
     """One function, line by line."""
 
     def __init__(self, listing: Listing, function: Function) -> None:
-        self.lines = listing.lines[function.first - 1 : function.last]
+        self.listing = listing
+        self.function = function
         self.scopes = Scopes()
         self.registers = RegisterNumbers(self.scopes)
         self.labels = Labels(self.scopes)
@@ -222,7 +223,7 @@ class _StepReading:
 
     def steps(self) -> Steps:
         first = self._header()
-        for line in self.lines[first:]:
+        for line in self.listing.between(self.function.first + first, self.function.last):
             if line.kind is Kind.INSTRUCTION:
                 if line.opcode is None:
                     if self.found:
@@ -243,7 +244,8 @@ class _StepReading:
         """Declares the registers that are parameters; how many lines are before the body."""
         text = ""
         comment = False
-        for line in self.lines[:HEADER_LINES]:
+        first, last = self.function.first, self.function.last
+        for line in self.listing.between(first, min(last, first + HEADER_LINES - 1)):
             code, comment = strip(line.text[:4096], comment)
             body = code.find("{")
             text += code[: body if body >= 0 else len(code)] + " "
@@ -261,7 +263,7 @@ class _StepReading:
             self.results = tuple(self.registers.number(name) for name in names)
         self.registers.enter()
         self._scan(line, code[body + 1 :])
-        return line.n - self.lines[0].n + 1
+        return line.n - first + 1
 
     def _plain(self, line: Line, guarded: bool) -> None:
         """A line that is one instruction."""

@@ -259,7 +259,7 @@ def extent(listing: Listing) -> Extent:
     for function in listing.functions:
         top = -1
         called: set[str] = set()
-        for line in listing.lines[function.first - 1 : function.last]:
+        for line in listing.between(function.first, function.last):
             if line.kind is not Kind.INSTRUCTION:
                 continue
             for name in (*line.defs, *line.uses):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -63,16 +63,19 @@ class HintSubject:
         """The kernel's own instructions in a stage; none where the stage is not to be had."""
         known = self.memo.get(stage)
         if not isinstance(known, tuple):
-            known = tuple(line for line in self.lines(stage) if line.opcode is not None)
+            known = tuple(line for line in self._each(stage) if line.opcode is not None)
             self.memo[stage] = known
         return known
 
     def lines(self, stage: Stage) -> tuple[Line, ...]:
         """Every line of the kernel in a stage; none where the stage is not to be had."""
+        return tuple(self._each(stage))
+
+    def _each(self, stage: Stage) -> Iterable[Line]:
         listing, function = self.listings.get(stage), self.functions.get(stage)
         if listing is None or function is None:
             return ()
-        return tuple(listing.lines[max(function.first - 1, 0) : function.last])
+        return listing.between(function.first, function.last)
 
     def flow(self, stage: Stage) -> Flow | None:
         """Blocks and loops of the kernel in PTX or SASS; None if the stage is not to be had."""

@@ -11,6 +11,9 @@ MOST_LINES = 131072
 """Lines of a function that are gone through for where things are defined and used: as many as a
 listing keeps parsed. In a longer function every register goes by its own name."""
 
+MOST_STATEMENTS = 16384
+"""Lines whose statements are kept; those of others are read again when they are asked for."""
+
 MOST_USES = 16
 
 
@@ -65,7 +68,7 @@ class Statements:
             names = frozenset(r for r in (*line.defs, *line.uses) if r[:1] != "%")
             made = (statement(piece, names) for piece in pieces(self.code(n)))
             found = tuple(one for one in made if one is not None)
-        if len(self._kept) > MOST_LINES:
+        if len(self._kept) >= MOST_STATEMENTS:
             self._kept.clear()
         self._kept[n] = found
         return found
@@ -106,7 +109,7 @@ class Statements:
         if last - first >= MOST_LINES or first < 1:
             return
         defined, uses = self._defined, self._uses
-        for line in self.listing.lines[first - 1 : last]:
+        for line in self.listing.between(first, last):
             n = line.n
             if line.kind is Kind.DIRECTIVE and ".reg" in line.text:
                 self._declare(line.text)
