@@ -167,6 +167,36 @@ def kernels(count: int) -> str:
     return "\n".join(out)
 
 
+def one_function(lines: int) -> str:
+    """PTX of one kernel of about so many lines, each value in a register of its own."""
+    body: list[str] = []
+    count = lines // 5
+    for i in range(count):
+        body += [
+            f"\t.loc\t1 {10 + i % 50} 5",
+            f"\tadd.s64 \t%rd{i + 2}, %rd1, {4 * i};",
+            f"\tld.global.f32 \t%f{3 * i + 1}, [%rd{i + 2}];",
+            f"\tfma.rn.f32 \t%f{3 * i + 2}, %f{3 * i + 1}, %f{3 * i + 1}, %f{3 * i + 1};",
+            f"\tst.global.f32 \t[%rd{i + 2}], %f{3 * i + 2};",
+        ]
+    head = [".version 8.0", ".target sm_90", ".address_size 64",
+            ".visible .entry k0(.param .u64 p)", "{", f".reg .f32 %f<{3 * count + 3}>;",
+            f".reg .b64 %rd<{count + 3}>;", "ld.param.u64 %rd1, [p];"]  # fmt: skip
+    return "\n".join([*head, *body, "ret;", "}", '.file 1 "/x/a.py"', ""])
+
+
+@pytest.mark.parametrize("how", ["--json", "-a"])
+def test_a_long_function_takes_little_memory_a_line(tmp_path: Path, shared: Path, how: str) -> None:
+    """What is known of every instruction at once is kept in a few numbers each."""
+    peaks, lines = [], []
+    for size in (10_000, 60_000):
+        file = tmp_path / f"{size}.ptx"
+        file.write_text(one_function(size))
+        lines.append(file.read_text().count("\n"))
+        peaks.append(peak("show", file, "k0", how, kept=shared))
+    assert 0 <= (peaks[1] - peaks[0]) / (lines[1] - lines[0]) < 1300, peaks
+
+
 @pytest.mark.parametrize("how", ["--json", "-a"])
 def test_a_long_listing_is_written_while_it_is_read(tmp_path: Path, shared: Path, how: str) -> None:
     """Each further line of PTX costs less memory than its own JSON has letters."""
