@@ -182,8 +182,10 @@ class File(io.FileIO):
         left = most
         while left > 0:
             try:
-                # All at once where the size is known: nothing is copied then.
-                data = self.read(min(left, max(self.size - self.tell(), 0) + 1))
+                # All at once where the size is known: nothing is copied then. What grows meanwhile
+                # is read by the piece: by the byte, it would never be caught up with.
+                expected = max(self.size - self.tell(), 0)
+                data = self.read(min(left, CHUNK if parts and not expected else expected + 1))
             except OSError as error:
                 raise _cannot(self.path, error) from None
             if data is None:
@@ -411,9 +413,8 @@ def why_not(path: Path, most: int | None = None, *, follow: bool = False) -> str
 
 def digest(file: File) -> str:
     """The SHA-256 of what follows, in hex; it is not kept. Raises ``Unreadable``."""
-    _may_be_streamed(file)
     found = hashlib.sha256()
-    while data := file.take(CHUNK):
+    for data in _pieces(file):
         found.update(data)
     return found.hexdigest()
 
@@ -423,15 +424,26 @@ def contains(file: File, words: Sequence[bytes]) -> bool:
 
     Raises ``Unreadable``.
     """
-    _may_be_streamed(file)
     overlap = max(map(len, words)) - 1
     before = b""
-    while data := file.take(CHUNK):
+    for data in _pieces(file):
         held = before + data
         if any(word in held for word in words):
             return True
         before = held[-overlap:]
     return False
+
+
+def _pieces(file: File) -> Iterator[bytes]:
+    """What follows in a file, a piece at a time: no more than may be gone through of one, also
+    where it grows as quickly as it is read. Raises ``Unreadable``."""
+    _may_be_streamed(file)
+    bounds, seen = limits(), 0
+    while data := file.take(CHUNK):
+        seen += len(data)
+        if seen > bounds.streamed:
+            raise _too_large(str(file.path), seen, bounds.streamed, bounds)
+        yield data
 
 
 def identity(path: Path) -> tuple[int, int, int, int] | None:

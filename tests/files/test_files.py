@@ -783,3 +783,32 @@ def test_real_cubins_are_read_as_before() -> None:
     for folder, name in ((SQUARE, "square_kernel"), (MATMUL, "matmul_kernel")):
         found = read_cubin((folder / f"{name}.cubin").read_bytes())
         assert found is not None and found.entries == (name,) and found.code[name]
+
+
+class Growing(files.File):
+    """A file to which somebody appends as much as is read, before each read."""
+
+    reads = 0
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        self.reads += 1
+        with self.path.open("ab") as file:
+            file.write(b"x" * max(size or 0, 1))
+        return super().read(-1 if size is None else size)
+
+
+@pytest.mark.parametrize(
+    "read", [files.File.whole, files.digest, lambda f: files.contains(f, [b"y"])]
+)
+def test_a_file_that_grows_as_quickly_as_it_is_read_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read: Callable[[files.File], object]
+) -> None:
+    """And it is read by the piece: by the byte, nothing that grows is caught up with."""
+    monkeypatch.setenv(files.VARIABLE, str(files.LEAST))
+    path = tmp_path / "x.so"
+    path.write_bytes(b"x" * 1000)
+    descriptor = os.open(path, os.O_RDONLY)
+    with Growing(path, descriptor, os.fstat(descriptor)) as file:
+        with pytest.raises(files.TooLarge):
+            read(file)
+        assert file.reads < 10 + 3 * files.limits().streamed / files.CHUNK

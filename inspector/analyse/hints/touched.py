@@ -52,7 +52,9 @@ def arguments(subject: HintSubject, scalar: int = 1000003) -> Arguments:
 
 def parameters(subject: HintSubject) -> tuple[str, ...]:
     """Names of a Triton kernel's parameters as its PTX has them: constants are compiled in."""
-    constant = {name for name, said in _specialised(subject) if "constant" in {s[0] for s in said}}
+    constant = {
+        name for name, said in _specialised(subject) if any(s[0] == "constant" for s in said)
+    }
     return tuple(
         name
         for name, kind in subject.variant.signature.items()
