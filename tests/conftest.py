@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import pickle
 import shutil
@@ -18,6 +19,41 @@ from tests.helpers.samples import Disassembler, disassemble
 # tables that are no terminal's are as wide as this says. Child processes inherit it.
 for name in ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR"):
     os.environ.pop(name, None)
+
+TESTS = Path(__file__).parent
+FAST = ("analyse", "diff", "listing", "names", "report")
+"""Rooms that are pure: what stands in their folders has the marker ``fast``, but for these files,
+which try thousands of programs or every cubin that there is."""
+SLOW = ("analyse/flow", "analyse/test_reference_sass.py", "listing/test_lossless.py")
+
+
+def is_fast(path: Path) -> bool:
+    """Whether a file's tests are fast, or a folder may hold such files."""
+    place = path.relative_to(TESTS)
+    slow = any(place.is_relative_to(name) for name in SLOW)
+    return not slow and place.parts[:1] in [(), *((name,) for name in FAST)]
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """``-m fast`` does not import what it will not run."""
+    if config.option.markexpr == "fast" and collection_path.is_relative_to(TESTS):
+        return None if is_fast(collection_path) else True
+    return None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark by folders."""
+    for item in items:
+        if item.path.parent != TESTS and is_fast(item.path):
+            item.add_marker(pytest.mark.fast)
+
+
+def pytest_collection_finish() -> None:
+    """Modules and thousands of tests are no garbage: the collector need not look at them again."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 50)
+
 
 PICKLE = "inductor/fxgraph/2x/f2x7v6gvreumntz423uyucjumf7sjhaes4kadit3p5jmchek5ey5/entry"
 
