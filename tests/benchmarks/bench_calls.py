@@ -11,7 +11,9 @@ Triton that is:
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+
+from tests.benchmarks.ratio import Ratio
 
 LAUNCHES, ROUNDS = 2_000, 60
 
@@ -71,6 +73,38 @@ def main() -> None:
 
         bare, ours = nanoseconds(inner, (given,)), nanoseconds(call, (given,))
         print(f"{inputs:>10} inputs of a graph {bare:5.0f} ns {ours:6.0f} ns {ours - bare:6.0f} ns")
+
+
+def ratios() -> Iterator[Ratio]:
+    """A launch of three tensors that was seen before, beside the same launch unwatched.
+
+    The launcher takes the time that a call of Python with its arguments takes, and does nothing.
+    """
+    import torch
+
+    from inspector.probes.calls import launch as calls_launch
+    from inspector.probes.calls import launch_native, subjects, triton_launches
+
+    def inner(*args: object) -> None:
+        return None
+
+    launch_native.build()
+    compiled = launch_native.launch_type()
+    parameters: list[tuple[str, object, object]] = [
+        *((f"p{n}", "*fp32", None) for n in range(3)),
+        *((f"n{n}", "i32", None) for n in range(6)),
+        ("BLOCK", "constexpr", 1024),
+    ]
+    values = [torch.zeros(4096) for _ in range(3)] + list(range(6)) + [1024]
+    args = (64, 1, 1, 0, 0, None, None, None, None, *values)
+    for how, kind in (("in Python", None), ("in C", compiled)):
+        if how == "in C" and kind is None:
+            continue  # no compiler here
+        launch_native._loaded[:] = [kind]
+        held = subjects.subject("triton", "bench", how, {})
+        watched = calls_launch.stand(inner, held, triton_launches.LEADING, parameters)
+        yield Ratio(f"a launch that is recorded {how}",
+                    nanoseconds(watched, args) / nanoseconds(inner, args), "it alone")  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ import random
 import re
 import resource
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 
 from inspector.diff import canonical
@@ -23,6 +23,7 @@ from inspector.diff.listings import diff_listings
 from inspector.listing import parse
 from inspector.listing.line import Listing
 from inspector.model import Stage
+from tests.benchmarks.ratio import Ratio
 from tests.helpers.mutations import mutate, mutations, renamed
 from tests.helpers.specimens import text_of
 
@@ -158,6 +159,20 @@ def main() -> None:
     recordings(KERNELS)
     variants("matmul.ptx", 200_000)
     print(f"peak memory: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10} MiB")
+
+
+def ratios() -> Iterator[Ratio]:
+    """Two variants of 20,000 lines beside parsing them, and beside difflib on the same lines."""
+    for name, stage in (("matmul.ptx", Stage.PTX), ("matmul.sass", Stage.SASS)):
+        one = long_text(name, LINES)
+        two = edited(stage, one, random.Random(7))
+        parsing = timed(lambda s=stage, x=one, y=two: (parsed(parse(s, x)), parsed(parse(s, y))), 1)  # type: ignore[misc]
+        a, b = parsed(parse(stage, one)), parsed(parse(stage, two))
+        took = timed(lambda a=a, b=b: diff_listings(a, b))  # type: ignore[misc]
+        yield Ratio(f"comparing two variants' {stage.value}", took / parsing, "parsing both")
+        x, y = ([form.key for form in canonical(side).forms] for side in (a, b))
+        other = timed(lambda x=x, y=y: difflib.SequenceMatcher(None, x, y, False).get_opcodes(), 1)  # type: ignore[misc]
+        yield Ratio(f"comparing two variants' {stage.value}", took / other, "difflib on their keys")
 
 
 if __name__ == "__main__":

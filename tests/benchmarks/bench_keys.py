@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from inspector import listing as parsers
@@ -16,16 +16,17 @@ from inspector.listing.line import Listing
 from inspector.model import Kernel, Origin, Recording, Resources, Stage, Variant
 from inspector.tui.app.app import PtxviewApp
 from inspector.tui.code.view import CodeView
+from tests.benchmarks.ratio import Ratio
 from tests.helpers.sample import FakeReader, settle, variant
 
 KERNELS, EACH = 500, 20
 LINES = 1_000_000
 
 
-def many() -> Recording:
-    """``KERNELS`` kernels with ``EACH`` variants, half of them generated."""
+def many(count: int = KERNELS) -> Recording:
+    """``count`` kernels with ``EACH`` variants, half of them generated."""
     kernels = []
-    for k in range(KERNELS):
+    for k in range(count):
         name = f"triton_poi_fused_add_mul_{k}"
         own = tuple(
             replace(
@@ -39,11 +40,11 @@ def many() -> Recording:
     return Recording("/tmp/many.ptxview", tuple(kernels), mode="gpu")
 
 
-def long() -> str:
+def long(count: int = LINES) -> str:
     """PTX with debug sections, comments and branches."""
     body = "\n".join(
         f"$L{n}:\n\t// one\n\t// two\n\tadd.s32 \t%r{n}, %r{n}, 1;\n\t@%p1 bra $L{n};"
-        for n in range(LINES // 5 - 2)
+        for n in range(count // 5 - 2)
     )
     return f".visible .entry k()\n{{\n{body}\n}}\n\t.section\t.debug_info\n\t{{\n.b8 1\n\t}}"
 
@@ -141,6 +142,39 @@ def pressed(view: CodeView, key: Callable[[CodeView], None]) -> float:
     for y in range(view.size.height):
         view.render_line(y)
     return time.perf_counter() - began
+
+
+async def filtered(count: int) -> float:
+    """Seconds of the slowest letter of a filter in the tree of so many kernels."""
+    app = PtxviewApp(FakeReader(many(count), {}))
+    async with app.run_test(size=(120, 40)) as pilot:
+        tree = (await settle(pilot)).kernels
+        took = []
+        for end in range(1, 8):
+            began = time.process_time()
+            tree.filter("mul_123"[:end])
+            took.append(time.process_time() - began)
+        return max(took)
+
+
+async def paged(count: int) -> float:
+    """Seconds of a page down in a listing of so many lines: the best of twenty."""
+    reader = Long(many(1), {})
+    reader.written = long(count)
+    app = PtxviewApp(reader)
+    async with app.run_test(size=(120, 40)) as pilot:
+        view = (await settle(pilot)).panes.active.view
+        while not view.lines:
+            await pilot.pause(0.05)
+        return min(pressed(view, lambda v: v.action_page(1)) for _ in range(20))
+
+
+def ratios() -> Iterator[Ratio]:
+    """Ten times the variants, a thousand times the lines."""
+    letter = asyncio.run(filtered(500)) / asyncio.run(filtered(50))
+    yield Ratio("a letter of a filter of 10,000 variants", letter, "of 1,000")
+    page = asyncio.run(paged(1_000_000)) / asyncio.run(paged(1000))
+    yield Ratio("a page down in a million lines", page, "in a thousand")
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Iterator
 from itertools import combinations
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from inspector.capture.opening import kept_cache, open_path
 from inspector.model import Stage
 from inspector.reader.reader import Reader
 from tests.analyse.test_links import KNOWN, at, listing
+from tests.benchmarks.ratio import Ratio, seconds
 
 
 def of_recording(path: Path) -> None:
@@ -52,6 +54,20 @@ def made() -> None:
             spent = time.perf_counter() - begin
             print(f"  {count:7} ↔ {count:7} lines at {places:6} places: {1000 * spent:8.1f} ms, "
                   f"{len(found)} linked")  # fmt: skip
+
+
+def ratios() -> Iterator[Ratio]:
+    """Links between listings of ten times the lines, which take ten times as long."""
+
+    def linked(count: int, places: int) -> float:
+        upper = listing(*[("arith.addf", at(n % places + 1, 3)) for n in range(count)])
+        lower = listing(*[("add.f32", at(n % places + 1, 3)) for n in range(count)])
+        return seconds(lambda: link(upper, lower, (Stage.TTIR, Stage.PTX), {}, KNOWN))
+
+    yield Ratio("links between 100,000 lines at 10,000 places",
+                linked(100_000, 10_000) / linked(10_000, 1000), "a tenth of them")  # fmt: skip
+    yield Ratio("links between 100,000 lines of one place",
+                linked(100_000, 1) / linked(10_000, 1), "a tenth of them")  # fmt: skip
 
 
 if __name__ == "__main__":

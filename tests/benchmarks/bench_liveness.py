@@ -13,12 +13,13 @@ from __future__ import annotations
 import re
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from inspector.analyse.function_facts import FunctionFacts
 from inspector.listing import parse
 from inspector.listing.line import Function, Listing
 from inspector.model import Stage
+from tests.benchmarks.ratio import Ratio
 from tests.helpers.plr import stored
 from tests.helpers.samples import read_sample
 
@@ -81,6 +82,26 @@ def main() -> None:
     size = int(sys.argv[1]) if len(sys.argv) > 1 else 20_000
     show("PTX", parse(Stage.PTX, ptx(size)))
     show("SASS", parse(Stage.SASS, sass(size)))
+
+
+def ratios() -> Iterator[Ratio]:
+    """Each analysis of 10,000 lines beside parsing them."""
+    yield from beside_parsing("PTX", Stage.PTX, ptx(10_000))
+    yield from beside_parsing("SASS", Stage.SASS, sass(10_000))
+
+
+def beside_parsing(language: str, stage: Stage, text: str) -> Iterator[Ratio]:
+    """The analyses of one language."""
+    parsing = seconds(lambda: sum(line.n for line in parse(stage, text).lines))
+    listing = parse(stage, text)
+    function = listing.functions[0]
+    assert sum(line.n for line in listing.lines)
+    flow = seconds(lambda: FunctionFacts(listing, function).flow)
+    yield Ratio(f"flow of {language}", flow / parsing, "parsing its lines")
+    live = seconds(lambda: FunctionFacts(listing, function).live)
+    yield Ratio(f"live registers of {language}", live / parsing, "parsing its lines")
+    defined = seconds(lambda: FunctionFacts(listing, function).chains)
+    yield Ratio(f"definitions of {language}", defined / parsing, "parsing its lines")
 
 
 if __name__ == "__main__":

@@ -17,9 +17,10 @@ import importlib
 import sys
 import time
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from inspector.listing.ptx import parse_ptx
+from tests.benchmarks.ratio import Ratio
 from tests.helpers.samples import read_sample
 
 SAMPLES = ("matmul_sm90.ptx", "gelu_sm90.ptx", "nested.ptx")
@@ -105,6 +106,18 @@ def tritonparse(count: int) -> None:
     mapped = sum(len(extract(text)) for text in files)
     given = sum(line.source is not None for text in files for line in parse_ptx(text).lines)
     print(f"  it maps {mapped:,} lines, comments and labels too; we give {given:,} a location")
+
+
+def ratios() -> Iterator[Ratio]:
+    """A listing of 100,000 lines beside splitting its text."""
+    once = "".join(read_sample(name) for name in SAMPLES)
+    text = once * (100_000 // once.count("\n"))
+    split = seconds(lambda: text.split("\n"))
+    yield Ratio(
+        "opening a listing of PTX", seconds(lambda: parse_ptx(text)) / split, "splitting it"
+    )
+    whole = seconds(lambda: sum(line.n for line in parse_ptx(text).lines))
+    yield Ratio("parsing every line of PTX", whole / split, "splitting it")
 
 
 if __name__ == "__main__":

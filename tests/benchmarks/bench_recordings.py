@@ -16,8 +16,10 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
+from tests.benchmarks.ratio import Ratio, seconds
 from tests.helpers.ptxview import LECTURE, call, write_events
 
 KERNELS = 400
@@ -80,6 +82,19 @@ def main() -> None:
                 states = Counter(pair["state"] for pair in found["pairs"])
                 sys.stdout.write(f"{name:<11} {run:<6} {wall:6.2f} s, {cpu:.2f} s of this process "
                                  f"  {dict(states)}\n")  # fmt: skip
+
+
+def ratios() -> Iterator[Ratio]:
+    """400 kernels whose registers have other numbers beside 400 that are the same."""
+    with tempfile.TemporaryDirectory() as root:
+        os.environ["XDG_CACHE_HOME"] = f"{root}/cache"
+        before = make(Path(root) / "before", False, False)
+        took = {}
+        for name, changed, renumbered in (("alike", False, False), ("renumbered", True, True)):
+            after = make(Path(root) / name, changed, renumbered)
+            took[name] = seconds(lambda path=after: call("diff", before, path, "--json"), 2)  # type: ignore[misc]
+    yield Ratio("comparing recordings of kernels that are renumbered",
+                took["renumbered"] / took["alike"], "of kernels that are the same")  # fmt: skip
 
 
 if __name__ == "__main__":

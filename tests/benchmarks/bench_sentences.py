@@ -6,7 +6,7 @@ Prints figures; nothing here is a timed test.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from inspector.analyse.sentences.ptx import PtxReader
@@ -14,6 +14,7 @@ from inspector.analyse.sentences.templates import Templates
 from inspector.listing import parse
 from inspector.model import Stage
 from inspector.reader import tables
+from tests.benchmarks.ratio import Ratio, seconds
 
 KERNEL = Path(__file__).parents[1] / "data/listing/matmul_sm90.ptx"
 
@@ -44,6 +45,23 @@ def main() -> None:
     last = len(long.lines) - 4
     timed("a chain of 100,000 definitions, its last", lambda: reader_of_long.sentence(last))
     timed("all of its sentences", lambda: [reader_of_long.sentence(n) for n in range(1, last)])
+
+
+def ratios() -> Iterator[Ratio]:
+    """All sentences of 20,000 lines beside parsing them."""
+    templates, isa = Templates(tables.table("ptx_sentences")), tables.isa()
+    text = KERNEL.read_text()
+    text *= 20_000 // text.count("\n")
+    parsing = seconds(lambda: sum(line.n for line in parse(Stage.PTX, text).lines))
+
+    def told() -> None:
+        listing = parse(Stage.PTX, text)
+        for function in listing.functions:
+            reader = PtxReader(listing, function, isa, templates)
+            for n in range(function.first, function.last + 1):
+                reader.sentence(n)
+
+    yield Ratio("parsing PTX and a sentence a line", seconds(told, 1) / parsing, "parsing it")
 
 
 if __name__ == "__main__":

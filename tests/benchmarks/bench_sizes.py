@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.analyse.flow.test_definitions import branchy
+from tests.benchmarks.ratio import Ratio
 from tests.helpers.ptxview import SQUARE, command
 from tests.test_sizes import TRACE, Cost, cost, kernels, one_function
 
@@ -228,6 +229,25 @@ def main() -> None:
             "--others PYTHON: tlparse and tritonparse, where that interpreter has them",
             file=sys.stderr,
         )
+
+
+def ratios() -> Iterator[Ratio]:
+    """Ten times as much of something, in processor time and in peak memory."""
+    with tempfile.TemporaryDirectory() as temporary:
+        for number, (what, sizes, make, call, times) in enumerate((
+            ("list a cache of 100 kernels, warm", (10, 100), cache, ours("list", "@"), 2),
+            ("list a trace of 40 MB", (4, 40), trace, ours("list", "@"), 1),
+            ("show -a in a listing of 200 kernels", (20, 200), listing(kernels),
+             ours("show", "@", "k0", "-a"), 1),
+        )):  # fmt: skip
+            costs = []
+            for size in sizes:
+                folder = Path(temporary) / f"{number}-{size}"
+                argv = call[1](make(folder / "subject", size))
+                costs += [[cost(argv, folder / "kept") for _ in range(times)][-1]]
+            small, large = costs
+            yield Ratio(f"peak memory of: {what}", large.peak / small.peak, "1/10 of it")
+            yield Ratio(f"processor time of: {what}", large.cpu / small.cpu, "1/10 of it")
 
 
 if __name__ == "__main__":
