@@ -50,7 +50,7 @@ def switch() -> Callable[[bool], None]:
         called = [stand.call, *(o for o in gc.get_referrers(stand.call) if callable(o))]
         for ours in called:
             for held in gc.get_referrers(ours):
-                if type(held) is dict and held is not vars(stand) and held is not stand._scope:
+                if type(held) is dict and held is not vars(stand):
                     found = [key for key, value in list(held.items()) if value is ours]
                     places += [(held, key, ours, stand.inner) for key in found]
     assert places, "nothing stands before a launcher"

@@ -1,5 +1,5 @@
-// The object that stands before a launcher, where a C compiler was at hand: what calls_launch.py's
-// generated function does for a launch like the last one, without a frame of Python's. Everything
+// The object that stands before a launcher, where a C compiler was at hand: what Stand._in_python of
+// launch.py does for a launch like the last one, without a frame of Python's. Everything
 // that is not like the last one goes to ``slow``, which is Python.
 
 #define PY_SSIZE_T_CLEAN
@@ -79,7 +79,7 @@ static long long item(PyObject *list, Py_ssize_t at)
     return PyLong_CheckExact(held) ? PyLong_AsLongLongAndOverflow(held, &over) : -1;
 }
 
-// Whether a list of calls.graph names this thread at that place.
+// Whether a list like subjects.graph names this thread at that place.
 static int here(PyObject *graph, Py_ssize_t at)
 {
     long long thread = item(graph, at);

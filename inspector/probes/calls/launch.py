@@ -2,7 +2,7 @@
 
 What is called for each launch compares it with the last call, scalars one by one and tensors in one
 look, and asks ``Stand`` about all others. That is an object of ``launch.c`` where it could be
-compiled, and else a function that is made for the arguments of that kernel.
+compiled, and else a function that does the same in twice the time.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import operator
 import sys
 from collections.abc import Callable, Iterator
 from functools import cache
-from operator import and_
+from operator import and_, itemgetter
 from threading import get_ident
 from typing import Any, NamedTuple, cast
 
@@ -20,16 +20,12 @@ from . import launch_native, subjects
 from .arguments import ALIGNMENT, Item, mask, sign
 from .subjects import Entry, Subject
 
-# -- functions made for the arguments of one kernel -----------------------------------------------
-# Functions that are made for the arguments of one kernel, by its signature.
+# -- the arguments of one kernel ------------------------------------------------------------------
 
 Parameters = list[tuple[str, Any, Any]]  # name, type, the value of one that was compiled in
-_FIELDS = {"*": "a{0}.shape, a{0}.stride(), a{0}.data_ptr() & {1}", "value": "a{0}"}
-
-
-def no_key(*args: Any) -> Any:
-    """In the place of a key's function that is still to be made: no key is found."""
-    raise KeyError
+# What an argument is to whoever compares launches: compiled in or of no account, a scalar, a tensor
+# (launch.c has the same numbers); and one that is neither.
+IGNORED, SCALAR, TENSOR, ODD = range(4)
 
 
 def kinds_of(parameters: Parameters, count: int) -> list[Any]:
@@ -39,97 +35,48 @@ def kinds_of(parameters: Parameters, count: int) -> list[Any]:
     return kinds if len(kinds) == count else passed if len(passed) == count else [None] * count
 
 
-def key_function(leading: int, kinds: list[Any]) -> Callable[..., Any]:
-    """A function of a launcher's arguments that gives what tells calls apart, made for speed."""
-    names = [f"a{n}" for n in range(len(kinds))]
-    parts = ["g0", "g1", "g2"]
-    for n, kind in enumerate(kinds):
-        if kind == "constexpr":
-            continue  # compiled in
-        pointer = isinstance(kind, str) and kind.startswith("*")
-        plain = isinstance(kind, str) and kind[:1] in "iufb"
-        form = _FIELDS["*"] if pointer else _FIELDS["value"] if plain else "sign(a{0})"
-        parts.append(form.format(n, ALIGNMENT - 1))
-    before = [f"g{n}" for n in range(leading)]
-    text = f"lambda {', '.join(before + names)}: ({', '.join(parts)})"
-    made: Callable[..., Any] = eval(text, {"sign": sign})
-    return made
+def role_of(kind: Any) -> int:
+    """What an argument of this type is."""
+    if kind == "constexpr":
+        return IGNORED
+    if not isinstance(kind, str):
+        return ODD
+    return TENSOR if kind.startswith("*") else SCALAR if kind[:1] in "iufb" else ODD
 
 
-# Before it is seen how many arguments there are.
-FIRST = compile("def call(*args, **given): return slow(args, given)\n", "<ptxview launch>", "exec")
+class Roles(NamedTuple):
+    """What each of a launcher's arguments is, and functions of all of them that give the scalars,
+    the grid among them, and the tensors."""
+
+    each: bytes
+    scalars: Callable[[Any], tuple[Any, ...]]
+    tensors: Callable[[Any], tuple[Any, ...]]
 
 
-class Quick(NamedTuple):
-    """What is made for a kernel's arguments: the code of a function ``call``; a function of them
-    that gives the scalars as a key, and the tensors; what each is (``launch.c``: 0 compiled in, 1 a
-    scalar, 2 a tensor)."""
-
-    code: Any
-    split: Callable[..., tuple[Any, list[Any]]]
-    roles: bytes
-
-
-# A launch like the last one is counted here. All that may change is read at once, since another
-# thread may change it; and only after the launch is it counted, since that may raise.
-_QUICK = """
-def call({head}, *more):
-    {skip}
-    last, check, entry, known = current
-    if more or {short}({key}) != last or not check({tensors}) or tuning[0]:
-        return slow(({all}, *more))
-    if entry is None:
-        entry = which(known, ({all},))
-        if entry is None:
-            return slow(({all},))
-    result = inner({all})
-    count = entry[0] + 1
-    entry[0] = count
-    {log}
-    if count >= entry[1]:
-        due(entry, known, ({all},))
-    return result
-"""
-
-
-_LOG = """if graph[1] and graph[1] == thread():
-        graph[2].append(entry)"""
-_SKIP = """if graph[0] and not more and graph[0] == thread():
-        graph[3] += 1
-        return inner({all})"""
-
-
-@functools.lru_cache(maxsize=1024)
-def quick(leading: int, kinds: tuple[Any, ...], skips: bool = False) -> Quick | None:
-    """It for arguments of these kinds; None where one is neither tensor nor scalar. ``skips``: of
-    what graphs alone launch, which need not be looked at in some of their calls."""
-    values, tensors = ["g0", "g1", "g2"], []
-    names = [f"a{n}" for n in range(len(kinds))]
-    roles = [1, 1, 1, *[0] * (leading - 3)]
-    for name, kind in zip(names, kinds, strict=True):
-        if kind == "constexpr":
-            roles.append(0)
-        elif isinstance(kind, str) and kind.startswith("*"):
-            tensors.append(name)
-            roles.append(2)
-        elif isinstance(kind, str) and kind[:1] in "iufb":
-            values.append(name)
-            roles.append(1)
-        else:
-            return None
-    if not tensors:
+def roles_of(leading: int, kinds: list[Any]) -> Roles | None:
+    """Those of arguments of these types, which ``leading`` others precede; None if there is no
+    tensor, or if one is neither a tensor nor a scalar."""
+    each = [SCALAR, SCALAR, SCALAR, *[IGNORED] * (leading - 3), *map(role_of, kinds)]
+    tensors = [n for n, role in enumerate(each) if role == TENSOR]
+    if ODD in each or not tensors:
         return None
-    before = [f"g{n}" for n in range(leading)]
-    every, key = ", ".join(before + names), ", ".join(values)
-    text = _QUICK.format(
-        head=", ".join(before + [f"{name}=missing" for name in names]), all=every, key=key,
-        skip=_SKIP.format(all=every) if skips else "", log=_LOG if skips else "",
-        # A tensor or a scalar that is missing is unlike the last one.
-        short=f"{names[-1]} is missing or " if kinds[-1] == "constexpr" else "",
-        tensors=", ".join(tensors),
-    )  # fmt: skip
-    split = f"lambda {every}: (({key}), [{', '.join(tensors)}])"
-    return Quick(compile(text, "<ptxview launch>", "exec"), eval(split), bytes(roles))
+    scalars = [n for n, role in enumerate(each) if role == SCALAR]
+    # Of one index it would give no tuple.
+    only = itemgetter(slice(tensors[0], tensors[0] + 1))
+    return Roles(
+        bytes(each), itemgetter(*scalars), itemgetter(*tensors) if len(tensors) > 1 else only
+    )
+
+
+def key_of(grid: Any, values: Any, roles: list[int]) -> tuple[Any, ...]:
+    """What tells a call apart: the grid, and what each of the kernel's arguments is."""
+    parts: list[Any] = [*grid]
+    for role, value in zip(roles, values, strict=True):
+        if role == TENSOR:
+            parts += (value.shape, value.stride(), value.data_ptr() & ALIGNMENT - 1)
+        elif role != IGNORED:
+            parts.append(value if role == SCALAR else sign(value))
+    return tuple(parts)
 
 
 def items(parameters: Parameters, values: tuple[Any, ...]) -> Iterator[Item]:
@@ -168,7 +115,7 @@ class Known:
 
     __slots__ = ("check", "masks", "only", "ways")
 
-    def __init__(self, tensors: list[Any]) -> None:
+    def __init__(self, tensors: Any) -> None:
         # It has sizes, strides, dtype and device of each, and no reference to any.
         torch: Any = sys.modules["torch"]
         guards = torch._C._dynamo.guards.TensorGuards(
@@ -194,7 +141,7 @@ class Known:
         return tuple(map(and_, map(_address(), tensors), self.masks))
 
 
-def remember(held: Subject, key: Any, tensors: list[Any], entry: Entry) -> Known | None:
+def remember(held: Subject, key: Any, tensors: Any, entry: Entry) -> Known | None:
     """Let a call be known by one look at all its tensors, where torch has that and they are plain;
     ``key`` is all else that tells it apart."""
     try:
@@ -280,9 +227,8 @@ def _address() -> Any:
     return sys.modules["torch"].Tensor.data_ptr
 
 
-_MISSING = object()
-# A key that no arguments have, in the place of the last call where there is none.
-_NOTHING: tuple[Any, ...] = (None, None, None, None)
+# In the place of the last call if there is none: no launch has so many arguments.
+_NOTHING: tuple[Any, ...] = (-1, None, None, None, None, None, None)
 
 
 class Stand:
@@ -298,13 +244,9 @@ class Stand:
     ) -> None:
         self.inner, self.held, self.skips = inner, held, skips
         self.leading, self.parameters = leading, parameters
-        self._key: Callable[..., Any] = no_key
-        self._quick: Quick | None = None
-        self._scope: dict[str, Any] = {
-            "inner": inner, "slow": self._slow, "due": self._due, "which": self._which,
-            "missing": _MISSING, "tuning": subjects._tuning, "current": _NOTHING,
-            "graph": subjects.graph, "thread": get_ident,
-        }  # fmt: skip
+        self._kinds: list[int] | None = None  # the roles of the kernel's arguments, once seen
+        self._roles: Roles | None = None
+        self._last = _NOTHING
         native = launch_native.launch_type()
         self.native = native is not None
         if native is not None:
@@ -319,16 +261,46 @@ class Stand:
                 skips,
             )
             return
-        exec(FIRST, self._scope)
-        self.call = self._scope["call"]
+        self.call = self._in_python()
         self.call._ptxview = self
         if hasattr(inner, "__self__"):
             self.call.__self__ = inner.__self__  # Inductor takes its kernel from there
 
+    def _in_python(self) -> Any:
+        """What ``launch`` of launch.c does: a launch like the last one is counted here.
+
+        All that may change is read at once, since another thread may change it; and only after the
+        launch is it counted, since that may raise.
+        """
+        inner, skips, graph, tuning = self.inner, self.skips, subjects.graph, subjects._tuning
+
+        def call(*args: Any, **given: Any) -> Any:
+            if skips and graph[0] and graph[0] == get_ident():
+                graph[3] += 1
+                return inner(*args, **given)
+            many, scalars, tensors, key, check, entry, known = self._last
+            if (
+                len(args) != many or given or tuning[0]
+                or scalars(args) != key or not check(*tensors(args))
+            ):  # fmt: skip
+                return self._slow(args, given)
+            if entry is None:
+                entry = self._which(known, args)
+                if entry is None:
+                    return self._slow(args)
+            result = inner(*args)
+            count = entry[0] + 1
+            entry[0] = count
+            if skips and graph[1] and graph[1] == get_ident():
+                graph[2].append(entry)
+            if count >= entry[1]:
+                self._due(entry, known, args)
+            return result
+
+        return call
+
     def _slow(self, args: tuple[Any, ...], given: dict[str, Any] | None = None) -> Any:
         """Launch, and count it by what its arguments are."""
-        if args and args[-1] is _MISSING:
-            args = tuple([a for a in args if a is not _MISSING])
         entry = self._entry(args)
         result = self.inner(*args, **(given or {}))
         if subjects._tuning[0]:
@@ -340,9 +312,9 @@ class Stand:
 
     def _which(self, known: Known, args: tuple[Any, ...]) -> subjects.Entry | None:
         """The entry of a call of this layout, which more than one has; None where it is new."""
-        quick = self._quick
+        roles = self._roles
         try:
-            return None if quick is None else known.entry(quick.split(*args)[1])
+            return None if roles is None else known.entry(roles.tensors(args))
         except Exception:
             return None
 
@@ -360,7 +332,7 @@ class Stand:
             found = self._which(known, args)
         if found is entry:
             return
-        self._compare_with(_NOTHING)
+        self._compare_with(None)
         entry[0] -= 1
         subjects.add(self.held, self._entry(args))
 
@@ -368,11 +340,11 @@ class Stand:
         """The entry of a call, with which the next one is compared."""
         if subjects._tuning[0]:
             return self.held.benchmarks
-        if self._quick is None or len(args) != len(self._quick.roles):
+        roles = self._roles
+        if roles is None or len(args) != len(roles.each):
             return self._one_by_one(args)
-        key: Any = None
+        key, tensors = roles.scalars(args), roles.tensors(args)
         try:
-            key, tensors = self._quick.split(*args)
             known = known_call(self.held, key, tensors)
             entry = None if known is None else known.entry(tensors)
         except Exception:
@@ -392,49 +364,44 @@ class Stand:
             entry[1] = min(entry[3], look(entry[0]))
         self._compare_with((key, known.check, entry, known))
 
-    def _compare_with(self, last: tuple[Any, ...]) -> None:
-        self._scope["current"] = last
-        if self.native and self._quick is not None:
-            self.call._ptxview_compare(self._quick.roles, last if last is not _NOTHING else None)
+    def _compare_with(self, last: tuple[Any, Any, Any, Any] | None) -> None:
+        """Compare the next launch with (key, check, entry, known), or with none."""
+        roles = self._roles
+        if roles is None:
+            return
+        if self.native:
+            self.call._ptxview_compare(roles.each, last)
+        elif last is None:
+            self._last = _NOTHING
+        else:
+            self._last = (len(roles.each), roles.scalars, roles.tensors, *last)
 
     def _one_by_one(self, args: tuple[Any, ...]) -> subjects.Entry:
         """The entry of a call by what each of its arguments is."""
         held = self.held
+        values = args[self.leading :]
         try:
-            return held.seen[self._key(*args)]
-        except Exception:
-            pass  # one that is new, or that the key does not fit
-        try:
-            values = args[self.leading :]
+            if self._kinds is None:
+                self._look_at(kinds_of(self.parameters, len(values)))
             key: Any
-            if self._key is no_key:
-                kinds = kinds_of(self.parameters, len(values))
-                self._key = key_function(self.leading, kinds)
-                self._specialise(kinds)
             try:
-                key = self._key(*args)
+                key = key_of(args[:3], values, cast(list[int], self._kinds))
                 hash(key)
-            except Exception:
+            except Exception:  # values that the roles do not fit, or that have no place in a key
                 key = (args[:3], tuple(map(sign, values)))
-                if key in held.seen:
-                    return held.seen[key]
+            if key in held.seen:
+                return held.seen[key]
             grid = [int(n) for n in args[:3]]
             return held.entry(key, items(self.parameters, values), tuple(grid))
         except Exception as error:
             subjects.failed("a launch", error)
             return held.others
 
-    def _specialise(self, kinds: list[Any]) -> None:
-        """From the next launch on, compare arguments of these kinds."""
+    def _look_at(self, kinds: list[Any]) -> None:
+        """From the next launch on, compare arguments of these types."""
+        self._kinds = [*map(role_of, kinds)]
         if "torch" in sys.modules:
-            self._quick = quick(self.leading, tuple(kinds), self.skips)
-        if self._quick is None or self.native:
-            return
-        scope = dict(self._scope)
-        exec(self._quick.code, scope)
-        # The function stays the one that stands there; it has what it needs before its code.
-        self.call.__defaults__ = scope["call"].__defaults__
-        self.call.__code__ = scope["call"].__code__
+            self._roles = roles_of(self.leading, kinds)
 
 
 class Launch(functools.partial[Any]):

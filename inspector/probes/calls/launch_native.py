@@ -2,7 +2,7 @@
 
 Run as a script by ``ptxview run``, in the program's interpreter and beside the program, which does
 not wait for it: a process of the program's own might be noticed by it. Where there is no C compiler
-or no ``Python.h``, launches are counted in Python, which costs a quarter of a microsecond more.
+or no ``Python.h``, launches are counted in Python, which costs a third of a microsecond more.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ SURE, EVERY = 16, 32
 _SYMBOL = re.compile(r"(s|u|ks|ps|zuf|zf)\d+")
 _NEVER_CALLED = ("benchmark_compiled_module", "get_args", "recursively_apply_fns", "__init__")
 _BRANCHES = (ast.If, ast.IfExp, ast.While, ast.For, ast.comprehension, ast.Try)
-# What the launchers ask (launch.c, calls_code.py): the thread whose launches are not looked at; the
+# What the launchers ask (launch.c, launch.py): the thread whose launches are not looked at; the
 # thread whose launches are listed, and where; how many were not looked at.
 STATE = subjects.graph
 # Code that takes longer to read than it saves.

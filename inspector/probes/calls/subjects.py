@@ -31,7 +31,7 @@ FORGOTTEN = -2  # in the place of a number
 _all: dict[tuple[str, str], Subject] = {}
 _next = 0
 _tuning = [0]
-# How launches within a graph's call are counted (calls_settled.STATE).
+# How launches within a graph's call are counted (settled.STATE).
 graph: list[Any] = [0, 0, None, 0]
 _said: set[str] = set()
 # Counts that are told at once: a burst of so many, so many a second; others a moment later.
@@ -63,13 +63,13 @@ class Subject:
         self.kind, self.name, self.facts = kind, name, facts
         self.calls: dict[Any, Entry] = {}
         self.seen: dict[Any, Entry] = {}
-        # Layouts of tensors that are looked at all at once (calls_quick.Known), by all that is no
+        # Layouts of tensors that are looked at all at once (launch.Known), by all that is no
         # tensor; how many there were; the last of a call of tensors alone.
         self.quick: dict[Any, list[Any]] = {}
         self.turns = 0
         self.whole: Any = None
         # Of a graph: whether its code can do but one thing, what it launched last, and its calls
-        # that are not looked at (calls_settled).
+        # that are not looked at (settled).
         self.fixed: bool | None = None
         self.launched: list[int] | None = None
         self.settled: Any = None
