@@ -321,22 +321,22 @@ def _ptx_copy(opcode: str, text: str) -> tuple[str, str, int | None] | None:
 
 def _sass(line: Line) -> tuple[str, str, int | None] | None:
     opcode, base = line.opcode or "", line.base or ""
-    known = _SASS.get(base)
-    if known is None or (base in ("LDS", "LDG") and not line.defs):  # RZ: for its side effects
+    kind = _SASS.get(base)
+    if kind is None or (base in ("LDS", "LDG") and not line.defs):  # RZ: for its side effects
         return None
     if base in _BULK:
-        return *known, None
+        return *kind, None
     if base in ("LDSM", "STSM"):
         many = opcode.rpartition(".")[2]
         if not _MATRIX.search(opcode):
-            return *known, None
-        return *known, 4 * int(many) if many in ("2", "4") else 4
+            return *kind, None
+        return *kind, 4 * int(many) if many in ("2", "4") else 4
     if base in ("LDTM", "STTM"):
         many_registers = len(line.defs) if base == "LDTM" else 0
-        return *known, 4 * many_registers or None
+        return *kind, 4 * many_registers or None
     if packed := _SASS_PACKED.search(opcode):  # a vector of numbers: of atomics and reductions
-        return *known, int(packed[1]) * int(packed[2]) // 8
+        return *kind, int(packed[1]) * int(packed[2]) // 8
     if _SASS_VECTOR.search(opcode):
-        return *known, None
+        return *kind, None
     width = _SASS_WIDTH.search(opcode)
-    return *known, _SASS_BYTES[width[1]] if width else 4
+    return *kind, _SASS_BYTES[width[1]] if width else 4

@@ -113,8 +113,8 @@ def card(
     ``num_warps``), used without one; ``flows`` the control flow of PTX and SASS, where it is known.
     ``built_for`` is of the architecture that the cubin is of, where ``device`` is another.
     """
-    held = threads_of(launch) if launch is not None else None
-    held = threads if held is None else held
+    block_threads = threads_of(launch) if launch is not None else None
+    block_threads = threads if block_threads is None else block_threads
     static, dynamic = resources.static_shared_bytes, resources.dynamic_shared_bytes
     if launch is not None and launch.shared_bytes is not None:
         dynamic = launch.shared_bytes
@@ -123,18 +123,22 @@ def card(
     full = None
     if device is not None and static is not None and dynamic is not None:
         full = occupancy(
-            device, held, resources.registers, static + dynamic, barriers=resources.barriers
+            device,
+            block_threads,
+            resources.registers,
+            static + dynamic,
+            barriers=resources.barriers,
         )
     blocks = blocks_of(launch) if launch is not None else None
     waves = None
     if full is not None and full.blocks and blocks is not None and full.device.sms:
         waves = blocks / (full.blocks * full.device.sms)
-    known = dict(flows or {})
+    flow_of = dict(flows or {})
     for stage in MACHINE:
-        if stage in listings and stage not in known:
-            known[stage] = FunctionFacts(*listings[stage]).flow
+        if stage in listings and stage not in flow_of:
+            flow_of[stage] = FunctionFacts(*listings[stage]).flow
     made = tuple(
-        _made(stage, *listings[stage], cost, known.get(stage))
+        _made(stage, *listings[stage], cost, flow_of.get(stage))
         for stage in (Stage.TTGIR, Stage.PTX, Stage.SASS)
         if stage in listings
     )
@@ -142,9 +146,9 @@ def card(
     if launch is not None and Stage.TTIR in listings:
         counted = operations(*listings[Stage.TTIR], launch)
     return Card(
-        resources, device, held, static, dynamic, full, launch, blocks, waves, made,
+        resources, device, block_threads, static, dynamic, full, launch, blocks, waves, made,
         tensor_bytes(launch) if launch is not None else None,
-        _accessed(launch, made, known), counted,
+        _accessed(launch, made, flow_of), counted,
     )  # fmt: skip
 
 

@@ -119,15 +119,15 @@ def roll_up_samples(
     Lines none of whose SASS was sampled over are left out. An instruction that several lines
     became counts on each of them, so that the sum over lines may exceed the kernel's.
     """
-    known: dict[int, Samples | None] = {}
+    totals: dict[int, Samples | None] = {}
     out: dict[int, Samples] = {}
     for n, lines in links.items():
-        if id(lines) not in known:
-            held = [by_line[line] for line in dict.fromkeys(lines) if line in by_line]
-            known[id(lines)] = total(held) if held else None
-        found = known[id(lines)]
-        if found is not None:
-            out[n] = found
+        if id(lines) not in totals:
+            samples = [by_line[line] for line in dict.fromkeys(lines) if line in by_line]
+            totals[id(lines)] = total(samples) if samples else None
+        rolled = totals[id(lines)]
+        if rolled is not None:
+            out[n] = rolled
     return out
 
 

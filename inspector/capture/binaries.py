@@ -56,26 +56,26 @@ def images(path: Path, cache: DerivedCache | None = None) -> tuple[Image, ...]:
         return tuple(_taken_out(file))
 
 
-def _taken_out(held: files.File) -> list[Image]:
+def _taken_out(binary: files.File) -> list[Image]:
     tool = need("cuobjdump")
-    found: list[Image] = []
+    images: list[Image] = []
     allowance = files.Allowance()
     with tempfile.TemporaryDirectory(prefix="ptxview-") as folder:
         # A link with a name of ours: an odd name or one that begins with a dash stays harmless.
-        ending = held.path.suffix if _ENDING.fullmatch(held.path.suffix) else ""
+        ending = binary.path.suffix if _ENDING.fullmatch(binary.path.suffix) else ""
         inside = Path(folder) / f"input{ending}"
-        inside.symlink_to(held.again())
+        inside.symlink_to(binary.again())
         for option in ("-xelf", "-xptx"):
             run_tool([tool.path, option, "all", inside], cwd=Path(folder), seconds=300)
         for file in sorted(files.files_in(Path(folder)), key=_number):
             named = _NAMED.search(file.name)
             if named:
                 data = files.read(file, follow=False)
-                allowance.take(len(data), f"{file.name} of {held.path}")
-                found.append(Image(named[1], data, named[2] == "ptx"))
-    if not found:
-        raise Unreadable(f"cuobjdump found no device code in {held.path}")
-    return found
+                allowance.take(len(data), f"{file.name} of {binary.path}")
+                images.append(Image(named[1], data, named[2] == "ptx"))
+    if not images:
+        raise Unreadable(f"cuobjdump found no device code in {binary.path}")
+    return images
 
 
 def arch_of(held: files.File) -> str | None:

@@ -347,46 +347,46 @@ def harmless(argv: tuple[str, ...], nvcc_path: Path, source: Path) -> tuple[str,
     return (*out, str(source))
 
 
-def event_of(found: Found, cache: DerivedCache) -> Event:
+def event_of(built: Found, cache: DerivedCache) -> Event:
     """The event of one cubin in a folder that is only looked at; nvcc waits until it is asked."""
-    event = _facts(found, lambda data: BytesContent(data))
-    event["cubin"] = BytesContent(found.cubin)
-    if found.source is not None:
-        for file in (found.source, found.directory / found.source.name):
+    event = _facts(built, lambda data: BytesContent(data))
+    event["cubin"] = BytesContent(built.cubin)
+    if built.source is not None:
+        for file in (built.source, built.directory / built.source.name):
             if (real := _real_source(file)) is not None:
                 event["source_blob"] = FileContent(real, real.parent)
                 break
     tool = find("nvcc")
-    reason = why_not(found)
+    reason = why_not(built)
     # From the root on: a path that begins with a dash would be an option.
-    source = found.source.absolute() if found.source is not None else None
+    source = built.source.absolute() if built.source is not None else None
     if reason is None and not _PLAIN.fullmatch(str(source)):
         reason = "PTX needs nvcc, and nvcc would obey the odd characters in the source's path"
-    if found.embedded_ptx is None and reason is None and source is not None and tool is not None:
-        argv = harmless(found.argv, tool.path, source)
-        event["ptx"] = LaterPtx(found, argv, cache)
+    if built.embedded_ptx is None and reason is None and source is not None and tool is not None:
+        argv = harmless(built.argv, tool.path, source)
+        event["ptx"] = LaterPtx(built, argv, cache)
         event["costly"] = True
         event["ptx_from"] = "nvcc again with the build's flags and -lineinfo"
-        event["lineinfo_cubin"] = LaterPtx(found, argv, cache, lines=True)
+        event["lineinfo_cubin"] = LaterPtx(built, argv, cache, lines=True)
     event["why"] = reason
     return event
 
 
 def recorded_event(
-    found: Found,
+    built: Found,
     blob: Callable[[bytes], str],
     cache: DerivedCache,
     say: Callable[[str], None],
 ) -> list[Event]:
     """The events of one cubin of a build that has just been recorded: its PTX, its spills."""
     figures: list[Event] = []
-    event = _facts(found, blob)
-    event["cubin"] = blob(found.cubin)
-    if found.source is not None and found.source.is_file():
-        event["source_blob"] = blob(files.read(found.source))
-    reason = why_not(found)
+    event = _facts(built, blob)
+    event["cubin"] = blob(built.cubin)
+    if built.source is not None and built.source.is_file():
+        event["source_blob"] = blob(files.read(built.source))
+    reason = why_not(built)
     if reason is None:
-        made = rerun(found, found.argv, cache, say)
+        made = rerun(built, built.argv, cache, say)
         reason = made.why
         event["ptx_command"] = list(made.command)
         if made.ptx is not None:
@@ -414,17 +414,17 @@ def ptxas_event(digest: str, symbol: str, known: Resources) -> Event:
     }
 
 
-def _facts(found: Found, blob: Callable[[bytes], str | Content]) -> Event:
+def _facts(built: Found, blob: Callable[[bytes], str | Content]) -> Event:
     event: Event = {
         "event": "device_code",
-        "object": str(found.object),
-        "source": str(found.source) if found.source else None,
-        "arch": found.arch or None,
-        "directory": str(found.directory),
-        "flags": list(found.argv[1:]),
-        "sha256": hashlib.sha256(found.cubin).hexdigest(),
+        "object": str(built.object),
+        "source": str(built.source) if built.source else None,
+        "arch": built.arch or None,
+        "directory": str(built.directory),
+        "flags": list(built.argv[1:]),
+        "sha256": hashlib.sha256(built.cubin).hexdigest(),
     }
-    if found.embedded_ptx is not None:
-        event["ptx"] = blob(found.embedded_ptx)
-        event["ptx_from"] = f"carried by {found.object.name}"
+    if built.embedded_ptx is not None:
+        event["ptx"] = blob(built.embedded_ptx)
+        event["ptx_from"] = f"carried by {built.object.name}"
     return event

@@ -44,31 +44,31 @@ def is_trace(text: str) -> bool:
 
 def from_log(text: str) -> Iterator[dict[str, object]]:
     """Graph events of a saved log; lines of other loggers and of the program are passed over."""
-    held: dict[str, tuple[str | None, list[str]]] = {}
+    open_listings: dict[str, tuple[str | None, list[str]]] = {}
 
     def flush(thread: str) -> Iterator[dict[str, object]]:
-        if thread in held:
-            compiled, lines = held.pop(thread)
+        if thread in open_listings:
+            compiled, lines = open_listings.pop(thread)
             yield _graph(_joined(lines), compiled, None)
 
     for line in text.split("\n"):
-        found = _PREFIX.match(line)
-        rest = line[found.end() :] if found else ""
-        if not found or not rest.startswith(_MARK):
+        prefix = _PREFIX.match(line)
+        rest = line[prefix.end() :] if prefix else ""
+        if not prefix or not rest.startswith(_MARK):
             continue
         said = rest[len(_MARK) :]
         said = said.removeprefix(" ")
-        thread = found[1]
+        thread = prefix[1]
         if said.rstrip() == "Output code:":
             yield from flush(thread)
-            held[thread] = (found[2], [])
+            open_listings[thread] = (prefix[2], [])
         elif said.startswith("Output code written to: "):
-            if thread in held:
-                compiled, lines = held.pop(thread)
+            if thread in open_listings:
+                compiled, lines = open_listings.pop(thread)
                 yield _graph(_joined(lines), compiled, said.partition(": ")[2].strip())
-        elif thread in held:
-            held[thread][1].append(said)
-    for thread in list(held):
+        elif thread in open_listings:
+            open_listings[thread][1].append(said)
+    for thread in list(open_listings):
         yield from flush(thread)
 
 

@@ -139,29 +139,36 @@ def _single_file(reader: Reader) -> bool:
 
 def _compare(
     readers: tuple[Reader, Reader],
-    found: tuple[tuple[Kernel, Variant], tuple[Kernel, Variant]],
+    chosen: tuple[tuple[Kernel, Variant], tuple[Kernel, Variant]],
     args: argparse.Namespace,
     whole: bool,
 ) -> int:
-    pair = (found[0][1], found[1][1])
+    pair = (chosen[0][1], chosen[1][1])
     stage = compare.stage_of(*pair, Stage(args.stage) if args.stage else None)
-    held = compare.compare(readers, pair, stage, exact=args.exact, whole=whole)
-    status = Exit.DIFFERENT if args.exit_code and not held.diff.identical else Exit.OK
+    compared = compare.compare(readers, pair, stage, exact=args.exact, whole=whole)
+    status = Exit.DIFFERENT if args.exit_code and not compared.diff.identical else Exit.OK
     paths = (readers[0].recording.path, readers[1].recording.path)
-    lines = (held.listings[0].lines, held.listings[1].lines)
+    lines = (compared.listings[0].lines, compared.listings[1].lines)
     if args.json:
         value = diff_json.variants(
-            held.a, held.b, stage, held.diff, held.summary, held.explanation, paths
+            compared.a,
+            compared.b,
+            stage,
+            compared.diff,
+            compared.summary,
+            compared.explanation,
+            paths,
         )
         printing.json_line(jsons.dumps(value))
         return status
-    rows = beside.folded(held.rows(), args.context)
+    rows = beside.folded(compared.rows(), args.context)
     if args.markdown:
         printing.lines(diff_markdown.variants(
-            held.a, held.b, held.summary, held.explanation, rows, lines, held.diff.identical
+            compared.a, compared.b, compared.summary, compared.explanation, rows, lines,
+            compared.diff.identical,
         ))  # fmt: skip
         return status
-    _show(held, rows, paths, args.width)
+    _show(compared, rows, paths, args.width)
     return status
 
 
@@ -197,23 +204,27 @@ def _text(
 def _files(a: Reader, b: Reader, args: argparse.Namespace) -> int:
     """Two files of several kernels."""
     stage = Stage(args.stage) if args.stage else None
-    held = compare.compare_files(a, b, stage, args.exact)
-    status = Exit.DIFFERENT if args.exit_code and not held.diff.identical else Exit.OK
+    compared = compare.compare_files(a, b, stage, args.exact)
+    status = Exit.DIFFERENT if args.exit_code and not compared.diff.identical else Exit.OK
     paths = (a.recording.path, b.recording.path)
     if args.json:
-        printing.json_line(jsons.dumps(diff_json.files(held.stage, held.diff, held.figures, paths)))
+        printing.json_line(
+            jsons.dumps(diff_json.files(compared.stage, compared.diff, compared.figures, paths))
+        )
         return status
-    rows = beside.folded(held.rows(), args.context)
+    rows = beside.folded(compared.rows(), args.context)
     if args.markdown:
-        lines = (held.listings[0].lines, held.listings[1].lines)
-        printing.lines(diff_markdown.files(held.stage, held.diff, held.figures, paths, rows, lines))
+        lines = (compared.listings[0].lines, compared.listings[1].lines)
+        printing.lines(
+            diff_markdown.files(compared.stage, compared.diff, compared.figures, paths, rows, lines)
+        )
         return status
     out = printing.out()
     for mark, path in zip("ab", paths, strict=True):
         out.print(Text.assemble((f"{mark} ", "bold cyan"), shown(path)), soft_wrap=True)
-    for line in diff_text.functions(held.diff.functions, held.figures):
+    for line in diff_text.functions(compared.diff.functions, compared.figures):
         out.print(line, soft_wrap=True)
-    _text(out, held, rows, args.width or out.width)
+    _text(out, compared, rows, args.width or out.width)
     return status
 
 

@@ -54,19 +54,19 @@ def examine(asked: str | None) -> dict[str, object]:
 def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     """Print what was found."""
     args = parser.parse_args(argv)
-    held = examine(args.python)
+    report = examine(args.python)
     if args.json:
-        printing.json_line(dumps(held))
+        printing.json_line(dumps(report))
         return Exit.OK
     table = Table(box=None, pad_edge=False, show_header=False)
     table.add_column(no_wrap=True, style="bold")
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
-    for tool in _list(held["tools"]):
-        found = _list(tool["found"])
-        if found:
-            first = found[0]
-            more = f", and {len(found) - 1} more" if len(found) > 1 else ""
+    for tool in _list(report["tools"]):
+        places = _list(tool["found"])
+        if places:
+            first = places[0]
+            more = f", and {len(places) - 1} more" if len(places) > 1 else ""
             table.add_row(
                 str(tool["name"]),
                 Text("found", style="green"),
@@ -78,7 +78,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
                 Text("missing", style="red"),
                 Text(f"without it: no {tool['for']}. {tool['get']}"),
             )
-    _rest(table, held)
+    _rest(table, report)
     printing.out().print(table)
     return Exit.OK
 

@@ -136,19 +136,19 @@ def run_race(args: argparse.Namespace) -> int:
         if path is not None:
             writable(path)
     wish = TimeWish(args.stopwatch, args.cache, args.seconds, args.limit, python=args.python)
-    found = race(script, sizes, swept.name if swept else None, wish, narrate)
-    sheet = peaks_by_sheet(found.device.get("name"))
+    result = race(script, sizes, swept.name if swept else None, wish, narrate)
+    sheet = peaks_by_sheet(result.device.get("name"))
     if args.csv is not None:
-        _write(args.csv, race_report.csv_text(found))
+        _write(args.csv, race_report.csv_text(result))
     if args.json:
-        printing.json_line(jsons.dumps(race_report.document(found)))
+        printing.json_line(jsons.dumps(race_report.document(result)))
     else:
-        _print_race(found, sheet, args)
+        _print_race(result, sheet, args)
     if args.png is not None:
-        unit = race_report.unit_of(found, ridge(found, sheet))
-        figure = race_report.swept(found, unit) if swept else roofline(found, sheet)
+        unit = race_report.unit_of(result, ridge(result, sheet))
+        figure = race_report.swept(result, unit) if swept else roofline(result, sheet)
         save_png(figure, args.png)
-    bad = [r for r in found.rows if r.timing.error or r.agrees is False]
+    bad = [r for r in result.rows if r.timing.error or r.agrees is False]
     return Exit.DIFFERENT if bad else Exit.OK
 
 
@@ -173,30 +173,30 @@ def _write(path: Path, text: str) -> None:
         raise Unreadable(f"{path} cannot be written: {error.strerror or error}") from None
 
 
-def _print_race(found: Race, sheet: Peaks | None, args: argparse.Namespace) -> None:
+def _print_race(result: Race, sheet: Peaks | None, args: argparse.Namespace) -> None:
     out = printing.out()
-    out.print(race_report.heading(found))
-    calls = list(dict.fromkeys(r.timing.call for r in found.rows))
+    out.print(race_report.heading(result))
+    calls = list(dict.fromkeys(r.timing.call for r in result.rows))
     drawn = False
-    if found.swept is not None and len(calls) > 1:
-        figure = race_report.swept(found, race_report.unit_of(found, ridge(found, sheet)))
+    if result.swept is not None and len(calls) > 1:
+        figure = race_report.swept(result, race_report.unit_of(result, ridge(result, sheet)))
         drawn = figure is not None
         if figure is not None:
             in_terminal(out, figure, PLOT_ROWS)
     # Of a sweep, the largest; the others are in the CSV and in the JSON.
     shown = calls[-1:] if drawn else calls
     for which in shown:
-        rows = [r for r in found.rows if r.timing.call == which]
+        rows = [r for r in result.rows if r.timing.call == which]
         out.print()
-        out.print(race_report.title(found, which), style="bold")
+        out.print(race_report.title(result, which), style="bold")
         out.print(race_report.table(rows, out.width))
         plain = partial(out.print, soft_wrap=True)
         for line in race_report.launched(rows):
             plain(line)
-    for line in race_report.footnotes(found, calls):
+    for line in race_report.footnotes(result, calls):
         out.print(line, soft_wrap=True)
     if args.roofline:
-        figure = roofline(found, sheet)
+        figure = roofline(result, sheet)
         if figure is None:
             narrate("no roofline: neither bytes and operations of a call nor a roof is known")
         else:
@@ -408,26 +408,28 @@ def _keep(path: Path, session: Session) -> None:
 
 
 def _stored(path: Path, only: tuple[tuple[Found, ...], tuple[Call, ...]] | None, json: bool) -> int:
-    known = sessions(path)
+    stored_sessions = sessions(path)
     if only is not None:
-        wanted = {v.id for _, v in only[0]}
+        variants = {v.id for _, v in only[0]}
         names = {c.name for c in only[1]}
 
         def fits(one: Timing) -> bool:
             of = {one.variant, *(k.variant for k in one.kernels)}
-            return bool(of & wanted) or one.kernel in names
+            return bool(of & variants) or one.kernel in names
 
-        known = [replace(s, rows=tuple(filter(fits, s.rows))) for s in known]
-    known = [s for s in known if s.rows]
+        stored_sessions = [replace(s, rows=tuple(filter(fits, s.rows))) for s in stored_sessions]
+    stored_sessions = [s for s in stored_sessions if s.rows]
     if json:
-        held = [timings.document(s) for s in known]
-        rows = [{**timing_row(t), "taken": s.taken} for s in known for t in s.rows]
-        printing.json_line(jsons.dumps({"schema": jsons.SCHEMA, "sessions": held, "rows": rows}))
+        documents = [timings.document(s) for s in stored_sessions]
+        rows = [{**timing_row(t), "taken": s.taken} for s in stored_sessions for t in s.rows]
+        printing.json_line(
+            jsons.dumps({"schema": jsons.SCHEMA, "sessions": documents, "rows": rows})
+        )
         return Exit.OK
-    if not known:
+    if not stored_sessions:
         narrate("no times are kept of it; ptxview time takes some")
     now = datetime.datetime.now(datetime.UTC)
-    for session in known:
+    for session in stored_sessions:
         printing.out().print(timings.age(session.taken, now), style="bold")
         _print(session)
     return Exit.OK

@@ -106,21 +106,21 @@ def compare(
     Raises ``PtxviewError`` where the stage cannot be read.
     """
     listings = tuple(r.listing(v, stage) for r, v in zip(readers, pair, strict=True))
-    held = tuple(r.function(v, stage) for r, v in zip(readers, pair, strict=True))
+    functions = tuple(r.function(v, stage) for r, v in zip(readers, pair, strict=True))
     a, b = _timed(readers, *(side(r, v, stage) for r, v in zip(readers, pair, strict=True)))
-    known: Functions = (held[0], held[1])
-    if whole or None in known or stage in _MODULES:
-        known = (None, None)
-    found = diff_listings(
+    compared: Functions = (functions[0], functions[1])
+    if whole or None in compared or stage in _MODULES:
+        compared = (None, None)
+    difference = diff_listings(
         listings[0], listings[1], exact=exact,
-        functions=None if known == (None, None) else (known,),
+        functions=None if compared == (None, None) else (compared,),
     )  # fmt: skip
     same = {s: alike(readers, pair, s) for s in shared_stages(pair) if s is not stage}
-    same[stage] = found.identical
+    same[stage] = difference.identical
     said = summary.summarise(a, b, stage, {s: v for s, v in same.items() if v is not None})
     return Compared(
-        a, b, stage, (listings[0], listings[1]), known, found, said,
-        explain(a, b, said, found.identical),
+        a, b, stage, (listings[0], listings[1]), compared, difference, said,
+        explain(a, b, said, difference.identical),
     )  # fmt: skip
 
 

@@ -261,19 +261,21 @@ def _main(
     causes: list[str], effects: list[str], identical: bool, summary: Summary
 ) -> Iterator[str]:
     stage = summary.stage.value
-    told = ", ".join(effects)
+    effects_text = ", ".join(effects)
     if identical and not effects:
-        told = f"the {stage} is the same but for names" if causes else ""
+        effects_text = f"the {stage} is the same but for names" if causes else ""
     if len(causes) == 1:
-        yield f"{causes[0]}: {told}" if told else causes[0]
+        yield f"{causes[0]}: {effects_text}" if effects_text else causes[0]
     elif causes:
         yield from causes
-        if told:
-            yield f"together: {told}"
+        if effects_text:
+            yield f"together: {effects_text}"
     elif identical:
-        yield f"the {stage} is the same but for names" + (f"; {told}" if told else "")
-    elif told:
-        yield f"nothing that was recorded was chosen differently: {told}"
+        yield f"the {stage} is the same but for names" + (
+            f"; {effects_text}" if effects_text else ""
+        )
+    elif effects_text:
+        yield f"nothing that was recorded was chosen differently: {effects_text}"
 
 
 # -- what was chosen ------------------------------------------------------------------------------

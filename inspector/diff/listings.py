@@ -30,26 +30,26 @@ def pair(a: Listing, b: Listing) -> tuple[Pair, ...]:
     One that stands within another is part of it.
     """
     left, right = apart(a.functions), apart(b.functions)
-    found: dict[int, int] = {}
+    partners: dict[int, int] = {}
     for named in (lambda f: f.name, lambda f: plain_name(f.name)):
         places: dict[str, list[int]] = {}
-        taken = set(found.values())
+        taken = set(partners.values())
         for j, function in enumerate(right):
             if j not in taken:
                 places.setdefault(named(function), []).append(j)
         for i, function in enumerate(left):
-            if i not in found and (same := places.get(named(function))):
-                found[i] = same.pop(0)
-    taken = set(found.values())
-    mine = [i for i in range(len(left)) if i not in found]
+            if i not in partners and (same := places.get(named(function))):
+                partners[i] = same.pop(0)
+    taken = set(partners.values())
+    mine = [i for i in range(len(left)) if i not in partners]
     theirs = [j for j in range(len(right)) if j not in taken]
     if len(mine) == len(theirs) == 1:
-        found[mine[0]] = theirs[0]
+        partners[mine[0]] = theirs[0]
     elif mine and theirs:
-        found.update(_alike(a, b, left, right, mine, theirs))
-    taken = set(found.values())
+        partners.update(_alike(a, b, left, right, mine, theirs))
+    taken = set(partners.values())
     out: list[Pair] = [
-        (function, right[found[i]] if i in found else None) for i, function in enumerate(left)
+        (function, right[partners[i]] if i in partners else None) for i, function in enumerate(left)
     ]
     return (*out, *((None, function) for j, function in enumerate(right) if j not in taken))
 

@@ -241,32 +241,32 @@ def match(a: MatchSide, b: MatchSide, aliases: bool = True) -> Match:
     return found if _complete(found) else _as_written(a.forms, b.forms, found)
 
 
-def _as_written(a: Forms, b: Forms, found: Match) -> Match:
+def _as_written(a: Forms, b: Forms, match: Match) -> Match:
     """What was found, or the names as they are written where more lines are equal so: of a swap of
     two registers in one line, the line that defines one of them would else seem the changed one.
 
     Not where names stand for what is written elsewhere: there a name alone says nothing.
     """
-    alike = sum(name == other for name, other in found.names.items())
-    if a.aliases or b.aliases or 2 * alike < len(found.names):
-        return found
-    known: dict[object, int] = {}
+    alike = sum(name == other for name, other in match.names.items())
+    if a.aliases or b.aliases or 2 * alike < len(match.names):
+        return match
+    numbers: dict[object, int] = {}
     ours, theirs = [
         [
-            known.setdefault((key, form.names), len(known))
+            numbers.setdefault((key, form.names), len(numbers))
             for key, form in zip(keys, forms.forms, strict=True)
         ]
-        for keys, forms in ((found.a_keys, a), (found.b_keys, b))
+        for keys, forms in ((match.a_keys, a), (match.b_keys, b))
     ]
-    equal = sum(size for _, _, size in found.blocks)
+    equal = sum(size for _, _, size in match.blocks)
     if (Counter(ours) & Counter(theirs)).total() <= equal:
-        return found
+        return match
     blocks = align(ours, theirs)
     if sum(size for _, _, size in blocks) <= equal:
-        return found
+        return match
     written = {name for form in b.forms for name in form.names}
     names = {n: n for form in a.forms for n in form.names if n in written}
-    return Match(blocks, ours, theirs, found.a_keys, found.b_keys, names)
+    return Match(blocks, ours, theirs, match.a_keys, match.b_keys, names)
 
 
 def _settle(

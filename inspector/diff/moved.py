@@ -43,21 +43,21 @@ _TOUCHES = re.compile(
 )
 
 
-def moved(a: MatchSide, b: MatchSide, found: Match) -> list[tuple[int, int]]:
+def moved(a: MatchSide, b: MatchSide, match: Match) -> list[tuple[int, int]]:
     """Forms of ``a`` and of ``b``, in no block of ``found``, that are one another, moved."""
     waiting: defaultdict[int, deque[int]] = defaultdict(deque)
-    for _, _, j0, j1 in gaps(found.blocks, len(found.a), len(found.b)):
+    for _, _, j0, j1 in gaps(match.blocks, len(match.a), len(match.b)):
         for j in range(j0, j1):
-            waiting[found.b[j]].append(j)
+            waiting[match.b[j]].append(j)
     if not waiting:
         return []
     candidates: list[tuple[int, int]] = []
-    for i0, i1, _, _ in gaps(found.blocks, len(found.a), len(found.b)):
+    for i0, i1, _, _ in gaps(match.blocks, len(match.a), len(match.b)):
         for i in range(i0, i1):
-            queue = waiting.get(found.a[i])
+            queue = waiting.get(match.a[i])
             if queue and a.lines[i].kind is Kind.INSTRUCTION:
                 candidates.append((i, queue.popleft()))
-    return _independent(a, found.blocks, candidates) if candidates else []
+    return _independent(a, match.blocks, candidates) if candidates else []
 
 
 def _independent(

@@ -297,18 +297,18 @@ def _line(n: int, text: str, body: str, location: Location | None) -> Line:
 
 
 def _operation(
-    n: int, text: str, body: str, found: re.Match[str], location: Location | None
+    n: int, text: str, body: str, match: re.Match[str], location: Location | None
 ) -> Line:
-    name = found["quoted"] or found["name"]
-    rest = body[found.end() :]
-    known = found["results"] or found["quoted"] or "." in name or name in ("module", "func")
-    if not known and name not in ("return", "call", "br", "cond_br"):
+    name = match["quoted"] or match["name"]
+    rest = body[match.end() :]
+    certain = match["results"] or match["quoted"] or "." in name or name in ("module", "func")
+    if not certain and name not in ("return", "call", "br", "cond_br"):
         return Line(n, text, Kind.UNKNOWN, source=location)
     if '"' in rest:
         rest = _STRING.sub('""', rest)
     defs: list[str] = []
-    if found["results"]:
-        for value, count in _RESULT.findall(found["results"]):
+    if match["results"]:
+        for value, count in _RESULT.findall(match["results"]):
             several = int(count or 1)
             defs += [f"{value}#{i}" for i in range(several)] if count else [value]
     if _FUNCTION.fullmatch(name):

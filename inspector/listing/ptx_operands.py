@@ -171,20 +171,20 @@ def _address(text: str, inner: str, names: frozenset[str], depth: int) -> Operan
 
 def number(text: str) -> int | None:
     """An integer as PTX writes it: decimal, ``0x``, ``0b``, octal; None if it is not one."""
-    found = _NUMBER.match(text)
-    if found is None or len(text) > 80:
+    digits = _NUMBER.match(text)
+    if digits is None or len(text) > 80:
         return None
-    if found[2]:
-        value = int(found[2], 16)
-    elif found[3]:
-        value = int(found[3], 2)
-    elif found[4][0] == "0" and len(found[4]) > 1:
-        if not set(found[4]) <= set("01234567"):
+    if digits[2]:
+        value = int(digits[2], 16)
+    elif digits[3]:
+        value = int(digits[3], 2)
+    elif digits[4][0] == "0" and len(digits[4]) > 1:
+        if not set(digits[4]) <= set("01234567"):
             return None
-        value = int(found[4], 8)
+        value = int(digits[4], 8)
     else:
-        value = int(found[4])
-    return -value if found[1] else value
+        value = int(digits[4])
+    return -value if digits[1] else value
 
 
 def real(text: str) -> float | None:

@@ -234,20 +234,20 @@ class Assembly:
         kernel = self._kernels.setdefault(made.key, _Kernel(made.origin, made.name))
         variant = made.variant
         key = (variant.hash, variant.symbol)
-        known = kernel.variants.get(key)
-        if known is None:
+        earlier = kernel.variants.get(key)
+        if earlier is None:
             kernel.variants[key] = variant
             return
-        if known.embedded is None and variant.embedded is not None:
-            known, variant = variant, known
+        if earlier.embedded is None and variant.embedded is not None:
+            earlier, variant = variant, earlier
         kernel.variants[key] = replace(
-            known,
-            ranks=tuple(sorted({*known.ranks, *variant.ranks})),
-            stages={**variant.stages, **known.stages},
-            config={**variant.config, **known.config},
-            signature=known.signature or variant.signature,
-            specialization=known.specialization or variant.specialization,
-            missing={s: w for s, w in known.missing.items() if s not in variant.stages},
+            earlier,
+            ranks=tuple(sorted({*earlier.ranks, *variant.ranks})),
+            stages={**variant.stages, **earlier.stages},
+            config={**variant.config, **earlier.config},
+            signature=earlier.signature or variant.signature,
+            specialization=earlier.specialization or variant.specialization,
+            missing={s: w for s, w in earlier.missing.items() if s not in variant.stages},
         )
 
     def _finish(self, path: str) -> Recording:

@@ -217,18 +217,20 @@ def joined(fusions: Iterable[Fusion]) -> Fusion | None:
     made: dict[tuple[str, int], MadeFrom] = {}
     unplaced: dict[str, None] = {}
     calls: tuple[int, ...] = ()
-    found = False
+    any_fusion = False
     for fusion in fusions:
-        calls = calls if found else fusion.calls
-        found = True
+        calls = calls if any_fusion else fusion.calls
+        any_fusion = True
         ops.update(dict.fromkeys(fusion.ops))
         unplaced.update(dict.fromkeys(fusion.unplaced))
         for each in fusion.made_from:
-            known = made.setdefault((each.file, each.line), each)
-            if known is not each:
-                both = tuple(dict.fromkeys((*known.targets, *each.targets)))
-                made[each.file, each.line] = MadeFrom(known.file, known.line, known.code, both)
-    return Fusion(tuple(ops), tuple(made.values()), tuple(unplaced), calls) if found else None
+            earlier = made.setdefault((each.file, each.line), each)
+            if earlier is not each:
+                both = tuple(dict.fromkeys((*earlier.targets, *each.targets)))
+                made[each.file, each.line] = MadeFrom(
+                    earlier.file, earlier.line, earlier.code, both
+                )
+    return Fusion(tuple(ops), tuple(made.values()), tuple(unplaced), calls) if any_fusion else None
 
 
 def _frame(event: Event) -> tuple[str, ...]:

@@ -100,24 +100,24 @@ def parse(text: str) -> OutputCode:
     while n < len(lines):
         line = lines[n]
         n += 1
-        if aot is None and (found := _AOT.match(line)):
-            aot = found[1]
+        if aot is None and (match := _AOT.match(line)):
+            aot = match[1]
         if line.lstrip().startswith(_NODES):
             comment, nodes, became = _comment(line.lstrip()), [], []
-        elif known := _BECAME.match(line):
-            became.append((known[1], _words(known[2])))
+        elif renaming := _BECAME.match(line):
+            became.append((renaming[1], _words(renaming[2])))
         elif node := _NODE.match(line):
             _add_node(nodes, node[1], line)
         elif line.startswith(_PATH):
             path = line[len(_PATH) :].strip()
-        elif found := _ORIGINAL.match(line):
-            written = (found[1], int(found[2]))
-        elif found := _DEFINED.match(line):
+        elif match := _ORIGINAL.match(line):
+            written = (match[1], int(match[2]))
+        elif match := _DEFINED.match(line):
             quote = line.rfind("'''")
             end = _end(lines, n) if quote >= 0 else n
             kernel = KernelText(
-                name=found[1],
-                origin=_ORIGIN.get(found[2], "extern"),
+                name=match[1],
+                origin=_ORIGIN.get(match[2], "extern"),
                 path=path,
                 line=n,
                 # The text begins right after the quotes: its first line is what stands there.
@@ -126,12 +126,12 @@ def parse(text: str) -> OutputCode:
                 comment=replace(comment, nodes=tuple(nodes), became=tuple(became)),
             )
             if written is not None and quote >= 0:
-                kernel = _hand_written(kernel, written, found[4] or found[1], lines)
-            defined[found[1]] = kernel
+                kernel = _hand_written(kernel, written, match[4] or match[1], lines)
+            defined[match[1]] = kernel
             path, n, comment, nodes, became = None, end, Comment(), [], []
             written = None
-        elif found := _LAUNCHED.match(line) or _CALLED.match(line):
-            called = _called(found, defined, comment)
+        elif match := _LAUNCHED.match(line) or _CALLED.match(line):
+            called = _called(match, defined, comment)
             if called is not None:
                 calls.append(called)
                 launches.setdefault((called.origin, called.name), []).append(n)

@@ -192,17 +192,17 @@ def _device(card: Card) -> dict[str, object] | None:
     return {"arch": card.device.arch, "name": card.device.name, "sms": card.device.sms}
 
 
-def _occupancy_json(found: Occupancy | None) -> dict[str, object] | None:
-    if found is None:
+def _occupancy_json(occupancy: Occupancy | None) -> dict[str, object] | None:
+    if occupancy is None:
         return None
     return {
-        "blocks": found.blocks,
-        "warps": found.warps,
-        "percent": found.percent,
-        "limiters": list(found.limiters),
-        "limits": dict(found.limits),
-        "registers_a_warp": found.registers_a_warp,
-        "shared_a_block": found.shared_a_block,
+        "blocks": occupancy.blocks,
+        "warps": occupancy.warps,
+        "percent": occupancy.percent,
+        "limiters": list(occupancy.limiters),
+        "limits": dict(occupancy.limits),
+        "registers_a_warp": occupancy.registers_a_warp,
+        "shared_a_block": occupancy.shared_a_block,
         "next_steps": [
             {
                 "text": step.text,
@@ -212,7 +212,7 @@ def _occupancy_json(found: Occupancy | None) -> dict[str, object] | None:
                 "shared_bytes": step.shared_bytes,
                 "threads": step.threads,
             }
-            for step in found.next_steps
+            for step in occupancy.next_steps
         ],
     }
 

@@ -43,22 +43,22 @@ def row(one: RaceRow) -> dict[str, object]:
     }
 
 
-def document(found: Race) -> dict[str, object]:
+def document(race: Race) -> dict[str, object]:
     """``time SCRIPT``'s JSON."""
     return {
         "schema": SCHEMA,
-        "taken": found.taken,
-        "script": found.script,
-        "python": found.python,
-        "device": dict(found.device),
+        "taken": race.taken,
+        "script": race.script,
+        "python": race.python,
+        "device": dict(race.device),
         "peak": [
             {"stopwatch": p.stopwatch, "cache": p.cache, "copy_gb_per_s": p.gb_per_s}
-            for p in found.peaks
+            for p in race.peaks
         ],
-        "data_sheet_gb_per_s": found.data_sheet_gb_per_s,
-        "swept": found.swept,
-        "variants": list(found.variants),
-        "rows": [row(r) for r in found.rows],
+        "data_sheet_gb_per_s": race.data_sheet_gb_per_s,
+        "swept": race.swept,
+        "variants": list(race.variants),
+        "rows": [row(r) for r in race.rows],
     }
 
 
@@ -251,32 +251,32 @@ def unit_of(found: Race, ridge: float | None) -> str:
 UNITS = {"gb_per_s": "GB/s", "tflop_per_s": "TFLOP/s", "median_us": "µs"}
 
 
-def swept(found: Race, unit: str) -> Figure | None:
+def swept(race: Race, unit: str) -> Figure | None:
     """A sweep's figure: a line a variant, of what agrees; None if there is nothing to draw."""
-    assert found.swept is not None
-    watch = next(iter(watches(found)), None)
+    assert race.swept is not None
+    watch = next(iter(watches(race)), None)
     lines = []
-    for name in found.variants:
+    for name in race.variants:
         points = [
-            (float(r.sizes[found.swept]), float(value))
-            for r in found.rows
+            (float(r.sizes[race.swept]), float(value))
+            for r in race.rows
             if r.timing.variant == name and r.timing.stopwatch == watch and r.agrees
             if (value := getattr(r.timing, unit)) is not None
         ]
         if points:
-            lines.append(PlotLine(name, tuple(points), said=_at_last(points, unit, found.swept)))
+            lines.append(PlotLine(name, tuple(points), said=_at_last(points, unit, race.swept)))
     if not lines:
         return None
-    values = [float(r.sizes[found.swept]) for r in found.rows]
-    peak = next((p for p in found.peaks if p.stopwatch == watch), None)
+    values = [float(r.sizes[race.swept]) for r in race.rows]
+    peak = next((p for p in race.peaks if p.stopwatch == watch), None)
     if unit == "gb_per_s" and peak is not None and min(values) < max(values):
         ends = ((min(values), peak.gb_per_s), (max(values), peak.gb_per_s))
         lines.append(PlotLine("copy, measured", ends, True, f"{peak.gb_per_s:,.0f} GB/s"))
-    held = {**found.defaults, **found.rows[0].sizes}
-    others = ", ".join(f"{n}={v}" for n, v in held.items() if n != found.swept and v is not None)
-    state = STATES.get(next((r.timing.cache for r in found.rows if r.timing.cache), "") or "", "")
-    title = " · ".join(x for x in (name_of(found.script), others, state) if x)
-    return Figure(title, found.swept, UNITS[unit], tuple(lines))
+    sizes = {**race.defaults, **race.rows[0].sizes}
+    others = ", ".join(f"{n}={v}" for n, v in sizes.items() if n != race.swept and v is not None)
+    state = STATES.get(next((r.timing.cache for r in race.rows if r.timing.cache), "") or "", "")
+    title = " · ".join(x for x in (name_of(race.script), others, state) if x)
+    return Figure(title, race.swept, UNITS[unit], tuple(lines))
 
 
 def _at_last(points: Sequence[tuple[float, float]], unit: str, name: str) -> str:

@@ -274,13 +274,13 @@ def _old(taken: str, now: datetime.datetime) -> bool:
         return True
 
 
-def sentence(found: StoredTime, now: datetime.datetime) -> str:
+def sentence(time: StoredTime, now: datetime.datetime) -> str:
     """A measured time with all that it was taken with."""
-    between = _between(found.low_us, found.high_us)
-    how = f"{found.stopwatch}, {STATES.get(found.cache, found.cache)}"
-    parts = (found.inputs, found.device or "unknown device", age(found.taken, now))
+    between = _between(time.low_us, time.high_us)
+    how = f"{time.stopwatch}, {STATES.get(time.cache, time.cache)}"
+    parts = (time.inputs, time.device or "unknown device", age(time.taken, now))
     return shown(
-        f"{duration(found.median_us)} µs measured (95 %: {between}) by {how}; "
+        f"{duration(time.median_us)} µs measured (95 %: {between}) by {how}; "
         + ", ".join(p for p in parts if p)
     )
 

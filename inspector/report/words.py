@@ -42,45 +42,45 @@ class Meaning:
         return bool(self.entry or self.members)
 
 
-def as_json(found: Meaning) -> dict[str, object]:
+def as_json(meaning: Meaning) -> dict[str, object]:
     """One word. ``qualifiers`` are those that stand in it, else those that it may have."""
-    entry = found.entry
-    told = entry or next(iter(found.members), None)
+    entry = meaning.entry
+    member = entry or next(iter(meaning.members), None)
     return {
         "schema": SCHEMA,
-        "word": found.given,
+        "word": meaning.given,
         "entry": entry.word if entry else None,
-        "language": told.language if told else None,
-        "kind": entry.kind if entry else "family" if told else None,
-        "summary": entry.summary if entry else _family(found) if found.members else None,
+        "language": member.language if member else None,
+        "kind": entry.kind if entry else "family" if member else None,
+        "summary": entry.summary if entry else _family(meaning) if meaning.members else None,
         "operands": list(entry.operands) if entry else [],
-        "qualifiers": dict(_qualifiers(found)),
+        "qualifiers": dict(_qualifiers(meaning)),
         "cost": entry.cost if entry else None,
         "since": entry.since if entry else None,
         "until": entry.until if entry else None,
         "reference": entry.reference if entry else None,
         "also": [
             {"entry": e.word, "language": e.language, "kind": e.kind, "summary": e.summary}
-            for e in found.also
+            for e in meaning.also
         ],
-        "members": [e.word for e in found.members],
-        "nearest": list(found.nearest),
+        "members": [e.word for e in meaning.members],
+        "nearest": list(meaning.nearest),
     }
 
 
-def show(found: Meaning, out: Console) -> None:
+def show(meaning: Meaning, out: Console) -> None:
     """A word and what is known of it, fit to the console's width."""
-    if found.entry:
-        _entry(found, found.entry, out)
-    elif found.members:
-        out.print(Text.assemble((shown(found.word), "bold"), f"  {_family(found)}"))
+    if meaning.entry:
+        _entry(meaning, meaning.entry, out)
+    elif meaning.members:
+        out.print(Text.assemble((shown(meaning.word), "bold"), f"  {_family(meaning)}"))
     else:
-        _unknown(found, out)
-    if found.members:
-        if found.entry:
+        _unknown(meaning, out)
+    if meaning.members:
+        if meaning.entry:
             out.print(Text("Further forms:"))
-        _rows(((e.word, e.summary) for e in found.members), out)
-    for other in found.also:
+        _rows(((e.word, e.summary) for e in meaning.members), out)
+    for other in meaning.also:
         text = Text.assemble("Also ", (other.word, "bold"), f", {_what(other)}: ")
         out.print(text.append(shown(other.summary)))
 

@@ -32,7 +32,7 @@ def read_sass(listing: Listing, function: Function) -> Steps:
     """The steps of ``function`` of a SASS ``listing``."""
     lines = listing.lines[function.first - 1 : function.last]
     labels, addresses = _places(lines)
-    known: dict[str, int] = {}
+    numbers: dict[str, int] = {}
     classes: list[str] = []
     steps: list[Step] = []
     jumps: dict[int, Jump] = {}
@@ -43,17 +43,17 @@ def read_sass(listing: Listing, function: Function) -> Steps:
             continue
         n, text, base = line.n, line.text, line.base or ""
         guard = _GUARD.match(text) if "@" in text else None
-        defs = _numbers(line.defs, known, classes)
+        defs = _numbers(line.defs, numbers, classes)
         kills = () if guard and guard[2] not in ("PT", "UPT") else defs
-        steps.append(Step(n, n, defs, kills, _numbers(line.uses, known, classes)))
+        steps.append(Step(n, n, defs, kills, _numbers(line.uses, numbers, classes)))
         if base not in _JUMPS:
             continue
         targets = _targets(line, labels, addresses)
         always = guard is None or (guard[2] in ("PT", "UPT") and not guard[1])
         if base in ("BSSY", "SSY"):
-            found = _BARRIER.search(text)
+            register = _BARRIER.search(text)
             if targets:
-                barriers[n] = (found[0] if found else "", targets[0])
+                barriers[n] = (register[0] if register else "", targets[0])
         elif base in _CALLS:
             jumps[n] = Jump(Way.CALL, targets, True)
             entries.update((t, None) for t in targets)
@@ -64,11 +64,11 @@ def read_sass(listing: Listing, function: Function) -> Steps:
         elif base in _BRANCHES:
             jumps[n] = Jump(Way.BRANCH, targets, not always or _conditional(line))
         elif base in ("BSYNC", "SYNC"):
-            found = _BARRIER.search(text)
-            jumps[n] = Jump(Way.SYNC, (), not always, found[0] if found else "")
+            register = _BARRIER.search(text)
+            jumps[n] = Jump(Way.SYNC, (), not always, register[0] if register else "")
     entries.update((n, None) for label, n in labels.items() if not _LOCAL.match(label))
     return Steps(
-        tuple(steps), jumps, tuple(known), tuple(classes), tuple(entries), barriers,
+        tuple(steps), jumps, tuple(numbers), tuple(classes), tuple(entries), barriers,
         tuple(dict.fromkeys(labels.values())),
     )  # fmt: skip
 

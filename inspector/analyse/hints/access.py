@@ -48,26 +48,26 @@ def narrow_rows(subject: HintSubject, thresholds: Thresholds) -> Iterator[Findin
         return
     layouts = blocked(listing.lines)
     tensors = Tensors(subject.lines(Stage.TTGIR), scalars(subject), _PROGRAM)
-    found: list[Line] = []
-    held = size = 0
+    lines: list[Line] = []
+    elements = size = 0
     for line in moves:
         layout = layouts.get(layout_of(line) or "")
         seen = _narrow(line, layout, tensors) if layout is not None else None
         if seen is not None:
-            found.append(line)
-            held, size = max((held, size), seen)
-    if not found:
+            lines.append(line)
+            elements, size = max((elements, size), seen)
+    if not lines:
         return
     together = WIDEST // size
     yield Finding(
         RULE,
         "hint",
-        f"{plural(len(found), 'access')} of {held} elements a thread, {size} bytes at a time, "
+        f"{plural(len(lines), 'access')} of {elements} elements a thread, {size} bytes at a time, "
         f"though {together} lie side by side: each row but the first begins at an address that is "
         f"not known to be a multiple of {WIDEST}, so that no two may be moved at once. Give rows a "
         "stride that is a multiple of 16 elements (pad them when they are allocated): Triton "
         "compiles another variant for that.",
-        {Stage.TTGIR: numbers(found)},
+        {Stage.TTGIR: numbers(lines)},
     )
 
 
@@ -131,16 +131,16 @@ def _global(run: Run) -> list[WarpAccess]:
 
 def narrow_access(subject: HintSubject, thresholds: Thresholds) -> Iterator[Finding]:
     """Neighbouring addresses read or written one by one, where one wide access would do."""
-    known = runs(subject)
-    if not known:
+    accessed = runs(subject)
+    if not accessed:
         return
-    found = [_pieces(run) for run in known]
-    lines = set.intersection(*(set(pieces) for pieces in found))
-    lines = {n for n in lines if all(pieces[n] == found[0][n] for pieces in found)}
+    pieces_of = [_pieces(run) for run in accessed]
+    lines = set.intersection(*(set(pieces) for pieces in pieces_of))
+    lines = {n for n in lines if all(pieces[n] == pieces_of[0][n] for pieces in pieces_of)}
     if not lines:
         return
-    accesses = [known[0][n] for n in sorted(lines)]
-    wide = max(found[0][n] for n in lines)
+    accesses = [accessed[0][n] for n in sorted(lines)]
+    wide = max(pieces_of[0][n] for n in lines)
     width = min(access.width for access in accesses)
     pieces = sum(access.width for access in accesses) // wide
     yield Finding(

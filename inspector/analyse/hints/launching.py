@@ -175,18 +175,18 @@ def low_occupancy(subject: HintSubject, thresholds: Thresholds) -> Iterator[Find
 
     Kernels on the tensor cores hold their tiles in registers and shared memory on purpose.
     """
-    held = subject.occupancy
-    if held is None or held.blocks == 0 or _uses_tensor_cores(subject):
+    full = subject.occupancy
+    if full is None or full.blocks == 0 or _uses_tensor_cores(subject):
         return
-    schedulers = held.device.sub_partitions
-    if held.warps >= schedulers * number(thresholds, OCCUPANCY, "warps_a_scheduler"):
+    schedulers = full.device.sub_partitions
+    if full.warps >= schedulers * number(thresholds, OCCUPANCY, "warps_a_scheduler"):
         return
-    more = f" What would allow more: {held.next_step}." if held.next_step else ""
+    more = f" What would allow more: {full.next_step}." if full.next_step else ""
     yield Finding(
         OCCUPANCY,
         "hint",
-        f"{plural(held.warps, 'warp')} an SM, {held.percent:.0f} percent of what it could hold, "
-        f"limited by {' and '.join(held.limiters)}: {held.warps / schedulers:.3g} for each of its "
+        f"{plural(full.warps, 'warp')} an SM, {full.percent:.0f} percent of what it could hold, "
+        f"limited by {' and '.join(full.limiters)}: {full.warps / schedulers:.3g} for each of its "
         f"{schedulers} schedulers, too few to hide even the latency of arithmetic.{more}",
     )
 

@@ -190,20 +190,20 @@ class Tensors:
         base, text = line.base or "", line.text
         used = uses(line)
         if base == "arith.constant":
-            found = _CONSTANT.search(text)
-            return None if found is None else _number(found[1])
+            match = _CONSTANT.search(text)
+            return None if match is None else _number(match[1])
         if base == "tt.get_program_id":
             self.programs = True
             which = _PROGRAM.search(text)
             return None if which is None else self._program["xyz".index(which[1])]
         if base == "tt.make_range":
-            found = _RANGE.search(text)
-            return None if found is None else int(found[1]) + at[0]
+            match = _RANGE.search(text)
+            return None if match is None else int(match[1]) + at[0]
         if base == "tt.splat" and used:
             return self.value(used[0])
         if base == "tt.expand_dims" and used:
-            found = _AXIS.search(text)
-            return None if found is None else self.value(used[0], _without(at, int(found[1])))
+            match = _AXIS.search(text)
+            return None if match is None else self.value(used[0], _without(at, int(match[1])))
         if base == "tt.broadcast" and used:
             source = self._defined.get(used[0])
             shape = shape_of(source) if source is not None else None

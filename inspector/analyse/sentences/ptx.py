@@ -277,11 +277,13 @@ class PtxReader:
     def _guard(self, one: WordedStatement) -> str:
         if one.guard is None:
             return ""
-        known = self.values.condition(one.guard)
-        told = self.wording.told(known) if known is not None else ""
-        if known is not None and known.always is not None and not self._without(one.guard):
-            told = self._launched(known.always)
-        return f"{'unless' if one.unless else 'if'} {one.guard}{f' ({told})' if told else ''}: "
+        condition = self.values.condition(one.guard)
+        meaning = self.wording.told(condition) if condition is not None else ""
+        if condition is not None and condition.always is not None and not self._without(one.guard):
+            meaning = self._launched(condition.always)
+        return (
+            f"{'unless' if one.unless else 'if'} {one.guard}{f' ({meaning})' if meaning else ''}: "
+        )
 
     def _summary(self, one: WordedStatement, pieces: Pieces) -> str | None:
         """An instruction without a sentence of its own: what the reference says, and operands."""

@@ -85,23 +85,23 @@ class Banks:
         return f" ({size[axis]})" if size is not None else ""
 
     def _parameter(self, offset: int, size: int, whole: str) -> str:
-        found = self._context.parameter_at(offset)
-        if found is None:
+        parameter = self._context.parameter_at(offset)
+        if parameter is None:
             return f"the parameter at byte {offset} ({whole})"
         inside = [p for p in self._context.parameters
                   if p.offset is not None and offset <= p.offset < offset + size]  # fmt: skip
-        if len(inside) > 1 and inside[0] is found:
+        if len(inside) > 1 and inside[0] is parameter:
             names = [p.name or str(p.index) for p in inside]
             return f"the parameters {', '.join(names[:-1])} and {names[-1]}"
-        name = found.name or f"{found.index}"
-        byte = offset - (found.offset or 0)
+        name = parameter.name or f"{parameter.index}"
+        byte = offset - (parameter.offset or 0)
         text = f"the parameter {name}"
-        if found.name is None and found.type:
-            text += f": {found.type}"
+        if parameter.name is None and parameter.type:
+            text += f": {parameter.type}"
         if byte:
-            upper = byte == 4 and found.size == 8
+            upper = byte == 4 and parameter.size == 8
             text = f"the upper half of {text}" if upper else f"byte {byte} on of {text}"
-        return text + _value(found)
+        return text + _value(parameter)
 
 
 def _value(parameter: Parameter) -> str:

@@ -493,19 +493,19 @@ class Values:
             return self._conditions[name]
         line = self._definition(name)
         one = self._defining(name, line) if line is not None else None
-        found: Condition | None = None
+        condition: Condition | None = None
         if one is not None and line is not None and depth < MOST_CONDITIONS:
             if one.parts[0] == "setp":
-                found = self._comparison(one, name, line)
+                condition = self._comparison(one, name, line)
             elif one.parts[0] in ("and", "or", "not") and one.parts[-1] == "pred":
-                found = self._combined(one, depth)
+                condition = self._combined(one, depth)
             elif one.opcode == "mov.pred" and one.operands[-1].kind is OperandKind.NUMBER:
-                found = Condition("number", always=bool(one.operands[-1].value))
-        if found is not None and found.size > MOST_CONDITIONS:
-            found = None
+                condition = Condition("number", always=bool(one.operands[-1].value))
+        if condition is not None and condition.size > MOST_CONDITIONS:
+            condition = None
         if depth == 0:
-            self._conditions[name] = found
-        return found
+            self._conditions[name] = condition
+        return condition
 
     def _comparison(self, one: WordedStatement, name: str, line: int) -> Condition | None:
         kind = kind_of(one.parts[-1])

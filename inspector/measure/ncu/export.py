@@ -384,7 +384,7 @@ class _Found:
 
 
 def _of_group(group: list[Table], name: str, problems: list[str]) -> list[NcuLaunch]:
-    known: dict[Key, _Found] = {}
+    by_key: dict[Key, _Found] = {}
     blocks: list[NcuLaunch] = []
     for table in group:
         if table.page is Page.SOURCE:
@@ -392,24 +392,24 @@ def _of_group(group: list[Table], name: str, problems: list[str]) -> list[NcuLau
             continue
         of_page: dict[Key, _Found] = {}
         (_raw if table.page is Page.RAW else _details)(table, of_page, name)
-        for key, found in of_page.items():
-            before = known.setdefault(key, found)
-            if before is found:
+        for key, launch in of_page.items():
+            before = by_key.setdefault(key, launch)
+            if before is launch:
                 continue
-            if _shape(before.launch) != _shape(found.launch):
+            if _shape(before.launch) != _shape(launch.launch):
                 raise Unreadable(
                     f"the pages of {name} are of different runs: launch {key[1]} is "
-                    f"{before.launch.function} in one, {found.launch.function} in another",
+                    f"{before.launch.function} in one, {launch.launch.function} in another",
                     "Export the pages of one report.",
                 )
             # The raw page has more digits.
-            first, then = (found, before) if table.page is Page.RAW else (before, found)
+            first, then = (launch, before) if table.page is Page.RAW else (before, launch)
             before.figures = {**then.figures, **first.figures}
-            before.rules = before.rules or found.rules
+            before.rules = before.rules or launch.rules
             before.launch = replace(
-                before.launch, device=before.launch.device or found.launch.device
+                before.launch, device=before.launch.device or launch.launch.device
             )
-    launches = [_whole(found) for found in known.values()]
+    launches = [_whole(launch) for launch in by_key.values()]
     if not launches:
         return blocks
     return _with_code(launches, blocks, problems)

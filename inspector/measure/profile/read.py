@@ -169,13 +169,13 @@ def profile_of(events: Events, window: Window, cache: DerivedCache) -> Profile:
     if content is None:
         raise Unreadable("the trace of this window was not stored")
     key = DerivedCache.key(VERSION, window.trace or "")
-    held = cache.get(key)
-    known = _restored(held, window) if held is not None else None
-    if known is None:
-        known = summarise(content.read(), window)
-        bare = Window(0, "", "", steps=known.window.steps, gpu=known.window.gpu)
-        cache.put(key, json.dumps(asdict(replace(known, window=bare))).encode())
-    return known
+    stored = cache.get(key)
+    profile = _restored(stored, window) if stored is not None else None
+    if profile is None:
+        profile = summarise(content.read(), window)
+        bare = Window(0, "", "", steps=profile.window.steps, gpu=profile.window.gpu)
+        cache.put(key, json.dumps(asdict(replace(profile, window=bare))).encode())
+    return profile
 
 
 def trace_of(path: Path, window: Window) -> bytes:
@@ -195,21 +195,21 @@ def profiles(
     Raises ``Unreadable`` where there is none of that number or its trace cannot be read.
     """
     events = read_events(path)
-    known = windows(events)
+    recorded = windows(events)
     problems = [
         str(e.get("text")) for e in events.events
         if e.get("event") == "problem" and e.get("where") == "profile"
     ]  # fmt: skip
-    if not known:
+    if not recorded:
         return [], None, problems
-    if number is not None and not 1 <= number <= len(known):
-        raise Unreadable(f"there is no window {number}", f"There are {len(known)}.")
-    chosen = known[number - 1] if number is not None else _default(known)
-    told: list[ProcessFacts] = [
+    if number is not None and not 1 <= number <= len(recorded):
+        raise Unreadable(f"there is no window {number}", f"There are {len(recorded)}.")
+    chosen = recorded[number - 1] if number is not None else _default(recorded)
+    processes: list[ProcessFacts] = [
         facts(e) for e in events.events if e.get("event") == "profile_facts"
     ]
-    found = linked(profile_of(events, chosen, cache), rec)
-    return known, warned(found, told), problems
+    profile = linked(profile_of(events, chosen, cache), rec)
+    return recorded, warned(profile, processes), problems
 
 
 def why_none(path: Path) -> str:

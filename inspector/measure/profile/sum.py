@@ -43,13 +43,13 @@ def summarise(data: bytes, window: Window) -> Profile:
     return summed(gather(data), window)
 
 
-def summed(held: GatheredTrace, window: Window) -> Profile:
+def summed(trace: GatheredTrace, window: Window) -> Profile:
     """The profile of what was gathered of a trace."""
-    gpu = bool(held.work) or (window.gpu and any(RUNTIME in v.kind for v in held.lanes.values()))
-    paths = _Paths(held)
+    gpu = bool(trace.work) or (window.gpu and any(RUNTIME in v.kind for v in trace.lanes.values()))
+    paths = _Paths(trace)
     launched: dict[tuple[object, int], int] = defaultdict(int)
     chains: dict[tuple[tuple[str, ...], int], list[int]] = defaultdict(lambda: [0, 0])
-    for work in held.work:
+    for work in trace.work:
         owner = paths.owner(work)
         took = work.end - work.start
         if owner is not None:
@@ -61,29 +61,29 @@ def summed(held: GatheredTrace, window: Window) -> Profile:
     notes = []
     if window.gpu and not gpu:
         notes.append("the program used CUDA, and CUPTI recorded nothing of it: times are unknown")
-    if held.cut:
-        notes.append(f"the trace is longer than is read: its first {held.events:,} events count")
-    if held.damaged:
-        notes.append(f"{held.damaged} events of the trace could not be read")
-    first, last = _bounds(held)
+    if trace.cut:
+        notes.append(f"the trace is longer than is read: its first {trace.events:,} events count")
+    if trace.damaged:
+        notes.append(f"{trace.damaged} events of the trace could not be read")
+    first, last = _bounds(trace)
     return Profile(
-        window=replace(window, steps=tuple(sorted({n for n, _, _ in held.steps})), gpu=gpu),
-        operators=tuple(_operators(held, launched, gpu)),
-        kernels=tuple(_kernels(held)),
+        window=replace(window, steps=tuple(sorted({n for n, _, _ in trace.steps})), gpu=gpu),
+        operators=tuple(_operators(trace, launched, gpu)),
+        kernels=tuple(_kernels(trace)),
         chains=tuple(
             sorted(
                 (
-                    Chain(path, held.names.texts[name], calls, ns / 1000)
+                    Chain(path, trace.names.texts[name], calls, ns / 1000)
                     for (path, name), (calls, ns) in chains.items()
                 ),
                 key=lambda c: (-c.gpu_us, c.path),
             )
         ),
-        overhead=_overhead(held, gpu, first, last),
-        compiling=tuple(_compiling(held, first, last)),
+        overhead=_overhead(trace, gpu, first, last),
+        compiling=tuple(_compiling(trace, first, last)),
         notes=tuple(notes),
-        events=held.events,
-        device=_device(held),
+        events=trace.events,
+        device=_device(trace),
     )
 
 

@@ -134,23 +134,23 @@ class Trace:
 
     def events(self) -> Iterator[dict[str, object]]:
         """Every event, in the file's order. Raises ``Unreadable`` for what is no trace."""
-        held = self._begin()
+        buffer = self._begin()
         decode = json.JSONDecoder(strict=False).raw_decode
         at = count = 0
         while True:
-            found = _SKIPPED.match(held, at)
-            at = found.end() if found else at
+            skipped = _SKIPPED.match(buffer, at)
+            at = skipped.end() if skipped else at
             try:
-                event, end = decode(held, at)
+                event, end = decode(buffer, at)
             except (ValueError, RecursionError):
-                if held.startswith("]", at):
+                if buffer.startswith("]", at):
                     return
                 more = self._more()
-                if more and len(held) - at < LONGEST_EVENT:
-                    held, at = held[at:] + more, 0
+                if more and len(buffer) - at < LONGEST_EVENT:
+                    buffer, at = buffer[at:] + more, 0
                     continue
-                held, at = held + more, at
-                after = _NEXT.search(held, at + 1)
+                buffer, at = buffer + more, at
+                after = _NEXT.search(buffer, at + 1)
                 self.damaged += 1
                 if after is None:
                     return
@@ -158,7 +158,7 @@ class Trace:
                 continue
             at = end
             if at > CHUNK:
-                held, at = held[at:], 0
+                buffer, at = buffer[at:], 0
             if isinstance(event, dict):
                 if count >= MOST_EVENTS:
                     self.cut = True

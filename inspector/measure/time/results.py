@@ -302,26 +302,26 @@ def read(said: Mapping[str, object]) -> Session | None:
 
 
 def _timing(said: Mapping[str, object]) -> Timing | None:
-    held: dict[str, object] = {}
+    fields: dict[str, object] = {}
     for name, kinds in _KINDS.items():
         value = said.get(name)
         if isinstance(value, kinds) and not isinstance(value, bool) and _sane(value):
-            held[name] = value
+            fields[name] = value
     if said.get("variant", 0) is None:
-        held["variant"] = ""
-    if not {"kernel", "variant", "call"} <= held.keys():
+        fields["variant"] = ""
+    if not {"kernel", "variant", "call"} <= fields.keys():
         return None
-    held.setdefault("stopwatch", None)
-    held.setdefault("cache", None)
+    fields.setdefault("stopwatch", None)
+    fields.setdefault("cache", None)
     for name in ("grid", "block"):
-        held[name] = _three(said.get(name))
+        fields[name] = _three(said.get(name))
     warnings = said.get("warnings")
     clocks = said.get("clocks")
-    held["clocks"] = clocks if isinstance(clocks, dict) else {}
-    held["warnings"] = tuple(map(str, warnings)) if isinstance(warnings, list) else ()
+    fields["clocks"] = clocks if isinstance(clocks, dict) else {}
+    fields["warnings"] = tuple(map(str, warnings)) if isinstance(warnings, list) else ()
     kernels = said.get("kernels")
-    held["kernels"] = tuple(_kernels(kernels if isinstance(kernels, list) else []))
-    return Timing(**held)  # type: ignore[arg-type]
+    fields["kernels"] = tuple(_kernels(kernels if isinstance(kernels, list) else []))
+    return Timing(**fields)  # type: ignore[arg-type]
 
 
 def _kernels(said: Sequence[object]) -> Iterator[KernelTime]:

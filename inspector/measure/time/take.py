@@ -253,7 +253,7 @@ def row(bare: Timing, said: Mapping[str, object], peaks: tuple[Peak, ...]) -> Ti
     """A timing of what a child process said of one launch by one stopwatch."""
     watch, cache = said.get("stopwatch"), said.get("cache")
     warnings, clocks = said.get("warnings"), said.get("clocks")
-    known = replace(
+    timed = replace(
         bare,
         stopwatch=watch if isinstance(watch, str) else None,
         cache=cache if isinstance(cache, str) else None,
@@ -263,12 +263,14 @@ def row(bare: Timing, said: Mapping[str, object], peaks: tuple[Peak, ...]) -> Ti
         ),
     )
     peak = next((p for p in peaks if p.stopwatch == watch), None)
-    found = with_time(known, _samples(said), clocks if isinstance(clocks, dict) else {}, peak, said)
-    if found is not None and found.median_us is not None and known.kind == "triton":
-        own = KernelTime(known.kernel, known.variant, found.median_us, 1, found.low_us,
-                         found.high_us, found.samples)  # fmt: skip
-        found = replace(found, kernels=(own,) if watch == "cupti" else ())
-    return found or replace(known, error=str(said.get("error") or "no time was taken"))
+    timing = with_time(
+        timed, _samples(said), clocks if isinstance(clocks, dict) else {}, peak, said
+    )
+    if timing is not None and timing.median_us is not None and timed.kind == "triton":
+        own = KernelTime(timed.kernel, timed.variant, timing.median_us, 1, timing.low_us,
+                         timing.high_us, timing.samples)  # fmt: skip
+        timing = replace(timing, kernels=(own,) if watch == "cupti" else ())
+    return timing or replace(timed, error=str(said.get("error") or "no time was taken"))
 
 
 def _samples(said: Mapping[str, object]) -> list[float]:
