@@ -68,14 +68,14 @@ def instructions(listing: Listing, function: Function) -> Iterator[Line]:
             yield line
 
 
-def _before_padding(held: Sequence[Line]) -> int:
+def _before_padding(lines: Sequence[Line]) -> int:
     """How many of the lines stand before the padding."""
-    end = len(held)
-    while end and (held[end - 1].opcode is None or held[end - 1].base == "NOP"):
+    end = len(lines)
+    while end and (lines[end - 1].opcode is None or lines[end - 1].base == "NOP"):
         end -= 1
-    if end >= 1 and held[end - 1].base == "BRA" and held[end - 1].targets:
-        above = next((x for x in reversed(held[: end - 1]) if x.kind is not Kind.BLANK), None)
-        if above is not None and above.label in held[end - 1].targets:
+    if end >= 1 and lines[end - 1].base == "BRA" and lines[end - 1].targets:
+        above = next((x for x in reversed(lines[: end - 1]) if x.kind is not Kind.BLANK), None)
+        if above is not None and above.label in lines[end - 1].targets:
             end -= 1
     return end
 
@@ -239,17 +239,22 @@ class Access:
 
 def accesses(listing: Listing, function: Function) -> tuple[Access, ...]:
     """What a function of PTX or SASS loads and stores, in the order it first does."""
-    found: dict[tuple[str, str, int | None], list[Line]] = {}
+    by_kind: dict[tuple[str, str, int | None], list[Line]] = {}
     read = {"ptx": _ptx, "sass": _sass}.get(listing.language)
     if read is None:
         return ()
     for line in instructions(listing, function):
         what = read(line)
         if what is not None:
-            found.setdefault(what, []).append(line)
+            by_kind.setdefault(what, []).append(line)
     return tuple(
-        Access(*what, len(held), sum(1 for x in held if guarded(x)), tuple(x.n for x in held))
-        for what, held in found.items()
+        Access(
+            *what,
+            len(lines_of),
+            sum(1 for x in lines_of if guarded(x)),
+            tuple(x.n for x in lines_of),
+        )
+        for what, lines_of in by_kind.items()
     )
 
 

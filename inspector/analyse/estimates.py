@@ -299,16 +299,16 @@ def _trips(known: Mapping[str, int], body: str) -> int | None:
     return max(0, -(-(last - first) // step))
 
 
-def _integer(known: Mapping[str, int], line: Line, body: str) -> int | None:
+def _integer(constants: Mapping[str, int], line: Line, body: str) -> int | None:
     """The value of a scalar integer operation, where it can be told."""
     if "tensor<" in body:
         return None
     if line.base == "arith.constant":
-        found = _CONSTANT.search(body)
-        if found is None:
+        match = _CONSTANT.search(body)
+        if match is None:
             return None
-        return int(found[1]) if found[1] not in ("true", "false") else int(found[1] == "true")
-    values = [known.get(use) for use in line.uses]
+        return int(match[1]) if match[1] not in ("true", "false") else int(match[1] == "true")
+    values = [constants.get(use) for use in line.uses]
     if line.base in _SAME:
         return values[0] if len(values) == 1 else None
     make = _INTEGERS.get(line.base or "")

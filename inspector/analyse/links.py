@@ -40,15 +40,15 @@ def located(listing: Listing) -> dict[Location, list[Line]]:
     """Instructions by their location, those without one left out."""
     out: dict[Location, list[Line]] = {}
     # Equal neighbours are mostly one object; hashing a chain costs more than asking for its id.
-    known: dict[int, tuple[Location, list[Line]]] = {}
+    by_identity: dict[int, tuple[Location, list[Line]]] = {}
     for line in listing.lines:
         source = line.source
         if source is None or line.kind is not Kind.INSTRUCTION or line.base in WHOLE:
             continue
-        held = known.get(id(source))
-        if held is None:
-            held = known[id(source)] = (source, out.setdefault(source, []))
-        held[1].append(line)
+        entry = by_identity.get(id(source))
+        if entry is None:
+            entry = by_identity[id(source)] = (source, out.setdefault(source, []))
+        entry[1].append(line)
     return out
 
 

@@ -342,13 +342,13 @@ def schedule(
     ``table`` is ``reference/scheduling.toml``, which names the scoreboards. Without control words
     nothing is known.
     """
-    known = mnemonics(table or {})
-    found = waited(flow, lines, known)
+    by_mnemonic = mnemonics(table or {})
+    waits = waited(flow, lines, by_mnemonic)
     waiters: dict[int, dict[int, None]] = {}
-    for n in sorted(found):
-        for _, line, _ in found[n]:
+    for n in sorted(waits):
+        for _, line, _ in waits[n]:
             waiters.setdefault(line, {})[n] = None
-    return Schedule(lines, flow, known, found, {n: tuple(by) for n, by in waiters.items()})
+    return Schedule(lines, flow, by_mnemonic, waits, {n: tuple(by) for n, by in waiters.items()})
 
 
 def stall_sums(

@@ -44,14 +44,14 @@ def roll_up(
     line of SASS, ``highest`` the kernel's greatest count of live general registers. Lines that
     share their links share one result, so the time is linear in the distinct links.
     """
-    known: dict[int, Rolled] = {}
+    totals: dict[int, Rolled] = {}
     out: dict[int, Rolled] = {}
     for n, lines in links.items():
-        found = known.get(id(lines))
-        if found is None:
-            found = known[id(lines)] = _roll(lines, live, stall, highest)
-        if found.instructions:
-            out[n] = found
+        rolled = totals.get(id(lines))
+        if rolled is None:
+            rolled = totals[id(lines)] = _roll(lines, live, stall, highest)
+        if rolled.instructions:
+            out[n] = rolled
     return out
 
 

@@ -310,14 +310,14 @@ def _real_source(path: Path) -> Path | None:
         return None
 
 
-def why_not(found: Found) -> str | None:
+def why_not(built: Found) -> str | None:
     """Why no PTX can be made, in one sentence; None if it can."""
-    if found.source is None or not found.argv:
+    if built.source is None or not built.argv:
         return "no PTX: the object does not carry it, and the nvcc command of the build is unknown"
-    if _real_source(found.source) is None:
-        return f"PTX needs the build's own nvcc command, and {found.source} is not on this machine"
-    if not Path(found.argv[0]).is_file() and find("nvcc") is None:
-        return f"PTX needs the build's own nvcc command, and {found.argv[0]} is not on this machine"
+    if _real_source(built.source) is None:
+        return f"PTX needs the build's own nvcc command, and {built.source} is not on this machine"
+    if not Path(built.argv[0]).is_file() and find("nvcc") is None:
+        return f"PTX needs the build's own nvcc command, and {built.argv[0]} is not on this machine"
     return None
 
 

@@ -146,20 +146,20 @@ def _within(
 
 def _folder(path: Path, allowance: files.Allowance) -> Iterable[dict[str, object]]:
     cache = kept_cache()
-    found = False
+    any_event = False
     for event in scan(path, allowance):
         if event["event"] == "build_folder":
             for item in read_folder(Path(str(event["directory"])), cache):
-                found = True
+                any_event = True
                 yield _of_build(item, cache, path)
         else:
-            found = found or event["event"] != "problem"
+            any_event = any_event or event["event"] != "problem"
             yield event
-    if not found:
+    if not any_event:
         for item in read_folder(path, cache):
-            found = True
+            any_event = True
             yield _of_build(item, cache, path)
-    if not found:
+    if not any_event:
         for entry in files.names(path)[0]:  # that there are more was said by the scan
             file = path / entry.name
             if not entry.name.endswith((*TEXT_STAGES, ".cubin")):

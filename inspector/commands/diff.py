@@ -88,19 +88,22 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         if _is_table(given, readers[one.path]):
             given = [Selection(one.path, given[1].selector)]
             break
-    held = [readers[one.path] for one in given]
+    sides = [readers[one.path] for one in given]
     if len(given) == 1:
-        return _table(held[0], given[0].selector, args)
-    a, b = held
+        return _table(sides[0], given[0].selector, args)
+    a, b = sides
     if given[0].selector is None and given[1].selector is None:
-        counts = [len(r.recording.variants()) for r in held]
+        counts = [len(r.recording.variants()) for r in sides]
         if counts != [1, 1]:
-            if all(_single_file(r) for r in held) and min(counts) > 0:
+            if all(_single_file(r) for r in sides) and min(counts) > 0:
                 return _files(a, b, args)
             return _recordings(a, b, args)
-    found = (select_one(a.recording, given[0].selector), select_one(b.recording, given[1].selector))
-    whole = all(p.selector is None and _single_file(r) for p, r in zip(given, held, strict=True))
-    return _compare((a, b), found, args, whole=whole)
+    chosen = (
+        select_one(a.recording, given[0].selector),
+        select_one(b.recording, given[1].selector),
+    )
+    whole = all(p.selector is None and _single_file(r) for p, r in zip(given, sides, strict=True))
+    return _compare((a, b), chosen, args, whole=whole)
 
 
 def _places(parser: argparse.ArgumentParser, args: argparse.Namespace) -> list[Selection]:
@@ -189,15 +192,15 @@ def _show(
 
 
 def _text(
-    out: Console, held: Compared | Files, rows: Iterable[beside.BesideRow], width: int
+    out: Console, compared: Compared | Files, rows: Iterable[beside.BesideRow], width: int
 ) -> None:
-    if held.diff.identical:
-        out.print(f"{held.stage.value}: identical")
+    if compared.diff.identical:
+        out.print(f"{compared.stage.value}: identical")
         return
-    out.print(Text(f"{held.stage.value}:  {diff_text.LEGEND}", style="dim"), soft_wrap=True)
-    lines = (held.listings[0].lines, held.listings[1].lines)
+    out.print(Text(f"{compared.stage.value}:  {diff_text.LEGEND}", style="dim"), soft_wrap=True)
+    lines = (compared.listings[0].lines, compared.listings[1].lines)
     colour = out.color_system is not None and not out.no_color
-    for text in diff_text.beside(rows, lines, held.intra, width, colour):
+    for text in diff_text.beside(rows, lines, compared.intra, width, colour):
         out.print(text, soft_wrap=True)
 
 
@@ -232,23 +235,23 @@ def _files(a: Reader, b: Reader, args: argparse.Namespace) -> int:
 
 
 def _table(reader: Reader, selector: str | None, args: argparse.Namespace) -> int:
-    found = select(reader.recording, selector)
+    chosen = select(reader.recording, selector)
     failed = [k for k in reader.recording.kernels if k.autotune and not k.variants
               and (selector is None or selector in names(k))]  # fmt: skip
-    if not found and not failed:
+    if not chosen and not failed:
         select_one(reader.recording, selector)  # says why
-    if len(found) == 1 and not args.variants and not found[0][0].autotune:
+    if len(chosen) == 1 and not args.variants and not chosen[0][0].autotune:
         raise UsageError(
             f"{selector or reader.recording.path} fits one variant: there is nothing to compare",
             "Name a second: ptxview diff A B",
         )
     stage = Stage(args.stage) if args.stage else Stage.PTX
-    rows = list(compare.variant_rows(reader, found, stage, failed))
+    rows = list(compare.variant_rows(reader, chosen, stage, failed))
     if args.sort:
         key = args.sort.removeprefix("-")
-        known = variants.keys(rows)
-        if key not in known:
-            raise UsageError(f"nothing is called {key} here", f"Sort by {', '.join(known)}.")
+        columns = variants.keys(rows)
+        if key not in columns:
+            raise UsageError(f"nothing is called {key} here", f"Sort by {', '.join(columns)}.")
         rows = variants.ordered(rows, key, args.sort.startswith("-"))
     if args.json:
         printing.json_line(jsons.dumps(diff_json.table(rows)))

@@ -104,13 +104,13 @@ def _text(line: Line | str) -> str:
 
 
 def _tokens(text: str) -> list[tuple[int, str]]:
-    skip = [found.span() for found in _LOCATION.finditer(text)] if _marked(text) else []
+    skip = [match.span() for match in _LOCATION.finditer(text)] if _marked(text) else []
     if text[:64].lstrip()[:2] == "/*" and (address := _ADDRESS.match(text)):
         skip.append(address.span())
     return [
-        (found.start(), found[0])
-        for found in _TOKEN.finditer(text)
-        if not found[0].isspace() and not any(s <= found.start() < e for s, e in skip)
+        (match.start(), match[0])
+        for match in _TOKEN.finditer(text)
+        if not match[0].isspace() and not any(s <= match.start() < e for s, e in skip)
     ]
 
 

@@ -273,14 +273,14 @@ def variant_rows(
     yield from found if any(row.time_us is not None for row in found) else _measured(reader, found)
 
 
-def _measured(reader: Reader, found: list[VariantRow]) -> Iterator[VariantRow]:
+def _measured(reader: Reader, rows: list[VariantRow]) -> Iterator[VariantRow]:
     """The rows with the times that were measured of the most of them on one kind of inputs."""
-    known = times(reader.recording.path)
-    taken = [known.by_inputs(r.kernel, r.variant) if r.variant is not None else {} for r in found]
-    kinds = Counter((i, t.device, t.cache) for held in taken for i, t in held.items())
+    recorded = times(reader.recording.path)
+    taken = [recorded.by_inputs(r.kernel, r.variant) if r.variant is not None else {} for r in rows]
+    kinds = Counter((i, t.device, t.cache) for by_input in taken for i, t in by_input.items())
     inputs, device, cache = kinds.most_common(1)[0][0] if kinds else ("", None, "")
-    for row, held in zip(found, taken, strict=True):
-        time = held.get(inputs)
+    for row, by_input in zip(rows, taken, strict=True):
+        time = by_input.get(inputs)
         if time is not None and (time.device, time.cache) == (device, cache):
             row = replace(row, time_us=time.median_us, time_by=time.stopwatch)
         yield row

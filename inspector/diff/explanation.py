@@ -340,13 +340,13 @@ def flags(d: Delta) -> Iterator[str]:
     change = next((c for c in d.summary.config if c.name == "flags"), None)
     if change is None:
         return
-    told = []
-    for side, held in (("a", change.a), ("b", change.b)):
-        kept = [str(f) for f in held if _matters(str(f))] if isinstance(held, list) else []
+    parts = []
+    for side, changed in (("a", change.a), ("b", change.b)):
+        kept = [str(f) for f in changed if _matters(str(f))] if isinstance(changed, list) else []
         if kept:
-            told.append(f"{some(kept, 6)} in {side} alone")
-    if told:
-        yield f"flags: {'; '.join(told)}"
+            parts.append(f"{some(kept, 6)} in {side} alone")
+    if parts:
+        yield f"flags: {'; '.join(parts)}"
 
 
 def types(d: Delta) -> Iterator[str]:

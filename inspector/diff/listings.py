@@ -209,13 +209,15 @@ class _Work:
             }
             return True, build.build([((0, 0, size), [])], {}), names
         one, other = MatchSide.of(self.a, left, f), MatchSide.of(self.b, right, g)
-        found = match(one, other, aliases=not self.only)
-        gone = moved(one, other, found) if f is not None and not self.exact else []
-        stretches = changes(found.blocks, gone, found.a, found.b, found.a_keys, found.b_keys)
+        matching = match(one, other, aliases=not self.only)
+        gone = moved(one, other, matching) if f is not None and not self.exact else []
+        stretches = changes(
+            matching.blocks, gone, matching.a, matching.b, matching.a_keys, matching.b_keys
+        )
         hunks = build.build(stretches, dict(gone))
         # with the names of aliases alone in another order, nothing is left to show
         identical = f is None and all(h.op is Op.EQUAL or h.quiet for h in hunks)
-        return identical, hunks, found.names
+        return identical, hunks, matching.names
 
     def _forms(
         self, listing: Listing, span: tuple[int, int], function: Function | None, aliases: Aliases

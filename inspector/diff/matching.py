@@ -277,7 +277,7 @@ def _settle(
     At first a register is one name. Where that leaves much, values within a block have names of
     their own; PTX and the others give each value one as it is.
     """
-    known: dict[object, int] = {}
+    numbers: dict[object, int] = {}
     fixed, barred = _fixed(a.forms, b.forms, aliases)
     first: Match | None = None
     a_webs: Names | None = None
@@ -288,18 +288,18 @@ def _settle(
         for name in barred:
             names.names.pop(name, None)
         codes = _codes(names, a.forms, b.forms)
-        a_ids = _identities(a.forms, a_webs, a_keys, codes[0], known, "a")
-        b_ids = _identities(b.forms, b_webs, b_keys, codes[1], known, "b")
+        a_ids = _identities(a.forms, a_webs, a_keys, codes[0], numbers, "a")
+        b_ids = _identities(b.forms, b_webs, b_keys, codes[1], numbers, "b")
         kept = _runs([(i, j) for i, j in pairs if a_ids[i] == b_ids[j]])
         equal = refine(kept, a_ids, b_ids)
-        found = Match(equal, a_ids, b_ids, a_keys, b_keys, names.names)
+        result = Match(equal, a_ids, b_ids, a_keys, b_keys, names.names)
         if first is not None:
             # the values are the same one by one, and yet the functions are not: registers decide
-            return first if _complete(found) else found
+            return first if _complete(result) else result
         astray = len(pairs) - sum(size for _, _, size in kept)
         if not astray or len(pairs) > max(_SMALL, _ASTRAY * astray):
-            return found
-        first = found
+            return result
+        first = result
         blocks = refine(equal, a_keys, b_keys)
         if a.forms.language == "sass":
             a_webs = webs(a.forms, a.lines, a.entry)

@@ -154,13 +154,13 @@ class _FormReading:
 
 def class_of(name: str, classes: Mapping[str, str]) -> str:
     """The class a register was declared with, ``%r<9>`` for ``%r3``; else what it looks like."""
-    known = classes.get(name)
-    if known is not None:
-        return known
-    known = classes.get(name.rstrip("0123456789") + "<")
-    if known is None:
-        known = "%" if name[0] == "%" else "depot" if name.startswith("__local") else "label"
-    return known
+    kind = classes.get(name)
+    if kind is not None:
+        return kind
+    kind = classes.get(name.rstrip("0123456789") + "<")
+    if kind is None:
+        kind = "%" if name[0] == "%" else "depot" if name.startswith("__local") else "label"
+    return kind
 
 
 def _without(parts: list[str], special: frozenset[str]) -> tuple[list[str], list[str]]:

@@ -59,10 +59,10 @@ def read_sass(
                 key = _COMMENT.sub("", key)
             extra: tuple[str, ...] = ()
             if jumped:
-                found = _JUMP.search(key) or _RETURN.search(key)
-                if found and (found.re is _JUMP or int(found[1], 16) in jumped):
-                    key = key[: found.start(1)] + HOLE + key[found.end(1) :]
-                    extra = (f"@{int(found[1], 16)}" if len(found[1]) < 16 else found[1],)
+                jump = _JUMP.search(key) or _RETURN.search(key)
+                if jump and (jump.re is _JUMP or int(jump[1], 16) in jumped):
+                    key = key[: jump.start(1)] + HOLE + key[jump.end(1) :]
+                    extra = (f"@{int(jump[1], 16)}" if len(jump[1]) < 16 else jump[1],)
                 if line.address in jumped:
                     extra += (f"@{line.address}",)
             if "_" in key:

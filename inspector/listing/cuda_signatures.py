@@ -130,17 +130,17 @@ class Signatures:
 def _tokens(text: str) -> Iterator[tuple[str, str]]:
     """Kind (``directive``, ``text``, ``word`` or nothing) and letters of each token."""
     at = 0
-    while found := _TOKEN.search(text, at):
-        at = found.end()
-        kind = found.lastgroup or ""
+    while token := _TOKEN.search(text, at):
+        at = token.end()
+        kind = token.lastgroup or ""
         if kind == "comment":
             continue
-        if found["raw"] is not None:
-            end = text.find(f'){found["mark"]}"', at)
-            at = len(text) if end < 0 else end + len(found["mark"]) + 2
+        if token["raw"] is not None:
+            end = text.find(f'){token["mark"]}"', at)
+            at = len(text) if end < 0 else end + len(token["mark"]) + 2
             yield "text", '""'
         else:
-            yield kind, found[0]
+            yield kind, token[0]
 
 
 _Scope = tuple["_Scope | None", str, tuple[str, ...]]

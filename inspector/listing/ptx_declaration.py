@@ -207,13 +207,13 @@ def entries(ptx: str) -> Iterator[tuple[str, str]]:
 
     Takes time linear in the text, for there may be thousands.
     """
-    found = next(places := _ENTRY.finditer(ptx), None)
-    while found is not None:
+    entry = next(places := _ENTRY.finditer(ptx), None)
+    while entry is not None:
         following = next(places, None)
         end = following.start() if following is not None else len(ptx)
-        body = ptx.find("{", found.end(), end)
-        yield found[1], ptx[found.end() : body if body >= 0 else min(end, found.end() + _HEADER)]
-        found = following
+        body = ptx.find("{", entry.end(), end)
+        yield entry[1], ptx[entry.end() : body if body >= 0 else min(end, entry.end() + _HEADER)]
+        entry = following
 
 
 def _parameters(text: str) -> tuple[Declared, ...]:

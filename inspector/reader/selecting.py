@@ -54,14 +54,14 @@ def select_one(recording: Recording, selector: str | None) -> Found:
     Raises ``UsageError`` with the choices where it fits several, with the nearest names where it
     fits none.
     """
-    found = select(recording, selector)
-    if len(found) == 1:
-        return found[0]
-    if not found:
+    variants = select(recording, selector)
+    if len(variants) == 1:
+        return variants[0]
+    if not variants:
         raise UsageError(*_nothing(recording, selector))
-    lines = "\n".join(f"  {choice(f, found)}" for f in found)
+    lines = "\n".join(f"  {choice(f, variants)}" for f in variants)
     what = f"{selector} fits" if selector else f"{recording.path} holds"
-    raise UsageError(f"{what} {len(found)} variants; name one of them:", lines)
+    raise UsageError(f"{what} {len(variants)} variants; name one of them:", lines)
 
 
 def choice(found: Found, among: tuple[Found, ...] = ()) -> str:

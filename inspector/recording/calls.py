@@ -85,16 +85,16 @@ class Calls:
         A launch of CUDA C++ is known by the function's base name: it is the variant's where that
         stands ``alone``, as the only one of that name.
         """
-        found = [s for s in [self._subjects.get(("triton", variant.hash))] if s is not None]
-        if not found and alone:
-            found = self._cuda.get(base_name(variant.symbol), [])
-        if not found:
+        subjects = [s for s in [self._subjects.get(("triton", variant.hash))] if s is not None]
+        if not subjects and alone:
+            subjects = self._cuda.get(base_name(variant.symbol), [])
+        if not subjects:
             return variant
-        calls = sorted((c for s in found for c in self._of(s)), key=lambda c: c.first or 0)
+        calls = sorted((c for s in subjects for c in self._of(s)), key=lambda c: c.first or 0)
         return replace(
             variant,
-            launches=sum(c.count for c in calls) + sum(sum(s.others.values()) for s in found),
-            benchmarks=sum(sum(s.benchmarks.values()) for s in found),
+            launches=sum(c.count for c in calls) + sum(sum(s.others.values()) for s in subjects),
+            benchmarks=sum(sum(s.benchmarks.values()) for s in subjects),
             calls=tuple(calls),
         )
 
@@ -124,27 +124,27 @@ class Calls:
                     "described"
                 )
 
-    def _of(self, held: _Subject) -> tuple[Call, ...]:
+    def _of(self, subject: _Subject) -> tuple[Call, ...]:
         """Distinct calls in the order of first sight, those of several processes as one."""
-        found: dict[object, Call] = {}
-        for process, number, call in held.calls:
+        merged: dict[object, Call] = {}
+        for process, number, call in subject.calls:
             # A call that is begun is told at once; its count, when it has returned.
             count = self._counts.get((process, number), 1)
             if not count:
                 continue  # it raised
             key = (call.grid, call.block, call.shared_bytes, _without_ranges(call.arguments))
-            before = found.get(key)
+            before = merged.get(key)
             if before is None:
-                found[key] = replace(call, count=count)
+                merged[key] = replace(call, count=count)
                 continue
             firsts = [f for f in (before.first, call.first) if f is not None]
-            found[key] = replace(
+            merged[key] = replace(
                 before,
                 count=before.count + count,
                 first=min(firsts, default=None),
                 arguments=tuple(map(_wider, before.arguments, call.arguments)),
             )
-        return tuple(found.values())
+        return tuple(merged.values())
 
 
 def _call(event: Event) -> Call | None:

@@ -177,12 +177,12 @@ def _copied_to(quoted: str) -> str | None:
 
 
 def _called(
-    found: re.Match[str], defined: dict[str, KernelText], comment: Comment
+    match: re.Match[str], defined: dict[str, KernelText], comment: Comment
 ) -> KernelText | None:
     """The kernel that a line of the wrapper calls, None if it calls something else."""
-    if found.re is _CALLED and found[1]:
-        return KernelText(found[2], "extern", comment=comment)
-    return defined.get(found[3] if found.re is _CALLED else found[1])
+    if match.re is _CALLED and match[1]:
+        return KernelText(match[2], "extern", comment=comment)
+    return defined.get(match[3] if match.re is _CALLED else match[1])
 
 
 def _comment(line: str) -> Comment:

@@ -41,13 +41,13 @@ def _of(name: str, calls: Sequence[tuple[str, Call]], total: int) -> Iterator[Te
     first_id, first = calls[0]
     wide = max(len(f"{c.count:,}") for _, c in calls)
     for n, (variant, call) in enumerate(calls):
-        told = described(call) if n == 0 else differences(first, call)
+        words = described(call) if n == 0 else differences(first, call)
         if n and variant != first_id:
-            told = [f"variant {variant}", *told]
+            words = [f"variant {variant}", *words]
         if n:
-            told = ["as the first but " + told[0], *told[1:]] if told else ["as the first"]
+            words = ["as the first but " + words[0], *words[1:]] if words else ["as the first"]
         head = f"  {call.count:>{wide},}{_TIMES} " + (f"{variant} " if n == 0 and variant else "")
-        yield Text(shown(head + ", ".join(told)))
+        yield Text(shown(head + ", ".join(words)))
 
 
 def described(call: Call) -> list[str]:

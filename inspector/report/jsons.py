@@ -256,7 +256,7 @@ def location(source: Location | None) -> dict[str, object] | None:
 def line(
     one: Line,
     links: Mapping[Stage, Mapping[int, tuple[int, ...]]],
-    told: Told = NOTHING_TOLD,
+    figures: Told = NOTHING_TOLD,
     words: Words = NO_WORDS,
 ) -> dict[str, object]:
     """One line of a listing, with the lines of other stages that it is tied to and what is told."""
@@ -270,10 +270,10 @@ def line(
         "defs": list(one.defs),
         "uses": list(one.uses),
         "source": location(one.source),
-        "links": {s.value: list(held[one.n]) for s, held in links.items() if one.n in held},
-        "live": None if told.live is None else dict(told.live),
-        "rolled_up": rolled_up(told.rolled),
-        "samples": samples(told.samples),
+        "links": {s.value: list(linked[one.n]) for s, linked in links.items() if one.n in linked},
+        "live": None if figures.live is None else dict(figures.live),
+        "rolled_up": rolled_up(figures.rolled),
+        "samples": samples(figures.samples),
         "control": None
         if control is None
         else {
@@ -289,7 +289,7 @@ def line(
         "waits_for": [asdict(w) for w in words.waits_for],
         "consumer": None if words.consumer is None else asdict(words.consumer),
         "definitions": {name: list(lines) for name, lines in words.definitions.items()},
-        "notes": [note(n) for n in told.notes],
+        "notes": [note(n) for n in figures.notes],
     }
 
 

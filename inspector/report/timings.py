@@ -177,13 +177,13 @@ def _beside(session: Session, watches: list[str], width: int) -> Table:
     for timing in session.rows:
         key = (timing.kernel, timing.variant, timing.call)
         by_launch.setdefault(key, {})[timing.stopwatch] = timing
-    for held in by_launch.values():
+    for by_watch in by_launch.values():
         cells = []
         for watch in watches:
-            found = held.get(watch)
-            failed = found.error is not None if found else None in held
-            cells.append("failed" if failed else duration(found.median_us if found else None))
-        rows.append([*_who(next(iter(held.values()))), *cells])
+            taken = by_watch.get(watch)
+            failed = taken.error is not None if taken else None in by_watch
+            cells.append("failed" if failed else duration(taken.median_us if taken else None))
+        rows.append([*_who(next(iter(by_watch.values()))), *cells])
     return _table(heads, rows, width)
 
 
@@ -254,16 +254,16 @@ def age(taken: str, now: datetime.datetime) -> str:
 HOUR = 3600
 
 
-def cell(found: StoredTime | None, now: datetime.datetime) -> str:
+def cell(time: StoredTime | None, now: datetime.datetime) -> str:
     """``4.03 µs``, with the state of the L2 where that was not cold and its age where it is older
     than an hour; "" of none."""
-    if found is None:
+    if time is None:
         return ""
-    parts = [f"{duration(found.median_us)} µs"]
-    if found.cache != COLD:
-        parts.append(f"{found.cache} L2")
-    if _old(found.taken, now):
-        parts.append(age(found.taken, now))
+    parts = [f"{duration(time.median_us)} µs"]
+    if time.cache != COLD:
+        parts.append(f"{time.cache} L2")
+    if _old(time.taken, now):
+        parts.append(age(time.taken, now))
     return ", ".join(parts)
 
 

@@ -85,29 +85,31 @@ def show(meaning: Meaning, out: Console) -> None:
         out.print(text.append(shown(other.summary)))
 
 
-def _entry(found: Meaning, entry: ReferenceEntry, out: Console) -> None:
+def _entry(meaning: Meaning, entry: ReferenceEntry, out: Console) -> None:
     out.print(
         Text.assemble(
-            (shown(found.word), "bold"),
-            "" if found.word in (entry.word, "") else f"  {entry.word}",
+            (shown(meaning.word), "bold"),
+            "" if meaning.word in (entry.word, "") else f"  {entry.word}",
             (f"  {_what(entry)}" + (f", {entry.cost}" if entry.cost else ""), "cyan"),
         )
     )
     out.print(Text(shown(entry.summary)))
     if entry.operands:
         _rows(_parted(entry.operands), out)
-    qualifiers = _qualifiers(found)
+    qualifiers = _qualifiers(meaning)
     if qualifiers:
         if any(qualifiers.values()):
-            out.print(Text("Qualifiers in it:" if found.qualifiers else "Qualifiers it may have:"))
+            out.print(
+                Text("Qualifiers in it:" if meaning.qualifiers else "Qualifiers it may have:")
+            )
         _rows(((q, m) for q, m in qualifiers.items() if m), out)
         if bare := [shown(q) for q, m in qualifiers.items() if not m]:
             out.print(Text(f"Not told by the reference: {' '.join(bare)}"))
     until = f"until {entry.until}" if entry.until else ""
     since = f"since {entry.since}" if entry.since else ""
-    told = " · ".join(t for t in (since, until, entry.reference) if t)
-    if told:
-        out.print(Text(told, style="dim"))
+    sources = " · ".join(t for t in (since, until, entry.reference) if t)
+    if sources:
+        out.print(Text(sources, style="dim"))
 
 
 def _family(found: Meaning) -> str:

@@ -84,12 +84,12 @@ class _Rewriting:
         self.extent: Extent | None = None
 
     def number(self, name: str) -> int:
-        known = self.names.get(name)
-        if known is None:
-            known = self.names[name] = len(self.names)
-            found = _REGISTER.match(name)
-            self.classes.append(_FILES[found[1]] if found else "")
-        return known
+        number = self.names.get(name)
+        if number is None:
+            number = self.names[name] = len(self.names)
+            file = _REGISTER.match(name)
+            self.classes.append(_FILES[file[1]] if file else "")
+        return number
 
     def steps(self, graph: FlowGraph) -> Steps:
         descriptors = self._descriptors(graph)
@@ -184,13 +184,13 @@ class _Rewriting:
         copies: set[str] = set()
         for i, step in enumerate(self.old.steps):
             line = self.lines[step.line - self.first]
-            if line.base == "ULDC" and (found := _DESCRIPTOR.search(line.text)):
-                loads[i] = int(found[1])
-            elif line.base == "MOV" and (found := _DESCRIPTOR_COPY.search(line.text)):
-                copies.add(found[1])
-            elif line.base == "R2UR" and (found := _TO_UNIFORM.search(line.text)):
-                if found[2] in copies:
-                    loads[i] = int(found[1])
+            if line.base == "ULDC" and (match := _DESCRIPTOR.search(line.text)):
+                loads[i] = int(match[1])
+            elif line.base == "MOV" and (match := _DESCRIPTOR_COPY.search(line.text)):
+                copies.add(match[1])
+            elif line.base == "R2UR" and (match := _TO_UNIFORM.search(line.text)):
+                if match[2] in copies:
+                    loads[i] = int(match[1])
             elif (
                 line.base in _GLOBAL
                 and ".64]" in line.text.replace("+", "]")

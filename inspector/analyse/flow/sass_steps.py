@@ -74,16 +74,16 @@ def read_sass(listing: Listing, function: Function) -> Steps:
 
 
 def _numbers(
-    registers: tuple[str, ...], known: dict[str, int], classes: list[str]
+    registers: tuple[str, ...], numbers: dict[str, int], classes: list[str]
 ) -> tuple[int, ...]:
     out = []
     for register in registers:
-        number = known.get(register)
+        number = numbers.get(register)
         if number is None:
-            number = known[register] = len(known)
-            found = _NAME.match(register)
+            number = numbers[register] = len(numbers)
+            file = _NAME.match(register)
             # PT, UPT and the like hold no value
-            classes.append(_FILES[found[1]] if found else "")
+            classes.append(_FILES[file[1]] if file else "")
         out.append(number)
     return tuple(out)
 

@@ -46,7 +46,7 @@ def slow_division(subject: HintSubject, thresholds: Thresholds) -> Iterator[Find
         inner = flow.loop_at(line.n)
         bodies[inner.first if inner else 0].append(line)
     looped = any(first for first in bodies)
-    found: list[Line] = []
+    divisions: list[Line] = []
     for first, lines in bodies.items():
         slow = [line for line in lines if _slow(line)]
         if (
@@ -54,19 +54,21 @@ def slow_division(subject: HintSubject, thresholds: Thresholds) -> Iterator[Find
             and (first or not looped)
             and _share(slow, lines, thresholds) >= number(thresholds, SLOW_DIVISION, "share")
         ):
-            found += slow
-    if not found:
+            divisions += slow
+    if not divisions:
         return
-    what = some([f"{line.opcode}" for line in found])
+    what = some([f"{line.opcode}" for line in divisions])
     where = "in a loop" if looped else "in a kernel without loops"
-    share = _share(found, [x for x in subject.ptx if not looped or flow.loop_at(x.n)], thresholds)
+    share = _share(
+        divisions, [x for x in subject.ptx if not looped or flow.loop_at(x.n)], thresholds
+    )
     yield Finding(
         SLOW_DIVISION,
         "hint",
-        f"{plural(len(found), 'division')} {where} ({what}), about {share:.0%} of its instructions "
-        "(an estimate): the hardware has no such instruction, so each is a reciprocal and its "
-        f"corrections. {_advice(found)}",
-        {Stage.PTX: numbers(found)},
+        f"{plural(len(divisions), 'division')} {where} ({what}), about {share:.0%} of its "
+        "instructions (an estimate): the hardware has no such instruction, so each is a "
+        f"reciprocal and its corrections. {_advice(divisions)}",
+        {Stage.PTX: numbers(divisions)},
     )
 
 

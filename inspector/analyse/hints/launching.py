@@ -150,23 +150,23 @@ def small_grid(subject: HintSubject, thresholds: Thresholds) -> Iterator[Finding
 
 def tail_effect(subject: HintSubject, thresholds: Thresholds) -> Iterator[Finding]:
     """A last wave that is mostly empty, after few full ones."""
-    known = _waves(subject)
-    if known is None:
+    waves = _waves(subject)
+    if waves is None:
         return
-    blocks, sms, held = known
-    full, last = divmod(blocks, sms * held)
+    blocks, sms, resident = waves
+    full, last = divmod(blocks, sms * resident)
     if full == 0 or last == 0:
         return
-    idle = 1 - blocks / (sms * held) / (full + 1)
+    idle = 1 - blocks / (sms * resident) / (full + 1)
     if idle < number(thresholds, TAIL, "idle"):
         return
     yield Finding(
         TAIL,
         "hint",
-        f"{plural(full, 'full wave')} and one of {last:,} blocks, where {sms * held:,} fit: if all "
-        f"blocks take equally long (an estimate), {idle:.0%} of the device's time is spent idle "
-        "while the last ones run. Choose a block size or a split that fills whole waves, or launch "
-        "as many blocks as fit and let each loop over its share.",
+        f"{plural(full, 'full wave')} and one of {last:,} blocks, where {sms * resident:,} fit: "
+        f"if all blocks take equally long (an estimate), {idle:.0%} of the device's time is spent "
+        "idle while the last ones run. Choose a block size or a split that fills whole waves, or "
+        "launch as many blocks as fit and let each loop over its share.",
     )
 
 

@@ -422,12 +422,12 @@ class Warp:
     # -- memory -------------------------------------------------------------------------------
 
     def _access(self, line: Line, space: str, rest: str) -> None:
-        found = _ADDRESS.search(line.text)
-        if found is None:
+        address = _ADDRESS.search(line.text)
+        if address is None:
             return
-        offset = (_literal(found[3]) or 0) if found[3] else 0
-        offset = -offset if found[2] == "-" else offset
-        base, mask = self._value(found[1]), self._guard(line)
+        offset = (_literal(address[3]) or 0) if address[3] else 0
+        offset = -offset if address[2] == "-" else offset
+        base, mask = self._value(address[1]), self._guard(line)
         if base is None or mask is None:
             return
         width = _moved(line, rest)
@@ -439,7 +439,7 @@ class Warp:
         if where:
             store = line.base in ("st", "stmatrix", "red", "atom")
             self.accesses.append(
-                WarpAccess(line, space, store, width, where, self._stretch, found[1], offset)
+                WarpAccess(line, space, store, width, where, self._stretch, address[1], offset)
             )
 
     def _threads(self, mask: Lanes | bool) -> tuple[bool, ...]:

@@ -335,13 +335,13 @@ class PtxReader:
         return self.wording.span(value.low, value.high) if value.high - value.low < most else ""
 
     def _predicate(self, name: str) -> str:
-        known = self.values.condition(name)
-        if known is None:
+        condition = self.values.condition(name)
+        if condition is None:
             return ""
-        if known.always is not None and not self._without(name):
-            return self._launched(known.always)
-        told = self.wording.told(known)
-        return {"always": "always true", "never": "never true"}.get(told, told)
+        if condition.always is not None and not self._without(name):
+            return self._launched(condition.always)
+        meaning = self.wording.told(condition)
+        return {"always": "always true", "never": "never true"}.get(meaning, meaning)
 
     def _without(self, name: str) -> bool:
         """Whether a predicate is decided without what is known of the launch."""

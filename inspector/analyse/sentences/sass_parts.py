@@ -182,10 +182,10 @@ class SassWording:
 
 def number(bare: str, bits: bool = False) -> str:
     """``0x40`` → ``64``; above 65535, and where bits count, hexadecimal."""
-    known = value(bare)
-    if known is None or not isinstance(known, int) or not bare.startswith("0x"):
+    literal = value(bare)
+    if literal is None or not isinstance(literal, int) or not bare.startswith("0x"):
         return bare.replace("INF", "infinity").replace("QNAN", "NaN").replace("NAN", "NaN")
-    return hex(known) if (bits and known > 9) or known > 0xFFFF else str(known)
+    return hex(literal) if (bits and literal > 9) or literal > 0xFFFF else str(literal)
 
 
 def as_float(bits: int) -> str | None:

@@ -171,14 +171,14 @@ def _product(i: SassInstruction, operands: Mapping[str, SassOperand], product: s
     factors = [(name, operands[name]) for name in product.split("*") if name in operands]
     if not factors or any(factor.zero for _, factor in factors):
         return None
-    told = factors
+    terms = factors
     if len(factors) > 1:
-        told = [(n, factor) for n, factor in factors if integer(factor) not in (1, -1)]
-        told = told or factors[:1]
-    alone = told[0][1] if len(told) == 1 else None
+        terms = [(n, factor) for n, factor in factors if integer(factor) not in (1, -1)]
+        terms = terms or factors[:1]
+    alone = terms[0][1] if len(terms) == 1 else None
     if i.base in _WRAPPING and (taken_away := _wrapped(factors[0][1])):
         return _Term(True, taken_away, alone)
-    text = " × ".join(i.words.plain(factor, width_of(i, name)) for name, factor in told)
+    text = " × ".join(i.words.plain(factor, width_of(i, name)) for name, factor in terms)
     return _Term(sum(factor.negative for _, factor in factors) % 2 == 1, text, alone)
 
 

@@ -59,19 +59,19 @@ class Statements:
 
     def at(self, n: int) -> tuple[WordedStatement, ...]:
         """The instructions that begin on line ``n``."""
-        known = self._kept.get(n)
-        if known is not None:
-            return known
+        kept = self._kept.get(n)
+        if kept is not None:
+            return kept
         line = self.line(n)
-        found: tuple[WordedStatement, ...] = ()
+        statements: tuple[WordedStatement, ...] = ()
         if line is not None and line.opcode is not None:
             names = frozenset(r for r in (*line.defs, *line.uses) if r[:1] != "%")
             made = (statement(piece, names) for piece in pieces(self.code(n)))
-            found = tuple(one for one in made if one is not None)
+            statements = tuple(one for one in made if one is not None)
         if len(self._kept) >= MOST_STATEMENTS:
             self._kept.clear()
-        self._kept[n] = found
-        return found
+        self._kept[n] = statements
+        return statements
 
     # -- ways -------------------------------------------------------------------------------
 

@@ -38,16 +38,16 @@ class Templates:
 
 def fill(template: str, piece: Piece) -> str:
     """A template with its places filled; options with an empty piece are left out."""
-    known: dict[str, str] = {}
+    filled: dict[str, str] = {}
 
     def get(name: str) -> str:
-        if name not in known:
-            known[name] = piece(name)
-        return known[name]
+        if name not in filled:
+            filled[name] = piece(name)
+        return filled[name]
 
-    def option(found: re.Match[str]) -> str:
-        names = _PLACE.findall(found[1])
-        return found[1] if all(get(name) for name in names) else ""
+    def option(match: re.Match[str]) -> str:
+        names = _PLACE.findall(match[1])
+        return match[1] if all(get(name) for name in names) else ""
 
     text = _PLACE.sub(lambda m: get(m[1]) or "_", _OPTION.sub(option, template))
     return _ONE.sub(r"1 \1", text.replace("+ −", "− ").replace("− −", "+ "))

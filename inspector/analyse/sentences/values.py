@@ -457,11 +457,11 @@ class Values:
         def get(operand: Operand) -> LinearForm:
             nonlocal missing
             if operand.kind is OperandKind.REGISTER:
-                known = self._known.get(operand.name)
-                return known if known is not None else self._own_name(operand.name, line)
-            found = self.operand(operand, line)
-            missing = missing or found is None
-            return found if found is not None else forms.constant(0)
+                form = self._known.get(operand.name)
+                return form if form is not None else self._own_name(operand.name, line)
+            value = self.operand(operand, line)
+            missing = missing or value is None
+            return value if value is not None else forms.constant(0)
 
         made = result(one, name, self.statements.bits(name), get)
         return None if missing else made

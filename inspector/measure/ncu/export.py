@@ -195,22 +195,22 @@ def _rows(text: str, name: str) -> Iterator[tuple[int, list[str]]]:
     lines = text.lstrip("\ufeff").split("\n")
     bare = _bare(lines)
     mark = ";" if bare and bare.count(";") > bare.count(",") else ","
-    held: list[str] = []
+    pending: list[str] = []
     begun = 0
     for number, line in enumerate(lines, 1):
-        if not held:
+        if not pending:
             if not line.strip() or not (bare or line.startswith('"')):
                 continue
             begun = number
-        held.append(line.removesuffix("\r"))
-        if sum(part.count('"') for part in held) % 2 == 0:
-            cells = _cells("\n".join(held), mark)
-            held = []
+        pending.append(line.removesuffix("\r"))
+        if sum(part.count('"') for part in pending) % 2 == 0:
+            cells = _cells("\n".join(pending), mark)
+            pending = []
             if cells:
                 yield begun, cells
-        elif len(held) > MOST_LINES:
+        elif len(pending) > MOST_LINES:
             break
-    if held:
+    if pending:
         raise Unreadable(f"{name} is cut short, or damaged, in line {begun}", REMEDY)
 
 

@@ -214,15 +214,15 @@ def profiles(
 
 def why_none(path: Path) -> str:
     """Why a recording holds no profile, in words."""
-    held = read_events(path).events
-    told = [e for e in held if e.get("event") == "profile_facts"]
-    if not any(e.get("event") == "torch" for e in held):
+    records = read_events(path).events
+    facts = [e for e in records if e.get("event") == "profile_facts"]
+    if not any(e.get("event") == "torch" for e in records):
         return "the program did not import torch"
-    if not told:
+    if not facts:
         return "the recording holds none; ptxview profile SCRIPT makes one"
-    wish = told[0].get("wish")
+    wish = facts[0].get("wish")
     plan = wish if isinstance(wish, dict) else {}
-    if seen := max(_int(e.get("seen")) or 0 for e in told):
+    if seen := max(_int(e.get("seen")) or 0 for e in facts):
         left = f"wait {_plain(plan.get('wait'))}, warmup {_plain(plan.get('warmup'))}"
         return f"the program made {count_of(seen)}, and with {left} none of them counts"
     return f"the program never called {_plain(plan.get('step'))}"

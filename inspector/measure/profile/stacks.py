@@ -19,34 +19,34 @@ def stacks(data: bytes, gpu: bool) -> list[str]:
 
     Raises ``Unreadable`` for what is no trace.
     """
-    held = gather(data, stacks=True)
-    own = _gpu_times(held) if gpu else None
+    trace = gather(data, stacks=True)
+    own = _gpu_times(trace) if gpu else None
     sums: dict[str, int] = defaultdict(int)
-    for thread, lane in held.lanes.items():
-        frames = held.frames.get(thread)
+    for thread, lane in trace.lanes.items():
+        frames = trace.frames.get(thread)
         around = _around(lane, frames)
-        known: dict[int, str] = {}
+        seen_frames: dict[int, str] = {}
         for n in lane.order:
             if not lane.kept[n] or (lane.kind[n] == RUNTIME and gpu):
                 continue
             took = lane.own[n] if own is None else own.get((thread, n), 0)
             if took <= 0:
                 continue
-            words = [_frames(held, frames, around[n], known)] if frames is not None else []
-            words += [w.translate(_SPACES) for w in _calls(held, lane, n)]
+            words = [_frames(trace, frames, around[n], seen_frames)] if frames is not None else []
+            words += [w.translate(_SPACES) for w in _calls(trace, lane, n)]
             line = ";".join(w for w in words if w)
             if line:
                 sums[line] += took
     return [f"{line} {ns // 1000}" for line, ns in sorted(sums.items()) if ns >= 1000]
 
 
-def _gpu_times(held: GatheredTrace) -> dict[tuple[object, int], int]:
+def _gpu_times(trace: GatheredTrace) -> dict[tuple[object, int], int]:
     out: dict[tuple[object, int], int] = defaultdict(int)
-    for work in held.work:
-        found = held.by_external.get(work.external) or held.by_correlation.get(work.correlation)
-        if found is not None:
-            thread, at = found
-            lane = held.lanes[thread]
+    for work in trace.work:
+        launch = trace.by_external.get(work.external) or trace.by_correlation.get(work.correlation)
+        if launch is not None:
+            thread, at = launch
+            lane = trace.lanes[thread]
             while not lane.kept[at] or (lane.kind[at] == RUNTIME and lane.parent[at] != NOBODY):
                 at = lane.parent[at]
             out[thread, at] += work.end - work.start

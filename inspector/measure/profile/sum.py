@@ -212,32 +212,32 @@ def _kernels(held: GatheredTrace) -> Iterable[GpuWork]:
     return sorted(rows, key=lambda r: (-r.gpu_us, r.name))
 
 
-def _bounds(held: GatheredTrace) -> tuple[int, int]:
+def _bounds(trace: GatheredTrace) -> tuple[int, int]:
     """First and last ns of the window: its steps' where it has any, and the device's to its end."""
-    if held.steps:
-        first = min(s for _, s, _ in held.steps)
-        last = max(e for _, _, e in held.steps)
+    if trace.steps:
+        first = min(s for _, s, _ in trace.steps)
+        last = max(e for _, _, e in trace.steps)
     else:
-        lanes = [lane for lane in held.lanes.values() if lane.start]
-        starts = [min(lane.start) for lane in lanes] + [w.start for w in held.work]
+        lanes = [lane for lane in trace.lanes.values() if lane.start]
+        starts = [min(lane.start) for lane in lanes] + [w.start for w in trace.work]
         ends = [max(lane.end) for lane in lanes]
         first, last = min(starts, default=0), max(ends, default=0)
-    return first, max([last, *(w.end for w in held.work)])
+    return first, max([last, *(w.end for w in trace.work)])
 
 
-def _overhead(held: GatheredTrace, gpu: bool, first: int, last: int) -> Overhead:
+def _overhead(trace: GatheredTrace, gpu: bool, first: int, last: int) -> Overhead:
     window_us = (last - first) / 1000
     if not gpu:
         return Overhead(window_us)
     devices: dict[int, list[Work]] = defaultdict(list)
-    for work in held.work:
+    for work in trace.work:
         if work.end > first:
             devices[work.device].append(work)
     best: tuple[int, list[int]] = (0, [])
     for pieces in devices.values():
         best = max(best, _busy(pieces, first), key=lambda found: found[0])
-    kernels = [w.end - w.start for w in held.work if w.kind == "kernel"]
-    launches, waits = _runtime(held, LAUNCHES, ()), _runtime(held, (), WAITS)
+    kernels = [w.end - w.start for w in trace.work if w.kind == "kernel"]
+    launches, waits = _runtime(trace, LAUNCHES, ()), _runtime(trace, (), WAITS)
     gaps = best[1]
     return Overhead(
         window_us=window_us,
@@ -291,12 +291,12 @@ def _runtime(held: GatheredTrace, beginnings: tuple[str, ...], parts: tuple[str,
     ]
 
 
-def _compiling(held: GatheredTrace, first: int, last: int) -> Iterable[Compiling]:
+def _compiling(trace: GatheredTrace, first: int, last: int) -> Iterable[Compiling]:
     """torch.compile's own annotations within the window, only the outermost of those nested."""
-    texts = held.names.texts
+    texts = trace.names.texts
     marks = {n for n, text in enumerate(texts) if text.endswith(COMPILES)}
-    found: dict[str, list[tuple[int, int]]] = defaultdict(list)
-    for _, lane, n in held.spans():
+    spans_of: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    for _, lane, n in trace.spans():
         if lane.name[n] not in marks or lane.end[n] <= first or lane.start[n] >= last:
             continue
         above = lane.parent[n]
@@ -304,9 +304,9 @@ def _compiling(held: GatheredTrace, first: int, last: int) -> Iterable[Compiling
             above = lane.parent[above]
         if above == NOBODY:
             what = texts[lane.name[n]].removesuffix(COMPILES)
-            found[what].append((max(lane.start[n], first), min(lane.end[n], last)))
-    for what, spans in found.items():
-        steps = {n for n, s, e in held.steps for a, b in spans if a < e and b > s}
+            spans_of[what].append((max(lane.start[n], first), min(lane.end[n], last)))
+    for what, spans in spans_of.items():
+        steps = {n for n, s, e in trace.steps for a, b in spans if a < e and b > s}
         yield Compiling(
             f"torch.compile ({what})", sum(b - a for a, b in spans) / 1000, len(spans),
             tuple(sorted(steps)),

@@ -167,18 +167,18 @@ class Trace:
                 yield event
 
     def _begin(self) -> str:
-        held = ""
-        while (found := _BEGIN.search(held)) is None:
+        text = ""
+        while (start := _BEGIN.search(text)) is None:
             more = self._more()
-            if not more or len(held) > 16 * CHUNK:
+            if not more or len(text) > 16 * CHUNK:
                 raise Unreadable("it is no Chrome trace: it has no traceEvents")
-            held += more
+            text += more
         try:
-            header = json.loads(held[: found.end()] + "]}", strict=False)
+            header = json.loads(text[: start.end()] + "]}", strict=False)
         except (ValueError, RecursionError):
             header = {}
         self.header = header if isinstance(header, dict) else {}
-        return held[found.end() :]
+        return text[start.end() :]
 
     def _more(self) -> str:
         try:

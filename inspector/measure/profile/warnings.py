@@ -104,19 +104,19 @@ def _calls(told: ProcessFacts, within: Times) -> Iterator[str]:
             )
 
 
-def _pairs(told: ProcessFacts) -> Iterator[str]:
+def _pairs(facts: ProcessFacts) -> Iterator[str]:
     """Pairs of timing events with a compile between them."""
-    for sites, _, times in told.pairs:
+    for sites, _, times in facts.pairs:
         first, _, last = sites.partition("\n")
         spoilt = [
-            (pair, [(what, _us(span, pair)) for what, _, span in told.compiles if _us(span, pair)])
+            (pair, [(what, _us(span, pair)) for what, _, span in facts.compiles if _us(span, pair)])
             for pair in times
         ]
-        spoilt = [(pair, found) for pair, found in spoilt if found]
+        spoilt = [(pair, compiling) for pair, compiling in spoilt if compiling]
         if spoilt:
-            pair, found = spoilt[0]
-            names = ", ".join(dict.fromkeys(what for what, _ in found))
-            spent = max(us for _, us in found)
+            pair, compiling = spoilt[0]
+            names = ", ".join(dict.fromkeys(what for what, _ in compiling))
+            spent = max(us for _, us in compiling)
             often = f", in {len(spoilt)} of {len(times)} measurements" if len(times) > 1 else ""
             yield (
                 f"between the events of {first} and {last} {names} was compiled: {_time(spent)} of "

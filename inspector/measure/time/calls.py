@@ -83,7 +83,10 @@ def libraries(events: Iterable[Event]) -> dict[str, Library]:
 
 
 def again(
-    recording: Recording, events: Iterable[Event], found: Sequence[Found], wanted: Sequence[Call]
+    recording: Recording,
+    events: Iterable[Event],
+    variants: Sequence[Found],
+    asked_calls: Sequence[Call],
 ) -> list[Again]:
     """The calls that are ``wanted``, and those that launch variants of ``found`` of which no
     launch of their own was recorded."""
@@ -93,24 +96,24 @@ def again(
         graph = next((g for g in recording.graphs if g.id == call.name), None)
         if call.kind == "graph":
             among = _of_kernels(recording, graph.kernels if graph else ())
-            asked = [f for f in found if f in among and not _launched(f)]
+            asked = [f for f in variants if f in among and not _launched(f)]
             code = graph.stages[Stage.OUTPUT_CODE] if graph else None
-            held = Again(
+            repeated = Again(
                 call, number, among, code=code.content if code else None,
                 code_path=code.origin_path if code else None,
             )  # fmt: skip
         elif call.kind == "extension":
             library = where.get(call.name.rpartition(".")[0])
             among = _beside(recording, library)
-            asked = [f for f in found if f in among]
-            held = Again(call, number, among, library=library)
+            asked = [f for f in variants if f in among]
+            repeated = Again(call, number, among, library=library)
         else:
             continue
-        if call in wanted:
-            out.append(held)
+        if call in asked_calls:
+            out.append(repeated)
         elif asked:
             ids = frozenset((k.id, v.id) for k, v in asked)
-            out.append(replace(held, asked=ids))
+            out.append(replace(repeated, asked=ids))
     return out
 
 
@@ -191,15 +194,15 @@ def kernel_times(
         if not isinstance(each, Mapping):
             continue
         samples, many = each.get("samples"), each.get("per_call")
-        held = samples if isinstance(samples, list) else []
-        found = median([float(s) for s in held if isinstance(s, int | float)])
-        if found is None or not isinstance(many, int):
+        durations = samples if isinstance(samples, list) else []
+        middle = median([float(s) for s in durations if isinstance(s, int | float)])
+        if middle is None or not isinstance(many, int):
             continue
         seen = str(each.get("name"))
         whose = owner(seen, one.among, arch) or owner(seen, everyone, arch)
         name, variant = whose or (seen, None)
         out.append(
-            KernelTime(name, variant, found.value, many, found.low, found.high, found.samples)
+            KernelTime(name, variant, middle.value, many, middle.low, middle.high, middle.samples)
         )
     return tuple(out)
 

@@ -199,21 +199,21 @@ def measure(
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="ptxview-") as name:
         folder = Path(name)
-        told: list[Said] = []
+        jobs: list[Said] = []
         for n, (said, data) in enumerate(launches):
             what, ending = FILES.get(str(said.get("kind")), ("cubin", ".cubin"))
             path = folder / f"{n}{ending}"
             path.write_bytes(data)
-            told.append({**said, "n": n, what: str(path)})
-        while told and not gathered.spent:
+            jobs.append({**said, "n": n, what: str(path)})
+        while jobs and not gathered.spent:
             left = None
             if wish.budget is not None:
                 left = max(wish.budget - (time.monotonic() - began), 0)
             job = {**wish.told(), "alignment": alignment, "budget": left,
-                   "copy": not gathered.copies, "launches": told}  # fmt: skip
-            seconds = STARTING + (len(told) + 1) * wish.limit
+                   "copy": not gathered.copies, "launches": jobs}  # fmt: skip
+            seconds = STARTING + (len(jobs) + 1) * wish.limit
             end = run_child(python, "session", job, wish.limit, folder, seconds, child)
-            told = _left(python, told, end, gathered)
+            jobs = _left(python, jobs, end, gathered)
     return gathered
 
 

@@ -235,11 +235,11 @@ def _kernels(said: Sequence[Any]) -> Iterable[KernelTime]:
             name = str(one.get("name"))
             samples.setdefault(name, []).extend(_numbers(one.get("samples")))
             count[name] = count.get(name, 0) + 1
-    for name, held in samples.items():
-        found = median(held)
-        if found is not None:
+    for name, durations in samples.items():
+        middle = median(durations)
+        if middle is not None:
             yield KernelTime(
-                name, None, found.value, count[name], found.low, found.high, found.samples
+                name, None, middle.value, count[name], middle.low, middle.high, middle.samples
             )
 
 

@@ -199,15 +199,15 @@ def _jobs(reader: Reader, path: Path, given: Ready) -> _Jobs:
             out.add(at, error.message)
     for at, one in enumerate(given.calls, len(given.plan.launches)):
         try:
-            told = again_calls.job_of_call(one, reader.recording.mode)
+            job = again_calls.job_of_call(one, reader.recording.mode)
         except PtxviewError as error:
-            told = error.message
-        if isinstance(told, str):
-            out.add(at, told)
+            job = error.message
+        if isinstance(job, str):
+            out.add(at, job)
             continue
-        out.add(at, told[0], told[1])
-        if told[2] is not None:
-            out.warned[at] = told[2]
+        out.add(at, job[0], job[1])
+        if job[2] is not None:
+            out.warned[at] = job[2]
     return out
 
 

@@ -49,13 +49,13 @@ class TerminalText:
         cut = _UNFINISHED.search(text)
         self._held = text[cut.start() :] if cut else ""
         with self._lock:
-            for found in _SEQUENCE.finditer(text, 0, len(text) - len(self._held)):
-                if found[4] is not None:
-                    self._write(found[4])
-                elif found[3] is not None:
-                    self._control(found[3])
-                elif found[2] is not None:
-                    self._sequence(found[1], found[2])
+            for match in _SEQUENCE.finditer(text, 0, len(text) - len(self._held)):
+                if match[4] is not None:
+                    self._write(match[4])
+                elif match[3] is not None:
+                    self._control(match[3])
+                elif match[2] is not None:
+                    self._sequence(match[1], match[2])
             if (over := len(self._lines) - MOST) > 0:
                 del self._lines[:over]
                 self._row = max(0, self._row - over)

@@ -150,16 +150,19 @@ class DiffSummary(Widget):
         return max(2, min(12, self.screen.size.height // 4))
 
     def _lines(self, width: int) -> list[tuple[str, str]]:
-        held = self.held
-        if held is None:
+        comparison = self.held
+        if comparison is None:
             return []
         out: list[tuple[str, str]] = []
-        for sentence in held.explanation:
+        for sentence in comparison.explanation:
             out += _wrapped("• ", label(sentence), width, "")
-        for found, word in ((held.summary.gained, "gained"), (held.summary.lost, "lost")):
-            for one in found:
+        for hints, word in (
+            (comparison.summary.gained, "gained"),
+            (comparison.summary.lost, "lost"),
+        ):
+            for one in hints:
                 out += _wrapped(f"◆ hint {word}: ", diff_text.hint(one), width, "$warning")
-        figures = [c for c, _ in diff_text.figures(held.summary) if c.differs]
+        figures = [c for c, _ in diff_text.figures(comparison.summary) if c.differs]
         if figures:
             out += _wrapped("", label(diff_text.deltas(figures)), width, "$quiet")
         return out

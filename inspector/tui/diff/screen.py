@@ -145,14 +145,14 @@ class DiffScreen(DiffSearching):
 
     def action_stage(self, stage: str) -> None:
         """Another stage, the cursor on what its line became or came from."""
-        wanted, here = Stage(stage), self.view.place
+        chosen, here = Stage(stage), self.view.place
         if here is not None:
             if here != self._landed:
                 self._trail = {}
             self._trail[here.stage] = here
-        known = self.request
-        at = self._trail.get(wanted) or here or known.at
-        self._ask(DiffRequest(known.a, known.b, wanted, known.exact, at))
+        shown = self.request
+        at = self._trail.get(chosen) or here or shown.at
+        self._ask(DiffRequest(shown.a, shown.b, chosen, shown.exact, at))
 
     @on(DiffBar.Chosen)
     def _chosen(self, message: DiffBar.Chosen) -> None:

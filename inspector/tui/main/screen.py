@@ -860,15 +860,15 @@ class MainScreen(Screen[None]):
         self.kernels.mark(tuple(one.key[:2] for one in self.marked))
         if left.read is None:
             return
-        wanted = left.read.key[:2]
+        key = left.read.key[:2]
         rows = self.kernels.rows
-        found = [i for i, row in enumerate(rows) if row.subject.key[:2] == wanted]
-        if not found and self.kernels.query_text:
+        places = [i for i, row in enumerate(rows) if row.subject.key[:2] == key]
+        if not places and self.kernels.query_text:
             self.kernels.filter("")
             rows = self.kernels.rows
-            found = [i for i, row in enumerate(rows) if row.subject.key[:2] == wanted]
-        if found:
-            self.kernels.go(found[-1])
+            places = [i for i, row in enumerate(rows) if row.subject.key[:2] == key]
+        if places:
+            self.kernels.go(places[-1])
             self.panes.display = True
             self.panes.activate(self.panes.active)
         else:

@@ -219,16 +219,16 @@ class Understanding(Widget):
     @on(Answer)
     def _answered(self, message: Answer) -> None:
         message.stop()
-        found = message.found
-        if isinstance(found, Content):
-            self.app.push_screen(Overlay(message.heading, found, wide=message.wide))
-        elif isinstance(found, tuple):
-            if found:
-                self.app.push_screen(HintList(message.heading, found), self._jump)
+        answer = message.found
+        if isinstance(answer, Content):
+            self.app.push_screen(Overlay(message.heading, answer, wide=message.wide))
+        elif isinstance(answer, tuple):
+            if answer:
+                self.app.push_screen(HintList(message.heading, answer), self._jump)
             else:
                 self.app.push_screen(Overlay(message.heading, Content(NO_HINTS)))
         else:
-            self.app.push_screen(Overlay("", Content(f"{found.message}\n{found.hint}".strip())))
+            self.app.push_screen(Overlay("", Content(f"{answer.message}\n{answer.hint}".strip())))
 
     def _jump(self, finding: Finding | None) -> None:
         if finding is None:

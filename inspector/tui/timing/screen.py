@@ -262,20 +262,20 @@ class TimingScreen(Screen[None]):
 
     def _show(self) -> None:
         width = max(24, self.size.width - 4)
-        told: list[timing_text.Part] = []
+        parts: list[timing_text.Part] = []
         if self.what is not None:
             calls = () if self._ready is None else self._ready.calls
-            told += timing_text.launches(self.what, calls, width)
+            parts += timing_text.launches(self.what, calls, width)
         if self.state is TimingState.ASKING and self._ready is not None:
-            told += timing_text.leave(str(self.times.path), self._ready.python, width)
+            parts += timing_text.leave(str(self.times.path), self._ready.python, width)
         if self.state is TimingState.RUNNING:
-            told.append(("\n◔ They run now, in a process of their own.\n", "bold"))
+            parts.append(("\n◔ They run now, in a process of their own.\n", "bold"))
         if self.notice is not None:
-            told += timing_text.trouble(self.notice, width)
+            parts += timing_text.trouble(self.notice, width)
         if self.session is not None:
-            told += timing_text.measured(self.session, width)
-        told += timing_text.before(self.past, width)
-        self.text.update(Content.assemble(*told))
+            parts += timing_text.measured(self.session, width)
+        parts += timing_text.before(self.past, width)
+        self.text.update(Content.assemble(*parts))
 
     # Commands
 
