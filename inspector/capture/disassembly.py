@@ -1,5 +1,6 @@
-"""SASS text of a cubin, with at most one call of ``nvdisasm`` for it and its annotations.
+"""What the vendor's tools print of a cubin, kept by content: its SASS, its functions' figures.
 
+At most one call of ``nvdisasm`` gives the text and its annotations:
 ``nvdisasm -c -gi -gp -hex`` prints what ``-c`` prints, with locations and PTX lines on lines of
 their own (``//## …``) and the encoding at the ends of lines (``/* 0x… */``). What ``-c`` would
 have printed is read from it where nothing else was added, which is checked; else it is asked.
@@ -11,8 +12,10 @@ import re
 import tempfile
 import threading
 from collections import OrderedDict
+from pathlib import Path
 
 from inspector.errors import Unreadable
+from inspector.listing.cubin import is_elf
 from inspector.recording.layout import DerivedCache
 from inspector.system.process import run_tool
 from inspector.system.toolchain import Tool, every, need
@@ -112,3 +115,25 @@ def _lock(key: str) -> threading.Lock:
         while len(_locks) > 1024:
             _locks.popitem(last=False)
         return lock
+
+
+# -- figures of the functions ---------------------------------------------------------------------
+
+
+def usage_text(cubin: bytes, cache: DerivedCache) -> str:
+    """Figures of every function; "" of what is no ELF file.
+
+    Raises ``ToolMissing`` without cuobjdump, ``Unreadable`` where it does not finish.
+    """
+    if not is_elf(cubin):
+        return ""
+    tool = need("cuobjdump")
+    key = cache.key("cuobjdump -res-usage", tool.version or "?", cubin)
+    printed = cache.get(key)
+    if printed is None:
+        with tempfile.TemporaryDirectory(prefix="ptxview-") as folder:
+            file = Path(folder) / "kernel.cubin"
+            file.write_bytes(cubin)
+            printed = run_tool([tool.path, "-res-usage", file]).out
+        cache.put(key, printed)
+    return printed.decode("utf-8", "surrogateescape")

@@ -14,8 +14,8 @@ from functools import cache
 from pathlib import Path
 
 from inspector import files
+from inspector.capture.disassembly import usage_text
 from inspector.capture.nvcc import same_code
-from inspector.capture.usage import usage_text
 from inspector.errors import PtxviewError
 from inspector.listing.cubin import Cubin, function_records, read_cubin
 from inspector.model import Resources, Stage, Variant

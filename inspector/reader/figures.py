@@ -12,7 +12,7 @@ from itertools import islice
 from pathlib import Path
 
 from inspector.capture import spills
-from inspector.capture.usage import usage_text
+from inspector.capture.disassembly import usage_text
 from inspector.errors import PtxviewError
 from inspector.model import Content, Resources, Stage, Variant
 from inspector.reader.listings import decode

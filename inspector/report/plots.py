@@ -15,11 +15,10 @@ from typing import Any
 from rich.console import Group
 from rich.text import Text
 
-from inspector.measure.profile.names import short_name
 from inspector.measure.time.ranking import Race, RaceRow
 from inspector.measure.time.results import Session
 from inspector.measure.time.roofline import TITLES, UNITS, Peaks, Spot, dtypes_in
-from inspector.names import base_name
+from inspector.names import base_name, short_name
 from inspector.text import shown
 
 # -- plots as values ------------------------------------------------------------------------------

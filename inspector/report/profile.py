@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from inspector.measure.profile.model import Chain, GpuWork, Overhead, Profile, Window
-from inspector.measure.profile.names import short_name
+from inspector.names import short_name
 from inspector.report.jsons import SCHEMA
 from inspector.report.tables import UNKNOWN
 from inspector.text import shown

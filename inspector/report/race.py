@@ -10,9 +10,9 @@ from typing import Literal
 from rich.cells import cell_len
 from rich.table import Table
 
-from inspector.measure.profile.names import short_name
 from inspector.measure.time.ranking import Race, RaceRow, best_first
 from inspector.measure.time.results import Session, timing_row
+from inspector.names import short_name
 from inspector.report.jsons import SCHEMA
 from inspector.report.plots import Figure, PlotLine, name_of
 from inspector.report.tables import UNKNOWN

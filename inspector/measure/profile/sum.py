@@ -17,7 +17,6 @@ from inspector.measure.profile.model import (
     Shape,
     Window,
 )
-from inspector.measure.profile.names import short_name
 from inspector.measure.profile.trace import (
     ANNOTATION,
     NOBODY,
@@ -28,6 +27,7 @@ from inspector.measure.profile.trace import (
     Work,
     gather,
 )
+from inspector.names import short_name
 
 KINDS = {OP: "op", ANNOTATION: "annotation", RUNTIME: "runtime"}
 LAUNCHES = ("cudaLaunch", "cuLaunch", "cudaGraphLaunch", "cuGraphLaunch", "hipLaunch")

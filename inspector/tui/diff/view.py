@@ -9,13 +9,13 @@ from rich.style import Style
 from textual import events
 from textual.geometry import Size
 from textual.message import Message
+from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from inspector.diff.beside import BesideRow, Sign
 from inspector.tui.app.command_table import Where, bindings
 from inspector.tui.diff.rows import DiffRows
 from inspector.tui.diff.work import DiffOutcome, DiffPlace, Layout
-from inspector.tui.widgets.moving import MovingRows
 from inspector.tui.widgets.notice import Notice, notice_row
 
 WIDE = 100
@@ -27,7 +27,7 @@ MARGIN = 3
 EMPTY = Layout((), (), ())
 
 
-class DiffView(MovingRows, can_focus=True, inherit_bindings=False):
+class DiffView(ScrollView, can_focus=True, inherit_bindings=False):
     """Rows of two listings with a cursor and folds; or a notice instead of them."""
 
     BINDINGS = bindings(Where.DIFF)
@@ -214,6 +214,24 @@ class DiffView(MovingRows, can_focus=True, inherit_bindings=False):
         if at and self.cursor < self.changes[at - 1][1]:
             return at
         return -at
+
+    def action_move(self, by: int) -> None:
+        """Up or down by rows."""
+        self.go_visible(self.at() + by)
+
+    def action_page(self, pages: float) -> None:
+        """Up or down by pages, the view and the cursor together."""
+        rows = max(1, int((self.size.height - 1) * abs(pages))) * (1 if pages > 0 else -1)
+        self.scroll_to(y=self.scroll_offset.y + rows, animate=False, force=True)
+        self.go_visible(self.at() + rows)
+
+    def action_edge(self, side: int) -> None:
+        """To the first or the last row."""
+        self.go_visible(0 if side < 0 else self.virtual_size.height - 1)
+
+    def action_sideways(self, cells: int) -> None:
+        """Left or right, both sides together."""
+        self.scroll_to(x=max(0, self.scroll_offset.x + cells), animate=False, force=True)
 
     def action_change(self, step: int) -> None:
         """To the next or previous change, round the ends."""
