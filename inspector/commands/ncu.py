@@ -15,10 +15,10 @@ from pathlib import Path
 
 from inspector import files, printing
 from inspector.capture.machine import gpu_present
-from inspector.capture.running import Run, RunOutcome, RunRequest
+from inspector.capture.running import Run, RunOutcome
 from inspector.commands.common import profiled, split_program
 from inspector.commands.list import print_launches
-from inspector.commands.run import summary
+from inspector.commands.run import request_of, summary
 from inspector.errors import PtxviewError, RunFailed, ToolMissing, Unreadable, UsageError
 from inspector.measure.ncu import export
 from inspector.measure.ncu import files as ncu_files
@@ -78,20 +78,13 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     args = parser.parse_args(own)
     if args.launch_count < 1 or args.launch_skip < 0:
         parser.error("--launch-count is 1 at least, --launch-skip no less than 0")
-    if not words:
-        raise UsageError("there is nothing to run", "ptxview ncu SCRIPT, -m MODULE, or -- COMMAND")
-    if not gpu_present():
-        raise ToolMissing("ncu needs an NVIDIA GPU, and there is none on this machine")
-    tool = ncu_files.need()
-    request = RunRequest(
-        kind=kind,
-        words=tuple(words),
-        out=Path(args.out) if args.out else None,
-        python=args.python,
-        # The ranges of integer tensors are found by kernels of their own, which ncu would measure.
-        environment=(*ncu_files.ENVIRONMENT, ("PTXVIEW_RANGES", "0")),
-    )
+    # The ranges of integer tensors are found by kernels of their own, which ncu would measure.
+    environment = (*ncu_files.ENVIRONMENT, ("PTXVIEW_RANGES", "0"))
     try:
+        request = request_of("ncu", kind, words, args, environment)
+        if not gpu_present():
+            raise ToolMissing("ncu needs an NVIDIA GPU, and there is none on this machine")
+        tool = ncu_files.need()
         made = Run(request)
     except RunFailed as error:
         raise UsageError(error.message, error.hint) from None

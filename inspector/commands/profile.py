@@ -22,9 +22,10 @@ from rich.text import Text
 
 from inspector import files, printing
 from inspector.capture.opening import kept_cache, newest, open_path
-from inspector.capture.running import RunOutcome, RunRequest
+from inspector.capture.running import RunOutcome
 from inspector.capture.running import run as record
-from inspector.commands.run import check_target, split, summary
+from inspector.commands.common import split_program
+from inspector.commands.run import request_of, summary
 from inspector.errors import Exit, PtxviewError, RunFailed, Unreadable, UsageError
 from inspector.measure.profile.model import Profile, Window
 from inspector.measure.profile.read import profiles, trace_of, why_none
@@ -91,7 +92,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     """Profile a run; the program's own exit status, and 125 where we fail."""
-    own, kind, words = split(argv, VALUED)
+    own, kind, words = split_program(argv, VALUED)
     stored = "--stored" in own
     try:
         # Without a program our options may stand behind the recording, too.
@@ -105,22 +106,11 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         return Exit.USAGE if stored else Exit.RUN_FAILED
     if stored:
         return _stored(args, rest)
-    if not words:
-        raise RunFailed(
-            "there is nothing to run", "ptxview profile SCRIPT, -m MODULE, or -- COMMAND"
-        )
-    check_target(args.target)
+    environment = (("PTXVIEW_PROFILE", _wish(args)),)
+    request = request_of("profile", kind, words, args, environment)
     for path in (args.trace, args.stacks):
         if path and not os.access(Path(path).resolve().parent, os.W_OK | os.X_OK):
             raise RunFailed(f"{path} cannot be written", "Give another place.")
-    request = RunRequest(
-        kind=kind,
-        words=tuple(words),
-        out=Path(args.out) if args.out else None,
-        target=args.target,
-        python=args.python,
-        environment=(("PTXVIEW_PROFILE", _wish(args)),),
-    )
     with _program_on_stderr() if args.json else contextlib.nullcontext():
         outcome = record(request, lambda text: narrate(f"ptxview: {text}"))
     narrate(summary(outcome))

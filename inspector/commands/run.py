@@ -16,7 +16,7 @@ from pathlib import Path
 from inspector import printing
 from inspector.capture.running import RunOutcome, RunRequest
 from inspector.capture.running import run as record
-from inspector.commands.common import reader_of
+from inspector.commands.common import reader_of, split_program
 from inspector.commands.list import print_kernels
 from inspector.commands.open import browse, on_terminal
 from inspector.errors import Exit, PtxviewError, RunFailed
@@ -102,45 +102,39 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def split(argv: list[str], valued: tuple[str, ...] = VALUED) -> tuple[list[str], str, list[str]]:
-    """Our options, the kind of program, and the program's words."""
-    at = 0
-    while at < len(argv):
-        word = argv[at]
-        if word == "--":
-            return argv[:at], "command", argv[at + 1 :]
-        if word == "-m":
-            return argv[:at], "module", argv[at + 1 :]
-        if not word.startswith("-") or word == "-":
-            return argv[:at], "script", argv[at:]
-        at += 2 if word in valued else 1
-    return argv, "script", []
+def request_of(
+    command: str,
+    kind: str,
+    words: list[str],
+    args: argparse.Namespace,
+    environment: tuple[tuple[str, str], ...],
+) -> RunRequest:
+    """The run of a program that ``split_program`` told from our options, for one of our commands.
 
-
-def check_target(target: str | None) -> None:
-    """Raises ``RunFailed`` if ``--target`` is given, and is none."""
+    Raises ``RunFailed`` if no program is named, or if ``--target`` is not one.
+    """
+    if not words:
+        raise RunFailed(
+            "there is nothing to run", f"ptxview {command} SCRIPT, -m MODULE, or -- COMMAND"
+        )
+    target = getattr(args, "target", None)
     if target is not None and not re.fullmatch(r"sm_\d{2,3}[af]?", target):
         raise RunFailed(f"{target} is no target", "A target is written like sm_90.")
+    out = Path(args.out) if args.out else None
+    return RunRequest(
+        kind=kind, words=tuple(words), out=out, target=target, python=args.python,
+        environment=environment,
+    )  # fmt: skip
 
 
 def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     """Record a run; the program's own exit status."""
-    own, kind, words = split(argv)
+    own, kind, words = split_program(argv, VALUED)
     try:
         args = parser.parse_args(own)
     except SystemExit as stop:
         return Exit.OK if stop.code in (0, None) else Exit.RUN_FAILED
-    if not words:
-        raise RunFailed("there is nothing to run", "ptxview run SCRIPT, -m MODULE, or -- COMMAND")
-    check_target(args.target)
-    request = RunRequest(
-        kind=kind,
-        words=tuple(words),
-        out=Path(args.out) if args.out else None,
-        target=args.target,
-        python=args.python,
-        environment=emulation(args),
-    )
+    request = request_of("run", kind, words, args, emulation(args))
     if on_terminal() and not args.no_tui and not args.time:
         return _watched(request)
     outcome = record(request, lambda text: narrate(f"ptxview: {text}"))
