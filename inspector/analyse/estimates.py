@@ -101,7 +101,7 @@ def element_bytes(dtype: str) -> int | None:
 
 
 def accessed_bytes(
-    call: Call, found: Iterable[Access], flow: Flow, branches: bool
+    call: Call, accesses: Iterable[Access], flow: Flow, branches: bool
 ) -> Estimate | None:
     """Bytes that the instructions of a kernel ask of global memory, by static counts.
 
@@ -111,13 +111,13 @@ def accessed_bytes(
     blocks, threads = blocks_of(call), threads_of(call)
     if blocks is None or threads is None or flow.loops:
         return None
-    held = tuple(found)
-    if any(a.space == "generic" for a in held):
+    every = tuple(accesses)
+    if any(a.space == "generic" for a in every):
         return None
-    bytes_a_thread = total(held, (LOAD, STORE, COPY, ATOMIC, REDUCTION), "global")
+    bytes_a_thread = total(every, (LOAD, STORE, COPY, ATOMIC, REDUCTION), "global")
     if bytes_a_thread is None:
         return None
-    at_most = branches or any(a.guarded for a in held if a.space == "global")
+    at_most = branches or any(a.guarded for a in every if a.space == "global")
     how = EACH_AT_MOST_ONCE if at_most else EACH_ONCE
     return Estimate(bytes_a_thread * threads * blocks, how, at_most)
 

@@ -63,21 +63,21 @@ def _body(listing: Listing, span: tuple[int, int]) -> list[tuple[int, str]]:
     ]
 
 
-def _narrowed(body: Sequence[str], fusion: Fusion, known: Operations) -> list[Found]:
+def _narrowed(body: Sequence[str], fusion: Fusion, operations: Operations) -> list[Found]:
     """For each line which of ``made_from`` it may come of, by index; empty: any of them."""
     made = fusion.made_from
-    does = [_does(m, known) for m in made]
+    does = [_does(m, operations) for m in made]
     # What Inductor added itself may be of any line.
     vague: set[str] = set()
     for target in fusion.unplaced:
-        what = known.aten(target)
+        what = operations.aten(target)
         if not what:
             return [()] * len(body)
         vague |= what
-    owners: list[Found | None] = [_owners(text, does, vague, known) for text in body]
+    owners: list[Found | None] = [_owners(text, does, vague, operations) for text in body]
     values = [_values(text) for text in body]
     _follow(body, values, owners)
-    return [found or () for found in owners]
+    return [owner or () for owner in owners]
 
 
 def _does(made: MadeFrom, known: Operations) -> Does | None:

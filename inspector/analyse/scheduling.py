@@ -424,20 +424,20 @@ def _at(address: int | None, line: int) -> str:
     return f"line {line}" if address is None else f"0x{address:x}"
 
 
-def _waiting(waits: Sequence[Wait], known: Mapping[str, Mnemonic]) -> list[str]:
+def _waiting(waits: Sequence[Wait], by_mnemonic: Mapping[str, Mnemonic]) -> list[str]:
     """``waits here for the load at 0x1e0: the long scoreboard``, one for each kind of thing."""
     groups: dict[tuple[str, str, str | None], list[Wait]] = {}
     for wait in waits:
         base = (wait.opcode or "").partition(".")[0]
-        noun = known[base].noun if base in known else ""
+        noun = by_mnemonic[base].noun if base in by_mnemonic else ""
         if not noun or noun == "result of":
             noun = "result of " + base
         groups.setdefault((noun, wait.kind, wait.scoreboard), []).append(wait)
     out: list[str] = []
-    for (noun, kind, scoreboard), held in groups.items():
-        what = _named(noun.removeprefix("result of ") if kind == OPERANDS else noun, held)
+    for (noun, kind, scoreboard), group in groups.items():
+        what = _named(noun.removeprefix("result of ") if kind == OPERANDS else noun, group)
         if kind == OPERANDS:
-            their = "its" if len(held) == 1 else "their"
+            their = "its" if len(group) == 1 else "their"
             out.append(f"waits here for {what} until {their} operands have been read")
         else:
             board = f": the {scoreboard} scoreboard" if scoreboard else ""

@@ -151,12 +151,12 @@ class _Room:
         """Text with its variables; nothing of it where it becomes too long to be a command."""
         parts: list[str] = []
         at = size = 0
-        for found in _REFERENCE.finditer(text):
+        for reference in _REFERENCE.finditer(text):
             parts += (
-                text[at : found.start()],
-                found[1] or value(found[2] or found[3] or "") or "",
+                text[at : reference.start()],
+                reference[1] or value(reference[2] or reference[3] or "") or "",
             )
-            at = found.end()
+            at = reference.end()
             size += len(parts[-1]) + len(parts[-2])
             if size > min(LONGEST, self.left):
                 break

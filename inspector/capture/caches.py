@@ -70,24 +70,24 @@ def from_file(path: Path, inside: Path, beside: Sequence[str]) -> Iterator[dict[
         yield {"event": "autotune", "from_cache": True, "kept": True, **event}
 
 
-def _best(beside: Sequence[str], held: Mapping[str, object]) -> dict[str, object] | None:
-    config = {k: v for k, v in held.items() if k not in _NOT_CONFIG}
-    if not isinstance(held.get("num_warps"), int):
+def _best(beside: Sequence[str], stored: Mapping[str, object]) -> dict[str, object] | None:
+    config = {k: v for k, v in stored.items() if k not in _NOT_CONFIG}
+    if not isinstance(stored.get("num_warps"), int):
         return None
     # Without a hash of what won, the kernel's file is the one that lies beside it, if it is one.
-    taken = finite(held.get("time_taken_ms"))
+    taken = finite(stored.get("time_taken_ms"))
     return {
         "by": "inductor",
         "file": beside[0] if len(beside) == 1 else None,
-        "method": "coordinate descent" if held.get("found_by_coordesc") is True else None,
+        "method": "coordinate descent" if stored.get("found_by_coordesc") is True else None,
         "seconds": None if taken is None else taken / 1000,
-        "configurations": [{"config": config, "cache_key": held.get("triton_cache_hash")}],
+        "configurations": [{"config": config, "cache_key": stored.get("triton_cache_hash")}],
         "winner": 0,
     }
 
 
-def _timings(path: Path, held: Mapping[str, object]) -> dict[str, object] | None:
-    pairs = held.get("configs_timings")
+def _timings(path: Path, stored: Mapping[str, object]) -> dict[str, object] | None:
+    pairs = stored.get("configs_timings")
     said: list[dict[str, object]] = []
     for pair in pairs if isinstance(pairs, list) else []:
         if not isinstance(pair, list) or len(pair) != 2 or not isinstance(pair[0], dict):
@@ -101,13 +101,13 @@ def _timings(path: Path, held: Mapping[str, object]) -> dict[str, object] | None
     if not said:
         return None
     medians = [configuration(c, "triton").time_us for c in said]
-    known = [t for t in medians if t is not None]
+    measured = [t for t in medians if t is not None]
     return {
         "by": "triton",
         "name": path.name[: -len(TIMINGS)],
-        "key": held.get("key"),
+        "key": stored.get("key"),
         "configurations": said,
-        "winner": medians.index(min(known)) if known else None,
+        "winner": medians.index(min(measured)) if measured else None,
     }
 
 

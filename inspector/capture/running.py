@@ -65,16 +65,16 @@ def complete(
         if not go_on():
             raise Stopped("it was stopped before its end")
 
-    held = machine.versions(python)
+    versions = machine.versions(python)
     still()
-    writer.event(event="tools", tools={k: v for k, v in held.items() if "folder" not in k})
+    writer.event(event="tools", tools={k: v for k, v in versions.items() if "folder" not in k})
     if mode == "gpu" and (device := machine.nvidia_smi()) is not None:
         writer.event(event="tools", tools={"driver": device["driver_version"]})
     try:
         events = read_events(writer.folder).events
     except PtxviewError:
         return None
-    found = list(_builds(list(events), cache))
+    builds = list(_builds(list(events), cache))
 
     def events_of(item: Found | str) -> list[Event]:
         still()
@@ -83,13 +83,13 @@ def complete(
         return made
 
     with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
-        for made in pool.map(events_of, found):
+        for made in pool.map(events_of, builds):
             for event in made:
                 writer.event(**event)
-    if assemblers := spills.versions(held.get("triton_folder")):
+    if assemblers := spills.versions(versions.get("triton_folder")):
         writer.event(event="tools", tools=assemblers)
     recording = open_path(writer.folder)
-    measured = _measure(recording, held.get("triton_folder"), cache, still)
+    measured = _measure(recording, versions.get("triton_folder"), cache, still)
     for event in measured:
         writer.event(**event)
     return open_path(writer.folder) if measured else recording

@@ -176,19 +176,19 @@ def _compare(
 
 
 def _show(
-    held: Compared, rows: Iterable[beside.BesideRow], paths: tuple[str, str], asked: int | None
+    compared: Compared, rows: Iterable[beside.BesideRow], paths: tuple[str, str], asked: int | None
 ) -> None:
     out = printing.out()
     width = asked or out.width
-    for mark, one, path in (("a", held.a, paths[0]), ("b", held.b, paths[1])):
+    for mark, one, path in (("a", compared.a, paths[0]), ("b", compared.b, paths[1])):
         said = diff_text.title(mark, one)
         if paths[0] != paths[1]:
             said.append(f"  {shown(path)}", style="dim")
         out.print(said, soft_wrap=True)
     out.print()
-    for line in diff_text.lines(held.summary, held.explanation, min(width, 100)):
+    for line in diff_text.lines(compared.summary, compared.explanation, min(width, 100)):
         out.print(line, soft_wrap=True)
-    _text(out, held, rows, width)
+    _text(out, compared, rows, width)
 
 
 def _text(

@@ -103,20 +103,20 @@ def _found_or_missing(
         table.add_row(name, state, Text(str(place) if place else f"without it: {loss}"))
 
 
-def _rest(table: Table, held: dict[str, object]) -> None:
-    python = held["python"]
+def _rest(table: Table, report: dict[str, object]) -> None:
+    python = report["python"]
     assert isinstance(python, dict)
     table.add_row("python", "", Text(f"{python.get('python') or 'unknown'} {python['path']}"))
     _found_or_missing(table, python, _MODULES)
-    compilers = held["compilers"]
+    compilers = report["compilers"]
     assert isinstance(compilers, dict)
     _found_or_missing(table, compilers, _COMPILERS)
-    gpu = held["gpu"]
+    gpu = report["gpu"]
     if isinstance(gpu, dict):
         said = f"{gpu['name']}, compute capability {gpu['compute_cap']}"
         said += f", driver {gpu['driver_version']}"
         table.add_row("GPU", Text("found", style="green"), Text(said))
-    elif held["gpu_present"]:
+    elif report["gpu_present"]:
         table.add_row("GPU", Text("found", style="green"), Text("nvidia-smi does not say which"))
     else:
         table.add_row(
@@ -126,7 +126,7 @@ def _rest(table: Table, held: dict[str, object]) -> None:
                 "programs run on an emulated device; kernels are compiled for --target, not timed"
             ),
         )
-    folders = held["folders"]
+    folders = report["folders"]
     assert isinstance(folders, dict)
     table.add_row("recordings", "", Text(str(folders["recordings"])))
     table.add_row("cache", "", Text(str(folders["cache"])))

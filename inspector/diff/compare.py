@@ -257,7 +257,7 @@ def alike(
 
 def variant_rows(
     reader: Reader,
-    held: Iterable[tuple[Kernel, Variant]],
+    chosen: Iterable[tuple[Kernel, Variant]],
     stage: Stage,
     more: Iterable[Kernel] = (),
 ) -> Iterator[VariantRow]:
@@ -266,11 +266,11 @@ def variant_rows(
     ``stage`` is the one whose instructions are counted; ``more`` are kernels of which nothing was
     compiled. Where no tuner took a time, those that were measured on the same inputs stand.
     """
-    found = [
+    rows = [
         row if row.time_us is None else replace(row, time_by=TUNER)
-        for row in _rows(reader, held, stage, more)
+        for row in _rows(reader, chosen, stage, more)
     ]
-    yield from found if any(row.time_us is not None for row in found) else _measured(reader, found)
+    yield from rows if any(row.time_us is not None for row in rows) else _measured(reader, rows)
 
 
 def _measured(reader: Reader, rows: list[VariantRow]) -> Iterator[VariantRow]:

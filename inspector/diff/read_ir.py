@@ -225,9 +225,9 @@ def llvm_aliases(listing: Listing) -> Mapping[str, str]:
         if line.startswith("define "):
             inside = True
             continue
-        if line[:1] in "#!%a" and (found := _LLVM_DEFINED.match(line)):
-            if found[1][0] == "%" and not found[2].startswith("type"):
+        if line[:1] in "#!%a" and (definition := _LLVM_DEFINED.match(line)):
+            if definition[1][0] == "%" and not definition[2].startswith("type"):
                 continue
-            node = "DI" if _DEBUG_NODE.match(found[2]) else found[2]
-            defined.setdefault(found[1], node)
+            node = "DI" if _DEBUG_NODE.match(definition[2]) else definition[2]
+            defined.setdefault(definition[1], node)
     return _resolved(defined, _LLVM_NAMES)

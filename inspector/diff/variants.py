@@ -71,10 +71,10 @@ def ordered(rows: Iterable[VariantRow], key: str, descending: bool = False) -> l
     What is not known is last, whichever the direction.
     """
     measure = SORTS.get(key) or (lambda row: _number(row.config.get(key)))
-    held = [(measure(row), row) for row in rows]
-    known = [(value, row) for value, row in held if value is not None]
-    known.sort(key=lambda item: -item[0] if descending else item[0])
-    return [row for _, row in known] + [row for value, row in held if value is None]
+    valued = [(measure(row), row) for row in rows]
+    with_value = [(value, row) for value, row in valued if value is not None]
+    with_value.sort(key=lambda item: -item[0] if descending else item[0])
+    return [row for _, row in with_value] + [row for value, row in valued if value is None]
 
 
 def without_variant(kernel: Kernel) -> Iterator[VariantRow]:

@@ -219,15 +219,15 @@ def _sections(data: bytes) -> Iterator[tuple[str, int, bytes]]:
             yield said, flags, b""
 
 
-def _attributes(held: bytes) -> Iterator[tuple[int, int, int]]:
+def _attributes(section: bytes) -> Iterator[tuple[int, int, int]]:
     """Format, kind and, of the short formats, the value of each attribute."""
     at = 0
-    while at + 4 <= len(held):
-        form, kind, value = held[at], held[at + 1], held[at + 2]
+    while at + 4 <= len(section):
+        form, kind, value = section[at], section[at + 1], section[at + 2]
         yield form, kind, value
         at += 4
         if form == EIFMT_SVAL:
-            at += int.from_bytes(held[at - 2 : at], "little")
+            at += int.from_bytes(section[at - 2 : at], "little")
 
 
 # -- parameters -----------------------------------------------------------------------------------

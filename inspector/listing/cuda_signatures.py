@@ -241,14 +241,14 @@ class _Reader:
         self.aliases[name] = meaning if known == meaning and not self.tainted else None
 
     def directive(self, text: str) -> None:
-        found = _DIRECTIVE.match(text)
-        if found is None:
+        match = _DIRECTIVE.match(text)
+        if match is None:
             return
-        word, name = found[1], found[2]
+        word, name = match[1], match[2]
         if word == "define" and name:
             # Words alone can stand for a type; anything else for anything.
-            plain = not found[3] and all(
-                k == "word" or t in ("*", "&", "::") for k, t in _tokens(found[4].strip())
+            plain = not match[3] and all(
+                k == "word" or t in ("*", "&", "::") for k, t in _tokens(match[4].strip())
             )
             self.macros[name] = self.macros.get(name, True) and plain
         if word not in _CONDITIONAL:

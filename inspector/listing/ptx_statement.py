@@ -41,19 +41,19 @@ def strip(text: str, comment: bool) -> tuple[str, bool]:
         if end < 0:
             return "", True
         at = end + 2
-    while found := _COMMENT_OR_STRING.search(text, at):
-        parts.append(text[at : found.start()])
-        if found[0] == "//":
+    while mark := _COMMENT_OR_STRING.search(text, at):
+        parts.append(text[at : mark.start()])
+        if mark[0] == "//":
             return "".join(parts), False
-        if found[0] == "/*":
-            end = text.find("*/", found.end())
+        if mark[0] == "/*":
+            end = text.find("*/", mark.end())
             if end < 0:
                 return "".join(parts), True
             parts.append(" ")
             at = end + 2
         else:
             parts.append('""')
-            at = found.end()
+            at = mark.end()
     parts.append(text[at:])
     return "".join(parts), False
 
@@ -150,12 +150,12 @@ def has_result(base: str, opcode: str) -> bool:
 def registers(text: str, names: frozenset[str]) -> list[str]:
     """The registers in ``text``; ``names`` are those declared without a ``%``."""
     if names:
-        found = [r for r in _NAME.findall(text) if r[0] == "%" or r in names]
+        matches = [r for r in _NAME.findall(text) if r[0] == "%" or r in names]
     else:
-        found = _REGISTER.findall(text)
-    if not SPECIAL.isdisjoint(found):
-        found = [r for r in found if r not in SPECIAL]
-    return found
+        matches = _REGISTER.findall(text)
+    if not SPECIAL.isdisjoint(matches):
+        matches = [r for r in matches if r not in SPECIAL]
+    return matches
 
 
 def first_operand(text: str) -> int:

@@ -81,15 +81,15 @@ class Memo:
 
     def once(self, key: Hashable, make: Callable[[], T]) -> T:
         """What ``make`` gave the first time; others who ask for the same wait, nobody else does."""
-        known = self._kept.get(key, _NOT_MADE)
-        if known is _NOT_MADE:
+        made = self._kept.get(key, _NOT_MADE)
+        if made is _NOT_MADE:
             with self._guard:
                 lock = self._making.setdefault(key, RLock())
             with lock:
-                known = self._kept.get(key, _NOT_MADE)
-                if known is _NOT_MADE:
-                    known = self._kept[key] = make()
-        return cast(T, known)
+                made = self._kept.get(key, _NOT_MADE)
+                if made is _NOT_MADE:
+                    made = self._kept[key] = make()
+        return cast(T, made)
 
     def forget(self, owners: AbstractSet[Hashable]) -> None:
         """Keep nothing any longer whose key has one of ``owners`` in it."""
@@ -235,9 +235,9 @@ class VariantFacts:
             kernel=self.kernel(variant),
             variant=variant,
             resources=self._figures.resources(variant),
-            listings=Held(variant, lambda stage: self._listings.listing(variant, stage)),
-            functions=Held(variant, lambda stage: self._listings.function(variant, stage)),
-            flows=Held(variant, lambda stage: self._flow(variant, stage)),
+            listings=StagesAtHand(variant, lambda stage: self._listings.listing(variant, stage)),
+            functions=StagesAtHand(variant, lambda stage: self._listings.function(variant, stage)),
+            flows=StagesAtHand(variant, lambda stage: self._flow(variant, stage)),
             calls=variant.calls,
             device=self.device(variant),
             built_for=tables.devices().get(base_arch(variant.target or "")),
@@ -370,7 +370,7 @@ class HintCounts:
         return self._cache.key(*parts)
 
 
-class Held(Mapping[Stage, T]):
+class StagesAtHand(Mapping[Stage, T]):
     """What a variant has of each stage, read when it is asked for.
 
     Costly stages are none: a hint is no reason to run a compiler. Reading may raise

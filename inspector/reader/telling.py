@@ -152,11 +152,11 @@ class Teller:
                 links = self._listings.links(variant, other, stage) if lines else {}
             except PtxviewError:
                 continue
-            found = {n for line in lines for n in links.get(line, ())}
+            linked = {n for line in lines for n in links.get(line, ())}
             if stage in MACHINE:
-                found = self._touching_memory(variant, stage, found) or found
-            if found:
-                return sorted(found)
+                linked = self._touching_memory(variant, stage, linked) or linked
+            if linked:
+                return sorted(linked)
         return ()
 
     def _touching_memory(self, variant: Variant, stage: Stage, lines: set[int]) -> set[int]:

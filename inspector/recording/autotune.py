@@ -158,14 +158,14 @@ def configuration(said: Mapping[str, object], by: str) -> Configuration:
     """One configuration of an event's; ``times_ms`` in Triton's order of quantiles."""
     times = said.get("times_ms")
     given = [finite(t) for t in times] if isinstance(times, list | tuple) else []
-    known = [t * 1000 for t in given if t is not None]
-    whole = bool(known) and len(known) == len(given)
-    three = whole and by == "triton" and len(known) == len(QUANTILES)
+    measured = [t * 1000 for t in given if t is not None]
+    whole = bool(measured) and len(measured) == len(given)
+    three = whole and by == "triton" and len(measured) == len(QUANTILES)
     order = sorted(range(len(QUANTILES)), key=QUANTILES.__getitem__)
     return Configuration(
         config=as_map(said.get("config")),
-        time_us=known[0] if whole else None,
-        quantiles_us=tuple(known[n] for n in order) if three else None,
+        time_us=measured[0] if whole else None,
+        quantiles_us=tuple(measured[n] for n in order) if three else None,
         reason=as_text(said.get("reason")),
     )
 
@@ -259,14 +259,18 @@ def _drop(tunings: list[tuple[Tuning, bool]], failed: Tuning) -> None:
             continue
         same = [n for n, c in enumerate(tuning.configurations) if c.config == one.config]
         if not same:
-            held = (*tuning.configurations, one)
+            configurations = (*tuning.configurations, one)
         elif tuning.configurations[same[0]].time_us is None:
-            known = tuning.configurations[same[0]]
-            said = replace(known, reason=known.reason or one.reason)
-            held = (*tuning.configurations[: same[0]], said, *tuning.configurations[same[0] + 1 :])
+            earlier = tuning.configurations[same[0]]
+            said = replace(earlier, reason=earlier.reason or one.reason)
+            configurations = (
+                *tuning.configurations[: same[0]],
+                said,
+                *tuning.configurations[same[0] + 1 :],
+            )
         else:
             continue
-        tunings[at] = (replace(tuning, configurations=held), cached)
+        tunings[at] = (replace(tuning, configurations=configurations), cached)
     if not any(t.by == failed.by and not cached for t, cached in tunings):
         tunings.append((failed, False))
 

@@ -102,15 +102,15 @@ class Calls:
         """Calls of graphs, under the graphs' ids, and of extensions' functions."""
         out: list[Call] = []
         codes = {g.stages[Stage.OUTPUT_CODE].origin_path: g for g in graphs}
-        for (kind, identity), held in self._subjects.items():
+        for (kind, identity), subject in self._subjects.items():
             if kind == "extension":
-                out += self._of(held)
+                out += self._of(subject)
             elif kind == "graph":
                 graph = codes.get(identity)
                 text = text_of(graph.stages[Stage.OUTPUT_CODE].content) if graph else ""
-                found = _INPUTS.search(text)
-                names = re.findall(r"\w+", found[1]) if found else []
-                out += [_named(c, graph.id if graph else "", names) for c in self._of(held)]
+                inputs = _INPUTS.search(text)
+                names = re.findall(r"\w+", inputs[1]) if inputs else []
+                out += [_named(c, graph.id if graph else "", names) for c in self._of(subject)]
         return tuple(out)
 
     def problems(self) -> Iterable[str]:
@@ -187,8 +187,10 @@ def _integers(value: object) -> tuple[int, ...] | None:
 
 
 def _three(value: object) -> tuple[int, int, int] | None:
-    found = _integers(value)
-    return (found[0], found[1], found[2]) if found is not None and len(found) == 3 else None
+    numbers = _integers(value)
+    return (
+        (numbers[0], numbers[1], numbers[2]) if numbers is not None and len(numbers) == 3 else None
+    )
 
 
 def _without_ranges(arguments: tuple[Argument, ...]) -> tuple[object, ...]:

@@ -60,13 +60,13 @@ def from_ptxas(text: str) -> dict[str, Resources]:
     out: dict[str, Resources] = {}
     name = ""
     for line in text.splitlines():
-        if found := _COMPILING.search(line):
-            name = found[1] or found[2]
-        if found := _SPILLS.search(line):
+        if match := _COMPILING.search(line):
+            name = match[1] or match[2]
+        if match := _SPILLS.search(line):
             out[name] = replace(
                 out.get(name, Resources()),
-                spill_store_bytes=int(found[2]),
-                spill_load_bytes=int(found[3]),
+                spill_store_bytes=int(match[2]),
+                spill_load_bytes=int(match[3]),
             )
         if "Used " in line and " registers" in line:
             # Where the kernel has no barrier, ptxas 12 leaves the word out and ptxas 13 says 0.

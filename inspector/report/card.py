@@ -67,13 +67,13 @@ def _launch(card: Card) -> str:
 
 
 def _occupancy(card: Card) -> str:
-    found = card.occupancy
-    if found is None:
+    full = card.occupancy
+    if full is None:
         return f"{UNKNOWN} {unknown_occupancy(card)}"
-    device = found.device
+    device = full.device
     return (
-        f"{found.percent:.4g} % in theory: {plural(found.blocks, 'block')} an SM, "
-        f"{found.warps} of {device.max_warps_per_sm} warps ({device.name}, {device.arch})"
+        f"{full.percent:.4g} % in theory: {plural(full.blocks, 'block')} an SM, "
+        f"{full.warps} of {device.max_warps_per_sm} warps ({device.name}, {device.arch})"
     )
 
 
@@ -160,13 +160,13 @@ def intensity(card: Card) -> float | None:
 
 def as_json(card: Card) -> dict[str, object]:
     """The card as JSON values. Unknown is null; what is estimated is under ``estimates``."""
-    held = card.resources
+    resources = card.resources
     return {
-        "registers": held.registers,
-        "spill_store_bytes": held.spill_store_bytes,
-        "spill_load_bytes": held.spill_load_bytes,
-        "stack_bytes": held.stack_bytes,
-        "barriers": held.barriers,
+        "registers": resources.registers,
+        "spill_store_bytes": resources.spill_store_bytes,
+        "spill_load_bytes": resources.spill_load_bytes,
+        "stack_bytes": resources.stack_bytes,
+        "barriers": resources.barriers,
         "static_shared_bytes": card.static_shared_bytes,
         "dynamic_shared_bytes": card.dynamic_shared_bytes,
         "threads": card.threads,

@@ -46,10 +46,10 @@ def escaped(text: str) -> str:
 
 def code(text: str) -> str:
     """Text as a code span, fit for a cell of a table too."""
-    held = shown(text).replace("|", "\\|")
-    ticks = "`" * (1 + max((len(t) for t in _TICKS.findall(held)), default=0))
-    pad = " " if held.startswith("`") or held.endswith("`") else ""
-    return f"{ticks}{pad}{held}{pad}{ticks}" if held else ""
+    plain = shown(text).replace("|", "\\|")
+    ticks = "`" * (1 + max((len(t) for t in _TICKS.findall(plain)), default=0))
+    pad = " " if plain.startswith("`") or plain.endswith("`") else ""
+    return f"{ticks}{pad}{plain}{pad}{ticks}" if plain else ""
 
 
 def variants(

@@ -252,11 +252,11 @@ def lines(summary: Summary, explanation: tuple[str, ...], width: int) -> Iterato
         rest = len(summary.opcodes) - MOST
         yield Text(f"and {plural(rest, 'more opcode')}", style="dim")
     if alike:
-        told = ", ".join(f"{called(c)} {said[0]}" for c, said in alike)
-        told = told.replace(" %", "\u00a0%")
-        yield from _wrapped("alike: ", told, width, "dim")
-    for found, word in ((summary.gained, "gained"), (summary.lost, "lost")):
-        for one in found:
+        figures_text = ", ".join(f"{called(c)} {said[0]}" for c, said in alike)
+        figures_text = figures_text.replace(" %", "\u00a0%")
+        yield from _wrapped("alike: ", figures_text, width, "dim")
+    for hints, word in ((summary.gained, "gained"), (summary.lost, "lost")):
+        for one in hints:
             yield from _wrapped(f"hint {word}: ", hint(one), width, "")
 
 
@@ -502,8 +502,8 @@ def became(pair: FunctionPair, changed: Iterable[FigureChange]) -> str:
 
 def counts(pairs: Iterable[Paired]) -> str:
     """``3 changed, 1 added, 12 the same``."""
-    held = [state for _, _, state, _ in pairs]
+    states = [state for _, _, state, _ in pairs]
     words = ((Fate.CHANGED, "changed"), (Fate.ADDED, "added"), (Fate.REMOVED, "removed"),
              (Fate.SAME, "the same"))  # fmt: skip
-    told = [f"{n} {word}" for state, word in words if (n := held.count(state))]
-    return f"{plural(len(held), 'variant')}: {', '.join(told)}" if told else "no variants"
+    parts = [f"{n} {word}" for state, word in words if (n := states.count(state))]
+    return f"{plural(len(states), 'variant')}: {', '.join(parts)}" if parts else "no variants"

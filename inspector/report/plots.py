@@ -254,26 +254,26 @@ def name_of(script: str) -> str:
     return script.rpartition("/")[2].removesuffix(".py")
 
 
-def ridge(found: Race, sheet: Peaks | None) -> float | None:
+def ridge(race: Race, sheet: Peaks | None) -> float | None:
     """How many operations a byte the device can do while it moves one, for the inputs' dtypes."""
-    if sheet is None or not sheet.bandwidth or not found.rows:
+    if sheet is None or not sheet.bandwidth or not race.rows:
         return None
-    units = [u for d in found.rows[-1].dtypes for u in UNITS.get(d, ())]
-    known = [sheet.flops[u] for u in units if u in sheet.flops]
-    return max(known) / sheet.bandwidth if known else None
+    units = [u for d in race.rows[-1].dtypes for u in UNITS.get(d, ())]
+    rates = [sheet.flops[u] for u in units if u in sheet.flops]
+    return max(rates) / sheet.bandwidth if rates else None
 
 
-def roofline(found: Race, sheet: Peaks | None) -> Figure | None:
+def roofline(race: Race, sheet: Peaks | None) -> Figure | None:
     """The variants that agree, of the largest size, under the roofs of the device and its sheet."""
-    last = max((r.timing.call for r in found.rows), default=0)
-    rows = [r for r in found.rows if r.timing.call == last and r.rank is not None]
+    last = max((r.timing.call for r in race.rows), default=0)
+    rows = [r for r in race.rows if r.timing.call == last and r.rank is not None]
     watch = rows[0].timing.stopwatch if rows else None
     spots = [_spot(r) for r in rows if r.timing.stopwatch == watch]
-    peak = next((p for p in found.peaks if p.stopwatch == watch), None)
-    band = found.data_sheet_gb_per_s
+    peak = next((p for p in race.peaks if p.stopwatch == watch), None)
+    band = race.data_sheet_gb_per_s
     inputs = rows[0].timing.inputs if rows else ""
     return figure(
-        f"{name_of(found.script)}, {inputs}",
+        f"{name_of(race.script)}, {inputs}",
         [s for s in spots if s is not None],
         peak.gb_per_s * 1e9 if peak is not None else None,
         band * 1e9 if band is not None else None,

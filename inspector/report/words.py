@@ -120,15 +120,15 @@ def _names(found: Meaning) -> str:
     return " and ".join(NAMES.get(n, n) for n in dict.fromkeys(e.language for e in found.members))
 
 
-def _unknown(found: Meaning, out: Console) -> None:
-    text = Text.assemble((shown(found.word) or '""', "bold"), " is not in the reference")
-    if found.unknown:
-        text.append(f": no {' and no '.join(shown(q) for q in found.unknown)} is known there")
+def _unknown(meaning: Meaning, out: Console) -> None:
+    text = Text.assemble((shown(meaning.word) or '""', "bold"), " is not in the reference")
+    if meaning.unknown:
+        text.append(f": no {' and no '.join(shown(q) for q in meaning.unknown)} is known there")
     text.append(".")
-    if found.nearest:
+    if meaning.nearest:
         text.append(" Did you mean ")
-        for n, near in enumerate(found.nearest):
-            text.append(", " if n and n < len(found.nearest) - 1 else " or " if n else "")
+        for n, near in enumerate(meaning.nearest):
+            text.append(", " if n and n < len(meaning.nearest) - 1 else " or " if n else "")
             text.append(near, "bold")
         text.append("?")
     out.print(text)

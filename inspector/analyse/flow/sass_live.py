@@ -263,12 +263,12 @@ def extent(listing: Listing) -> Extent:
             if line.kind is not Kind.INSTRUCTION:
                 continue
             for name in (*line.defs, *line.uses):
-                found = _REGISTER.match(name)
-                if found:
-                    number = int(found[2])
-                    if found[1] == "R":
+                register = _REGISTER.match(name)
+                if register:
+                    number = int(register[2])
+                    if register[1] == "R":
                         top = max(top, number)
-                    highest[found[1]] = max(highest[found[1]], number)
+                    highest[register[1]] = max(highest[register[1]], number)
             if line.base == "RET":
                 returns.append(function.name)
             elif line.base == "CALL" and not _INDIRECT.search(line.text):

@@ -126,18 +126,18 @@ def small_grid(subject: HintSubject, thresholds: Thresholds) -> Iterator[Finding
 
     A grid that is a whole multiple of the multiprocessors was sized for the device.
     """
-    known = _waves(subject)
-    if known is None:
+    shape = _waves(subject)
+    if shape is None:
         return
-    blocks, sms, held = known
-    waves = blocks / (sms * held)
+    blocks, sms, each = shape
+    waves = blocks / (sms * each)
     if waves >= number(thresholds, GRID, "waves") or blocks % sms == 0:
         return
     if blocks < sms:
         seen = f"{plural(blocks, 'block')} for {sms} SMs: {sms - blocks} of them get no work"
     else:
         seen = (
-            f"{blocks:,} blocks are {waves:.1f} full waves across {sms} SMs, which hold {held} each"
+            f"{blocks:,} blocks are {waves:.1f} full waves across {sms} SMs, which hold {each} each"
         )
     yield Finding(
         GRID,

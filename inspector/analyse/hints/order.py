@@ -63,7 +63,7 @@ def early_wait(subject: HintSubject, thresholds: Thresholds) -> Iterator[Finding
         return
     enough = number(thresholds, WAIT, "bytes")
     near = number(thresholds, WAIT, "instructions")
-    found: list[tuple[Line, Line, int]] = []
+    early_waits: list[tuple[Line, Line, int]] = []
     for _, lines in _bodies(flow, subject.sass):
         loads = sum(1 for line in lines if line.base == "LDG")
         if not loads:
@@ -71,11 +71,11 @@ def early_wait(subject: HintSubject, thresholds: Thresholds) -> Iterator[Finding
         most, waits = _in_flight(lines)
         if most >= enough or loads > number(thresholds, WAIT, "loads") or _chased(lines):
             return
-        found += [wait for wait in waits if wait[2] <= near]
-    if not found:
+        early_waits += [wait for wait in waits if wait[2] <= near]
+    if not early_waits:
         return
-    distance = min(wait[2] for wait in found)
-    early, waiting = [wait[0] for wait in found], [wait[1] for wait in found]
+    distance = min(wait[2] for wait in early_waits)
+    early, waiting = [wait[0] for wait in early_waits], [wait[1] for wait in early_waits]
     soon = "the next instruction" if distance == 1 else f"{distance} instructions later"
     yield Finding(
         WAIT,

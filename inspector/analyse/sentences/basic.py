@@ -206,9 +206,9 @@ class Basic:
         return self._spaces(1) or self._space()
 
     def _spaces(self, i: int) -> str:
-        known = self.tables.get("space", {})
-        found = [known[p] for p in self.parts[1:] if p in known]
-        return found[i] if i < len(found) else ""
+        words = self.tables.get("space", {})
+        spaces = [words[p] for p in self.parts[1:] if p in words]
+        return spaces[i] if i < len(spaces) else ""
 
     def _count(self) -> str:
         vectors = [o for o in self.one.operands if o.kind is OperandKind.VECTOR]

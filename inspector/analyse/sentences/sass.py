@@ -199,14 +199,14 @@ class SassReader:
             form = f"variants.{name}"
         form = form or "say"
         if form.startswith("variants."):
-            found = variants.get(form[9:]) if isinstance(variants, Mapping) else None
+            template = variants.get(form[9:]) if isinstance(variants, Mapping) else None
         else:
-            found = i.told.get(form)
-        if not isinstance(found, str):
+            template = i.told.get(form)
+        if not isinstance(template, str):
             shared = self._table.get("say")
             key = "value" if form == "say" else form
-            found = shared.get(key) if isinstance(shared, Mapping) else None
-        return found if isinstance(found, str) else None
+            template = shared.get(key) if isinstance(shared, Mapping) else None
+        return template if isinstance(template, str) else None
 
     def _summary(self, line: Line, i: SassInstruction) -> str | None:
         """The reference's summary with the operands as they stand."""

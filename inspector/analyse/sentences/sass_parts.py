@@ -210,11 +210,11 @@ def address(operand: SassOperand, *, pair: bool = False) -> str | None:
 
     ``pair``: registers without a suffix stand for two (global memory on sm_70 to sm_89).
     """
-    found = _ADDRESS.match(operand.bare)
-    if found is None:
+    match = _ADDRESS.match(operand.bare)
+    if match is None:
         return None
     terms: list[str] = []
-    for raw in re.sub(r"\+-", "-", found["body"]).replace("-", "+-").split("+"):
+    for raw in re.sub(r"\+-", "-", match["body"]).replace("-", "+-").split("+"):
         part = raw.strip()
         if not part:
             continue
@@ -228,9 +228,9 @@ def address(operand: SassOperand, *, pair: bool = False) -> str | None:
             text = registers(term.file, term.number, 2 if wide else 1)
             pair = pair and not wide
             terms.append(sign + (f"{text} × {scale}" if scale else text))
-        elif (known := value(term.bare)) is not None:
-            if known:
-                terms.append(f"{sign}{known}")
+        elif (offset := value(term.bare)) is not None:
+            if offset:
+                terms.append(f"{sign}{offset}")
         else:
             terms.append(sign + term.bare)
     return " + ".join(terms).replace("+ -", "− ") or "0"

@@ -96,13 +96,13 @@ def _same(
     if _RELOCATED in right:
         return left.split(",")[0] == right.split(",")[0]
 
-    def offset(found: re.Match[str]) -> str:
-        value = int(found[0], 16) - base
-        return f"{value:#x}" if 0 <= value <= end else found[0]
+    def offset(number: re.Match[str]) -> str:
+        value = int(number[0], 16) - base
+        return f"{value:#x}" if 0 <= value <= end else number[0]
 
-    def target(found: re.Match[str]) -> str:
-        at = labels.get(found[1])
-        return found[0] if at is None else f"{at - start:#x}"
+    def target(label: re.Match[str]) -> str:
+        at = labels.get(label[1])
+        return label[0] if at is None else f"{at - start:#x}"
 
     return _HEX.sub(offset, left) == _LABEL.sub(target, right)
 
@@ -111,9 +111,9 @@ def text_of(launch: NcuLaunch, name: str) -> str:
     """The code of a report as ``cuobjdump -sass`` prints it: offsets, branches within the code."""
     end = launch.code[-1].offset if launch.code else 0
 
-    def offset(found: re.Match[str]) -> str:
-        value = int(found[0], 16) - launch.base
-        return f"{value:#x}" if 0 <= value <= end else found[0]
+    def offset(number: re.Match[str]) -> str:
+        value = int(number[0], 16) - launch.base
+        return f"{value:#x}" if 0 <= value <= end else number[0]
 
     rows = [f"\t\tFunction : {name}"]
     for one in launch.code:

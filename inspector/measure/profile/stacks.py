@@ -71,17 +71,17 @@ def _around(lane: Lane, frames: Lane | None) -> dict[int, int]:
     return out
 
 
-def _frames(held: GatheredTrace, frames: Lane, at: int, known: dict[int, str]) -> str:
+def _frames(trace: GatheredTrace, frames: Lane, at: int, texts: dict[int, str]) -> str:
     """Names of Python's functions from the outermost to this one."""
     todo: list[int] = []
-    while at != NOBODY and at not in known:
+    while at != NOBODY and at not in texts:
         todo.append(at)
         at = frames.parent[at]
-    text = known.get(at, "")
+    text = texts.get(at, "")
     for each in reversed(todo):
-        name = held.names.texts[frames.name[each]]
+        name = trace.names.texts[frames.name[each]]
         here = "" if any(part in name for part in OURS) else name.translate(_SPACES)
-        text = known[each] = ";".join(w for w in (text, here) if w)
+        text = texts[each] = ";".join(w for w in (text, here) if w)
     return text
 
 

@@ -313,7 +313,7 @@ def _compiling(trace: GatheredTrace, first: int, last: int) -> Iterable[Compilin
         )  # fmt: skip
 
 
-def _device(held: GatheredTrace) -> dict[str, object]:
-    known = held.header.get("deviceProperties")
-    first = known[0] if isinstance(known, list) and known else {}
+def _device(trace: GatheredTrace) -> dict[str, object]:
+    devices = trace.header.get("deviceProperties")
+    first = devices[0] if isinstance(devices, list) and devices else {}
     return {"name": str(first["name"])} if isinstance(first, dict) and "name" in first else {}

@@ -74,12 +74,12 @@ def _is_size(text: str) -> bool:
 
 
 def _values(text: str) -> list[int]:
-    found = _RANGE.fullmatch(text)
-    if found is None:
+    limits = _RANGE.fullmatch(text)
+    if limits is None:
         parts = [p.strip() for p in text.split(",")]
         sizes = [int(p) for p in parts if _is_size(p)]
         return sizes if len(sizes) == len(parts) and all(sizes) else []
-    first, last, factor, step = int(found[1]), int(found[2]), found[3], int(found[4])
+    first, last, factor, step = int(limits[1]), int(limits[2]), limits[3], int(limits[4])
     if first < 1 or step < (2 if factor else 1):
         return []
     if not factor:

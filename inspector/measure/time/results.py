@@ -53,15 +53,15 @@ def rank(count: int) -> int | None:
 
 def median(samples: Sequence[float]) -> Median | None:
     """The median of finite samples; None of none."""
-    held = sorted(s for s in samples if math.isfinite(s))
-    n = len(held)
+    finite = sorted(s for s in samples if math.isfinite(s))
+    n = len(finite)
     if not n:
         return None
-    middle = (held[(n - 1) // 2] + held[n // 2]) / 2
+    middle = (finite[(n - 1) // 2] + finite[n // 2]) / 2
     k = rank(n)
     if k is None:
         return Median(middle, None, None, n)
-    return Median(middle, held[k - 1], held[n - k], n)
+    return Median(middle, finite[k - 1], finite[n - k], n)
 
 
 STOPWATCHES = ("cupti", "event", "do_bench", "cudagraph")

@@ -55,19 +55,19 @@ class Spot:
 
 def peaks_of_device(name: object, table: Mapping[str, object]) -> Peaks | None:
     """The data sheet of a device by its own name, of ``reference/peaks.toml``."""
-    held = next(
+    sheet = next(
         (e for e in table.values() if isinstance(e, Mapping) and name in (e.get("names") or ())),
         None,
     )
-    if held is None:
+    if sheet is None:
         return None
-    bandwidth = held.get("memory_bandwidth")
-    flops = {unit: float(held[unit]) for unit in TITLES if unit in held}
+    bandwidth = sheet.get("memory_bandwidth")
+    flops = {unit: float(sheet[unit]) for unit in TITLES if unit in sheet}
     return Peaks(
         str(name),
         float(bandwidth) if isinstance(bandwidth, int | float) else None,
         flops,
-        str(held.get("source", "")),
+        str(sheet.get("source", "")),
     )
 
 

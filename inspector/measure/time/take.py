@@ -217,10 +217,10 @@ def _asked(
     """The rows but those of calls that turned out to launch none of the kernels asked for."""
     asked = {(a.call.kind, a.call.name, a.number): a for a in calls if a.asked}
     for one in rows:
-        held = asked.get((one.kind, one.kernel, one.call))
-        if held is not None and one.kernels:
-            wanted = {(k.name, v.id) for k, v in held.among if (k.id, v.id) in held.asked}
-            if all(k.variant and (k.name, k.variant) not in wanted for k in one.kernels):
+        repeated = asked.get((one.kind, one.kernel, one.call))
+        if repeated is not None and one.kernels:
+            variants = {(k.name, v.id) for k, v in repeated.among if (k.id, v.id) in repeated.asked}
+            if all(k.variant and (k.name, k.variant) not in variants for k in one.kernels):
                 say(f"{one.kernel} launches none of the kernels that were asked for")
                 continue
         yield one

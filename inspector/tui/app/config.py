@@ -70,19 +70,19 @@ def parse_config(said: Mapping[str, object]) -> Config:
         problems.append(f"theme is {label(str(theme))}; it can be {', '.join(THEMES)}")
         theme = "auto"
     keys = said.get("keys", {})
-    wanted: dict[str, tuple[str, ...]] = {}
+    chosen: dict[str, tuple[str, ...]] = {}
     if isinstance(keys, dict):
-        known = {c.id for c in TABLE}
+        ids = {c.id for c in TABLE}
         for name, value in _flat(keys):
-            if name not in known:
+            if name not in ids:
                 problems.append(f"there is no command {label(name)}")
-            elif (found := _keys(value)) is None:
+            elif (bound := _keys(value)) is None:
                 problems.append(f"{name}: {label(str(value))} is no key")
             else:
-                wanted[name] = found
+                chosen[name] = bound
     else:
         problems.append("keys is no table")
-    changed, clashes = rebind(wanted)
+    changed, clashes = rebind(chosen)
     return Config(changed, str(theme), (*problems, *clashes))
 
 

@@ -94,13 +94,13 @@ class VariantCard(Widget):
         variant = self.subject.variant
         if variant is None:
             return []
-        known = self.resources or variant.known
-        warned = "bold $warning" if spilled(known) else ""
+        resources = self.resources or variant.known
+        warned = "bold $warning" if spilled(resources) else ""
         parts = [
             (label(variant.target or UNKNOWN), ""),
-            (f"{figure(known.registers)} {'regs' if short else 'registers'}", "bold"),
-            (f"spills {spills(known)}", warned),
-            (f"shared {shared(known)}", ""),
+            (f"{figure(resources.registers)} {'regs' if short else 'registers'}", "bold"),
+            (f"spills {spills(resources)}", warned),
+            (f"shared {shared(resources)}", ""),
         ]
         full = None if self.card is None else self.card.occupancy
         if full is not None:
@@ -117,8 +117,8 @@ class VariantCard(Widget):
             said = "1 hint" if self.hints == 1 else f"{self.hints} hints"
             parts.append((f"◆ {said}", "bold $warning"))
         if not short:
-            parts.append((f"stack {figure(known.stack_bytes)}", ""))
-            parts.append((f"barriers {figure(known.barriers)}", ""))
+            parts.append((f"stack {figure(resources.stack_bytes)}", ""))
+            parts.append((f"barriers {figure(resources.barriers)}", ""))
         return parts
 
     def _more(self) -> str:

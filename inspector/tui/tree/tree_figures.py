@@ -111,21 +111,21 @@ class TreeFigures(ScrollView, inherit_bindings=False):
         self.post_message(self.Figures(tuple(found), every=False))
 
     @work(thread=True, exclusive=True, group="order", exit_on_error=False, description="order")
-    def _read_rest(self, recording: Recording, known: frozenset[Key]) -> None:
+    def _read_rest(self, recording: Recording, read: frozenset[Key]) -> None:
         worker = get_current_worker()
-        found: list[tuple[Key, Resources | None]] = []
+        figures: list[tuple[Key, Resources | None]] = []
         last = time.monotonic()
         for kernel, variant in recording.variants():
             if worker.is_cancelled:
                 break
             subject = TreeSubject(kernel, variant)
-            if subject.key[:2] in known:
+            if subject.key[:2] in read:
                 continue
-            found.append(self._one(subject))
+            figures.append(self._one(subject))
             if time.monotonic() - last > BATCH:
-                self.post_message(self.Figures(tuple(found), every=True))
-                found, last = [], time.monotonic()
-        self.post_message(self.Figures(tuple(found), every=True))
+                self.post_message(self.Figures(tuple(figures), every=True))
+                figures, last = [], time.monotonic()
+        self.post_message(self.Figures(tuple(figures), every=True))
 
     @on(Figures)
     def _were_read(self, message: Figures) -> None:

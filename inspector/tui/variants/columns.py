@@ -198,13 +198,13 @@ def ordered(
     rows: Sequence[VariantRow], column: VariantColumn, worst_first: bool
 ) -> list[VariantRow]:
     """Rows by a column, the best first; equal ones stay in their order, the unknown are last."""
-    held = [(column.value(row), row) for row in rows]
-    known = [(value, row) for value, row in held if value is not None]
-    known.sort(
+    valued = [(column.value(row), row) for row in rows]
+    with_value = [(value, row) for value, row in valued if value is not None]
+    with_value.sort(
         key=lambda item: (isinstance(item[0], str), item[0]),
         reverse=worst_first == column.least,
     )
     if worst_first == column.least:
         # reverse keeps equal ones in their order, but puts words before numbers
-        known.sort(key=lambda item: isinstance(item[0], str))
-    return [row for _, row in known] + [row for value, row in held if value is None]
+        with_value.sort(key=lambda item: isinstance(item[0], str))
+    return [row for _, row in with_value] + [row for value, row in valued if value is None]

@@ -59,18 +59,18 @@ def recorded(kernel: Kernel) -> tuple[VariantRow, ...]:
     return (*rows, *variants.without_variant(kernel))
 
 
-def read(reads: Reader, kernel: Kernel, variant: Variant, known: VariantRow) -> VariantRow:
+def read(reads: Reader, kernel: Kernel, variant: Variant, earlier: VariantRow) -> VariantRow:
     """A variant's row with its figures; what cannot be read says why."""
 
     def work() -> VariantRow:
-        found = compare.variant_rows(reads, [(kernel, variant)], Stage.PTX)
-        return next(row for row in found if row.variant is variant)
+        rows = compare.variant_rows(reads, [(kernel, variant)], Stage.PTX)
+        return next(row for row in rows if row.variant is variant)
 
     row = attempt(work)
     if isinstance(row, VariantRow):
         return row
-    return VariantRow(kernel, variant, known.config, known.resources, time_us=known.time_us,
-               winner=known.winner, reason=row.message)  # fmt: skip
+    return VariantRow(kernel, variant, earlier.config, earlier.resources, time_us=earlier.time_us,
+               winner=earlier.winner, reason=row.message)  # fmt: skip
 
 
 class VariantsBar(Widget):
