@@ -184,8 +184,8 @@ def dot_shape(text: str) -> tuple[int, int, int, int] | None:
     return (batch, a[-2], b[-1], a[-1]) if a[-1] == b[-2] else None
 
 
-def _numbers(found: re.Match[str] | None) -> tuple[int, int, int] | None:
-    return (int(found[1]), int(found[2]), int(found[3])) if found else None
+def _numbers(match: re.Match[str] | None) -> tuple[int, int, int] | None:
+    return (int(match[1]), int(match[2]), int(match[3])) if match else None
 
 
 LOAD, STORE, COPY, ATOMIC, REDUCTION = "load", "store", "copy", "atomic", "reduction"

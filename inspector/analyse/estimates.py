@@ -95,8 +95,8 @@ def element_bytes(dtype: str) -> int | None:
     dtype = dtype.removeprefix("torch.")
     bits = _ODD_BITS.get(dtype)
     if bits is None:
-        found = _BITS.match(dtype)
-        bits = int(found[1]) if found else 0
+        match = _BITS.match(dtype)
+        bits = int(match[1]) if match else 0
     return bits // 8 if bits and bits % 8 == 0 else None
 
 
@@ -290,10 +290,10 @@ def _close(count: _Count, body: str) -> None:
 
 
 def _trips(known: Mapping[str, int], body: str) -> int | None:
-    found = _FOR.search(body)
-    if found is None:
+    match = _FOR.search(body)
+    if match is None:
         return None
-    first, last, step = (known.get(found[i]) for i in (2, 3, 4))
+    first, last, step = (known.get(match[i]) for i in (2, 3, 4))
     if first is None or last is None or step is None or step <= 0:
         return None
     return max(0, -(-(last - first) // step))

@@ -389,15 +389,15 @@ class Isa:
         entries[word] = replace(entries[word], qualifiers=MappingProxyType(meanings))
 
 
-def _in_range(names: Sequence[str], found: re.Match[str]) -> bool:
+def _in_range(names: Sequence[str], match: re.Match[str]) -> bool:
     """A place that is named by a number takes the numbers below it."""
-    return all(int(found[n]) < int(name) for n, name in enumerate(names, 1) if name.isdecimal())
+    return all(int(match[n]) < int(name) for n, name in enumerate(names, 1) if name.isdecimal())
 
 
 def _member(
-    family: ReferenceEntry, word: str, names: Sequence[str], found: re.Match[str]
+    family: ReferenceEntry, word: str, names: Sequence[str], match: re.Match[str]
 ) -> ReferenceEntry:
     summary = family.summary
     for n, name in enumerate(names, 1):
-        summary = summary.replace(f"<{name}>", found[n])
+        summary = summary.replace(f"<{name}>", match[n])
     return replace(family, word=word, summary=summary)

@@ -86,8 +86,8 @@ def arch_of(held: files.File) -> str | None:
     with tempfile.TemporaryDirectory(prefix="ptxview-") as folder:
         inside = Path(folder) / "input.cubin"
         inside.symlink_to(held.again())
-        found = _NAMED.search(run_tool([tool.path, "-lelf", inside], seconds=60).text.strip())
-    return found[1] if found else None
+        match = _NAMED.search(run_tool([tool.path, "-lelf", inside], seconds=60).text.strip())
+    return match[1] if match else None
 
 
 def _number(path: Path) -> tuple[int, str]:

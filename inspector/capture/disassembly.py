@@ -67,14 +67,14 @@ def plain_of(annotated: str) -> str | None:
     for line in annotated.split("\n"):
         if line.lstrip().startswith("//## "):
             continue
-        found = _ENCODING.search(line)
-        if found is None:
+        match = _ENCODING.search(line)
+        if match is None:
             # Every instruction has its encoding; one without is printed in a way not known here.
             if half or _CODE.match(line):
                 return None
             out.append(line)
             continue
-        rest = line[: found.start()]
+        rest = line[: match.start()]
         if not rest:
             half = False
             continue

@@ -306,8 +306,8 @@ def _settle(
             b_webs = webs(b.forms, b.lines, b.entry)
 
 
-def _complete(found: Match) -> bool:
-    return len(found.a) == len(found.b) == sum(size for _, _, size in found.blocks)
+def _complete(match: Match) -> bool:
+    return len(match.a) == len(match.b) == sum(size for _, _, size in match.blocks)
 
 
 def _far(side: MatchSide, keys: Sequence[int]) -> list[int]:

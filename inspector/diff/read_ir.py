@@ -78,9 +78,9 @@ def mlir_aliases(listing: Listing) -> Mapping[str, str]:
     for line in listing.lines:
         if not line.label or line.label[0] not in "#!":
             continue
-        found = _ALIAS.match(line.text.strip())
-        if found and not found[2].startswith("loc("):
-            defined.setdefault(found[1], without_locations(found[2]))
+        match = _ALIAS.match(line.text.strip())
+        if match and not match[2].startswith("loc("):
+            defined.setdefault(match[1], without_locations(match[2]))
     return _resolved(defined, _MLIR)
 
 

@@ -120,9 +120,9 @@ class _FormReading:
             return 0
         return opened or -1
 
-    def _declare(self, key: str, found: re.Match[str], depth: int) -> str:
-        kind = " ".join(found[1].split())
-        names = found[2].split(",")
+    def _declare(self, key: str, match: re.Match[str], depth: int) -> str:
+        kind = " ".join(match[1].split())
+        names = match[2].split(",")
         scope: dict[str, str] | None = None
         for part in names:
             name, _, count = part.strip().partition("<")
@@ -139,7 +139,7 @@ class _FormReading:
             else:
                 self.classes[name] = kind
         several = ", ".join("<>" if "<" in part else HOLE for part in names)
-        before, after = key[: found.start(1)].strip(), key[found.end() :].strip()
+        before, after = key[: match.start(1)].strip(), key[match.end() :].strip()
         return f"{before} {kind} {several} {after}"
 
     def _close(self, depth: int) -> None:

@@ -226,9 +226,9 @@ def stalls(listing: Listing, function: Function) -> int | None:
 def tile(listing: Listing, function: Function) -> tuple[int, ...] | None:
     """The shape of the largest tensor in a function of TTIR; None if there is none."""
     shapes = {
-        found[1]
+        match[1]
         for line in instructions(listing, function)
-        for found in _TENSOR.finditer(line.text)
+        for match in _TENSOR.finditer(line.text)
     }
     known = [tuple(int(d) for d in shape.split("x") if d) for shape in shapes]
     return max(known, key=lambda shape: (prod(shape), shape), default=None)

@@ -145,8 +145,8 @@ def _read(data: bytes) -> Cubin:
         if name.startswith(".text."):
             code[name[6:]] = room.content(section)
         elif name.startswith(".note.nv.tkinfo"):
-            found = _TOOL.search(room.content(section))
-            tool = found[1] if found else tool
+            match = _TOOL.search(room.content(section))
+            tool = match[1] if match else tool
         elif name in (".debug_line", ".nv_debug_line_sass"):
             lines = True
         if isinstance(section, SymbolTableSection):

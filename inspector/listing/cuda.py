@@ -103,9 +103,9 @@ class _CudaScanner:
             code, state = _scan(text, before)
             if before.directive or code.lstrip()[:1] == "#":
                 continue
-            if not first and not name and (found := _FUNCTION.search(code)):
+            if not first and not name and (match := _FUNCTION.search(code)):
                 first, header = n, ""
-                entry = found[1] == "__global__"
+                entry = match[1] == "__global__"
             if not first:
                 continue
             if not name:

@@ -37,15 +37,15 @@ class Metadata:
         if self._nodes is None:
             self._nodes = {}
             for text in self._texts:
-                if text[:1] == "!" and (found := _NODE.match(text)):
-                    self._nodes[int(found[1])] = (found[2], text[found.end() :])
+                if text[:1] == "!" and (match := _NODE.match(text)):
+                    self._nodes[int(match[1])] = (match[2], text[match.end() :])
         return self._nodes.get(number, ("", ""))
 
     def of_line(self, text: str) -> Location | None:
         """The location that a line's ``!dbg`` (or a debug record's last operand) names."""
         if "!dbg " in text:
-            if found := _DBG.search(text):
-                return self.location(int(found[1]))
+            if match := _DBG.search(text):
+                return self.location(int(match[1]))
             if inline := _INLINE.search(text):
                 return self._read(inline[1], frozenset())
         elif "#dbg_" in text and (record := _RECORD.search(text.rstrip())):
@@ -192,8 +192,8 @@ class _LlvmScanner:
             if text.startswith("define "):
                 if first:
                     out.append(Function(name, first, n - 1))
-                found = _NAME.search(text)
-                name = (found[1] or found[2]) if found else ""
+                match = _NAME.search(text)
+                name = (match[1] or match[2]) if match else ""
                 first, entry = n, "ptx_kernel" in text or "internal" not in text
             elif first and text.startswith("}"):
                 out.append(Function(name, first, n, entry))

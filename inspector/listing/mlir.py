@@ -31,8 +31,8 @@ class Aliases:
         self._done: dict[str, Location | None] = {}
         self._inline: dict[str, Location | None] = {}
         for text in texts:
-            if "#" in text and (found := _ALIAS_LINE.match(text)):
-                self._where.setdefault(found[1], text[found.end() :])
+            if "#" in text and (match := _ALIAS_LINE.match(text)):
+                self._where.setdefault(match[1], text[match.end() :])
 
     def get(self, name: str, depth: int = 0) -> Location | None:
         """What an alias stands for; None if it is unknown, or not defined."""
@@ -76,12 +76,12 @@ class _Reader:
 
     def _next(self) -> tuple[str, str]:
         """The next token: its kind (s, #, w, d, p, or empty at the end) and its text."""
-        found = _TOKEN.match(self.text, self.at)
-        if found is None:
+        match = _TOKEN.match(self.text, self.at)
+        if match is None:
             self.at = len(self.text)
             return "", ""
-        self.at = found.end()
-        for kind, value in zip("s#wdp", found.groups(), strict=True):
+        self.at = match.end()
+        for kind, value in zip("s#wdp", match.groups(), strict=True):
             if value is not None:
                 return kind, value
         return "", ""
@@ -290,10 +290,10 @@ def _line(n: int, text: str, body: str, location: Location | None) -> Line:
     if first in "})" or body in ("{", "({", "{-#", "#-}"):
         uses = tuple(dict.fromkeys(_VALUE.findall(_STRING.sub("", body))))
         return Line(n, text, Kind.DIRECTIVE, uses=uses, source=location)
-    found = _OPERATION.match(body)
-    if found is None:
+    match = _OPERATION.match(body)
+    if match is None:
         return Line(n, text, Kind.UNKNOWN, source=location)
-    return _operation(n, text, body, found, location)
+    return _operation(n, text, body, match, location)
 
 
 def _operation(

@@ -293,8 +293,8 @@ class _StatementReading:
 
 def _fresh(text: str) -> bool:
     """Whether a line inside an unfinished instruction is plainly the next one."""
-    found = PLAIN.match(text)
-    return found is not None and (bool(found[1]) or found[2].partition(".")[0] in KNOWN)
+    match = PLAIN.match(text)
+    return match is not None and (bool(match[1]) or match[2].partition(".")[0] in KNOWN)
 
 
 _REGISTERS = re.compile(r"%[\w$]++").findall

@@ -59,8 +59,8 @@ def register_parameters(header: str) -> Iterator[RegisterDeclaration]:
 
 def register_results(header: str) -> Iterator[RegisterDeclaration]:
     """Every ``.reg`` among the results of a function, by its header."""
-    if found := _RESULTS.search(header):
-        yield from register_parameters(found[1])
+    if match := _RESULTS.search(header):
+        yield from register_parameters(match[1])
 
 
 # -- variables ---------------------------------------------------------------------------------
@@ -120,11 +120,11 @@ class VariableDeclaration(NamedTuple):
 
 def variable_declaration(code: str) -> VariableDeclaration | None:
     """The variable that ``code`` begins with, from its state space or its type on."""
-    found = _VARIABLE.match(code)
-    if found is None:
+    match = _VARIABLE.match(code)
+    if match is None:
         return None
-    words = tuple((word, _number(value)) for word, value in _WORD.findall(found[1]))
-    return VariableDeclaration(words, found[2], tuple(map(_number, _SIZE.findall(found[3]))))
+    words = tuple((word, _number(value)) for word, value in _WORD.findall(match[1]))
+    return VariableDeclaration(words, match[2], tuple(map(_number, _SIZE.findall(match[3]))))
 
 
 def _number(digits: str) -> int | None:

@@ -62,10 +62,10 @@ def _escape(match: re.Match[str]) -> str:
 
 def read_mark(text: str) -> Mark | None:
     """The ``.loc`` of a line, None if it is not well-formed."""
-    found = _LOC.match(text)
-    if found is None:
+    match = _LOC.match(text)
+    if match is None:
         return None
-    file, line, column, at_file, at_line, at_column = found.groups()
+    file, line, column, at_file, at_line, at_column = match.groups()
     place = LocPlace(int(file), int(line), int(column or 0))
     if at_file is None:
         return Mark(place, None)
@@ -104,12 +104,12 @@ class Locations:
         """The call sites of ``f.py:263:15 @[ g.py:293:36 @[ h.py:48:26 ] ]``."""
         here: Location | None = None
         for part in reversed(comment.split(" @[ ")[1 : DEEPEST + 1]):
-            found = _COMMENT.match(part.strip())
-            if found is None:
+            match = _COMMENT.match(part.strip())
+            if match is None:
                 return None
-            name = found[1]
-            if line := int(found[2]):
-                here = Location(self._path_of(name), line, int(found[3]), here)
+            name = match[1]
+            if line := int(match[2]):
+                here = Location(self._path_of(name), line, int(match[3]), here)
         return here
 
     def _path_of(self, name: str) -> str:
@@ -142,9 +142,9 @@ class Locations:
         return self._files
 
     def _read_file(self, at: int) -> None:
-        found = _FILE.match(self._text, at)
-        if found and self._files is not None:
-            index, name, more = found.groups()
+        match = _FILE.match(self._text, at)
+        if match and self._files is not None:
+            index, name, more = match.groups()
             path = unescape(name)
             if more:
                 path = f"{path.rstrip('/')}/{unescape(more)}"

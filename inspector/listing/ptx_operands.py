@@ -99,8 +99,8 @@ def pieces(code: str) -> list[str]:
         while bare:
             if bare[0] in "{}" and not bare.startswith("{%"):
                 bare = bare[1:].lstrip()
-            elif found := LABEL.match(bare):
-                bare = bare[found.end() :].lstrip()
+            elif match := LABEL.match(bare):
+                bare = bare[match.end() :].lstrip()
             else:
                 break
         if bare:
@@ -112,15 +112,15 @@ def statement(code: str, names: frozenset[str] = frozenset()) -> WordedStatement
     """The instruction in ``code``, or None; ``names`` are registers that have no ``%``."""
     code = code[:LONGEST].strip().rstrip(";")
     guard = GUARD.match(code)
-    found = OPCODE.match(code, guard.end() if guard else 0)
-    if found is None:
+    match = OPCODE.match(code, guard.end() if guard else 0)
+    if match is None:
         return None
-    rest = code[found.end() :].strip()
-    if rest and not code[found.end()].isspace() and rest[0] not in "{[(":
+    rest = code[match.end() :].strip()
+    if rest and not code[match.end()].isspace() and rest[0] not in "{[(":
         return None
     operands = tuple(operand(part, names) for part in split(rest))
     return WordedStatement(
-        found[0].rstrip("."), operands, guard[2] if guard else None, bool(guard and guard[1])
+        match[0].rstrip("."), operands, guard[2] if guard else None, bool(guard and guard[1])
     )
 
 
@@ -163,8 +163,8 @@ def _address(text: str, inner: str, names: frozenset[str], depth: int) -> Operan
         return Operand(OperandKind.OTHER, text)
     offset = 0
     base = parts[0]
-    if (found := _OFFSET.match(base)) and (value := number(found[3])) is not None:
-        base, offset = found[1], value if found[2] == "+" else -value
+    if (match := _OFFSET.match(base)) and (value := number(match[3])) is not None:
+        base, offset = match[1], value if match[2] == "+" else -value
     made = [operand(base, names, depth + 1), *(operand(p, names, depth + 1) for p in parts[1:])]
     return Operand(OperandKind.ADDRESS, text, tuple(made), offset=offset)
 
@@ -189,10 +189,10 @@ def number(text: str) -> int | None:
 
 def real(text: str) -> float | None:
     """A floating-point constant: ``0f3F800000``, ``0d…`` (the bits), ``1.5``; None elsewhere."""
-    if found := _HEX_FLOAT.match(text):
-        bits = bytes.fromhex(found[2] or found[3])
-        value: float = struct.unpack(">f" if found[2] else ">d", bits)[0]
-        return -value if found[1] else value
+    if match := _HEX_FLOAT.match(text):
+        bits = bytes.fromhex(match[2] or match[3])
+        value: float = struct.unpack(">f" if match[2] else ">d", bits)[0]
+        return -value if match[1] else value
     if len(text) < 80 and _DECIMAL.match(text):
         return float(text.replace(" ", "").replace("\t", ""))
     return None

@@ -67,8 +67,8 @@ def function_header(texts: list[str], first: int, last: int) -> tuple[str, bool]
         header += code + " "
         if "{" in code or len(header) > 65536:
             break
-    found = _KIND.search(header)
-    at = found.end() if found else 0
+    match = _KIND.search(header)
+    at = match.end() if match else 0
     while at < len(header) and (header[at].isspace() or header[at] in ".("):
         if header[at] == "(":
             at = header.find(")", at) + 1 or len(header)
@@ -77,7 +77,7 @@ def function_header(texts: list[str], first: int, last: int) -> tuple[str, bool]
         else:
             at += 1
     name = _NAME.match(header, at)
-    return name[0] if name else "", bool(found and found[1] == "entry")
+    return name[0] if name else "", bool(match and match[1] == "entry")
 
 
 NO_RESULT = words(
@@ -172,12 +172,12 @@ def parse_statement(code: str, names: frozenset[str] = frozenset()) -> PtxStatem
         if guard[2][0] == "%" or guard[2] in names:
             uses.append(guard[2])
         at = guard.end()
-    found = OPCODE.match(code, at)
-    if found is None:
+    match = OPCODE.match(code, at)
+    if match is None:
         return None
-    opcode = found[0]
-    rest = code[found.end() :].strip()
-    if rest and not code[found.end()].isspace() and rest[0] not in "{[(":
+    opcode = match[0]
+    rest = code[match.end() :].strip()
+    if rest and not code[match.end()].isspace() and rest[0] not in "{[(":
         return None
     base = opcode.partition(".")[0]
     defs: list[str] = []

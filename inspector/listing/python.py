@@ -107,11 +107,11 @@ def _scan(text: str, state: PythonState) -> tuple[str | None, PythonState, bool]
     at = 0
     quote, depth, _ = state
     if quote:
-        found = _REST[quote].match(text)
-        if found is None:
+        match = _REST[quote].match(text)
+        if match is None:
             return "", state, False
         parts.append('""')
-        at = found.end()
+        at = match.end()
     comment = False
     while piece := _PIECE.search(text, at):
         parts.append(text[at : piece.start()])
@@ -204,11 +204,11 @@ def _functions(texts: list[str], lines: LazyLines) -> tuple[Function, ...]:
             out.append(Function(open_[0], open_[1], last))
             open_ = None
         if not open_:
-            found = _DEF.match(text)
+            match = _DEF.match(text)
             if bare[0] == "@":
                 decorated = decorated or n
-            elif found:
-                open_ = (found[2], decorated or n, indent)
+            elif match:
+                open_ = (match[2], decorated or n, indent)
                 decorated = 0
             else:
                 decorated = 0

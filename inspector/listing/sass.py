@@ -40,10 +40,10 @@ class Annotation(NamedTuple):
 
 def section_of(text: str) -> str | None:
     """The function whose code begins here: ``.section .text.f`` or cuobjdump's ``Function : f``."""
-    if found := SECTION.match(text):
-        return found[1].removeprefix(".text.")
-    if "Function" in text and (found := FUNCTION.match(text)):
-        return found[1]
+    if match := SECTION.match(text):
+        return match[1].removeprefix(".text.")
+    if "Function" in text and (match := FUNCTION.match(text)):
+        return match[1]
     return None
 
 
@@ -163,9 +163,9 @@ class _SassScanner:
         out: list[Line] = []
         for i in range(first, last):
             text = self.texts[i]
-            found = _INSTRUCTION.match(text)
-            if found:
-                out.append(self._instruction(i + 1, text, found, state, known))
+            match = _INSTRUCTION.match(text)
+            if match:
+                out.append(self._instruction(i + 1, text, match, state, known))
                 continue
             if ".text." in text or "Function" in text:
                 state = section_of(text) or state
@@ -184,10 +184,10 @@ class _SassScanner:
         return self._known
 
     def _instruction(
-        self, n: int, text: str, found: re.Match[str], section: str,
+        self, n: int, text: str, match: re.Match[str], section: str,
         known: dict[tuple[str, int], Annotation],
     ) -> Line:  # fmt: skip
-        hexadecimal, guard, base, qualifiers, operands = found.groups()
+        hexadecimal, guard, base, qualifiers, operands = match.groups()
         opcode = base + qualifiers
         operands = (operands or "").rstrip()
         key = (opcode, guard, operands)

@@ -150,8 +150,8 @@ def read_operands(base: str, opcode: str, guard: str | None, text: str) -> Instr
 
 def _masked(operands: list[str]) -> list[int]:
     """The predicates that ``PR`` stands for under the mask that is the last operand."""
-    found = _ADDRESS_TARGET.match(operands[-1])
-    mask = int(found[0], 16) if found and len(found[0]) < 8 else 0x7F
+    match = _ADDRESS_TARGET.match(operands[-1])
+    mask = int(match[0], 16) if match and len(match[0]) < 8 else 0x7F
     return [p for p in range(7) if mask >> p & 1]
 
 

@@ -75,12 +75,12 @@ def cuda_kernels(text: str) -> tuple[str, ...]:
 
 def cuda_span(text: str, name: str) -> tuple[int, int] | None:
     """Lines of a kernel in CUDA C++: from ``__global__`` to the brace that closes its body."""
-    for found in re.finditer(rf"\b{re.escape(name)}\s*\(", text):
+    for match in re.finditer(rf"\b{re.escape(name)}\s*\(", text):
         # Launch bounds, templates and a return type stand between, never a page of them.
-        start = text.rfind("__global__", max(0, found.start() - PROLOGUE), found.start())
-        between = text[start : found.start()] if start >= 0 else ";"
+        start = text.rfind("__global__", max(0, match.start() - PROLOGUE), match.start())
+        between = text[start : match.start()] if start >= 0 else ";"
         if ";" not in between and "}" not in between:
-            depth, at = 0, text.find("{", found.end())
+            depth, at = 0, text.find("{", match.end())
             end = at
             for end in range(max(at, 0), len(text)):
                 depth += {"{": 1, "}": -1}.get(text[end], 0)

@@ -47,8 +47,8 @@ def graph_lines(text: str) -> Lines:
             here = _place(bare[len(_FILE) :])
         elif bare.startswith("# No stacktrace"):
             here = None
-        elif found := _NODE.match(line):
-            out.setdefault(found[1], here)
+        elif match := _NODE.match(line):
+            out.setdefault(match[1], here)
     return out
 
 

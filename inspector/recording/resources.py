@@ -48,8 +48,8 @@ def _res_usage(text: str) -> Iterator[tuple[str, dict[str, int]]]:
     """Each function with its figures, as ``cuobjdump -res-usage`` calls them."""
     name: str | None = None
     for line in text.splitlines():
-        if found := _FUNCTION.match(line):
-            name = found[1]
+        if match := _FUNCTION.match(line):
+            name = match[1]
         elif name is not None and "REG:" in line:
             yield name, {key: int(figure) for key, figure in _FIGURE.findall(line)}
             name = None

@@ -218,10 +218,10 @@ def _file_of(ttir: StageFile | None) -> str | None:
     if ttir is None:
         return None
     try:
-        found = _LOC.search(ttir.content.read())
+        match = _LOC.search(ttir.content.read())
     except PtxviewError:
         return None
-    return found[1].decode("utf-8", "surrogateescape") if found else None
+    return match[1].decode("utf-8", "surrogateescape") if match else None
 
 
 def from_device_code(event: Event, blob: Blob, sources: Mapping[str, Content]) -> Several:

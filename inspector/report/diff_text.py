@@ -142,7 +142,7 @@ def fitted(text: str) -> tuple[str, list[int]]:
     at: list[int] = []
     size, inner = 0, False
     body = len(text.rstrip())
-    gaps = {k for found in _GAP.finditer(text) for k in range(found.start() + 2, found.end())}
+    gaps = {k for match in _GAP.finditer(text) for k in range(match.start() + 2, match.end())}
     for k, c in enumerate(text):
         at.append(size)
         if c == "\t":

@@ -112,9 +112,9 @@ class RegisterNumbers:
     def _find(self, name: str) -> tuple[int, str]:
         exact = self._declared.get(name)
         best = exact[-1] if exact else (-1, 0, UNDECLARED)
-        if found := _NUMBERED.match(name):
-            for scope, serial, kind, count in reversed(self._ranges.get(found[1], [])[-_HIDDEN:]):
-                if int(found[2]) < count:
+        if match := _NUMBERED.match(name):
+            for scope, serial, kind, count in reversed(self._ranges.get(match[1], [])[-_HIDDEN:]):
+                if int(match[2]) < count:
                     if serial > best[1]:
                         best = (scope, serial, kind)
                     break
@@ -362,9 +362,9 @@ class _Making:
     def piece(self, code: str, ended: bool = True) -> None:
         """One statement without its ``;``, perhaps after labels; the line's last may go on."""
         reading = self.reading
-        while found := LABEL.match(code):
-            reading.waiting.append((found[1], reading.scopes.here))
-            code = code[found.end() :]
+        while match := LABEL.match(code):
+            reading.waiting.append((match[1], reading.scopes.here))
+            code = code[match.end() :]
         bare = code.strip()
         if not bare:
             return

@@ -234,13 +234,13 @@ def _of_older_abi(listing: Listing) -> bool:
 
 def scratch(name: str) -> bool:
     """Whether a call may write the register ``name``."""
-    found = _REGISTER.match(name)
-    if found is None:
+    match = _REGISTER.match(name)
+    if match is None:
         return False
-    number = int(found[2])
-    if found[1] == "R":
+    number = int(match[2])
+    if match[1] == "R":
         return number == 0 or 3 <= number <= 15 or (number > 31 and number % 8 < 4)
-    return found[1] != "UR" or 4 <= number <= 35
+    return match[1] != "UR" or 4 <= number <= 35
 
 
 def _preserved(top: int) -> list[int]:

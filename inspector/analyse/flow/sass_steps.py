@@ -124,8 +124,8 @@ def _conditional(line: Line) -> bool:
     """Whether a branch depends on more than its guard: ``BRA P0, …``, ``BRA.DIV UR4, …``."""
     if line.base not in ("BRA", "JMP"):
         return False
-    found = _OPERANDS.search(line.text, line.text.find(line.opcode or ""))
-    first = found[1].strip().rstrip(",") if found else ""
+    match = _OPERANDS.search(line.text, line.text.find(line.opcode or ""))
+    first = match[1].strip().rstrip(",") if match else ""
     conditional = first not in ("", "PT", "UPT") and not first.startswith("0x")
     qualifiers = (line.opcode or "").split(".")[1:]
     return conditional or not {"DIV", "CONV"}.isdisjoint(qualifiers)

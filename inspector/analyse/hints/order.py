@@ -111,8 +111,8 @@ def _in_flight(lines: Sequence[Line]) -> tuple[int, list[tuple[Line, Line, int]]
 
 
 def _moved(load: Line) -> int:
-    found = _WIDTH.search(load.opcode or "")
-    return _BYTES[found[1]] if found else 4
+    match = _WIDTH.search(load.opcode or "")
+    return _BYTES[match[1]] if match else 4
 
 
 def _chased(lines: Sequence[Line]) -> bool:

@@ -51,25 +51,25 @@ def blocked(lines: Iterable[Line]) -> dict[str, Blocked]:
     """The blocked layouts of a listing by their names (``#blocked1``)."""
     out: dict[str, Blocked] = {}
     for line in lines:
-        found = _ALIAS.match(line.text)
-        if found is None:
+        match = _ALIAS.match(line.text)
+        if match is None:
             continue
         parts = {name: tuple(int(n) for n in re.findall(r"\d{1,9}+", inner))
-                 for name, inner in _LIST.findall(found[2])}  # fmt: skip
+                 for name, inner in _LIST.findall(match[2])}  # fmt: skip
         size, threads = parts.get("sizePerThread", ()), parts.get("threadsPerWarp", ())
         warps, order = parts.get("warpsPerCTA", ()), parts.get("order", ())
         axes = len(order)
         if not all((*size, *threads, *warps)):
             continue  # nobody holds nothing
         if axes and len(size) == len(threads) == len(warps) == axes and max(order) < axes:
-            out[found[1]] = Blocked(size, threads, warps, order)
+            out[match[1]] = Blocked(size, threads, warps, order)
     return out
 
 
 def layout_of(line: Line) -> str | None:
     """The name of the layout of the first tensor among an operation's types."""
-    found = _USED.search(line.text.partition(" loc(")[0])
-    return found[1] if found else None
+    match = _USED.search(line.text.partition(" loc(")[0])
+    return match[1] if match else None
 
 
 At = tuple[int, ...]
@@ -228,8 +228,8 @@ class Tensors:
         if a is None or b is None:
             return None
         if base == "arith.cmpi":
-            found = _COMPARED.search(text)
-            compare = COMPARE.get(_PREDICATES.get(found[1], _signed(found[1]))) if found else None
+            match = _COMPARED.search(text)
+            compare = COMPARE.get(_PREDICATES.get(match[1], _signed(match[1]))) if match else None
             return None if compare is None else int(compare(a, b))
         function = _BINARY.get(base)
         return None if function is None else function(a, b)
@@ -288,8 +288,8 @@ class Tensors:
     def _pairs(self, base: str, text: str, rows: list[tuple[int | None, int | None]]) -> Elements:
         function: Callable[[int, int], int] | None = _BINARY.get(base)
         if base == "arith.cmpi":
-            found = _COMPARED.search(text)
-            function = COMPARE.get(_PREDICATES.get(found[1], _signed(found[1]))) if found else None
+            match = _COMPARED.search(text)
+            function = COMPARE.get(_PREDICATES.get(match[1], _signed(match[1]))) if match else None
         if base == "arith.andi":
             return [0 if a == 0 or b == 0 else None if a is None or b is None else a & b
                     for a, b in rows]  # fmt: skip
@@ -322,20 +322,20 @@ def shape_of(line: Line) -> tuple[int, ...] | None:
     types = line.text.partition(" loc(")[0].rpartition(" : ")[2]
     if " -> " in types:
         types = types.rpartition(" -> ")[2]
-    found = _SHAPE.match(types.strip())
-    return tuple(int(n) for n in found[1].split("x")[:-1]) if found else None
+    match = _SHAPE.match(types.strip())
+    return tuple(int(n) for n in match[1].split("x")[:-1]) if match else None
 
 
 def operand_shape(line: Line) -> tuple[int, ...] | None:
     """The shape of the first tensor among an operation's types."""
-    found = _SHAPE.search(line.text.partition(" loc(")[0].rpartition(" : ")[2])
-    return tuple(int(n) for n in found[1].split("x")[:-1]) if found else None
+    match = _SHAPE.search(line.text.partition(" loc(")[0].rpartition(" : ")[2])
+    return tuple(int(n) for n in match[1].split("x")[:-1]) if match else None
 
 
 def pointed(text: str) -> int | None:
     """Bytes of what the first pointer type in ``text`` points to."""
-    found = _POINTED.search(text)
-    return int(found[1]) // 8 or None if found else None
+    match = _POINTED.search(text)
+    return int(match[1]) // 8 or None if match else None
 
 
 def _number(text: str) -> int:

@@ -38,8 +38,8 @@ _INTEGER_TYPE = re.compile(r"\.([bsuf]f?|pred)(8|16|32|64|128)?(?:x2)?\Z")
 
 def width_of(opcode: str) -> int | None:
     """Bits of the type that an opcode ends in: 32 of ``ld.global.v4.b32``."""
-    found = _INTEGER_TYPE.search(opcode)
-    return int(found[2]) if found and found[2] else None
+    match = _INTEGER_TYPE.search(opcode)
+    return int(match[2]) if match and match[2] else None
 
 
 def _quotient(a: int, b: int) -> int:
@@ -142,24 +142,24 @@ def _signedness(opcode: str, base: str) -> Callable[[int], int]:
     """Operands as the type reads them: for what depends on the sign."""
     if base not in ("div", "rem", "min", "max", "shr", "setp", "mul", "mad", "cvt", "bfe"):
         return _same
-    found = re.search(r"\.([su])(8|16|32|64)\Z", opcode)
-    if found is None:
+    match = re.search(r"\.([su])(8|16|32|64)\Z", opcode)
+    if match is None:
         return _same
-    bits = int(found[2])
-    return _signed(bits) if found[1] == "s" else _unsigned(bits)
+    bits = int(match[2])
+    return _signed(bits) if match[1] == "s" else _unsigned(bits)
 
 
 def _wrapper(opcode: str, base: str) -> Callable[[int], int]:
     if base in ("setp", "cvta"):
         return _same
     if base == "cvt":
-        found = re.search(r"\.([subf])(8|16|32|64)\.", opcode)
+        match = re.search(r"\.([subf])(8|16|32|64)\.", opcode)
     else:
-        found = re.search(r"\.([subp])(8|16|32|64)\Z", opcode)
-    if found is None:
+        match = re.search(r"\.([subp])(8|16|32|64)\Z", opcode)
+    if match is None:
         return _same if not opcode.endswith(".pred") else lambda v: v & 1
-    bits = int(found[2]) * (2 if ".wide" in opcode else 1)
-    return _signed(bits) if found[1] == "s" else _unsigned(bits)
+    bits = int(match[2]) * (2 if ".wide" in opcode else 1)
+    return _signed(bits) if match[1] == "s" else _unsigned(bits)
 
 
 def _signed(bits: int) -> Callable[[int], int]:
@@ -182,18 +182,18 @@ _HEAD = re.compile(r"\s*+(?:@(!?)\s*+([%\w$]++)\s++)?([a-z_][\w.:]*+)\s*+")
 
 def guard(text: str) -> tuple[str, bool] | None:
     """The predicate that guards a statement, and whether it is negated; None without a guard."""
-    found = _HEAD.match(text)
-    if found is None or found[2] is None:
+    match = _HEAD.match(text)
+    if match is None or match[2] is None:
         return None
-    return found[2], found[1] == "!"
+    return match[2], match[1] == "!"
 
 
 def operands(text: str) -> tuple[str, ...]:
     """The operands of a statement on one line; none where it is no statement."""
-    found = _HEAD.match(text)
-    if found is None:
+    match = _HEAD.match(text)
+    if match is None:
         return ()
-    rest = text[found.end() :].partition("//")[0].rpartition(";")[0]
+    rest = text[match.end() :].partition("//")[0].rpartition(";")[0]
     return tuple(split(rest))
 
 
@@ -289,9 +289,9 @@ class Warp:
         opcode = line.opcode or ""
         if line.base in ("bar", "barrier"):
             self._stretch += 1
-        found = _ACCESS.match(opcode)
-        if found is not None:
-            self._access(line, found[2], found[3])
+        match = _ACCESS.match(opcode)
+        if match is not None:
+            self._access(line, match[2], match[3])
         if not line.defs:
             return
         value = self._result(line, opcode)
@@ -369,13 +369,13 @@ class Warp:
         return [self._value(source)]
 
     def _load(self, line: Line, opcode: str, words: tuple[str, ...]) -> list[Lanes | None] | None:
-        found = _PARAMETER.match(opcode)
-        if found is None or len(words) < 2:
+        match = _PARAMETER.match(opcode)
+        if match is None or len(words) < 2:
             return None
         index = _index(words[1])
         if index is None:
             return None
-        pointer = found[1] == "64" and line.defs[0] not in self._scalars
+        pointer = match[1] == "64" and line.defs[0] not in self._scalars
         return [self._arguments.value(index, pointer)]
 
     # -- operands -----------------------------------------------------------------------------
@@ -402,10 +402,10 @@ class Warp:
             return tuple(range(WARP))
         if name == "%warpid":
             return 0
-        found = _SPECIAL.match(name)
-        if found is None:
+        match = _SPECIAL.match(name)
+        if match is None:
             return None
-        kind, axis = found[1], found[2]
+        kind, axis = match[1], match[2]
         if kind == "ntid":
             return self._block["xyz".index(axis)]
         if kind == "ctaid":
@@ -460,8 +460,8 @@ def _scalars(lines: tuple[Line, ...]) -> frozenset[str]:
 
 def _index(word: str) -> int | None:
     """Which parameter an address names: 2 of ``[kernel_param_2]``."""
-    found = re.match(r"\[\s*[\w$]+_param_(\d{1,9}+)(?!\d)\s*\]", word)
-    return int(found[1]) if found else None
+    match = re.match(r"\[\s*[\w$]+_param_(\d{1,9}+)(?!\d)\s*\]", word)
+    return int(match[1]) if match else None
 
 
 def _moved(line: Line, rest: str) -> int | None:

@@ -187,10 +187,10 @@ class Basic:
     def _data(self) -> str:
         vector = next((int(m[1]) for p in self.parts if (m := _VECTOR.match(p))), 1)
         type_ = self.types[-1] if self.types else ""
-        found = BITS.match(type_)
-        if found is None:
+        match = BITS.match(type_)
+        if match is None:
             return self.type_name(type_) or "data"
-        size = vector * int(found[1]) // 8
+        size = vector * int(match[1]) // 8
         elements = self.type_name(type_) + ("" if type_[0] == "b" else "s")
         amount = f"{vector} × {elements}" if vector > 1 else self._single(type_)
         return f"{amount} ({plural(size, 'byte')} a thread)"

@@ -28,8 +28,8 @@ def directive(text: str, templates: Templates, context: Context) -> str | None:
         rest = code[1:].strip(" ;")
         inner = directive(rest, templates, context) if rest[:1] == "." else None
         return inner or table.get(code[0])
-    while found := _LINKING.match(code):
-        code = code[found.end() :]
+    while match := _LINKING.match(code):
+        code = code[match.end() :]
     word = _WORD.match(code)
     if word is None or (template := table.get(word[1])) is None:
         return None
@@ -50,8 +50,8 @@ class _Pieces:
 
     def get(self, name: str) -> str:
         if name.isdigit():
-            if self.items and '"' in self.rest and (found := _FILE.match(_rest(self.text))):
-                return found[int(name) + 1] if int(name) < 2 else ""
+            if self.items and '"' in self.rest and (match := _FILE.match(_rest(self.text))):
+                return match[int(name) + 1] if int(name) < 2 else ""
             return self.items[int(name)] if int(name) < len(self.items) else ""
         made = getattr(self, f"_{name}", None)
         return str(made()) if callable(made) else ""
@@ -62,10 +62,10 @@ class _Pieces:
         return self.rest
 
     def _name(self) -> str:
-        found = re.search(
+        match = re.search(
             r"(?<![\w$%])([\w$%]++)\s*+(?:\(|\Z)", self.rest.rpartition(")")[2] or self.rest
         )
-        return found[1] if found else self.rest
+        return match[1] if match else self.rest
 
     def _product(self) -> str:
         sizes = [int(p[:9]) for p in split(self.rest) if p.isascii() and p.isdecimal()]

@@ -108,9 +108,9 @@ class Pieces(Basic):
         return bool(fresh) if fresh is not None else None
 
     def _half(self) -> str:
-        found = BITS.match(self.types[-1]) if self.types else None
-        if "wide" in self.parts and found:
-            return f"as {2 * int(found[1])} bits"
+        match = BITS.match(self.types[-1]) if self.types else None
+        if "wide" in self.parts and match:
+            return f"as {2 * int(match[1])} bits"
         return self.words("half")
 
     def _flag(self) -> str:

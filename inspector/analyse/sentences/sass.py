@@ -38,8 +38,8 @@ def architecture(listing: Listing, context: Context) -> int | None:
     texts += [line.text for line in islice(iter(listing.lines), 40)]
     for text in texts:
         says = text == context.target or any(w in text for w in (".target", "EF_CUDA", "code for"))
-        if says and (found := _TARGET.search(text)):
-            return int(found[1] or found[2])
+        if says and (match := _TARGET.search(text)):
+            return int(match[1] or match[2])
     return None
 
 

@@ -69,10 +69,10 @@ def product(i: SassInstruction) -> Pieces | None:
 
 def _bits(inputs: str) -> int:
     """The bits of one element, by its name: fp16, int8, tf32 (held in 32)."""
-    found = re.search(r"tf32|\d+", inputs)
-    if found is None:
+    match = re.search(r"tf32|\d+", inputs)
+    if match is None:
         return 8 if "fp8" in inputs else 0
-    return 32 if found[0] == "tf32" else int(found[0])
+    return 32 if match[0] == "tf32" else int(match[0])
 
 
 def group_product(i: SassInstruction) -> Pieces | None:

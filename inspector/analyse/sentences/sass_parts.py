@@ -85,8 +85,8 @@ def read(text: str) -> SassOperand:
         absolute = True
         inner, _, rest = bare[1:].partition("|")
         bare = inner + rest
-    if found := _REGISTER.match(bare):
-        file, number, suffixes = found.groups()
+    if match := _REGISTER.match(bare):
+        file, number, suffixes = match.groups()
         fits = (number == "T") == (file in PREDICATES) if not number.isdecimal() else True
         if fits:
             return SassOperand(
@@ -173,8 +173,8 @@ class SassWording:
                 if suffix in _PARTS:
                     text = _PARTS[suffix].format(text)
             return text
-        if found := _BANK.match(operand.bare):
-            return self._bank(found[1], found[2], 4 * width)
+        if match := _BANK.match(operand.bare):
+            return self._bank(match[1], match[2], 4 * width)
         if _NUMBER.match(operand.bare):
             return number(operand.bare, bits)
         return operand.bare
@@ -304,10 +304,10 @@ def take_apart(
     line: Line, words: SassWording, context: Context, told: Told, table: Mapping[str, object]
 ) -> SassInstruction | None:
     """The parts of an instruction's line; None if it does not read as one."""
-    found = _CODE.match(line.text)
-    if found is None or line.base is None or line.opcode is None:
+    match = _CODE.match(line.text)
+    if match is None or line.base is None or line.opcode is None:
         return None
-    negated, guard, text = found.groups()
+    negated, guard, text = match.groups()
     text = text or ""
     targets = _TARGETS.findall(text)
     text = _LISTED.sub("", _TARGETS.sub("", text))
@@ -370,9 +370,9 @@ def destination(i: SassInstruction, operand: SassOperand, width: int = 1) -> str
 
 def halves(text: str) -> str | None:
     """``(1.5, -2)``, two numbers of fp16, as the 32 bits that they are."""
-    found = re.match(r"\((\S+), (\S+)\)\Z", text)
+    match = re.match(r"\((\S+), (\S+)\)\Z", text)
     try:
-        packed = struct.pack("<ee", float(found[2]), float(found[1])) if found else b""
+        packed = struct.pack("<ee", float(match[2]), float(match[1])) if match else b""
     except (ValueError, OverflowError):
         return None
     if not packed:

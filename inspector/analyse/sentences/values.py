@@ -179,8 +179,8 @@ _TYPE = re.compile(r"[busf]([1-9]\d{0,3})\Z")
 
 def kind_of(part: str) -> tuple[int, bool] | None:
     """Bits of an integer type and whether it is signed; None if ``part`` is no such type."""
-    found = _TYPE.match(part)
-    return (int(found[1]), part[0] == "s") if found and part[0] != "f" else None
+    match = _TYPE.match(part)
+    return (int(match[1]), part[0] == "s") if match and part[0] != "f" else None
 
 
 def types_of(one: WordedStatement) -> list[tuple[int, bool]]:

@@ -177,10 +177,10 @@ class Wording:
 
     def _pointee(self, atom: Atom) -> int | None:
         p = self.parameters.get(atom.name)
-        found = _POINTEE.match(p.type or "") if p is not None else None
-        if found is None:
+        match = _POINTEE.match(p.type or "") if p is not None else None
+        if match is None:
             return None
-        return max(1, int(found[1]) // 8) if found[1] else _SIZES[found[2]]
+        return max(1, int(match[1]) // 8) if match[1] else _SIZES[match[2]]
 
     # -- conditions -------------------------------------------------------------------------
 

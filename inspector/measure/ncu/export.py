@@ -547,5 +547,5 @@ def _identity(cells: Mapping[str, str], whole: bool, line: int, name: str) -> Nc
 
 
 def _dim(text: str) -> Dim3 | None:
-    found = _DIM.match(text.strip())
-    return (int(found[1]), int(found[2]), int(found[3])) if found else None
+    match = _DIM.match(text.strip())
+    return (int(match[1]), int(match[2]), int(match[3])) if match else None

@@ -96,8 +96,8 @@ def complaints(log: str) -> list[str]:
 
 def status_of(log: str, status: int) -> int:
     """The program's own status, where ``status`` is that of ncu: its log tells of any but 0."""
-    if found := _RETURNED.search(log):
-        return int(found[1])
+    if match := _RETURNED.search(log):
+        return int(match[1])
     return 0 if "==PROF== Disconnected" in log and status < 128 else status
 
 

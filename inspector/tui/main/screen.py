@@ -114,8 +114,8 @@ _LABEL = re.compile(r"\s*([\w$.^%]+):|\s*(\^\w+)\(")
 
 def label_of(text: str) -> str | None:
     """The label that a line defines."""
-    found = _LABEL.match(text)
-    return None if found is None else found[1] or found[2]
+    match = _LABEL.match(text)
+    return None if match is None else match[1] or match[2]
 
 
 def target_line(listing: Listing, n: int, target: str) -> int | None:
