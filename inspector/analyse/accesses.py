@@ -263,11 +263,11 @@ def guarded(line: Line) -> bool:
     return _GUARD.match(line.text) is not None
 
 
-def total(found: Iterable[Access], kinds: Iterable[str], space: str) -> int | None:
+def total(accesses: Iterable[Access], kinds: Iterable[str], space: str) -> int | None:
     """Bytes a thread, every access once; None if the width of one is not known."""
     wanted = frozenset(kinds)
     out = 0
-    for access in found:
+    for access in accesses:
         if access.kind in wanted and access.space == space:
             if access.width is None:
                 return None

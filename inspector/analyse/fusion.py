@@ -26,7 +26,7 @@ def model_lines(
     span: tuple[int, int] | None,
     fusion: Fusion,
     file: str,
-    known: Operations,
+    operations: Operations,
 ) -> dict[int, Found]:
     """Lines of ``output_code`` to lines of the user's ``file``; ``span`` is the kernel's text."""
     made = [m for m in fusion.made_from if m.file == file]
@@ -38,7 +38,7 @@ def model_lines(
     if span is None:
         return out
     body = _body(listing, span)
-    narrowed = _narrowed([text for _, text in body], fusion, known)
+    narrowed = _narrowed([text for _, text in body], fusion, operations)
     for (n, _), owners in zip(body, narrowed, strict=True):
         # Owners of other files alone: the line is from none of this one.
         held = [fusion.made_from[at] for at in owners]
@@ -80,13 +80,13 @@ def _narrowed(body: Sequence[str], fusion: Fusion, operations: Operations) -> li
     return [owner or () for owner in owners]
 
 
-def _does(made: MadeFrom, known: Operations) -> Does | None:
+def _does(made: MadeFrom, operations: Operations) -> Does | None:
     """All that the operators of a line do; None if one of them is not in the table."""
     out: set[str] = set()
     for target in made.targets:
         if target.startswith(("operator.", "aten.view", "aten.reshape")):
             continue
-        what = known.aten(target)
+        what = operations.aten(target)
         if not what:
             return None
         out |= what
@@ -94,13 +94,13 @@ def _does(made: MadeFrom, known: Operations) -> Does | None:
 
 
 def _owners(
-    text: str, does: Sequence[Does | None], vague: set[str], known: Operations
+    text: str, does: Sequence[Does | None], vague: set[str], operations: Operations
 ) -> Found | None:
     """Who a line may come of; None if it moves values and computes none."""
     name, is_value, right = text.strip().partition(" = ")
     if not is_value or not _VALUE.fullmatch(name):
         return None
-    what = NOTHING if _MASK.search(right) else known.python(f" {right} ") - {"load", "convert"}
+    what = NOTHING if _MASK.search(right) else operations.python(f" {right} ") - {"load", "convert"}
     if not what or "tl.load(" in right:
         return None
     if what & vague:

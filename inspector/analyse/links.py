@@ -280,14 +280,14 @@ def relate(
     return _by_place(upper, lower, stages, operations)
 
 
-def beginning(lower: Listing, function: Function | None, found: Relation) -> tuple[int, ...]:
+def beginning(lower: Listing, function: Function | None, relation: Relation) -> tuple[int, ...]:
     """The lines of a kernel that belong to the first of its lines above that has any.
 
     That is its ``def``, which the code of every stage begins with.
     """
-    first = min((n for upper, _ in found.blocks for n in upper), default=None)
+    first = min((n for upper, _ in relation.blocks for n in upper), default=None)
     if first is not None:
-        return found.forward()[first]
+        return relation.forward()[first]
     if function is None:
         return ()
     lines = (lower.lines[n - 1] for n in range(function.first, function.last + 1))
@@ -320,11 +320,15 @@ def _from_source(source: Listing, lower: Listing, place: StageNames) -> Relation
 
 
 def _alike(
-    links: Links, upper: Listing, lower: Listing, stages: tuple[Stage, Stage], known: Operations
+    links: Links,
+    upper: Listing,
+    lower: Listing,
+    stages: tuple[Stage, Stage],
+    operations: Operations,
 ) -> Links:
     """``links`` of the lines below to those above, to the same operation where it is there."""
-    above = [known.of(line, stages[0]) for line in upper.lines]
-    below = [known.of(line, stages[1]) for line in lower.lines]
+    above = [operations.of(line, stages[0]) for line in upper.lines]
+    below = [operations.of(line, stages[1]) for line in lower.lines]
     memo: dict[tuple[int, Does], tuple[int, ...]] = {}
     out: Links = {}
     for n, others in links.items():
@@ -342,15 +346,15 @@ def _alike(
 
 
 def _and_through(
-    found: Relation, sass: Listing, through: Mapping[int, tuple[int, ...]]
+    relation: Relation, sass: Listing, through: Mapping[int, tuple[int, ...]]
 ) -> Relation:
-    have = {n for _, lines in found.blocks for n in lines}
+    have = {n for _, lines in relation.blocks for n in lines}
     rest = {
         line.n: (line.ptx_line,)
         for line in sass.lines
         if line.ptx_line is not None and line.source is not None and line.n not in have
     }
-    return Relation((*found.blocks, *Relation.of(composed(rest, through)).turned().blocks))
+    return Relation((*relation.blocks, *Relation.of(composed(rest, through)).turned().blocks))
 
 
 def _by_place(
@@ -381,7 +385,10 @@ def _number(line: Line) -> int:
 
 
 def _by_operation(
-    upper: Sequence[Line], lower: Sequence[Line], stages: tuple[Stage, Stage], known: Operations
+    upper: Sequence[Line],
+    lower: Sequence[Line],
+    stages: tuple[Stage, Stage],
+    operations: Operations,
 ) -> list[Block]:
     """Of lines that share a place, those that do the same.
 
@@ -390,7 +397,7 @@ def _by_operation(
     """
     if len(upper) == 1:
         return [(_numbers(upper), _numbers(lower))]
-    above, below = _sorted(upper, stages[0], known), _sorted(lower, stages[1], known)
+    above, below = _sorted(upper, stages[0], operations), _sorted(lower, stages[1], operations)
     blocks: list[Block] = []
     left: list[Line] = []
     met: set[Does] = set()
@@ -410,10 +417,10 @@ def _by_operation(
     return blocks
 
 
-def _sorted(lines: Sequence[Line], stage: Stage, known: Operations) -> dict[Does, list[Line]]:
+def _sorted(lines: Sequence[Line], stage: Stage, operations: Operations) -> dict[Does, list[Line]]:
     out: dict[Does, list[Line]] = defaultdict(list)
     for line in lines:
-        out[known.of(line, stage)].append(line)
+        out[operations.of(line, stage)].append(line)
     return out
 
 

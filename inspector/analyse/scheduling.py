@@ -123,7 +123,7 @@ def _latest(lines: frozenset[int]) -> frozenset[int]:
     return lines if len(lines) <= _MANY else frozenset(sorted(lines)[-_MANY:])
 
 
-def event(line: Line, known: Mapping[str, Mnemonic]) -> Event | None:
+def event(line: Line, by_mnemonic: Mapping[str, Mnemonic]) -> Event | None:
     """What a line has to do with barriers, None if that is nothing."""
     control = line.control
     if control is None or line.base is None:
@@ -138,7 +138,7 @@ def event(line: Line, known: Mapping[str, Mnemonic]) -> Event | None:
         sets.append((f"SB{control.write_barrier}", RESULT))
     if control.read_barrier is not None:
         sets.append((f"SB{control.read_barrier}", OPERANDS))
-    mnemonic = known.get(line.base)
+    mnemonic = by_mnemonic.get(line.base)
     pipe = mnemonic.pipe if mnemonic else None
     results = any(what == RESULT for _, what in sets)
     loose = pipe if pipe and line.defs and not results else None
@@ -195,12 +195,13 @@ def step(state: InFlight, e: Event, ages: frozenset[str]) -> list[tuple[str, int
 
 
 def waited(
-    flow: Flow, lines: Sequence[Line], known: Mapping[str, Mnemonic]
+    flow: Flow, lines: Sequence[Line], by_mnemonic: Mapping[str, Mnemonic]
 ) -> dict[int, tuple[tuple[str, int, str], ...]]:
     """By waiting line, the (barrier, line, what for) that it may wait for, in order of lines."""
     blocks = flow.blocks
     events = [
-        [e for n in range(b.first, b.last + 1) if (e := event(lines[n - 1], known))] for b in blocks
+        [e for n in range(b.first, b.last + 1) if (e := event(lines[n - 1], by_mnemonic))]
+        for b in blocks
     ]
     ages = counted([e for held in events for e in held])
     into: list[InFlight | None] = [None] * len(blocks)
@@ -445,9 +446,9 @@ def _waiting(waits: Sequence[Wait], by_mnemonic: Mapping[str, Mnemonic]) -> list
     return out
 
 
-def _named(noun: str, held: Sequence[Wait]) -> str:
+def _named(noun: str, waits: Sequence[Wait]) -> str:
     """``the load at 0x1e0``, ``the loads at 0x10 and 0x20``, ``7 loads from 0x10 to 0x90``."""
-    places = [_at(wait.address, wait.line) for wait in held]
+    places = [_at(wait.address, wait.line) for wait in waits]
     if len(places) == 1:
         return f"the {noun} at {places[0]}"
     head, of, _ = noun.partition(" of ")

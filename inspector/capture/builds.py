@@ -402,15 +402,15 @@ def recorded_event(
     return [event, *figures]
 
 
-def ptxas_event(digest: str, symbol: str, known: Resources) -> Event:
+def ptxas_event(digest: str, symbol: str, resources: Resources) -> Event:
     """What ``ptxas -v`` said of one function."""
     return {
         "event": "ptxas",
         "hash": digest,
         "symbol": symbol,
-        "spill_store_bytes": known.spill_store_bytes,
-        "spill_load_bytes": known.spill_load_bytes,
-        "barriers": known.barriers,
+        "spill_store_bytes": resources.spill_store_bytes,
+        "spill_load_bytes": resources.spill_load_bytes,
+        "barriers": resources.barriers,
     }
 
 

@@ -218,8 +218,8 @@ def _binary(file: files.File, head: bytes) -> Iterable[dict[str, object]]:
     if is_cubin(head):
         file.seek(0)
         data = file.whole()
-        known = read_cubin(data)
-        if known is None:
+        cubin = read_cubin(data)
+        if cubin is None:
             raise Unreadable(f"{path} is a damaged cubin", "Compile it again.")
         yield {
             "event": "device_code",

@@ -206,10 +206,10 @@ def rows_beside(
             yield BesideRow(Sign.CHANGED if related else Sign.UNLIKE, a, b)
 
 
-def loud(held: Iterable[Hunk]) -> list[Hunk]:
+def loud(hunks: Iterable[Hunk]) -> list[Hunk]:
     """Hunks with those that say nothing of the code as equal ones, neighbours joined."""
     out: list[Hunk] = []
-    for hunk in held:
+    for hunk in hunks:
         now = _loud(hunk)
         last = out[-1] if out else None
         if (
@@ -284,14 +284,14 @@ def _related(x: Line, y: Line) -> bool:
     return not set(_WORD.findall(x.text)).isdisjoint(_WORD.findall(y.text))
 
 
-def folded(held: Iterable[BesideRow], context: int) -> Iterator[BesideRow]:
+def folded(rows: Iterable[BesideRow], context: int) -> Iterator[BesideRow]:
     """Rows with stretches of equal ones folded but for ``context`` rows next to a change.
 
     A fold stands for two rows at least.
     """
     stretch: list[BesideRow] = []
     begun = False
-    for row in held:
+    for row in rows:
         if row.sign is Sign.EQUAL:
             stretch.append(row)
             continue

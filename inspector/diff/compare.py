@@ -217,8 +217,8 @@ def of_stage(
     reader: Reader, variant: Variant, stage: Stage, make: Callable[[Listing, Function], T]
 ) -> T | None:
     """What is made of a stage of a variant; None if the stage is not to be had for nothing."""
-    held = variant.stages.get(stage)
-    if held is None or held.costly:
+    file = variant.stages.get(stage)
+    if file is None or file.costly:
         return None
     try:
         own = reader.function(variant, stage)

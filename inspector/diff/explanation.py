@@ -140,14 +140,15 @@ def occupied(d: Delta) -> Iterator[str]:
     )
 
 
-def _limited(d: Delta, found: Occupancy, side: str) -> str:
+def _limited(d: Delta, occupancy: Occupancy, side: str) -> str:
     card = d.a.card if side == "a" else d.b.card
     shared = (card.static_shared_bytes or 0) + (card.dynamic_shared_bytes or 0)
     figures = {REGISTERS: card.resources.registers, SHARED: shared, THREADS: card.threads}
     by = [
-        f"{figures[name]} {_FIGURES[name]}" if name in _FIGURES else name for name in found.limiters
+        f"{figures[name]} {_FIGURES[name]}" if name in _FIGURES else name
+        for name in occupancy.limiters
     ]
-    blocks = plural(found.blocks, "block")
+    blocks = plural(occupancy.blocks, "block")
     return f"{blocks} an SM in {side}, limited by {some(by)}" if by else f"{blocks} in {side}"
 
 

@@ -367,19 +367,19 @@ def _fixed(a: Forms, b: Forms, aliases: bool) -> tuple[dict[str, str], set[str]]
 Codes = dict[str, object]
 
 
-def _codes(found: Renaming, a: Forms, b: Forms) -> tuple[Codes, Codes]:
+def _codes(renaming: Renaming, a: Forms, b: Forms) -> tuple[Codes, Codes]:
     """What stands for each name, and for each value local to a block, on both sides."""
     left: Codes = {}
     right: Codes = {}
-    for number, (x, y) in enumerate(found.names.items(), 1):
+    for number, (x, y) in enumerate(renaming.names.items(), 1):
         left[x] = right[y] = number
-    for number, (x, y) in enumerate(found.values.items(), 1):
+    for number, (x, y) in enumerate(renaming.values.items(), 1):
         left[x] = right[y] = -number
     for forms, codes in ((a, left), (b, right)):
         for name, meaning in forms.aliases.items():
             if name not in codes:
                 codes[name] = meaning
-    for x, y in found.names.items():  # two aliases of one meaning are one
+    for x, y in renaming.names.items():  # two aliases of one meaning are one
         if x in a.aliases and a.aliases[x] == b.aliases.get(y):
             left[x] = right[y] = a.aliases[x]
     return left, right

@@ -188,9 +188,9 @@ def read_header(listing: Listing, function: Function) -> Header:
     text = header_text(listing, function)
     named = re.search(r"(?<![\w$%])" + re.escape(function.name) + r"\s*\(", text)
     parameters = _parameters(text[named.end() :]) if named and function.name else ()
-    known = bounds(text)
+    limits = bounds(text)
     return Header(
-        parameters, known.get("reqntid"), known.get("maxntid"), known.get("reqnctapercluster")
+        parameters, limits.get("reqntid"), limits.get("maxntid"), limits.get("reqnctapercluster")
     )
 
 

@@ -185,7 +185,7 @@ class _SassScanner:
 
     def _instruction(
         self, n: int, text: str, match: re.Match[str], section: str,
-        known: dict[tuple[str, int], Annotation],
+        annotations: dict[tuple[str, int], Annotation],
     ) -> Line:  # fmt: skip
         hexadecimal, guard, base, qualifiers, operands = match.groups()
         opcode = base + qualifiers
@@ -195,7 +195,7 @@ class _SassScanner:
         if registers is None:
             registers = self._memo[key] = read_operands(base, opcode, guard, operands)
         address = int(hexadecimal, 16)
-        more = known.get((section, address))
+        more = annotations.get((section, address))
         source, ptx_line, control = more or (None, None, None)
         return Line(
             n, text, Kind.INSTRUCTION, base, opcode, registers.defs, registers.uses, source,

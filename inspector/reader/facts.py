@@ -173,8 +173,8 @@ class VariantFacts:
 
     def _signatures(self, variant: Variant) -> Signatures | None:
         """The kernels that a source in CUDA C++ defines; None if it is not one, or not at hand."""
-        held = variant.stages.get(Stage.SOURCE)
-        if held is None or not is_cuda(held.origin_path):
+        file = variant.stages.get(Stage.SOURCE)
+        if file is None or not is_cuda(file.origin_path):
             return None
 
         def read() -> Signatures | None:
@@ -184,7 +184,7 @@ class VariantFacts:
                 return None
 
         # Every kernel of a cubin has the same source.
-        return self._memo.once(("signatures", variant.hash, held.origin_path), read)
+        return self._memo.once(("signatures", variant.hash, file.origin_path), read)
 
     def card(self, variant: Variant) -> Card:
         """What the variant takes, what limits it and what it is made of; what was measured."""
@@ -394,5 +394,5 @@ class StagesAtHand(Mapping[Stage, T]):
 
 
 def _at_hand(variant: Variant, stage: Stage) -> bool:
-    held = variant.stages.get(stage)
-    return held is not None and not held.costly
+    file = variant.stages.get(stage)
+    return file is not None and not file.costly

@@ -52,23 +52,23 @@ class Listings:
 
     def text(self, variant: Variant, stage: Stage) -> StageText:
         """The text of a stage. Raises ``Unreadable`` with the reason where there is none."""
-        held = variant.stages.get(stage)
-        if held is None:
+        file = variant.stages.get(stage)
+        if file is None:
             why = variant.missing.get(stage, "it was not recorded")
             raise Unreadable(f"there is no {stage.value} of {variant.symbol}: {why}")
         if stage is Stage.SASS:
-            return self._sass(variant, held)
-        return StageText(decode(held.content.read()), held.text_from)
+            return self._sass(variant, file)
+        return StageText(decode(file.content.read()), file.text_from)
 
     def graph_listing(self, graph: Graph) -> Listing:
         """The ``output_code`` of a graph."""
         held = graph.stages[Stage.OUTPUT_CODE]
         return parse(Stage.OUTPUT_CODE, decode(held.content.read()), path=held.origin_path)
 
-    def _sass(self, variant: Variant, held: StageFile) -> StageText:
-        cubin = held.content.read()
-        if held.text_from != DISASSEMBLED and not is_elf(cubin):  # a report has the text alone
-            return StageText(decode(cubin), held.text_from)
+    def _sass(self, variant: Variant, file: StageFile) -> StageText:
+        cubin = file.content.read()
+        if file.text_from != DISASSEMBLED and not is_elf(cubin):  # a report has the text alone
+            return StageText(decode(cubin), file.text_from)
         plain, annotated, tool = disassemble(cubin, self._cache)
         if variant.locations_cubin is not None and not _has_lines(cubin):
             try:
@@ -165,11 +165,11 @@ class Listings:
 
     def _to_model(self, variant: Variant, fusion: Fusion, lower: Stage) -> Relation:
         """The user's lines that a generated kernel was made from, by way of ``output_code``."""
-        held = variant.stages.get(Stage.SOURCE)
-        if held is None or held.origin_path is None or Stage.OUTPUT_CODE not in variant.stages:
+        file = variant.stages.get(Stage.SOURCE)
+        if file is None or file.origin_path is None or Stage.OUTPUT_CODE not in variant.stages:
             return Relation(())
         code, span = self.listing(variant, Stage.OUTPUT_CODE), variant.span
-        model = model_lines(code, span, fusion, held.origin_path, operations())
+        model = model_lines(code, span, fusion, file.origin_path, operations())
         if lower is not Stage.OUTPUT_CODE:
             model = composed(self.links(variant, lower, Stage.OUTPUT_CODE), model)
         return Relation.of(model).turned()

@@ -237,12 +237,12 @@ def _ordered(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(names, key=lambda n: (CLASSES.index(n) if n in CLASSES else 9, n)))
 
 
-def _register(known: Chains, line: Line, name: str) -> Register:
+def _register(chains: Chains, line: Line, name: str) -> Register:
     """Where the value that ``name`` has on a line, or is given there, is defined and used."""
-    defined = known.definitions(line.n, name) if name in line.uses else ()
+    defined = chains.definitions(line.n, name) if name in line.uses else ()
     if name in line.defs:
         defined = tuple(sorted({*defined, line.n}))
-    used = {n for at in defined for n in known.uses(at, name)}
+    used = {n for at in defined for n in chains.uses(at, name)}
     return Register(name, defined, tuple(sorted(used)))
 
 

@@ -82,8 +82,8 @@ def max_threads(ptx: str) -> dict[str, int]:
     file at once, for there may be thousands."""
     out: dict[str, int] = {}
     for name, header in entries(ptx):
-        known = bounds(header)
-        threads = known.get("reqntid") or known.get("maxntid")
+        limits = bounds(header)
+        threads = limits.get("reqntid") or limits.get("maxntid")
         if threads is not None:
             out.setdefault(name, prod(threads))
     return out

@@ -141,11 +141,11 @@ def _product(product: Product) -> str:
     return f"{product.opcode} {shape} {types}".rstrip() + f"{_TIMES}{product.count}"
 
 
-def _estimate(found: Estimate | None, of: str) -> str:
-    if found is None:
+def _estimate(estimate: Estimate | None, of: str) -> str:
+    if estimate is None:
         return UNKNOWN
-    most = "at most " if found.at_most else ""
-    return f"{most}{found.value:,} {of} (estimate: {found.how})"
+    most = "at most " if estimate.at_most else ""
+    return f"{most}{estimate.value:,} {of} (estimate: {estimate.how})"
 
 
 def intensity(card: Card) -> float | None:
@@ -245,7 +245,7 @@ def _made_json(made: StageContent) -> dict[str, object]:
     }  # fmt: skip
 
 
-def _estimate_json(found: Estimate | None) -> dict[str, object] | None:
-    if found is None:
+def _estimate_json(estimate: Estimate | None) -> dict[str, object] | None:
+    if estimate is None:
         return None
-    return {"value": found.value, "how": found.how, "at_most": found.at_most}
+    return {"value": estimate.value, "how": estimate.how, "at_most": estimate.at_most}

@@ -22,7 +22,7 @@ def variants(
     a: VariantSide,
     b: VariantSide,
     stage: Stage,
-    found: ListingDiff,
+    diff: ListingDiff,
     summary: Summary,
     explanation: Iterable[str],
     paths: tuple[str, str],
@@ -32,7 +32,7 @@ def variants(
         "schema": SCHEMA,
         "a": one_side(a.kernel, a.variant, paths[0]),
         "b": one_side(b.kernel, b.variant, paths[1]),
-        **text(stage, found),
+        **text(stage, diff),
         "resources": changes(summary.resources),
         "opcodes": [{"opcode": c.name, "a": c.a, "b": c.b} for c in summary.opcodes],
         "costs": [{"cost": c.name, "a": c.a, "b": c.b} for c in summary.costs],
@@ -53,7 +53,7 @@ def variants(
 
 def files(
     stage: Stage,
-    found: ListingDiff,
+    diff: ListingDiff,
     figures: Iterable[Iterable[FigureChange]],
     paths: tuple[str, str],
 ) -> dict[str, object]:
@@ -62,29 +62,29 @@ def files(
         "schema": SCHEMA,
         "a": {"path": paths[0]},
         "b": {"path": paths[1]},
-        **text(stage, found),
+        **text(stage, diff),
         "resources": [],
         "opcodes": [],
         "explanation": [],
     }
     out["functions"] = [
         held | {"resources": changes(changed)}
-        for held, changed in zip(functions(found), figures, strict=True)
+        for held, changed in zip(functions(diff), figures, strict=True)
     ]
     return out
 
 
-def text(stage: Stage, found: ListingDiff) -> dict[str, object]:
+def text(stage: Stage, diff: ListingDiff) -> dict[str, object]:
     """What is said of the two texts."""
     return {
         "stage": stage.value,
-        "identical": found.identical,
-        "functions": functions(found),
-        "hunks": [{"op": h.op.value, "a": list(h.a), "b": list(h.b)} for h in loud(found.hunks)],
+        "identical": diff.identical,
+        "functions": functions(diff),
+        "hunks": [{"op": h.op.value, "a": list(h.a), "b": list(h.b)} for h in loud(diff.hunks)],
     }
 
 
-def functions(found: ListingDiff) -> list[dict[str, object]]:
+def functions(diff: ListingDiff) -> list[dict[str, object]]:
     """The functions that were compared, in their pairs."""
     return [
         {
@@ -92,7 +92,7 @@ def functions(found: ListingDiff) -> list[dict[str, object]]:
             "b": None if pair.b is None else pair.b.name,
             "identical": pair.identical,
         }
-        for pair in found.functions
+        for pair in diff.functions
     ]
 
 
@@ -108,11 +108,11 @@ def one_side(kernel: Kernel, variant: Variant, path: str) -> dict[str, object]:
     }
 
 
-def changes(held: Iterable[FigureChange]) -> list[dict[str, object]]:
+def changes(changes: Iterable[FigureChange]) -> list[dict[str, object]]:
     """Figures by name on both sides; ``by`` where they are the program's own tuner's."""
     return [
         {"name": c.name, "a": _plain(c.a), "b": _plain(c.b)} | ({"by": c.by} if c.by else {})
-        for c in held
+        for c in changes
     ]
 
 
@@ -124,9 +124,9 @@ def _plain(value: object) -> object:
     return value
 
 
-def hint(found: Finding) -> dict[str, object]:
+def hint(finding: Finding) -> dict[str, object]:
     """A hint without its lines, which are of one of two listings."""
-    return {"rule": found.rule, "severity": found.severity, "text": found.text}
+    return {"rule": finding.rule, "severity": finding.severity, "text": finding.text}
 
 
 def recordings(paths: tuple[str, str], pairs: Iterable[Paired]) -> dict[str, object]:

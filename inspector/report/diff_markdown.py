@@ -87,7 +87,7 @@ def variants(
 
 def files(
     stage: Stage,
-    found: ListingDiff,
+    diff: ListingDiff,
     changed: Iterable[Iterable[FigureChange]],
     paths: tuple[str, str],
     rows: Iterable[BesideRow],
@@ -96,11 +96,11 @@ def files(
     """Two files of several kernels."""
     yield f"### {code(paths[0])} → {code(paths[1])}"
     yield ""
-    for pair, figures_ in zip(found.functions, changed, strict=True):
+    for pair, figures_ in zip(diff.functions, changed, strict=True):
         names = dict.fromkeys(base_name(f.name) for f in (pair.a, pair.b) if f is not None)
         yield f"- {' → '.join(code(n) for n in names)}: {escaped(became(pair, figures_))}"
     yield ""
-    if not found.identical:
+    if not diff.identical:
         yield from details(f"{stage.value}, unified", unified(rows, lines))
 
 

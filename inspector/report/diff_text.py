@@ -308,10 +308,10 @@ def access(one: AccessChange) -> str:
     return f"{one.kind} {one.space}, {width} B"
 
 
-def hint(found: Finding) -> str:
+def hint(finding: Finding) -> str:
     """The rule and the first sentence of what it says."""
-    first = found.text.split(": ", 1)[0].split(". ", 1)[0]
-    return f"{found.rule}: {shown(first)}"
+    first = finding.text.split(": ", 1)[0].split(". ", 1)[0]
+    return f"{finding.rule}: {shown(first)}"
 
 
 def _table(groups: list[list[tuple[str, str, str, str]]], width: int) -> Iterator[Text]:

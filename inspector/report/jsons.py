@@ -293,11 +293,11 @@ def line(
     }
 
 
-def samples(held: Samples | None) -> dict[str, object] | None:
+def samples(samples: Samples | None) -> dict[str, object] | None:
     """A profiler's samples, with what warps waited for."""
-    if held is None:
+    if samples is None:
         return None
-    return {"all": held.all, "not_issued": held.not_issued, "stalls": dict(held.stalls)}
+    return {"all": samples.all, "not_issued": samples.not_issued, "stalls": dict(samples.stalls)}
 
 
 def rolled_up(rolled: Rolled | None) -> dict[str, object] | None:

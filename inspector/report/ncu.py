@@ -54,9 +54,9 @@ LONGEST = 40
 """Cells of a name; the demangled one is left out where it says no more."""
 
 
-def summary(found: Sequence[Attached], name: Name | None, width: int) -> Table:
+def summary(attached: Sequence[Attached], name: Name | None, width: int) -> Table:
     """A row a launch; ``name`` gives the ids of variants, None if launches stand alone."""
-    columns = [c for c in SUMMARY if c.head != "demangled" or _tells_more(found)]
+    columns = [c for c in SUMMARY if c.head != "demangled" or _tells_more(attached)]
     table = Table(box=None, pad_edge=False, show_edge=False, header_style="bold")
     table.add_column("#", justify="right", no_wrap=True)
     for column in columns:
@@ -69,7 +69,7 @@ def summary(found: Sequence[Attached], name: Name | None, width: int) -> Table:
         )
     if name is not None:
         table.add_column("variant", no_wrap=True)
-    for one in found:
+    for one in attached:
         cells = [Text(shown(c.cell(one.launch))) for c in columns]
         if name is not None:
             cells.append(Text(UNKNOWN if one.key is None else shown(name(one.key)[1])))
@@ -81,21 +81,21 @@ MOST = 8
 """Launches, or names, that one footnote tells."""
 
 
-def _tells_more(found: Iterable[Attached]) -> bool:
-    return any(one.launch.demangled != one.launch.function for one in found)
+def _tells_more(attached: Iterable[Attached]) -> bool:
+    return any(one.launch.demangled != one.launch.function for one in attached)
 
 
-def footnotes(found: Sequence[Attached], report: Report) -> list[str]:
+def footnotes(attached: Sequence[Attached], report: Report) -> list[str]:
     """What is odd: launches of no variant here, samples that are not shown, what ncu left out."""
     said = [shown(p) for p in report.problems]
     lone: dict[str, list[int]] = {}
-    strangers = [one.launch.function for one in found if one.why.startswith(STRANGER)]
+    strangers = [one.launch.function for one in attached if one.why.startswith(STRANGER)]
     if strangers:
         names = list(dict.fromkeys(strangers))
         some = ", ".join(names[:MOST]) + (f" and {len(names) - MOST} more" * (len(names) > MOST))
         many = "launch is" if len(strangers) == 1 else "launches are"
         said.append(shown(f"{len(strangers)} {many} of kernels that are not here: {some}"))
-    for one in found:
+    for one in attached:
         if one.why.startswith(STRANGER):
             continue
         if why := one.why or one.unplaced:
@@ -103,7 +103,7 @@ def footnotes(found: Sequence[Attached], report: Report) -> list[str]:
     for why, numbers in lone.items():
         some = ", ".join(map(str, numbers[:MOST])) + (" …" if len(numbers) > MOST else "")
         said.append(shown(f"launch {some}: {why}"))
-    if not any(one.launch.rules for one in found):
+    if not any(one.launch.rules for one in attached):
         said.append("estimated speed-ups are on the details page, which the report lacks")
     return said
 
@@ -122,12 +122,12 @@ def variant(measured: NcuMeasured | None) -> dict[str, object] | None:
     }
 
 
-def document(found: Sequence[Attached], report: Report, name: Name) -> dict[str, object] | None:
+def document(attached: Sequence[Attached], report: Report, name: Name) -> dict[str, object] | None:
     """``ncu`` of a recording: every launch in order, and the variant that it was of."""
-    if not found and not report.problems:
+    if not attached and not report.problems:
         return None
     rows = []
-    for one in found:
+    for one in attached:
         kernel, of = (None, None) if one.key is None else name(one.key)
         rows.append({"kernel": kernel, "variant": of, "unattached": one.why or None,
                      **launch(one.launch, rules=False)})  # fmt: skip

@@ -62,16 +62,16 @@ def document(race: Race) -> dict[str, object]:
     }
 
 
-def csv_text(found: Race) -> str:
+def csv_text(race: Race) -> str:
     """All rows as CSV, in full precision; what is not known is an empty cell."""
-    sizes = list(dict.fromkeys(name for r in found.rows for name in r.sizes))
+    sizes = list(dict.fromkeys(name for r in race.rows for name in r.sizes))
     out = io.StringIO()
     write = csv.writer(out, lineterminator="\n")
     write.writerow(
         [*sizes, "variant", "stopwatch", "cache", *CSV_FIGURES, "kernels", "span_us", "cpu_us",
          "agrees", "rank", "inputs", "error"]
     )  # fmt: skip
-    for one in found.rows:
+    for one in race.rows:
         timing = one.timing
         figures = [getattr(timing, name) for name in CSV_FIGURES]
         launches = sum(k.per_call for k in timing.kernels) or None
@@ -83,22 +83,22 @@ def csv_text(found: Race) -> str:
     return out.getvalue()
 
 
-def watches(found: Race) -> list[str]:
+def watches(race: Race) -> list[str]:
     """Stopwatches that took a time."""
-    return list(dict.fromkeys(r.timing.stopwatch for r in found.rows if r.timing.stopwatch))
+    return list(dict.fromkeys(r.timing.stopwatch for r in race.rows if r.timing.stopwatch))
 
 
-def heading(found: Race) -> str:
+def heading(race: Race) -> str:
     """Where and with what this was measured."""
-    bare = Session(found.taken, found.device, (), found.peaks, found.data_sheet_gb_per_s)
+    bare = Session(race.taken, race.device, (), race.peaks, race.data_sheet_gb_per_s)
     return session_heading(bare)
 
 
-def title(found: Race, which: int) -> str:
+def title(race: Race, which: int) -> str:
     """The input of one size in words: ``float32 1823×781 (N=781, M=1823)``."""
-    rows = [r for r in found.rows if r.timing.call == which]
+    rows = [r for r in race.rows if r.timing.call == which]
     words = next((r.timing.inputs for r in rows if r.timing.inputs), "")
-    sizes = {**found.defaults, **rows[0].sizes} if rows else {}
+    sizes = {**race.defaults, **rows[0].sizes} if rows else {}
     named = ", ".join(f"{n}={v}" for n, v in sizes.items() if v is not None)
     return shown(f"{words or 'unknown input'}" + (f" ({named})" if named else ""))
 
@@ -186,13 +186,13 @@ def launched(rows: Sequence[RaceRow]) -> Iterator[str]:
         yield shown(f"  {timing.variant}: {', '.join(parts)}{gap}")
 
 
-def footnotes(found: Race, sizes: Sequence[int]) -> Iterator[str]:
+def footnotes(race: Race, sizes: Sequence[int]) -> Iterator[str]:
     """What the figures are, then what disagrees, failed or is worth a word, each with whose it is.
 
     Of a sweep each is said once, with the sizes that it happened at.
     """
-    rows = [r for r in found.rows if r.timing.call in sizes]
-    names = watches(found)
+    rows = [r for r in race.rows if r.timing.call in sizes]
+    names = watches(race)
     if len(names) > 1:
         yield "Median µs of the same call by each stopwatch:"
         for watch in names:
@@ -217,29 +217,29 @@ def footnotes(found: Race, sizes: Sequence[int]) -> Iterator[str]:
         if one.timing.error:
             watch = f" {one.timing.stopwatch}" if one.timing.stopwatch else ""
             said.setdefault(f"{who}{watch}: failed: {one.timing.error}", []).append(one)
-        for warning in one.timing.warnings if found.swept is None else ():
+        for warning in one.timing.warnings if race.swept is None else ():
             said.setdefault(f"{who} {one.timing.stopwatch}: {warning}", []).append(one)
     warned = sum(bool(r.timing.warnings) for r in rows)
-    if found.swept is not None and warned:
+    if race.swept is not None and warned:
         yield f"{warned} of {len(rows)} times come with a warning (--json has them)"
     for text, whose in said.items():
-        yield shown(text + _where(whose, found))
+        yield shown(text + _where(whose, race))
 
 
-def _where(whose: Sequence[RaceRow], found: Race) -> str:
-    if found.swept is None:
+def _where(whose: Sequence[RaceRow], race: Race) -> str:
+    if race.swept is None:
         return ""
-    sizes = [r.sizes.get(found.swept) for r in whose]
+    sizes = [r.sizes.get(race.swept) for r in whose]
     held = ", ".join(map(str, sizes[:3])) + (f" … {sizes[-1]}" if len(sizes) > 3 else "")
-    return f" ({found.swept}={held})"
+    return f" ({race.swept}={held})"
 
 
-def unit_of(found: Race, ridge: float | None) -> str:
+def unit_of(race: Race, ridge: float | None) -> str:
     """What a sweep is told in: GB/s; TFLOP/s where computing bounds the largest size; else µs.
 
     ``ridge`` is how many operations a byte it takes for that, of the device; None: not known.
     """
-    rows = [r for r in found.rows if r.timing.median_us is not None]
+    rows = [r for r in race.rows if r.timing.median_us is not None]
     if any(r.timing.bytes is None for r in rows):
         return "tflop_per_s" if all(r.timing.flops for r in rows) else "median_us"
     last = rows[-1].timing if rows else None

@@ -301,6 +301,6 @@ def with_times(value: dict[str, object], rec: Recording, times: StoredTimes) -> 
     return {**value, "kernels": Rows(timed())}
 
 
-def timing(found: StoredTime | None) -> dict[str, object] | None:
+def timing(time: StoredTime | None) -> dict[str, object] | None:
     """A variant's time as JSON has it."""
-    return None if found is None else asdict(found)
+    return None if time is None else asdict(time)

@@ -112,12 +112,12 @@ def _entry(meaning: Meaning, entry: ReferenceEntry, out: Console) -> None:
         out.print(Text(sources, style="dim"))
 
 
-def _family(found: Meaning) -> str:
-    return plural(len(found.members), f"{_names(found)} instruction")
+def _family(meaning: Meaning) -> str:
+    return plural(len(meaning.members), f"{_names(meaning)} instruction")
 
 
-def _names(found: Meaning) -> str:
-    return " and ".join(NAMES.get(n, n) for n in dict.fromkeys(e.language for e in found.members))
+def _names(meaning: Meaning) -> str:
+    return " and ".join(NAMES.get(n, n) for n in dict.fromkeys(e.language for e in meaning.members))
 
 
 def _unknown(meaning: Meaning, out: Console) -> None:
@@ -134,11 +134,11 @@ def _unknown(meaning: Meaning, out: Console) -> None:
     out.print(text)
 
 
-def _qualifiers(found: Meaning) -> Mapping[str, str]:
-    entry = found.entry
+def _qualifiers(meaning: Meaning) -> Mapping[str, str]:
+    entry = meaning.entry
     if entry is None or entry.kind != INSTRUCTION:
         return {}
-    return found.qualifiers or entry.qualifiers
+    return meaning.qualifiers or entry.qualifiers
 
 
 def _what(entry: ReferenceEntry) -> str:

@@ -226,15 +226,15 @@ def uncoalesced_layout(subject: HintSubject, thresholds: Thresholds) -> Iterator
     """Warps that touch many more sectors of 32 bytes than their data fills."""
     limit = number(thresholds, UNCOALESCED, "sectors_times")
     least = number(thresholds, UNCOALESCED, "lanes")
-    known = runs(subject)
-    lines = _everywhere(known, limit, least)
+    accessed = runs(subject)
+    lines = _everywhere(accessed, limit, least)
     if not lines:
         return
-    worst = max(lines, key=lambda n: _sectors([known[0][n]])[0])
-    sectors, needed = _sectors([known[0][worst]])
+    worst = max(lines, key=lambda n: _sectors([accessed[0][n]])[0])
+    sectors, needed = _sectors([accessed[0][worst]])
     stays = _everywhere(runs(subject, scalar=1), limit, least)
     unless = "" if worst in stays else _unless(subject)
-    accesses = [known[0][n].line for n in sorted(lines)]
+    accesses = [accessed[0][n].line for n in sorted(lines)]
     yield Finding(
         UNCOALESCED,
         "warn",
@@ -261,9 +261,9 @@ def _cure(subject: HintSubject) -> str:
     return "let threadIdx.x run along the axis of stride 1, or turn tiles in shared memory"
 
 
-def _everywhere(known: tuple[Run, ...], limit: float, least: float) -> frozenset[int]:
+def _everywhere(runs: tuple[Run, ...], limit: float, least: float) -> frozenset[int]:
     """Lines that touch too many sectors whatever the block's shape is."""
-    found = [frozenset(_scattered(run, limit, least)) for run in known]
+    found = [frozenset(_scattered(run, limit, least)) for run in runs]
     return frozenset.intersection(*found) if found else frozenset()
 
 

@@ -32,12 +32,12 @@ def bank_conflicts(subject: HintSubject, thresholds: Thresholds) -> Iterator[Fin
     of the warp, so what counts is passes against those that the width takes anyway.
     """
     limit = number(thresholds, RULE, "times")
-    known = runs(subject)
-    if not known:
+    accessed = runs(subject)
+    if not accessed:
         return
     degrees = [
         {a.line.n: degree(a) for a in run.values() if a.space == "shared" and a.line.base in _PLAIN}
-        for run in known
+        for run in accessed
     ]
     lines = set.intersection(*(set(d) for d in degrees))
     least = {n: min(d[n] for d in degrees) for n in lines}
@@ -45,7 +45,7 @@ def bank_conflicts(subject: HintSubject, thresholds: Thresholds) -> Iterator[Fin
     if not bad:
         return
     worst = max(least[n] for n in bad)
-    several = " at least" if len(known) > 1 else ""
+    several = " at least" if len(accessed) > 1 else ""
     yield Finding(
         RULE,
         "hint",
@@ -53,7 +53,7 @@ def bank_conflicts(subject: HintSubject, thresholds: Thresholds) -> Iterator[Fin
         f"in the worst: lanes of a warp want different words of the same of its {BANKS} banks, and "
         f"the access is repeated until all are served (computed from the addresses of a block's "
         f"first warp). {_cure(subject)}",
-        {Stage.PTX: numbers([known[0][n].line for n in bad])},
+        {Stage.PTX: numbers([accessed[0][n].line for n in bad])},
     )
 
 

@@ -72,8 +72,8 @@ def slow_division(subject: HintSubject, thresholds: Thresholds) -> Iterator[Find
     )
 
 
-def _advice(found: list[Line]) -> str:
-    if all(".f" in (line.opcode or "") for line in found):
+def _advice(lines: list[Line]) -> str:
+    if all(".f" in (line.opcode or "") for line in lines):
         return (
             "Multiply by the reciprocal, computed once, or allow an approximation (__fdividef, "
             "-use_fast_math, -prec-div=false)."

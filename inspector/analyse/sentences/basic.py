@@ -216,8 +216,8 @@ class Basic:
         return f"{many} registers"
 
     def _float(self) -> str:
-        known = self.tables.get("float", {})
-        return next((known[t] for t in self.types if t in known), "")
+        table = self.tables.get("float", {})
+        return next((table[t] for t in self.types if t in table), "")
 
     def _saturate(self) -> str:
         if "satfinite" in self.parts:

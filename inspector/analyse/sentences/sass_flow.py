@@ -194,10 +194,10 @@ def branch(i: SassInstruction) -> Pieces | None:
 
 def _named(i: SassInstruction, label: str) -> str:
     """A helper that the compiler added, by what it does."""
-    known = i.table.get("helpers")
-    if not isinstance(known, Mapping):
+    table = i.table.get("helpers")
+    if not isinstance(table, Mapping):
         return label
-    for part, said in known.items():
+    for part, said in table.items():
         if part in label:
             return f"{label} ({said})"
     return label

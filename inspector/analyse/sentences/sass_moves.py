@@ -318,15 +318,15 @@ def _one(base: str, named: str, to: str, source: str) -> tuple[str, str]:
 def special(i: SassInstruction) -> Pieces | None:
     """What a special register holds, and its range where the launch is known."""
     o = form_of(i)
-    known = i.table.get("special")
-    if not {"d", "a"} <= o.keys() or not isinstance(known, Mapping):
+    table = i.table.get("special")
+    if not {"d", "a"} <= o.keys() or not isinstance(table, Mapping):
         return None
     name = o["a"].bare
     wide = 2 if i.has("64") or (i.base in ("CS2R", "CS2UR") and not i.has("32")) else 1
     d = destination(i, o["d"], wide)
     if name == "SRZ":
         return {"form": "zero", "d": d, "also": ""}
-    said = known.get(_whole(name) if wide == 2 else name, known.get(name))
+    said = table.get(_whole(name) if wide == 2 else name, table.get(name))
     if not isinstance(said, str):
         return None
     return {"d": d, "a": said + _range(i, name)}

@@ -194,10 +194,10 @@ def attach(launches: Iterable[NcuLaunch], candidates: Sequence[Candidate]) -> li
     return [_attach(launch, candidates) for launch in launches]
 
 
-def by_variant(found: Iterable[Attached]) -> dict[Key, NcuMeasured]:
+def by_variant(attached: Iterable[Attached]) -> dict[Key, NcuMeasured]:
     """What was measured, by variant."""
     held: dict[Key, list[Attached]] = {}
-    for one in found:
+    for one in attached:
         if one.key is not None:
             held.setdefault(one.key, []).append(one)
     return {key: NcuMeasured(tuple(each), _summed(each)) for key, each in held.items()}

@@ -346,22 +346,22 @@ def read(text: str, name: str) -> Report:
     return together(tables(text, name), name)
 
 
-def together(found: Sequence[Table], name: str) -> Report:
+def together(tables: Sequence[Table], name: str) -> Report:
     """The report that tables make; see ``read``."""
     launches: list[NcuLaunch] = []
     problems: list[str] = []
-    for group in _groups(found):
+    for group in _groups(tables):
         launches += _of_group(group, name, problems)
     if not launches:
         raise Unreadable(f"{name} is a report of ncu without a launch", REMEDY)
-    pages = tuple(dict.fromkeys(t.page.value for t in found))
+    pages = tuple(dict.fromkeys(t.page.value for t in tables))
     return Report(tuple(launches), pages, tuple(dict.fromkeys(problems)))
 
 
-def _groups(found: Sequence[Table]) -> Iterator[list[Table]]:
+def _groups(tables: Sequence[Table]) -> Iterator[list[Table]]:
     """Tables of one run: no page twice, but for the source page, a table a launch."""
     group: list[Table] = []
-    for table in found:
+    for table in tables:
         seen = {t.page for t in group}
         again = table.page in seen and (
             table.page is not Page.SOURCE or group[-1].page is not Page.SOURCE

@@ -233,10 +233,10 @@ def count_of(steps: int) -> str:
     return f"{steps} step" if steps == 1 else f"{steps} steps"
 
 
-def _default(known: list[Window]) -> Window:
+def _default(windows: list[Window]) -> Window:
     """The last window of the lowest rank."""
-    lowest = min((w.rank for w in known if w.rank is not None), default=None)
-    mine = [w for w in known if w.rank == lowest] or known
+    lowest = min((w.rank for w in windows if w.rank is not None), default=None)
+    mine = [w for w in windows if w.rank == lowest] or windows
     return mine[-1]
 
 

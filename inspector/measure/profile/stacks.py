@@ -85,12 +85,12 @@ def _frames(trace: GatheredTrace, frames: Lane, at: int, texts: dict[int, str]) 
     return text
 
 
-def _calls(held: GatheredTrace, lane: Lane, n: int) -> list[str]:
+def _calls(trace: GatheredTrace, lane: Lane, n: int) -> list[str]:
     """Names of the operators from the outermost to this one."""
     out: list[str] = []
     here = n
     while here != NOBODY and len(out) < 64:
-        name = held.names.texts[lane.name[here]]
+        name = trace.names.texts[lane.name[here]]
         if lane.kept[here] and not name.startswith(STEP[:-1]):
             out.append(name)
         here = lane.parent[here]

@@ -90,8 +90,8 @@ def summed(trace: GatheredTrace, window: Window) -> Profile:
 class _Paths:
     """From a piece of work to the call that launched it, and to the calls around that."""
 
-    def __init__(self, held: GatheredTrace) -> None:
-        self._held = held
+    def __init__(self, trace: GatheredTrace) -> None:
+        self._held = trace
         self._known: dict[tuple[object, int], tuple[str, ...]] = {}
 
     def owner(self, work: Work) -> tuple[object, int] | None:
@@ -136,17 +136,17 @@ def _is_frame(name: str) -> bool:
 
 
 def _operators(
-    held: GatheredTrace, launched: dict[tuple[object, int], int], gpu: bool
+    trace: GatheredTrace, launched: dict[tuple[object, int], int], gpu: bool
 ) -> Iterable[Operator]:
     within: dict[tuple[object, int], int] = defaultdict(int, launched)
-    for thread, lane in held.lanes.items():
+    for thread, lane in trace.lanes.items():
         # Inner spans stand behind those that they lie in.
         for n in reversed(lane.order):
             above = lane.parent[n]
             if lane.kept[n] and above != NOBODY and (spent := within.get((thread, n))):
                 within[thread, above] += spent
     sums: dict[tuple[int, int], list[int]] = defaultdict(lambda: [0, 0, 0, 0, 0])
-    for thread, lane, n in held.spans():
+    for thread, lane, n in trace.spans():
         row = sums[lane.name[n], lane.kind[n]]
         row[0] += 1
         row[1] += lane.end[n] - lane.start[n]
@@ -155,7 +155,7 @@ def _operators(
         row[4] += launched.get((thread, n), 0)
     rows = (
         Operator(
-            held.names.texts[name],
+            trace.names.texts[name],
             KINDS[kind],
             calls,
             cpu / 1000,
@@ -177,9 +177,9 @@ class _Sum:
     shapes: dict[object, list[int]] = field(default_factory=dict)
 
 
-def _kernels(held: GatheredTrace) -> Iterable[GpuWork]:
+def _kernels(trace: GatheredTrace) -> Iterable[GpuWork]:
     sums: dict[tuple[int, str], _Sum] = defaultdict(_Sum)
-    for work in held.work:
+    for work in trace.work:
         row = sums[work.name, work.kind]
         took = work.end - work.start
         row.calls += 1
@@ -192,7 +192,7 @@ def _kernels(held: GatheredTrace) -> Iterable[GpuWork]:
             shape[1] += took
     rows = []
     for (number, kind), row in sums.items():
-        name = held.names.texts[number]
+        name = trace.names.texts[number]
         shapes = tuple(
             Shape(*key, calls=calls, gpu_us=ns / 1000)  # type: ignore[misc]
             for key, (calls, ns) in sorted(row.shapes.items(), key=lambda s: -s[1][1])
@@ -278,15 +278,17 @@ def _busy(pieces: Sequence[Work], first: int) -> tuple[int, list[int]]:
     return busy, gaps
 
 
-def _runtime(held: GatheredTrace, beginnings: tuple[str, ...], parts: tuple[str, ...]) -> list[int]:
+def _runtime(
+    trace: GatheredTrace, beginnings: tuple[str, ...], parts: tuple[str, ...]
+) -> list[int]:
     """ns that each call of the CUDA runtime of such a name took."""
     wanted = {
-        n for n, text in enumerate(held.names.texts)
+        n for n, text in enumerate(trace.names.texts)
         if (beginnings and text.startswith(beginnings)) or any(p in text for p in parts)
     }  # fmt: skip
     return [
         lane.end[n] - lane.start[n]
-        for _, lane, n in held.spans()
+        for _, lane, n in trace.spans()
         if lane.kind[n] == RUNTIME and lane.name[n] in wanted
     ]
 

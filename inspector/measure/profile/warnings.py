@@ -38,10 +38,10 @@ def facts(event: Said) -> ProcessFacts:
     )
 
 
-def warned(profile: Profile, told: Sequence[ProcessFacts]) -> Profile:
+def warned(profile: Profile, facts: Sequence[ProcessFacts]) -> Profile:
     """The profile with what its window holds of compiling, and what to think of it."""
     window = profile.window
-    mine = [f for f in told if f.pid == window.pid]
+    mine = [f for f in facts if f.pid == window.pid]
     if not mine or window.began is None or window.ended is None:
         return replace(profile, warnings=tuple(_compiled(profile)))
     within = (window.began, window.ended)
@@ -92,9 +92,9 @@ def _compiled(profile: Profile, named: Sequence[str] = ()) -> Iterator[str]:
         yield f"{_time(spent)}{part} is compiling: {what}"
 
 
-def _calls(told: ProcessFacts, within: Times) -> Iterator[str]:
+def _calls(facts: ProcessFacts, within: Times) -> Iterator[str]:
     """Lines from which torch.compile is called again and again."""
-    for site, count, times in told.calls:
+    for site, count, times in facts.calls:
         inside = [t for t in times if _us(t, within) > 0]
         if count > 1 and inside:
             each = median(b - a for a, b in times) * 1e6

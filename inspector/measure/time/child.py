@@ -217,14 +217,14 @@ def measure(
     return gathered
 
 
-def _left(python: str, told: list[Said], end: ChildEnd, gathered: GatheredTimes) -> list[Said]:
+def _left(python: str, jobs: list[Said], end: ChildEnd, gathered: GatheredTimes) -> list[Said]:
     """What a child process left for the next."""
     begun, ended = gather(end.records, gathered)
     if end.status == NO_DEVICE:
         raise ToolMissing("timing needs an NVIDIA GPU, and the interpreter's torch sees none")
     if end.status == NO_TORCH:
         raise ToolMissing(f"timing needs torch, which {python} cannot import", "See --python.")
-    left = [t for t in told if t["n"] not in ended]
+    left = [t for t in jobs if t["n"] not in ended]
     if not left or gathered.spent:
         return left
     culprit = next((t for t in left if t["n"] in begun), None)

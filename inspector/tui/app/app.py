@@ -72,9 +72,9 @@ class Growing(App[None]):
     class Grown(Message):
         """A thread has read the recording again: a reader, or why there is none."""
 
-        def __init__(self, found: Reader | Notice | None) -> None:
+        def __init__(self, answer: Reader | Notice | None) -> None:
             super().__init__()
-            self.found = found
+            self.found = answer
 
     def __init__(
         self,

@@ -129,9 +129,9 @@ class DiffSummary(Widget):
         self.wanted = True
         self.display = False
 
-    def show(self, held: Compared | None) -> None:
+    def show(self, comparison: Compared | None) -> None:
         """Tell of a comparison, None: of nothing."""
-        self.held = held
+        self.held = comparison
         self.fit()
 
     def flip(self) -> None:
@@ -229,11 +229,11 @@ class DiffStatus(Widget):
         return Content.assemble((" " + left, ""), (" " * gap, ""), (self._right, "$accent"))
 
 
-def _where(held: Compared, row: BesideRow) -> Iterator[str]:
-    for mark, n, listing in zip("ab", (row.a, row.b), held.listings, strict=True):
+def _where(comparison: Compared, row: BesideRow) -> Iterator[str]:
+    for mark, n, listing in zip("ab", (row.a, row.b), comparison.listings, strict=True):
         if n is not None:
             yield f"{mark} {n}/{len(listing.lines)}"
     yield _WORDS[row.sign].format(row.other)
     side, n = (1, row.b) if row.b is not None else (0, row.a)
-    if n is not None and held.stage not in (Stage.SOURCE, Stage.OUTPUT_CODE):
-        yield place(held.listings[side].lines[n - 1].source)
+    if n is not None and comparison.stage not in (Stage.SOURCE, Stage.OUTPUT_CODE):
+        yield place(comparison.listings[side].lines[n - 1].source)

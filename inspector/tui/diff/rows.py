@@ -71,9 +71,9 @@ class DiffRows:
         self._code = lru_cache(maxsize=2048)(self._make_code)
         self._intra = lru_cache(maxsize=2048)(self._make_intra)
 
-    def show(self, held: Compared | None, sources: tuple[Highlighter, ...]) -> None:
+    def show(self, comparison: Compared | None, sources: tuple[Highlighter, ...]) -> None:
         """Make rows of another comparison from now on."""
-        self.held, self.sources = held, sources
+        self.held, self.sources = comparison, sources
         self.forget()
         self._intra.cache_clear()
 

@@ -71,12 +71,12 @@ class DiffSearching(Screen[None]):
         """A thread has searched: the rows of the two layouts."""
 
         def __init__(
-            self, pattern: re.Pattern[str], outcome: DiffOutcome, found: tuple[Rows, Rows] | Notice
+            self, pattern: re.Pattern[str], outcome: DiffOutcome, answer: tuple[Rows, Rows] | Notice
         ) -> None:
             super().__init__()
             self.pattern = pattern
             self.outcome = outcome
-            self.found = found
+            self.found = answer
 
     def __init__(self) -> None:
         super().__init__()
@@ -163,9 +163,9 @@ class DiffSearching(Screen[None]):
             a, b = (_lines(s, pattern, lambda: worker.is_cancelled) for s in outcome.sources)
             return _rows(outcome.beside, a, b, False), _rows(outcome.unified, a, b, True)
 
-        found = attempt(find)
+        answer = attempt(find)
         if not worker.is_cancelled:
-            self.post_message(self.Found(pattern, outcome, found))
+            self.post_message(self.Found(pattern, outcome, answer))
 
     @on(Found)
     def _were_found(self, message: Found) -> None:

@@ -136,8 +136,8 @@ def shared_stages(a: TreeSubject, b: TreeSubject) -> tuple[Stage, ...]:
 
 def load(reads: Reader, request: DiffRequest) -> DiffOutcome:
     """Compare what a request asks for; called in a thread."""
-    found = attempt(lambda: _load(reads, request))
-    return DiffOutcome(request, notice=found) if isinstance(found, Notice) else found
+    answer = attempt(lambda: _load(reads, request))
+    return DiffOutcome(request, notice=answer) if isinstance(answer, Notice) else answer
 
 
 def _load(reads: Reader, request: DiffRequest) -> DiffOutcome:

@@ -64,8 +64,8 @@ class VariantCard(Widget):
 
     @work(thread=True, exclusive=True, group="card", exit_on_error=False, description="card")
     def _read(self, subject: TreeSubject, variant: Variant) -> None:
-        found = attempt(lambda: self.reads.resources(variant))
-        self.post_message(self.Known(subject, found if isinstance(found, Resources) else None))
+        answer = attempt(lambda: self.reads.resources(variant))
+        self.post_message(self.Known(subject, answer if isinstance(answer, Resources) else None))
         card = attempt(lambda: self.reads.card(variant))
         hints = attempt(lambda: len(self.reads.findings(variant)))
         self.post_message(

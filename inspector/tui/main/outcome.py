@@ -98,8 +98,8 @@ def load(reads: Reader, request: ListingRequest) -> ListingOutcome:
         if not listing.lines or (len(listing.lines) == 1 and not listing.lines[0].text):
             return ListingOutcome(request, notice=Notice("∅", f"The recorded {stage} is empty."))
         source = highlighter_for(listing, stage, file.origin_path if file else None)
-        found = attempt(lambda: _start(reads, request))
-        top = found if isinstance(found, int) else 1
+        answer = attempt(lambda: _start(reads, request))
+        top = answer if isinstance(answer, int) else 1
         at = _first_instruction(listing, top)
         return ListingOutcome(request, source, width_of(source.texts), top, at)
 

@@ -291,9 +291,9 @@ class Pane(Vertical):
         variant = request.subject.variant
         if variant is None or request.subject.of_graph(request.stage):
             return
-        found = attempt(lambda: self.reads.telling(variant, request.stage))
+        answer = attempt(lambda: self.reads.telling(variant, request.stage))
         # The code reads well without; what failed is told where one asks for the card.
-        telling = found if isinstance(found, Telling) else NOTHING
+        telling = answer if isinstance(answer, Telling) else NOTHING
         self.post_message(self.Annotated(self, request, telling))
 
     @on(Annotated)
@@ -312,21 +312,21 @@ class Pane(Vertical):
         if source is None:
             return
         worker = get_current_worker()
-        found = attempt(lambda: _matches(source, pattern, lambda: worker.is_cancelled))
+        answer = attempt(lambda: _matches(source, pattern, lambda: worker.is_cancelled))
         if not worker.is_cancelled:
-            self.post_message(self.Found(self, pattern, found))
+            self.post_message(self.Found(self, pattern, answer))
 
     # Folding
 
     @work(thread=True, exclusive=True, group="fold", exit_on_error=False, description="fold")
     def _find_folds(self, source: Highlighter) -> None:
-        found = attempt(lambda: regions(source.listing))
-        if not isinstance(found, dict):
+        answer = attempt(lambda: regions(source.listing))
+        if not isinstance(answer, dict):
             return
         # Here and not where they are wanted: it takes a while for a hundred thousand.
-        maps = attempt(lambda: {level: _map(source, found, level) for level in LEVELS})
+        maps = attempt(lambda: {level: _map(source, answer, level) for level in LEVELS})
         self.post_message(
-            self.Foldable(self, source, found, maps if isinstance(maps, dict) else {})
+            self.Foldable(self, source, answer, maps if isinstance(maps, dict) else {})
         )
 
     @on(Foldable)

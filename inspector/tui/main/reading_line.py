@@ -70,8 +70,8 @@ class ReadingLine(Widget):
 
     @work(thread=True, exclusive=True, group="words", exit_on_error=False, description="words")
     def _read(self, view: CodeView, n: int, telling: Telling) -> None:
-        found = attempt(lambda: Said(telling.words(n), telling.at(n), telling.registers(n)))
-        self.post_message(self.Read(view, n, found if isinstance(found, Said) else Said()))
+        answer = attempt(lambda: Said(telling.words(n), telling.at(n), telling.registers(n)))
+        self.post_message(self.Read(view, n, answer if isinstance(answer, Said) else Said()))
 
     @on(Read)
     def _was_read(self, message: Read) -> None:

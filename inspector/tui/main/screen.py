@@ -544,16 +544,16 @@ class MainScreen(Screen[None]):
     def _find_target(self, view: CodeView, n: int, target: str) -> None:
         source = view.source
         if source is not None:
-            found = attempt(lambda: target_line(source.listing, n, target))
-            at = found if isinstance(found, int) else None
+            answer = attempt(lambda: target_line(source.listing, n, target))
+            at = answer if isinstance(answer, int) else None
             self.post_message(self.Target(view, source, at, target))
 
     @work(thread=True, exclusive=True, group="target", exit_on_error=False, description="target")
     def _find_label(self, view: CodeView, n: int, step: int) -> None:
         source = view.source
         if source is not None:
-            found = attempt(lambda: next(labels(source.listing, n, step), None))
-            at = found if isinstance(found, int) else None
+            answer = attempt(lambda: next(labels(source.listing, n, step), None))
+            at = answer if isinstance(answer, int) else None
             self.post_message(self.Target(view, source, at, "a label"))
 
     @on(Target)
@@ -716,9 +716,9 @@ class MainScreen(Screen[None]):
         """Have the times read that were taken before."""
         from inspector.measure.time.stored import sessions
 
-        found = attempt(lambda: tuple(sessions(self.times.path)))
-        if not isinstance(found, Notice):
-            self.post_message(self.WereTaken(found))
+        answer = attempt(lambda: tuple(sessions(self.times.path)))
+        if not isinstance(answer, Notice):
+            self.post_message(self.WereTaken(answer))
 
     @on(WereTaken)
     def _were_taken(self, message: WereTaken) -> None:
@@ -827,11 +827,11 @@ class MainScreen(Screen[None]):
             data = text.encode("utf-8", "surrogateescape")
             return save(Path.cwd() / file_name(subject, stage, ".txt"), data)
 
-        found = attempt(write)
-        if isinstance(found, Notice):
-            self.post_message(self.Saved(found.message, warning=True))
+        answer = attempt(write)
+        if isinstance(answer, Notice):
+            self.post_message(self.Saved(answer.message, warning=True))
         else:
-            said = f"The listing and what is told of it are in {label(str(found))}."
+            said = f"The listing and what is told of it are in {label(str(answer))}."
             self.post_message(self.Saved(said, warning=False))
 
     @on(Saved)

@@ -111,10 +111,10 @@ def _hint(finding: Finding) -> Content:
     )
 
 
-def explained(found: tuple[Explained, ...]) -> Content:
+def explained(explained: tuple[Explained, ...]) -> Content:
     """The words of a line as the reference has them."""
     parts: list[tuple[str, str]] = []
-    for one in found:
+    for one in explained:
         entry = one.entry
         parts.append((entry.word, "bold $primary"))
         parts.append((f"  {entry.kind}\n" if entry.kind != "instruction" else "\n", "$quiet"))
@@ -176,8 +176,8 @@ class Understanding(Widget):
     )
     def _profile(self, width: int) -> None:
         recording = self.reads.recording
-        found = attempt(lambda: profile_text(recording, width))
-        self.post_message(self.Answer("Profile", found, wide=True))
+        answer = attempt(lambda: profile_text(recording, width))
+        self.post_message(self.Answer("Profile", answer, wide=True))
 
     def _times(self, kernel: Kernel | None, variant: Variant) -> tuple[str, ...]:
         """What was measured of a variant, a line each."""

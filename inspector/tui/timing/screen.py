@@ -103,9 +103,9 @@ class TimingScreen(Screen[None]):
     class Ended(Message):
         """A thread has taken times, or could not; ``kept`` is why they are not stored, or ""."""
 
-        def __init__(self, found: Session | Notice, kept: str = "") -> None:
+        def __init__(self, answer: Session | Notice, kept: str = "") -> None:
             super().__init__()
-            self.found = found
+            self.found = answer
             self.kept = kept
 
     def __init__(self, reads: Reader, subject: TreeSubject, times: RecordingTimes) -> None:
@@ -207,15 +207,15 @@ class TimingScreen(Screen[None]):
         def say(text: str) -> None:
             self.post_message(self.Went(text))
 
-        found = attempt(lambda: take.take(self.reads, path, ready, wish, say, stop))
+        answer = attempt(lambda: take.take(self.reads, path, ready, wish, say, stop))
         kept = ""
-        if isinstance(found, Session):
+        if isinstance(answer, Session):
             try:
-                take.store(path, found)
+                take.store(path, answer)
             except (OSError, ValueError) as error:
                 why = error.strerror if isinstance(error, OSError) else None
                 kept = f"The times are not kept: {place(path)}: {why or error}."
-        self.post_message(self.Ended(found, kept))
+        self.post_message(self.Ended(answer, kept))
 
     @on(Went)
     def _goes(self, message: Went) -> None:

@@ -97,8 +97,8 @@ class TreeFigures(ScrollView, inherit_bindings=False):
     def _one(self, subject: TreeSubject) -> tuple[Key, Resources | None]:
         variant = subject.variant
         assert variant is not None
-        found = attempt(lambda: self.reads.resources(variant))
-        return subject.key[:2], found if isinstance(found, Resources) else None
+        answer = attempt(lambda: self.reads.resources(variant))
+        return subject.key[:2], answer if isinstance(answer, Resources) else None
 
     @work(thread=True, exclusive=True, group="figures", exit_on_error=False, description="figures")
     def _read(self, subjects: tuple[TreeSubject, ...]) -> None:
@@ -140,9 +140,9 @@ class TreeFigures(ScrollView, inherit_bindings=False):
     def time_of(self, row: TreeRow) -> str:
         """The time of a row's variant as it was measured, else its tuner's with a sign."""
         subject = row.subject
-        found = self.times.us(subject.kernel, subject.variant)
-        if found is not None:
-            return f"{duration(found)} µs "
+        time = self.times.us(subject.kernel, subject.variant)
+        if time is not None:
+            return f"{duration(time)} µs "
         tuned = None if subject.variant is None else time_of(subject.variant)
         return f"{UNKNOWN} " if tuned is None else f"{duration(tuned)} µs°"
 
@@ -151,8 +151,8 @@ class TreeFigures(ScrollView, inherit_bindings=False):
         leaf = row.kind in (TreeKind.KERNEL, TreeKind.VARIANT) and not row.count
         if not leaf or self.order is Order.TIME:
             return ""
-        found = self.times.us(row.subject.kernel, row.subject.variant)
-        return "" if found is None else f"{duration(found)} µs"
+        time = self.times.us(row.subject.kernel, row.subject.variant)
+        return "" if time is None else f"{duration(time)} µs"
 
     def figures_of(self, row: TreeRow) -> tuple[str, str, bool]:
         """(warps, what the order is by, spilled) of a row that stands for one variant; of others

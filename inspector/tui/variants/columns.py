@@ -159,14 +159,14 @@ def columns(
 
 
 def _fitted(
-    wanted: list[VariantColumn],
+    columns: list[VariantColumn],
     rows: Sequence[VariantRow],
     width: int,
     elastic: VariantColumn | None = None,
 ) -> list[tuple[VariantColumn, int]] | None:
     """These columns with their widths, None if they do not fit; reasons and ``elastic`` may be
     cut, and reasons get what is left."""
-    sizes = {one.name: _size(one, rows) for one in wanted}
+    sizes = {one.name: _size(one, rows) for one in columns}
     full = sizes.get(REASON.name, 0)
     if full:
         sizes[REASON.name] = LEAST
@@ -179,7 +179,7 @@ def _fitted(
         return None
     if full:
         sizes[REASON.name] = min(max(full, LEAST), LEAST + left)
-    return [(one, sizes[one.name]) for one in wanted]
+    return [(one, sizes[one.name]) for one in columns]
 
 
 def _short(column: VariantColumn) -> VariantColumn:
