@@ -10,10 +10,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from math import prod
 
 from inspector.listing.line import Function, Listing
-from inspector.listing.ptx_statement import DECLARED, LABEL, PLAIN, SPECIAL, strip
-from inspector.text import commas
+from inspector.listing.ptx_declaration import (
+    bounds,
+    register_declarations,
+    variable_declaration,
+)
+from inspector.listing.ptx_operands import split
+from inspector.listing.ptx_statement import LABEL, PLAIN, SPECIAL, strip
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,14 +175,8 @@ class PtxModule:
 
 
 _SIZES = {"pred": 1, "b128": 16, "f16x2": 4, "bf16x2": 4}
-_VARIABLE = re.compile(
-    r"\s*(?P<head>(?:\.\w+(?:\s+\d+)?\s*)+)\s+(?P<name>[\w$%]+)\s*"
-    r"(?P<dims>(?:\[[^\]]*\]\s*)*)(?:=\s*(?P<values>.*))?\Z",
-    re.DOTALL,
-)
 _SPACES = ("global", "const", "shared", "local", "param", "reg", "tex")
 _TARGET = re.compile(r"\s*\.target\s+(\w+)")
-_REQNTID = re.compile(r"\.reqntid\s+(\d+)(?:\s*,\s*(\d+))?(?:\s*,\s*(\d+))?")
 _OPCODE = re.compile(r"\s*(?:@(!?)\s*([%\w$]+)\s+)?([a-z_][\w.]*(?:::[\w.]+)*)\s*(.*)\Z", re.DOTALL)
 _OUTSIDE = re.compile(r"\s*(?:\.(?:visible|weak|extern|common)\s+)*\.(?:global|const|shared|tex)\b")
 _ONE_LINE = (".loc", ".file", ".pragma", ".section", ".maxn", ".minn", ".reqn", ".noreturn",
@@ -244,42 +244,21 @@ def _statements_outside(texts: Sequence[str], outside: Sequence[bool]) -> Iterat
 
 def _variable(statement: str, line: int, space: str = "") -> PtxVariable | None:
     """The variable or parameter that a statement declares."""
-    found = _VARIABLE.match(statement)
-    if found is None:
+    one = variable_declaration(statement)
+    if one is None or not one.words:
         return None
-    words = re.findall(r"\.(\w+)(?:\s+(\d+))?", found["head"])
-    names = [word for word, _ in words]
-    kind = next((w for w in reversed(names) if re.fullmatch(r"[busf]\d+|pred|f16x2|bf16x2", w)), "")
+    rest = one.rest.strip()
+    names = [word for word, _ in one.words]
     where = next((w for w in names if w in _SPACES), space)
-    if not where or (not kind and where != "tex"):
+    if (rest and rest[0] != "=") or not where or (one.type is None and where != "tex"):
         return None
-    lanes = next((int(w[1:]) for w in names if re.fullmatch(r"v[248]", w)), 1)
-    aligned = "ptr" not in names
-    align = next((int(n) for w, n in words if w == "align" and n and aligned), 0)
-    each = size_of(kind or "b64") * lanes
-    count = 1
-    for dim in re.findall(r"\[([^\]]*)\]", found["dims"]):
-        count *= integer(dim) if dim.strip() else 0
-    values = found["values"]
-    initial: tuple[str, ...] = ()
-    if values is not None:
-        initial = tuple(v.strip() for v in re.sub(r"[{}]", " ", values).split(",") if v.strip())
-        if count == 0:
-            count = len(initial)
+    initial = tuple(v.strip() for v in re.sub(r"[{}=]", " ", rest).split(",") if v.strip())
+    each = size_of("b64") if one.type is None else one.element_bytes
+    count = prod(0 if size is None else size for size in one.sizes) or len(initial)
     return PtxVariable(
-        found["name"], where, kind or "b64", align or each, each * count, line, initial,
-        "extern" in names, bool(found["dims"].strip()),
+        one.name, where, one.type or "b64", one.align or each, each * count, line, initial,
+        "extern" in names, bool(one.sizes),
     )  # fmt: skip
-
-
-def split_operands(text: str) -> list[str]:
-    """Operands at commas outside every bracket."""
-    at, parts = 0, []
-    for comma in commas(text, "{[(", "}])"):
-        parts.append(text[at:comma].strip())
-        at = comma + 1
-    last = text[at:].strip()
-    return [*parts, last] if last else parts
 
 
 class _FunctionReading:
@@ -341,8 +320,7 @@ class _FunctionReading:
             if body >= 0:
                 self._body_line, rest = n, code[body + 1 :]
                 break
-        if found := _REQNTID.search(text):
-            self.made.reqntid = (int(found[1]), int(found[2] or 1), int(found[3] or 1))
+        self.made.reqntid = bounds(text).get("reqntid")
         kind = re.search(r"\.(?:entry|func)\b", text)
         groups = re.findall(r"\(([^()]*)\)", text[kind.end() :]) if kind else []
         leading = kind is not None and text[kind.end() :].lstrip()[:1] == "("
@@ -355,7 +333,7 @@ class _FunctionReading:
 
     def _parameters(self, text: str) -> tuple[PtxVariable, ...]:
         out = []
-        for part in split_operands(text):
+        for part in split(text):
             made = _variable(part, self.first, "param")
             if made is None:
                 continue
@@ -438,7 +416,7 @@ class _FunctionReading:
 
     def _directive(self, text: str, line: int) -> None:
         if text.startswith(".reg") and not text[4:5].isalnum():
-            self._declare(text[4:])
+            self._declare(text)
         elif text.startswith(".branchtargets"):
             labels = [x for x in re.split(r"[\s,]+", text[len(".branchtargets") :]) if x]
             name = next(reversed(self.made.labels))
@@ -456,19 +434,16 @@ class _FunctionReading:
         elif not text.startswith(_ONE_LINE):
             self.made.unread.append((line, text))
 
-    def _declare(self, text: str) -> None:
-        found = re.match(r"\s*((?:\.\w+\s*)+)", text)
-        if found is None:
-            return
-        kind = ".".join(re.findall(r"\w+", found[1]))
-        for name, count in DECLARED.findall(text[found.end() :]):
-            if count:
+    def _declare(self, statement: str) -> None:
+        for one in register_declarations(statement):
+            for name, count in one.names:
+                if count is None:
+                    self._register(name, one.type)
+                    continue
                 first = len(self.made.registers)
-                self.ranges[-1].append((name, int(count), first))
-                self.made.registers += [kind] * int(count)
-                self.made.names += [f"{name}{i}" for i in range(int(count))]
-            else:
-                self._register(name, kind)
+                self.ranges[-1].append((name, count, first))
+                self.made.registers += [one.type] * count
+                self.made.names += [f"{name}{i}" for i in range(count)]
         self.known.clear()
 
     def _register(self, name: str, kind: str) -> None:
@@ -478,21 +453,21 @@ class _FunctionReading:
 
     def _meaning(self, name: str) -> int | str | None:
         """What ``name`` stands for here; None where nothing of that name is declared."""
-        split = re.match(r"(.*?)(0|[1-9]\d{0,8})\Z", name)
+        numbered = re.match(r"(.*?)(0|[1-9]\d{0,8})\Z", name)
         for scope, ranges in zip(reversed(self.scopes), reversed(self.ranges), strict=True):
             if name in scope:
                 return scope[name]
-            if split:
+            if numbered:
                 for begin, count, first in ranges:
-                    if begin == split[1] and int(split[2]) < count:
-                        return first + int(split[2])
+                    if begin == numbered[1] and int(numbered[2]) < count:
+                        return first + int(numbered[2])
         return None
 
     def _instruction(
         self, line: int, guard: str | None, inverted: bool, opcode: str, rest: str
     ) -> None:
         parts = tuple(opcode.split("."))
-        operands = tuple([self.operand(o) for o in split_operands(rest)]) if rest else ()
+        operands = tuple([self.operand(o) for o in split(rest)]) if rest else ()
         number = None
         if guard is not None:
             register = self.operand(guard)
@@ -517,11 +492,11 @@ class _FunctionReading:
         text = text.strip()
         first = text[:1]
         if first == "[":
-            inside = split_operands(text[1:].rpartition("]")[0])
+            inside = split(text[1:].rpartition("]")[0])
             base, offset = self._sum(inside[0]) if inside else (SINK, 0)
             return AddressOperand(base, offset, tuple(self.operand(o) for o in inside[1:]))
         if first in ("{", "("):
-            return VectorOperand(tuple(self.operand(o) for o in split_operands(text[1:-1])))
+            return VectorOperand(tuple(self.operand(o) for o in split(text[1:-1])))
         if "|" in text:
             a, _, b = text.partition("|")
             return PairOperand(self.operand(a), self.operand(b))

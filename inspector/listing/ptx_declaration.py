@@ -13,6 +13,7 @@ from math import prod
 from typing import NamedTuple
 
 from inspector.listing.line import Function, LazyLines, Listing
+from inspector.listing.ptx_operands import number
 from inspector.listing.ptx_statement import DECLARED, strip
 
 # -- registers ---------------------------------------------------------------------------------
@@ -66,23 +67,25 @@ def register_results(header: str) -> Iterator[RegisterDeclaration]:
 # -- variables ---------------------------------------------------------------------------------
 
 _VARIABLE = re.compile(
-    r"((?:\s*+\.[a-z][\w:]*+(?:\s++\d++)?)*+)\s*+([\w$%]++)((?:\s*+\[\s*+\d*+\s*+\])*+)"
+    r"((?:\s*+\.[a-z][\w:]*+(?:\s++\d++)?)*+)\s*+([\w$%]++)((?:\s*+\[[^\[\]]*+\])*+)"
 )
 _WORD = re.compile(r"\.([a-z][\w:]*+)(?:\s++(\d++))?")
-_TYPE = re.compile(r"(?:[bsuf](8|16|32|64|128)|pred)\Z")
-_SIZE = re.compile(r"\[\s*+(\d*+)")
+_TYPE = re.compile(r"(?:b?[bsuf](8|16|32|64|128)(x2)?|pred)\Z")
+_SIZE = re.compile(r"\[([^\[\]]*+)\]")
 
 
 class VariableDeclaration(NamedTuple):
     """A variable or a parameter.
 
     ``words`` are what stands before its name, each with its number if it has one: state space,
-    alignment, type. ``sizes`` are those of an array, None if its brackets are empty.
+    alignment, type. ``sizes`` are those of an array, None if its brackets are empty. ``rest`` is
+    what follows, such as its initial value.
     """
 
     words: tuple[tuple[str, int | None], ...]
     name: str
     sizes: tuple[int | None, ...]
+    rest: str = ""
 
     @property
     def type(self) -> str | None:
@@ -94,7 +97,8 @@ class VariableDeclaration(NamedTuple):
         """Bytes of one element, all of a vector's; 1 of a predicate, 4 where no type is named."""
         width = _TYPE.match(self.type or "b32")
         vector = next((int(word[1]) for word, _ in self.words if word in ("v2", "v4", "v8")), 1)
-        return vector * (int(width[1]) // 8 if width and width[1] else 1)
+        packed = 2 if width and width[2] else 1
+        return vector * packed * (int(width[1]) // 8 if width and width[1] else 1)
 
     @property
     def size(self) -> int | None:
@@ -123,13 +127,17 @@ def variable_declaration(code: str) -> VariableDeclaration | None:
     match = _VARIABLE.match(code)
     if match is None:
         return None
-    words = tuple((word, _number(value)) for word, value in _WORD.findall(match[1]))
-    return VariableDeclaration(words, match[2], tuple(map(_number, _SIZE.findall(match[3]))))
+    words = tuple(
+        (word, int(value[:9]) if value else None) for word, value in _WORD.findall(match[1])
+    )
+    sizes = tuple(map(_size, _SIZE.findall(match[3])))
+    return VariableDeclaration(words, match[2], sizes, code[match.end() :])
 
 
-def _number(digits: str) -> int | None:
-    """The largest that is believed has nine digits: text may be anybody's."""
-    return int(digits[:9]) if digits else None
+def _size(text: str) -> int | None:
+    """The largest that is believed has thirty bits: text may be anybody's."""
+    size = number(text.strip())
+    return None if size is None else min(size, 1 << 30)
 
 
 # -- headers -----------------------------------------------------------------------------------
