@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from inspector.analyse.flow.graph import find_loops
-from inspector.analyse.flow.liveness import RangeRow, Ranges, RegionExit
+from inspector.analyse.flow.liveness import Ranges, RegionExit
 from inspector.execute.lanes import CLOCKS
 from inspector.listing.ptx_code import (
     AddressOperand,
@@ -28,6 +29,14 @@ from inspector.listing.ptx_statement import has_result
 
 CARRIES = ("addc", "subc", "madc")
 """Instructions that read the carry flag; those with ``.cc`` write it."""
+
+
+class RegisterUse(NamedTuple):
+    """The registers that an instruction reads, may write, and writes for certain, by number."""
+
+    uses: tuple[int, ...]
+    defs: tuple[int, ...]
+    kills: tuple[int, ...]
 
 
 @dataclass(slots=True)
@@ -252,11 +261,11 @@ def _liveness(
     looped: Sequence[bool],
 ) -> frozenset[int]:  # fmt: skip
     """Sets what is live between blocks; gives the registers that are defined once, in no loop."""
-    ranges: list[RangeRow] = []
+    ranges: list[RegisterUse] = []
     for row in rows:
         written, read = defines(row, carry)
         kills = () if row.guard is not None else tuple(written)
-        ranges.append(RangeRow(tuple(read), tuple(written), kills, kills))
+        ranges.append(RegisterUse(tuple(read), tuple(written), kills))
     starts = [*(b.first for b in blocks), len(rows)]
     exits = [[RegionExit(b.last - 1, b.successors, False)] for b in blocks]
     solved = Ranges(ranges, starts, exits)

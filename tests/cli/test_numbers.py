@@ -65,11 +65,12 @@ def test_no_number_of_a_recording_is_a_traceback(tmp_path: Path, batch: int) -> 
         assert_sane(*words)
 
 
+NESTED: list[Any] = []
 ANYTHING: tuple[Any, ...] = (
     *ODD, -(10**400), float("-inf"), -(1 << 63), 1e-320, True, "", "\ud800", "\udcff\x1b[2J\n",
     "\0", "1e400", "../../etc/passwd", [[]], [{}], [None], {"": None}, {"a": {"b": [float("nan")]}},
     [1, 2, 3, 4], [-1, -1, -1], [1 << 40] * 3, [float("nan")] * 3, [10**400, "x"], "a" * 10_000,
-    functools.reduce(lambda inner, _: [inner], range(150), []),
+    functools.reduce(lambda inner, _: [inner], range(150), NESTED),
 )  # fmt: skip
 
 
@@ -83,10 +84,16 @@ def test_nothing_in_any_field_is_a_traceback(tmp_path: Path, seed: int) -> None:
         return value if kept else chance.choice(ANYTHING)
 
     path = written(tmp_path / "r", change, fields(TIMED, "", change))
-    for words in (["list", path], ["show", path, IDENT, "-a"], ["diff", path, RECORDING],
-                  ["time", path, "--stored"], ["profile", "--stored", path]):  # fmt: skip
+    plain: tuple[tuple[str | Path, ...], ...] = (
+        ("list", path), ("show", path, IDENT, "-a"), ("diff", path, RECORDING),
+        ("time", path, "--stored"), ("profile", "--stored", path),
+    )  # fmt: skip
+    for words in plain:
         assert_sane(*words)
-    for words in (["list", path, "--json"], ["show", path, IDENT, "--json"]):
+    jsons: tuple[tuple[str | Path, ...], ...] = (
+        ("list", path, "--json"), ("show", path, IDENT, "--json"),
+    )  # fmt: skip
+    for words in jsons:
         done = call(*words)
         assert "fault of" not in done.said, (words, done.said)
         for line in done.text.splitlines():
@@ -99,8 +106,9 @@ def test_what_a_kernel_was_specialised_on_may_be_anything(tmp_path: Path, odd: o
         return odd if "specialization" in name else value
 
     path = written(tmp_path / "r", change)
-    for words in (["list", path], ["show", path, IDENT, "-a"], ["list", path, "--json"]):
-        assert_sane(*words)
+    assert_sane("list", path)
+    assert_sane("show", path, IDENT, "-a")
+    assert_sane("list", path, "--json")
 
 
 @pytest.mark.parametrize("selector", ["k#²", "k#٣", f"k#{MANY}", "k#0", "k#", "#", "square*#²"])

@@ -13,11 +13,11 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from inspector.analyse.flow.graph import FlowGraph
 from inspector.analyse.flow.sass_live import as_nvdisasm
-from inspector.analyse.flow.steps import Step, Steps
+from inspector.analyse.flow.steps import Steps
 from inspector.listing.line import Function, Listing
 
 # -- backward data flow, on numbers ---------------------------------------------------------------
@@ -26,6 +26,19 @@ from inspector.listing.line import Function, Listing
 # Code is looked at in regions: a region is entered at its top only, and may be left on the way.
 # Within one, registers are small sets; across regions, only those that some region reads before it
 # writes them are carried, as bits of an int.
+
+
+class LiveRow(Protocol):
+    """An instruction by the numbers of the registers that it reads, writes and ends."""
+
+    @property
+    def uses(self) -> tuple[int, ...]: ...
+
+    @property
+    def defs(self) -> tuple[int, ...]: ...
+
+    @property
+    def kills(self) -> tuple[int, ...]: ...
 
 
 class RegionExit(NamedTuple):
@@ -49,7 +62,7 @@ class Ranges:
 
     def __init__(
         self,
-        rows: Sequence[Step],
+        rows: Sequence[LiveRow],
         starts: Sequence[int],
         exits: Sequence[Sequence[RegionExit]],
         *,
@@ -280,7 +293,7 @@ def _count(steps: Steps, ranges: Ranges) -> Liveness:
     of = [index.get(name, -1) for name in steps.classes]
     distinct: dict[tuple[int, ...], int] = {}
     rows = ranges.rows
-    lines = array("i", (step.line for step in rows))
+    lines = array("i", (step.line for step in steps.steps))
     counts = array("i", bytes(lines.itemsize * len(rows)))
     for region in range(len(ranges.starts) - 1):
         now = [0] * len(classes)
