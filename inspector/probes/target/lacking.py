@@ -66,6 +66,8 @@ def attach(module: Any) -> None:
     """NVML in torch.cuda, and cuBLAS in Triton."""
     if module.__name__ == "torch":
         module.cuda._get_pynvml_handler = _no_nvml
+        if not hasattr(module._C, JITERATOR):
+            setattr(module._C, JITERATOR, _no_jiterator)
         return
     try:
         from triton._C.libtriton import nvidia
@@ -74,6 +76,13 @@ def attach(module: Any) -> None:
     cublas = getattr(nvidia, "cublas", None)
     if isinstance(cublas, types.ModuleType) and hasattr(cublas, "CublasLt"):
         cublas.CublasLt = CublasLt  # type: ignore[attr-defined]
+
+
+JITERATOR = "_cuda_jiterator_compile_and_launch_kernel"
+
+
+def _no_jiterator(code: Any, name: Any, *args: Any, **given: Any) -> Any:
+    raise NotImplementedError(sentence(f"the jiterator, which would compile {name} with NVRTC,"))
 
 
 def _no_nvml(*args: Any, **given: Any) -> Any:

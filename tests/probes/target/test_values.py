@@ -363,6 +363,8 @@ def refused(kind, function):
 refused(OSError, lambda: ctypes.CDLL("libcublas.so.99"))
 refused(FileNotFoundError, lambda: subprocess.run(["nvidia-smi", "-L"]))
 refused(ModuleNotFoundError, lambda: torch.cuda.utilization())
+refused(NotImplementedError, lambda: torch.cuda.jiterator._create_jit_fn(
+    "template <typename T> T twice(T x) { return x + x; }")(torch.ones(2, device="cuda")))
 refused(OSError, lambda: ctypes.CDLL("libnothing.so"))
 from triton._C.libtriton import nvidia
 product = nvidia.cublas.CublasLt(torch.empty(64, device="cuda", dtype=torch.uint8))
@@ -372,8 +374,9 @@ product.matmul(a, b, c)
 torch.testing.assert_close(c, a @ b.T)
 """, env={"PATH": "/nowhere"})
     )  # fmt: skip
-    cublas, tool, nvml, other = done.out.splitlines()
-    for line, name in ((cublas, "libcublas.so.99"), (tool, "nvidia-smi"), (nvml, "NVML")):
+    cublas, tool, nvml, jitted, other = done.out.splitlines()
+    for line, name in ((cublas, "libcublas.so.99"), (tool, "nvidia-smi"), (nvml, "NVML"),
+                       (jitted, "the jiterator, which would compile twice")):  # fmt: skip
         assert "ptxview: there is no GPU here" in line and name in line
     assert "ptxview" not in other
     assert len(done.said("there is no cuBLAS here")) == 1
