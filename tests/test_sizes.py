@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -256,3 +257,49 @@ def test_what_was_not_counted_is_a_dash_and_said(
     done = call("list", SQUARE, "--json")
     assert done.json["kernels"][0]["variants"][0]["hints"] is None
     assert "hints of 1 variant are not counted yet" in done.said
+
+
+class Calls:
+    """Counts the functions that are called, in every thread."""
+
+    def __init__(self) -> None:
+        self.many = 0
+
+    def __call__(self, frame: object, event: str, given: object) -> None:
+        self.many += event == "call"
+
+    def of(self, *words: str | Path) -> int:
+        """How many ptxview calls for these words."""
+        before = self.many
+        threading.setprofile(self)
+        sys.setprofile(self)
+        try:
+            assert call(*words).status == 0
+        finally:
+            sys.setprofile(None)
+            threading.setprofile(None)  # type: ignore[arg-type]
+        return self.many - before
+
+
+def test_a_list_takes_work_in_proportion_to_its_kernels(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is asked of the machine for each of them, and no row is laid out cell by cell."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "kept"))
+    monkeypatch.setattr("inspector.reader.facts.MOST_COUNTED", 0)
+    first = next(cache(tmp_path / "one", 1).iterdir())
+    folders = [tmp_path / str(count) for count in (100, 300, 500)]
+    for folder in folders:
+        for n in range(int(folder.name)):
+            here = folder / hashlib.sha256(b"%d" % n).hexdigest()[:52].upper()
+            here.mkdir(parents=True)
+            for file in first.iterdir():
+                data = file.read_bytes()
+                if file.suffix == ".json" and not file.name.startswith("__grp__"):
+                    data = json.dumps({**json.loads(data), "hash": here.name.lower()}).encode()
+                (here / file.name).write_bytes(data)
+    counts = Calls()
+    counts.of("list", folders[0])  # imports, and what tools say
+    works = [counts.of("list", folder) for folder in folders]
+    assert works[2] - works[1] < 1.2 * (works[1] - works[0]), works
+    assert (works[2] - works[0]) / 400 < 1800, works
