@@ -15,6 +15,7 @@ from math import prod
 from inspector.listing.line import Function, Listing
 from inspector.listing.ptx_declaration import (
     bounds,
+    of_range,
     register_declarations,
     variable_declaration,
 )
@@ -453,14 +454,14 @@ class _FunctionReading:
 
     def _meaning(self, name: str) -> int | str | None:
         """What ``name`` stands for here; None where nothing of that name is declared."""
-        numbered = re.match(r"(.*?)(0|[1-9]\d{0,8})\Z", name)
+        numbered = of_range(name)
         for scope, ranges in zip(reversed(self.scopes), reversed(self.ranges), strict=True):
             if name in scope:
                 return scope[name]
-            if numbered:
+            if numbered is not None:
                 for begin, count, first in ranges:
-                    if begin == numbered[1] and int(numbered[2]) < count:
-                        return first + int(numbered[2])
+                    if begin == numbered[0] and numbered[1] < count:
+                        return first + numbered[1]
         return None
 
     def _instruction(

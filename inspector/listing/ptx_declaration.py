@@ -44,6 +44,15 @@ class RegisterDeclaration(NamedTuple):
         return int(width[1]) if width else 1 if element == "pred" else None
 
 
+_NUMBERED = re.compile(r"(.*?)(0|[1-9]\d{0,8})\Z", re.DOTALL)
+
+
+def of_range(name: str) -> tuple[str, int] | None:
+    """``("%r", 3)`` of ``%r3``, which ``%r<28>`` declares; None if it ends in no number."""
+    match = _NUMBERED.match(name)
+    return (match[1], int(match[2])) if match else None
+
+
 def register_declarations(code: str) -> Iterator[RegisterDeclaration]:
     """Every ``.reg`` in code without comments."""
     for types, names in REGISTERS.findall(code):

@@ -12,6 +12,7 @@ from inspector.analyse.flow.steps import Jump, Step, Steps, Way
 from inspector.listing.line import Function, Kind, Line, Listing
 from inspector.listing.ptx_declaration import (
     RegisterDeclaration,
+    of_range,
     register_declarations,
     register_parameters,
     register_results,
@@ -51,7 +52,6 @@ def declared(listing: Listing, function: Function) -> dict[str, int]:
 UNDECLARED = "undeclared"
 """The class of a register whose declaration is not in the function."""
 
-_NUMBERED = re.compile(r"(.*?)(0|[1-9]\d{0,8})\Z", re.DOTALL)
 _HIDDEN = 64
 """Blocks around, declaring the same name, that are looked through."""
 
@@ -112,9 +112,10 @@ class RegisterNumbers:
     def _find(self, name: str) -> tuple[int, str]:
         exact = self._declared.get(name)
         best = exact[-1] if exact else (-1, 0, UNDECLARED)
-        if match := _NUMBERED.match(name):
-            for scope, serial, kind, count in reversed(self._ranges.get(match[1], [])[-_HIDDEN:]):
-                if int(match[2]) < count:
+        if (numbered := of_range(name)) is not None:
+            prefix, number = numbered
+            for scope, serial, kind, count in reversed(self._ranges.get(prefix, [])[-_HIDDEN:]):
+                if number < count:
                     if serial > best[1]:
                         best = (scope, serial, kind)
                     break
