@@ -302,11 +302,11 @@ class _Values:
             return
         facts.count += lanes.count(mask)
         share = max(1, lanes.count(mask) // bits.size) if small else 1
-        self._range(bits, share)
-        self._distinct(bits)
+        self._distinct(self._range(bits, share))
         self._uniform(lanes, value, mask, bits)
 
-    def _range(self, bits: Array, share: int) -> None:
+    def _range(self, bits: Array, share: int) -> Array:
+        """Notes the least and the greatest; gives the bits, those of every NaN alike."""
         facts = self.facts
         numbers = as_values(bits, facts.kind)
         if numbers.dtype.kind == "f":
@@ -316,11 +316,16 @@ class _Values:
                 facts.nans += int(nan.sum()) * share
                 facts.infinities += int((~nan & ~finite).sum()) * share
                 numbers = numbers[~nan]
+                if nan.shape == bits.shape:
+                    bits = np.where(
+                        nan, bits.dtype.type(-1 % (1 << (8 * bits.dtype.itemsize))), bits
+                    )
         if numbers.size == 0:
-            return
+            return bits
         low, high = numbers.min().item(), numbers.max().item()
         facts.least = low if facts.least is None else min(facts.least, low)
         facts.greatest = high if facts.greatest is None else max(facts.greatest, high)
+        return bits
 
     def _distinct(self, bits: Array) -> None:
         if self.distinct is None:

@@ -29,7 +29,8 @@ class Execution:
     """What a launch did.
 
     ``ran`` of ``blocks`` thread blocks were run. ``work`` is in lane-instructions. ``written`` are
-    the names of the buffers that something was stored to.
+    the names of the buffers that something was stored to; ``printed`` is what lanes said by printf,
+    one text a call.
     """
 
     kernel: str
@@ -39,6 +40,7 @@ class Execution:
     ran: int
     work: int
     written: tuple[str, ...]
+    printed: tuple[str, ...] = ()
 
 
 def execute(
@@ -78,7 +80,10 @@ def execute(
         raise
     total = sizes[0][0] * sizes[0][1] * sizes[0][2]
     written = memory.names(memory.written)
-    return Execution(program.name, *sizes, total, len(numbers), launch.work.done, written)
+    return Execution(
+        program.name, *sizes, total, len(numbers), launch.work.done, written,
+        tuple(launch.work.printed),
+    )  # fmt: skip
 
 
 def choose(grid: Triple, blocks: Chosen) -> Array:

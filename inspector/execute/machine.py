@@ -20,6 +20,7 @@ from inspector.execute.faults import Fault, OutOfBudget, Place
 from inspector.execute.kinds import Array, Mask, u64
 from inspector.execute.lanes import Lanes
 from inspector.execute.memory import Memory
+from inspector.execute.messages import Messages
 from inspector.execute.phases import Phases
 from inspector.execute.program import Program
 from inspector.listing.ptx_code import PtxInstruction
@@ -52,10 +53,12 @@ class Observer(Protocol):
 
 
 class Work:
-    """How much a launch has done, in lane-instructions, and how much it may do."""
+    """How much a launch has done, in lane-instructions, how much it may do, and what it printed."""
 
     def __init__(self, kernel: str, budget: int | None) -> None:
         self.kernel, self.budget, self.done = kernel, budget, 0
+        self.printed: list[str] = []
+        """What lanes printed, in their order."""
 
     def spend(self, amount: int) -> None:
         """Raises OutOfBudget where it is too much."""
@@ -82,6 +85,7 @@ class Machine:
         )  # fmt: skip
         self.phases = Phases(self.memory)
         self.bulk = BulkCopies(self.memory, self.phases)
+        self.messages = Messages(self.memory, work.printed)
         self.globals = [np.array([[address]], u64) for address in addresses]
         self.barriers = Barriers(lanes)
         self.blocks = program.blocks.blocks
@@ -101,13 +105,6 @@ class Machine:
     def step(self, instruction: int, mask: Mask) -> None:
         if self.observer is not None:
             self.observer.step(self.lanes, instruction, mask)
-
-    def assertion(self, instruction: int, mask: Mask) -> None:
-        """``__assertfail``: the program's own check has failed."""
-        full = self.lanes.full_mask(mask)
-        if full.any():
-            where = self.lanes.first(full)
-            raise self.fault("assertion", "an assertion of the kernel failed", instruction, where)
 
     def multiply_group(self, instruction: int, *operands: Any) -> list[Array]:
         """``wgmma.mma_async``; Fault where its descriptor names what is not there."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from inspector.execute.inline import callee_of
+from inspector.execute.inline import call_arguments, callee_of
 from inspector.execute.kinds import WIDTHS, constant
 from inspector.execute.matrix import MMA_KINDS, MMA_SHAPES
 from inspector.execute.translate import Handler, Translator, Untranslatable
@@ -14,6 +14,7 @@ from inspector.listing.ptx_code import (
     PtxInstruction,
     RegisterOperand,
     SinkOperand,
+    SymbolOperand,
     VectorOperand,
 )
 
@@ -203,10 +204,13 @@ def _nothing(t: Translator, row: PtxInstruction) -> None:
 
 def _call(t: Translator, row: PtxInstruction) -> None:
     name = callee_of(row)
-    if name == "vprintf":
-        return
-    if name == "__assertfail":
-        t.emit(f"m.assertion({t.number}, {t.mask})")
+    if name in ("vprintf", "__assertfail"):
+        places = [t.symbol(o.name, o.offset) for o in call_arguments(row)[1]
+                  if isinstance(o, SymbolOperand)]  # fmt: skip
+        if name == "vprintf":
+            t.emit(f"m.messages.print({t.number}, {', '.join(places)}, {t.mask})")
+        else:
+            t.emit(f"m.messages.failed({t.number}, [{', '.join(places)}], {t.mask})")
         return
     if name is None:
         raise Untranslatable("it calls a function by its address")

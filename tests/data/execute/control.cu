@@ -1,4 +1,6 @@
 // Threads that part, meet, wait, vote and lock. PTX: nvcc -ptx -arch=sm_90 control.cu
+#include <cassert>
+#include <cstdio>
 extern "C" __global__ void histogram(const int* in, int* out, int n) {
   __shared__ int bins[64];
   if (threadIdx.x < 64) bins[threadIdx.x] = 0;
@@ -169,3 +171,34 @@ extern "C" __global__ void endless(int* out) {
 extern "C" __global__ void trapped(const int* in) {
   if (in[threadIdx.x] < 0) __trap();
 }
+
+template <int PAD>
+__device__ void turn(const float* in, float* out, int n) {
+  __shared__ float tile[32][32 + PAD];
+  int x = blockIdx.x * 32 + threadIdx.x, y = blockIdx.y * 32 + threadIdx.y;
+  tile[threadIdx.y][threadIdx.x] = in[y * n + x];
+  __syncthreads();
+  out[(blockIdx.x * 32 + threadIdx.y) * n + blockIdx.y * 32 + threadIdx.x] = tile[threadIdx.x][threadIdx.y];
+}
+
+extern "C" __global__ void turned(const float* in, float* out, int n) { turn<0>(in, out, n); }
+extern "C" __global__ void turned_padded(const float* in, float* out, int n) { turn<1>(in, out, n); }
+
+extern "C" __global__ void strided(const float* in, float* out, int step) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  out[i] = in[i * step];
+}
+
+extern "C" __global__ void logarithms(const float* in, float* out) {
+  int i = threadIdx.x;
+  float x = in[i];
+  if (x > 0.5f) x = x * 2.0f;
+  out[i] = sqrtf(x);
+}
+
+extern "C" __global__ void told(const int* in) {
+  if (in[threadIdx.x] > 2)
+    printf("thread %d of block %u has %5.2f, %s %c %%, %llx\n", threadIdx.x, blockIdx.x, in[threadIdx.x] / 4.0, "yes", 65, 1ull << 40);
+}
+
+extern "C" __global__ void checked(const int* in) { assert(in[threadIdx.x] < 100); }

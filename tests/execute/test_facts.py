@@ -1,0 +1,281 @@
+"""What is counted of a launch, against ncu on an H200 and against what sources say plainly."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from inspector.execute import Facts, Fault, LineFacts, Program, StoreLog, Trace, TraceTooLong
+from inspector.listing.ptx import parse_ptx
+from inspector.listing.ptx_code import read_module
+from tests.bench import ncu_data
+from tests.execute import programs
+from tests.execute.programs import Array, launch
+
+DATA = Path(__file__).parent.parent / "data" / "execute"
+CONTROL = read_module(parse_ptx((DATA / "control.ptx").read_text("utf-8")))
+
+
+def placed(*shape: int) -> Array:
+    """Zeros where cudaMalloc would put them: at a multiple of 512."""
+    count = int(np.prod(shape))
+    whole = np.zeros(count + 128, np.float32)
+    first = -whole.ctypes.data % 512 // 4
+    return whole[first : first + count].reshape(shape)
+
+
+def counted(
+    program: Program, grid: tuple[int, ...], block: tuple[int, ...], arguments: list[object],
+    values: bool = False,
+) -> Facts:  # fmt: skip
+    facts = Facts(program, values=values)
+    launch(program, grid, block, arguments, observer=facts)
+    return facts
+
+
+@pytest.mark.parametrize(
+    ("number", "shape", "warps", "aligned"),
+    [(0, (64, 1024), 4, True), (1, (1823, 781), 4, False), (2, (1823, 781), 8, False)],
+)
+def test_accesses_are_those_that_ncu_counted(
+    number: int, shape: tuple[int, int], warps: int, aligned: bool
+) -> None:
+    """Of each load and store: lanes that ran, sectors, the least of them, tag requests.
+
+    Of loads the warps as well: ptxas lets warps jump over stores of which no lane is wanted.
+    """
+    made = programs.square(90, warps, (0, 1, 2, 3, 4) if aligned else (0, 1))
+    program = Program(made.ptx)
+    rows, columns = shape
+    arguments = [placed(*shape), placed(*shape), columns, columns, columns]
+    facts = counted(program, (rows,), (made.threads,), arguments)
+    ours = sorted(
+        (
+            line.opcode[:2],
+            line.executed * line.opcode.startswith("ld"),
+            line.active,
+            a.sectors,
+            a.least_sectors,
+            a.tag_requests,
+        )
+        for line in facts.lines()
+        for a in line.accesses
+        if a.space == "global"
+    )
+    names = ("Predicated-On Thread Instructions Executed",
+             "L2 Theoretical Sectors Global", "L2 Theoretical Sectors Global Ideal",
+             "L1 Tag Requests Global")  # fmt: skip
+    theirs = sorted(
+        (
+            "ld" if "LDG" in row["Source"] else "st",
+            int(row["Instructions Executed"]) * ("LDG" in row["Source"]),
+            *(int(row[name]) for name in names),
+        )
+        for row in ncu_data.blocks()[number]
+        if "LDG" in row["Source"] or "STG" in row["Source"]
+    )
+    assert ours == theirs
+
+
+def test_some_blocks_stand_for_all() -> None:
+    made = programs.square(90)
+    program = Program(made.ptx)
+    arguments = [placed(1823, 781), placed(1823, 781), 781, 781, 781]
+    facts = Facts(program, values=False)
+    done = launch(program, (1823,), made.threads, arguments, observer=facts, blocks=50)
+    assert (done.ran, done.blocks) == (50, 1823)
+    whole = counted(program, (1823,), (made.threads,), arguments)
+    sampled = facts.totals().global_bytes / 50 * 1823
+    assert sampled == pytest.approx(whole.totals().global_bytes, rel=0.01)
+
+
+def shared_lines(name: str) -> list[LineFacts]:
+    program = Program(CONTROL, name)
+    facts = counted(program, (12, 12), (32, 32), [placed(384, 384), placed(384, 384), 384])
+    return [x for x in facts.lines() if any(a.space == "shared" for a in x.accesses)]
+
+
+def test_a_column_of_a_tile_is_one_bank_and_a_padded_one_is_all() -> None:
+    """32 floats of a column, 32 apart, lie in one bank: 32 wavefronts; 33 apart, in all 32: one."""
+    for name, factor in (("turned", 32), ("turned_padded", 1)):
+        store, load = (line.accesses[0] for line in shared_lines(name))
+        assert (store.way, store.conflicts) == ("store", 0)
+        assert load.wavefronts == factor * load.requests
+        assert load.least_wavefronts == load.requests == 144 * 32
+
+
+@pytest.mark.parametrize(("step", "sectors"), [(1, 4), (2, 8), (8, 32), (64, 32), (0, 1)])
+def test_a_strided_load_takes_as_many_sectors_as_it_touches(step: int, sectors: int) -> None:
+    program = Program(CONTROL, "strided")
+    facts = counted(program, (4,), (128,), [placed(512 * 64), placed(512), step])
+    load = next(a for x in facts.lines() for a in x.accesses if a.space == "global")
+    assert load.sectors == 16 * sectors
+    assert load.least_sectors == 16 * (4 if step else 1)
+    assert load.bytes_wanted == 512 * 4
+    assert load.bytes_moved == 32 * load.sectors
+
+
+def test_divergence_and_lanes_that_are_off() -> None:
+    x = np.ones(1000, np.int32)
+    x[::32] = 6  # one lane of each warp goes round the loops
+    program = Program(CONTROL, "collatz")
+    facts = counted(program, (4,), (256,), [x, np.zeros(1000, np.int32), 1000])
+    totals = facts.totals()
+    assert 0 < totals.divergent < totals.branches
+    stores = [x for x in facts.lines() if x.opcode.startswith("st.global")]
+    assert sum(x.active for x in stores) == 1000
+    inner = [x for x in facts.lines() if x.lanes_per_warp == 1.0]
+    assert inner
+
+
+def test_a_guard_that_is_off_is_counted_apart() -> None:
+    made = programs.square(90)
+    program = Program(made.ptx)
+    facts = counted(
+        program, (10,), (made.threads,), [placed(10, 781), placed(10, 781), 781, 781, 781]
+    )
+    loads = [x for x in facts.lines() if x.opcode.startswith("ld.global")]
+    assert sum(x.active for x in loads) == 7810
+    assert all(x.threads == 1280 for x in loads)
+    off = sum(x.threads - x.active for x in loads)
+    assert off == sum(round(x.threads * (x.predicated_off or 0)) for x in loads) == 8 * 1280 - 7810
+
+
+def test_operations_and_intensity() -> None:
+    made = programs.matmul("fp16", 80)
+    program = Program(made.ptx)
+    facts = Facts(program)
+    a, b, c = (np.zeros((128, 128), np.float16) for _ in range(3))
+    launch(program, (4,), made.threads, [a, b, c, 128, 128, 128, 128, 128, 128], observer=facts,
+           shared=made.shared)  # fmt: skip
+    totals = facts.totals()
+    assert totals.operations >= 2 * 128**3
+    assert totals.operations < 2 * 128**3 * 1.01
+    assert totals.intensity == totals.operations / totals.global_bytes
+    assert sum(totals.opcodes.values()) == totals.instructions
+
+
+def values_of(facts: Facts, opcode: str) -> list[tuple[object, ...]]:
+    return [
+        (v.kind, v.least, v.greatest, v.distinct, v.nans, v.infinities, v.uniform_block,
+         v.uniform_grid)
+        for line in facts.lines() if line.opcode.startswith(opcode) for v in line.values
+    ]  # fmt: skip
+
+
+def test_values_of_registers() -> None:
+    x = np.array([0.25] * 60 + [np.inf, np.nan, -4.0, 9.0], np.float32)
+    program = Program(CONTROL, "logarithms")
+    facts = counted(program, (1,), (64,), [x, np.zeros(64, np.float32)], values=True)
+    assert values_of(facts, "ld.global")[0] == ("f32", -4.0, np.inf, 5, 1, 1, False, False)
+    roots = values_of(facts, "sqrt")[0]
+    assert roots[:6] == ("f32", 0.5, np.inf, 4, 2, 1)
+
+
+def test_what_is_alike_in_a_block_and_in_the_grid() -> None:
+    program = Program(CONTROL, "strided")
+    facts = counted(program, (4,), (128,), [placed(512), placed(512), 1], values=True)
+    block = next(line for line in facts.lines() if "%ctaid.x" in program.statement(line.line))
+    assert (block.values[0].uniform_block, block.values[0].uniform_grid) == (True, False)
+    thread = next(line for line in facts.lines() if "%tid.x" in program.statement(line.line))
+    assert (thread.values[0].uniform_block, thread.values[0].distinct) == (False, None)
+    size = next(line for line in facts.lines() if "%ntid.x" in program.statement(line.line))
+    assert (size.values[0].uniform_grid, size.values[0].least) == (True, 128)
+
+
+# One block, step by step.
+
+
+def traced(name: str, arguments: list[object], block: int, **more: int) -> tuple[Program, Trace]:
+    program = Program(CONTROL, name)
+    trace = Trace(program, **more)
+    launch(program, (2,), block, arguments, observer=trace, blocks=[1])
+    return program, trace
+
+
+def test_a_trace_goes_back() -> None:
+    """A register has at each step what it had then, whatever was written to it later."""
+    x = np.arange(1, 513, dtype=np.int32)
+    program, trace = traced("collatz", [x, np.zeros(512, np.int32), 512], 256)
+    register, writes = max(
+        ((r, sum(r == n for s in trace.steps for n, _ in s.changes)) for r in range(50)),
+        key=lambda pair: pair[1],
+    )
+    assert writes > 20
+    now: Array | None = None
+    for k, step in enumerate(trace.steps):
+        for number, bits in step.changes:
+            if number == register:
+                now = np.broadcast_to(bits, (256,))
+        shown = trace.bits(register, k)
+        assert (shown is None) == (now is None)
+        assert shown is None or np.array_equal(shown, np.asarray(now))
+    assert program.code.names[register].startswith("%r")
+
+
+def test_steps_that_one_asks_for() -> None:
+    x = np.full(64, 0.25, np.float32)
+    x[5], x[7] = 1.0, -1.0
+    out = np.zeros(64, np.float32)
+    program, trace = traced("logarithms", [x, out], 64)
+    nan = trace.first_nan()
+    assert nan is not None and "sqrt" in program.statement(trace.steps[nan].line)
+    values = trace.values(trace.steps[nan].changes[0][0], nan)
+    assert values is not None and np.isnan(values).nonzero()[0].tolist() == [7]
+    store = trace.store_to(out.ctypes.data + 4 * 9)
+    assert store is not None and "st.global" in program.statement(trace.steps[store].line)
+    assert trace.store_to(out.ctypes.data + 4 * 64) is None
+    x = np.array([1, 2] * 64, np.int32)
+    program, trace = traced("collatz", [x, np.zeros(128, np.int32), 128], 64)
+    parting = trace.parting(0, 1)
+    assert parting is not None and not trace.steps[parting].active.all()
+    assert all(s.active[0] == s.active[1] for s in trace.steps[:parting])
+
+
+def test_a_trace_ends_with_the_step_that_faults() -> None:
+    program = Program(CONTROL, "past_end")
+    trace = Trace(program)
+    with pytest.raises(Fault):
+        launch(program, (1,), 64, [np.zeros(10, np.float32), np.zeros(64, np.float32), 10],
+               observer=trace)  # fmt: skip
+    assert "ld.global" in program.statement(trace.steps[-1].line)
+
+
+def test_a_trace_is_bounded() -> None:
+    with pytest.raises(TraceTooLong):
+        traced("collatz", [np.full(512, 27, np.int32), np.zeros(512, np.int32), 512], 256,
+               most_steps=100)  # fmt: skip
+
+
+def test_stores_in_their_order_make_the_memory_that_is_left() -> None:
+    x, out = np.arange(640, dtype=np.int32) % 99, np.zeros(640, np.int32)
+    program = Program(CONTROL, "uneven")
+    log = StoreLog(program)
+    launch(program, (10,), 64, [x, out], observer=log)
+    again = np.zeros(640, np.int32)
+    for one in log.stores:
+        places = (one.address - np.uint64(out.ctypes.data)).astype(int) // 4
+        again[places] = one.values[0].view(np.int32)
+        assert np.array_equal(places // 64, one.blocks)
+        assert np.array_equal(places % 32, one.threads % 32)
+    assert np.array_equal(again, out)
+    assert log.dropped == 0
+
+
+def test_what_threads_print() -> None:
+    x = np.array([1, 5, 2, 9] + [0] * 28, np.int32)
+    done = launch(Program(CONTROL, "told"), (2,), 32, [x])
+    assert done.printed == tuple(
+        f"thread {t} of block {b} has {v / 4:5.2f}, yes A %, 10000000000\n"
+        for b in (0, 1) for t, v in ((1, 5), (3, 9))
+    )  # fmt: skip
+
+
+def test_an_assertion_names_itself_and_its_thread() -> None:
+    x = np.zeros(64, np.int32)
+    x[40] = 100
+    with pytest.raises(Fault, match=r"in\[threadIdx\.x\] < 100.*control\.cu, line \d+") as caught:
+        launch(Program(CONTROL, "checked"), (1,), 64, [x])
+    assert (caught.value.cause, caught.value.place.thread) == ("assertion", (40, 0, 0))
