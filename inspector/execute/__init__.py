@@ -13,6 +13,7 @@ of the kernel is one function of numpy. Nothing here opens a file, and nothing r
 
 from __future__ import annotations
 
+from inspector.execute.approximation import Approximation, approximations
 from inspector.execute.facts import AccessFacts, Facts, LineFacts, Totals, ValueFacts
 from inspector.execute.faults import (
     CannotRun,
@@ -31,6 +32,7 @@ from inspector.execute.trace import Stored, StoreLog, Touched, Trace, TraceStep,
 
 __all__ = [
     "AccessFacts",
+    "Approximation",
     "Buffer",
     "CannotRun",
     "Execution",
@@ -53,6 +55,7 @@ __all__ = [
     "TraceStep",
     "TraceTooLong",
     "ValueFacts",
+    "approximations",
     "choose",
     "execute",
 ]
