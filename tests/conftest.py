@@ -6,6 +6,8 @@ import gc
 import os
 import pickle
 import shutil
+import signal
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,13 @@ from tests.helpers.samples import Disassembler, disassemble
 # tables that are no terminal's are as wide as this says. Child processes inherit it.
 for name in ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR"):
     os.environ.pop(name, None)
+
+# What stands behind `&` in a script ignores SIGINT, and behind `nohup` SIGHUP, and so would all
+# that tests start: programs that are asked to end by them would go on.
+for number, how in ((signal.SIGINT, signal.default_int_handler), (signal.SIGQUIT, signal.SIG_DFL),
+                    (signal.SIGHUP, signal.SIG_DFL)):  # fmt: skip
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, how)
 
 TESTS = Path(__file__).parent
 FAST = ("analyse", "diff", "listing", "names", "report")
@@ -65,8 +74,12 @@ def user_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     base = tmp_path_factory.getbasetemp()
     shared = base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base
     with pytest.MonkeyPatch.context() as patch:
-        # What the emulated device builds takes a while: once, for every worker.
+        # What the emulated device builds, and compilers keep among temporary files, takes a while:
+        # once, for every worker. Nothing is left beside these folders.
         patch.setenv("XDG_CACHE_HOME", str(shared / "target-caches"))
+        (shared / "tmp").mkdir(exist_ok=True)
+        patch.setenv("TMPDIR", str(shared / "tmp"))
+        patch.setattr(tempfile, "tempdir", None)
         for name in ("XDG_STATE_HOME", "TRITON_CACHE_DIR",
                      "TORCHINDUCTOR_CACHE_DIR", "TORCH_EXTENSIONS_DIR"):  # fmt: skip
             patch.setenv(name, str(root / name.lower()))

@@ -1,9 +1,9 @@
 """``python -m tests.benchmarks [NAME…] [--keep]``: what things cost, beside others in the same run.
 
-Each figure is a ratio, so that it says something on any machine; beside it stands the one that was
-kept last (``kept.toml``), with its day and its machine. ``--keep`` writes the new ones there. The
-modules say more when they are run alone (``python -m tests.benchmarks.bench_ptx``). Each runs in a
-process of its own, one after the other. Prints, asserts nothing.
+Each figure is a ratio, so that it says something on any machine. Beside it stands the one that was
+kept last (``kept.toml``), with its day, its machine and how busy that was; ``--keep`` writes the
+new ones there. Each benchmark runs in a process of its own, one after the other; run alone, it
+says more (``python -m tests.benchmarks.bench_ptx``). Prints, asserts nothing.
 """
 
 from __future__ import annotations
@@ -69,7 +69,8 @@ def shown(ratio: Ratio, before: dict[str, Any] | None) -> str:
     """A line: the figure, what it is of, and the one before."""
     last = "not kept yet"
     if before is not None:
-        last = f"{before['ratio']:.3g} on {before['date']} ({before['machine']})"
+        where = f"{before['machine']}, load {before['load']}"
+        last = f"{before['ratio']:.3g} on {before['date']} ({where})"
     return f"  {ratio.value:8.3g} × {entry(ratio)}; before: {last}"
 
 
@@ -99,9 +100,10 @@ def main() -> int:
             print(shown(ratio, before.get(entry(ratio))), flush=True)
         if args.keep:
             figures[name] = {
-                entry(r): {"ratio": float(f"{r.value:.3g}"), "date": today, "machine": here}
+                entry(r): {"ratio": float(f"{r.value:.3g}"), "date": today, "machine": here,
+                           "load": round(os.getloadavg()[0], 1)}
                 for r in ratios
-            }
+            }  # fmt: skip
             keep(figures)
     return 1 if failed else 0
 

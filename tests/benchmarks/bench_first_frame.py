@@ -58,7 +58,7 @@ WHOLE = (
     + """
 path, sys.argv[2:] = sys.argv[2], []
 from inspector.cli import main
-from inspector.tui import app
+from inspector.tui.app import app
 shown = app.PtxviewApp.on_ptxview_app_opened
 async def opened(self, message):
     await shown(self, message)

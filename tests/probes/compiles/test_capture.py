@@ -226,7 +226,7 @@ f(torch.ones(4, 8), torch.ones(8, 16))
 # A time, a process, an address: what differs between two runs of anything.
 VARIES = [(r"\d{4} \d\d:\d\d:\d\d\.\d+ \d+", "TIME PID"), (r"0x[0-9a-f]{6,}", "ADDRESS"),
           (r"_[0-9a-f]{8}(_[0-9a-f]{4}){3}_[0-9a-f]{12}", "_UUID"),
-          (r"/tmp/torchinductor_\w+/\w*", "TMP"), (r"\d+\.\d+s?\b", "SECONDS")]  # fmt: skip
+          (r"/[\w/-]+/torchinductor_\w+/\w*", "TMP"), (r"\d+\.\d+s?\b", "SECONDS")]  # fmt: skip
 
 
 def without_what_varies(text: str) -> list[str]:

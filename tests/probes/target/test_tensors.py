@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from tests.probes.conftest import Run, ok
 
 
@@ -27,9 +29,10 @@ def test_without_the_target_nothing_changes(run: Run) -> None:
     assert "NVIDIA" not in done.out and "emulated" not in done.err
 
 
-def test_a_failed_build_says_one_line_and_the_program_goes_on(run: Run) -> None:
+def test_a_failed_build_says_one_line_and_the_program_goes_on(run: Run, tmp_path: Path) -> None:
     program = "import torch; print(torch.ones(2).sum().item())"
-    done = ok(run(program, env={"CXX": "/bin/false", "PATH": "/nowhere", "XDG_CACHE_HOME": "/tmp"}))
+    cache = str(tmp_path / "cache")
+    done = ok(run(program, env={"CXX": "/bin/false", "PATH": "/nowhere", "XDG_CACHE_HOME": cache}))
     assert done.out.strip() == "2.0"
     (line,) = done.said("ptxview:")
     assert "no emulated CUDA device" in line

@@ -108,7 +108,6 @@ CLOCKS = {"low_mhz": 1200, "high_mhz": 1980, "most_mhz": 1980}
 @pytest.fixture(autouse=True)
 def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     later = datetime.datetime(2026, 1, 4, 13, tzinfo=datetime.UTC)
     monkeypatch.setattr(times, "now", lambda: later)
