@@ -360,7 +360,7 @@ def test_reader_that_goes_away_is_no_error_message(words: list[str]) -> None:
     shell = " ".join(f"'{w}'" for w in command(words))
     done = subprocess.run(
         ["bash", "-c", f"{shell} | true; exit ${{PIPESTATUS[0]}}"], capture_output=True,
-        env=environment(), timeout=60, check=False,
+        env=environment(), timeout=120, check=False,
     )  # fmt: skip
     assert done.returncode in (0, 141), done.stderr
     assert b"Traceback" not in done.stderr and b"Broken" not in done.stderr
@@ -371,7 +371,7 @@ def test_interruption_is_130_without_a_traceback(tmp_path: Path) -> None:
     slow = tmp_path / "cuda" / "bin"
     slow.mkdir(parents=True)
     for name in ("cuobjdump", "c++filt", "nvdisasm", "ptxas", "nvcc"):
-        (slow / name).write_text("#!/bin/sh\necho ready >&2; exec sleep 20\n")
+        (slow / name).write_text(f"#!/bin/sh\n: > {tmp_path}/runs; exec sleep 20\n")
         (slow / name).chmod(0o755)
     code = (
         "import sys\nfrom pathlib import Path\nfrom inspector.system import toolchain\n"
@@ -387,9 +387,11 @@ def test_interruption_is_130_without_a_traceback(tmp_path: Path) -> None:
                                env=environment(XDG_CACHE_HOME=str(tmp_path)))  # fmt: skip
     assert started.stdout is not None
     assert started.stdout.readline() == b"ready\n"
-    time.sleep(0.5)
+    while not (tmp_path / "runs").exists():
+        assert started.poll() is None, started.communicate()
+        time.sleep(0.02)
     os.killpg(started.pid, signal.SIGINT)
-    _, err = started.communicate(timeout=30)
+    _, err = started.communicate(timeout=120)
     assert started.returncode == 130
     assert b"Traceback" not in err
 

@@ -148,7 +148,7 @@ def test_signals_reach_the_program_and_not_ptxview(tmp_path: Path, name: str) ->
     assert started.stdout.readline() == b"ready\n"
     number = getattr(signal, name)
     started.send_signal(number)
-    out, err = started.communicate(timeout=30)
+    out, err = started.communicate(timeout=120)
     assert out == b"got %d\n" % number
     assert started.returncode == 40 + number
     assert b"ptxview: " in err and b"Traceback" not in err
@@ -224,7 +224,7 @@ def test_reader_that_goes_is_the_programs_affair(tmp_path: Path) -> None:
     shell = " ".join(f"'{w}'" for w in command(["run", "-o", tmp_path / "rec", path]))
     done = subprocess.run(
         ["bash", "-c", f"{shell} | head -c 3; exit ${{PIPESTATUS[0]}}"], capture_output=True,
-        env=environment(), timeout=60, check=False,
+        env=environment(), timeout=120, check=False,
     )  # fmt: skip
     assert done.stdout == b"xxx"
     assert done.returncode == 1 and b"BrokenPipeError" in done.stderr
@@ -465,6 +465,6 @@ def test_closed_input_and_output_are_no_failure(tmp_path: Path) -> None:
     for n, closed in enumerate(("<&-", ">&-", "2>&-", "<&- >&- 2>&-")):
         line = shell.replace(str(tmp_path / "rec"), str(tmp_path / f"rec{n}"))
         done = subprocess.run(["bash", "-c", f"{line} {closed}"], capture_output=True,
-                              env=environment(), timeout=60, check=False)  # fmt: skip
+                              env=environment(), timeout=120, check=False)  # fmt: skip
         assert done.returncode == 5, (closed, done.stderr)
         assert b"Traceback" not in done.stderr

@@ -269,7 +269,7 @@ def test_files_of_the_users_own_may_be_odd(tmp_path: Path, make: Make) -> None:
         "print(Memory(Path(sys.argv[1], 'remembered.json')).view('x'))"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, timeout=60,
+        [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, timeout=120,
         stdin=subprocess.DEVNULL, check=True,
     )  # fmt: skip
     assert "cannot be read" in done.stdout and done.stdout.endswith("None\n")

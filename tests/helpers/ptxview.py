@@ -84,7 +84,7 @@ def ptxview(
     cwd: Path | None = None,
     env: Mapping[str, str] | None = None,
     given: bytes = b"",
-    seconds: float = 120,
+    seconds: float = 600,
 ) -> Done:
     """``ptxview`` as a program of its own."""
     done = subprocess.run(

@@ -119,7 +119,7 @@ def test_a_follower_looks_only_where_something_is_new(tmp_path: Path) -> None:
     assert follower.look() is None
     writer.event(event="end", time=2.0, exit_status=3, seconds=1.0)
     found = None
-    until = time.monotonic() + 5
+    until = time.monotonic() + 120
     while found is None and time.monotonic() < until:
         found = follower.look()
     assert found is not None and found.exit_status == 3
@@ -151,12 +151,11 @@ def without(*names: str) -> Recording:
 
 
 async def until(pilot: object, done: Callable[[], bool]) -> None:
-    """Wait until something holds; fails after five seconds."""
-    for _ in range(250):
-        if done():
-            return
+    """Wait until something holds; fails after two minutes."""
+    end = time.monotonic() + 120
+    while not done():
+        assert time.monotonic() < end, "it did not happen"
         await pilot.pause(0.02)  # type: ignore[attr-defined]
-    raise AssertionError("it did not happen")
 
 
 async def test_new_kernels_appear_and_the_cursor_stays() -> None:
@@ -377,7 +376,7 @@ class Terminal:
         """Type."""
         self.tmux("send-keys", *keys)
 
-    def sees(self, text: str, seconds: float = 30) -> str:
+    def sees(self, text: str, seconds: float = 120) -> str:
         """Wait for a text; the screen."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
@@ -558,7 +557,7 @@ def test_nothing_is_left_when_the_terminal_goes_away(terminal: Terminal) -> None
                 continue
         return found
 
-    end = time.monotonic() + 20
+    end = time.monotonic() + 120
     while left() and time.monotonic() < end:
         time.sleep(0.2)
     assert left() == []
