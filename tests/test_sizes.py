@@ -277,7 +277,7 @@ class Calls:
             assert call(*words).status == 0
         finally:
             sys.setprofile(None)
-            threading.setprofile(None)  # type: ignore[arg-type]
+            threading.setprofile(None)
         return self.many - before
 
 

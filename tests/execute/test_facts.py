@@ -10,9 +10,9 @@ import pytest
 from inspector.execute import Facts, Fault, LineFacts, Program, StoreLog, Trace, TraceTooLong
 from inspector.listing.ptx import parse_ptx
 from inspector.listing.ptx_code import read_module
-from tests.bench import ncu_data
 from tests.execute import programs
 from tests.execute.programs import Array, launch
+from tests.helpers import ncu_data
 
 DATA = Path(__file__).parent.parent / "data" / "execute"
 CONTROL = read_module(parse_ptx((DATA / "control.ptx").read_text("utf-8")))
