@@ -59,6 +59,11 @@ COMMANDS = (
         "ptxview ncu [options] SCRIPT [ARGS…] | -m MODULE [ARGS…] | -- COMMAND [ARGS…]",
         "run a program under Nsight Compute, and tie what it measures to the kernels",
     ),
+    Subcommand(
+        "trace",
+        "ptxview trace [PATH] KERNEL",
+        "run a recorded call's PTX on the CPU: what happened at each line",
+    ),
     Subcommand("explain", "ptxview explain WORD…", "what a word of PTX or SASS means"),
     Subcommand("doctor", "ptxview doctor", "what is on this machine, and what each lack costs"),
 )

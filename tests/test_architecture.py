@@ -31,9 +31,9 @@ IO = ("subprocess", "os", "socket", "tempfile", "shutil", "glob", "urllib", "pat
 READING = ("inspector.recording", "inspector.system", "inspector.capture", "inspector.reader",
            "inspector.commands", "inspector.tui", "inspector.printing",
            "inspector.files")  # fmt: skip
-PURE = ("inspector.listing", "inspector.analyse", "inspector.execute", "inspector.report",
-        "inspector.diff", "inspector.model", "inspector.names", "inspector.text",
-        "inspector.errors")  # fmt: skip
+PURE = ("inspector.listing", "inspector.analyse", "inspector.execute", "inspector.trace",
+        "inspector.report", "inspector.diff", "inspector.model", "inspector.names",
+        "inspector.text", "inspector.errors")  # fmt: skip
 # It asks readers for what is compared; the rest of its room is given listings.
 ASKS = {"inspector.diff.compare"}
 

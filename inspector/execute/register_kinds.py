@@ -39,7 +39,9 @@ def register_kinds(code: PtxFunction, carry: int) -> list[str]:
                         kinds[r], changed = kind, True
         if not changed:
             break
-    return [kind or _declared(code, r) for r, kind in enumerate(kinds)]
+    own = [_declared(code, r) for r in range(len(kinds))]
+    # A predicate is one, whatever the instruction that it chooses for computes in.
+    return [d if d == "pred" else kind or d for kind, d in zip(kinds, own, strict=True)]
 
 
 def _declared(code: PtxFunction, register: int) -> str:

@@ -1,0 +1,169 @@
+"""Run the PTX of a recorded call on the CPU: what happened at each line, without a GPU.
+
+Times executed, active lanes, divergence, values, sectors of global memory, bank conflicts: what
+hardware counters would tell, exact for the blocks that were run. The inputs are new ones of the
+recorded kind. An access out of bounds is told with its block, thread, address and tensor.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterable
+
+from rich.console import Console
+from rich.text import Text
+
+from inspector import printing
+from inspector.commands.common import print_json
+from inspector.commands.launching import (
+    ChosenLaunch,
+    amount,
+    choose_launch,
+    place,
+    takes_launch,
+)
+from inspector.errors import Exit, PtxviewError, UsageError
+from inspector.execute import LaunchError
+from inspector.model import Location, Stage
+from inspector.printing import narrate
+from inspector.reader import tables as reference
+from inspector.report import tables
+from inspector.report import trace as report
+from inspector.text import shown
+from inspector.trace.lines import ExecutedLine, executed_lines, executed_totals, rolled_up
+from inspector.trace.tracing import TracedLaunch, Wanted, trace_launch
+
+ROLLED = tuple(s.value for s in Stage if s is not Stage.PTX)
+"""Stages that PTX is tied to."""
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of ``trace``."""
+    takes_launch(parser)
+    parser.add_argument(
+        "--blocks", type=wanted, default="auto", metavar="all|N|X,Y,Z",
+        help="which blocks to run: all, so many spread over the grid, or one by its coordinates "
+        "(all where that is cheap, else some, and it says of how many)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--by", choices=ROLLED, metavar="STAGE",
+        help="lines of another stage (source, ttgir, sass …), each with what the PTX that is tied "
+        "to it comes to; a line of PTX that is tied to several counts on each",
+    )  # fmt: skip
+    parser.add_argument(
+        "--lines", type=span, metavar="A[:B]", help="these lines alone, by their numbers"
+    )
+    parser.add_argument(
+        "--bars", choices=tuple(report.BARS), default="lanes",
+        help="what the bars are drawn of (lanes: those that ran it)",
+    )  # fmt: skip
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def wanted(text: str) -> Wanted:
+    """``all``, ``50``, ``3,1,0``."""
+    if text in ("all", "auto"):
+        return text
+    if "," in text:
+        return [place(text)]
+    count = amount(text)
+    if count < 1:
+        raise argparse.ArgumentTypeError("at least one block is run")
+    return count
+
+
+def span(text: str) -> tuple[int, int]:
+    """``47``, ``40:60``."""
+    first, colon, last = text.partition(":")
+    parts = [first, last] if colon else [first]
+    if all(p.isascii() and p.isdecimal() and len(p) < 10 for p in parts):
+        return int(parts[0]), int(parts[-1])
+    raise argparse.ArgumentTypeError(f"{text} is no line and no range of lines")
+
+
+def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
+    """Run a call and print what happened; 1 where it did not come to its end."""
+    args = parser.parse_args(argv)
+    chosen = choose_launch(args, parser)
+    by = None if args.by is None else Stage(args.by)
+    if by is not None and by not in chosen.variant.stages:
+        raise UsageError(f"{chosen.kernel.demangled} has no stage {by.value}")
+    try:
+        launched = trace_launch(
+            chosen.program, chosen.launch, chosen.make, blocks=args.blocks, budget=args.budget
+        )
+    except LaunchError as error:
+        raise UsageError(error.message, error.hint) from None
+    told = _told(chosen, launched)
+    lines = _between(executed_lines(launched.facts), args.lines if by is None else None)
+    if args.json:
+        rolled = {stage: _between(_rolled(chosen, launched, stage), args.lines)
+                  for stage in ([by] if by is not None else [])}  # fmt: skip
+        print_json(report.document(told, lines, rolled))
+    else:
+        stage = by or Stage.PTX
+        if by is not None:
+            lines = _between(_rolled(chosen, launched, by), args.lines)
+        _print(told, chosen, lines, stage, args.bars)
+    if launched.spent is not None:
+        narrate(
+            f"ptxview: {launched.spent.message}; what is told came before that.\n"
+            f"--budget {2 * args.budget} allows twice as many, --blocks 1 runs one block alone."
+        )
+    ended = launched.fault is not None or launched.spent is not None
+    return Exit.DIFFERENT if ended else Exit.OK
+
+
+def _told(chosen: ChosenLaunch, launched: TracedLaunch) -> report.TracedKernel:
+    source: Callable[[int], Location | None] = chosen.source
+    variant = chosen.variant
+
+    def cost(opcode: str) -> str | None:
+        return reference.isa().cost("ptx", opcode)
+
+    return report.TracedKernel(
+        chosen.kernel.demangled, variant.id, variant.target or "", tables.config(variant),
+        chosen.call, len(variant.calls), chosen.seed, chosen.given, launched,
+        executed_totals(launched.facts, cost), source,
+    )  # fmt: skip
+
+
+def _rolled(chosen: ChosenLaunch, launched: TracedLaunch, stage: Stage) -> tuple[ExecutedLine, ...]:
+    links = chosen.reader.links(chosen.variant, Stage.PTX, stage)
+    return rolled_up(launched.facts, links)
+
+
+def _between(
+    lines: tuple[ExecutedLine, ...], only: tuple[int, int] | None
+) -> tuple[ExecutedLine, ...]:
+    if only is None:
+        return lines
+    return tuple(one for one in lines if only[0] <= one.n <= only[1])
+
+
+def _print(
+    told: report.TracedKernel, chosen: ChosenLaunch, lines: tuple[ExecutedLine, ...],
+    stage: Stage, drawn: str,
+) -> None:  # fmt: skip
+    out = printing.out()
+    head = "  ".join(filter(None, (told.kernel, told.variant, told.target, told.settings)))
+    out.print(Text(shown(head), style="bold"), soft_wrap=True)
+    if told.launched.fault is not None:
+        _labelled(out, report.fault_rows(told, told.launched.fault), "red")
+    _labelled(out, report.summary(told), "")
+    out.print()
+    if not lines:
+        narrate("no line of that stage is tied to what was run")
+        return
+    try:
+        listing = chosen.reader.listing(chosen.variant, stage)
+    except PtxviewError as error:
+        narrate(f"ptxview: {error.message}")
+        return
+    for row in report.rows(lines, listing, out.width, drawn, told.launched.inputs.at):
+        out.print(row, soft_wrap=True)
+
+
+def _labelled(out: Console, rows: Iterable[tuple[str, str]], style: str) -> None:
+    for label, text in report.wrapped(rows, out.width):
+        out.print(Text.assemble((label, style or "dim"), text), soft_wrap=True)

@@ -1,0 +1,602 @@
+"""What a call did when its PTX was run: the summary, a row a line with bars, a fault; and JSON."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from rich.text import Text
+
+from inspector.execute import Buffer, Fault
+from inspector.execute.facts import AccessFacts, ValueFacts
+from inspector.listing.line import Listing
+from inspector.model import Location, Stage
+from inspector.report import jsons
+from inspector.report.tables import UNKNOWN, clean
+from inspector.text import plural, shown
+from inspector.trace.lines import (
+    GLOBAL,
+    SHARED,
+    ExecutedLine,
+    ExecutedTotals,
+    MemoryUse,
+    kind_of,
+)
+from inspector.trace.tracing import TracedLaunch
+
+LABEL = 14
+BAR = 10
+"""Cells of the longest bar."""
+WIDE = 150
+"""Columns from which values stand beside the text; below, they stand beneath."""
+MOST_VALUES = 2
+"""Registers of one line that are told of."""
+NEAR = 1 << 16
+"""Bytes around a tensor in which an address is told as one of it, though it may not be used."""
+Where = Callable[[int], Buffer | None]
+"""The tensor that an address is in; None if it is in none."""
+_EIGHTHS = " ▏▎▍▌▋▊▉█"
+_TIMES = "×"
+
+
+@dataclass(frozen=True, slots=True)
+class TracedKernel:
+    """What is told of: names of the kernel, its variant and the call, and what was executed.
+
+    ``call`` is the recorded call's number, None where a user gave the whole launch; ``seed`` is
+    None where every input was given. ``source`` says where a line of PTX comes from.
+    """
+
+    kernel: str
+    variant: str
+    target: str
+    settings: str
+    call: int | None
+    calls: int
+    seed: int | None
+    given: tuple[str, ...]
+    launched: TracedLaunch
+    totals: ExecutedTotals
+    source: Callable[[int], Location | None]
+
+    @property
+    def sample(self) -> str:
+        """``all 64 blocks``, ``50 of 1,823 blocks``."""
+        launched = self.launched
+        of = launched.launch.blocks
+        if launched.ran is None:
+            return f"not to its end: it has {plural_count(of, 'block')}"
+        if launched.ran == of:
+            return f"all {of:,} blocks" if of > 1 else "the one block"
+        return f"{launched.ran:,} of {of:,} blocks"
+
+
+# -- figures as text ------------------------------------------------------------------------------
+
+
+def count(value: float | None) -> str:
+    """``1,823``, ``0``; a dash where it is not known."""
+    return UNKNOWN if value is None else f"{value:,.0f}"
+
+
+def short(value: int | None) -> str:
+    """``1,823``, ``233 k``, ``12.3 M``: three digits and no more where there are many."""
+    if value is None:
+        return UNKNOWN
+    if value < 100_000:
+        return f"{value:,}"
+    for unit, size in (("k", 10**3), ("M", 10**6), ("G", 10**9), ("T", 10**12)):
+        if value < 1000 * size or unit == "T":
+            scaled = value / size
+            return f"{scaled:.3g} {unit}" if scaled < 999.5 else f"{scaled:,.0f} {unit}"
+    return str(value)
+
+
+def octets(value: int) -> str:
+    """``512 B``, ``5.69 MB``."""
+    return f"{value:,} B" if value < 10_000 else f"{short(value)}B" if " " in short(value) else (
+        f"{value / 1000:.3g} kB")  # fmt: skip
+
+
+def ratio(part: float, whole: float) -> str:
+    """``4``, ``4.87``: one figure a piece of another; a dash of nothing."""
+    return UNKNOWN if not whole else f"{part / whole:.3g}"
+
+
+def percent(share: float | None) -> str:
+    """``0 %``, ``0.3 %``, ``90 %``."""
+    if share is None:
+        return UNKNOWN
+    value = 100 * share
+    if 0 < value < 0.1:
+        return "<0.1 %"
+    return f"{value:.0f} %" if value >= 9.95 or value == 0 else f"{value:.1f} %"
+
+
+def number(value: float | int | None, kind: str) -> str:
+    """A value of a register as one reads it: whole numbers in full, others to five digits."""
+    if value is None:
+        return UNKNOWN
+    if isinstance(value, int) or (kind[:1] in "us" and float(value).is_integer()):
+        held = int(value)
+        return hex(held) if held >= 1 << 40 else f"{held:,}"
+    return f"{value:.5g}" if math.isfinite(value) else ("inf" if value > 0 else "-inf")
+
+
+def bar(share: float, width: int = BAR) -> str:
+    """A bar of so many cells for 1, in eighths of one; what is not nothing is drawn."""
+    eighths = round(share * width * 8)
+    if share > 0:
+        eighths = max(1, eighths)
+    whole, rest = divmod(min(eighths, width * 8), 8)
+    return ("█" * whole + (_EIGHTHS[rest] if rest else "")).ljust(width)
+
+
+# -- the summary ----------------------------------------------------------------------------------
+
+
+def summary(told: TracedKernel) -> Iterator[tuple[str, str]]:
+    """Labels and sentences on the launch as a whole."""
+    launched, totals = told.launched, told.totals.totals
+    yield "call", _called(told)
+    for remark in launched.inputs.remarks:
+        yield "  inputs", remark
+    work = "" if launched.ran is None else f", {count(launched.work)} lane-instructions"
+    why = "; all of them would take long: --blocks all" if launched.sampled else ""
+    yield "ran", f"{told.sample}{work}{why}"
+    if totals.instructions:
+        active = ratio(totals.active, totals.instructions)
+        off = percent(1 - totals.active / totals.threads) if totals.threads else UNKNOWN
+        parts = ", ".join(
+            f"{name} {percent(n / totals.instructions)}" for name, n in told.totals.classes.items()
+        )
+        yield (
+            "instructions",
+            (
+                f"{count(totals.instructions)} of warps: {parts}; {active} of 32 lanes ran each, "
+                f"{off} of those that came were predicated off"
+            ),
+        )
+        often = ", ".join(f"{name} {count(n)}" for name, n in list(totals.opcodes.items())[:6])
+        yield "  most often", often
+    if totals.branches:
+        yield (
+            "branches",
+            (
+                f"{count(totals.branches)} of warps, "
+                + (f"{count(totals.divergent)} divergent" if totals.divergent else "none divergent")
+            ),
+        )
+    for kind, label in (("load", "reads"), ("store", "writes"), ("atomic", "atomics")):
+        use = told.totals.use(GLOBAL, kind)
+        if use.requests:
+            yield f"global {label}", _global(use)
+    use = told.totals.use(SHARED)
+    if use.requests:
+        over = f"{count(use.conflicts)} of bank conflicts" if use.conflicts else "no bank conflicts"
+        yield (
+            "shared",
+            (
+                f"{plural_count(use.requests, 'request')}, {count(use.wavefronts)} wavefronts, "
+                f"least {count(use.least_wavefronts)}: {over}"
+            ),
+        )
+    flops = f"{count(totals.operations)} floating-point operations"
+    if totals.intensity is not None:
+        flops += f", {totals.intensity:.3g} for each byte of global memory's sectors"
+    yield "operations", flops
+
+
+def plural_count(value: int, word: str) -> str:
+    """``1,823 requests``."""
+    return plural(value, word).replace(str(value), f"{value:,}", 1)
+
+
+def _called(told: TracedKernel) -> str:
+    launch = told.launched.launch
+    which = "a launch of your own" if told.call is None else f"number {told.call} of {told.calls}"
+    shared = f", {launch.shared:,} B shared" if launch.shared else ""
+    inputs = []
+    if told.given:
+        inputs.append(f"{', '.join(told.given)} given")
+    if told.seed is not None:
+        inputs.append(f"new inputs of the same kind, seed {told.seed}")
+    return (
+        f"{which}: grid {_sizes(launch.grid)}, block {_sizes(launch.block)}{shared}; "
+        f"{', '.join(inputs) or 'no arguments'}"
+    )
+
+
+def _global(use: MemoryUse) -> str:
+    excess = f"{ratio(use.sectors, use.least_sectors)} times the least that would do"
+    if use.sectors == use.least_sectors:
+        excess = "the least that would do"
+    return (
+        f"{plural_count(use.requests, 'request')}, {count(use.sectors)} sectors, "
+        f"{ratio(use.sectors, use.requests)} a request, {excess}; "
+        f"{octets(use.bytes_wanted)} wanted, {octets(use.bytes_moved)} moved"
+    )
+
+
+def _sizes(triple: Sequence[int]) -> str:
+    sizes = list(triple)
+    while len(sizes) > 1 and sizes[-1] == 1:
+        sizes.pop()
+    return _TIMES.join(f"{n:,}" for n in sizes)
+
+
+def wrapped(pairs: Iterable[tuple[str, str]], width: int) -> Iterator[tuple[str, str]]:
+    """Labels and sentences as lines of at most ``width`` cells, two cells from the edge."""
+    for label, text in pairs:
+        room = max(20, min(width, 120) - LABEL - 2)
+        first, *rest = textwrap.wrap(shown(text), room) or [""]
+        yield f"  {shown(label):<{LABEL}}", first
+        for more in rest:
+            yield " " * (LABEL + 2), more
+
+
+# -- a fault --------------------------------------------------------------------------------------
+
+
+def fault_rows(told: TracedKernel, fault: Fault) -> Iterator[tuple[str, str]]:
+    """Labels and sentences on what ended a launch."""
+    place = fault.place
+    sentence = fault.message
+    head, tail = f"{place.kernel}: ", f" ({place})"
+    yield fault.cause, sentence.removeprefix(head).removesuffix(tail)
+    where = []
+    if place.block is not None:
+        where.append(f"block {place.block}")
+    if place.thread is not None:
+        where.append(f"thread {place.thread}")
+    if where:
+        yield "where", ", ".join(where)
+    if fault.buffer is not None and (one := told.launched.inputs.tensor(fault.buffer)) is not None:
+        yield "tensor", f"{one}, {one.size:,} bytes at {one.address:#x}"
+    yield "PTX", f"line {place.line}: {place.statement}"
+    at = told.source(place.line)
+    if at is not None:
+        yield "source", f"{at.file}:{at.line}"
+    indices = any(b.dtype.startswith(("int", "uint")) for b in told.launched.inputs.memory.buffers)
+    if fault.cause in ("out of bounds", "null") and told.seed is not None and indices:
+        yield (
+            "",
+            "The inputs are new: an index read from them need not be one that the program had.",
+        )
+
+
+# -- a row a line ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class FigureColumn:
+    """A column of figures: its head, its cell of a line ("" where it has none)."""
+
+    head: str
+    cell: Callable[[ExecutedLine], str]
+
+
+def _of(spaces: tuple[str, ...], tell: Callable[[MemoryUse], str]) -> Callable[[ExecutedLine], str]:
+    def cell(line: ExecutedLine) -> str:
+        use = line.use(spaces)
+        return "" if use is None or not use.requests else tell(use)
+
+    return cell
+
+
+def _lanes(line: ExecutedLine) -> str:
+    return "" if line.lanes_per_warp is None else f"{line.lanes_per_warp:.3g}"
+
+
+def _off(line: ExecutedLine) -> str:
+    share = line.predicated_off
+    return percent(share) if share else ""
+
+
+COLUMNS = (
+    FigureColumn("warps", lambda line: short(line.executed)),
+    FigureColumn("lanes", _lanes),
+    FigureColumn("off", _off),
+    FigureColumn("diverge", lambda line: percent(line.divergent / line.branches)
+                 if line.branches and line.divergent else ""),
+    FigureColumn("sect/req", _of(GLOBAL, lambda use: ratio(use.sectors, use.requests))),
+    FigureColumn("least", _of(GLOBAL, lambda use: ratio(use.least_sectors, use.requests))),
+    FigureColumn("sectors", _of(GLOBAL, lambda use: short(use.sectors))),
+    FigureColumn("tags", _of(GLOBAL, lambda use: short(use.tag_requests))),
+    FigureColumn("wanted", _of(GLOBAL, lambda use: octets(use.bytes_wanted))),
+    FigureColumn("moved", _of(GLOBAL, lambda use: octets(use.bytes_moved))),
+    FigureColumn("waves/req", _of(SHARED, lambda use: ratio(use.wavefronts, use.requests))),
+    FigureColumn("conflicts", _of(SHARED, lambda use: short(use.conflicts))),
+)  # fmt: skip
+"""In the order in which they stand; one that no line has anything in is left out."""
+GIVEN_UP = (
+    "wanted",
+    "tags",
+    "moved",
+    "sectors",
+    "off",
+    "diverge",
+    "least",
+    "conflicts",
+    "waves/req",
+    "sect/req",
+    "lanes",
+)
+"""The order in which they are given up where the terminal is narrow."""
+ROOM = 30
+"""Cells that the text of a line has at least, as long as a column can be given up."""
+
+BARS: Mapping[str, Callable[[ExecutedLine], int]] = {
+    "lanes": lambda line: line.active,
+    "warps": lambda line: line.executed,
+    "sectors": lambda line: use.sectors if (use := line.use(GLOBAL)) else 0,
+    "bytes": lambda line: use.bytes_wanted if (use := line.use(GLOBAL)) else 0,
+    "wavefronts": lambda line: use.wavefronts if (use := line.use(SHARED)) else 0,
+}
+"""What the bars may be drawn of."""
+
+
+def rows(
+    lines: Sequence[ExecutedLine], listing: Listing, width: int, drawn: str, where: Where
+) -> Iterator[Text]:
+    """The heads, then each line with its figures, its bar, its text and its values.
+
+    ``where`` says which tensor an address is in.
+    """
+    figure = BARS[drawn]
+    most = max((figure(line) for line in lines), default=0) or 1
+    columns = _fit(lines, width)
+    numbers = max([4, *(len(str(line.n)) for line in lines)])
+    head = " ".join(
+        [f"{'line':>{numbers}}", *(f"{c.head:>{w}}" for c, w in columns), f"{drawn:<{BAR}}"]
+    )
+    yield Text(head.rstrip(), style="bold")
+    wide = width >= WIDE
+    gutter = len(head) + 1
+    room = max(20, width - gutter)
+    beside = room * 3 // 5 if wide else room
+    for line in lines:
+        cells = " ".join(f"{c.cell(line):>{w}}" for c, w in columns)
+        text = _text(listing, line.n)
+        drawing = bar(figure(line) / most)
+        reached = bool(line.executed)
+        row = Text.assemble(
+            (f"{line.n:>{numbers}} {cells} ", "dim"), (drawing, "cyan"), " ",
+            (_cut(text, beside), "" if reached else "dim"),
+        )  # fmt: skip
+        said = [_value(v, where) for v in line.values[:MOST_VALUES]]
+        if len(line.values) > MOST_VALUES:
+            said.append(f"and {plural(len(line.values) - MOST_VALUES, 'more register')}")
+        if not reached:
+            said = ["not reached"]
+        if said and wide:
+            pad = " " * max(0, beside - len(_cut(text, beside)))
+            row.append(pad + "  " + _cut(" · ".join(said), room - beside - 2), "green")
+            said = []
+        yield row
+        for one in said:
+            margin = min(gutter, max(0, width - 44))
+            yield Text(" " * margin + _cut("└ " + one, width - margin), style="green")
+
+
+def _fit(lines: Sequence[ExecutedLine], width: int) -> list[tuple[FigureColumn, int]]:
+    """The columns that have something in them and fit, each with its width."""
+    numbers = max([4, *(len(str(line.n)) for line in lines)])
+    out = []
+    for column in COLUMNS:
+        cells = [cell for line in lines if (cell := column.cell(line))]
+        if cells:
+            out.append((column, max(len(column.head), *(len(cell) for cell in cells))))
+    for head in GIVEN_UP:
+        if numbers + sum(w + 1 for _, w in out) + BAR + 2 + ROOM <= width:
+            break
+        out = [(c, w) for c, w in out if c.head != head]
+    return out
+
+
+def _text(listing: Listing, n: int) -> str:
+    """A line's text; of PTX its words alone, of other languages as it is indented."""
+    if n > len(listing.lines):
+        return ""
+    text = clean(listing.lines[n - 1].text)
+    return " ".join(text.split()) if listing.language == "ptx" else text.rstrip()
+
+
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else text[: max(0, width - 1)] + "…"
+
+
+def _value(value: ValueFacts, where: Where) -> str:
+    """``%f3 f32 -3.9 … 4.1, NaN 12 %``: what a register was given."""
+    name = f"{shown(value.register)} {value.kind}"
+    if not value.count:
+        return f"{name} of no lane"
+    parts = []
+    if value.least is not None and value.greatest is not None:
+        parts.append(_range(value, where))
+    if value.nans:
+        parts.append(f"NaN {percent(value.nans / value.count)}")
+    if value.infinities:
+        parts.append(f"infinite {percent(value.infinities / value.count)}")
+    if value.uniform_grid and value.distinct != 1:
+        parts.append("one for all at a time")
+    elif value.uniform_block and not value.uniform_grid:
+        parts.append("one a block")
+    return f"{name} {', '.join(parts)}"
+
+
+def _range(value: ValueFacts, where: Where) -> str:
+    """``always 781``, ``0 … 127``, ``input_ptr + 0 … 5,688,140``."""
+    least, greatest = value.least, value.greatest
+    assert least is not None and greatest is not None
+    tensor = None if value.distinct == 1 and least < 4096 else _tensor(value, where)
+    if tensor is not None:
+        low, high = (f"{n - tensor.address:,}" for n in (int(least), int(greatest)))
+        return f"{shown(tensor.name)} + {low}" + (f" … {high}" if high != low else "")
+    if least == greatest and not value.nans and value.distinct == 1:
+        return f"always {number(least, value.kind)}"
+    many = "" if value.distinct is None else f" ({plural(value.distinct, 'value')})"
+    return f"{number(least, value.kind)} … {number(greatest, value.kind)}{many}"
+
+
+def _tensor(value: ValueFacts, where: Where) -> Buffer | None:
+    """The tensor that all of a register's values are addresses in, or right behind; else None."""
+    if value.kind[1:] != "64" or value.kind[0] == "f" or value.least is None:
+        return None
+    one = where(int(value.least))
+    if one is None or value.greatest is None:
+        return None
+    return one if int(value.greatest) < one.address + 2 * one.size + NEAR else None
+
+
+# -- JSON -----------------------------------------------------------------------------------------
+
+
+def document(
+    told: TracedKernel,
+    lines: Iterable[ExecutedLine],
+    rolled: Mapping[Stage, Iterable[ExecutedLine]],
+) -> dict[str, object]:
+    """``trace``: the launch, its totals, and each line."""
+    launched = told.launched
+    launch = launched.launch
+    spent, where = launched.spent, launched.inputs.at
+    return {
+        "schema": jsons.SCHEMA,
+        "kernel": told.kernel,
+        "variant": told.variant,
+        "call": told.call,
+        "grid": list(launch.grid),
+        "block": list(launch.block),
+        "shared_bytes": launch.shared,
+        "seed": told.seed,
+        "given": list(told.given),
+        "remarks": list(launched.inputs.remarks),
+        "blocks": {"run": launched.ran, "of": launch.blocks, "sampled": launched.sampled},
+        "work": launched.work,
+        "fault": None if launched.fault is None else fault_json(told, launched.fault),
+        "stopped": None if spent is None else {"budget": spent.work},
+        "totals": _totals(told.totals),
+        "lines": jsons.Rows(_line(one, where) for one in lines),
+        **{
+            f"by_{stage.value}": jsons.Rows(_line(one, where) for one in of)
+            for stage, of in rolled.items()
+        },
+    }
+
+
+def _totals(found: ExecutedTotals) -> dict[str, object]:
+    totals = found.totals
+    out: dict[str, object] = {
+        "warp_instructions": totals.instructions,
+        "thread_instructions": totals.threads,
+        "active_thread_instructions": totals.active,
+        "by_class": dict(found.classes),
+        "by_opcode": dict(totals.opcodes),
+        "branches": totals.branches,
+        "divergent_branches": totals.divergent,
+        "flops": totals.operations,
+    }
+    for kind in ("load", "store", "atomic"):
+        use = found.use(GLOBAL, kind)
+        out |= {
+            f"global_{kind}_requests": use.requests,
+            f"global_{kind}_sectors": use.sectors,
+            f"global_{kind}_least_sectors": use.least_sectors,
+            f"global_{kind}_tag_requests": use.tag_requests,
+            f"global_{kind}_bytes": use.bytes_wanted,
+        }
+    shared = found.use(SHARED)
+    return out | {
+        "global_bytes_moved": totals.global_bytes,
+        "flops_per_byte": totals.intensity,
+        "shared_requests": shared.requests,
+        "shared_wavefronts": shared.wavefronts,
+        "shared_least_wavefronts": shared.least_wavefronts,
+    }
+
+
+def _line(line: ExecutedLine, where: Where) -> dict[str, object]:
+    of_global, shared = line.use(GLOBAL), line.use(SHARED)
+    return {
+        "n": line.n,
+        "ptx": list(line.ptx),
+        "warps": line.executed,
+        "lanes": line.active,
+        "threads": line.threads,
+        "predicated_off": line.predicated_off,
+        "branches": line.branches,
+        "divergent": line.divergent,
+        "requests": line.requests,
+        "sectors": None if of_global is None else of_global.sectors,
+        "least_sectors": None if of_global is None else of_global.least_sectors,
+        "tag_requests": None if of_global is None else of_global.tag_requests,
+        "bytes_wanted": None if of_global is None else of_global.bytes_wanted,
+        "bytes_moved": None if of_global is None else of_global.bytes_moved,
+        "wavefronts": None if shared is None else shared.wavefronts,
+        "least_wavefronts": None if shared is None else shared.least_wavefronts,
+        "accesses": [_access(a) for a in line.accesses],
+        "values": value_json(line.values[0], where) if line.values else None,
+        "registers": {v.register: value_json(v, where) for v in line.values},
+    }
+
+
+def _access(access: AccessFacts) -> dict[str, object]:
+    return {
+        "space": access.space,
+        "kind": kind_of(access.way),
+        "way": access.way,
+        "requests": access.requests,
+        "lanes": access.lanes,
+        "bytes_wanted": access.bytes_wanted,
+    }
+
+
+def value_json(value: ValueFacts, where: Where) -> dict[str, object]:
+    """What a register was given."""
+    uniform = None
+    if value.count:
+        uniform = "grid" if value.uniform_grid else "block" if value.uniform_block else None
+    low, high = (int(v) if isinstance(v, bool) else v for v in (value.least, value.greatest))
+    tensor = _tensor(value, where)
+    of = None
+    if tensor is not None and low is not None and high is not None:
+        offsets = (int(low) - tensor.address, int(high) - tensor.address)
+        of = {"name": tensor.name, "low": offsets[0], "high": offsets[1]}
+    return {
+        "type": value.kind,
+        "count": value.count,
+        "low": low,
+        "high": high,
+        "address_in": of,
+        "distinct": value.distinct,
+        "nan": value.nans,
+        "inf": value.infinities,
+        "uniform": uniform,
+    }
+
+
+def fault_json(told: TracedKernel, fault: Fault) -> dict[str, object]:
+    """What ended a launch."""
+    place = fault.place
+    at = told.source(place.line)
+    one = told.launched.inputs.tensor(fault.buffer)
+    tensor = None
+    if one is not None:
+        tensor = {"name": one.name, "dtype": one.dtype, "shape": list(one.shape), "bytes": one.size}
+    return {
+        "cause": fault.cause,
+        "text": fault.message,
+        "line": place.line,
+        "statement": place.statement,
+        "source": jsons.location(at),
+        "block": None if place.block is None else list(place.block),
+        "thread": None if place.thread is None else list(place.thread),
+        "space": fault.space or None,
+        "address": fault.address,
+        "bytes": fault.nbytes or None,
+        "tensor": tensor,
+        "past_bytes": fault.past,
+    }

@@ -1,0 +1,131 @@
+"""A call's blocks are run and counted: all of them where that is cheap, else some, and said."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from inspector.execute import Facts, Fault, OutOfBudget, Program, execute
+from inspector.execute.launch import choose
+from inspector.trace.inputs import LaunchInputs
+
+Triple = tuple[int, int, int]
+
+BUDGET = 1_000_000_000
+"""Lane-instructions that a launch may take unless somebody says otherwise: a minute or two."""
+CHEAP = 50_000_000
+"""Lane-instructions up to which every block is run without being asked: some seconds."""
+LEAST_BLOCKS = 8
+
+Wanted = str | int | Sequence[int | Triple]
+"""Which blocks: ``auto``, ``all``, so many spread over the grid, or these."""
+
+
+@dataclass(frozen=True, slots=True)
+class TraceLaunch:
+    """What a kernel is launched with beside its arguments; ``shared`` are dynamic bytes a block."""
+
+    grid: Triple
+    block: Triple
+    shared: int = 0
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of the grid."""
+        return self.grid[0] * self.grid[1] * self.grid[2]
+
+    @property
+    def threads(self) -> int:
+        """Threads of a block."""
+        return self.block[0] * self.block[1] * self.block[2]
+
+
+@dataclass(slots=True)
+class TracedLaunch:
+    """What happened. ``ran`` of ``launch.blocks`` blocks; ``work`` in lane-instructions.
+
+    ``sampled``: blocks were left out because all would have taken long. ``fault`` or ``spent`` is
+    what ended it; what ``facts`` have until then is not the whole of the blocks that were begun,
+    and ``ran`` is None.
+    """
+
+    program: Program
+    launch: TraceLaunch
+    inputs: LaunchInputs
+    facts: Facts
+    ran: int | None = 0
+    work: int = 0
+    sampled: bool = False
+    fault: Fault | None = None
+    spent: OutOfBudget | None = None
+
+
+def trace_launch(
+    program: Program,
+    launch: TraceLaunch,
+    make: Callable[[], LaunchInputs],
+    *,
+    blocks: Wanted = "auto",
+    budget: int = BUDGET,
+    cheap: int = CHEAP,
+) -> TracedLaunch:
+    """Runs a launch and counts what happens at each line.
+
+    ``make`` gives its inputs, anew each time that it is called. Raises CannotRun before anything
+    is run, LaunchError for a launch that no device would take; a fault and a budget that is spent
+    are results.
+    """
+    program.check()
+    if blocks != "auto":
+        wanted: int | Sequence[int | Triple] | None = None
+        if not isinstance(blocks, str):
+            wanted = blocks
+        chosen = choose(launch.grid, wanted).tolist()
+        return _Runner(program, launch, make(), budget).run(chosen)
+    total = launch.blocks
+    first = total // 2
+    runner = _Runner(program, launch, make(), budget)
+    begun = runner.run([first])
+    if begun.fault is not None and begun.fault.cause == "deadlock" and total > 1:
+        # It waits for blocks that were not run: only all of them together come to an end.
+        return _Runner(program, launch, make(), budget).run(range(total))
+    if begun.ran is None or total == 1:
+        return begun
+    each = max(1, begun.work)
+    if each * total <= cheap:
+        rest = [n for n in range(total) if n != first]
+    else:
+        count = max(LEAST_BLOCKS, cheap // each)
+        begun.sampled = count < total
+        rest = [n for n in choose(launch.grid, count - 1).tolist() if n != first]
+    return runner.run(rest)
+
+
+class _Runner:
+    """Runs blocks of one launch, a group after the other, and counts them together."""
+
+    def __init__(
+        self, program: Program, launch: TraceLaunch, inputs: LaunchInputs, budget: int
+    ) -> None:
+        self.budget = budget
+        self.out = TracedLaunch(program, launch, inputs, Facts(program))
+
+    def run(self, numbers: Sequence[int]) -> TracedLaunch:
+        """Runs these blocks after those that were run before."""
+        out = self.out
+        launch = out.launch
+        try:
+            done = execute(
+                out.program, launch.grid, launch.block, out.inputs.arguments,
+                memory=out.inputs.memory, shared=launch.shared, blocks=list(numbers),
+                budget=self.budget - out.work, observer=out.facts,
+            )  # fmt: skip
+        except Fault as fault:
+            out.fault, out.ran = fault, None
+            return out
+        except OutOfBudget as spent:
+            out.spent, out.ran, out.work = spent, None, self.budget
+            return out
+        out.work += done.work
+        out.ran = (out.ran or 0) + done.ran
+        return out
