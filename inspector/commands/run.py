@@ -74,14 +74,15 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
     emulated.add_argument(
         "--values",
-        choices=("all", "budget", "none"),
-        help="compute the values of every launch, of those within the budget, of none (budget)",
+        choices=("ptx", "interpreter", "budget", "all", "none"),
+        help="run the compiled PTX of Triton kernels (ptx), or their Python in Triton's "
+        "interpreter; launches within the budget (budget) or every one (all); none (ptx)",
     )
     emulated.add_argument(
         "--value-seconds",
         type=float,
         metavar="S",
-        help="the budget of one launch in seconds (20), each of them 250 million elements of work",
+        help="the budget of one launch in seconds (20), each of them a fixed amount of work",
     )
     emulated.add_argument(
         "--debug", metavar="KERNEL", help="stop at breakpoint() inside this Triton kernel"

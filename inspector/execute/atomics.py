@@ -86,7 +86,7 @@ def in_order(
     Gives what was there before each, where that is ``wanted``, and whether anything changed.
     """
     name = next((n for n, f in OPERATIONS.items() if f is operation), "")
-    integers = kind[0] in "bus"
+    integers = kind[0] in "bus" and kind != "bf16"
     if not wanted and integers and name in _COMMUTING:
         _COMMUTING[name].at(view, index, given[0].astype(view.dtype))
         return None, True

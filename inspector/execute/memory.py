@@ -135,8 +135,22 @@ class Memory:
             self.regions.sort(key=lambda r: r.address)
         region.buffers.append(buffer)
         region.writable &= buffer.writable
+        self._index()
+
+    def _index(self) -> None:
         self._starts = [r.address for r in self.regions]
         self.starts = np.array(self._starts, u64)
+
+    def remove(self, buffer: Buffer) -> None:
+        """Takes a buffer away: from then on an access to it is out of bounds."""
+        region = next((r for r in self.regions if buffer in r.buffers), None)
+        if region is None:
+            return
+        self.regions.remove(region)
+        self._index()
+        for other in region.buffers:
+            if other is not buffer:
+                self._place(other)
 
     def region_at(self, address: int) -> int | None:
         """The number of the region that an address is in."""

@@ -99,6 +99,10 @@ class TensorMap:
             raise ValueError("its interleaving or swizzle is not known here")
         if not all(made.box) or not all(made.dims):
             raise ValueError("what stands there is no tensor map")
+        if made.address % 16:
+            raise ValueError("its base address is no multiple of 16 bytes")
+        if wrong := [step for step in made.strides if step % 16]:
+            raise ValueError(f"a stride of {wrong[0]} bytes is no multiple of 16 bytes")
         return made
 
     @property

@@ -38,7 +38,7 @@ class Launch(NamedTuple):
 
     kernel: str
     number: int
-    """From 1, among the launches of this kernel that were interpreted."""
+    """From 1, among the launches of this kernel that were run."""
     grid: tuple[int, int, int]
     tensors: dict[str, Any]
     """The arguments that are tensors, by name."""
@@ -62,12 +62,17 @@ def begin(kernel: str, grid: tuple[int, int, int], arguments: dict[str, tuple[An
     ``arguments``: what the program gave, and what the interpreter was given for it, by name.
     """
     global _launch
-    _launches[kernel] = _launches.get(kernel, 0) + 1
     tensors: dict[str, Any] = {}
     for name, (given, converted) in arguments.items():
         _name_pointers(name, given, converted, tensors)
-    _launch = Launch(kernel, _launches[kernel], grid, tensors)
+    _launch = Launch(kernel, launched(kernel), grid, tensors)
     _ranges.clear()
+
+
+def launched(kernel: str) -> int:
+    """Count a launch of a kernel that is run; its number, from 1."""
+    _launches[kernel] = _launches.get(kernel, 0) + 1
+    return _launches[kernel]
 
 
 def _name_pointers(name: str, given: Any, converted: Any, tensors: dict[str, Any]) -> None:
@@ -143,14 +148,12 @@ def _sentence(outside: list[int], size: int, what: str, argument: str | None) ->
     kernel, number, grid, tensors = _launch
     first, count = outside[0], len(outside)
     several = f"{count} elements of {size} bytes, the first" if count > 1 else f"{size} bytes"
-    near = argument if argument in tensors else None
-    if near is None and tensors:
-        near = min(tensors, key=lambda name: abs(_beyond(tensors[name], first)[0]))
+    near = nearest(tensors, first, argument)
     place = frames.here()
     return (
         f"program {_program} of launch {number} of {kernel}, grid {grid}, {what} {several} at "
         f"{first:#x}, outside of every CUDA tensor"
-        + (f": {_relative(near, tensors[near], first, near == argument)}" if near else "")
+        + (f": {near}" if near else "")
         + (f" ({place})" if place else "")
     )
 
@@ -169,6 +172,16 @@ def _beyond(tensor: Any, address: int) -> tuple[int, str]:
     if address < first:
         return first - address, "before the start"
     return address - first - _extent(tensor), "past the end"
+
+
+def nearest(tensors: dict[str, Any], address: int, certain: str | None = None) -> str:
+    """How far an address is from the tensor that it was made from, or else from the nearest."""
+    if not tensors:
+        return ""
+    name = certain if certain in tensors else None
+    if name is None:
+        name = min(tensors, key=lambda other: _beyond(tensors[other], address)[0])
+    return _relative(name, tensors[name], address, name == certain)
 
 
 def _relative(name: str, tensor: Any, address: int, certain: bool) -> str:

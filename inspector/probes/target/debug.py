@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import sys
+import types
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -49,6 +51,42 @@ def wanted(fn: Any) -> bool:
     """Whether this is the kernel that the run debugs."""
     asked = current().debug_kernel
     return asked is not None and asked in (getattr(fn, "__name__", ""), fn.fn.__name__)
+
+
+# What a kernel says or asks that the compiled code leaves out, or says less readably.
+_SPEAKING = {"device_assert", "device_print", "print", "breakpoint"}
+_ASSERTION = re.compile(r"^\s*assert\b", re.MULTILINE)
+_speaking: dict[Any, bool] = {}
+
+
+def speaks(fn: Any) -> bool:
+    """Whether a kernel, or a function that it calls, prints, asserts or stops.
+
+    Such a kernel is interpreted: assertions are compiled for debugging alone, and ``breakpoint()``
+    never is.
+    """
+    function = fn.fn
+    if function not in _speaking:
+        _speaking[function] = False  # where it calls itself
+        _speaking[function] = _speaks(fn)
+    return _speaking[function]
+
+
+def _speaks(fn: Any) -> bool:
+    from triton.runtime.jit import JITFunction
+
+    code = getattr(fn.fn, "__code__", None)
+    if code is None:
+        return False
+    if _SPEAKING & set(code.co_names) or _ASSERTION.search(str(getattr(fn, "src", ""))):
+        return True
+    space = fn.fn.__globals__
+    modules = [v for v in map(space.get, code.co_names) if isinstance(v, types.ModuleType)]
+    called = [space.get(name) for name in code.co_names]
+    for module in modules:
+        if not module.__name__.startswith("triton."):
+            called += [vars(module).get(name) for name in code.co_names]
+    return any(isinstance(other, JITFunction) and speaks(other) for other in called)
 
 
 class _NoBreakpoints(ast.NodeTransformer):

@@ -13,11 +13,16 @@ _PACKAGE = os.path.dirname(__file__) + os.sep
 
 def _inner(code: CodeType) -> bool:
     """Whether a frame is the emulated device's, Triton's or a library's beneath them."""
+    return code.co_filename.startswith(_PACKAGE) or _library(code.co_filename)
+
+
+def _library(file: str) -> bool:
     import numpy
     import triton
 
-    libraries = (os.path.dirname(str(of.__file__)) + os.sep for of in (numpy, triton))
-    return code.co_filename.startswith((_PACKAGE, *libraries))
+    return file.startswith(
+        tuple(os.path.dirname(str(of.__file__)) + os.sep for of in (numpy, triton))
+    )
 
 
 def here() -> str:
@@ -40,9 +45,19 @@ def of(error: BaseException) -> str:
     return place
 
 
+def first_own(places: Any) -> str:
+    """Of places in sources, innermost first, the first that is in the program's own."""
+    own = [place for place in places if not _library(place.file)] or list(places)[:1]
+    return _text(own[0].file, own[0].line) if own else ""
+
+
 def _line(code: CodeType, number: int) -> str:
-    text = linecache.getline(code.co_filename, number).strip()
-    return f"{os.path.basename(code.co_filename)}:{number}: {text}"[:120]
+    return _text(code.co_filename, number)
+
+
+def _text(file: str, number: int) -> str:
+    text = linecache.getline(file, number).strip()
+    return f"{os.path.basename(file)}:{number}: {text}"[:120]
 
 
 def shortened(error: Any) -> Any:

@@ -1,4 +1,7 @@
-"""One launch of a compiled Triton kernel: run by the interpreter, or its outputs made absent."""
+"""One launch of a compiled Triton kernel: its PTX is run, or its Python is interpreted.
+
+What neither can do leaves outputs that are absent.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from . import addresses, bounds, current, native, say, tuning, writes
+from . import addresses, bounds, current, debug, native, ptx, say, tuning, work, writes
 
 # A benchmark's launches give values only where that is quick: their results are seldom read.
 BENCHMARK_SECONDS = 1.0
@@ -16,7 +19,7 @@ _benchmarks = 0
 
 @contextmanager
 def benchmark() -> Iterator[None]:
-    """Within it, interpreting a launch may take no more than BENCHMARK_SECONDS."""
+    """Within it, a launch may take no more than BENCHMARK_SECONDS."""
     global _benchmarks
     _benchmarks += 1
     try:
@@ -26,7 +29,7 @@ def benchmark() -> Iterator[None]:
 
 
 def allowance() -> float:
-    """Seconds that interpreting one launch may take now."""
+    """Seconds that one launch may take now."""
     allowed = current().seconds
     return min(allowed, BENCHMARK_SECONDS) if _benchmarks else allowed
 
@@ -70,31 +73,81 @@ class Launcher:
                 f"the kernel {name} was compiled and not run (--values none); "
                 "run with --values budget or --values all to compute it"
             )
-        if not why and not hasattr(fn, "fn"):
-            why = f"the kernel {name} was given as IR, which has no Python to interpret"
         if not why:
-            from . import interp
-
-            checked = bool(getattr(self.metadata, "debug", False)) and bool(
-                getattr(self.metadata, "sanitize_overflow", False)
-            )
             try:
-                interp.run(fn, grid, named, allowance(), checked)
-                return
-            except interp.OverBudget as over:
+                why = self._compute(name, grid, fn, named)
+            except work.OverBudget as over:
                 why = (
-                    f"the kernel {name} was not run to its end: interpreting its {math.prod(grid)} "
-                    f"programs takes about {over.seconds:.1f} s of work or more, more than the "
+                    f"the kernel {name} was not run to its end: its {math.prod(grid)} programs "
+                    f"take about {over.seconds:.2g} s of work or more, more than the "
                     f"{allowance():g} s allowed; --values all, or more --value-seconds, computes it"
                 )
                 if not _benchmarks:
                     say.once(f"over-budget:{name}", f"{why}; reading its outputs will raise")
-            except interp.NotInterpretable as error:
-                why = f"the kernel {name} cannot be interpreted here ({error}), only compiled"
-                say.once(f"not-run:{name}", f"{why}; reading its outputs will raise")
             except bounds.AbsentValue as absent:
                 why = str(absent)
-        self._make_absent(named, why)
+        if why:
+            self._make_absent(named, why)
+
+    def _compute(
+        self, name: str, grid: tuple[int, int, int], fn: Any, named: dict[str, Any]
+    ) -> str:
+        """Run the grid for its values; why that could not be done, or nothing."""
+        python = hasattr(fn, "fn")
+        reason = ""
+        speaks = python and (debug.wanted(fn) or debug.speaks(fn))
+        if current().engine == "ptx" and not speaks:
+            try:
+                self._execute(grid, named)
+                return ""
+            except ptx.NotExecutable as error:
+                reason = str(error)
+            except ptx.Failed as error:
+                why = f"the kernel {name} was not run to its end ({error})"
+                say.once(f"failed:{name}", f"{why}; reading its outputs will raise")
+                return why
+        if not python:
+            why = f"the kernel {name} was given as IR, which has no Python to interpret"
+            if reason:
+                why = f"{why}, and its PTX cannot be run here: {reason}"
+                say.once(f"not-run:{name}", f"{why}; reading its outputs will raise")
+            return why
+        from . import interp
+
+        checked = bool(getattr(self.metadata, "debug", False)) and bool(
+            getattr(self.metadata, "sanitize_overflow", False)
+        )
+        try:
+            interp.run(fn, grid, named, allowance(), checked)
+        except interp.NotInterpretable as error:
+            why = f"the kernel {name} cannot be interpreted here ({error}), only compiled"
+            if reason:
+                why = f"{why}; its PTX cannot be run either ({reason})"
+            say.once(f"not-run:{name}", f"{why}; reading its outputs will raise")
+            return why
+        if reason:
+            say.once(
+                f"interpreted:{name}",
+                f"the PTX of {name} cannot be run here ({reason}): its values are those of its "
+                "Python, in Triton's interpreter",
+            )
+        return ""
+
+    def _execute(self, grid: tuple[int, int, int], named: dict[str, Any]) -> None:
+        """Run the grid's PTX; raises what ``ptx.run`` raises."""
+        fixed = _constants(self.src, list(named))
+        passed = {
+            name: (position, value)
+            for position, (name, value) in enumerate(named.items())
+            if name not in fixed
+        }
+        tensors: dict[str, Any] = {}
+        for name, (_, value) in passed.items():
+            tensors.update(_tensors_of(name, value))
+        ptx.run(
+            getattr(self.src, "_ptxview_asm", {}), self.metadata,
+            dict(getattr(self.src, "signature", None) or {}), grid, passed, tensors, allowance(),
+        )  # fmt: skip
 
     def _make_absent(self, named: dict[str, Any], why: str) -> None:
         """Mark what the kernel may write, or all that it can reach where that is not known."""
@@ -182,6 +235,15 @@ def _tensors(values: Any) -> Iterator[Any]:
             yield from _tensors([value.base])
 
 
+def _tensors_of(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """The tensors in one argument, as an error names them: ``pair[1]`` in a tuple."""
+    if isinstance(value, (tuple, list)):
+        for index, part in enumerate(value):
+            yield from _tensors_of(f"{name}[{index}]", part)
+    else:
+        yield from ((name, tensor) for tensor in _tensors([value]))
+
+
 def _integers(values: Any) -> Iterator[int]:
     for value in values:
         if isinstance(value, int) and not isinstance(value, bool) and value > 0:
@@ -202,7 +264,7 @@ def _refuse_host_pointers(args: tuple[Any, ...]) -> None:
 
 
 def attach(compiler: Any) -> None:
-    """Let a compiled kernel's source carry its TTIR, so that a launch knows what it writes."""
+    """Let a compiled kernel's source carry what it became: what it writes, and what is run."""
     kernel = compiler.CompiledKernel
     original = kernel.__init__
 
@@ -210,10 +272,11 @@ def attach(compiler: Any) -> None:
         original(self, src, metadata_group, *args, **given)
         # What is written in Gluon has no TTIR.
         ttir = self.asm.get("ttir", self.asm.get("ttgir"))
-        if isinstance(ttir, str):
-            try:
+        try:
+            src._ptxview_asm = self.asm
+            if isinstance(ttir, str):
                 src._ptxview_ttir = ttir
-            except AttributeError:
-                pass
+        except AttributeError:
+            pass
 
     kernel.__init__ = init

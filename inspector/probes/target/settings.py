@@ -7,6 +7,8 @@ import os
 from dataclasses import dataclass
 
 DEFAULT_SECONDS = 20.0
+# What runs kernels for their values, the usual one first.
+ENGINES = ("ptx", "interpreter")
 
 
 @dataclass(frozen=True)
@@ -19,8 +21,10 @@ class Settings:
     """How many CUDA devices the program sees."""
     values: str
     """``all``, ``budget`` or ``none``: which values are computed."""
+    engine: str
+    """``ptx`` or ``interpreter``: what runs a Triton kernel, its PTX or its Python."""
     seconds: float
-    """Seconds that interpreting one launch may take; infinite with ``all``, 0 with ``none``."""
+    """Seconds that one launch may take; infinite with ``all``, 0 with ``none``."""
     debug_kernel: str | None
     """The kernel whose ``breakpoint()`` stops, or None."""
     debug_program: tuple[int, int, int]
@@ -55,6 +59,7 @@ def _program(text: str) -> tuple[int, int, int]:
 def read(target: str) -> Settings:
     """The settings of this process."""
     values = os.environ.get("PTXVIEW_VALUES", "budget")
+    engine = values if values in ENGINES else ENGINES[0]
     if values not in ("all", "budget", "none"):
         values = "budget"
     seconds = _number("PTXVIEW_VALUE_SECONDS", DEFAULT_SECONDS)
@@ -62,6 +67,7 @@ def read(target: str) -> Settings:
         target=target,
         devices=max(1, int(_number("PTXVIEW_DEVICES", 1))),
         values=values,
+        engine=engine,
         seconds={"all": math.inf, "none": 0.0}.get(values, seconds),
         debug_kernel=os.environ.get("PTXVIEW_DEBUG_KERNEL") or None,
         debug_program=_program(os.environ.get("PTXVIEW_DEBUG_PROGRAM", "")),

@@ -156,8 +156,8 @@ def test_what_cannot_be_interpreted_is_absent(run: Run) -> None:
         "value = tl.inline_asm_elementwise('mov.b32 $0, $1;', '=r,r', [value], "
         "dtype=tl.float32, is_pure=True, pack=1)"
     )
-    done = ok(run(program(inside, after="print(x.sum().item())\ntry: out.cpu()\n"
-                          "except RuntimeError as e: print(e)")))  # fmt: skip
+    after = "print(x.sum().item())\ntry: print(out.cpu())\nexcept RuntimeError as e: print(e)"
+    done = ok(run(program(inside, after=after), values="interpreter"))
     assert done.out.startswith("190.0") and "cannot be interpreted here" in done.out
     assert len(done.said("cannot be interpreted")) == 1
 

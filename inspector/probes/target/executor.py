@@ -1,0 +1,76 @@
+"""The executor of PTX, ``inspector.execute``: the one thing of ours that comes into the program.
+
+It is loaded when a kernel is first run by it, never before, from the folder that the probes lie
+in, and needs nothing but numpy. It bears a name of its own here, so that neither a package of the
+program's that is called ``inspector`` nor this one sees the other: its code is the same, but what
+it imports by the one name is given it by the other.
+"""
+
+from __future__ import annotations
+
+import builtins
+import importlib
+import os
+import sys
+from importlib.machinery import ModuleSpec, SourceFileLoader
+from importlib.util import spec_from_file_location
+from typing import Any
+
+HOUSE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+THEIRS, OURS = "inspector", "ptxview_executor"
+
+_loaded: Any = None
+
+
+class CannotLoad(Exception):
+    """This interpreter cannot load the executor; the text says why."""
+
+
+def _import(name: str, *rest: Any, **given: Any) -> Any:
+    """``__import__`` as the executor's modules see it."""
+    package, dot, below = name.partition(".")
+    return builtins.__import__(OURS + dot + below if package == THEIRS else name, *rest, **given)
+
+
+class _Loader(SourceFileLoader):
+    def exec_module(self, module: Any) -> None:
+        module.__dict__["__builtins__"] = {**vars(builtins), "__import__": _import}
+        super().exec_module(module)
+
+
+class _Finder:
+    """Finds the modules below ``OURS``; for every other name it is not asked anything."""
+
+    @staticmethod
+    def find_spec(name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        package, _, below = name.partition(".")
+        if package != OURS:
+            return None
+        place = os.path.join(HOUSE, *below.split(".")) if below else HOUSE
+        inside = os.path.join(place, "__init__.py")
+        file = inside if os.path.exists(inside) else f"{place}.py"
+        if not os.path.exists(file):
+            return None
+        found = spec_from_file_location(name, file, loader=_Loader(name, file))
+        if found is not None:
+            # No other finder has anything to say of what lies below.
+            found.submodule_search_locations = [] if file == inside else None
+        return found
+
+
+def load() -> Any:
+    """The package ``inspector.execute``; raises CannotLoad."""
+    global _loaded
+    if _loaded is None:
+        if _Finder not in sys.meta_path:
+            sys.meta_path.append(_Finder)
+        try:
+            _loaded = importlib.import_module(f"{OURS}.execute")
+        except Exception as error:
+            raise CannotLoad(f"{type(error).__name__}: {error}"[:300]) from error
+    return _loaded
+
+
+def part(name: str) -> Any:
+    """Another of the executor's modules, such as ``listing.ptx``; load() must have succeeded."""
+    return importlib.import_module(f"{OURS}.{name}")

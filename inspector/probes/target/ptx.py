@@ -1,0 +1,315 @@
+"""A launch of what the compiler made for the target: its PTX, run on the tensors' own memory.
+
+The executor runs all threads of many blocks at once and reads and writes where the tensors lie, so
+pointers are what they are in the program. It is told of every piece of device memory whose value is
+there: what lies elsewhere is a fault, as on a GPU.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import struct
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+from . import bounds, constructs, executor, frames, native
+from .work import OverBudget
+
+# Instructions of one lane that one second of ``--value-seconds`` stands for: about the rate of one
+# idle core of 2024 at a kernel that fills the executor's chunks.
+LANES_A_SECOND = 100_000_000
+
+_OPCODE = re.compile(r"(?:@!?%?\w+\s+)?([a-z]\w*)")
+_VERBS = {"ld": "reads", "ldu": "reads", "cp": "reads", "st": "writes", "atom": "updates",
+          "red": "updates"}  # fmt: skip
+# What CUDA says of each cause (cudaGetErrorString).
+_CUDA = {
+    "out of bounds": "an illegal memory access was encountered",
+    "null": "an illegal memory access was encountered",
+    "read only": "an illegal memory access was encountered",
+    "misaligned": "misaligned address",
+    "trap": "unspecified launch failure",
+    "tensor map": "an illegal instruction was encountered",
+    "assertion": "device-side assert triggered",
+}
+
+_programs: dict[tuple[str, str], tuple[Any, Any]] = {}
+_running = threading.RLock()
+
+
+class NotExecutable(Exception):
+    """The executor cannot run this kernel, and has written nothing; the text says why."""
+
+
+class Failed(Exception):
+    """The executor itself failed, and what the kernel writes is not known; the text says why."""
+
+
+class KernelFault(RuntimeError):
+    """A kernel ended as it would on a GPU: a trap, a misaligned access; or would never end."""
+
+
+def run(
+    asm: Any, metadata: Any, signature: dict[Any, Any], grid: tuple[int, int, int],
+    passed: dict[str, tuple[int, Any]], tensors: dict[str, Any], seconds: float,
+) -> None:  # fmt: skip
+    """Run every program of the grid, within so many seconds' work.
+
+    ``passed``: the arguments that were not compiled in, by name, each with its position among all;
+    ``tensors``: those of them that are tensors, as an error names them. Raises NotExecutable,
+    Failed, OverBudget, bounds.AbsentValue, and what is the kernel's own fault.
+    """
+    text = asm.get("ptx")
+    if not isinstance(text, str):
+        raise NotExecutable("the compiler gave no PTX")
+    try:
+        execute = executor.load()
+    except executor.CannotLoad as error:
+        raise NotExecutable(f"the executor of PTX cannot be loaded ({error})") from error
+    name = str(metadata.name)
+    with _running:
+        program, listing = _program(execute, text, name)
+        clusters = _clusters(metadata)
+        if clusters > 1:
+            raise NotExecutable(f"its blocks are in clusters of {clusters}")
+        arguments = list(_arguments(execute, program, metadata, signature, passed))
+        memory = _MEMORY.now(execute, tensors.values())
+        scratch = _scratch(program, metadata, math.prod(grid), len(arguments))
+        held = [memory.add(f"scratch {i}", part) for i, part in enumerate(scratch)]
+        arguments += [part.address if part.size else 0 for part in held]
+        arguments += [0] * (len(program.parameters) - len(arguments))
+        number = bounds.launched(name)
+        budget = None if math.isinf(seconds) else int(seconds * LANES_A_SECOND)
+        try:
+            execute.execute(
+                program, grid, _block(program, metadata), arguments, memory=memory,
+                shared=int(getattr(metadata, "shared", 0) or 0), budget=budget,
+            )  # fmt: skip
+        except (execute.CannotRun, execute.LaunchError) as error:
+            raise NotExecutable(str(error)) from error
+        except execute.OutOfBudget as error:
+            raise OverBudget(error.work / LANES_A_SECOND) from None
+        except execute.Fault as fault:
+            raise _error(fault, listing, number, grid, tensors) from None
+        except Exception as error:  # its own, of a kernel that the compiler took
+            kind = Failed if memory.written else NotExecutable
+            raise kind(f"{type(error).__name__}: {error}"[:300]) from error
+        finally:
+            for part in held:
+                memory.remove(part)
+
+
+def _program(execute: Any, text: str, name: str) -> tuple[Any, Any]:
+    """The kernel as the executor has it, and the PTX's lines; raises NotExecutable."""
+    made = _programs.get((text, name))
+    if made is None:
+        try:
+            listing = executor.part("listing.ptx").parse_ptx(text)
+            made = _programs[text, name] = execute.Program(listing, name), listing
+        except Exception as error:
+            raise NotExecutable(f"its PTX is not understood: {error}"[:300]) from error
+    obstacles = made[0].cannot()
+    if obstacles:
+        first, more = obstacles[0], len(obstacles) - 1
+        place = _source(made[1], first.line)
+        raise NotExecutable(
+            f"{first.opcode} in line {first.line} of its PTX: {first.reason}"
+            + (f", and {more} more" if more else "")
+            + (f"; {place}" if place else "")
+        )
+    return made
+
+
+# -- the launch -----------------------------------------------------------------------------------
+
+
+def _block(program: Any, metadata: Any) -> tuple[int, int, int]:
+    demanded = program.required_block
+    return demanded or (32 * int(getattr(metadata, "num_warps", 4)), 1, 1)
+
+
+def _clusters(metadata: Any) -> int:
+    """Blocks of a cluster."""
+    dims = getattr(metadata, "cluster_dims", None) or (1,)
+    return max(int(getattr(metadata, "num_ctas", 1) or 1), math.prod(int(n) for n in dims))
+
+
+def _scratch(program: Any, metadata: Any, programs: int, given: int) -> list[Any]:
+    """Memory of the launch's own that the kernel is given after its arguments."""
+    import numpy as np
+
+    made = []
+    for name in ("global_scratch", "profile_scratch")[: len(program.parameters) - given]:
+        size = int(getattr(metadata, f"{name}_size", 0) or 0) * programs
+        align = int(getattr(metadata, f"{name}_align", 1) or 1)
+        whole = np.zeros(size + align if size else 0, np.uint8)
+        skipped = -whole.ctypes.data % align if size else 0
+        made.append(whole[skipped : skipped + size])
+    return made
+
+
+def _arguments(
+    execute: Any, program: Any, metadata: Any, signature: dict[Any, Any],
+    passed: dict[str, tuple[int, Any]],
+) -> Iterator[Any]:  # fmt: skip
+    """What each of the kernel's parameters is given, without scratch; raises NotExecutable."""
+    described = iter(getattr(metadata, "tensordesc_meta", None) or ())
+    flat = [
+        pair
+        for name, (position, value) in passed.items()
+        for pair in _flat(execute, signature.get(name, signature.get(position)), value, described)
+    ]
+    parameters = program.parameters
+    if not 0 <= len(parameters) - len(flat) <= 2:
+        raise NotExecutable(
+            f"its PTX has {len(parameters)} parameters, and the launch gives {len(flat)}"
+        )
+    for (kind, value), parameter in zip(flat, parameters, strict=False):
+        yield _packed(kind, value, parameter)
+
+
+def _flat(execute: Any, kind: Any, value: Any, described: Iterator[Any]) -> Iterator[Any]:
+    """An argument as its parts' types and values, as the compiler lowers it."""
+    if kind == "constexpr":
+        return
+    if isinstance(value, (tuple, list)):
+        kinds = kind if isinstance(kind, (tuple, list)) else [None] * len(value)
+        for part_kind, part in zip(kinds, value, strict=True):
+            yield from _flat(execute, part_kind, part, described)
+    elif hasattr(value, "block_shape"):
+        yield from ((None, part) for part in _descriptor(execute, value, next(described, None)))
+    else:
+        yield kind, value
+
+
+def _descriptor(execute: Any, value: Any, lowered: Any) -> list[Any]:
+    """A tensor descriptor: a tensor map where the target has them, else what it is made of."""
+    shape, strides = [int(n) for n in value.shape], [int(n) for n in value.strides]
+    if not lowered:
+        from triton.backends import driver, nvidia
+
+        split = getattr(driver, "decompose_descriptor", None)
+        split = split or getattr(nvidia.driver, "decompose_descriptor", None)
+        if split is None:
+            raise NotExecutable("how a tensor descriptor is lowered is not known")
+        parts = list(split(value))
+        # What stands twice in later versions: the shape, for the code after the descriptor's.
+        return parts if parts[-len(strides) :] == strides else [*parts, *shape, *strides]
+    if lowered.get("fp4_padded") or lowered.get("is_im2col"):
+        raise NotExecutable("it uses a tensor map of padded 4-bit numbers or of im2col")
+    size = int(lowered["elem_size"])
+    element = 11 if getattr(value, "round_f32_to_tf32", False) else int(lowered["elem_type"])
+    made = execute.TensorMap(
+        int(value.base.data_ptr()),
+        tuple(reversed(shape)),
+        tuple(step * size for step in reversed(strides[:-1])),
+        tuple(int(n) for n in reversed(lowered["block_size"])),
+        element,
+        int(lowered["swizzle"]),
+        int(getattr(value, "padding", "zero") == "nan"),
+    )
+    return [made.encode(), *shape, *strides]
+
+
+def _packed(kind: Any, value: Any, parameter: Any) -> Any:
+    """A value as its parameter's; floats as the bytes that Triton's launcher gives."""
+    if hasattr(value, "data_ptr"):
+        return int(value.data_ptr())
+    if value is None:
+        return 0
+    if isinstance(value, bytes):
+        return value
+    if isinstance(kind, str) and kind in ("fp16", "bf16", "fp32", "f32", "fp64"):
+        value = float(value)
+        if kind == "bf16":
+            return struct.pack("<f", value)[2:]
+        return struct.pack({"fp16": "<e", "fp64": "<d"}.get(kind, "<f"), value)
+    if isinstance(value, float):
+        return struct.pack("<d" if parameter.size == 8 else "<f", value)
+    try:
+        return int(value)
+    except (TypeError, ValueError):
+        raise NotExecutable(f"an argument of type {type(value).__name__} is not known") from None
+
+
+# -- memory ---------------------------------------------------------------------------------------
+
+
+class _DeviceMemory:
+    """Every piece of device memory, as the executor sees it; the same for all launches.
+
+    What a module declares as its own stays in it from launch to launch.
+    """
+
+    def __init__(self) -> None:
+        self.memory: Any = None
+        self.pieces: dict[tuple[int, int], Any] = {}
+
+    def now(self, execute: Any, tensors: Any) -> Any:
+        """The memory as it is: what is absent cannot be read, and so is not in it."""
+        if self.memory is None:
+            self.memory = execute.Memory()
+        there = {piece for piece in native.memory() if not native.absence_at(piece[0])}
+        for tensor in tensors:
+            storage = tensor.untyped_storage()
+            first = int(storage.data_ptr())
+            if storage.nbytes() and native.memory_around(first, first + 1) is None:
+                there.add((first, first + int(storage.nbytes())))  # pinned memory of the host's
+        for piece in self.pieces.keys() - there:
+            self.memory.remove(self.pieces.pop(piece))
+        for first, end in there - self.pieces.keys():
+            if end > first:
+                self.pieces[first, end] = self.memory.add_raw(f"{first:#x}", first, end - first)
+        return self.memory
+
+
+_MEMORY = _DeviceMemory()
+
+
+# -- faults ---------------------------------------------------------------------------------------
+
+
+def _error(
+    fault: Any, listing: Any, number: int, grid: tuple[int, int, int], tensors: dict[str, Any]
+) -> Exception:
+    """What a fault is to the program: an exception that says who did it, where, and how far off."""
+    place = fault.place
+    address = fault.address
+    if fault.space == "global" and address is not None:
+        around = native.memory_around(address, address + 1)
+        absent = native.absence_at(address) if around else ""
+        if absent:
+            return bounds.AbsentValue(absent)
+    who = f"program {place.block or (0, 0, 0)}"
+    if place.thread is not None:
+        who += f", thread {place.thread}"
+    line = _source(listing, place.line)
+    after = f" (PTX line {place.line}: {place.statement[:100]}{'; ' + line if line else ''})"
+    match = _OPCODE.match(place.statement)
+    verb = _VERBS.get(match[1] if match else "", "touches")
+    if fault.cause in ("out of bounds", "null") and fault.space == "global":
+        what = f"{verb} {fault.nbytes} bytes at {address:#x}, outside of every CUDA tensor"
+        near = bounds.nearest(tensors, address)
+        if fault.cause == "null":
+            what += ", a null pointer"
+        elif near:
+            what += f": {near}"
+    else:
+        what = str(fault.message).partition(": ")[2].rpartition(" (")[0]
+    said = f"{who} of launch {number} of {place.kernel}, grid {grid}, {what}{after}"
+    if fault.cause == "assertion":
+        return constructs.KernelAssertion(said)
+    cuda = _CUDA.get(fault.cause, "")
+    text = f"CUDA error: {cuda}\nptxview: {said}" if cuda else f"ptxview: {said}"
+    kind = bounds.IllegalAccess if "illegal memory" in cuda else KernelFault
+    return kind(text)
+
+
+def _source(listing: Any, line: int) -> str:
+    """The line of the program that a line of PTX was made of; empty where that is not known."""
+    if not 0 < line <= len(listing.lines):
+        return ""
+    where = listing.lines[line - 1].source
+    return frames.first_own(where.frames()) if where is not None else ""
