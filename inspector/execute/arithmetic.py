@@ -171,6 +171,8 @@ def _multiply_add(t: Translator, row: PtxInstruction) -> None:
         if "cc" in row.parts:
             t.set_carry("x1")
     elif "sat" in row.parts:
+        if kind != "s32" or "hi" not in row.parts:
+            raise Untranslatable("a clamped sum of this type is not known here")
         total = f"integers.saturating_sum({product}.view(i32), {c}.view(i32), False)"
         t.write(row.operands[0], f"{total}.view(u32)")
     else:

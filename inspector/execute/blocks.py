@@ -155,11 +155,13 @@ def _starts(code: PtxFunction) -> list[int]:
 
 def targets_of(code: PtxFunction, jump: PtxInstruction) -> tuple[str, ...]:
     """The labels that a branch may go to."""
-    if jump.base == "brx":
-        table = jump.operands[1]
-        return code.tables[table.name] if isinstance(table, SymbolOperand) else ()
-    target = jump.operands[0]
-    return (target.name,) if isinstance(target, SymbolOperand) else ()
+    if jump.base not in ("bra", "brx"):
+        return ()
+    at = 1 if jump.base == "brx" else 0
+    target = jump.operands[at] if len(jump.operands) > at else None
+    if not isinstance(target, SymbolOperand):
+        return ()
+    return code.tables.get(target.name, ()) if jump.base == "brx" else (target.name,)
 
 
 def _successors(
@@ -169,7 +171,8 @@ def _successors(
     if end is None or is_waiting(end):
         return after
     if end.base in ("bra", "brx"):
-        targets = tuple(number[code.labels[t]] for t in targets_of(code, end))
+        places = [code.labels.get(t, -1) for t in targets_of(code, end)]
+        targets = tuple(number[at] for at in places if at in number)
         return targets + (after if end.guard is not None and end.base == "bra" else ())
     return after if end.guard is not None else ()
 

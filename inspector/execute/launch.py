@@ -19,6 +19,9 @@ CHUNK = 32_768
 CHUNK_BYTES = 1 << 28
 """Most shared and local memory of a chunk."""
 MOST_BLOCKS = 1 << 31
+MOST_SHARED, MOST_LOCAL = 1 << 18, 1 << 19
+"""Bytes a block and a thread; no device has more (CUDA C++ Programming Guide, "Technical
+Specifications per Compute Capability")."""
 
 Chosen = int | Sequence[int | Sequence[int]] | None
 """Which blocks to run: all, so many spread over the grid, or these (numbers or coordinates)."""
@@ -64,6 +67,13 @@ def execute(
     if program.required_block is not None and program.required_block != sizes[1]:
         raise LaunchError(
             f"{program.name} demands blocks of {program.required_block} threads, not {sizes[1]}"
+        )
+    bytes_shared = program.shared_bytes(shared)
+    if bytes_shared > MOST_SHARED or program.local_size > MOST_LOCAL:
+        raise LaunchError(
+            f"{program.name}: {bytes_shared:,} bytes of shared memory a block and "
+            f"{program.local_size:,} of local memory a thread, of at most {MOST_SHARED:,} and "
+            f"{MOST_LOCAL:,}"
         )
     parameters = program.pack(arguments)
     numbers = choose(sizes[0], blocks)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from inspector.execute import arithmetic, asynchronous, collective, conversion, transfer
-from inspector.execute.blocks import BasicBlock, make_blocks
+from inspector.execute.blocks import BasicBlock, make_blocks, targets_of
 from inspector.execute.faults import CannotRun, LaunchError, Obstacle
 from inspector.execute.inline import inline_calls
 from inspector.execute.kinds import DTYPES, UNSIGNED, WIDTHS, Array, constant, u8, u64
@@ -28,6 +28,9 @@ HANDLERS: Mapping[str, Handler] = {
 
 Argument = Buffer | int | float | bytes | bytearray
 """What a kernel is given: a pointer (a buffer or an address), a number, or a structure's bytes."""
+
+MOST_VARIABLE = 1 << 32
+"""Bytes of a variable in global memory."""
 
 Code = Callable[[Any, list[Array], Any], Any]
 
@@ -135,6 +138,10 @@ class Program:
             Obstacle(line, text.split(None, 1)[0][:40], "this statement is not understood")
             for line, text in self.code.unread
         ]
+        for row in self.code.instructions:
+            unknown = [t for t in targets_of(self.code, row) if t not in self.code.labels]
+            if unknown or (row.base in ("bra", "brx") and not targets_of(self.code, row)):
+                out.append(Obstacle(row.line, row.opcode, "its label is nowhere"))
         for block in self.blocks.blocks:
             try:
                 self._sources[block.index] = self.translator.block(
@@ -149,10 +156,11 @@ class Program:
         out: list[Obstacle] = []
         for n in range(block.first, block.last):
             row = self.code.instructions[n]
-            if row is block.end:
-                continue
             try:
-                self.translator.instruction(n, row)
+                if row is block.end:
+                    self.translator.end(block)
+                else:
+                    self.translator.instruction(n, row)
             except Untranslatable as error:
                 out.append(Obstacle(row.line, row.opcode, str(error)))
         return out
@@ -199,6 +207,8 @@ class Program:
             arrays: dict[str, Array] = {}
             for name in self._globals:
                 variable = self.module.variables[name]
+                if variable.size > MOST_VARIABLE:
+                    raise LaunchError(f"the variable {name} has {variable.size:,} bytes")
                 array = np.zeros(max(variable.size, 1), u8)
                 buffer = memory.add(name, array, writable=variable.space == "global")
                 placed[name], arrays[name] = buffer.address, array

@@ -33,6 +33,9 @@ from inspector.listing.ptx_code import (
     VectorOperand,
 )
 
+MALFORMED = "its operands or types are not those that the PTX ISA gives it"
+"""Why an instruction whose handler does not find what it looks for is not translated."""
+
 
 class Untranslatable(Exception):
     """An instruction for which there is no translation; its text is one sentence."""
@@ -132,7 +135,7 @@ class Translator:
                 if gone:
                     self.emit("del " + ", ".join(f"r{r}" for r in gone))
                     self.defined.difference_update(gone)
-        result = self._end(block)
+        result = self.end(block)
         stored = sorted(r for r in self.defined if r in block.live_out)
         head = [f"r{r} = R[{r}]" for r in self.loads]
         tail = [f"R[{r}] = r{r}" for r in stored]
@@ -151,8 +154,14 @@ class Translator:
             out.setdefault(k, []).append(register)
         return out
 
-    def _end(self, block: BasicBlock) -> str:
+    def end(self, block: BasicBlock) -> str:
         """What the block's function gives: the guard, an index, or a barrier's operands."""
+        try:
+            return self._end(block)
+        except (IndexError, KeyError, ValueError):
+            raise Untranslatable(MALFORMED) from None
+
+    def _end(self, block: BasicBlock) -> str:
         end = block.end
         if end is None:
             return ""
@@ -187,7 +196,10 @@ class Translator:
             self.emit(f"G = both(A, {'~' if row.inverted else ''}{guard})")
         if self.watched:
             self.emit(f"m.step({number}, {self.mask})")
-        handler(self, row)
+        try:
+            handler(self, row)
+        except (IndexError, KeyError, ValueError, TypeError, AttributeError):
+            raise Untranslatable(MALFORMED) from None
         if self.watched:
             for register in self.written:
                 self.emit(f"m.wrote({number}, {register}, r{register}, {self.mask})")

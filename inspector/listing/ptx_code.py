@@ -95,6 +95,11 @@ Operand = (
 
 SINK = SinkOperand()
 
+MOST_REGISTERS = 1 << 20
+"""Registers of a function; compilers declare some thousands."""
+LONGEST = 1 << 16
+"""Characters of a statement; one that is longer is not read."""
+
 
 @dataclass(frozen=True, slots=True)
 class PtxInstruction:
@@ -183,6 +188,7 @@ _OUTSIDE = re.compile(r"\s*(?:\.(?:visible|weak|extern|common)\s+)*\.(?:global|c
 _ONE_LINE = (".loc", ".file", ".pragma", ".section", ".maxn", ".minn", ".reqn", ".noreturn",
              ".alias", ".abi", ".explicit", ".callprototype", ".calltargets", ".attribute",
              ".maxc", ".blocks")  # fmt: skip
+_ADDED = re.compile(r"([^\d+\-\s][^+\-\s]*)\s*([+-].*)\Z", re.DOTALL)
 _INTEGER = re.compile(r"[+-]?(?:0[xX][\da-fA-F]+|0[bB][01]+|\d+)U?\Z")
 
 
@@ -306,6 +312,9 @@ class _FunctionReading:
                 began = line
             statement = f"{statement} {code}" if statement else code
             statement, depth = self._pieces(statement, began, depth)
+            if len(statement) > LONGEST:
+                self.made.unread.append((began, statement[:80]))
+                statement, depth = "", 0
         self._jumps()
         return self.made
 
@@ -417,7 +426,7 @@ class _FunctionReading:
 
     def _directive(self, text: str, line: int) -> None:
         if text.startswith(".reg") and not text[4:5].isalnum():
-            self._declare(text)
+            self._declare(text, line)
         elif text.startswith(".branchtargets"):
             labels = [x for x in re.split(r"[\s,]+", text[len(".branchtargets") :]) if x]
             name = next(reversed(self.made.labels))
@@ -435,13 +444,16 @@ class _FunctionReading:
         elif not text.startswith(_ONE_LINE):
             self.made.unread.append((line, text))
 
-    def _declare(self, statement: str) -> None:
+    def _declare(self, statement: str, line: int) -> None:
         for one in register_declarations(statement):
             for name, count in one.names:
                 if count is None:
                     self._register(name, one.type)
                     continue
                 first = len(self.made.registers)
+                if first + count > MOST_REGISTERS:
+                    self.made.unread.append((line, f".reg {name}<{count}>"))
+                    continue
                 self.ranges[-1].append((name, count, first))
                 self.made.registers += [one.type] * count
                 self.made.names += [f"{name}{i}" for i in range(count)]
@@ -516,10 +528,10 @@ class _FunctionReading:
     def _sum(self, text: str) -> tuple[Operand, int]:
         """``name+4`` or a name alone: the operand and the bytes added to it."""
         name, offset = text.strip(), 0
-        if (at := max(name.find("+", 1), name.find("-", 1))) > 0 and not name[0].isdigit():
-            tail = name[at:].replace(" ", "").replace("+-", "-")
+        if found := _ADDED.match(name):
+            tail = re.sub(r"\s+", "", found[2]).replace("+-", "-")
             if _INTEGER.match(tail):
-                name, offset = name[:at].strip(), integer(tail)
+                name, offset = found[1], integer(tail)
         if name[:1].isdigit() or name[:1] in "-+.":
             return ImmediateOperand(name), offset
         meaning = self._meaning(name)
