@@ -177,7 +177,7 @@ def test_an_endless_loop_ends_with_its_budget() -> None:
     out = np.zeros(1, np.int32)
     with pytest.raises(OutOfBudget) as caught:
         launch(CONTROL, (1,), 32, [out], "endless", budget=1_000_000)
-    assert caught.value.reachable == ("argument 0",)
+    assert "argument 0" in caught.value.reachable
     assert caught.value.written == ()
 
 
@@ -188,7 +188,7 @@ def test_a_budget_is_spent_within_a_block_and_says_what_was_written() -> None:
     with pytest.raises(OutOfBudget) as caught:
         launch(CONTROL, (4,), 256, [x, out, x.size], "collatz", budget=whole.work // 2, chunk=256)
     assert caught.value.written == ("argument 1",)
-    assert set(caught.value.reachable) == {"argument 0", "argument 1"}
+    assert {"argument 0", "argument 1"} <= set(caught.value.reachable)
     launch(CONTROL, (4,), 256, [x, out, x.size], "collatz", budget=whole.work)
 
 
