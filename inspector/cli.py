@@ -64,6 +64,11 @@ COMMANDS = (
         "ptxview trace [PATH] KERNEL",
         "run a recorded call's PTX on the CPU: what happened at each line",
     ),
+    Subcommand(
+        "step",
+        "ptxview step [PATH] KERNEL",
+        "step through a block of a recorded call: every register, forwards and backwards",
+    ),
     Subcommand("explain", "ptxview explain WORD…", "what a word of PTX or SASS means"),
     Subcommand("doctor", "ptxview doctor", "what is on this machine, and what each lack costs"),
 )

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import importlib
 import io
 import os
 import sys
@@ -173,6 +174,26 @@ def rows(texts: Iterable[Text]) -> None:
             stream.flush()
         else:
             console.print(type(some[0])("\n").join(some), soft_wrap=True)
+
+
+def answer(prompt: str) -> str | None:
+    """A line that is typed behind a prompt, or that comes through a pipe; None at the end.
+
+    On a terminal it can be edited, and those before it can be had again, as in a shell.
+    """
+    if sys.stdin.isatty() and to_terminal():
+        with contextlib.suppress(ImportError):
+            importlib.import_module("readline")
+        flush()
+        before, sys.stdout = sys.stdout, _stdout()
+        try:
+            return input(lines_shown(prompt))
+        except EOFError:
+            return None
+        finally:
+            sys.stdout = before
+    line = sys.stdin.readline()
+    return line.rstrip("\n") if line else None
 
 
 def lines(texts: Iterable[str]) -> None:

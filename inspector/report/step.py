@@ -1,0 +1,188 @@
+"""Steps of a block in a plain terminal: the line at hand, values, strips of lanes; and JSON."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+from rich.text import Text
+
+from inspector.model import Location
+from inspector.report import jsons
+from inspector.report.tables import UNKNOWN, clean
+from inspector.text import plural, shown
+from inspector.trace.stepper import (
+    LaneStrip,
+    LaneValue,
+    ListedLine,
+    StepAnswer,
+    StepPlace,
+)
+
+RAN, IDLE = "█", "·"
+"""A lane that ran the step, and one that did not."""
+WARP = 32
+
+
+def rows(answer: StepAnswer, width: int) -> Iterator[Text]:
+    """What came of a command, in lines of at most ``width`` cells."""
+    if answer.place is not None and answer.shows_place:
+        yield from _place(answer.place, width)
+    for value in answer.values:
+        yield Text(_cut("  " + _value(value, whole=True), width))
+    for strip in answer.strips:
+        yield from _strip(strip, width)
+    if answer.listing:
+        yield from _listing(answer.listing, width)
+    for name, meaning in answer.help:
+        yield Text.assemble(("  " + name.ljust(20), "bold"), meaning)
+    if answer.note:
+        yield Text(shown(answer.note), style="yellow" if answer.understood else "red")
+
+
+def _place(at: StepPlace, width: int) -> Iterator[Text]:
+    where = "" if at.source is None else f" · {_source(at.source)}"
+    yield Text(_cut(f"step {at.step:,} of {at.steps:,} · PTX line {at.line}{where}", width), "bold")
+    yield Text("  " + _cut(" ".join(clean(at.statement).split()), width - 2), "cyan")
+    warp, lane = divmod(at.lane, WARP)
+    for value in at.values:
+        yield Text(_cut("  " + _value(value), width), "green" if at.runs else "dim")
+    idle = "" if at.runs else " does not run it"
+    strip = "".join(RAN if on else IDLE for on in at.strip.active)
+    said = f"  lane {at.lane} (warp {warp}, lane {lane}){idle}  {strip}  "
+    if len(said) + 24 > width:
+        yield Text(_cut(said[: -len(strip) - 4], width))
+        said = f"  {strip}  "
+    yield Text(_cut(f"{said}{at.warp_lanes} of {len(at.strip.active)}, block {at.block_lanes} "
+                    f"of {at.threads}", width))  # fmt: skip
+
+
+def _source(place: Location) -> str:
+    inner = f"{shown(place.file.rsplit('/', 1)[-1])}:{place.line}"
+    outer = place.frames()[-1]
+    return (
+        inner
+        if outer is place
+        else f"{inner} from {shown(outer.file.rsplit('/', 1)[-1])}:{outer.line}"
+    )
+
+
+def _value(value: LaneValue, whole: bool = False) -> str:
+    """``%r5 (row) s32 = 781``, with where it was written if ``whole``."""
+    name = f" ({shown(value.name)})" if value.name else ""
+    at = f"  of line {value.line}" if whole and value.line is not None else ""
+    said = told(value)
+    return f"{shown(value.register)}{name} {value.kind} = {said}{at}"
+
+
+def told(value: LaneValue) -> str:
+    """A register's value, an address as a place in its tensor."""
+    if value.value is None:
+        return "not written yet"
+    if value.address_in is not None:
+        name, offset = value.address_in
+        return f"{shown(name)} + {offset:,}"
+    return number(value.value, value.kind)
+
+
+def number(value: float | int | tuple[float | int, ...] | None, kind: str) -> str:
+    """A value as one reads it: ``781``, ``0.52318``, ``true``, ``(1, 2)``, an address in hex."""
+    if value is None:
+        return UNKNOWN
+    if isinstance(value, tuple):
+        return "(" + ", ".join(number(one, kind) for one in value) + ")"
+    if kind == "pred":
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return hex(value) if abs(value) >= 1 << 40 else str(value)
+    if math.isnan(value) or math.isinf(value):
+        return str(value)
+    return f"{value:.7g}"
+
+
+def _strip(strip: LaneStrip, width: int) -> Iterator[Text]:
+    """Lanes in rows of as many as fit, a power of two; those that did not run it in brackets."""
+    ran = sum(strip.active)
+    head = "lanes" if strip.register is None else shown(strip.register)
+    name = f" ({shown(strip.name)})" if strip.name else ""
+    kind = f" {strip.kind}" if strip.kind else ""
+    yield Text(f"  {head}{name}{kind}: {ran} of {plural(len(strip.active), 'lane')} ran this step",
+               "bold")  # fmt: skip
+    if strip.register is not None and strip.values is None:
+        yield Text("  not written yet")
+        return
+    cells = [RAN if on else IDLE for on in strip.active]
+    if strip.values is not None:
+        cells = [
+            number(value, strip.kind) if on else f"[{number(value, strip.kind)}]"
+            for value, on in zip(strip.values, strip.active, strict=True)
+        ]
+    size = max(map(len, cells), default=1)
+    gap = " " if strip.values is not None else ""
+    per = WARP
+    while per > 1 and 8 + per * (size + len(gap)) > width:
+        per //= 2
+    for at in range(0, len(cells), per):
+        row = gap.join(cell.rjust(size) for cell in cells[at : at + per])
+        yield Text.assemble((f"{strip.first + at:>6}  ", "dim"), row)
+
+
+def _listing(lines: Sequence[ListedLine], width: int) -> Iterator[Text]:
+    numbers = max(len(str(line.n)) for line in lines)
+    said = ["" if one.value is None else told(one.value) for one in lines]
+    size = max(map(len, said))
+    for line, value in zip(lines, said, strict=True):
+        mark = ">" if line.current else " "
+        head = f"{mark} {line.n:>{numbers}}  {value:>{size}}  "
+        text = _cut(" ".join(clean(line.text).split()), max(8, width - len(head)))
+        yield Text.assemble((head, "green"), text, style="bold" if line.current else "")
+
+
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else text[: max(0, width - 1)] + "…"
+
+
+# -- JSON -----------------------------------------------------------------------------------------
+
+
+def document(answer: StepAnswer) -> dict[str, object]:
+    """``step``: what came of one command."""
+    at = answer.place
+    return {
+        "schema": jsons.SCHEMA,
+        "command": answer.command,
+        "understood": answer.understood,
+        "note": answer.note,
+        "step": None if at is None else at.step,
+        "steps": None if at is None else at.steps,
+        "line": None if at is None else at.line,
+        "statement": None if at is None else at.statement,
+        "source": None if at is None else jsons.location(at.source),
+        "lane": None if at is None else at.lane,
+        "runs": None if at is None else at.runs,
+        "active": None if at is None else {"warp": at.warp_lanes, "block": at.block_lanes},
+        "changed": [] if at is None else [_value_json(v) for v in at.values],
+        "values": [_value_json(v) for v in answer.values],
+        "lanes": [
+            {
+                "register": s.register, "name": s.name, "type": s.kind or None, "first": s.first,
+                "values": None if s.values is None else list(s.values), "active": list(s.active),
+            }
+            for s in answer.strips
+        ],
+        "lines": [
+            {"n": one.n, "text": one.text, "value": _value_json(one.value)}
+            for one in answer.listing
+        ],
+    }  # fmt: skip
+
+
+def _value_json(value: LaneValue | None) -> dict[str, object] | None:
+    if value is None:
+        return None
+    inside = value.address_in
+    return {
+        "register": value.register, "name": value.name, "type": value.kind, "value": value.value,
+        "line": value.line,
+        "address_in": None if inside is None else {"name": inside[0], "offset": inside[1]},
+    }  # fmt: skip
