@@ -123,7 +123,7 @@ def test_importing_the_command_line_loads_no_torch_triton_or_textual() -> None:
     assert not {"torch", "triton", "textual", "rich", "pygments", "elftools"} & set(loaded)
 
 
-@pytest.mark.parametrize("command", ["list", "show", "explain", "doctor", "open"])
+@pytest.mark.parametrize("command", ["list", "show", "trace", "step", "explain", "doctor", "open"])
 def test_commands_that_print_load_no_torch_triton_or_textual(command: str) -> None:
     data = HOUSE.parent / "tests" / "data" / "core" / "lecture"
     words = {

@@ -205,6 +205,8 @@ def test_path_without_permission_is_unreadable(tmp_path: Path) -> None:
         ["doctor", "x"],
         ["explain"],
         ["explain", "--list", "nonsense"],
+        ["trace", "a", "b", "c"],
+        ["step", "--lane", "x"],
     ],
 )
 def test_what_cannot_be_meant_is_a_usage_error(words: list[str]) -> None:
@@ -215,7 +217,7 @@ def test_what_cannot_be_meant_is_a_usage_error(words: list[str]) -> None:
 def test_help_and_version_are_data() -> None:
     assert call("--version").text.startswith("ptxview ")
     assert "commands:" in call("--help").text
-    for name in ("run", "open", "list", "show", "explain", "doctor"):
+    for name in ("run", "open", "list", "show", "trace", "step", "explain", "doctor"):
         done = call(name, "--help")
         assert done.status == 0 and f"ptxview {name}" in done.text
 

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.helpers import ncu_data
@@ -75,6 +76,13 @@ def commands(path: Path, *, kernel: str = SQUARE, recording: bool = True) -> Ite
     yield [*one, "-a", "--stage", "sass"]
     yield [*one, "--json"]
     yield [*one, "--beside", "ttgir"]
+    run = ["--grid", "2", "--threads", "128"]
+    for name, *more in (
+        ["trace", "--blocks", "1"], ["trace", "--blocks", "1", "--by", "source"],
+        ["trace", "--json"], ["step", "--commands", "next 9; registers; list; end"],
+        ["step", "--json", "--commands", "end; registers; list; lanes"],
+    ):  # fmt: skip
+        yield [name, *one[1:], *more, *run]
     yield ["show", where, "*nowhere*"]
     yield ["diff", where, str(RECORDING)]
     yield ["diff", where, str(RECORDING), "--markdown"]
@@ -194,6 +202,10 @@ def test_no_word_of_a_listing_is_obeyed(tmp_path: Path, suffix: str) -> None:
     folder = LECTURE / "triton" / "QGNHRXZLHGC2YJ4RCQ27CD3XUW3TPV3OLG4XBHLEQZCPY2R2NZDA"
     text = (folder / f"square_kernel.{suffix}").read_text("utf-8")
     kept = MATMUL / f"matmul_kernel.{'ptx' if suffix == 'source' else suffix}"
+    given = {f"square_kernel_param_{n}": np.int32(64) for n in range(7)}
+    given |= {f"square_kernel_param_{n}": np.zeros(4096, np.float32) for n in range(2)}
+    np.savez(tmp_path / "given.npz", **given)
+    launch = ["--grid", "1", "--threads", "128", "--inputs", str(tmp_path / "given.npz")]
     for n, evil in enumerate(evil_texts(text)):
         path = tmp_path / f"x{n}\x1b[2J.{'ttir' if suffix == 'source' else suffix}"
         data = (
@@ -203,7 +215,9 @@ def test_no_word_of_a_listing_is_obeyed(tmp_path: Path, suffix: str) -> None:
         done = call("show", path)
         assert done.out == data, ("to a pipe, byte for byte", done.said)
         for name, *more in (["list"], ["show"], ["show", "-a"], ["show", "--json"],
-                            ["diff", str(kept)], ["diff", str(kept), "--markdown"]):  # fmt: skip
+                            ["diff", str(kept)], ["diff", str(kept), "--markdown"],
+                            ["trace", *launch], ["trace", "--json", *launch],
+                            ["step", "--commands", "end; list 99", *launch]):  # fmt: skip
             assert_harmless([name, str(path), *more])
 
 
@@ -344,7 +358,9 @@ def test_nothing_that_is_typed_is_obeyed(tmp_path: Path, monkeypatch: pytest.Mon
         ["time", "--stopwatch", evil], ["profile", "--stored", evil], ["profile", "--step", evil],
         ["show", str(RECORDING), SQUARE, "--device", evil], ["open", "--port", evil],
         ["run", "--target", evil, "x.py"], ["run", f"--{evil}"], ["doctor", "--python", evil],
-        ["ncu", evil],
+        ["ncu", evil], ["trace", evil], ["trace", str(RECORDING), SQUARE, "--inputs", evil],
+        ["trace", str(RECORDING), SQUARE, "--blocks", evil], ["step", str(RECORDING), evil],
+        ["step", str(RECORDING), SQUARE, "--commands", f"{evil}; print {evil}; store {evil}"],
     ):  # fmt: skip
         piped, sent = call(*words), on_pty(*words)
         for done in (piped, sent):
