@@ -126,7 +126,10 @@ def test_importing_the_command_line_loads_no_torch_triton_or_textual() -> None:
 @pytest.mark.parametrize("command", ["list", "show", "trace", "step", "explain", "doctor", "open"])
 def test_commands_that_print_load_no_torch_triton_or_textual(command: str) -> None:
     data = HOUSE.parent / "tests" / "data" / "core" / "lecture"
+    recorded = str(ROOT / "examples" / "recordings" / "lecture-h200.ptxview")
     words = {
+        "trace": [recorded, "780c582c", "--blocks", "1"],
+        "step": [recorded, "780c582c", "--commands", "end"],
         "list": [str(data)],
         "open": [str(data)],
         "doctor": [],

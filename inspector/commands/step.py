@@ -129,6 +129,4 @@ def _tell(answer: StepAnswer, json: bool) -> None:
     if json:
         print_json(report.document(answer))
         return
-    out = printing.out()
-    for row in report.rows(answer, out.width):
-        out.print(row, soft_wrap=True)
+    printing.rows(report.rows(answer, printing.out().width))

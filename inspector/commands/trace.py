@@ -160,8 +160,7 @@ def _print(
     except PtxviewError as error:
         narrate(f"ptxview: {error.message}")
         return
-    for row in report.rows(lines, listing, out.width, drawn, told.launched.inputs.at):
-        out.print(row, soft_wrap=True)
+    printing.rows(report.rows(lines, listing, out.width, drawn, told.launched.inputs.at))
 
 
 def _labelled(out: Console, rows: Iterable[tuple[str, str]], style: str) -> None:
