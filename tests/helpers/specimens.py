@@ -34,5 +34,5 @@ def text_of(name: str) -> str:
     if path.suffix != ".cubin":
         return path.read_text()
     with tempfile.TemporaryDirectory() as folder:
-        plain, _, _ = disassemble(path.read_bytes(), DerivedCache(Path(folder)))
+        plain, _, _ = disassemble(path.read_bytes(), DerivedCache(Path(folder) / "derived"))
     return plain
