@@ -294,6 +294,10 @@ def _meant_for_us(beside: _Beside, first: list[Sent]) -> tuple[list[Sent], bool]
         if not here and not there:
             break
     came = Counter(theirs)
+    # A stop takes a SIGCONT that waits away with it. Where the group was let go on and then stopped
+    # again, we may have taken ours before and the one beside not: the stop was the last word.
+    if any(each.number in STOPPING for each in theirs):
+        ours = [each for each in ours if each.number != signal.SIGCONT]
     # What is no realtime signal is told once, however often it was sent.
     both = {(s.number, s.code, s.sender) for s in theirs if s.number < signal.SIGRTMIN}
     out = []

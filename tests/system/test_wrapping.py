@@ -24,6 +24,7 @@ from pathlib import Path
 import pytest
 
 from inspector.capture.opening import open_path
+from inspector.system import process
 from tests.helpers.ptxview import command, environment, ptxview
 
 # Counts what it is sent and tells it when it is asked to end; names its descriptors, its
@@ -332,10 +333,10 @@ class Shell:
 
     def close(self) -> None:
         """End it and all that it started."""
-        for process in Path("/proc").glob("[0-9]*"):
+        for entry in Path("/proc").glob("[0-9]*"):
             with suppress(OSError):
-                if os.getsid(int(process.name)) == self.pid:
-                    os.kill(int(process.name), signal.SIGKILL)
+                if os.getsid(int(entry.name)) == self.pid:
+                    os.kill(int(entry.name), signal.SIGKILL)
         os.close(self.fd)
         os.waitpid(self.pid, 0)
 
@@ -1089,3 +1090,28 @@ def test_descriptors_beneath_the_interface(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "told").read_text()) == [
         "from bash\n", "seven", [0, 1, 2, 3, 7, 63]
     ]  # fmt: skip
+
+
+class AskedBeside:
+    """What came to the process beside ours, for each time that it is asked."""
+
+    pid = 2
+
+    def __init__(self, *told: list[process.Sent]) -> None:
+        self.told = list(told)
+
+    def ask(self) -> tuple[list[process.Sent], bool]:
+        return (self.told.pop(0) if self.told else []), False
+
+
+@pytest.mark.parametrize("number", process.STOPPING)
+def test_a_job_that_is_stopped_right_after_fg_stays_stopped(number: int) -> None:
+    """Its SIGCONT had come to us, and the stop took it from the process beside: it is nobody's."""
+    go_on, stop = (process.Sent(each, 0, 1, 0) for each in (signal.SIGCONT, number))
+    beside = AskedBeside([stop])
+    assert process._meant_for_us(beside, [go_on]) == ([], False)  # type: ignore[arg-type]
+    # One that came to us alone is the program's, and one to the group it has had.
+    for here, there, meant in (([go_on], [], [go_on]), ([go_on], [go_on], []),
+                               ([stop], [stop], []), ([stop], [], [stop])):  # fmt: skip
+        beside = AskedBeside(there)
+        assert process._meant_for_us(beside, here) == (meant, False)  # type: ignore[arg-type]
