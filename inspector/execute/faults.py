@@ -58,10 +58,10 @@ class Fault(PtxviewError):
     """What a GPU would end a launch for, or never end.
 
     ``cause`` is ``out of bounds``, ``null``, ``misaligned``, ``read only``, ``trap``,
-    ``assertion`` or ``deadlock``. ``address`` is that of the access, ``nbytes`` its size;
-    ``buffer`` is the name of the nearest buffer and ``past`` how many bytes beyond its end the
-    access reaches (negative where it begins before its start). ``written``: the buffers that the
-    launch had written until then.
+    ``assertion``, ``deadlock``, ``tensor map`` or ``warp group``. ``address`` is that of the
+    access, ``nbytes`` its size; ``buffer`` is the name of the nearest buffer and ``past`` how many
+    bytes beyond its end the access reaches (negative where it begins before its start).
+    ``written``: the buffers that the launch had written until then.
     """
 
     def __init__(

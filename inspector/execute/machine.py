@@ -108,6 +108,9 @@ class Machine:
 
     def multiply_group(self, instruction: int, *operands: Any) -> list[Array]:
         """``wgmma.mma_async``; Fault where its descriptor names what is not there."""
+        if self.lanes.width % 128:
+            said = f"a block of {self.lanes.threads} threads has no whole warp group of 128"
+            raise self.fault("warp group", said, instruction)
         try:
             return matrix.multiply_group(self.lanes, self.memory.shared, *operands)
         except IndexError as error:

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -183,3 +184,16 @@ def test_bytes_that_tiles_move_are_counted() -> None:
     assert sorted((a.way, a.bytes_wanted) for a in tiles) == [
         ("bulk load", x.nbytes), ("bulk store", y.nbytes),
     ]  # fmt: skip
+
+
+def test_an_mbarrier_that_nobody_arrives_at_is_a_fault_with_its_line() -> None:
+    made = made_of(doubled, 90, "*fp32 *fp32 i32 i32", BM=16, BN=32)
+    text = re.sub(r"(mbarrier\.init\S* \[%r\d+\]), 1;", r"\1, 2;", made.ptx)
+    assert text != made.ptx
+    x, y = some(32, 32).astype(np.float32), np.zeros((32, 32), np.float32)
+    program = Program(text)
+    with pytest.raises(Fault) as caught:
+        launch(program, (2, 1), program.required_block or (), [x, y, 32, 32, scratch(2)],
+               shared=made.shared)  # fmt: skip
+    assert caught.value.cause == "deadlock"
+    assert "mbarrier.try_wait" in caught.value.place.statement
