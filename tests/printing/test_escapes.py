@@ -202,7 +202,7 @@ def test_no_word_of_a_listing_is_obeyed(tmp_path: Path, suffix: str) -> None:
     folder = LECTURE / "triton" / "QGNHRXZLHGC2YJ4RCQ27CD3XUW3TPV3OLG4XBHLEQZCPY2R2NZDA"
     text = (folder / f"square_kernel.{suffix}").read_text("utf-8")
     kept = MATMUL / f"matmul_kernel.{'ptx' if suffix == 'source' else suffix}"
-    given = {f"square_kernel_param_{n}": np.int32(64) for n in range(7)}
+    given: dict[str, Any] = {f"square_kernel_param_{n}": np.int32(64) for n in range(7)}
     given |= {f"square_kernel_param_{n}": np.zeros(4096, np.float32) for n in range(2)}
     np.savez(tmp_path / "given.npz", **given)
     launch = ["--grid", "1", "--threads", "128", "--inputs", str(tmp_path / "given.npz")]
