@@ -1,7 +1,7 @@
 """How fast PTX is run here, beside Triton's own interpreter of the same kernels in the same run.
 
 ``python -m tests.benchmarks.bench_execute``: the ratio of CPU times of square, softmax and layer
-norm of 1823×781 and of a matrix product of 256³, and the memory that 1,000 to 100,000 programs take.
+norm of 1823×781 and of a matrix product of 256³, and the memory of 1,000 to 100,000 programs.
 """
 
 # mypy: allow-untyped-defs, allow-incomplete-defs
