@@ -5,9 +5,12 @@ from __future__ import annotations
 import argparse
 import io
 import math
+import tokenize
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -15,6 +18,7 @@ from inspector import files
 from inspector.commands.common import open_reader, split_path
 from inspector.errors import ToolMissing, Unreadable, UsageError
 from inspector.execute import CannotRun, Program
+from inspector.execute.program import MALFORMED
 from inspector.measure.time.planning import scratch
 from inspector.model import Call, Kernel, Location, Stage, Variant
 from inspector.reader.reader import Reader
@@ -25,7 +29,9 @@ from inspector.trace.tracing import BUDGET, TraceLaunch, Triple
 
 MOST_TOLD = 20
 """Lines that cannot be run, of which each is told."""
-LONGEST_HEADER = 1 << 16
+NO_ARRAY = (ValueError, SyntaxError, TypeError, LookupError, MemoryError, RecursionError,
+            AttributeError, OverflowError, tokenize.TokenError)  # fmt: skip
+"""What numpy raises on the head of an array that is none."""
 
 
 def takes_launch(parser: argparse.ArgumentParser) -> None:
@@ -142,7 +148,12 @@ def choose_launch(args: argparse.Namespace, parser: argparse.ArgumentParser) -> 
     reader = open_reader(path)
     kernel, variant = select_one(reader.recording, selector)
     listing = reader.listing(variant, Stage.PTX)
-    program = Program(listing, variant.symbol)
+    try:
+        program = Program(listing, variant.symbol)
+    except MALFORMED as error:
+        raise Unreadable(
+            f"the PTX of {kernel.demangled} is not such as ptxas takes: {str(error)[:200]}"
+        ) from None
     must_run(program)
     given = {} if args.inputs is None else read_arrays(args.inputs)
     number, call = _call(kernel, variant, args.call)
@@ -236,13 +247,12 @@ def _array(data: bytes, what: str) -> Array:
     """An array of a .npy. Raises ``Unreadable`` for what is none, or holds Python's objects."""
     stream = io.BytesIO(data)
     try:
-        version = np.lib.format.read_magic(stream)
-        read = {1: np.lib.format.read_array_header_1_0, 2: np.lib.format.read_array_header_2_0}
-        if version[0] not in read:
-            raise ValueError(f"version {version[0]} of the format")
-        shape, by_columns, dtype = read[version[0]](stream)
-    except (ValueError, SyntaxError, TypeError, KeyError, MemoryError, RecursionError) as error:
-        raise Unreadable(f"{what} is no array: {str(error).splitlines()[:1]}") from None
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            shape, by_columns, dtype = _head(stream)
+    except NO_ARRAY as error:
+        said = next(iter(str(error).splitlines()), type(error).__name__)
+        raise Unreadable(f"{what} is no array: {said[:200]}") from None
     if dtype.hasobject or dtype.names or dtype.kind not in "biufc":
         raise Unreadable(f"{what} holds {dtype}, and no numbers")
     rest = data[stream.tell() :]
@@ -252,3 +262,12 @@ def _array(data: bytes, what: str) -> Array:
     if not dtype.isnative:
         found = np.frombuffer(rest, dtype).astype(dtype.newbyteorder("="))
     return found.reshape(shape, order="F" if by_columns else "C")
+
+
+def _head(stream: io.BytesIO) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Shape, whether columns come first, and dtype, as the head of a .npy says them."""
+    version = np.lib.format.read_magic(stream)
+    read = {1: np.lib.format.read_array_header_1_0, 2: np.lib.format.read_array_header_2_0}
+    if version[0] not in read:
+        raise ValueError(f"version {version[0]} of the format")
+    return read[version[0]](stream)

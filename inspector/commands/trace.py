@@ -88,6 +88,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     by = None if args.by is None else Stage(args.by)
     if by is not None and by not in chosen.variant.stages:
         raise UsageError(f"{chosen.kernel.demangled} has no stage {by.value}")
+    links = None if by is None else chosen.reader.links(chosen.variant, Stage.PTX, by)
     try:
         launched = trace_launch(
             chosen.program, chosen.launch, chosen.make, blocks=args.blocks, budget=args.budget
@@ -95,16 +96,15 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     except LaunchError as error:
         raise UsageError(error.message, error.hint) from None
     told = _told(chosen, launched)
-    lines = _between(executed_lines(launched.facts), args.lines if by is None else None)
+    lines = executed_lines(launched.facts)
+    rolled = None if links is None else _between(rolled_up(launched.facts, links), args.lines)
+    if rolled is None:
+        lines = _between(lines, args.lines)
     if args.json:
-        rolled = {stage: _between(_rolled(chosen, launched, stage), args.lines)
-                  for stage in ([by] if by is not None else [])}  # fmt: skip
-        print_json(report.document(told, lines, rolled))
+        of_stage = {} if by is None or rolled is None else {by: rolled}
+        print_json(report.document(told, lines, of_stage))
     else:
-        stage = by or Stage.PTX
-        if by is not None:
-            lines = _between(_rolled(chosen, launched, by), args.lines)
-        _print(told, chosen, lines, stage, args.bars)
+        _print(told, chosen, lines if rolled is None else rolled, by or Stage.PTX, args.bars)
     if launched.spent is not None:
         narrate(
             f"ptxview: {launched.spent.message}; what is told came before that.\n"
@@ -128,11 +128,6 @@ def _told(chosen: ChosenLaunch, launched: TracedLaunch) -> report.TracedKernel:
     )  # fmt: skip
 
 
-def _rolled(chosen: ChosenLaunch, launched: TracedLaunch, stage: Stage) -> tuple[ExecutedLine, ...]:
-    links = chosen.reader.links(chosen.variant, Stage.PTX, stage)
-    return rolled_up(launched.facts, links)
-
-
 def _between(
     lines: tuple[ExecutedLine, ...], only: tuple[int, int] | None
 ) -> tuple[ExecutedLine, ...]:
@@ -153,8 +148,12 @@ def _print(
     _labelled(out, report.summary(told), "")
     out.print()
     if not lines:
-        narrate("no line of that stage is tied to what was run")
+        narrate("none of these lines was run, or is tied to one that was")
         return
+    if stage is not Stage.PTX:
+        said = (f"By line of {stage.value}: what the PTX that is tied to a line comes to; a line "
+                "of PTX that is tied to several counts on each.")  # fmt: skip
+        out.print(Text(said, style="dim"))
     try:
         listing = chosen.reader.listing(chosen.variant, stage)
     except PtxviewError as error:

@@ -31,6 +31,8 @@ Argument = Buffer | int | float | bytes | bytearray
 
 MOST_VARIABLE = 1 << 32
 """Bytes of a variable in global memory."""
+MALFORMED = (LookupError, ValueError, TypeError)
+"""What comes of an instruction that has fewer operands than its opcode, or a type that is none."""
 
 Code = Callable[[Any, list[Array], Any], Any]
 
@@ -147,7 +149,7 @@ class Program:
                 self._sources[block.index] = self.translator.block(
                     block, careful=False, watched=False
                 )
-            except Untranslatable:
+            except (Untranslatable, *MALFORMED):
                 out += self._obstacles_in(block)
         return sorted(out, key=lambda obstacle: obstacle.line)
 
@@ -163,6 +165,12 @@ class Program:
                     self.translator.instruction(n, row)
             except Untranslatable as error:
                 out.append(Obstacle(row.line, row.opcode, str(error)))
+            except MALFORMED:
+                reason = "its operands or qualifiers are not such as ptxas takes"
+                out.append(Obstacle(row.line, row.opcode, reason))
+        if not out:  # of where it leads
+            last = self.code.instructions[block.last - 1]
+            out.append(Obstacle(last.line, last.opcode, "where it leads is not known"))
         return out
 
     # -- code ------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import textwrap
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -183,10 +184,24 @@ def summary(told: TracedKernel) -> Iterator[tuple[str, str]]:
                 f"least {count(use.least_wavefronts)}: {over}"
             ),
         )
+    if places := hottest(told):
+        yield "hottest", ", ".join(f"{where} {percent(share)}" for where, share in places)
     flops = f"{count(totals.operations)} floating-point operations"
     if totals.intensity is not None:
         flops += f", {totals.intensity:.3g} for each byte of global memory's sectors"
     yield "operations", flops
+
+
+def hottest(told: TracedKernel, most: int = 3) -> list[tuple[str, float]]:
+    """The lines of the source that warps executed most instructions of, each with its share."""
+    counts: Counter[tuple[str, int]] = Counter()
+    for line in told.launched.facts.lines():
+        place = told.source(line.line)
+        if place is not None and line.executed:
+            outer = place.frames()[-1]
+            counts[outer.file.rsplit("/", 1)[-1], outer.line] += line.executed
+    total = told.totals.totals.instructions
+    return [(f"{file}:{n}", times / total) for (file, n), times in counts.most_common(most)]
 
 
 def plural_count(value: int, word: str) -> str:
@@ -349,12 +364,10 @@ def rows(
     most = max((figure(line) for line in lines), default=0) or 1
     columns = _fit(lines, width)
     numbers = max([4, *(len(str(line.n)) for line in lines)])
-    head = " ".join(
-        [f"{'line':>{numbers}}", *(f"{c.head:>{w}}" for c, w in columns), f"{drawn:<{BAR}}"]
-    )
+    head = " ".join([f"{'line':>{numbers}}", *(f"{c.head:>{w}}" for c, w in columns), f"█ {drawn}"])
     yield Text(head.rstrip(), style="bold")
     wide = width >= WIDE
-    gutter = len(head) + 1
+    gutter = numbers + sum(w + 1 for _, w in columns) + BAR + 2
     room = max(20, width - gutter)
     beside = room * 3 // 5 if wide else room
     for line in lines:
@@ -401,7 +414,7 @@ def _text(listing: Listing, n: int) -> str:
     if n > len(listing.lines):
         return ""
     text = clean(listing.lines[n - 1].text)
-    return " ".join(text.split()) if listing.language == "ptx" else text.rstrip()
+    return " ".join(text.split()) if listing.language in ("ptx", "sass") else text.rstrip()
 
 
 def _cut(text: str, width: int) -> str:

@@ -154,7 +154,7 @@ class _Maker:
             if name in SCRATCH:
                 return 0
             raise UsageError(
-                f"no call of this kernel was recorded, and {name} is not given a value",
+                f"nothing is known of the argument {name}: it is not given a value",
                 "--inputs has an array for each argument, of no dimensions for a number.",
             )
         if value.ndim:

@@ -13,7 +13,7 @@ Triple = tuple[int, int, int]
 
 BUDGET = 1_000_000_000
 """Lane-instructions that a launch may take unless somebody says otherwise: a minute or two."""
-CHEAP = 50_000_000
+CHEAP = 20_000_000
 """Lane-instructions up to which every block is run without being asked: some seconds."""
 LEAST_BLOCKS = 8
 

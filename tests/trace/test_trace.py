@@ -121,6 +121,26 @@ def test_a_sample_says_of_how_many_and_is_exact_for_its_blocks() -> None:
     assert number["low"] == number["high"] == 1822 and number["uniform"] == "grid"
 
 
+def test_where_all_blocks_would_take_long_some_are_run_and_that_is_said() -> None:
+    told = call("trace", RECORDING, "ba6e6b76", "--json").json
+    ran, of = told["blocks"]["run"], told["blocks"]["of"]
+    assert told["blocks"]["sampled"] and 8 <= ran < of == 1823
+    assert told["work"] < 40_000_000
+    (number,) = (one["registers"]["%r1"] for one in told["lines"] if "%r1" in one["registers"])
+    assert (number["low"], number["high"]) == (0, 1822)  # the first and the last are among them
+    text = call("trace", RECORDING, "ba6e6b76", "--lines", "29").text
+    assert f"{ran} of 1,823 blocks" in text and "--blocks all" in text
+
+
+@pytest.mark.parametrize("change", ["add.s32 %r4;", "mul.wide.x32 %rd4, %r1, 4;"])
+def test_ptx_that_no_assembler_takes_is_told_by_line(tmp_path: Path, change: str) -> None:
+    text = kernel(f"    {change}")
+    ptx, inputs = written(tmp_path, text, x=np.zeros(64, np.float32))
+    done = call("trace", ptx, "--grid", "1", "--threads", "32", "--inputs", inputs)
+    number = next(n for n, said in enumerate(text.splitlines(), 1) if change in said)
+    assert (done.status, done.text) == (3, "") and f"line {number}: " in done.said
+
+
 def test_values_are_those_of_the_inputs(tmp_path: Path) -> None:
     text = kernel("    ld.global.f32 %f1, [%rd1];\n    mul.f32 %f2, %f1, %f1;")
     x = np.array([3.0, -2.0, np.nan, np.inf] * 16, np.float32)
