@@ -154,7 +154,8 @@ def test_no_command_runs_what_a_recording_names(stranger: Stranger, shape: str, 
         ("diff", f"{path}::square_matrix_kernel", f"{SAMPLE}::square_matrix_kernel"),
         ("time", path), ("time", path, "--stored"), ("time", path, "square_kernel", "--json"),
         ("time", path, "gelu_cuda"), ("profile", "--stored", path), ("profile", path),
-        ("run", path), ("ncu", path), ("doctor",),
+        ("run", path), ("ncu", path), ("doctor",), ("trace", path, "780c582c", "--by", "sass"),
+        ("trace", path, "gelu_kernel"), ("step", path, "780c582c", "--commands", "end; registers"),
     ):  # fmt: skip
         done, started = watched(stranger, *words)
         assert not stranger.mark.exists(), words

@@ -38,6 +38,8 @@ NEAR = 1 << 16
 """Bytes around a tensor in which an address is told as one of it, though it may not be used."""
 Where = Callable[[int], Buffer | None]
 """The tensor that an address is in; None if it is in none."""
+MOST_PRINTED = 8
+"""Texts of printf that are shown."""
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 _TIMES = "×"
 
@@ -147,6 +149,10 @@ def summary(told: TracedKernel) -> Iterator[tuple[str, str]]:
     work = "" if launched.ran is None else f", {count(launched.work)} lane-instructions"
     why = "; all of them would take long: --blocks all" if launched.sampled else ""
     yield "ran", f"{told.sample}{work}{why}"
+    for text in launched.printed[:MOST_PRINTED]:
+        yield "  printed", text.rstrip("\n")
+    if (more := len(launched.printed) - MOST_PRINTED) > 0:
+        yield "", f"and {more:,} more, which --json has"
     if totals.instructions:
         active = ratio(totals.active, totals.instructions)
         off = percent(1 - totals.active / totals.threads) if totals.threads else UNKNOWN
@@ -211,7 +217,9 @@ def plural_count(value: int, word: str) -> str:
 
 def _called(told: TracedKernel) -> str:
     launch = told.launched.launch
-    which = "a launch of your own" if told.call is None else f"number {told.call} of {told.calls}"
+    which = "a launch of your own"
+    if told.call is not None:
+        which = f"recorded call {told.call}" + (f" of {told.calls}" if told.calls > 1 else "")
     shared = f", {launch.shared:,} B shared" if launch.shared else ""
     inputs = []
     if told.given:
@@ -489,6 +497,7 @@ def document(
         "remarks": list(launched.inputs.remarks),
         "blocks": {"run": launched.ran, "of": launch.blocks, "sampled": launched.sampled},
         "work": launched.work,
+        "printed": list(launched.printed),
         "fault": None if launched.fault is None else fault_json(told, launched.fault),
         "stopped": None if spent is None else {"budget": spent.work},
         "totals": _totals(told.totals),

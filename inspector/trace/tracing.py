@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from inspector.execute import Facts, Fault, OutOfBudget, Program, execute
 from inspector.execute.launch import choose
@@ -56,6 +56,8 @@ class TracedLaunch:
     ran: int | None = 0
     work: int = 0
     sampled: bool = False
+    printed: list[str] = field(default_factory=list)
+    """What lanes said by printf, one text a call, of groups of blocks that came to their end."""
     fault: Fault | None = None
     spent: OutOfBudget | None = None
 
@@ -127,5 +129,6 @@ class _Runner:
             out.spent, out.ran, out.work = spent, None, self.budget
             return out
         out.work += done.work
+        out.printed += done.printed
         out.ran = (out.ran or 0) + done.ran
         return out

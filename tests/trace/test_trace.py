@@ -217,6 +217,23 @@ def test_an_access_past_the_end_is_told_with_its_place(tmp_path: Path) -> None:
     assert "Traceback" not in done.said
 
 
+@pytest.mark.parametrize("address", ["0", "8", "0x7f0000001000", "0xffffffffffffff00", "-1"])
+@pytest.mark.parametrize("access", ["ld.global.u32 %r4, [%rd3];", "st.global.u32 [%rd3], %r1;",
+                                    "atom.global.add.u32 %r4, [%rd3], 1;", "st.u32 [%rd3], %r1;",
+                                    "cp.async.ca.shared.global [tile], [%rd3], 4;"])  # fmt: skip
+def test_an_address_of_nobodys_is_a_fault_and_no_access(
+    tmp_path: Path, access: str, address: str
+) -> None:
+    text = kernel(f"    mov.u64 %rd3, {address};\n    {access}",
+                  before=".shared .align 16 .b8 tile[64];")  # fmt: skip
+    ptx, inputs = written(tmp_path, text, x=np.zeros(64, np.float32))
+    done = call("trace", ptx, "--grid", "1", "--threads", "32", "--inputs", inputs, "--json")
+    assert done.status == 1
+    told = json.loads(done.out)["fault"]
+    assert told["cause"] in ("out of bounds", "null", "misaligned")
+    assert told["statement"] == access
+
+
 def test_the_source_line_of_a_fault_is_told(tmp_path: Path) -> None:
     """One row less than the recorded call's: the last block's loads have nothing to read."""
     inputs = tmp_path / "short.npz"
@@ -239,6 +256,29 @@ def test_what_cannot_be_run_is_told_by_line_before_anything_is(tmp_path: Path) -
     done = call("trace", ptx, "--grid", "1", "--threads", "32", "--inputs", inputs)
     assert (done.status, done.text) == (3, "")
     assert f"line {line}: tex.1d" in done.said and "nothing was run" in done.said
+
+
+PRINTS = """
+.extern .func (.param .b32 result) vprintf(.param .b64 format, .param .b64 values);
+.global .align 1 .b8 said[9] = {116, 32, 61, 32, 37, 100, 10, 0};
+"""
+"""``t = %d`` and a line's end, as nvcc declares what printf needs."""
+
+
+def test_what_lanes_print_is_told(tmp_path: Path) -> None:
+    text = kernel(
+        "    .local .align 4 .b8 values[4];\n    setp.ne.s32 %p1, %r1, 5;\n    @%p1 ret;\n"
+        "    mov.u64 %rd3, values;\n    cvta.local.u64 %rd4, %rd3;\n    st.local.u32 [%rd3], %r1;\n"
+        "    mov.u64 %rd5, said;\n    cvta.global.u64 %rd6, %rd5;\n    {\n"
+        "    .param .b64 p0;\n    st.param.b64 [p0], %rd6;\n    .param .b64 p1;\n"
+        "    st.param.b64 [p1], %rd4;\n    .param .b32 r0;\n"
+        "    call.uni (r0), vprintf, (p0, p1);\n    }",
+        before=PRINTS,
+    )
+    ptx, inputs = written(tmp_path, text, x=np.zeros(64, np.float32))
+    words = ["trace", ptx, "--grid", "2", "--threads", "32", "--inputs", inputs]
+    assert call(*words, "--json").json["printed"] == ["t = 5\n", "t = 5\n"]
+    assert len(re.findall(r"^ +printed +t = 5$", call(*words).text, re.MULTILINE)) == 2
 
 
 def test_what_takes_too_long_is_ended_and_says_how_to_go_on(tmp_path: Path) -> None:
