@@ -197,6 +197,8 @@ class _Maker:
                     f"{one.name} is {_sizes(given.shape)} and was {_sizes(shape)} in the recording"
                 )
                 shape, strides = given.shape, None
+        if min(shape, default=0) < 0:
+            raise _not_made(one.name, f"a shape of {_sizes(shape)}")
         dense = _dense(shape)
         strides = dense if strides is None and given is not None else strides
         if strides is None or len(strides) != len(shape) or min(strides, default=0) < 0:
