@@ -27,7 +27,9 @@ def register_kinds(code: PtxFunction, carry: int) -> list[str]:
                 moves.append(joined)
             continue
         for register, kind in _said(row):
-            votes[register][kind] = votes[register].get(kind, 0) + 1
+            # The address of a float is none itself.
+            if not is_float(kind) or WIDTHS[kind] == WIDTHS.get(_declared(code, register)):
+                votes[register][kind] = votes[register].get(kind, 0) + 1
     kinds = [_chosen(vote) for vote in votes]
     for _ in range(_ROUNDS):
         changed = False

@@ -152,6 +152,9 @@ def test_values_are_those_of_the_inputs(tmp_path: Path) -> None:
     assert (load["nan"], load["inf"], load["distinct"], load["count"]) == (16, 16, 4, 64)
     assert (square["low"], square["high"], square["nan"]) == (4.0, "inf", 16)
     assert told["seed"] is None and told["given"] == ["x"] and told["call"] is None
+    (address,) = (v for line in told["lines"] for r, v in line["registers"].items() if r == "%rd1")
+    assert address["type"] == "s64"
+    assert address["address_in"] == {"name": "x", "low": 0, "high": 4 * 63}
 
 
 def test_new_inputs_are_the_same_for_a_seed_and_differ_for_another() -> None:
