@@ -39,6 +39,7 @@ ROLLED = tuple(s.value for s in Stage if s is not Stage.PTX)
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``trace``."""
+    parser.epilog = report.legend()
     takes_launch(parser)
     parser.add_argument(
         "--blocks", type=wanted, default="auto", metavar="all|N|X,Y,Z",

@@ -295,10 +295,12 @@ def fault_rows(told: TracedKernel, fault: Fault) -> Iterator[tuple[str, str]]:
 
 @dataclass(frozen=True, slots=True)
 class FigureColumn:
-    """A column of figures: its head, its cell of a line ("" where it has none)."""
+    """A column of figures: its head, its cell of a line ("" where it has none), and what it is,
+    by ncu's name where ncu has it."""
 
     head: str
     cell: Callable[[ExecutedLine], str]
+    meaning: str
 
 
 def _of(spaces: tuple[str, ...], tell: Callable[[MemoryUse], str]) -> Callable[[ExecutedLine], str]:
@@ -319,19 +321,30 @@ def _off(line: ExecutedLine) -> str:
 
 
 COLUMNS = (
-    FigureColumn("warps", lambda line: short(line.executed)),
-    FigureColumn("lanes", _lanes),
-    FigureColumn("off", _off),
+    FigureColumn("warps", lambda line: short(line.executed),
+                 "times that warps executed it: ncu's inst_executed"),
+    FigureColumn("lanes", _lanes,
+                 "lanes of a warp that ran it: thread_inst_executed_true of each inst_executed"),
+    FigureColumn("off", _off, "lanes that came and did not, by predicate, of thread_inst_executed"),
     FigureColumn("diverge", lambda line: percent(line.divergent / line.branches)
-                 if line.branches and line.divergent else ""),
-    FigureColumn("sect/req", _of(GLOBAL, lambda use: ratio(use.sectors, use.requests))),
-    FigureColumn("least", _of(GLOBAL, lambda use: ratio(use.least_sectors, use.requests))),
-    FigureColumn("sectors", _of(GLOBAL, lambda use: short(use.sectors))),
-    FigureColumn("tags", _of(GLOBAL, lambda use: short(use.tag_requests))),
-    FigureColumn("wanted", _of(GLOBAL, lambda use: octets(use.bytes_wanted))),
-    FigureColumn("moved", _of(GLOBAL, lambda use: octets(use.bytes_moved))),
-    FigureColumn("waves/req", _of(SHARED, lambda use: ratio(use.wavefronts, use.requests))),
-    FigureColumn("conflicts", _of(SHARED, lambda use: short(use.conflicts))),
+                 if line.branches and line.divergent else "",
+                 "warps that parted at a branch: smsp__sass_branch_targets_threads_divergent"),
+    FigureColumn("sect/req", _of(GLOBAL, lambda use: ratio(use.sectors, use.requests)),
+                 "sectors of global memory a request"),
+    FigureColumn("least", _of(GLOBAL, lambda use: ratio(use.least_sectors, use.requests)),
+                 "as many as would do: memory_l2_theoretical_sectors_global_ideal"),
+    FigureColumn("sectors", _of(GLOBAL, lambda use: short(use.sectors)),
+                 "of 32 bytes: memory_l2_theoretical_sectors_global"),
+    FigureColumn("tags", _of(GLOBAL, lambda use: short(use.tag_requests)),
+                 "lines of 128 bytes: memory_l1_tag_requests_global"),
+    FigureColumn("wanted", _of(GLOBAL, lambda use: octets(use.bytes_wanted)),
+                 "bytes of global memory that lanes asked for"),
+    FigureColumn("moved", _of(GLOBAL, lambda use: octets(use.bytes_moved)),
+                 "bytes of those sectors"),
+    FigureColumn("waves/req", _of(SHARED, lambda use: ratio(use.wavefronts, use.requests)),
+                 "wavefronts of shared memory a request: memory_l1_wavefronts_shared"),
+    FigureColumn("conflicts", _of(SHARED, lambda use: short(use.conflicts)),
+                 "those above the ideal: derived__memory_l1_wavefronts_shared_excessive"),
 )  # fmt: skip
 """In the order in which they stand; one that no line has anything in is left out."""
 GIVEN_UP = (
@@ -359,6 +372,16 @@ BARS: Mapping[str, Callable[[ExecutedLine], int]] = {
     "wavefronts": lambda line: use.wavefronts if (use := line.use(SHARED)) else 0,
 }
 """What the bars may be drawn of."""
+
+
+def legend() -> str:
+    """What the columns are, a line each."""
+    size = max(len(column.head) for column in COLUMNS)
+    told = "\n".join(f"  {c.head:<{size}}  {c.meaning}" for c in COLUMNS)
+    return (
+        f"columns, where a line has something in them:\n{told}\n"
+        "docs/trace.md says where ncu's can differ."
+    )
 
 
 def rows(

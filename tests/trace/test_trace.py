@@ -87,6 +87,16 @@ def test_every_load_and_store_is_counted_as_ncu_does_on_an_h200(
         assert scale * ours == ncu_total(launch, metric)
 
 
+def test_the_help_names_metrics_that_ncu_has() -> None:
+    """Every metric that is named stands in the head of a report of ncu's."""
+    said = call("trace", "--help").text
+    page = (REPOSITORY / "docs" / "trace.md").read_text("utf-8")
+    known = set(ncu_page("raw.csv")[0])
+    bare = {name.partition(".")[0] for name in known}
+    named = set(re.findall(r"\b(?:derived__|smsp__|memory_|thread_inst|inst_ex)\w+", said + page))
+    assert len(named) > 9 and not named - bare
+
+
 def test_the_table_says_what_the_json_says() -> None:
     done = call("trace", RECORDING, "a4fe74f3", "--lines", "100")
     assert done.status == 0
