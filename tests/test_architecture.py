@@ -159,6 +159,29 @@ def test_probes_import_nothing_of_ours() -> None:
     ]
 
 
+def test_what_the_probes_load_of_ours_is_pure_and_needs_nothing_but_numpy() -> None:
+    """The executor of PTX comes into the user's program, by one door, and what it stands on."""
+    reached: set[str] = set()
+    left = {"inspector.execute"}
+    while left:
+        name = left.pop()
+        reached.add(name)
+        parents = {name.rpartition(".")[0]} if "." in name else set()
+        below = {other for _, other in MODULES[name].imports if other in MODULES}
+        left |= (below | parents) - reached
+    modules = [MODULES[name] for name in sorted(reached)]
+    assert {m.room for m in modules} - {""} <= {name.partition(".")[2] for name in PURE}
+    allowed = {*sys.stdlib_module_names, "numpy", "inspector"}
+    assert not [
+        f"{m.name}:{line} imports {name}"
+        for m in modules
+        for line, name in m.imports
+        if name.split(".")[0] not in allowed
+    ]
+    doors = [m.name for m in PROBES if "ptxview_executor" in m.text]
+    assert doors == ["inspector.probes.target.executor"]
+
+
 def test_only_two_modules_of_system_start_processes() -> None:
     modules = outside("inspector.system.process", "inspector.system.terminal_program")
     faults = imported(modules, "subprocess", "multiprocessing", "pty", "concurrent.futures.process")

@@ -31,9 +31,9 @@ Chosen = int | Sequence[int | Sequence[int]] | None
 class Execution:
     """What a launch did.
 
-    ``ran`` of ``blocks`` thread blocks were run. ``work`` is in lane-instructions. ``written`` are
-    the names of the buffers that something was stored to; ``printed`` is what lanes said by printf,
-    one text a call.
+    ``ran`` of ``blocks`` thread blocks were run. ``work`` is in lane-instructions, ``cost`` what of
+    a budget it took. ``written`` are the names of the buffers that something was stored to;
+    ``printed`` is what lanes said by printf, one text a call.
     """
 
     kernel: str
@@ -44,6 +44,7 @@ class Execution:
     work: int
     written: tuple[str, ...]
     printed: tuple[str, ...] = ()
+    cost: int = 0
 
 
 def execute(
@@ -54,7 +55,8 @@ def execute(
     """Runs a kernel on ``memory``.
 
     ``grid`` and ``block`` have one to three dimensions; ``shared`` is the launch's dynamic shared
-    memory in bytes, ``budget`` the most lane-instructions, ``chunk`` how many lanes run at once.
+    memory in bytes, ``budget`` the most lane-instructions (what fewer than ``machine.FEWEST`` lanes
+    run costs as much as so many), ``chunk`` how many lanes run at once.
 
     Raises CannotRun before anything is written; LaunchError where no device would take the launch;
     Fault for what a GPU would end it for, and for what would never end; OutOfBudget.
@@ -90,9 +92,10 @@ def execute(
         raise
     total = sizes[0][0] * sizes[0][1] * sizes[0][2]
     written = memory.names(memory.written)
+    work = launch.work
     return Execution(
-        program.name, *sizes, total, len(numbers), launch.work.done, written,
-        tuple(launch.work.printed),
+        program.name, *sizes, total, len(numbers), work.done, written, tuple(work.printed),
+        work.cost,
     )  # fmt: skip
 
 

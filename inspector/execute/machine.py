@@ -52,18 +52,23 @@ class Observer(Protocol):
         ...
 
 
+FEWEST = 512
+"""Lanes that an instruction costs at least, whoever few run it: numpy's own price of a call."""
+
+
 class Work:
-    """How much a launch has done, in lane-instructions, how much it may do, and what it printed."""
+    """How much a launch has done, in lane-instructions, what it may cost, and what it printed."""
 
     def __init__(self, kernel: str, budget: int | None) -> None:
-        self.kernel, self.budget, self.done = kernel, budget, 0
+        self.kernel, self.budget, self.done, self.cost = kernel, budget, 0, 0
         self.printed: list[str] = []
         """What lanes printed, in their order."""
 
-    def spend(self, amount: int) -> None:
+    def spend(self, lanes: int, instructions: int) -> None:
         """Raises OutOfBudget where it is too much."""
-        self.done += amount
-        if self.budget is not None and self.done > self.budget:
+        self.done += lanes * instructions
+        self.cost += max(lanes, FEWEST) * instructions
+        if self.budget is not None and self.cost > self.budget:
             raise OutOfBudget(self.kernel, self.budget)
 
 
@@ -157,9 +162,9 @@ class Machine:
 
     def _step(self, block: BasicBlock, mask: Mask) -> None:
         """Runs one basic block for some lanes."""
-        amount = self.lanes.count(mask) * (block.last - block.first)
-        self.lanes.ticks += amount
-        self.work.spend(amount)
+        lanes, instructions = self.lanes.count(mask), block.last - block.first
+        self.lanes.ticks += lanes * instructions
+        self.work.spend(lanes, instructions)
         observer = self.observer
         if observer is not None:
             observer.visit(self.lanes, block, mask)

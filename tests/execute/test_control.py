@@ -183,13 +183,13 @@ def test_an_endless_loop_ends_with_its_budget() -> None:
 
 def test_a_budget_is_spent_within_a_block_and_says_what_was_written() -> None:
     x, out = integers(1, 5000, 1000), np.zeros(1000, np.int32)
-    whole = launch(CONTROL, (4,), 256, [x, out, x.size], "collatz")
+    whole = launch(CONTROL, (4,), 256, [x, out, x.size], "collatz", chunk=256)
     assert whole.written == ("argument 1",)
     with pytest.raises(OutOfBudget) as caught:
-        launch(CONTROL, (4,), 256, [x, out, x.size], "collatz", budget=whole.work // 2, chunk=256)
+        launch(CONTROL, (4,), 256, [x, out, x.size], "collatz", budget=whole.cost // 2, chunk=256)
     assert caught.value.written == ("argument 1",)
     assert {"argument 0", "argument 1"} <= set(caught.value.reachable)
-    launch(CONTROL, (4,), 256, [x, out, x.size], "collatz", budget=whole.work)
+    launch(CONTROL, (4,), 256, [x, out, x.size], "collatz", budget=whole.cost)
 
 
 def test_trap_is_a_fault_of_the_thread_that_ran_it() -> None:

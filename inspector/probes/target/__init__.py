@@ -1,17 +1,19 @@
 """An emulated CUDA device: unmodified CUDA programs on a machine that has no GPU.
 
 CUDA tensors are genuine to torch and live in host memory; every operator runs on the CPU, every
-Triton kernel is compiled for the target and run by Triton's interpreter, Inductor's graphs are
-compiled for the target and run operator by operator, and CUDA C++ is compiled by nvcc and run on
-the host. A value is real or absent, and reading an absent one raises; nothing is timed.
+Triton kernel is compiled for the target and its PTX run, Inductor's graphs are compiled for the
+target and run operator by operator, and CUDA C++ is compiled by nvcc and run on the host. A value
+is real or absent, and reading an absent one raises; nothing is timed.
 
 The package runs in the user's interpreter and imports nothing of ours but its two neighbours
-``hooks`` and ``writer``. ``install`` imports no torch: each part is set up when its module is.
+``hooks`` and ``writer``; ``executor`` loads what runs PTX when a kernel is first launched.
+``install`` imports no torch: each part is set up when its module is.
 
     devices     the limits of each architecture, from reference/devices.toml
     build       compiles shim/ once for each torch;  native: loads it
     cuda        torch.cuda on top of the shim;  streams, memory: parts of it
     driver      Triton's driver;  launch: one launch;  writes, addresses: what it may have written
+    ptx         a launch's PTX, run;  executor: how what runs it comes into the program
     interp      Triton's interpreter;  constructs, bfloat16, descriptors, libdevice: what it lacks
                 bounds, work: what a kernel may touch, and how much it may take; frames: where it is
     tuning      autotuning and benchmarks that measure nothing

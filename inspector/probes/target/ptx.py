@@ -21,6 +21,9 @@ from .work import OverBudget
 # idle core of 2024 at a kernel that fills the executor's chunks.
 LANES_A_SECOND = 100_000_000
 
+# Lines above a line of PTX within which the beginning of assembly is looked for.
+ASSEMBLY = 200
+
 _OPCODE = re.compile(r"(?:@!?%?\w+\s+)?([a-z]\w*)")
 _VERBS = {"ld": "reads", "ldu": "reads", "cp": "reads", "st": "writes", "atom": "updates",
           "red": "updates"}  # fmt: skip
@@ -286,7 +289,8 @@ def _error(
     if place.thread is not None:
         who += f", thread {place.thread}"
     line = _source(listing, place.line)
-    after = f" (PTX line {place.line}: {place.statement[:100]}{'; ' + line if line else ''})"
+    after = f" (PTX line {place.line}: {place.statement.rstrip('; ')[:100]}"
+    after += f"; {line})" if line else ")"
     match = _OPCODE.match(place.statement)
     verb = _VERBS.get(match[1] if match else "", "touches")
     if fault.cause in ("out of bounds", "null") and fault.space == "global":
@@ -297,7 +301,7 @@ def _error(
         elif near:
             what += f": {near}"
     else:
-        what = str(fault.message).partition(": ")[2].rpartition(" (")[0]
+        what = fault.message.removeprefix(f"{place.kernel}: ").removesuffix(f" ({place})")
     said = f"{who} of launch {number} of {place.kernel}, grid {grid}, {what}{after}"
     if fault.cause == "assertion":
         return constructs.KernelAssertion(said)
@@ -311,5 +315,15 @@ def _source(listing: Any, line: int) -> str:
     """The line of the program that a line of PTX was made of; empty where that is not known."""
     if not 0 < line <= len(listing.lines):
         return ""
-    where = listing.lines[line - 1].source
+    first = line
+    # Within assembly LLVM counts its lines as if they were the source's: the first one's is right.
+    for above in range(line - 1, max(0, line - ASSEMBLY), -1):
+        text = listing.lines[above - 1].text
+        if "// end inline asm" in text:
+            break
+        if "// begin inline asm" in text:
+            first = above
+            break
+    places = (listing.lines[n - 1].source for n in range(first, line + 1))
+    where = next((place for place in places if place is not None), None)
     return frames.first_own(where.frames()) if where is not None else ""

@@ -1,0 +1,323 @@
+"""Values of the PTX that was compiled for the target: what a GPU would run, judged by torch."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from tests.probes.conftest import Run, ok
+from tests.probes.target.test_values import CANNOT, FAR, GLUON, HEAD, READ, WAITS
+
+
+def test_a_kernel_that_was_changed_fails_its_own_check(run: Run) -> None:
+    """The sound kernel agrees with torch in fp64; each change of one line shows."""
+    text = (
+        HEAD
+        + """
+import linecache, sys
+SOURCE = '''
+@triton.jit
+def rows_kernel(out, x, w, n, stride, block: tl.constexpr):
+    row = tl.program_id(0)
+    i = tl.arange(0, block)
+    v = tl.load(x + row * stride + i, mask=i < n, other=-float("inf"))
+    v = tl.exp(v - tl.max(v, 0))
+    share = v / tl.sum(v, 0)
+    scaled = share * tl.load(w + i, mask=i < n, other=0.0) - 0.5
+    tl.store(out + row * n + i, scaled, mask=i < n)
+'''
+CHANGES = [
+    ("sound", "", ""),
+    ("no mask of the load", 'mask=i < n, other=-float("inf")', "mask=i < block"),
+    ("no mask of the store", "scaled, mask=i < n", "scaled"),
+    ("off by one", "row * n + i, scaled", "row * n + i + 1, scaled"),
+    ("swapped operands", "* tl.load(w + i, mask=i < n, other=0.0) - 0.5",
+     "* (0.5 - tl.load(w + i, mask=i < n, other=0.0))"),
+    ("another stride", "row * stride", "row * n"),
+    ("another reduction", "tl.sum(v, 0)", "tl.max(v, 0)"),
+    ("another row", "tl.program_id(0)", "tl.program_id(1)"),
+]
+torch.manual_seed(0)
+n, stride, rows = 100, 104, 37
+x, w = torch.randn(rows, stride), torch.rand(n)
+want = x[:, :n].double().softmax(-1) * w.double() - 0.5
+for number, (name, old, new) in enumerate(CHANGES):
+    assert not old or SOURCE.count(old) == 1
+    source, file = SOURCE.replace(old, new) if old else SOURCE, f"<rows {number}>"
+    linecache.cache[file] = (len(source), None, source.splitlines(True), file)
+    space = {"triton": triton, "tl": tl}
+    exec(compile(source, file, "exec"), space)
+    whole = torch.full((rows + 2, n), 7.0, device="cuda")
+    out = whole[:rows]
+    try:
+        space["rows_kernel"][(rows,)](out, x.cuda(), w.cuda(), n, stride, block=128)
+        torch.testing.assert_close(out.cpu().double(), want, rtol=1e-6, atol=1e-6)
+        assert (whole[rows:] == 7).all(), "it wrote past the end"
+        print(name, "agrees")
+    except (AssertionError, RuntimeError):
+        print(name, "fails")
+"""
+    )
+    said = dict(line.rsplit(" ", 1) for line in ok(run(text)).out.splitlines())
+    assert said.pop("sound") == "agrees"
+    assert len(said) == 7 and set(said.values()) == {"fails"}, said
+
+
+def test_arguments_of_every_type_arrive(run: Run) -> None:
+    text = (
+        HEAD
+        + """
+@triton.jit
+def scalars_kernel(out, whole, half, brain, single, double, yes, byte, wide, negative, pair, none,
+                   fixed: tl.constexpr, one):
+    tl.store(out + 0, half.to(tl.float64))
+    tl.store(out + 1, brain.to(tl.float64))
+    tl.store(out + 2, single.to(tl.float64))
+    tl.store(out + 3, double.to(tl.float64))
+    tl.store(out + 4, yes.to(tl.float64))
+    tl.store(out + 5, byte.to(tl.float64))
+    tl.store(out + 6, negative.to(tl.float64))
+    tl.store(out + 7, pair[1].to(tl.float64) + fixed + one)
+    tl.store(whole, wide)
+    tl.store(pair[0], tl.load(pair[0]) * 2)
+    if none is not None:
+        tl.store(none, 1.0)
+out = torch.zeros(8, device="cuda", dtype=torch.float64)
+whole = torch.zeros(1, device="cuda", dtype=torch.int64)
+inside = torch.full((3,), 21.0, device="cuda", dtype=torch.bfloat16)[1:]
+scalars_kernel.arg_names
+typed = triton.jit(scalars_kernel.fn)
+typed[(1,)](out, whole, 0.1, 0.1, 0.1, 0.1, True, 200, 2**61 + 3, -5, (inside, 1000), None, 7, 1)
+print(out.tolist(), whole.item(), inside.tolist())
+annotated = scalars_kernel.fn
+annotated.__annotations__.update(half="fp16", brain="bf16", single="fp32", double="fp64",
+                                 byte="u8", negative="i16")
+triton.jit(annotated)[(1,)](
+    out, whole, 0.1, 0.1, 0.1, 0.1, False, 200, -(2**62), -5, (inside, 1000), None, 7, 1)
+print(out.tolist(), whole.item(), inside.tolist())
+"""
+    )
+    first, second = ok(run(text)).out.splitlines()
+    single = 0.10000000149011612
+    assert first == (
+        f"{[single, single, single, single, 1.0, 200.0, -5.0, 1008.0]} {2**61 + 3} [42.0, 21.0]"
+    )
+    # torch's own roundings; Triton's launcher cuts bf16 off
+    assert second == (
+        f"{[0.0999755859375, 0.099609375, single, 0.1, 0.0, 200.0, -5.0, 1008.0]} {-(2**62)} "
+        "[84.0, 21.0]"
+    )
+
+
+@pytest.mark.parametrize("kernel", [GLUON, WAITS], ids=["gluon", "gdc"])
+def test_what_the_interpreter_does_not_know_has_values(run: Run, kernel: str) -> None:
+    done = ok(run(CANNOT.format(kernel=kernel)))
+    assert done.out.splitlines() == [f"out {[2.0] * 128}", "x [1.0]"]
+    assert not done.said("ptxview:")
+
+
+def test_assembly_has_values(run: Run) -> None:
+    text = (
+        HEAD
+        + """
+@triton.jit
+def bits_kernel(out, x):
+    i = tl.arange(0, 64)
+    value = tl.inline_asm_elementwise("brev.b32 $0, $1;", "=r,r", [tl.load(x + i)],
+                                      dtype=tl.int32, is_pure=True, pack=1)
+    tl.store(out + i, value)
+x = torch.arange(64, device="cuda", dtype=torch.int32)
+out = torch.zeros_like(x)
+bits_kernel[(1,)](out, x)
+print([int(f"{i:032b}"[::-1], 2) for i in range(64)] == [i & 0xFFFFFFFF for i in out.tolist()])
+"""
+    )
+    assert ok(run(text)).out == "True\n"
+
+
+def test_what_cannot_be_run_is_interpreted_and_said_once(run: Run) -> None:
+    """Products of sm_100 go through its tensor memory, which is not emulated."""
+    text = (
+        HEAD
+        + """
+@triton.jit
+def product_kernel(a, b, c, n: tl.constexpr):
+    i = tl.arange(0, n)
+    at = i[:, None] * n + i[None, :]
+    tl.store(c + at, tl.dot(tl.load(a + at), tl.load(b + at)))
+a, b = (torch.randn(128, 128, device="cuda").half() for _ in range(2))
+c = torch.zeros(128, 128, device="cuda")
+for _ in range(2):
+    c.zero_()
+    product_kernel[(1,)](a, b, c, 128)
+    torch.testing.assert_close(c, a.float() @ b.float(), rtol=1e-3, atol=1e-3)
+"""
+    )
+    done = ok(run(text, arch="sm_100"))
+    (line,) = done.said("ptxview:")
+    assert "the PTX of product_kernel cannot be run here (tcgen05" in line
+    assert "; program.py:" in line and "in Triton's interpreter" in line
+    (problem,) = [e for e in done.of("problem") if "product_kernel" in e["text"]]
+    assert problem["where"] == "target"
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ("block", "program (0, 0, 0), thread (4, 0, 0) of launch 2 of far_kernel, grid (2, 2, 1), "
+         "writes 4 bytes at ADDRESS, outside of every CUDA tensor: just past the end of out, "
+         "float32 [64], the nearest argument (PTX line"),
+        ("scalar", "program (1, 0, 0), thread (0, 0, 0) of launch 2 of far_kernel, grid "
+         "(2, 2, 1), reads 2 bytes at ADDRESS, outside of every CUDA tensor: just past the end of "
+         "x, float16 [4]"),
+        ("behind", "4000 bytes before the start of out, float32 [64], the nearest argument"),
+    ],
+)  # fmt: skip
+def test_an_illegal_access_names_thread_line_address_and_tensor(
+    run: Run, how: str, said: str
+) -> None:
+    done = run(FAR, how)
+    (line,) = done.said("ptxview:")
+    assert done.status == 1
+    assert "CUDA error: an illegal memory access was encountered" in done.err
+    assert said in re.sub("0x[0-9a-f]+", "ADDRESS", line)
+    source = {"block": "tl.store(out + 60 + o, 1.0)", "scalar": "value = tl.load(first(x,"}
+    assert f": {source.get(how, 'tl.store(tl.load(table)')}" in line
+    assert "inspector/execute" not in done.err, "the program's traceback is its own"
+
+
+def test_what_ends_a_kernel_on_a_gpu_ends_it_here(run: Run) -> None:
+    text = (
+        HEAD
+        + READ
+        + """
+@triton.jit
+def odd_kernel(address):
+    tl.store((address + 2).to(tl.pointer_type(tl.float32)), 1.0)
+@triton.jit
+def trap_kernel(out):
+    tl.store(out, tl.inline_asm_elementwise("trap; mov.u32 $0, 1;", "=r", [], dtype=tl.int32,
+                                            is_pure=False, pack=1))
+@triton.jit
+def locked_kernel(lock, out):
+    while tl.atomic_cas(lock, 0, 1) == 1:
+        pass
+    tl.store(out, 1)
+out = torch.zeros(4, device="cuda", dtype=torch.int32)
+for kernel, args in ((odd_kernel, (out.data_ptr(),)), (trap_kernel, (out,)),
+                     (locked_kernel, (torch.ones_like(out), out))):
+    try:
+        kernel[(1,)](*args)
+    except RuntimeError as error:
+        print(str(error).replace(chr(10), " "))
+read("locked", out)
+out.fill_(5)
+read("out", out)
+"""
+    )
+    odd, trap, locked, after = ok(run(text, seconds=0.05)).out.splitlines()
+    assert odd.startswith("CUDA error: misaligned address ptxview: program (0, 0, 0), thread")
+    assert "of launch 1 of odd_kernel" in odd and ": tl.store((address + 2)" in odd
+    assert trap.startswith("CUDA error: unspecified launch failure") and "stopped itself" in trap
+    assert locked.startswith("locked absent:") and "was not run to its end" in locked
+    assert after == "out [5, 5, 5, 5]"
+
+
+LONG = (
+    HEAD
+    + READ
+    + """
+@triton.jit
+def long_kernel(out, n):
+    total = tl.zeros((), tl.float32)
+    for i in range(n):
+        total = tl.sqrt(total + i)
+    tl.store(out, total)
+for n in (COUNTS):
+    out = torch.zeros(1, device="cuda")
+    long_kernel[(1,)](out, n)
+    read(n, out)
+"""
+)
+
+
+def test_the_budget_is_counted_inside_a_block(run: Run) -> None:
+    """One thread block that goes round for long: what it costs does not depend on the machine."""
+    done = ok(run(LONG.replace("COUNTS", "20, 50_000"), seconds=0.05))
+    short, long = done.out.splitlines()
+    assert re.fullmatch(r"20 \[4\.\d+\]", short)
+    assert "50000 absent:" in long and "more than the 0.05 s allowed" in long
+    (line,) = done.said("ptxview:")
+    assert "long_kernel was not run to its end: its 1 programs take" in line
+    whole = ok(run(LONG.replace("COUNTS", "5_000,"), values="all"))
+    assert re.fullmatch(r"5000 \[7\d\.\d+\]\n", whole.out)
+
+
+def test_the_executor_comes_at_the_first_launch_under_its_own_name(run: Run) -> None:
+    text = (
+        """
+import sys, types
+own = types.ModuleType("inspector")
+own.text = "the program's own"
+sys.modules["inspector"] = own
+"""
+        + HEAD
+        + """
+@triton.jit
+def twice_kernel(x):
+    i = tl.arange(0, 16)
+    tl.store(x + i, tl.load(x + i) * 2)
+def loaded():
+    return sorted({name.split(".")[1] for name in sys.modules if name.startswith("ptxview_exec")
+                   and "." in name})
+x = torch.ones(16, device="cuda")
+x += 1
+before, had = loaded(), set(sys.modules)
+twice_kernel[(1,)](x)
+there = {name.split(".")[0] for name in set(sys.modules) - had}
+import json
+print(json.dumps([before, loaded(), x.tolist(), sys.modules["inspector"] is own,
+                  [name for name in sys.modules if name.startswith("inspector.")]]))
+try:
+    import inspector.execute
+except ImportError:
+    print("none of it is there for the program")
+"""
+    )
+    first, last = ok(run(text)).out.splitlines()
+    before, after, values, own, others = json.loads(first)
+    assert before == [] and values == [4.0] * 16 and own and others == []
+    assert set(after) == {"analyse", "errors", "execute", "listing", "model", "text"}
+    assert last == "none of it is there for the program"
+
+
+def test_a_backward_pass_launches_from_its_own_thread(run: Run) -> None:
+    text = (
+        HEAD
+        + """
+@triton.jit
+def cube_kernel(out, x, factor, n, block: tl.constexpr):
+    i = tl.program_id(0) * block + tl.arange(0, block)
+    v = tl.load(x + i, mask=i < n)
+    tl.store(out + i, factor * v * v, mask=i < n)
+class Cube(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        out = torch.empty_like(x)
+        cube_kernel[(4,)](out, x, 1.0, x.numel(), block=64)
+        return out * x
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        out = torch.empty_like(x)
+        cube_kernel[(4,)](out, x, 3.0, x.numel(), block=64)
+        return out * grad
+x = torch.randn(200, device="cuda", requires_grad=True)
+Cube.apply(x).sum().backward()
+torch.testing.assert_close(x.grad.cpu(), 3 * x.detach().cpu() ** 2)
+"""
+    )
+    ok(run(text))
