@@ -75,8 +75,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     emulated.add_argument(
         "--values",
         choices=("ptx", "interpreter", "budget", "all", "none"),
-        help="run the compiled PTX of Triton kernels (ptx), or their Python in Triton's "
-        "interpreter; launches within the budget (budget) or every one (all); none (ptx)",
+        help="where values come from: from the PTX of Triton kernels, launches within the budget "
+        "(budget) or all of them (all), torch.compile's graphs operator by operator; from the "
+        "PTX of the graphs' kernels, too (ptx); from Triton's interpreter (interpreter); nowhere "
+        "(none). Usually budget",
     )
     emulated.add_argument(
         "--value-seconds",

@@ -1,7 +1,8 @@
 """torch.compile: Inductor compiles each graph for the target; the graph's values come op by op.
 
 The code that Inductor generates is real and is kept in its caches as on a GPU, under keys of this
-device's own name. It is not run: the same graph runs operator by operator instead.
+device's own name. It is run with ``--values ptx``, its kernels by their PTX; else the same graph
+runs operator by operator instead.
 """
 
 from __future__ import annotations
@@ -44,9 +45,26 @@ def _attach_compilation(compile_fx: Any) -> None:
             return original(model, inputs, *rest, **given)
 
     compile_fx.compile_fx = compile_graph
+    if current().kernels:
+        _run_kernels()
     if hasattr(compile_fx, "compile_fx_aot"):
         compile_fx.compile_fx_aot = _packaging(compile_fx.compile_fx_aot)
     sys.modules["torch"]._C._StaticCudaLauncher = _StaticLauncher
+
+
+def _run_kernels() -> None:
+    """Let the generated code run as it is: its memory is the device's, Triton launches kernels."""
+    import torch
+    from torch._inductor import config
+
+    def empty(size: Any, stride: Any, dtype: Any) -> Any:
+        return torch.empty_strided(size, stride, dtype=dtype, device="cuda")
+
+    torch._C._dynamo.guards._empty_strided_cuda = empty
+    # Its own launcher is given machine code alone, without arguments' types.
+    for name in ("use_static_cuda_launcher", "use_static_triton_launcher"):
+        if hasattr(config, name):
+            setattr(config, name, False)
 
 
 def _packaging(original: Any) -> Any:
@@ -71,7 +89,7 @@ def _packaging(original: Any) -> Any:
 
 
 def _compile(inner: Any, gm: Any, example_inputs: Any, given: dict[str, Any]) -> Any:
-    """Compile one graph for its code; what it returns runs the graph's operators."""
+    """Compile one graph for its code; what it returns runs that, or the graph's operators."""
     from . import graphs
 
     values = graphs.values_of(gm)
@@ -84,7 +102,7 @@ def _compile(inner: Any, gm: Any, example_inputs: Any, given: dict[str, Any]) ->
         given["cudagraphs"] = False
     try:
         with _compiling():
-            return calls_torch.watched_graph(values, inner(gm, example_inputs, **given))
+            compiled = inner(gm, example_inputs, **given)
     except Exception as error:
         first = str(error).strip().splitlines()
         text = f"{type(error).__name__}: {first[0] if first else ''}"[:300]
@@ -93,7 +111,10 @@ def _compile(inner: Any, gm: Any, example_inputs: Any, given: dict[str, Any]) ->
             f"Inductor could not generate code for a graph ({text}); the program goes on with the "
             "graph's own operators",
         )
-    return values
+        return values
+    if not current().kernels:
+        return calls_torch.watched_graph(values, compiled)
+    return compiled
 
 
 def _say_what_is_not_selected() -> None:

@@ -23,6 +23,8 @@ class Settings:
     """``all``, ``budget`` or ``none``: which values are computed."""
     engine: str
     """``ptx`` or ``interpreter``: what runs a Triton kernel, its PTX or its Python."""
+    kernels: bool
+    """Whether torch.compile's graphs run the kernels generated for them, with ``ptx`` alone."""
     seconds: float
     """Seconds that one launch may take; infinite with ``all``, 0 with ``none``."""
     debug_kernel: str | None
@@ -58,8 +60,8 @@ def _program(text: str) -> tuple[int, int, int]:
 
 def read(target: str) -> Settings:
     """The settings of this process."""
-    values = os.environ.get("PTXVIEW_VALUES", "budget")
-    engine = values if values in ENGINES else ENGINES[0]
+    values = asked = os.environ.get("PTXVIEW_VALUES", "budget")
+    engine = asked if asked in ENGINES else ENGINES[0]
     if values not in ("all", "budget", "none"):
         values = "budget"
     seconds = _number("PTXVIEW_VALUE_SECONDS", DEFAULT_SECONDS)
@@ -68,6 +70,7 @@ def read(target: str) -> Settings:
         devices=max(1, int(_number("PTXVIEW_DEVICES", 1))),
         values=values,
         engine=engine,
+        kernels=asked == "ptx",
         seconds={"all": math.inf, "none": 0.0}.get(values, seconds),
         debug_kernel=os.environ.get("PTXVIEW_DEBUG_KERNEL") or None,
         debug_program=_program(os.environ.get("PTXVIEW_DEBUG_PROGRAM", "")),

@@ -5,16 +5,51 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.probes.conftest import Run, ok
 
 
-def test_values_of_compiled_programs(run: Run) -> None:
-    done = ok(run("compiled.py"))
+@pytest.mark.parametrize("values", ["budget", "ptx"])
+def test_values_of_compiled_programs(run: Run, values: str) -> None:
+    done = ok(run("compiled.py", values=values))
     assert done.out.split()[-1] == "done"
     names = {str(e["name"]) for e in done.of("triton")}
     assert any("backward" in name for name in names)
     assert {"add_kernel", "double_kernel"} <= names
     assert len(done.said("the first, not a winner")) == 1
+
+
+def test_a_graphs_values_are_those_of_its_kernels_where_that_is_asked(run: Run) -> None:
+    """A fused kernel rounds once where operators round each time: which of them ran shows."""
+    text = """
+import torch
+torch.manual_seed(0)
+x, y, z = (torch.randn(1000, device="cuda", dtype=torch.bfloat16) for _ in range(3))
+made = torch.compile(lambda x, y, z: (x * y + z) * x)(x, y, z).cpu()
+a, b, c = x.cpu(), y.cpu(), z.cpu()
+once = ((a.float() * b.float() + c.float()) * a.float()).bfloat16()
+each = (a * b + c) * a
+print(torch.equal(made, once), torch.equal(made, each), torch.equal(once, each))
+"""
+    assert ok(run(text, values="ptx")).out == "True False False\n"
+    assert ok(run(text)).out == "False True False\n"
+
+
+def test_a_graphs_kernel_over_the_budget_leaves_an_absent_value(run: Run) -> None:
+    text = """
+import torch
+x = torch.randn(500_000, device="cuda")
+made = torch.compile(lambda x: x.sin() * 3)(x)
+print(made.shape)
+try:
+    made.sum().item()
+except RuntimeError as error:
+    print(error)
+"""
+    shape, absent = ok(run(text, values="ptx", seconds=0.01)).out.splitlines()
+    assert shape == "torch.Size([500000])"
+    assert "triton_poi_fused_mul_sin_0 was not run to its end" in absent
 
 
 def test_max_autotune_compiles_every_candidate(run: Run, tmp_path: Path) -> None:
