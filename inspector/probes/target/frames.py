@@ -45,10 +45,16 @@ def of(error: BaseException) -> str:
     return place
 
 
-def first_own(places: Any) -> str:
-    """Of places in sources, innermost first, the first that is in the program's own."""
+def first_own(places: Any, file: str) -> str:
+    """Of places in sources, innermost first, the first that is in the program's own.
+
+    ``file`` is the kernel's: what Triton's cache kept may have been made of a copy of it elsewhere.
+    """
     own = [place for place in places if not _library(place.file)] or list(places)[:1]
-    return _text(own[0].file, own[0].line) if own else ""
+    if not own:
+        return ""
+    same = os.path.basename(own[0].file) == os.path.basename(file)
+    return _text(file if same else own[0].file, own[0].line)
 
 
 def _line(code: CodeType, number: int) -> str:

@@ -98,7 +98,7 @@ class Launcher:
         speaks = python and (debug.wanted(fn) or debug.speaks(fn))
         if current().engine == "ptx" and not speaks:
             try:
-                self._execute(grid, named)
+                self._execute(grid, fn, named)
                 return ""
             except ptx.NotExecutable as error:
                 reason = str(error)
@@ -133,7 +133,7 @@ class Launcher:
             )
         return ""
 
-    def _execute(self, grid: tuple[int, int, int], named: dict[str, Any]) -> None:
+    def _execute(self, grid: tuple[int, int, int], fn: Any, named: dict[str, Any]) -> None:
         """Run the grid's PTX; raises what ``ptx.run`` raises."""
         fixed = _constants(self.src, list(named))
         passed = {
@@ -144,9 +144,11 @@ class Launcher:
         tensors: dict[str, Any] = {}
         for name, (_, value) in passed.items():
             tensors.update(_tensors_of(name, value))
+        code = getattr(getattr(fn, "fn", None), "__code__", None)
         ptx.run(
             getattr(self.src, "_ptxview_asm", {}), self.metadata,
-            dict(getattr(self.src, "signature", None) or {}), grid, passed, tensors, allowance(),
+            dict(getattr(self.src, "signature", None) or {}), grid, passed, tensors,
+            getattr(code, "co_filename", ""), allowance(),
         )  # fmt: skip
 
     def _make_absent(self, named: dict[str, Any], why: str) -> None:

@@ -56,12 +56,13 @@ class KernelFault(RuntimeError):
 
 def run(
     asm: Any, metadata: Any, signature: dict[Any, Any], grid: tuple[int, int, int],
-    passed: dict[str, tuple[int, Any]], tensors: dict[str, Any], seconds: float,
+    passed: dict[str, tuple[int, Any]], tensors: dict[str, Any], file: str, seconds: float,
 ) -> None:  # fmt: skip
     """Run every program of the grid, within so many seconds' work.
 
     ``passed``: the arguments that were not compiled in, by name, each with its position among all;
-    ``tensors``: those of them that are tensors, as an error names them. Raises NotExecutable,
+    ``tensors``: those of them that are tensors, as an error names them; ``file``: the kernel's
+    source. Raises NotExecutable,
     Failed, OverBudget, bounds.AbsentValue, and what is the kernel's own fault.
     """
     text = asm.get("ptx")
@@ -73,7 +74,7 @@ def run(
         raise NotExecutable(f"the executor of PTX cannot be loaded ({error})") from error
     name = str(metadata.name)
     with _running:
-        program, listing = _program(execute, text, name)
+        program, listing = _program(execute, text, name, file)
         clusters = _clusters(metadata)
         if clusters > 1:
             raise NotExecutable(f"its blocks are in clusters of {clusters}")
@@ -95,7 +96,9 @@ def run(
         except execute.OutOfBudget as error:
             raise OverBudget(error.work / LANES_A_SECOND) from None
         except execute.Fault as fault:
-            raise _error(fault, listing, number, grid, tensors) from None
+            raise _error(
+                fault, _source(listing, fault.place.line, file), number, grid, tensors
+            ) from None
         except Exception as error:  # its own, of a kernel that the compiler took
             kind = Failed if memory.written else NotExecutable
             raise kind(f"{type(error).__name__}: {error}"[:300]) from error
@@ -104,7 +107,7 @@ def run(
                 memory.remove(part)
 
 
-def _program(execute: Any, text: str, name: str) -> tuple[Any, Any]:
+def _program(execute: Any, text: str, name: str, file: str) -> tuple[Any, Any]:
     """The kernel as the executor has it, and the PTX's lines; raises NotExecutable."""
     made = _programs.get((text, name))
     if made is None:
@@ -116,7 +119,7 @@ def _program(execute: Any, text: str, name: str) -> tuple[Any, Any]:
     obstacles = made[0].cannot()
     if obstacles:
         first, more = obstacles[0], len(obstacles) - 1
-        place = _source(made[1], first.line)
+        place = _source(made[1], first.line, file)
         raise NotExecutable(
             f"{first.opcode} in line {first.line} of its PTX: {first.reason}"
             + (f", and {more} more" if more else "")
@@ -275,7 +278,7 @@ _MEMORY = _DeviceMemory()
 
 
 def _error(
-    fault: Any, listing: Any, number: int, grid: tuple[int, int, int], tensors: dict[str, Any]
+    fault: Any, line: str, number: int, grid: tuple[int, int, int], tensors: dict[str, Any]
 ) -> Exception:
     """What a fault is to the program: an exception that says who did it, where, and how far off."""
     place = fault.place
@@ -288,7 +291,6 @@ def _error(
     who = f"program {place.block or (0, 0, 0)}"
     if place.thread is not None:
         who += f", thread {place.thread}"
-    line = _source(listing, place.line)
     after = f" (PTX line {place.line}: {place.statement.rstrip('; ')[:100]}"
     after += f"; {line})" if line else ")"
     match = _OPCODE.match(place.statement)
@@ -311,7 +313,7 @@ def _error(
     return kind(text)
 
 
-def _source(listing: Any, line: int) -> str:
+def _source(listing: Any, line: int, file: str) -> str:
     """The line of the program that a line of PTX was made of; empty where that is not known."""
     if not 0 < line <= len(listing.lines):
         return ""
@@ -326,4 +328,4 @@ def _source(listing: Any, line: int) -> str:
             break
     places = (listing.lines[n - 1].source for n in range(first, line + 1))
     where = next((place for place in places if place is not None), None)
-    return frames.first_own(where.frames()) if where is not None else ""
+    return frames.first_own(where.frames(), file) if where is not None else ""
