@@ -12,7 +12,10 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+
+from tests.benchmarks.ratio import Ratio
 
 PROBES = Path(__file__).parents[2] / "inspector" / "probes"
 PROGRAM = """
@@ -97,7 +100,18 @@ def measured(values: str, folder: Path) -> dict[str, tuple[float, float]]:
     return seconds
 
 
+def ratios() -> Iterator[Ratio]:
+    """Each kernel's later launches by the interpreter beside those of its PTX."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        interpreted, executed = measured("interpreter", folder), measured("ptx", folder)
+    for kernel, (_, slow) in interpreted.items():
+        what = f"{kernel} on the emulated device by Triton's interpreter"
+        yield Ratio(what, slow / executed[kernel][1], "it as PTX")
+
+
 def main() -> None:
+    """Print them with their times."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         interpreted, executed = measured("interpreter", folder), measured("ptx", folder)
