@@ -17,7 +17,7 @@ MOST_PRINTED = 65_536
 """Lines that are kept of a launch; a GPU's own buffer holds about as many."""
 
 _DIRECTIVE = re.compile(
-    r"%([-+ #0]*)(\*|\d+)?(?:\.(\*|\d+))?(hh|h|ll|l|L|z|t|j)?([diouxXeEfFgGaAcsp%])"
+    r"%([-+ #0]*+)(\*|\d++)?+(?:\.(\*|\d++))?+(hh|h|ll|l|L|z|t|j)?([diouxXeEfFgGaAcsp%])"
 )
 _LONG = ("l", "ll", "z", "t", "j")
 

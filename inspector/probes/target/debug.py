@@ -55,7 +55,7 @@ def wanted(fn: Any) -> bool:
 
 # What a kernel says or asks that the compiled code leaves out, or says less readably.
 _SPEAKING = {"device_assert", "device_print", "print", "breakpoint"}
-_ASSERTION = re.compile(r"^\s*assert\b", re.MULTILINE)
+_ASSERTION = re.compile(r"^[ \t]*+assert\b", re.MULTILINE)
 _speaking: dict[Any, bool] = {}
 
 
