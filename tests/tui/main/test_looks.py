@@ -27,6 +27,12 @@ class Compare(Protocol):
     ) -> bool: ...
 
 
+@pytest.fixture(autouse=True)
+def at_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Help names the file of one's own keys: it is as long on every machine."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", "/home/ada/.config")
+
+
 def pressing(*keys: str) -> Callable[[Pilot[None]], Awaitable[None]]:
     """Press keys once everything has been read, and wait for what they cause."""
 
