@@ -23,7 +23,7 @@ from inspector.commands.launching import (
     takes_launch,
 )
 from inspector.errors import Exit, PtxviewError, UsageError
-from inspector.execute import LaunchError
+from inspector.execute import LaunchError, approximations
 from inspector.model import Location, Stage
 from inspector.printing import narrate
 from inspector.reader import tables as reference
@@ -126,6 +126,7 @@ def _told(chosen: ChosenLaunch, launched: TracedLaunch) -> report.TracedKernel:
         chosen.kernel.demangled, variant.id, variant.target or "", tables.config(variant),
         chosen.call, len(variant.calls), chosen.seed, chosen.given, launched,
         executed_totals(launched.facts, cost), source,
+        approximations(chosen.program, reference.table("approximate")),
     )  # fmt: skip
 
 

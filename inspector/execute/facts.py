@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -27,23 +28,25 @@ NONE = ~u64(0)
 
 
 @dataclass(slots=True)
-class AccessFacts:
-    """What one line asked of memory. Global figures are None for other spaces, and so on."""
+class MemoryUse:
+    """What was asked of memory and what that came to, as counts that may be added up.
 
-    space: str
-    way: str
+    Sectors and tag requests are of global memory, wavefronts of shared memory: of another space
+    these are 0, and say nothing.
+    """
+
     requests: int = 0
     """Instructions of warps that had a lane."""
     lanes: int = 0
     bytes_wanted: int = 0
     sectors: int = 0
-    """Global memory: ncu's "L2 Theoretical Sectors Global"."""
+    """ncu's "L2 Theoretical Sectors Global"."""
     least_sectors: int = 0
     """As many as the distinct bytes would fill."""
     tag_requests: int = 0
-    """Global memory: ncu's "L1 Tag Requests Global", distinct lines of 128 bytes."""
+    """ncu's "L1 Tag Requests Global", distinct lines of 128 bytes."""
     wavefronts: int = 0
-    """Shared memory: ncu's "L1 Wavefronts Shared"."""
+    """ncu's "L1 Wavefronts Shared"."""
     least_wavefronts: int = 0
     """ncu's "L1 Wavefronts Shared Ideal"; what is above it are bank conflicts."""
 
@@ -56,6 +59,23 @@ class AccessFacts:
     def conflicts(self) -> int:
         """Wavefronts of shared memory that banks' collisions add."""
         return self.wavefronts - self.least_wavefronts
+
+    @classmethod
+    def total(cls, uses: Iterable[MemoryUse]) -> MemoryUse:
+        """All of them together."""
+        out = cls()
+        for use in uses:
+            for each in fields(cls):
+                setattr(out, each.name, getattr(out, each.name) + getattr(use, each.name))
+        return out
+
+
+@dataclass(slots=True)
+class AccessFacts(MemoryUse):
+    """What one line asked of one space of memory, in one ``way`` (``load``, ``copy store`` …)."""
+
+    space: str = ""
+    way: str = ""
 
 
 @dataclass(slots=True)
@@ -197,7 +217,7 @@ class Facts:
         key = (access.instruction, access.space, access.way)
         kept = self._accesses.get(key)
         if kept is None:
-            kept = self._accesses[key] = AccessFacts(access.space, access.way)
+            kept = self._accesses[key] = AccessFacts(space=access.space, way=access.way)
         if access.way.startswith("matrix"):
             _matrix(kept, access.address)
             return

@@ -10,19 +10,18 @@ from dataclasses import dataclass
 
 from rich.text import Text
 
-from inspector.execute import Buffer, Fault
-from inspector.execute.facts import AccessFacts, ValueFacts
+from inspector.execute import Approximation, Buffer, Fault
+from inspector.execute.facts import AccessFacts, MemoryUse, ValueFacts
 from inspector.listing.line import Listing
 from inspector.model import Location, Stage
 from inspector.report import jsons
 from inspector.report.tables import UNKNOWN, clean
-from inspector.text import plural, shown
+from inspector.text import plural, shown, word_for
 from inspector.trace.lines import (
     GLOBAL,
     SHARED,
     ExecutedLine,
     ExecutedTotals,
-    MemoryUse,
     kind_of,
 )
 from inspector.trace.tracing import TracedLaunch
@@ -50,6 +49,7 @@ class TracedKernel:
 
     ``call`` is the recorded call's number, None where a user gave the whole launch; ``seed`` is
     None where every input was given. ``source`` says where a line of PTX comes from.
+    ``approximate`` are the lines whose results a GPU's may differ from.
     """
 
     kernel: str
@@ -63,6 +63,7 @@ class TracedKernel:
     launched: TracedLaunch
     totals: ExecutedTotals
     source: Callable[[int], Location | None]
+    approximate: tuple[Approximation, ...] = ()
 
     @property
     def sample(self) -> str:
@@ -196,6 +197,23 @@ def summary(told: TracedKernel) -> Iterator[tuple[str, str]]:
     if totals.intensity is not None:
         flops += f", {totals.intensity:.3g} for each byte of global memory's sectors"
     yield "operations", flops
+    yield from _approximate(told.approximate)
+
+
+def _approximate(those: Iterable[Approximation]) -> Iterator[tuple[str, str]]:
+    """What a GPU computes otherwise, and how far it may be off, an opcode each."""
+    lines: dict[tuple[str, str], list[int]] = {}
+    for one in those:
+        lines.setdefault((one.opcode, one.bound), []).append(one.line)
+    label = "approximate"
+    for (opcode, bound), where in lines.items():
+        places = ", ".join(map(str, where[:3])) + (" …" if len(where) > 3 else "")
+        yield (
+            label,
+            f"{opcode} ({word_for(len(where), 'line')} {places}): a GPU's result is {bound}; "
+            "here it is rounded from a more precise one",
+        )
+        label = ""
 
 
 def hottest(told: TracedKernel, most: int = 3) -> list[tuple[str, float]]:
@@ -524,6 +542,10 @@ def document(
         "fault": None if launched.fault is None else fault_json(told, launched.fault),
         "stopped": None if spent is None else {"budget": spent.work},
         "totals": _totals(told.totals),
+        "approximate": [
+            {"n": one.line, "opcode": one.opcode, "bound": one.bound, "section": one.section}
+            for one in told.approximate
+        ],
         "lines": jsons.Rows(_line(one, where) for one in lines),
         **{
             f"by_{stage.value}": jsons.Rows(_line(one, where) for one in of)

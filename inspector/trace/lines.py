@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from inspector.execute import Facts
-from inspector.execute.facts import AccessFacts, LineFacts, Totals, ValueFacts
+from inspector.execute.facts import AccessFacts, LineFacts, MemoryUse, Totals, ValueFacts
 
 GLOBAL = ("global", "const")
 SHARED = ("shared",)
@@ -15,30 +15,6 @@ NOT_CLASSED = "not classed"
 
 Cost = Callable[[str], str | None]
 """The class of an opcode of PTX (``memory``, ``arithmetic`` …), None if it is not known."""
-
-
-@dataclass(frozen=True, slots=True)
-class MemoryUse:
-    """What was asked of one space, and what that came to; see ``AccessFacts`` for the figures."""
-
-    requests: int = 0
-    lanes: int = 0
-    bytes_wanted: int = 0
-    sectors: int = 0
-    least_sectors: int = 0
-    tag_requests: int = 0
-    wavefronts: int = 0
-    least_wavefronts: int = 0
-
-    @property
-    def bytes_moved(self) -> int:
-        """Bytes of the sectors of global memory."""
-        return 32 * self.sectors
-
-    @property
-    def conflicts(self) -> int:
-        """Wavefronts of shared memory beyond the least that would do."""
-        return self.wavefronts - self.least_wavefronts
 
 
 def memory_use(
@@ -49,13 +25,7 @@ def memory_use(
     those = [a for a in accesses if a.space in spaces and kind in (None, kind_of(a.way))]
     if not those:
         return None
-    return MemoryUse(
-        *(
-            sum(getattr(a, name) for a in those)
-            for name in ("requests", "lanes", "bytes_wanted", "sectors", "least_sectors",
-                         "tag_requests", "wavefronts", "least_wavefronts")
-        )
-    )  # fmt: skip
+    return MemoryUse.total(those)
 
 
 def kind_of(way: str) -> str:

@@ -13,8 +13,8 @@ Triple = tuple[int, int, int]
 
 BUDGET = 1_000_000_000
 """Lane-instructions that a launch may take unless somebody says otherwise: a minute or two."""
-CHEAP = 20_000_000
-"""Lane-instructions up to which every block is run without being asked: some seconds."""
+CHEAP = 100_000_000
+"""Lane-instructions up to which every block is run without being asked: a few seconds."""
 LEAST_BLOCKS = 8
 
 Wanted = str | int | Sequence[int | Triple]
