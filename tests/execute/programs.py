@@ -108,6 +108,16 @@ def gelu(cc: int = 90) -> Made:
                 (("BLOCK_SIZE", 1024),), cc, 4, 3, (0, 1))  # fmt: skip
 
 
+@triton.jit
+def transpose_kernel(y_ptr, x_ptr, M, N, BLOCK: tl.constexpr):
+    """y[n, m] = x[m, n], a square tile a program: loads and stores along rows."""
+    m = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    n = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = (m[:, None] < M) & (n[None, :] < N)
+    x = tl.load(x_ptr + m[:, None] * N + n[None, :], mask=inside)
+    tl.store(y_ptr + n[:, None] * M + m[None, :], tl.trans(x), mask=tl.trans(inside))
+
+
 def matmul(
     kind: str = "fp16", cc: int = 90, tile: tuple[int, int, int] = (64, 64, 32), stages: int = 4
 ) -> Made:
