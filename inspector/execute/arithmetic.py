@@ -426,7 +426,8 @@ def _test(t: Translator, row: PtxInstruction) -> None:
     made = {
         "nan": f"np.isnan({x})", "notanumber": f"np.isnan({x})", "number": f"~np.isnan({x})",
         "finite": f"np.isfinite({x})", "infinite": f"np.isinf({x})",
-        "normal": f"np.isfinite({x}) & (np.abs({x}) >= {least})",
+        # "As a special case, positive and negative zero are considered normal numbers."
+        "normal": f"np.isfinite({x}) & ((np.abs({x}) >= {least}) | ({x} == 0))",
         "subnormal": f"({x} != 0) & (np.abs({x}) < {least})",
     }.get(row.parts[1])  # fmt: skip
     if made is None:

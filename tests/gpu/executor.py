@@ -87,6 +87,21 @@ class Device:
     def __init__(self) -> None:
         self.driver = Driver()
 
+    def programs(self, cubin: bytes, seeds: range) -> list[Array | str]:
+        """What random programs leave; after an error, which ends the context, there are no more."""
+        out: list[Array | str] = []
+        module = self.driver.load(cubin)
+        for seed in seeds:
+            words = random_ptx.words(random_programs.LANES, seed)
+            memory = random_programs.memory_for(seed)
+            try:
+                out.append(self.run(module, f"p{seed}", random_programs.BLOCKS,
+                                    random_programs.THREADS, words, memory))  # fmt: skip
+            except RuntimeError as error:
+                return [*out, str(error)]
+        self.driver.unload(module)
+        return out
+
     def run(self, module: Any, entry: str, grid: int, threads: int, words: Array,
             memory: Array) -> Array:  # fmt: skip
         """What the kernel leaves where its second argument points."""
@@ -107,30 +122,57 @@ class Device:
         return back
 
 
-def judge_programs(pool: Any, device: Device, count: int, keep: Path | None) -> dict[str, Any]:
+_device: Device | None = None
+
+
+def on_device(cubin: bytes, seeds: range) -> list[Array | str]:
+    """:meth:`Device.programs`, in a process that may be thrown away."""
+    global _device
+    _device = _device or Device()
+    return _device.programs(cubin, seeds)
+
+
+class Disposable:
+    """A process with a device; a new one after each error that a context does not survive."""
+
+    def __init__(self) -> None:
+        self.context = multiprocessing.get_context("spawn")
+        self.pool = self.context.Pool(1)
+
+    def programs(self, cubin: bytes, seeds: range) -> list[Array | str]:
+        """What each of the programs leaves, or the driver's error."""
+        out: list[Array | str] = []
+        while len(out) < len(seeds):
+            out += self.pool.apply(on_device, (cubin, seeds[len(out) :]))
+            if isinstance(out[-1], str):
+                self.pool.terminate()
+                self.pool = self.context.Pool(1)
+        return out
+
+
+def judge_programs(pool: Any, count: int, keep: Path | None) -> dict[str, Any]:
     """Random programs: how many, how many differ, and which."""
     pieces = [range(k, min(k + PIECE, count)) for k in range(0, count, PIECE)]
-    different: dict[str, str] = {}
-    kept: list[str] = []
+    device, different, kept = Disposable(), dict[str, str](), list[str]()
     for seeds, (cubin, results) in zip(pieces, pool.imap(of_programs, pieces), strict=True):
-        module = device.driver.load(cubin)
-        for seed, mine in zip(seeds, results, strict=True):
-            words = random_ptx.words(random_programs.LANES, seed)
-            memory = random_programs.memory_for(seed)
-            theirs = device.run(module, f"p{seed}", random_programs.BLOCKS,
-                                random_programs.THREADS, words, memory)  # fmt: skip
-            if len(kept) < KEPT_PROGRAMS:
+        both = zip(seeds, results, device.programs(cubin, seeds), strict=True)
+        for seed, mine, theirs in both:
+            if isinstance(mine, str) or isinstance(theirs, str):
+                said = [x if isinstance(x, str) else "nothing" for x in (mine, theirs)]
+                different[f"p{seed}"] = f"here: {said[0]}; on the device: {said[1]}"
+                continue
+            if seed < KEPT_PROGRAMS:
                 text = random_programs.entry("p", seed, INSTRUCTIONS)
+                words = random_ptx.words(random_programs.LANES, seed)
+                memory = random_programs.memory_for(seed)
                 given = digest(text.encode(), words.tobytes(), memory.tobytes())
                 kept.append(f"{seed} {given} {digest(theirs.tobytes())}")
-            if isinstance(mine, str):
-                different[f"p{seed}"] = mine
-            elif not np.array_equal(mine, theirs):
+            if not np.array_equal(mine, theirs):
                 places = np.flatnonzero(mine != theirs)
                 different[f"p{seed}"] = f"{len(places)} bytes, the first at {places[0]}"
                 if keep and len(different) <= 40:
                     np.save(keep / f"p{seed}.npy", theirs)
-        device.driver.unload(module)
+    device.pool.terminate()
     if keep:
         (keep / "programs.txt").write_text("\n".join([*kept, ""]))
     return {"programs": count, "different": different}
@@ -149,8 +191,11 @@ def judge_instructions(pool: Any, device: Device, keep: Path | None) -> dict[str
                                 np.zeros(SETS, np.uint64))  # fmt: skip
             part = theirs[:KEPT_SETS].tobytes()
             kept.append(" ".join([*one, digest(words[:KEPT_SETS].tobytes()), digest(part)]))
-            places = np.flatnonzero(np.asarray(mine) != theirs)
+            assert not isinstance(mine, str)
+            places = np.flatnonzero(mine != theirs)
             if len(places):
+                if keep:
+                    np.save(keep / f"i{first + k}.npy", theirs)
                 n = int(places[0])
                 different[" ".join(one)] = {
                     "lanes": len(places), "words": [f"{int(w):#x}" for w in words[n]], "lane": n,
@@ -221,15 +266,15 @@ def main(words: list[str]) -> int:
     options = parser.parse_args(words)
     if options.keep:
         options.keep.mkdir(parents=True, exist_ok=True)
-    begun = time.time()
+    begun, told = time.time(), dict[str, Any]()
     with multiprocessing.get_context("spawn").Pool(os.cpu_count()) as pool:
         device = Device()
-        told: dict[str, Any] = {"one": judge_instructions(pool, device, options.keep)}
+        told["one"] = judge_instructions(pool, device, options.keep)
         print(f"instructions: {time.time() - begun:.0f} s", file=sys.stderr)
         told["approximate"] = judge_approximate(device)
         told["beyond"] = beyond(told["approximate"])
         print(f"approximate: {time.time() - begun:.0f} s", file=sys.stderr)
-        told["many"] = judge_programs(pool, device, options.programs, options.keep)
+        told["many"] = judge_programs(pool, options.programs, options.keep)
     told["seconds"] = round(time.time() - begun)
     print(json.dumps(told, indent=1))
     wrong = told["one"]["different"] or told["many"]["different"] or told["beyond"]
