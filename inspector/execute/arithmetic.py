@@ -268,10 +268,9 @@ def _extreme(t: Translator, row: PtxInstruction) -> None:
         template = f"{name}({{0}}, {{1}})"
         simple(t, row, f"np.maximum({template}, {{0}}.dtype.type(0))" if clamp else template)
         return
+    name = "floats.minimum" if least else "floats.maximum"
     if "NaN" in row.parts:
-        name = "np.minimum" if least else "np.maximum"
-    else:
-        name = "floats.minimum" if least else "floats.maximum"
+        name += "_nan"
     template = f"{name}({{0}}, {{1}})"
     if len(row.operands) == 4:
         template = f"{name}({template}, {{2}})"

@@ -150,8 +150,11 @@ def fused_double(a: Array, b: Array, c: Array) -> Array:
     v, w = two_sum(high, t)
     out = v + to_odd(*two_sum(u, w))
     edge = _at_edge(a, b, high) | (np.abs(c) > _LARGE)
-    plain = a * b + c
-    out = np.where(np.isfinite(low) & np.isfinite(out), out, plain)
+    # A product of finite factors is finite, also where no double holds it.
+    finite = np.isfinite(a) & np.isfinite(b)
+    plain = np.where(finite & np.isinf(c), c, a * b + c)
+    zero = ((a == 0) | (b == 0)) & (c == 0)  # of which the sum above may have another sign
+    out = np.where(np.isfinite(low) & np.isfinite(out) & ~zero, out, plain)
     return _exactly("fma", out, edge, a, b, c)[0] if edge.any() else out
 
 
@@ -299,9 +302,13 @@ def rounded_double(operation: str, a: Array, b: Array, c: Array | None, way: str
         made, sign = _exactly(operation, out, edge, a, b, c)
         out, error = made, np.where(edge, sign, error)
     result = _directed(out, error, way)
-    if operation in ("add", "fma"):
-        first = a * b if operation == "fma" else a
-        return _signed_zero(result, first, c if c is not None else b, way)
+    if operation == "add":
+        return _signed_zero(result, a, b, way)
+    if operation == "fma" and c is not None and way == "rm":
+        # A product that is too small for a double is not 0, and the sum then is not.
+        factor = (a == 0) | (b == 0)
+        positive = factor & (np.signbit(a) == np.signbit(b)) & (c == 0) & ~np.signbit(c)
+        return np.where((out == 0) & (error == 0) & ~positive, f64(-0.0), result)
     return result
 
 
@@ -318,7 +325,10 @@ def _directed(out: Array, error: Array, way: str) -> Array:
 
 
 def to_tf32(x: Array, way: str) -> Array:
-    """Single precision to tf32's bits: ten bits of mantissa, the rest 0."""
+    """Single precision to tf32's bits: ten bits of mantissa, the rest 0.
+
+    A NaN is 0x7fffe000, and with ``rna`` keeps the bits that tf32 has: so an H200.
+    """
     bits = x.view(u32)
     if way == "rn":
         bits = bits + (u32(0xFFF) + ((bits >> u32(13)) & u32(1)))
@@ -326,7 +336,9 @@ def to_tf32(x: Array, way: str) -> Array:
         bits = bits + u32(0x1000)
     cut = bits & u32(0xFFFFE000)
     nan = np.isnan(x)
-    return np.where(nan, u32(0x7FFFFFFF), cut) if nan.any() else cut
+    if not nan.any():
+        return cut
+    return np.where(nan, x.view(u32) & u32(0xFFFFE000) if way == "rna" else u32(0x7FFFE000), cut)
 
 
 def packed(
@@ -356,24 +368,36 @@ def packed_compare(compare: Callable[[Array, Array], Array], kind: str, a: Array
 
 def minimum(a: Array, b: Array) -> Array:
     """The lesser of two, the other where one is NaN; −0 is less than +0."""
-    out = np.fmin(a, b)
-    ties = (a == 0) & (b == 0)
-    return (
-        np.where(ties & (np.signbit(a) | np.signbit(b)), -out.dtype.type(0), out)
-        if (ties.any())
-        else out
-    )
+    return _negative_zero(np.fmin(a, b), a, b)
 
 
 def maximum(a: Array, b: Array) -> Array:
     """The greater of two, the other where one is NaN; +0 is greater than −0."""
-    out = np.fmax(a, b)
+    return _positive_zero(np.fmax(a, b), a, b)
+
+
+def minimum_nan(a: Array, b: Array) -> Array:
+    """The lesser of two, NaN where one is (``min.NaN``); −0 is less than +0."""
+    return _negative_zero(np.minimum(a, b), a, b)
+
+
+def maximum_nan(a: Array, b: Array) -> Array:
+    """The greater of two, NaN where one is (``max.NaN``); +0 is greater than −0."""
+    return _positive_zero(np.maximum(a, b), a, b)
+
+
+def _negative_zero(out: Array, a: Array, b: Array) -> Array:
     ties = (a == 0) & (b == 0)
-    return (
-        np.where(ties & ~(np.signbit(a) & np.signbit(b)), out.dtype.type(0), out)
-        if (ties.any())
-        else out
-    )
+    if not ties.any():
+        return out
+    return np.where(ties & (np.signbit(a) | np.signbit(b)), -out.dtype.type(0), out)
+
+
+def _positive_zero(out: Array, a: Array, b: Array) -> Array:
+    ties = (a == 0) & (b == 0)
+    if not ties.any():
+        return out
+    return np.where(ties & ~(np.signbit(a) & np.signbit(b)), out.dtype.type(0), out)
 
 
 def approximate(function: Any, x: Array) -> Array:

@@ -311,7 +311,8 @@ def packed16(operation: Any, a: Array, b: Array, signed: bool) -> Array:
 def to_integer(x: Array, way: str, dtype: Any) -> Array:
     """``cvt`` of floats to integers: rounded as ``way`` says, clipped; NaN gives 0.
 
-    A NaN converted to a 64-bit integer gives its sign bit alone (PTX ISA, "cvt").
+    A NaN of double precision, or one converted to 64 bits, gives the integer of which only the
+    highest bit is set (PTX ISA, "cvt").
     """
     rounded = _ROUND[way](x).astype(f64)
     info = np.iinfo(dtype)
@@ -323,7 +324,10 @@ def to_integer(x: Array, way: str, dtype: Any) -> Array:
         out = np.where(over, dtype(info.max), np.where(under, dtype(info.min), inside))
         return np.where(nan, np.array(1 << 63, u64).view(dtype), out)
     clipped = np.clip(np.where(nan, 0.0, rounded), float(info.min), float(info.max))
-    return clipped.astype(i64).astype(dtype)
+    out = clipped.astype(i64).astype(dtype)
+    if x.dtype == f64 and nan.any():
+        out = np.where(nan, np.array(1 << (info.bits - 1), i64).astype(dtype), out)
+    return out
 
 
 _ROUND = {"rni": np.rint, "rzi": np.trunc, "rmi": np.floor, "rpi": np.ceil}
