@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from tests.execute import judged
-from tests.execute.counters import COLUMNS
+from tests.execute.counters import COLUMNS, kind_of
 
 SECTIONS = ("SourceCounters", "MemoryWorkloadAnalysis_Tables", "InstructionStats")
 
@@ -70,21 +70,32 @@ def measured(folder: Path) -> str:
 
 
 def shortened(page: str) -> str:
-    """Of the page, a row an instruction: the launch's number, and what is compared."""
+    """Of the page, the instructions that are compared, with the number of their launch.
+
+    A launch whose PTX names its source stands there twice in a row.
+    """
     out = io.StringIO()
-    writer = csv.DictWriter(out, ["launch", "kernel", *COLUMNS], lineterminator="\n")
+    writer = csv.DictWriter(out, ["launch", "Source", *COLUMNS], lineterminator="\n")
     writer.writeheader()
+    tables: list[tuple[str, list[dict[str, str]]]] = []
     head: list[str] = []
-    launch, kernel = -1, ""
     for row in csv.reader(io.StringIO(page)):
         if row and row[0] == "Kernel Name":
-            launch, kernel = launch + 1, row[1]
+            tables.append((row[1], []))
         elif row and row[0] == "Address":
             head = row
         elif row:
             named = dict(zip(head, row, strict=False))
-            writer.writerow({"launch": launch, "kernel": kernel,
-                             **{name: named.get(name, "") for name in COLUMNS}})  # fmt: skip
+            tables[-1][1].append({name: named.get(name, "").strip()
+                                  for name in ("Source", *COLUMNS)})  # fmt: skip
+    launches = [one for k, one in enumerate(tables) if not k or one != tables[k - 1]]
+    names = [name for name, _ in launches]
+    if names != [one.entry for one in judged.LAUNCHES]:
+        raise SystemExit(f"ncu told of other launches: {', '.join(names)}")
+    for launch, (_, instructions) in enumerate(launches):
+        for one in instructions:
+            if kind_of(one["Source"]):
+                writer.writerow({"launch": launch, **one})
     return out.getvalue()
 
 
