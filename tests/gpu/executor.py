@@ -1,6 +1,6 @@
 """What PTX gives when it is run here, bit for bit beside a GPU; how far approximate results are.
 
-    python -m tests.gpu.executor [--programs 10000] [--keep FOLDER]
+    python -m tests.gpu.executor [--programs 10000] [--only programs] [--keep FOLDER]
 
 Run by hand on a machine with a GPU, from the repository's root; some minutes on 16 cores. Every
 instruction of :mod:`tests.execute.random_ptx` on 65,536 sets of operands, and so many random
@@ -154,6 +154,7 @@ def judge_programs(pool: Any, count: int, keep: Path | None) -> dict[str, Any]:
     """Random programs: how many, how many differ, and which."""
     pieces = [range(k, min(k + PIECE, count)) for k in range(0, count, PIECE)]
     device, different, kept = Disposable(), dict[str, str](), list[str]()
+    begun = time.time()
     for seeds, (cubin, results) in zip(pieces, pool.imap(of_programs, pieces), strict=True):
         both = zip(seeds, results, device.programs(cubin, seeds), strict=True)
         for seed, mine, theirs in both:
@@ -172,6 +173,9 @@ def judge_programs(pool: Any, count: int, keep: Path | None) -> dict[str, Any]:
                 different[f"p{seed}"] = f"{len(places)} bytes, the first at {places[0]}"
                 if keep and len(different) <= 40:
                     np.save(keep / f"p{seed}.npy", theirs)
+        if seeds[-1] % 1000 == 999:
+            print(f"{seeds[-1] + 1} programs, {len(different)} differ, {time.time() - begun:.0f} s",
+                  dict(list(different.items())[-5:]), file=sys.stderr)  # fmt: skip
     device.pool.terminate()
     if keep:
         (keep / "programs.txt").write_text("\n".join([*kept, ""]))
@@ -266,22 +270,26 @@ def beyond(measured: dict[str, Any]) -> list[str]:
 def main(words: list[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--programs", type=int, default=10_000)
+    parser.add_argument("--only", choices=("programs", "instructions", "approximate"))
     parser.add_argument("--keep", type=Path)
     options = parser.parse_args(words)
     if options.keep:
         options.keep.mkdir(parents=True, exist_ok=True)
     begun, told = time.time(), dict[str, Any]()
     with multiprocessing.get_context("spawn").Pool(os.cpu_count()) as pool:
-        device = Device()
-        told["one"] = judge_instructions(pool, device, options.keep)
-        print(f"instructions: {time.time() - begun:.0f} s", file=sys.stderr)
-        told["approximate"] = judge_approximate(device)
-        told["beyond"] = beyond(told["approximate"])
-        print(f"approximate: {time.time() - begun:.0f} s", file=sys.stderr)
-        told["many"] = judge_programs(pool, options.programs, options.keep)
+        if options.only in (None, "instructions"):
+            told["one"] = judge_instructions(pool, Device(), options.keep)
+        if options.only in (None, "approximate"):
+            told["approximate"] = judge_approximate(Device())
+            told["beyond"] = beyond(told["approximate"])
+        if options.only in (None, "programs"):
+            told["many"] = judge_programs(pool, options.programs, options.keep)
     told["seconds"] = round(time.time() - begun)
     print(json.dumps(told, indent=1))
-    wrong = told["one"]["different"] or told["many"]["different"] or told["beyond"]
+    wrong = [
+        *told.get("one", {}).get("different", ()), *told.get("many", {}).get("different", ()),
+        *told.get("beyond", ()),
+    ]  # fmt: skip
     print("NOT as it should be" if wrong else "as it should be")
     return 1 if wrong else 0
 
