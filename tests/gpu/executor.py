@@ -87,21 +87,6 @@ class Device:
     def __init__(self) -> None:
         self.driver = Driver()
 
-    def programs(self, cubin: bytes, seeds: range) -> list[Array | str]:
-        """What random programs leave; after an error, which ends the context, there are no more."""
-        out: list[Array | str] = []
-        module = self.driver.load(cubin)
-        for seed in seeds:
-            words = random_ptx.words(random_programs.LANES, seed)
-            memory = random_programs.memory_for(seed)
-            try:
-                out.append(self.run(module, f"p{seed}", random_programs.BLOCKS,
-                                    random_programs.THREADS, words, memory))  # fmt: skip
-            except RuntimeError as error:
-                return [*out, str(error)]
-        self.driver.unload(module)
-        return out
-
     def run(self, module: Any, entry: str, grid: int, threads: int, words: Array,
             memory: Array) -> Array:  # fmt: skip
         """What the kernel leaves where its second argument points."""
@@ -122,31 +107,52 @@ class Device:
         return back
 
 
-_device: Device | None = None
-
-
-def on_device(cubin: bytes, seeds: range) -> list[Array | str]:
-    """:meth:`Device.programs`, in a process that may be thrown away."""
-    global _device
-    _device = _device or Device()
-    return _device.programs(cubin, seeds)
+def serve(pipe: Any) -> None:
+    """Runs random programs on the device until it is told to end, or one of them ends it."""
+    device = Device()
+    while order := pipe.recv():
+        cubin, seeds = order
+        module = device.driver.load(cubin)
+        for seed in seeds:
+            words = random_ptx.words(random_programs.LANES, seed)
+            memory = random_programs.memory_for(seed)
+            try:
+                pipe.send(device.run(module, f"p{seed}", random_programs.BLOCKS,
+                                     random_programs.THREADS, words, memory))  # fmt: skip
+            except RuntimeError as error:
+                pipe.send(str(error))
+                return
+        device.driver.unload(module)
 
 
 class Disposable:
-    """A process with a device; a new one after each error that a context does not survive."""
+    """A process with a device; another after an error, or a launch without an end."""
+
+    PATIENCE = 30
+    """Seconds for one program, of which the first has to start Python and CUDA."""
 
     def __init__(self) -> None:
         self.context = multiprocessing.get_context("spawn")
-        self.pool = self.context.Pool(1)
+        self.start()
+
+    def start(self) -> None:
+        self.pipe, theirs = self.context.Pipe()
+        self.process = self.context.Process(target=serve, args=(theirs,), daemon=True)
+        self.process.start()
 
     def programs(self, cubin: bytes, seeds: range) -> list[Array | str]:
-        """What each of the programs leaves, or the driver's error."""
+        """What each of the programs leaves, or why there is nothing."""
         out: list[Array | str] = []
         while len(out) < len(seeds):
-            out += self.pool.apply(on_device, (cubin, seeds[len(out) :]))
-            if isinstance(out[-1], str):
-                self.pool.terminate()
-                self.pool = self.context.Pool(1)
+            rest = seeds[len(out) :]
+            self.pipe.send((cubin, rest))
+            for _ in rest:
+                ended = self.pipe.poll(self.PATIENCE)
+                out.append(self.pipe.recv() if ended else f"no end in {self.PATIENCE} s")
+                if isinstance(out[-1], str):
+                    self.process.kill()
+                    self.start()
+                    break
         return out
 
 
@@ -176,7 +182,7 @@ def judge_programs(pool: Any, count: int, keep: Path | None) -> dict[str, Any]:
         if seeds[-1] % 1000 == 999:
             print(f"{seeds[-1] + 1} programs, {len(different)} differ, {time.time() - begun:.0f} s",
                   dict(list(different.items())[-5:]), file=sys.stderr)  # fmt: skip
-    device.pool.terminate()
+    device.process.kill()
     if keep:
         (keep / "programs.txt").write_text("\n".join([*kept, ""]))
     return {"programs": count, "different": different}
