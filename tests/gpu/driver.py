@@ -24,12 +24,12 @@ def ptxas() -> str:
     return str(next(Path(triton.__file__).parent.glob("backends/nvidia/bin/ptxas")))
 
 
-def assembled(text: str, arch: str = "sm_90a") -> bytes:
-    """The cubin of a PTX text. CalledProcessError with what ptxas said."""
+def assembled(text: str, arch: str = "sm_90a", level: int = 3) -> bytes:
+    """The cubin of a PTX text, optimized so far. CalledProcessError with what ptxas said."""
     with tempfile.TemporaryDirectory() as folder:
         source, cubin = Path(folder, "one.ptx"), Path(folder, "one.cubin")
         source.write_text(text, "utf-8")
-        subprocess.run([ptxas(), f"-arch={arch}", "-o", cubin, source], check=True,
+        subprocess.run([ptxas(), f"-arch={arch}", f"-O{level}", "-o", cubin, source], check=True,
                        capture_output=True, text=True, timeout=900)  # fmt: skip
         return cubin.read_bytes()
 
