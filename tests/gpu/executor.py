@@ -188,10 +188,10 @@ def judge_programs(pool: Any, count: int, keep: Path | None) -> dict[str, Any]:
                   dict(list(different.items())[-5:]), file=sys.stderr)  # fmt: skip
     unlike = dict[str, str]()
     for name in list(different):
-        seed = range(int(name[1:]), int(name[1:]) + 1)
-        plain = assembled(random_programs.module(seed, INSTRUCTIONS), level=0)
-        (mine,), (theirs,) = of_programs(seed)[1], device.programs(plain, seed)
-        if not isinstance(mine, str) and not isinstance(theirs, str) and (mine == theirs).all():
+        alone = range(int(name[1:]), int(name[1:]) + 1)
+        plain = assembled(random_programs.module(alone, INSTRUCTIONS), level=0)
+        (here,), (there,) = of_programs(alone)[1], device.programs(plain, alone)
+        if not isinstance(here, str) and not isinstance(there, str) and (here == there).all():
             unlike[name] = different.pop(name)
     device.process.kill()
     if keep:

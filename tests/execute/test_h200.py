@@ -1,0 +1,62 @@
+"""Every instruction and random programs, beside what an H200 left in memory, bit for bit.
+
+The digests are those that ``python -m tests.gpu.executor --keep`` wrote on the device; each stands
+beside a digest of what the device was given, so that another generator is not taken for another
+result.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from inspector.listing.ptx import parse_ptx
+from inspector.listing.ptx_code import read_module
+from tests.execute import random_programs, random_ptx
+from tests.execute.programs import launch
+from tests.gpu.executor import KEPT_SETS, SETS, digest
+
+FOLDER = Path(__file__).parent.parent / "data" / "execute" / "h200"
+ANEW = "the generator gives something else than the H200 was given: run tests.gpu.executor again"
+PROGRAMS, PIECE = 200, 20
+
+
+def rows(name: str) -> list[list[str]]:
+    return [line.split() for line in (FOLDER / name).read_text("utf-8").splitlines()]
+
+
+def test_every_instruction() -> None:
+    """557 instructions on 4,096 sets of operands, many of them at an edge of their type."""
+    kept = rows("instructions.txt")
+    chosen = [(row[0], row[1], row[2]) for row in kept]
+    assert chosen == random_ptx.instructions(), ANEW
+    words = random_ptx.words(SETS, 5)[:KEPT_SETS]
+    assert {row[3] for row in kept} == {digest(words.tobytes())}, ANEW
+    module = read_module(parse_ptx(random_ptx.instruction_module(chosen)))
+    different = []
+    for k, row in enumerate(kept):
+        made = np.zeros(KEPT_SETS, np.uint64)
+        launch(module, (KEPT_SETS // 256,), 256, [words, made], f"i{k}")
+        if digest(made.tobytes()) != row[4]:
+            different.append(" ".join(row[:3]))
+    assert not different
+
+
+@pytest.mark.parametrize("piece", range(PROGRAMS // PIECE))
+def test_random_programs(piece: int) -> None:
+    """Threads that part, loops, every kind of memory, atomics, votes, calls."""
+    chosen, different = random_ptx.instructions(), []
+    kept = rows("programs.txt")[piece * PIECE : (piece + 1) * PIECE]
+    for number, given, left in kept:
+        seed = int(number)
+        words = random_ptx.words(random_programs.LANES, seed)
+        memory = random_programs.memory_for(seed)
+        text = random_programs.entry("p", seed, chosen)
+        assert digest(text.encode(), words.tobytes(), memory.tobytes()) == given, ANEW
+        module = random_ptx.HEAD + random_programs.MODULE + text
+        launch(module, (random_programs.BLOCKS,), random_programs.THREADS, [words, memory])
+        if digest(memory.tobytes()) != left:
+            different.append(seed)
+    assert not different
