@@ -12,6 +12,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from inspector.analyse.opcodes import (
+    LinesAgain,
+    OpcodeLines,
+    base_of,
+    before_padding,
+    guarded,
+    merged,
+)
 from inspector.listing.line import Function, Kind, Line, Listing
 
 # -- what a function is made of -------------------------------------------------------------------
@@ -35,20 +43,29 @@ class Mix:
     unclassed: int
 
 
-def mix(listing: Listing, function: Function, cost: Callable[[str], str | None]) -> Mix:
-    """The mix of one function; ``cost`` gives the cost class of an opcode, None if not known."""
-    opcodes = Counter(line.opcode or "" for line in instructions(listing, function))
+def mix(
+    listing: Listing,
+    function: Function,
+    cost: Callable[[str], str | None],
+    code: OpcodeLines | None = None,
+) -> Mix:
+    """The mix of one function; ``cost`` gives the cost class of an opcode, None if not known.
+
+    ``code`` are its instructions by opcode, where they are at hand.
+    """
+    opcodes = (code or OpcodeLines(listing, function)).without_padding()
     costs: Counter[str] = Counter()
     bases: Counter[str] = Counter()
-    unclassed = 0
-    for opcode, count in opcodes.items():
-        bases[opcode.partition(".")[0]] += count
+    unclassed = total = 0
+    for opcode, at in opcodes.items():
+        bases[base_of(opcode)] += len(at)
+        total += len(at)
         known = cost(opcode)
         if known is None:
-            unclassed += count
+            unclassed += len(at)
         else:
-            costs[known] += count
-    return Mix(listing.language, opcodes.total(), _ordered(costs), _ordered(bases), unclassed)
+            costs[known] += len(at)
+    return Mix(listing.language, total, _ordered(costs), _ordered(bases), unclassed)
 
 
 def _ordered(counts: Counter[str]) -> tuple[tuple[str, int], ...]:
@@ -58,26 +75,9 @@ def _ordered(counts: Counter[str]) -> tuple[tuple[str, int], ...]:
 def instructions(listing: Listing, function: Function) -> Iterator[Line]:
     """The instructions of a function, without what only fills SASS up to a boundary at its end:
     a branch to itself and ``NOP``."""
-    lines = listing.lines
-    last = min(function.last, len(lines))
-    if listing.language == "sass":
-        last = _before_padding(lines[max(function.first - 1, 0) : last]) + function.first - 1
-    for n in range(function.first, last + 1):
-        line = lines[n - 1]
+    for line in listing.between(function.first, before_padding(listing, function)):
         if line.kind is Kind.INSTRUCTION and line.opcode is not None:
             yield line
-
-
-def _before_padding(lines: Sequence[Line]) -> int:
-    """How many of the lines stand before the padding."""
-    end = len(lines)
-    while end and (lines[end - 1].opcode is None or lines[end - 1].base == "NOP"):
-        end -= 1
-    if end >= 1 and lines[end - 1].base == "BRA" and lines[end - 1].targets:
-        above = next((x for x in reversed(lines[: end - 1]) if x.kind is not Kind.BLANK), None)
-        if above is not None and above.label in lines[end - 1].targets:
-            end -= 1
-    return end
 
 
 # -- tensor-core shapes ---------------------------------------------------------------------------
@@ -118,58 +118,67 @@ class Product:
     lines: tuple[int, ...]
 
 
-def products(listing: Listing, function: Function) -> tuple[Product, ...]:
-    """The matrix products of a function, in the order of their first."""
-    found: dict[tuple[str, tuple[int, int, int] | None, tuple[str, ...]], list[int]] = {}
-    read = {"ptx": _ptx_product, "sass": _sass_product, "ttir": _dots, "ttgir": _dots}.get(
-        listing.language
-    )
-    if read is None:
-        return ()
-    for line in instructions(listing, function):
-        for what in read(line):
-            found.setdefault(what, []).append(line.n)
-    return tuple(Product(*what, len(lines), tuple(lines)) for what, lines in found.items())
+def products(
+    listing: Listing, function: Function, code: OpcodeLines | None = None
+) -> tuple[Product, ...]:
+    """The matrix products of a function, in the order of their first.
+
+    ``code`` are its instructions by opcode, where they are at hand.
+    """
+    shapes: dict[Key, list[Sequence[int]]] = {}
+    if listing.language in ("ttir", "ttgir"):
+        for line in instructions(listing, function):
+            if line.base in _DOTS:
+                shapes.setdefault(_dots(line), []).append((line.n,))
+    elif (read := {"ptx": _ptx_product, "sass": _sass_product}.get(listing.language)) is not None:
+        code = code or OpcodeLines(listing, function)
+        for opcode, at in code.without_padding().items():
+            if (what := read(opcode)) is not None:
+                shapes.setdefault(what, []).append(at)
+    every = [
+        Product(*what, len(lines), lines)
+        for what, parts in shapes.items()
+        if (lines := tuple(merged(parts)))
+    ]
+    return tuple(sorted(every, key=lambda product: product.lines[0]))
 
 
 Key = tuple[str, tuple[int, int, int] | None, tuple[str, ...]]
 
 
-def _ptx_product(line: Line) -> Iterator[Key]:
-    opcode = line.opcode or ""
+def _ptx_product(opcode: str) -> Key | None:
     parts = opcode.split(".")
     family = parts[0]
-    if family in ("mma", "wgmma", "wmma", "tcgen05"):
-        if family in ("wmma", "tcgen05") and parts[1:2] != ["mma"]:
-            return
-        if family == "wgmma" and parts[1:2] != ["mma_async"]:
-            return
-        shape = _PTX_SHAPE.search(opcode)
-        types = tuple(p for p in parts if _PTX_TYPES.fullmatch(p))
-        if family == "tcgen05":
-            types = tuple(p.partition("::")[2] for p in parts if p.startswith("kind::"))
-        name = ".".join(parts[:2]) if family != "mma" else "mma"
-        yield name, _numbers(shape), types
+    if family not in ("mma", "wgmma", "wmma", "tcgen05"):
+        return None
+    if family in ("wmma", "tcgen05") and parts[1:2] != ["mma"]:
+        return None
+    if family == "wgmma" and parts[1:2] != ["mma_async"]:
+        return None
+    shape = _PTX_SHAPE.search(opcode)
+    types = tuple(p for p in parts if _PTX_TYPES.fullmatch(p))
+    if family == "tcgen05":
+        types = tuple(p.partition("::")[2] for p in parts if p.startswith("kind::"))
+    name = ".".join(parts[:2]) if family != "mma" else "mma"
+    return name, _numbers(shape), types
 
 
-def _sass_product(line: Line) -> Iterator[Key]:
-    if line.base not in _SASS_PRODUCTS:
-        return
-    opcode = line.opcode or ""
+def _sass_product(opcode: str) -> Key | None:
+    base = base_of(opcode)
+    if base not in _SASS_PRODUCTS:
+        return None
     parts = opcode.split(".")[1:]
     shape = _numbers(_SASS_SHAPE.search(opcode))
     if shape is None:
         shape = next((_SASS_DIGITS[p] for p in parts if p in _SASS_DIGITS), None)
     types = tuple(p.lower() for p in parts if _PTX_TYPES.fullmatch(p.lower()))
-    yield line.base, shape, types
+    return base, shape, types
 
 
-def _dots(line: Line) -> Iterator[Key]:
-    if line.base not in _DOTS:
-        return
+def _dots(line: Line) -> Key:
     shape = dot_shape(line.text)
     tiles = [t for _, t in _TILE.findall(line.text)]
-    yield line.base, shape[1:] if shape else None, tuple(tiles[:3])
+    return line.base or "", shape[1:] if shape else None, tuple(tiles[:3])
 
 
 def dot_shape(text: str) -> tuple[int, int, int, int] | None:
@@ -216,7 +225,6 @@ _SASS_WIDTH = re.compile(r"\.(?:ENL2\.)?[USFB]?(8|16|32|64|96|128|256)\b")
 _SASS_PACKED = re.compile(r"\.B?F(16|32)x([248])\b")
 _SASS_VECTOR = re.compile(r"F32x|F16x|_V[48]|VEC")
 _MATRIX = re.compile(r"\.MT?88\b")
-_GUARD = re.compile(r"\A\s*(?:/\*[0-9a-f]+\*/\s*)?(?:\{\s*)?@")
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,30 +245,36 @@ class Access:
     lines: tuple[int, ...]
 
 
-def accesses(listing: Listing, function: Function) -> tuple[Access, ...]:
-    """What a function of PTX or SASS loads and stores, in the order it first does."""
-    by_kind: dict[tuple[str, str, int | None], list[Line]] = {}
+def accesses(
+    listing: Listing, function: Function, code: OpcodeLines | None = None
+) -> tuple[Access, ...]:
+    """What a function of PTX or SASS loads and stores, in the order it first does.
+
+    ``code`` are its instructions by opcode, where they are at hand.
+    """
+    by_kind: dict[tuple[str, str, int | None], list[tuple[Sequence[int], int]]] = {}
     read = {"ptx": _ptx, "sass": _sass}.get(listing.language)
     if read is None:
         return ()
-    for line in instructions(listing, function):
-        what = read(line)
-        if what is not None:
-            by_kind.setdefault(what, []).append(line)
-    return tuple(
-        Access(
-            *what,
-            len(lines_of),
-            sum(1 for x in lines_of if guarded(x)),
-            tuple(x.n for x in lines_of),
-        )
-        for what, lines_of in by_kind.items()
-    )
+    code = code or OpcodeLines(listing, function)
+    for opcode, at in code.without_padding().items():
+        base = base_of(opcode)
+        if base in _OPERANDS_TELL:
+            for line in LinesAgain(listing, at):
+                if (what := read(line)) is not None:
+                    by_kind.setdefault(what, []).append(((line.n,), int(guarded(line))))
+        elif (what := read(Line(0, "", Kind.INSTRUCTION, base, opcode))) is not None:
+            by_kind.setdefault(what, []).append((at, len(code.guarded.get(opcode, ()))))
+    every = [
+        Access(*what, len(lines), sum(under for _, under in parts), lines)
+        for what, parts in by_kind.items()
+        if (lines := tuple(merged(at for at, _ in parts)))
+    ]
+    return tuple(sorted(every, key=lambda access: access.lines[0]))
 
 
-def guarded(line: Line) -> bool:
-    """Whether an instruction of PTX or SASS stands under a predicate."""
-    return _GUARD.match(line.text) is not None
+_OPERANDS_TELL = frozenset(("cp", "tcgen05", "LDS", "LDG", "LDTM"))
+"""Instructions of which more than the opcode says what they touch."""
 
 
 def total(accesses: Iterable[Access], kinds: Iterable[str], space: str) -> int | None:

@@ -14,8 +14,6 @@ from inspector.analyse.accesses import (
     Mix,
     Product,
     accesses,
-    guarded,
-    instructions,
     mix,
     products,
 )
@@ -31,6 +29,7 @@ from inspector.analyse.flow.graph import Flow
 from inspector.analyse.flow.ptx_steps import declared
 from inspector.analyse.function_facts import FunctionFacts
 from inspector.analyse.occupancy import Device, Occupancy, occupancy
+from inspector.analyse.opcodes import OpcodeLines, base_of
 from inspector.listing.line import Function, Listing
 from inspector.model import Call, Resources, Stage
 
@@ -105,6 +104,7 @@ def card(
     threads: int | None = None,
     flows: Mapping[Stage, Flow] | None = None,
     built_for: Device | None = None,
+    codes: Mapping[Stage, OpcodeLines] | None = None,
 ) -> Card:
     """The card of a variant.
 
@@ -112,6 +112,7 @@ def card(
     ``launch`` the launch that is told of; ``threads`` what the kernel was compiled for (32 times
     ``num_warps``), used without one; ``flows`` the control flow of PTX and SASS, where it is known.
     ``built_for`` is of the architecture that the cubin is of, where ``device`` is another.
+    ``codes`` are the instructions of PTX and SASS by opcode, where they are at hand.
     """
     block_threads = threads_of(launch) if launch is not None else None
     block_threads = threads if block_threads is None else block_threads
@@ -138,7 +139,7 @@ def card(
         if stage in listings and stage not in flow_of:
             flow_of[stage] = FunctionFacts(*listings[stage]).flow
     made = tuple(
-        _made(stage, *listings[stage], cost, flow_of.get(stage))
+        _made(stage, *listings[stage], cost, flow_of.get(stage), (codes or {}).get(stage))
         for stage in (Stage.TTGIR, Stage.PTX, Stage.SASS)
         if stage in listings
     )
@@ -153,18 +154,23 @@ def card(
 
 
 def _made(
-    stage: Stage, listing: Listing, function: Function, cost: Cost, flow: Flow | None
+    stage: Stage,
+    listing: Listing,
+    function: Function,
+    cost: Cost,
+    flow: Flow | None,
+    code: OpcodeLines | None,
 ) -> StageContent:
-    found = products(listing, function)
     if stage not in MACHINE or flow is None:
-        return StageContent(stage, products=found)
+        return StageContent(stage, products=products(listing, function))
+    code = code or OpcodeLines(listing, function)
     return StageContent(
         stage,
-        mix(listing, function, lambda opcode: cost(listing.language, opcode)),
-        accesses(listing, function),
-        found,
+        mix(listing, function, lambda opcode: cost(listing.language, opcode), code),
+        accesses(listing, function, code),
+        products(listing, function, code),
         sum(len(block.successors) > 1 for block in flow.blocks)
-        + sum(line.base in _EXITS and guarded(line) for line in instructions(listing, function)),
+        + sum(len(at) for opcode, at in code.guarded.items() if base_of(opcode) in _EXITS),
         len(flow.loops),
         max((loop.depth for loop in flow.loops), default=0),
         declared(listing, function),

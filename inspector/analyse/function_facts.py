@@ -9,6 +9,7 @@ from inspector.analyse.flow.definitions import Chains, chains
 from inspector.analyse.flow.graph import Flow, FlowGraph, control_flow, make_graph, read_steps
 from inspector.analyse.flow.liveness import Liveness, live_ranges
 from inspector.analyse.flow.steps import Steps
+from inspector.analyse.opcodes import OpcodeLines
 from inspector.analyse.scheduling import Schedule, schedule
 from inspector.listing.line import Function, Listing
 
@@ -35,6 +36,11 @@ class FunctionFacts:
     @cached_property
     def _graph(self) -> FlowGraph:
         return make_graph(self._steps)
+
+    @cached_property
+    def code(self) -> OpcodeLines:
+        """Instructions by opcode."""
+        return OpcodeLines(self._listing, self.function)
 
     @cached_property
     def flow(self) -> Flow:

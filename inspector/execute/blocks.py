@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from inspector.analyse.flow.graph import find_loops
 from inspector.analyse.flow.liveness import Ranges, RegionExit
+from inspector.analyse.flow.steps import Step, StepRows
 from inspector.execute.lanes import CLOCKS
 from inspector.listing.ptx_code import (
     AddressOperand,
@@ -29,14 +29,6 @@ from inspector.listing.ptx_statement import has_result
 
 CARRIES = ("addc", "subc", "madc")
 """Instructions that read the carry flag; those with ``.cc`` write it."""
-
-
-class RegisterUse(NamedTuple):
-    """The registers that an instruction reads, may write, and writes for certain, by number."""
-
-    uses: tuple[int, ...]
-    defs: tuple[int, ...]
-    kills: tuple[int, ...]
 
 
 @dataclass(slots=True)
@@ -264,11 +256,11 @@ def _liveness(
     looped: Sequence[bool],
 ) -> frozenset[int]:  # fmt: skip
     """Sets what is live between blocks; gives the registers that are defined once, in no loop."""
-    ranges: list[RegisterUse] = []
-    for row in rows:
+    ranges = StepRows()
+    for at, row in enumerate(rows):
         written, read = defines(row, carry)
         kills = () if row.guard is not None else tuple(written)
-        ranges.append(RegisterUse(tuple(read), tuple(written), kills))
+        ranges.append(Step(at, at, tuple(written), kills, tuple(read)))
     starts = [*(b.first for b in blocks), len(rows)]
     exits = [[RegionExit(b.last - 1, b.successors, False)] for b in blocks]
     solved = Ranges(ranges, starts, exits)
@@ -282,12 +274,12 @@ def _liveness(
             live = now
         block.live_in = frozenset(live)
         for k in range(block.first, block.last):
-            sites.update(set(ranges[k].defs))
+            sites.update(set(ranges.defs(k)))
             if looped[block.index]:
-                in_loops.update(ranges[k].defs)
+                in_loops.update(ranges.defs(k))
     everywhere: set[int] = set().union(*(b.live_in for b in blocks))
     for block in blocks:
-        made = {d for r in ranges[block.first : block.last] for d in r.defs}
+        made = {d for k in range(block.first, block.last) for d in ranges.defs(k)}
         block.local = frozenset(made - everywhere)
         gone = (block.live_in | made) - block.live_out - block.local
         block.dying = tuple(sorted(gone))

@@ -23,6 +23,7 @@ from inspector.analyse.function_facts import FunctionFacts
 from inspector.analyse.hints import hints
 from inspector.analyse.hints.subject import Finding, HintSubject
 from inspector.analyse.occupancy import Device, base_arch
+from inspector.analyse.opcodes import OpcodeLines
 from inspector.analyse.sentences.context import Context, context_of
 from inspector.analyse.telling import Samples
 from inspector.errors import PtxviewError, UsageError
@@ -195,6 +196,7 @@ class VariantFacts:
     def _card(self, variant: Variant) -> Card:
         listings: dict[Stage, tuple[Listing, Function]] = {}
         flows: dict[Stage, Flow] = {}
+        codes: dict[Stage, OpcodeLines] = {}
         for stage in _COUNTED:
             if not _at_hand(variant, stage):
                 continue
@@ -202,9 +204,9 @@ class VariantFacts:
                 own = self._listings.function(variant, stage)
                 if own is not None:
                     listings[stage] = (self._listings.listing(variant, stage), own)
-                    flow = self._flow(variant, stage)
-                    if flow is not None:
-                        flows[stage] = flow
+                    facts = self._own(variant, stage)
+                    if facts is not None:
+                        flows[stage], codes[stage] = facts.flow, facts.code
             except PtxviewError:
                 continue  # the card says what is known without that stage
         subject = self._subject(variant)
@@ -214,7 +216,7 @@ class VariantFacts:
             threads = WARP * subject.warps
         return card(
             self._figures.resources(variant), subject.device, listings, tables.isa().cost,
-            subject.launch, threads, flows, subject.built_for,
+            subject.launch, threads, flows, subject.built_for, codes,
         )  # fmt: skip
 
     def findings(self, variant: Variant) -> tuple[Finding, ...]:
@@ -237,7 +239,7 @@ class VariantFacts:
             resources=self._figures.resources(variant),
             listings=StagesAtHand(variant, lambda stage: self._listings.listing(variant, stage)),
             functions=StagesAtHand(variant, lambda stage: self._listings.function(variant, stage)),
-            flows=StagesAtHand(variant, lambda stage: self._flow(variant, stage)),
+            facts=StagesAtHand(variant, lambda stage: self._own(variant, stage)),
             calls=variant.calls,
             device=self.device(variant),
             built_for=tables.devices().get(base_arch(variant.target or "")),
@@ -280,11 +282,10 @@ class VariantFacts:
         listing = self._listings.listing(variant, stage)
         return FunctionFacts(listing, function, tables.table("scheduling"))
 
-    def _flow(self, variant: Variant, stage: Stage) -> Flow | None:
-        """The control flow of the kernel; None if the stage has none."""
+    def _own(self, variant: Variant, stage: Stage) -> FunctionFacts | None:
+        """What is known of the kernel in PTX or SASS; None if the stage has none."""
         own = self._listings.function(variant, stage) if stage in MACHINE else None
-        facts = None if own is None else self.of_function(variant, stage, own.first)
-        return None if facts is None else facts.flow
+        return None if own is None else self.of_function(variant, stage, own.first)
 
 
 class HintCounts:

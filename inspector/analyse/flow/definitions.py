@@ -17,7 +17,7 @@ from itertools import accumulate
 from inspector.analyse.dominators import Dominators
 from inspector.analyse.flow.graph import FlowGraph
 from inspector.analyse.flow.sass_live import scratch
-from inspector.analyse.flow.steps import Step, Steps, Way
+from inspector.analyse.flow.steps import StepRows, Steps, Way
 
 
 class Chains:
@@ -31,9 +31,9 @@ class Chains:
         self._steps = steps.steps
         self._names = steps.names
         self._graph = graph
-        self._lines = array("i", (step.line for step in steps.steps))
-        self._writes = _RowsByRegister(steps, lambda step: step.defs)
-        self._reads = _RowsByRegister(steps, lambda step: step.uses)
+        self._lines = steps.steps.lines
+        self._writes = _RowsByRegister(steps, steps.steps.defs)
+        self._reads = _RowsByRegister(steps, steps.steps.uses)
         self._places: dict[int, _Places] = {}
 
     def definitions(self, n: int, register: str) -> tuple[int, ...]:
@@ -79,11 +79,10 @@ class Chains:
         return self._as_lines(out)
 
     def _find(self, n: int, register: str, *, reads: bool) -> tuple[int, int] | None:
-        row = bisect_left(self._lines, n)
-        if row == len(self._lines) or self._lines[row] != n:
+        row = self._steps.row(n)
+        if row is None:
             return None
-        step = self._steps[row]
-        for number in step.uses if reads else step.defs:
+        for number in self._steps.uses(row) if reads else self._steps.defs(row):
             if self._names[number] == register:
                 return row, number
         return None
@@ -103,7 +102,7 @@ class Chains:
             if write < start:
                 break
             out.append(write)
-            if number in self._steps[write].kills:
+            if number in self._steps.kills(write):
                 return out, False
         return out, True
 
@@ -111,7 +110,7 @@ class Chains:
         """The first row from ``start`` to ``end`` that writes ``number`` for certain."""
         writes = self._writes.of(number)
         for at in range(bisect_left(writes, start), bisect_left(writes, end)):
-            if number in self._steps[writes[at]].kills:
+            if number in self._steps.kills(writes[at]):
                 return writes[at]
         return None
 
@@ -155,16 +154,16 @@ class Chains:
 class _RowsByRegister:
     """The rows of each register, ascending: numbers of four bytes, as there may be millions."""
 
-    def __init__(self, steps: Steps, registers: Callable[[Step], tuple[int, ...]]) -> None:
+    def __init__(self, steps: Steps, registers: Callable[[int], tuple[int, ...]]) -> None:
         many = array("i", [0]) * (len(steps.names) + 1)
-        for step in steps.steps:
-            for register in set(registers(step)):
+        for row in range(len(steps.steps)):
+            for register in set(registers(row)):
                 many[register + 1] += 1
         self._starts = array("i", accumulate(many))
         rows = array("i", [0]) * self._starts[-1]
         free = self._starts[:]
-        for row, step in enumerate(steps.steps):
-            for register in set(registers(step)):
+        for row in range(len(steps.steps)):
+            for register in set(registers(row)):
                 rows[free[register]] = row
                 free[register] += 1
         self._rows = memoryview(rows)
@@ -224,27 +223,28 @@ def _with_calls(steps: Steps, graph: FlowGraph) -> Steps:
     calls = [jump for jump in steps.jumps.values() if jump.way is Way.CALL]
     if not calls:
         return steps
-    at = {step.line: row for row, step in enumerate(steps.steps)}
-    written = _written(steps, graph, {t for jump in calls for t in jump.targets}, at)
+    written = _written(steps, graph, {t for jump in calls for t in jump.targets})
     other = tuple(i for i, name in enumerate(steps.names) if scratch(name))
-    out: list[Step] = []
+    out = StepRows()
     for step in steps.steps:
         jump = steps.jumps.get(step.line)
         if jump is not None and jump.way is Way.CALL:
             made = written[jump.targets[0]] if jump.targets else other
             step = step._replace(defs=tuple(dict.fromkeys((*step.defs, *made))))
         out.append(step)
-    return replace(steps, steps=tuple(out))
+    return replace(steps, steps=out)
 
 
-def _written(
-    steps: Steps, graph: FlowGraph, callees: set[int], at: dict[int, int]
-) -> dict[int, tuple[int, ...]]:
+def _written(steps: Steps, graph: FlowGraph, callees: set[int]) -> dict[int, tuple[int, ...]]:
     """What the functions that begin at these lines write, those that they call included."""
     out: dict[int, tuple[int, ...]] = {}
     starts = graph.starts
+
+    def block_of(line: int) -> int:
+        return bisect_right(starts, bisect_left(steps.steps.lines, line)) - 1
+
     for callee in callees:
-        first = bisect_right(starts, at[callee]) - 1
+        first = block_of(callee)
         seen = {first}
         work = [first]
         made: set[int] = set()
@@ -255,7 +255,7 @@ def _written(
                 made.update(step.defs)
                 jump = steps.jumps.get(step.line)
                 if jump is not None and jump.way is Way.CALL:
-                    following += [bisect_right(starts, at[t]) - 1 for t in jump.targets]
+                    following += map(block_of, jump.targets)
             for other in following:
                 if other not in seen:
                     seen.add(other)

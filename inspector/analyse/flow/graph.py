@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from inspector.analyse.flow.ptx_steps import read_ptx
 from inspector.analyse.flow.sass_steps import read_sass
-from inspector.analyse.flow.steps import Jump, Step, Steps, Way
+from inspector.analyse.flow.steps import Jump, StepRows, Steps, Way
 from inspector.listing.line import Function, Listing
 
 # -- loops ----------------------------------------------------------------------------------------
@@ -198,7 +198,7 @@ def read_steps(listing: Listing, function: Function) -> Steps:
         return read_ptx(listing, function)
     if listing.language == "sass":
         return read_sass(listing, function)
-    return Steps((), {})
+    return Steps(StepRows(), {})
 
 
 def control_flow(steps: Steps, graph: FlowGraph) -> Flow:
@@ -206,8 +206,8 @@ def control_flow(steps: Steps, graph: FlowGraph) -> Flow:
     before = graph.predecessors()
     blocks = tuple(
         Block(
-            steps.steps[start].line,
-            steps.steps[end - 1].last,
+            steps.steps.lines[start],
+            steps.steps.last(end - 1),
             graph.successors[i],
             tuple(before[i]),
         )
@@ -230,20 +230,18 @@ def make_graph(steps: Steps) -> FlowGraph:
     rows = steps.steps
     if not rows:
         return FlowGraph((0,), (), ())
-    lines = [step.line for step in rows]
-    at = {line: i for i, line in enumerate(lines)}
-    leaders = {0}
+    lines = rows.lines
+    leaders: set[int | None] = {0}
     for line, leaving in steps.jumps.items():
-        leaders.update(at[t] for t in leaving.targets if t in at)
+        leaders.update(map(rows.row, leaving.targets))
         if leaving.way is not Way.CALL:
-            leaders.add(at[line] + 1)
-    for _, target in steps.barriers.values():
-        leaders.add(at[target])
-    leaders.update(at[line] for line in steps.entries if line in at)
-    leaders.discard(len(rows))
-    starts = (*sorted(leaders), len(rows))
+            leaders.add(_row(rows, line) + 1)
+    leaders.update(_row(rows, target) for _, target in steps.barriers.values())
+    leaders.update(map(rows.row, steps.entries))
+    starts = (*sorted(row for row in leaders if row is not None and row < len(rows)), len(rows))
     block_of = {start: i for i, start in enumerate(starts)}
-    entries = {0: None} | {block_of[at[line]]: None for line in steps.entries if line in at}
+    entered = (rows.row(line) for line in steps.entries)
+    entries = {0: None} | {block_of[row]: None for row in entered if row is not None}
     edges: list[tuple[int, ...]] = []
     syncs: dict[int, Jump] = {}
     for i, end in enumerate(starts[1:]):
@@ -252,19 +250,27 @@ def make_graph(steps: Steps) -> FlowGraph:
         if jump is None or jump.way is Way.CALL or jump.falls:
             out.add(i + 1)
         if jump is not None and jump.way is Way.BRANCH:
-            out.update(block_of[at[t]] for t in jump.targets)
+            out.update(block_of[_row(rows, t)] for t in jump.targets)
         if jump is not None and jump.way is Way.SYNC:
             syncs[i] = jump
         out.discard(len(starts) - 1)
         edges.append(tuple(sorted(out)))
     if syncs:
-        edges = _meet(steps, rows, starts, edges, tuple(entries), syncs, block_of, at)
+        edges = _meet(steps, starts, edges, tuple(entries), syncs, block_of)
     return FlowGraph(starts, tuple(edges), tuple(sorted(entries)))
 
 
+def _row(rows: StepRows, line: int) -> int:
+    """The row of a line on which an instruction begins."""
+    row = rows.row(line)
+    if row is None:
+        raise KeyError(line)
+    return row
+
+
 def _meet(
-    steps: Steps, rows: Sequence[Step], starts: tuple[int, ...], edges: list[tuple[int, ...]],
-    entries: tuple[int, ...], syncs: dict[int, Jump], block_of: dict[int, int], at: dict[int, int],
+    steps: Steps, starts: tuple[int, ...], edges: list[tuple[int, ...]],
+    entries: tuple[int, ...], syncs: dict[int, Jump], block_of: dict[int, int],
 ) -> list[tuple[int, ...]]:  # fmt: skip
     """The edges with those of ``BSYNC``: to where the barrier's ``BSSY`` on the way here names.
 
@@ -273,11 +279,11 @@ def _meet(
     """
     sets: list[list[tuple[str, int]]] = [[] for _ in edges]
     block = 0
-    for i, row in enumerate(rows):
+    for i, line in enumerate(steps.steps.lines):
         while starts[block + 1] <= i:
             block += 1
-        if (mark := steps.barriers.get(row.line)) is not None:
-            sets[block].append((mark[0], block_of[at[mark[1]]]))
+        if (mark := steps.barriers.get(line)) is not None:
+            sets[block].append((mark[0], block_of[_row(steps.steps, mark[1])]))
     out = [set(following) for following in edges]
     state: list[dict[str, frozenset[int]] | None] = [None] * len(edges)
     seeds = list(range(len(edges)))

@@ -9,15 +9,15 @@ SASS are those that ``nvdisasm -plr`` prints (see ``sass_live``).
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from inspector.analyse.flow.graph import FlowGraph
 from inspector.analyse.flow.sass_live import as_nvdisasm
-from inspector.analyse.flow.steps import Steps
+from inspector.analyse.flow.steps import StepRows, Steps
 from inspector.listing.line import Function, Listing
 
 # -- backward data flow, on numbers ---------------------------------------------------------------
@@ -26,19 +26,6 @@ from inspector.listing.line import Function, Listing
 # Code is looked at in regions: a region is entered at its top only, and may be left on the way.
 # Within one, registers are small sets; across regions, only those that some region reads before it
 # writes them are carried, as bits of an int.
-
-
-class LiveRow(Protocol):
-    """An instruction by the numbers of the registers that it reads, writes and ends."""
-
-    @property
-    def uses(self) -> tuple[int, ...]: ...
-
-    @property
-    def defs(self) -> tuple[int, ...]: ...
-
-    @property
-    def kills(self) -> tuple[int, ...]: ...
 
 
 class RegionExit(NamedTuple):
@@ -62,7 +49,7 @@ class Ranges:
 
     def __init__(
         self,
-        rows: Sequence[LiveRow],
+        rows: StepRows,
         starts: Sequence[int],
         exits: Sequence[Sequence[RegionExit]],
         *,
@@ -112,10 +99,9 @@ class Ranges:
                     more += added
                     live.update(added)
             yield at, live, more, less
-            row = rows[at]
-            less = [*live.intersection(row.kills)]
+            less = [*live.intersection(rows.kills(at))]
             live.difference_update(less)
-            more = [*set(row.uses) - live]
+            more = [*set(rows.uses(at)) - live]
             live.update(more)
             changed.update(r for r in less if r in bits)
             changed.update(r for r in more if r in bits)
@@ -141,10 +127,8 @@ class Ranges:
             for at in range(self.starts[number + 1] - 1, self.starts[number] - 1, -1):
                 if at in leaving:
                     read.clear()
-                row = rows[at]
-                if row.kills:
-                    read.difference_update(row.kills)
-                read.update(row.uses)
+                read.difference_update(rows.kills(at))
+                read.update(rows.uses(at))
             out.append(read)
         return out
 
@@ -158,6 +142,7 @@ class Ranges:
                     bits[register] = len(bits)
         self._registers = list(bits)
         before = [self._mask(read) for read in exposed]
+        hides = self.rows.defs if self._every else self.rows.kills
         passing: list[list[tuple[int, int]]] = []
         sources: list[list[int]] = [[] for _ in exposed]
         for number, exits in enumerate(self.exits):
@@ -167,9 +152,8 @@ class Ranges:
             for each in exits:
                 if not each.targets:
                     continue
-                for row in self.rows[at : each.row + 1]:
-                    hides = row.defs if self._every else row.kills
-                    hidden.update(r for r in hides if r in bits)
+                for row in range(at, each.row + 1):
+                    hidden.update(r for r in hides(row) if r in bits)
                 at = each.row + 1
                 if hidden:
                     mask |= self._mask(hidden)
@@ -215,32 +199,28 @@ class Liveness:
 
     classes: tuple[str, ...]
     peak: Mapping[str, tuple[int, int]]
-    _distinct: tuple[tuple[int, ...], ...]
+    _distinct: tuple[Mapping[str, int], ...]
     """The counts that occur: a million rows share some hundred."""
     _counts: Sequence[int]
     """Which of them each row has."""
-    _names: tuple[str, ...]
-    _lines: Sequence[int]
+    _steps: Steps
     _ranges: Ranges
 
     def at(self, n: int) -> Mapping[str, int] | None:
         """Live registers by class at line ``n``; None if no instruction begins on it."""
-        row = bisect_left(self._lines, n)
-        if row == len(self._lines) or self._lines[row] != n:
-            return None
-        counts = self._distinct[self._counts[row]]
-        return MappingProxyType(dict(zip(self.classes, counts, strict=True)))
+        row = self._steps.steps.row(n)
+        return None if row is None else self._distinct[self._counts[row]]
 
     def registers(self, n: int) -> Set[str] | None:
         """The names of what is live at line ``n``; takes time linear in its region."""
-        row = bisect_left(self._lines, n)
-        if row == len(self._lines) or self._lines[row] != n:
+        steps, ranges = self._steps, self._ranges
+        row = steps.steps.row(n)
+        if row is None:
             return None
-        ranges = self._ranges
         for at, live, _, _ in ranges.region(bisect_right(ranges.starts, row) - 1):
             if at == row:
-                here = live.union(ranges.rows[at].defs, ranges.rows[at].uses)
-                return frozenset(self._names[r] for r in here if self._names[r])
+                here = live.union(ranges.rows.defs(at), ranges.rows.uses(at))
+                return frozenset(steps.names[r] for r in here if steps.classes[r])
         return None
 
 
@@ -257,8 +237,7 @@ def live_ranges(listing: Listing, function: Function, steps: Steps, graph: FlowG
 
 def _regions(steps: Steps, graph: FlowGraph) -> list[int]:
     """The first rows of regions: at labels, and where control comes from elsewhere than above."""
-    labelled = set(steps.labelled)
-    heads = {i for i, step in enumerate(steps.steps) if step.line in labelled}
+    heads = {row for line in steps.labelled if (row := steps.steps.row(line)) is not None}
     before = graph.predecessors()
     for block, start in enumerate(graph.starts[:-1]):
         if block in graph.entries or before[block] != [block - 1]:
@@ -288,17 +267,15 @@ def _exits(graph: FlowGraph, starts: Sequence[int]) -> list[list[RegionExit]]:
 
 def _count(steps: Steps, ranges: Ranges) -> Liveness:
     """The counts of every row: what is live after it, and what it reads and writes."""
-    classes = tuple(dict.fromkeys(name for name in steps.classes if name))
+    classes = tuple(name for name in steps.kinds if name)
     index = {name: i for i, name in enumerate(classes)}
-    of = [index.get(name, -1) for name in steps.classes]
+    of = array("i", (index.get(name, -1) for name in steps.classes))
     distinct: dict[tuple[int, ...], int] = {}
     rows = ranges.rows
-    lines = array("i", (step.line for step in steps.steps))
-    counts = array("i", bytes(lines.itemsize * len(rows)))
+    counts = array("i", (0,)) * len(rows)
     for region in range(len(ranges.starts) - 1):
         now = [0] * len(classes)
         for at, live, more, less in ranges.region(region):
-            row = rows[at]
             for r in more:
                 if of[r] >= 0:
                     now[of[r]] += 1
@@ -306,17 +283,17 @@ def _count(steps: Steps, ranges: Ranges) -> Liveness:
                 if of[r] >= 0:
                     now[of[r]] -= 1
             here = now
-            extra = [r for r in (*row.defs, *row.uses) if r not in live and of[r] >= 0]
+            extra = [r for r in rows.named(at) if r not in live and of[r] >= 0]
             if extra:
                 here = now.copy()
                 for r in set(extra):
                     here[of[r]] += 1
             counts[at] = distinct.setdefault(tuple(here), len(distinct))
-    every = tuple(distinct)
     peak: dict[str, tuple[int, int]] = {}
-    for line, which in zip(lines, counts, strict=True):
-        for name, count in zip(classes, every[which], strict=True):
-            if name not in peak or count > peak[name][0]:
-                peak[name] = (count, line)
-    names = tuple(n if of[i] >= 0 else "" for i, n in enumerate(steps.names))
-    return Liveness(classes, MappingProxyType(peak), every, counts, names, lines, ranges)
+    for i, name in enumerate(classes if counts else ()):
+        most = max(each[i] for each in distinct)
+        having = {which for each, which in distinct.items() if each[i] == most}
+        first = next(row for row, which in enumerate(counts) if which in having)
+        peak[name] = (most, rows.lines[first])
+    every = tuple(MappingProxyType(dict(zip(classes, each, strict=True))) for each in distinct)
+    return Liveness(classes, MappingProxyType(peak), every, counts, steps, ranges)

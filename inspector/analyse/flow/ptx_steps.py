@@ -7,8 +7,11 @@ Instructions". A line with several statements is one step, that of all of them.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from typing import overload
 
-from inspector.analyse.flow.steps import Jump, Step, Steps, Way
+from inspector.analyse.flow.steps import Jump, Step, StepRows, Steps, Way
 from inspector.listing.line import Function, Kind, Line, Listing
 from inspector.listing.ptx_declaration import (
     RegisterDeclaration,
@@ -73,19 +76,91 @@ class Scopes:
         self.here = self.parents[self.here]
 
 
-class RegisterNumbers:
-    """Registers as numbers, in the order in which they are met."""
+MOST_RANGE = 4
+"""Registers of a range for each line of its function, up to which each of them has a number from
+the start; of a wider one those that are met have."""
 
-    def __init__(self, scopes: Scopes) -> None:
+_FEWEST = 1024
+_LOOKED_UP = 65536
+"""Names of which is kept which register they mean; any other is found again."""
+
+
+class ByNumber(Sequence[str]):
+    """A word for each register, where many registers in a row are said in one.
+
+    Words stand alone, or are of a range: then what they begin with and, of names, their place in
+    the range. A function may name a million registers.
+    """
+
+    def __init__(self, *, numbered: bool) -> None:
+        self._numbered = numbered
+        self._starts: list[int] = []
+        self._parts: list[list[str] | str] = []
+        self._size = 0
+
+    def add(self, word: str) -> None:
+        """The word of the next register."""
+        if not self._parts or isinstance(self._parts[-1], str):
+            self._starts.append(self._size)
+            self._parts.append([])
+        part = self._parts[-1]
+        if isinstance(part, list):
+            part.append(word)
+        self._size += 1
+
+    def add_range(self, word: str, count: int) -> None:
+        """What the words of the next registers begin with."""
+        self._starts.append(self._size)
+        self._parts.append(word)
+        self._size += count
+
+    def __len__(self) -> int:
+        return self._size
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[str]: ...
+    def __getitem__(self, index: int | slice) -> str | Sequence[str]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(self._size)[index]]
+        at = bisect_right(self._starts, range(self._size)[index]) - 1
+        part = self._parts[at]
+        if isinstance(part, list):
+            return part[index - self._starts[at]]
+        return f"{part}{index - self._starts[at]}" if self._numbered else part
+
+    def __iter__(self) -> Iterator[str]:
+        ends = [*self._starts[1:], self._size]
+        for at, part in enumerate(self._parts):
+            if isinstance(part, list):
+                yield from part
+            else:
+                many = range(ends[at] - self._starts[at])
+                yield from (f"{part}{i}" if self._numbered else part for i in many)
+
+
+class RegisterNumbers:
+    """Registers as numbers: those of a range in a row, others in the order in which they are met.
+
+    ``most`` is how many numbers ranges may take together.
+    """
+
+    def __init__(self, scopes: Scopes, most: int = _FEWEST) -> None:
         self.scopes = scopes
-        self.names: list[str] = []
-        self.classes: list[str] = []
+        self.names = ByNumber(numbered=True)
+        self.classes = ByNumber(numbered=False)
+        self.kinds: dict[str, None] = {}
+        """The classes in the order in which they are met."""
         self.vectors: set[int] = set()
         """Numbers of vectors, whose elements are written one by one."""
+        self._left = most
         self._declared: dict[str, list[tuple[int, int, str]]] = {}
         """Scope, serial number, class, by name; innermost last."""
         self._ranges: dict[str, list[tuple[int, int, str, int]]] = {}
         """The same with how many, by what their names begin with."""
+        self._firsts: dict[int, int] = {}
+        """The number of a range's first register, by its serial number."""
         self._made: dict[int, list[tuple[str, bool]]] = {}
         """What a scope declared, to be forgotten at its end."""
         self._numbers: dict[tuple[str, int], int] = {}
@@ -97,29 +172,36 @@ class RegisterNumbers:
         known = self._known.get(name)
         if known is not None:
             return known
-        serial, kind = self._find(name)
-        key = (name, serial)
-        number = self._numbers.get(key)
+        serial, kind, place = self._find(name)
+        number = self._firsts[serial] + place if serial in self._firsts else None
         if number is None:
-            number = self._numbers[key] = len(self.names)
-            self.names.append(name)
-            self.classes.append(kind)
-            if kind.startswith("v") and "." in kind:
-                self.vectors.add(number)
+            number = self._numbers.get((name, serial))
+        if number is None:
+            number = self._numbers[name, serial] = len(self.names)
+            self.names.add(name)
+            self.classes.add(kind)
+        if kind not in self.kinds:
+            self.kinds[kind] = None
+        if kind[:1] == "v" and "." in kind:
+            self.vectors.add(number)
+        if len(self._known) >= _LOOKED_UP:
+            self._known.clear()
         self._known[name] = number
         return number
 
-    def _find(self, name: str) -> tuple[int, str]:
+    def _find(self, name: str) -> tuple[int, str, int]:
+        """Serial number, class, and the place in the range, of the innermost that is so named."""
         exact = self._declared.get(name)
-        best = exact[-1] if exact else (-1, 0, UNDECLARED)
+        _, serial, kind = exact[-1] if exact else (-1, 0, UNDECLARED)
+        place = 0
         if (numbered := of_range(name)) is not None:
             prefix, number = numbered
-            for scope, serial, kind, count in reversed(self._ranges.get(prefix, [])[-_HIDDEN:]):
+            for _, of, type_, count in reversed(self._ranges.get(prefix, [])[-_HIDDEN:]):
                 if number < count:
-                    if serial > best[1]:
-                        best = (scope, serial, kind)
+                    if of > serial:
+                        serial, kind, place = of, type_, number
                     break
-        return best[1], best[2]
+        return serial, kind, place
 
     def declare(self, one: RegisterDeclaration) -> None:
         """The names of a ``.reg`` mean its registers from here on, to the end of this block."""
@@ -130,6 +212,11 @@ class RegisterNumbers:
             if count is not None:
                 rows = self._ranges.setdefault(name, [])
                 rows.append((here, self._serial, one.type, count))
+                if count <= self._left:
+                    self._left -= count
+                    self._firsts[self._serial] = len(self.names)
+                    self.names.add_range(name, count)
+                    self.classes.add_range(one.type, count)
             else:
                 self._declared.setdefault(name, []).append((here, self._serial, one.type))
             made.append((name, count is not None))
@@ -207,14 +294,15 @@ class _StepReading:
         self.listing = listing
         self.function = function
         self.scopes = Scopes()
-        self.registers = RegisterNumbers(self.scopes)
+        lines = function.last - function.first + 1
+        self.registers = RegisterNumbers(self.scopes, _FEWEST + MOST_RANGE * lines)
         self.labels = Labels(self.scopes)
         self.results: tuple[int, ...] = ()
         """Registers that hold what the function returns."""
         self.pending: list[Pending] = []
         self.tables: list[tuple[str, int, tuple[str, ...]]] = []
         """``.branchtargets``: label, scope, what it lists."""
-        self.found: list[Step] = []
+        self.found = StepRows()
         self.waiting: list[tuple[str, int]] = []
         """Labels before their instruction, with the block they stand in."""
         self.continues: set[int] = set()
@@ -228,7 +316,7 @@ class _StepReading:
             if line.kind is Kind.INSTRUCTION:
                 if line.opcode is None:
                     if self.found:
-                        self.found[-1] = self.found[-1]._replace(last=line.n)
+                        self.found.goes_on(line.n)
                     continue
                 bare = line.text.strip()
                 if bare.find(";") == len(bare) - 1 and bare[:1] != "{" and line.label is None:
@@ -341,9 +429,8 @@ class _StepReading:
             jumps[n] = jump
         for n in self.continues & jumps.keys():
             jumps[n] = jumps[n]._replace(falls=True)
-        return Steps(
-            tuple(self.found), jumps, tuple(self.registers.names), tuple(self.registers.classes)
-        )
+        registers = self.registers
+        return Steps(self.found, jumps, registers.names, registers.classes, tuple(registers.kinds))
 
 
 class _Making:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
 
 from inspector.analyse.hints.subject import (
     Finding,
@@ -17,6 +17,7 @@ from inspector.analyse.hints.subject import (
 )
 from inspector.analyse.hints.tensors import blocked, operand_shape
 from inspector.analyse.hints.warp import operands
+from inspector.analyse.opcodes import base_of
 from inspector.listing.line import Line
 from inspector.model import Stage
 from inspector.text import words
@@ -36,32 +37,34 @@ def slow_division(subject: HintSubject, thresholds: Thresholds) -> Iterator[Find
     before a kernel's loops is run once and is left alone; so are ``div.full`` and ``div.approx``,
     and divisors that are constants.
     """
-    if not subject.ptx:
+    code, flow = subject.code(Stage.PTX), subject.flow(Stage.PTX)
+    every = [line for line in subject.of(Stage.PTX, "div", "rem") if _slow(line)]
+    if code is None or flow is None or not every:
         return
-    flow = subject.flow(Stage.PTX)
-    if flow is None:
-        return
-    bodies: dict[int, list[Line]] = defaultdict(list)
-    for line in subject.ptx:
-        inner = flow.loop_at(line.n)
-        bodies[inner.first if inner else 0].append(line)
+
+    def body(n: int) -> int:
+        inner = flow.loop_at(n)
+        return inner.first if inner else 0
+
+    bodies = Counter(map(body, code.numbers()))
     looped = any(first for first in bodies)
+    slow: dict[int, list[Line]] = defaultdict(list)
+    for line in every:
+        slow[body(line.n)].append(line)
     divisions: list[Line] = []
-    for first, lines in bodies.items():
-        slow = [line for line in lines if _slow(line)]
+    for first, size in bodies.items():
         if (
-            slow
+            slow[first]
             and (first or not looped)
-            and _share(slow, lines, thresholds) >= number(thresholds, SLOW_DIVISION, "share")
+            and _share(slow[first], size, thresholds) >= number(thresholds, SLOW_DIVISION, "share")
         ):
-            divisions += slow
+            divisions += slow[first]
     if not divisions:
         return
     what = some([f"{line.opcode}" for line in divisions])
     where = "in a loop" if looped else "in a kernel without loops"
-    share = _share(
-        divisions, [x for x in subject.ptx if not looped or flow.loop_at(x.n)], thresholds
-    )
+    all_of_it = bodies.total() - (bodies[0] if looped else 0)
+    share = _share(divisions, all_of_it, thresholds)
     yield Finding(
         SLOW_DIVISION,
         "hint",
@@ -91,15 +94,15 @@ def _slow(line: Line) -> bool:
     return len(words) == 3 and words[2].startswith("%")
 
 
-def _share(slow: list[Line], lines: list[Line], thresholds: Thresholds) -> float:
-    """Instructions of divisions against all, both estimated from PTX."""
+def _share(slow: list[Line], lines: int, thresholds: Thresholds) -> float:
+    """Instructions of divisions against all ``lines``, both estimated from PTX."""
     costs = thresholds[SLOW_DIVISION].get("instructions", {})
     known = costs if isinstance(costs, dict) else {}
     spent = 0.0
     for line in slow:
         kind = _DIVISION.match(line.opcode or "")
         spent += float(known.get(kind[1], 1)) if kind else 0.0
-    return spent / max(spent + len(lines) - len(slow), 1)
+    return spent / max(spent + lines - len(slow), 1)
 
 
 # -- products of matrices -------------------------------------------------------------------------
@@ -132,7 +135,7 @@ def no_tensor_cores(subject: HintSubject, thresholds: Thresholds) -> Iterator[Fi
             bad.append((line, element[1]))
     if not bad:
         return
-    fused = sum(1 for line in subject.sass if line.base == "FFMA")
+    fused = len(subject.of(Stage.SASS, "FFMA"))
     became = f" became {plural(fused, 'FFMA instruction')}" if fused else " are multiply-adds"
     kinds = sorted({element for _, element in bad})
     yield Finding(
@@ -180,59 +183,51 @@ def fp64_promotion(subject: HintSubject, thresholds: Thresholds) -> Iterator[Fin
         f"everything that is loaded and stored is narrower: values are widened to double here"
         f"{slower}, and a double takes two registers. In C++ a literal such as 0.5 is a double and "
         "makes all that it meets one: write 0.5f, and tanhf or expf for tanh or exp.",
-        {stage: numbers(widened + double)},
+        {stage: numbers([*widened, *double])},
     )
 
 
-def _in_ptx(subject: HintSubject) -> tuple[Stage, list[Line], list[Line], int] | None:
+_Seen = tuple[Stage, Sequence[Line], Sequence[Line], int]
+
+
+def _in_ptx(subject: HintSubject) -> _Seen | None:
     ttgir = subject.lines(Stage.TTGIR)
     if any(_TTGIR_DOUBLES.search(line.text) for line in ttgir if line.base == "tt.func"):
         return None
-    widened, narrowed = False, False
-    double: list[Line] = []
-    conversions: list[Line] = []
-    floats, constants = 0, False
-    for line in subject.lines(Stage.PTX):
-        opcode = line.opcode or ""
-        if not opcode:
-            if ".param" in line.text and ".f64" in line.text:
-                return None
-            continue
-        if opcode.endswith("f64") and opcode.startswith(("ld.", "st.", "atom.", "red.")):
-            return None
-        if _WIDENED.match(opcode):
-            widened = True
-            conversions.append(line)
-        elif _NARROWED.match(opcode):
-            narrowed = True
-            conversions.append(line)
-        elif opcode.endswith(".f64") and line.base in _ARITHMETIC:
-            double.append(line)
-        elif opcode.endswith((".f32", ".f32x2")) and line.base in _ARITHMETIC:
-            floats += 1
-        constants = constants or _CONSTANT.search(line.text) is not None
-    if not (widened and narrowed and constants):
+    code = subject.code(Stage.PTX)
+    if code is None or code.count(_moves_doubles):
         return None
+    conversions = code.lines(lambda o: _WIDENED.match(o) or _NARROWED.match(o))
+    if not (code.count(_WIDENED.match) and code.count(_NARROWED.match)):
+        return None
+    constants = False
+    for line in subject.lines(Stage.PTX):
+        if line.opcode:
+            constants = constants or _CONSTANT.search(line.text) is not None
+        elif ".param" in line.text and ".f64" in line.text:
+            return None
+    if not constants:
+        return None
+    double = code.lines(lambda o: o.endswith(".f64") and base_of(o) in _ARITHMETIC)
+    floats = code.count(lambda o: o.endswith((".f32", ".f32x2")) and base_of(o) in _ARITHMETIC)
     return Stage.PTX, double, conversions, floats
 
 
-def _in_sass(subject: HintSubject) -> tuple[Stage, list[Line], list[Line], int] | None:
-    double: list[Line] = []
-    widened: list[Line] = []
-    narrowed: list[Line] = []
-    floats = 0
-    for line in subject.sass:
-        opcode = line.opcode or ""
-        if line.base in _SASS:
-            double.append(line)
-        elif line.base in ("FADD", "FMUL", "FFMA"):
-            floats += 1
-        elif opcode.startswith("F2F.F64.F32"):
-            widened.append(line)
-        elif opcode.startswith("F2F.F32.F64"):
-            narrowed.append(line)
-        elif line.base in ("LDG", "STG", "LD", "ST") and _WIDE.search(opcode):
-            return None  # may be doubles: nothing in the machine code tells
+def _moves_doubles(opcode: str) -> bool:
+    return opcode.endswith("f64") and opcode.startswith(("ld.", "st.", "atom.", "red."))
+
+
+def _in_sass(subject: HintSubject) -> _Seen | None:
+    code = subject.code(Stage.SASS)
+    if code is None or code.count(_moves_widely):
+        return None  # may be doubles: nothing in the machine code tells
+    widened = code.lines(lambda o: o.startswith("F2F.F64.F32"))
+    narrowed = code.lines(lambda o: o.startswith("F2F.F32.F64"))
     if not (widened and narrowed):
         return None
-    return Stage.SASS, double, widened + narrowed, floats
+    floats = len(code.of("FADD", "FMUL", "FFMA"))
+    return Stage.SASS, code.of(*_SASS), [*widened, *narrowed], floats
+
+
+def _moves_widely(opcode: str) -> bool:
+    return base_of(opcode) in ("LDG", "STG", "LD", "ST") and _WIDE.search(opcode) is not None

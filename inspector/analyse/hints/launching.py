@@ -57,7 +57,7 @@ def spills(subject: HintSubject, thresholds: Thresholds) -> Iterator[Finding]:
 
 
 def _local_sass(subject: HintSubject) -> list[Line]:
-    return [line for line in subject.sass if line.base in _LOCAL_SASS]
+    return [*subject.of(Stage.SASS, *_LOCAL_SASS)]
 
 
 def local_memory(subject: HintSubject, thresholds: Thresholds) -> Iterator[Finding]:
@@ -65,16 +65,18 @@ def local_memory(subject: HintSubject, thresholds: Thresholds) -> Iterator[Findi
     machine = [m for m in _local_sass(subject) if not _SPILLED.search(m.text)]
     if subject.sass and not any(line.base == "LDL" for line in machine):
         return
-    depot, accesses = _in_ptx(subject)
+    code = subject.code(Stage.PTX)
+    accesses = () if code is None else code.lines(_LOCAL_PTX.match)
     if subject.ptx:
         if not any(line.base == "ld" for line in accesses):
             return
     elif not machine or subject.resources.spill_store_bytes != 0:
         # Without PTX only "no spills" tells that what is there is an array.
         return
-    if _REDUCTION_TABLE in _text(subject):
+    # The uses of constant tables are addresses taken by ``mov``.
+    if any(_REDUCTION_TABLE in line.text for line in subject.of(Stage.PTX, "mov", "ld")):
         return
-    size = depot or subject.resources.stack_bytes
+    size = _depot(subject) or subject.resources.stack_bytes
     held = f"{plural(size, 'byte')} a thread" if size else "an array"
     count = len(machine) or len(accesses)
     yield Finding(
@@ -88,22 +90,14 @@ def local_memory(subject: HintSubject, thresholds: Thresholds) -> Iterator[Findi
     )
 
 
-def _in_ptx(subject: HintSubject) -> tuple[int, list[Line]]:
+def _depot(subject: HintSubject) -> int:
+    """Bytes of local memory that the kernel declares in PTX."""
     depot = 0
-    accesses: list[Line] = []
     for line in subject.lines(Stage.PTX):
-        if line.opcode is not None:
-            if _LOCAL_PTX.match(line.opcode):
-                accesses.append(line)
-        elif ".local" in line.text:
+        if line.opcode is None and ".local" in line.text:
             one = variable_declaration(line.text[line.text.find(".local") :])
             depot += (one.size or 0) if one is not None else 0
-    return depot, accesses
-
-
-def _text(subject: HintSubject) -> str:
-    """The uses of constant tables in the kernel: addresses taken by ``mov``."""
-    return "\n".join(line.text for line in subject.ptx if line.base in ("mov", "ld"))
+    return depot
 
 
 GRID = "small-grid"
@@ -192,5 +186,5 @@ def low_occupancy(subject: HintSubject, thresholds: Thresholds) -> Iterator[Find
 
 
 def _uses_tensor_cores(subject: HintSubject) -> bool:
-    lines = subject.sass or subject.ptx
-    return any(_TENSOR.match(line.opcode or "") for line in lines)
+    code = subject.code(Stage.SASS if subject.sass else Stage.PTX)
+    return code is not None and code.count(_TENSOR.match) > 0

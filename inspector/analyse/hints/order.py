@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from array import array
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
@@ -17,6 +18,7 @@ from inspector.analyse.hints.subject import (
     some,
 )
 from inspector.analyse.hints.tensors import uses
+from inspector.analyse.opcodes import LinesAgain, OpcodeLines
 from inspector.listing.line import Line
 from inspector.model import Origin, Stage
 from inspector.names import base_name
@@ -29,13 +31,15 @@ _WIDTH = re.compile(r"\.(U8|S8|U16|S16|64|128|256)(?=\.|\Z)")
 _BYTES = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "64": 8, "128": 16, "256": 32}
 
 
-def _bodies(flow: Flow, lines: Sequence[Line]) -> list[tuple[Loop, list[Line]]]:
+def _bodies(flow: Flow, code: OpcodeLines) -> list[tuple[Loop, Sequence[Line]]]:
     """Loops without a loop inside them, each with its instructions."""
-    inside: dict[int, list[Line]] = defaultdict(list)
-    for line in lines:
-        loop = flow.loop_at(line.n)
+    if not flow.loops:
+        return []
+    inside: dict[int, array[int]] = defaultdict(lambda: array("i"))
+    for n in code.numbers():
+        loop = flow.loop_at(n)
         if loop is not None:
-            inside[loop.header].append(line)
+            inside[loop.header].append(n)
     outer = {
         a.header
         for a in flow.loops
@@ -43,7 +47,7 @@ def _bodies(flow: Flow, lines: Sequence[Line]) -> list[tuple[Loop, list[Line]]]:
         if a is not b and set(b.blocks) < set(a.blocks)
     }
     return [
-        (loop, inside[loop.header])
+        (loop, LinesAgain(code.listing, inside[loop.header]))
         for loop in flow.loops
         if loop.header not in outer and loop.header in inside
     ]
@@ -58,13 +62,13 @@ def early_wait(subject: HintSubject, thresholds: Thresholds) -> Iterator[Finding
     Read off the wait masks. A kernel with one loop that keeps more in flight is left alone (the
     others are what is left over by unrolling), and so are loads whose address was itself loaded.
     """
-    flow = subject.flow(Stage.SASS)
-    if flow is None or not any(line.control for line in subject.sass):
+    flow, code = subject.flow(Stage.SASS), subject.code(Stage.SASS)
+    if flow is None or code is None or not any(line.control for line in subject.sass):
         return
     enough = number(thresholds, WAIT, "bytes")
     near = number(thresholds, WAIT, "instructions")
     early_waits: list[tuple[Line, Line, int]] = []
-    for _, lines in _bodies(flow, subject.sass):
+    for _, lines in _bodies(flow, code):
         loads = sum(1 for line in lines if line.base == "LDG")
         if not loads:
             continue
@@ -144,13 +148,13 @@ def barrier_in_loop(subject: HintSubject, thresholds: Thresholds) -> Iterator[Fi
     Loops that feed the tensor cores or copy asynchronously need their barriers, and so do tiles in
     shared memory: those have more work than that between them.
     """
-    flow = subject.flow(Stage.PTX)
-    if flow is None:
+    flow, code = subject.flow(Stage.PTX), subject.code(Stage.PTX)
+    if flow is None or code is None or not code.count(_BARRIERS.match):
         return
     bars: list[Line] = []
     crowded: list[Line] = []
     work = 0
-    for _, lines in _bodies(flow, subject.ptx):
+    for _, lines in _bodies(flow, code):
         here = [line for line in lines if _BARRIERS.match(line.opcode or "")]
         if not here or any(_PIPELINED.match(line.opcode or "") for line in lines):
             continue
@@ -221,11 +225,10 @@ def uninlined_call(subject: HintSubject, thresholds: Thresholds) -> Iterator[Fin
     A failing assertion and the assembler's own subroutines (divisions) are left alone, and so are
     calls in PTX that the assembler inlined after all.
     """
-    machine = [line for line in subject.sass if line.base == "CALL"]
-    own = [line for line in machine if "__internal_" not in line.text]
+    own = [line for line in subject.of(Stage.SASS, "CALL") if "__internal_" not in line.text]
     if subject.sass and not own:
         return
-    calls = [line for line in subject.ptx if line.base == "call"]
+    calls = subject.of(Stage.PTX, "call")
     if subject.ptx:
         names = [line.targets[0] if line.targets else "" for line in calls]
     else:

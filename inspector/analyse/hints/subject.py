@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from inspector.analyse.flow.graph import Flow
 from inspector.analyse.function_facts import FunctionFacts
 from inspector.analyse.occupancy import Device, Occupancy, occupancy
+from inspector.analyse.opcodes import LinesAgain, OpcodeLines
 from inspector.listing.line import Function, Line, Listing
 from inspector.model import Call, Kernel, Resources, Stage, Variant
 from inspector.text import some as some_of
 from inspector.text import word_for
 
 WARP = 32
+MACHINE = (Stage.PTX, Stage.SASS)
 
 Thresholds = Mapping[str, Mapping[str, object]]
 """``reference/hints.toml``: by rule, its numbers by name and why they are what they are."""
@@ -36,9 +38,9 @@ class Finding:
 
 @dataclass(frozen=True)
 class HintSubject:
-    """One variant as hints see it. ``listings``, ``functions`` and ``flows`` may be lazy mappings.
+    """One variant as hints see it. ``listings``, ``functions`` and ``facts`` may be lazy mappings.
 
-    ``flows`` are the blocks and loops of the kernel in PTX and SASS, where they are at hand.
+    ``facts`` are what is known of the kernel in PTX and SASS, where that is at hand.
 
     ``calls`` are the launches of this variant, ``device`` is what hints are told for; a hint that
     needs one of them says nothing without it.
@@ -52,56 +54,75 @@ class HintSubject:
     calls: tuple[Call, ...] = ()
     device: Device | None = None
     built_for: Device | None = None
-    flows: Mapping[Stage, Flow | None] = field(default_factory=dict)
+    facts: Mapping[Stage, FunctionFacts | None] = field(default_factory=dict)
 
     @cached_property
     def memo(self) -> dict[object, object]:
         """What several hints need and one of them has worked out."""
         return {}
 
-    def instructions(self, stage: Stage) -> tuple[Line, ...]:
-        """The kernel's own instructions in a stage; none where the stage is not to be had."""
+    def instructions(self, stage: Stage) -> Sequence[Line]:
+        """The kernel's own instructions in a stage; none where the stage is not to be had.
+
+        Those of PTX and SASS are read again each time they are gone through: there may be millions.
+        """
         known = self.memo.get(stage)
-        if not isinstance(known, tuple):
-            known = tuple(line for line in self._each(stage) if line.opcode is not None)
+        if not isinstance(known, Sequence):
+            if stage in MACHINE:
+                code = self.code(stage)
+                known = () if code is None else code.lines()
+            else:
+                known = tuple(line for line in self.lines(stage) if line.opcode is not None)
             self.memo[stage] = known
         return known
 
-    def lines(self, stage: Stage) -> tuple[Line, ...]:
+    def lines(self, stage: Stage) -> Sequence[Line]:
         """Every line of the kernel in a stage; none where the stage is not to be had."""
-        return tuple(self._each(stage))
-
-    def _each(self, stage: Stage) -> Iterable[Line]:
         listing, function = self.listings.get(stage), self.functions.get(stage)
         if listing is None or function is None:
             return ()
-        return listing.between(function.first, function.last)
+        first, last = max(function.first, 1), min(function.last, len(listing.lines))
+        return LinesAgain(listing, range(first, last + 1))
+
+    def code(self, stage: Stage) -> OpcodeLines | None:
+        """The kernel's instructions in PTX or SASS by opcode; None where it is not to be had."""
+        known = self._known(stage)
+        return None if known is None else known.code
+
+    def of(self, stage: Stage, *bases: str) -> Sequence[Line]:
+        """The kernel's instructions in PTX or SASS whose opcodes begin with one of these words."""
+        code = self.code(stage)
+        return () if code is None else code.of(*bases)
 
     def flow(self, stage: Stage) -> Flow | None:
         """Blocks and loops of the kernel in PTX or SASS; None if the stage is not to be had."""
-        flow = self.flows.get(stage)
-        if flow is not None:
-            return flow
+        known = self._known(stage)
+        return None if known is None else known.flow
+
+    def _known(self, stage: Stage) -> FunctionFacts | None:
+        facts = self.facts.get(stage)
+        if facts is not None:
+            return facts
         listing, function = self.listings.get(stage), self.functions.get(stage)
         if listing is None or function is None:
             return None
-        facts = self.memo.get(("facts", stage))
-        if not isinstance(facts, FunctionFacts):
-            facts = self.memo["facts", stage] = FunctionFacts(listing, function)
-        return facts.flow
+        made = self.memo.get(("facts", stage))
+        if not isinstance(made, FunctionFacts):
+            made = self.memo["facts", stage] = FunctionFacts(listing, function)
+        return made
 
     @property
-    def ptx(self) -> tuple[Line, ...]:
+    def ptx(self) -> Sequence[Line]:
         """The kernel's instructions in PTX."""
         return self.instructions(Stage.PTX)
 
     @property
-    def sass(self) -> tuple[Line, ...]:
+    def sass(self) -> Sequence[Line]:
         """The kernel's instructions in SASS."""
         return self.instructions(Stage.SASS)
 
     @property
-    def ttgir(self) -> tuple[Line, ...]:
+    def ttgir(self) -> Sequence[Line]:
         """The kernel's operations in TTGIR."""
         return self.instructions(Stage.TTGIR)
 
@@ -159,7 +180,7 @@ def number(thresholds: Thresholds, rule: str, name: str) -> float:
     return value
 
 
-def numbers(lines: list[Line] | tuple[Line, ...]) -> tuple[int, ...]:
+def numbers(lines: Iterable[Line]) -> tuple[int, ...]:
     """The lines' numbers, each once, in order."""
     return tuple(sorted({line.n for line in lines}))
 

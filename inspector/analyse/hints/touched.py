@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from inspector.analyse.hints.subject import HintSubject
 from inspector.analyse.hints.warp import Arguments, Warp, WarpAccess
@@ -76,7 +77,7 @@ def _specialised(subject: HintSubject) -> list[tuple[str, list[tuple[object, ...
     ]
 
 
-def _shapes(subject: HintSubject, lines: tuple[Line, ...]) -> tuple[tuple[int, int, int], ...]:
+def _shapes(subject: HintSubject, lines: Sequence[Line]) -> tuple[tuple[int, int, int], ...]:
     if subject.block is not None:
         return (subject.block,)
     if any(_PLANE.search(line.text) for line in lines):

@@ -10,8 +10,11 @@ from __future__ import annotations
 
 import operator
 import re
+from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
 
 from inspector.listing.line import Kind, Line
 from inspector.listing.ptx_operands import split
@@ -260,14 +263,17 @@ class Warp:
     """A kernel's accesses by one warp of a block of the given shape."""
 
     def __init__(
-        self, lines: tuple[Line, ...], block: tuple[int, int, int], arguments: Arguments
+        self, lines: Sequence[Line], block: tuple[int, int, int], arguments: Arguments
     ) -> None:
         self._block = block
         self._arguments = arguments
         self._values: dict[str, Lanes | None] = {}
+        """What is known, as most registers hold data; None is of what a symbol may be mistaken
+        for."""
+        self._scalars, self._several = _surveyed(lines)
+        self._met: set[str] = set()
         self._again: set[str] = set()
         self._symbols: dict[str, int] = {}
-        self._scalars = _scalars(lines)
         self.accesses: list[WarpAccess] = []
         self._stretch = 0
         for line in lines:
@@ -282,27 +288,33 @@ class Warp:
         """At a label, what was defined a second time may be either."""
         self._stretch += 1
         for name in self._again:
-            self._values[name] = None
+            self._know(name, None)
         self._again.clear()
 
     def _run(self, line: Line) -> None:
         opcode = line.opcode or ""
         if line.base in ("bar", "barrier"):
             self._stretch += 1
-        match = _ACCESS.match(opcode)
+        match, computed = _kind_of(opcode)
         if match is not None:
             self._access(line, match[2], match[3])
         if not line.defs:
             return
-        value = self._result(line, opcode)
+        value = self._result(line, opcode) if computed else None
         mask = self._guard(line)
         for at, name in enumerate(line.defs):
-            got = value[at] if isinstance(value, list) and at < len(value) else None
+            got = value[at] if value is not None and at < len(value) else None
             if mask is not True:
                 got = _chosen(mask, got, self._values.get(name))
-            if name in self._values:
-                self._again.add(name)
-            self._values[name] = got
+            if name in self._several:
+                (self._again if name in self._met else self._met).add(name)
+            self._know(name, got)
+
+    def _know(self, name: str, value: Lanes | None) -> None:
+        if value is not None or name[:1] != "%":
+            self._values[name] = value
+        else:
+            self._values.pop(name, None)
 
     def _guard(self, line: Line) -> Lanes | bool | None:
         """True without a guard; else which lanes it lets through, None if that is unknown."""
@@ -449,13 +461,34 @@ class Warp:
         return tuple(o and lane < width * height * depth for lane, o in enumerate(on))
 
 
-def _scalars(lines: tuple[Line, ...]) -> frozenset[str]:
-    """64-bit parameters that are multiplied or compared: no pointers."""
-    out: set[str] = set()
+def _surveyed(lines: Sequence[Line]) -> tuple[frozenset[str], frozenset[str]]:
+    """64-bit parameters that are multiplied or compared, which are no pointers; and registers that
+    are defined more than once, told apart by eight bytes each, as there may be many."""
+    parameters: set[str] = set()
+    hashes = array("q")
     for line in lines:
+        hashes.extend(map(hash, line.defs))
+        if line.base == "ld" and line.defs and _PARAMETER.match(line.opcode or ""):
+            parameters.add(line.defs[0])
+    several = {a for a, b in pairwise(sorted(hashes)) if a == b}
+    scaled: set[str] = set()
+    again: set[str] = set()
+    for line in lines if parameters or several else ():
         if line.base in _SCALED:
-            out.update(line.uses)
-    return frozenset(out)
+            scaled.update(parameters.intersection(line.uses))
+        if several:
+            again.update(name for name in line.defs if hash(name) in several)
+    return frozenset(scaled), frozenset(again)
+
+
+@lru_cache(maxsize=4096)
+def _kind_of(opcode: str) -> tuple[re.Match[str] | None, bool]:
+    """How an instruction touches memory, and whether its result may be known."""
+    base = opcode.partition(".")[0]
+    computed = base in ("ld", "mov", "shfl", "setp") or (
+        base in OPERATIONS and not _FLOAT.search(opcode) and not _HIGH.match(opcode)
+    )
+    return _ACCESS.match(opcode), computed
 
 
 def _index(word: str) -> int | None:
