@@ -56,6 +56,7 @@ class LazyLines(Sequence["Line"]):
     ) -> None:
         self.texts = texts
         self._pages: _Pages[State] = _Pages(texts, scanner, chunk or max(1, len(texts)))
+        self._recent: tuple[int, list[Line]] = (-1, [])
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -75,7 +76,11 @@ class LazyLines(Sequence["Line"]):
         if not 0 <= index < len(self.texts):
             raise IndexError("line index out of range")
         page, offset = divmod(index, self._pages.size)
-        return self._pages.get(page)[offset]
+        recent, lines = self._recent
+        if recent != page:
+            lines = self._pages.get(page)
+            self._recent = page, lines
+        return lines[offset]
 
     def __iter__(self) -> Iterator[Line]:
         return self.stretch(0, len(self.texts))

@@ -9,6 +9,7 @@ import re
 import struct
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 
 from inspector.listing.ptx_statement import GUARD, LABEL, OPCODE, SPECIAL
 from inspector.text import at_commas
@@ -66,9 +67,14 @@ class WordedStatement:
     unless: bool = False
 
     @property
-    def parts(self) -> list[str]:
+    def parts(self) -> tuple[str, ...]:
         """``ld``, ``global``, ``L1::no_allocate``, ``v4``, ``b32``."""
-        return self.opcode.split(".")
+        return _parts(self.opcode)
+
+
+@lru_cache(maxsize=4096)
+def _parts(opcode: str) -> tuple[str, ...]:
+    return tuple(opcode.split("."))
 
 
 _NUMBER = re.compile(
@@ -118,10 +124,17 @@ def statement(code: str, names: frozenset[str] = frozenset()) -> WordedStatement
     rest = code[match.end() :].strip()
     if rest and not code[match.end()].isspace() and rest[0] not in "{[(":
         return None
-    operands = tuple(operand(part, names) for part in split(rest))
+    read = _register_operand if not names else lambda part: operand(part, names)
+    operands = tuple([read(part) for part in split(rest)])
     return WordedStatement(
         match[0].rstrip("."), operands, guard[2] if guard else None, bool(guard and guard[1])
     )
+
+
+@lru_cache(maxsize=16384)
+def _register_operand(text: str) -> Operand:
+    """One operand where every register has a ``%``; most are written twice."""
+    return operand(text)
 
 
 def operand(text: str, names: frozenset[str] = frozenset(), depth: int = 0) -> Operand:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from inspector.analyse.accesses import accesses
 from inspector.analyse.flow.definitions import Chains
@@ -14,6 +15,7 @@ from inspector.analyse.sentences.sass import SassReader
 from inspector.analyse.sentences.templates import Templates
 from inspector.analyse.telling import (
     CLASSES,
+    NO_WORDS,
     Explained,
     Register,
     Rolled,
@@ -28,7 +30,7 @@ from inspector.analyse.telling import (
     virtual,
 )
 from inspector.errors import PtxviewError
-from inspector.listing.line import Function, Line
+from inspector.listing.line import Function, Line, Listing
 from inspector.model import Note, Stage, Variant
 from inspector.reader import tables
 from inspector.reader.facts import MACHINE, Memo, VariantFacts
@@ -37,6 +39,30 @@ from inspector.reader.listings import Listings
 
 _WORDS = re.compile(r"(?<![\w$%.])(?:%[a-z_]\w*|\.[a-z]\w*|SR_\w+)")
 _BESIDE = ("special register", "directive")
+
+
+class _Function(NamedTuple):
+    """What is known of one function, and what reads it out."""
+
+    listing: Listing
+    facts: FunctionFacts
+    reader: PtxReader | SassReader
+
+
+class _Functions:
+    """The functions that lines stand in: the one that was asked for last is at hand."""
+
+    def __init__(self, find: Callable[[int], _Function | None]) -> None:
+        self._find = find
+        self._last: _Function | None = None
+
+    def at(self, n: int) -> _Function | None:
+        """The function of line ``n``, None if it stands in none. Safe in several threads."""
+        last = self._last
+        if last is None or not last.facts.function.first <= n <= last.facts.function.last:
+            last = self._find(n)
+            self._last = last
+        return last
 
 
 class Teller:
@@ -66,10 +92,12 @@ class Teller:
         every = whole and stage in MACHINE
         samples = self.samples(variant, stage)
         sampled = self._sampled(variant) if samples else 0
+        functions = _Functions(lambda n: self._function(variant, stage, n))
 
         def at(n: int) -> Told:
             # Of a whole file, each function's when its lines come: a file may have thousands.
-            of = self._facts.of_function(variant, stage, n) if every else facts
+            here = functions.at(n) if every else None
+            of = facts if here is None else here.facts
             if of is not None and not of.function.first <= n <= of.function.last:
                 of = None
             times = None if of is None else of.schedule
@@ -91,7 +119,7 @@ class Teller:
             stalls = facts.schedule is not None
         return Telling(
             at=at,
-            words=lambda n: self._words(variant, stage, n),
+            words=lambda n: _words(functions.at(n), n),
             registers=lambda n: self._registers(variant, stage, n),
             classes=_ordered(live),
             stalls=stalls,
@@ -169,20 +197,13 @@ class Teller:
 
     # -- words ----------------------------------------------------------------------------------
 
-    def _words(self, variant: Variant, stage: Stage, n: int) -> Words:
-        if stage not in MACHINE:
-            return Words()
-        listing = self._listings.listing(variant, stage)
-        known = self._facts.of_function(variant, stage, n)
+    def _function(self, variant: Variant, stage: Stage, n: int) -> _Function | None:
+        """The function of PTX or SASS that line ``n`` stands in."""
+        known = self._facts.of_function(variant, stage, n) if stage in MACHINE else None
         if known is None:
-            return Words()
-        line, used = listing.lines[n - 1], known.chains
-        sentence = self._sentences(variant, stage, known.function).sentence(n)
-        definitions = {name: used.definitions(n, name) for name in line.uses}
-        times = known.schedule
-        if times is None:
-            return Words(sentence, definitions=definitions)
-        return Words(sentence, times.sentences(n), times.waits(n), times.consumer(n), definitions)
+            return None
+        listing = self._listings.listing(variant, stage)
+        return _Function(listing, known, self._sentences(variant, stage, known.function))
 
     def _registers(self, variant: Variant, stage: Stage, n: int) -> tuple[Register, ...]:
         known = self._facts.of_function(variant, stage, n) if stage in MACHINE else None
@@ -230,6 +251,19 @@ class Teller:
             if entry is not None and entry.kind in _BESIDE and entry.word not in out:
                 out[entry.word] = Explained(entry, {})
         return tuple(out.values())
+
+
+def _words(of: _Function | None, n: int) -> Words:
+    """What is said of line ``n`` of a function."""
+    if of is None:
+        return NO_WORDS
+    line, chains = of.listing.lines[n - 1], of.facts.chains
+    sentence = of.reader.sentence(n)
+    definitions = {name: chains.definitions(n, name) for name in line.uses}
+    times = of.facts.schedule
+    if times is None:
+        return Words(sentence, definitions=definitions)
+    return Words(sentence, times.sentences(n), times.waits(n), times.consumer(n), definitions)
 
 
 def _ordered(names: Iterable[str]) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
+from itertools import islice
 
 from inspector.analyse.telling import NO_WORDS, NOTHING_TOLD, Rolled, Samples, Told, Words
 from inspector.listing.line import Function, Line
@@ -60,12 +61,16 @@ class Rows:
         self.members = members
 
 
+TOGETHER = 16
+"""Members of ``Rows`` that are made into text at once."""
+
+
 def pieces(value: object) -> Iterator[str]:
     """JSON as ``dumps`` writes it, a piece at a time; lists may be ``Rows`` in it."""
     if isinstance(value, Rows):
-        before = "["
-        for member in value.members:
-            yield before + dumps(member)
+        before, members = "[", iter(value.members)
+        while some := list(islice(members, TOGETHER)):
+            yield before + dumps(some)[1:-1]
             before = ", "
         yield "[]" if before == "[" else "]"
     elif isinstance(value, dict) and any(_streamed(v) for v in value.values()):

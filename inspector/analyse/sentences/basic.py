@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from itertools import product
 
 from inspector.analyse.sentences.templates import fill
@@ -83,6 +83,11 @@ _VECTOR = re.compile(r"v([248])\Z")
 BITS = re.compile(r"[busf]([1-9]\d{0,3})\Z")
 
 
+@lru_cache(maxsize=4096)
+def _types(opcode: str) -> tuple[str, ...]:
+    return tuple(part for part in opcode.split(".")[1:] if _TYPE.match(part))
+
+
 class Basic:
     """The pieces of one instruction; ``say`` words an operand, ``address`` one in memory."""
 
@@ -93,7 +98,7 @@ class Basic:
         self.parts = one.parts
         self.tables = tables
         self.say = say
-        self.types = [p for p in self.parts[1:] if _TYPE.match(p)]
+        self.types = _types(one.opcode)
         operands = one.operands
         self.result = bool(operands) and has_result(self.parts[0], one.opcode)
         if operands and operands[0].kind is OperandKind.ADDRESS:

@@ -91,7 +91,7 @@ def leaf(
     """Something with a name."""
     if low == high and op == "special":
         return constant(low)
-    return form([(Atom(op, name, low, high, (), multiple, line), 1)])
+    return _alone(Atom(op, name, low, high, (), multiple, line))
 
 
 def add(a: LinearForm, b: LinearForm) -> LinearForm:
@@ -215,7 +215,12 @@ def made(
     op: str, name: str, low: int, high: int, args: list[LinearForm], multiple: int = 1
 ) -> LinearForm:
     size = 1 + sum(a.size for a in args)
-    return form([(Atom(op, name, low, high, tuple(args), multiple or 1, None, size), 1)])
+    return _alone(Atom(op, name, low, high, tuple(args), multiple or 1, None, size))
+
+
+def _alone(atom: Atom) -> LinearForm:
+    low, high = min(atom.low, atom.high), max(atom.low, atom.high)
+    return LinearForm(((atom, 1),), 0, low, high, atom.size)
 
 
 def leaves(a: LinearForm) -> list[Atom]:

@@ -63,7 +63,7 @@ class Pieces(Basic):
         m, n, k = found.groups()
         types = self.types
         if len(types) == 2 and self.parts[0] == "wmma":  # the sums' alone: the factors are f16
-            types = [types[0], "f16", "f16"]
+            types = (types[0], "f16", "f16")
         if len(types) >= 3:
             d, a, b = types[0], types[1], types[2]
             return f"{m}×{k} {a} by {k}×{n} {b}, sums of {m}×{n} in {d}"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from math import gcd
 
 from inspector.analyse.sentences import forms
@@ -183,9 +184,14 @@ def kind_of(part: str) -> tuple[int, bool] | None:
     return (int(match[1]), part[0] == "s") if match and part[0] != "f" else None
 
 
-def types_of(one: WordedStatement) -> list[tuple[int, bool]]:
+def types_of(one: WordedStatement) -> tuple[tuple[int, bool], ...]:
     """The integer types in an opcode, in order."""
-    return [kind for part in one.parts[1:] if (kind := kind_of(part))]
+    return _integer_types(one.opcode)
+
+
+@lru_cache(maxsize=4096)
+def _integer_types(opcode: str) -> tuple[tuple[int, bool], ...]:
+    return tuple(kind for part in opcode.split(".")[1:] if (kind := kind_of(part)))
 
 
 _PLAIN = (
