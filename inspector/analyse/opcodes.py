@@ -47,6 +47,18 @@ class LinesAgain(Sequence[Line]):
         lines = self.listing.lines
         return (lines[n - 1] for n in self.numbers)
 
+    def texts(self) -> Iterator[str]:
+        """The lines' texts: nothing is parsed for them."""
+        if isinstance(self.numbers, range) and self.numbers.step == 1:
+            return self.listing.texts(self.numbers.start, self.numbers.stop - 1)
+        return (line.text for line in self)
+
+    def having(self, word: str) -> Iterator[Line]:
+        """The lines in whose text a word stands; no other is parsed."""
+        for n, text in zip(self.numbers, self.texts(), strict=True):
+            if word in text:
+                yield self.listing.lines[n - 1]
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sequence) and tuple(self) == tuple(other)
 

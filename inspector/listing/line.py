@@ -269,6 +269,13 @@ class Listing:
             return self.lines.stretch(first - 1, min(last, len(self.lines)))
         return islice(self.lines, first - 1, max(last, 0))
 
+    def texts(self, first: int, last: int) -> Iterator[str]:
+        """The texts of the same lines: nothing is parsed for them."""
+        first = max(first, 1)
+        if isinstance(self.lines, LazyLines):
+            return iter(self.lines.texts[first - 1 : max(last, 0)])
+        return (line.text for line in self.between(first, last))
+
     @property
     def text(self) -> str:
         """The stage's text, byte for byte (with surrogate escapes where it was not UTF-8)."""

@@ -14,6 +14,9 @@ from functools import lru_cache
 from inspector.listing.ptx_statement import GUARD, LABEL, OPCODE, SPECIAL
 from inspector.text import at_commas
 
+_FLAT = re.compile(r"[^\[\]{}()]*+(?:[\[{(][^\[\]{}(),]*+[\]})][^\[\]{}()]*+)*+\Z")
+"""No comma stands within a bracket."""
+
 LONGEST = 65536
 """Characters of a statement that are looked at."""
 
@@ -91,9 +94,10 @@ _OFFSET = re.compile(
 
 def split(text: str) -> list[str]:
     """Parts at the commas outside every bracket."""
-    if "{" not in text and "[" not in text and "(" not in text:
-        return [part.strip() for part in text.split(",")] if text.strip() else []
-    parts = at_commas(text, "{[(", "}])")
+    if _FLAT.match(text):
+        parts = [part.strip() for part in text.split(",")]
+    else:
+        parts = at_commas(text, "{[(", "}])")
     return parts if parts != [""] else []
 
 

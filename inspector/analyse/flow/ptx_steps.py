@@ -38,8 +38,9 @@ def declared(listing: Listing, function: Function) -> dict[str, int]:
     out: dict[str, int] = {}
     if listing.language != "ptx":
         return out
-    for line in listing.between(function.first, function.last):
-        if line.kind is not Kind.DIRECTIVE or ".reg" not in line.text:
+    first = max(function.first, 1)
+    for n, text in enumerate(listing.texts(first, function.last), first):
+        if ".reg" not in text or (line := listing.lines[n - 1]).kind is not Kind.DIRECTIVE:
             continue
         for one in register_declarations(strip(line.text, False)[0]):
             many = sum(1 if count is None else count for _, count in one.names)

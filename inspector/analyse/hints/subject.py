@@ -18,6 +18,8 @@ from inspector.text import word_for
 WARP = 32
 MACHINE = (Stage.PTX, Stage.SASS)
 
+_NO_LINES = Listing("", ())
+
 Thresholds = Mapping[str, Mapping[str, object]]
 """``reference/hints.toml``: by rule, its numbers by name and why they are what they are."""
 
@@ -76,11 +78,11 @@ class HintSubject:
             self.memo[stage] = known
         return known
 
-    def lines(self, stage: Stage) -> Sequence[Line]:
+    def lines(self, stage: Stage) -> LinesAgain:
         """Every line of the kernel in a stage; none where the stage is not to be had."""
         listing, function = self.listings.get(stage), self.functions.get(stage)
         if listing is None or function is None:
-            return ()
+            return LinesAgain(_NO_LINES, ())
         first, last = max(function.first, 1), min(function.last, len(listing.lines))
         return LinesAgain(listing, range(first, last + 1))
 

@@ -465,20 +465,22 @@ def _surveyed(lines: Sequence[Line]) -> tuple[frozenset[str], frozenset[str]]:
     """64-bit parameters that are multiplied or compared, which are no pointers; and registers that
     are defined more than once, told apart by eight bytes each, as there may be many."""
     parameters: set[str] = set()
-    hashes = array("q")
+    defined, scaled = array("q"), array("q")
     for line in lines:
-        hashes.extend(map(hash, line.defs))
+        defined.extend(map(hash, line.defs))
         if line.base == "ld" and line.defs and _PARAMETER.match(line.opcode or ""):
             parameters.add(line.defs[0])
-    several = {a for a, b in pairwise(sorted(hashes)) if a == b}
-    scaled: set[str] = set()
+        elif line.base in _SCALED:
+            scaled.extend(map(hash, line.uses))
+    several = {a for a, b in pairwise(sorted(defined)) if a == b}
+    loaded = set(map(hash, parameters))
+    numbers: set[str] = set()
     again: set[str] = set()
-    for line in lines if parameters or several else ():
+    for line in lines if several or any(one in loaded for one in scaled) else ():
         if line.base in _SCALED:
-            scaled.update(parameters.intersection(line.uses))
-        if several:
-            again.update(name for name in line.defs if hash(name) in several)
-    return frozenset(scaled), frozenset(again)
+            numbers.update(parameters.intersection(line.uses))
+        again.update(name for name in line.defs if hash(name) in several)
+    return frozenset(numbers), frozenset(again)
 
 
 @lru_cache(maxsize=4096)

@@ -6,7 +6,7 @@ Written from the PTX ISA, chapter "Instruction Set".
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache
 from itertools import product
 
@@ -76,8 +76,6 @@ def byte_picks(a: str, b: str, selector: int) -> str:
     return f"bytes, the highest first: {', '.join(said)}"
 
 
-Say = Callable[[Operand], str]
-
 _TYPE = re.compile(r"[busf]\d+(?:x\d)?\Z|t?f32\Z|bf16(?:x2)?\Z|u?e\dm\d(?:x\d)?\Z|pred\Z")
 _VECTOR = re.compile(r"v([248])\Z")
 BITS = re.compile(r"[busf]([1-9]\d{0,3})\Z")
@@ -89,15 +87,12 @@ def _types(opcode: str) -> tuple[str, ...]:
 
 
 class Basic:
-    """The pieces of one instruction; ``say`` words an operand, ``address`` one in memory."""
+    """The pieces of one instruction; whoever knows its function words its operands."""
 
-    def __init__(
-        self, one: WordedStatement, tables: Mapping[str, Mapping[str, str]], say: Say, address: Say
-    ) -> None:
+    def __init__(self, one: WordedStatement, tables: Mapping[str, Mapping[str, str]]) -> None:
         self.one = one
         self.parts = one.parts
         self.tables = tables
-        self.say = say
         self.types = _types(one.opcode)
         operands = one.operands
         self.result = bool(operands) and has_result(self.parts[0], one.opcode)
@@ -105,7 +100,14 @@ class Basic:
             self.result = False
         self.args = operands[1:] if self.result else operands
         self.addresses = [o for o in operands if o.kind is OperandKind.ADDRESS]
-        self._address = address
+
+    def say(self, one: Operand) -> str:
+        """An operand in words."""
+        return one.text
+
+    def place(self, one: Operand) -> str:
+        """An address in memory in words."""
+        return one.text
 
     def get(self, name: str) -> str:
         """A piece by its name, "" if this instruction has none of it."""
@@ -164,7 +166,7 @@ class Basic:
         return self._nth_address(1)
 
     def _nth_address(self, i: int) -> str:
-        return self._address(self.addresses[i]) if i < len(self.addresses) else ""
+        return self.place(self.addresses[i]) if i < len(self.addresses) else ""
 
     def _name(self) -> str:
         return self.addresses[0].parts[0].text if self.addresses else ""

@@ -376,9 +376,9 @@ class _Worded(Pieces):
     def __init__(self, one: WordedStatement, line: Line, reader: PtxReader) -> None:
         self.reader = reader
         self.line = line
-        super().__init__(one, reader._tables, self._say, self._place)
+        super().__init__(one, reader._tables)
 
-    def _say(self, one: Operand) -> str:
+    def say(self, one: Operand) -> str:
         wording = self.reader.wording
         match one.kind:
             case OperandKind.FLOAT:
@@ -396,14 +396,14 @@ class _Worded(Pieces):
             case OperandKind.REGISTER if one.negated:
                 return f"{'not ' if one.text[0] == '!' else '−'}{one.text.lstrip('!- ')}"
             case OperandKind.ADDRESS:
-                return self._place(one)
+                return self.place(one)
             case OperandKind.PAIR:
-                return " and ".join(self._say(p) for p in one.parts)
+                return " and ".join(self.say(p) for p in one.parts)
             case _:
                 return one.text
 
     def _vector(self, one: Operand) -> str:
-        said = [self._say(p) for p in one.parts]
+        said = [self.say(p) for p in one.parts]
         if len(said) > LONG_VECTOR:
             return f"{{{said[0]} … {said[-1]}}} ({len(said)} registers)"
         return said[0] if len(said) == 1 else "{" + ", ".join(said) + "}"
@@ -426,10 +426,10 @@ class _Worded(Pieces):
         span = self.reader.wording.span(value.low, value.high)
         return f"{text}, {span}" if span else text
 
-    def _place(self, one: Operand) -> str:
+    def place(self, one: Operand) -> str:
         """An address: the register and what is added, and what is known of it."""
         base = one.parts[0]
-        text = self._say(base)
+        text = self.say(base)
         if one.offset:
             text += f" {'+' if one.offset > 0 else '−'} {abs(one.offset)}"
         if base.kind is not OperandKind.REGISTER:

@@ -58,7 +58,9 @@ def _taken_apart(template: str) -> tuple[_Part, ...]:
     for i, text in enumerate(_OPTION.split(template)):
         pieces = _PLACE.split(text)
         places = pieces[1::2]
-        parts.append((tuple(places) if i % 2 else (), (*zip(pieces[::2], [*places, ""], strict=True),)))
+        parts.append(
+            (tuple(places) if i % 2 else (), (*zip(pieces[::2], [*places, ""], strict=True),))
+        )
     return tuple(parts)
 
 
