@@ -205,7 +205,7 @@ def _json(profiled: Profiled, kernel: Kernel, variant: Variant, stage: Stage) ->
         "schema": jsons.SCHEMA,
         "stage": stage.value,
         "text_from": reader.text(variant, stage).text_from,
-        "functions": _functions(profiled, kernel, variant, stage, listing),
+        "functions": jsons.Rows(_functions(profiled, kernel, variant, stage, listing)),
         "notes": [],
         "lines": jsons.Rows(
             jsons.line(line, links, telling.at(line.n), telling.words(line.n))
@@ -216,23 +216,23 @@ def _json(profiled: Profiled, kernel: Kernel, variant: Variant, stage: Stage) ->
 
 def _functions(
     profiled: Profiled, kernel: Kernel, variant: Variant, stage: Stage, listing: Listing
-) -> list[dict[str, object]]:
+) -> Iterator[dict[str, object]]:
+    """What is known of each function of a listing, of which there may be thousands."""
     reader = profiled.reader
     own = reader.function(variant, stage)
     if stage in (Stage.SOURCE, Stage.OUTPUT_CODE):
-        if own is None:
-            return []
-        return [_function(profiled, kernel, variant, own)]
+        if own is not None:
+            yield _function(profiled, kernel, variant, own)
+        return
     others = {v.symbol: (k, v) for k, v in reader.recording.variants() if v.hash == variant.hash}
-    out = []
     for each in listing.functions:
         held = others.get(each.name, (kernel, variant) if own is each else None)
-        out.append(
-            _function(profiled, held[0], held[1], each)
-            if held
-            else jsons.function(each.name, None, None, each)
-        )
-    return out
+        if held is None:
+            yield jsons.function(each.name, None, None, each)
+            continue
+        yield _function(profiled, held[0], held[1], each)
+        if held[1] is not variant:
+            reader.pass_over(held[1])
 
 
 def _function(

@@ -56,7 +56,7 @@ def canonical(
     first, last = max(1, span[0]), min(span[1], len(listing.lines))
     lines = listing.lines
     if isinstance(lines, LazyLines):
-        texts = lines.texts[first - 1 : last]
+        texts = list(lines.texts[first - 1 : last])
     else:
         texts = [line.text for line in lines[first - 1 : last]]
     return READERS.get(listing.language, read_source)(listing, texts, first, function, aliases)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import islice
+from itertools import chain, islice
 from threading import RLock
 from typing import Generic, NamedTuple, Protocol, TypeVar, overload
 
@@ -23,6 +24,65 @@ CHUNK = 1024
 
 KEPT = 128
 """Parsed chunks kept: listings up to 131,072 lines are parsed once, about 60 MB of them."""
+
+KEPT_OF_LONG = 32
+"""Parsed chunks kept of longer listings, which are parsed again whenever they are gone through."""
+
+
+class PagedTexts(Sequence[str]):
+    """The lines of a long text, taken out of it when they are looked at: as strings of their own
+    they take three times as much. Safe to read from several threads."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self._starts = [0, *(page.end() for page in _PAGE.finditer(text))]
+        self._size = (len(self._starts) - 1) * CHUNK + text.count("\n", self._starts[-1]) + 1
+        self._recent: tuple[int, list[str]] = (-1, [])
+
+    def _page(self, page: int) -> list[str]:
+        recent, lines = self._recent
+        if recent != page:
+            start = self._starts[page]
+            end = self._starts[page + 1] - 1 if page + 1 < len(self._starts) else len(self.text)
+            lines = self.text[start:end].split("\n")
+            self._recent = page, lines
+        return lines
+
+    def __len__(self) -> int:
+        return self._size
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[str]: ...
+    def __getitem__(self, index: int | slice) -> str | list[str]:
+        if isinstance(index, slice):
+            wanted = range(self._size)[index]
+            if wanted.step != 1:
+                return [self[i] for i in wanted]
+            return list(self._stretch(wanted.start, wanted.stop))
+        page, offset = divmod(range(self._size)[index], CHUNK)
+        return self._page(page)[offset]
+
+    def __iter__(self) -> Iterator[str]:
+        return self._stretch(0, self._size)
+
+    def _stretch(self, start: int, stop: int) -> Iterator[str]:
+        while start < stop:
+            page, offset = divmod(start, CHUNK)
+            end = min(stop, (page + 1) * CHUNK)
+            yield from islice(self._page(page), offset, offset + end - start)
+            start = end
+
+
+_PAGE = re.compile(rf"(?:[^\n]*+\n){{{CHUNK}}}+")
+
+
+def split_lines(text: str) -> Sequence[str]:
+    """The lines of a text, without their newlines."""
+    if text.count("\n") < KEPT * CHUNK:
+        return text.split("\n")
+    return PagedTexts(text)
 
 
 class Scanner(Protocol[State]):
@@ -52,7 +112,7 @@ class LazyLines(Sequence["Line"]):
     """
 
     def __init__(
-        self, texts: list[str], scanner: Scanner[State], chunk: int | None = CHUNK
+        self, texts: Sequence[str], scanner: Scanner[State], chunk: int | None = CHUNK
     ) -> None:
         self.texts = texts
         self._pages: _Pages[State] = _Pages(texts, scanner, chunk or max(1, len(texts)))
@@ -109,8 +169,9 @@ class LazyLines(Sequence["Line"]):
 class _Pages(Generic[State]):
     """Parsed chunks by number, and the states between them."""
 
-    def __init__(self, texts: list[str], scanner: Scanner[State], size: int) -> None:
+    def __init__(self, texts: Sequence[str], scanner: Scanner[State], size: int) -> None:
         self.size = size
+        self._kept = KEPT if len(texts) <= KEPT * size else KEPT_OF_LONG
         self._total = len(texts)
         self._scanner = scanner
         self._states: list[State] = []
@@ -127,7 +188,7 @@ class _Pages(Generic[State]):
                 if len(self._states) == page + 1:
                     self._states.append(after)
                 self._pages[page] = found
-                if len(self._pages) > KEPT:
+                if len(self._pages) > self._kept:
                     self._pages.popitem(last=False)
             else:
                 self._pages.move_to_end(page)
@@ -272,13 +333,16 @@ class Listing:
     def texts(self, first: int, last: int) -> Iterator[str]:
         """The texts of the same lines: nothing is parsed for them."""
         first = max(first, 1)
-        if isinstance(self.lines, LazyLines):
-            return iter(self.lines.texts[first - 1 : max(last, 0)])
-        return (line.text for line in self.between(first, last))
+        if not isinstance(self.lines, LazyLines):
+            return (line.text for line in self.between(first, last))
+        texts, end = self.lines.texts, min(last, len(self.lines))
+        some = (texts[at : min(at + CHUNK, end)] for at in range(first - 1, end, CHUNK))
+        return chain.from_iterable(some)
 
     @property
     def text(self) -> str:
         """The stage's text, byte for byte (with surrogate escapes where it was not UTF-8)."""
         if isinstance(self.lines, LazyLines):
-            return "\n".join(self.lines.texts)
+            texts = self.lines.texts
+            return texts.text if isinstance(texts, PagedTexts) else "\n".join(texts)
         return "\n".join(line.text for line in self.lines)

@@ -7,9 +7,20 @@ expression, as are ``.loc`` and comments; everything else goes the slow way roun
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from itertools import chain
 from typing import NamedTuple
 
-from inspector.listing.line import Function, Kind, Lazy, LazyLines, Line, Listing
+from inspector.listing.line import (
+    CHUNK,
+    Function,
+    Kind,
+    Lazy,
+    LazyLines,
+    Line,
+    Listing,
+    split_lines,
+)
 from inspector.listing.ptx_location import Locations
 from inspector.listing.ptx_statement import (
     AHEAD,
@@ -73,7 +84,7 @@ Event = tuple[int, str]
 class LineReader:
     """Reads one line at a time, whatever is on it."""
 
-    def __init__(self, text: str, texts: list[str]) -> None:
+    def __init__(self, text: str, texts: Sequence[str]) -> None:
         self.texts = texts
         self.locations = Locations(text, texts)
 
@@ -321,7 +332,7 @@ def parse_ptx(text: str) -> Listing:
     is line 0. Special registers (``%tid.x``) are no registers of the kernel: neither ``defs``
     nor ``uses``. A ``call``'s target is the function.
     """
-    texts = text.split("\n")
+    texts = split_lines(text)
     scanner = _PtxScanner(text, texts)
     return Listing("ptx", LazyLines(texts, scanner), Lazy(scanner.functions))
 
@@ -329,7 +340,7 @@ def parse_ptx(text: str) -> Listing:
 class _PtxScanner:
     """See ``lazy.Scanner``."""
 
-    def __init__(self, text: str, texts: list[str]) -> None:
+    def __init__(self, text: str, texts: Sequence[str]) -> None:
         self.texts = texts
         self.reader = LineReader(text, texts)
         self._opcodes: dict[str, _Opcode] = {}
@@ -363,8 +374,9 @@ class _PtxScanner:
         texts, plain, nothing, read = self.texts, PLAIN.match, _NOTHING, self.reader.read
         location = self.reader.locations.at
         mark: tuple[int, str] | None = None  # the last .loc, resolved when it matters
-        for i in range(first, min(last, len(texts))):
-            text = texts[i]
+        last = min(last, len(texts))
+        some = (texts[at : min(at + CHUNK, last)] for at in range(first, last, CHUNK))
+        for i, text in enumerate(chain.from_iterable(some), first):
             if not state.comment and not state.open:
                 if plain(text) or nothing(text):
                     continue
@@ -393,8 +405,7 @@ class _PtxScanner:
         out: list[Line] = []
         add = out.append
         events: list[Event] = []
-        for i in range(first, last):
-            text = texts[i]
+        for i, text in enumerate(texts[first:last], first):
             if not state.comment and not state.open:
                 if found := plain(text):
                     guard, name, operands = found.groups()

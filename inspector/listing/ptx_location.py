@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from inspector.model import Location
@@ -75,7 +76,7 @@ def read_mark(text: str) -> Mark | None:
 class Locations:
     """Every ``.file`` and, where the text has inlining, every ``.loc`` of one text."""
 
-    def __init__(self, text: str, texts: list[str]) -> None:
+    def __init__(self, text: str, texts: Sequence[str]) -> None:
         self._text = text
         self._texts = texts
         self._files: dict[int, str] | None = None

@@ -6,6 +6,7 @@ Written from the PTX ISA, chapters "Syntax", "Instruction Operands" and "Instruc
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from inspector.text import commas, words
@@ -58,7 +59,7 @@ def strip(text: str, comment: bool) -> tuple[str, bool]:
     return "".join(parts), False
 
 
-def function_header(texts: list[str], first: int, last: int) -> tuple[str, bool]:
+def function_header(texts: Sequence[str], first: int, last: int) -> tuple[str, bool]:
     """Name and whether it is an entry, of the function whose header begins on line ``first``."""
     header = ""
     comment = False

@@ -267,6 +267,10 @@ class VariantFacts:
         self._memo.forget(hashes | {id(variant) for variant in variants})
         self._listings.forget(hashes)
 
+    def pass_over(self, variant: Variant) -> None:
+        """Keep nothing any longer of one variant; its listings, which others share, stay."""
+        self._memo.forget({id(variant)})
+
     # -- the functions of a listing -------------------------------------------------------------
 
     def of_function(self, variant: Variant, stage: Stage, n: int) -> FunctionFacts | None:

@@ -123,6 +123,10 @@ class Reader:
         a damaged cubin."""
         return self._facts.lacking(variant)
 
+    def pass_over(self, variant: Variant) -> None:
+        """Keep nothing any longer of one variant of a file of thousands that was told of."""
+        self._facts.pass_over(variant)
+
     def facts(self, variant: Variant, stage: Stage, n: int) -> FunctionFacts | None:
         """What is known of the function of PTX or SASS that line ``n`` stands in."""
         return self._facts.of_function(variant, stage, n)

@@ -7,6 +7,7 @@ the thread that loads it, as long as it is not huge.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 from pygments.lexer import Lexer
@@ -26,7 +27,7 @@ LONGEST = 5000
 """Characters beyond which a line is shown plain: such lines are data, and lexers are slow."""
 
 
-def texts_of(listing: Listing) -> list[str]:
+def texts_of(listing: Listing) -> Sequence[str]:
     """The texts of a listing's lines, without parsing any."""
     if isinstance(listing.lines, LazyLines):
         return listing.lines.texts
@@ -88,7 +89,7 @@ def _whole_text(texts: list[str], lexer: Lexer) -> tuple[Spans, ...]:
     return tuple(tuple(spans) for spans in out)
 
 
-def width_of(texts: list[str]) -> int:
+def width_of(texts: Sequence[str]) -> int:
     """At least the cells of the widest line, found without measuring every character."""
     return max(
         (
