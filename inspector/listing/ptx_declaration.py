@@ -76,7 +76,8 @@ def register_results(header: str) -> Iterator[RegisterDeclaration]:
 # -- variables ---------------------------------------------------------------------------------
 
 _VARIABLE = re.compile(
-    r"((?:\s*+\.[a-z][\w:]*+(?:\s++\d++)?)*+)\s*+([\w$%]++)((?:\s*+\[[^\[\]]*+\])*+)"
+    r"((?:\s*+\.(?:attribute\s*+\([^()]*+\)|[a-z][\w:]*+(?:\s++\d++)?))*+)"
+    r"\s*+([\w$%]++)((?:\s*+\[[^\[\]]*+\])*+)"
 )
 _WORD = re.compile(r"\.([a-z][\w:]*+)(?:\s++(\d++))?")
 _TYPE = re.compile(r"(?:b?[bsuf](8|16|32|64|128)(x2)?|pred)\Z")

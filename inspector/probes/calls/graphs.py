@@ -204,16 +204,21 @@ def listen_to_launches() -> None:
     import ctypes
     import os
 
-    def launched(name: bytes, numbers: Any) -> None:
-        try:
-            _launched(name.decode("utf-8", "replace"), [int(numbers[n]) for n in range(7)])
-        except Exception as error:
-            subjects.failed("a launch of CUDA C++", error)
+    def told(name: bytes, numbers: Any) -> None:
+        launched(name.decode("utf-8", "replace"), [int(numbers[n]) for n in range(7)])
 
     kind = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.POINTER(ctypes.c_uint))
-    _told.append(kind(launched))
+    _told.append(kind(told))
     address = ctypes.cast(_told[-1], ctypes.c_void_p).value
     os.environ["PTXVIEW_LAUNCHES"] = f"{os.getpid()}:{address}"
+
+
+def launched(name: str, numbers: list[int]) -> None:
+    """A launch of CUDA C++ on the emulated device: grid, block and bytes of shared memory."""
+    try:
+        _launched(name, numbers)
+    except Exception as error:
+        subjects.failed("a launch of CUDA C++", error)
 
 
 def _launched(name: str, numbers: list[int]) -> None:

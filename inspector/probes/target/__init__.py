@@ -2,7 +2,7 @@
 
 CUDA tensors are genuine to torch and live in host memory; every operator runs on the CPU, every
 Triton kernel is compiled for the target and its PTX run, Inductor's graphs are compiled for the
-target and run operator by operator, and CUDA C++ is compiled by nvcc and run on the host. A value
+target and run operator by operator, and CUDA C++ is compiled by nvcc and its PTX run. A value
 is real or absent, and reading an absent one raises; nothing is timed.
 
 The package runs in the user's interpreter and imports nothing of ours but its two neighbours
@@ -19,7 +19,8 @@ The package runs in the user's interpreter and imports nothing of ours but its t
     tuning      autotuning and benchmarks that measure nothing
     inductor    torch.compile
     lacking     NVIDIA's own libraries and tools, which are not here
-    extension   load_inline, load, CUDAExtension;  nvcc, hostbuild: parts of it
+    extension   load_inline, load, CUDAExtension;  nvcc, hostbuild, hostpart: parts of it
+    cudart      what extensions ask of the CUDA runtime: launches, variables
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from typing import Any
 
 from ..calls import graphs
 from ..writer import emit, file_blob
-from . import build, current, hostbuild, nvcc, records, say
+from . import build, cudart, current, hostbuild, nvcc, records, say
 
 CUDA_LIBRARIES = ("cudart", "c10_cuda", "torch_cuda")
 CUDA_LINK_FLAGS = tuple(f"-l{name}" for name in CUDA_LIBRARIES)
@@ -30,6 +30,7 @@ def attach(module: Any) -> None:
     global _module
     _module = module
     graphs.listen_to_launches()
+    cudart.attach()
     if nvcc.homes():
         module.CUDA_HOME = nvcc.homes()[0]
     module._get_build_directory = _build_directory(module, module._get_build_directory)
@@ -56,7 +57,8 @@ def _build_directory(module: Any, original: Callable[..., str]) -> Callable[...,
 def _root(module: Any) -> str:
     root = os.environ.get("TORCH_EXTENSIONS_DIR") or module.get_default_build_root()
     python = f"py{sys.version_info.major}{sys.version_info.minor}"
-    return os.path.join(root, f"{python}_ptxview_{current().target}")
+    # An object launches the PTX or runs natively: neither is what the other wants.
+    return os.path.join(root, f"{python}_ptxview_{current().target}_{current().engine}")
 
 
 @contextmanager

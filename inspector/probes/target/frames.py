@@ -5,8 +5,12 @@ from __future__ import annotations
 import linecache
 import os
 import sys
+from functools import cache
+from importlib.util import find_spec
 from types import CodeType, FrameType
 from typing import Any
+
+from . import build, nvcc
 
 _PACKAGE = os.path.dirname(__file__) + os.sep
 
@@ -17,12 +21,19 @@ def _inner(code: CodeType) -> bool:
 
 
 def _library(file: str) -> bool:
-    import numpy
-    import triton
+    return file.startswith(_libraries())
 
-    return file.startswith(
-        tuple(os.path.dirname(str(of.__file__)) + os.sep for of in (numpy, triton))
-    )
+
+@cache
+def _libraries() -> tuple[str, ...]:
+    """The folders of Triton and numpy."""
+    specs = (find_spec(name) for name in ("numpy", "triton"))
+    return tuple(os.path.dirname(s.origin) + os.sep for s in specs if s is not None and s.origin)
+
+
+def _torch() -> tuple[str, ...]:
+    folder = build.torch_folder()
+    return (str(folder),) if folder else ()
 
 
 def here() -> str:
@@ -50,7 +61,12 @@ def first_own(places: Any, file: str) -> str:
 
     ``file`` is the kernel's: what Triton's cache kept may have been made of a copy of it elsewhere.
     """
-    own = [place for place in places if not _library(place.file)] or list(places)[:1]
+    apart = tuple(os.path.realpath(home) + os.sep for home in (*nvcc.homes(), *_torch()))
+    own = [
+        place
+        for place in places
+        if not _library(place.file) and not os.path.realpath(place.file).startswith(apart)
+    ] or list(places)[:1]
     if not own:
         return ""
     same = os.path.basename(own[0].file) == os.path.basename(file)

@@ -1,4 +1,4 @@
-"""CUDA C++ for an ordinary C++ compiler: the source rewritten so that its launches run here."""
+"""CUDA C++ compiled by an ordinary C++ compiler; device code too, where launches run natively."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class CannotRewrite(Exception):
     """The source has a form that this rewriting does not know."""
 
 
-def _masked(text: str) -> str:
+def masked(text: str) -> str:
     """The same text with comments and literals blanked, so that positions stay."""
     pattern = re.compile(
         r'//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\'',
@@ -43,7 +43,7 @@ def _masked(text: str) -> str:
     return pattern.sub(blank, text)
 
 
-def _kernel_start(text: str, end: int) -> int:
+def kernel_start(text: str, end: int) -> int:
     """Where the kernel's name, with its template arguments, begins before ``end``."""
     at = end
     while at and text[at - 1].isspace():
@@ -61,7 +61,7 @@ def _kernel_start(text: str, end: int) -> int:
     return at - name.end()
 
 
-def _closing(text: str, start: int) -> int:
+def closing(text: str, start: int) -> int:
     """Just past the parenthesis that closes the one before ``start``."""
     depth, at = 1, start
     while depth:
@@ -74,14 +74,14 @@ def _closing(text: str, start: int) -> int:
 
 def rewrite(source: str, path: str) -> str:
     """The source with its launches as calls, and our header first."""
-    masked = _masked(source)
+    blanked = masked(source)
     pieces: list[str] = []
     done = 0
-    for match in re.finditer(r"<<<(?!<)((?:(?!<<<).)*?)>>>\s*+\(", masked, re.DOTALL):
+    for match in re.finditer(r"<<<(?!<)((?:(?!<<<).)*?)>>>\s*+\(", blanked, re.DOTALL):
         if match.start() < done:
             raise CannotRewrite("a launch within a launch's arguments")
-        begin = _kernel_start(masked, match.start())
-        end = _closing(masked, match.end())
+        begin = kernel_start(blanked, match.start())
+        end = closing(blanked, match.end())
         kernel = source[begin : match.start()]
         configuration = source[match.start(1) : match.end(1)]
         arguments = source[match.end() : end]
@@ -97,10 +97,15 @@ def rewrite(source: str, path: str) -> str:
         r"\2* \3 = (\2*)ptxview_dynamic_shared;",
         "".join(pieces),
     )
-    fibers = int(bool(_SYNCHRONISES.search(masked)))
+    fibers = int(bool(_SYNCHRONISES.search(blanked)))
     return (
         f'#define PTXVIEW_FIBERS {fibers}\n#include <ptxview_host_cuda.h>\n#line 1 "{path}"\n{text}'
     )
+
+
+def read(source: Path) -> str:
+    """A source's text."""
+    return source.read_text(encoding="utf-8", errors="surrogateescape")
 
 
 def host_flags(argv: list[str]) -> list[str]:
@@ -126,12 +131,13 @@ def cpu_build() -> list[str]:
     return [] if whole else ["-isystem", str(CPU_BUILD)]
 
 
-def compile_host(source: Path, output: Path, argv: list[str], home: str) -> subprocess.Popen[str]:
-    """Start the host compilation of one .cu file; raises CannotRewrite or build.CannotBuild."""
+def compile_host(
+    source: Path, output: Path, argv: list[str], home: str, text: str
+) -> subprocess.Popen[str]:
+    """Start the host compilation of one .cu file, rewritten to ``text``; raises CannotBuild."""
     cxx = build.compiler()
     if cxx is None:
         raise build.CannotBuild("no C++ compiler was found (g++, or $CXX)")
-    text = rewrite(source.read_text(encoding="utf-8", errors="surrogateescape"), str(source))
     digest = hashlib.sha256(f"{source.absolute()} {output.absolute()}".encode()).hexdigest()[:16]
     folder = build.writable(build.cache_root() / "host")
     rewritten = folder / f"{source.stem}-{digest}.cpp"
@@ -148,6 +154,27 @@ def compile_host(source: Path, output: Path, argv: list[str], home: str) -> subp
     )
 
 
+def symbol(output: Path) -> str:
+    """What an object calls the PTX that it holds; each its own."""
+    return f"ptxview_ptx_{hashlib.sha256(str(output.absolute()).encode()).hexdigest()[:16]}"
+
+
+def join(host: Path, ptx: Path, name: str, output: Path) -> str:
+    """One object of the host's part and the PTX, by this name; why not, or nothing."""
+    text = host.with_suffix(".s")
+    quoted = str(ptx).replace("\\", "\\\\").replace('"', '\\"')
+    text.write_text(
+        f".section .rodata\n.globl {name}, {name}_end\n.hidden {name}, {name}_end\n{name}:\n"
+        f'.incbin "{quoted}"\n{name}_end:\n.byte 0\n.section .note.GNU-stack,"",@progbits\n'
+    )
+    done = subprocess.run(
+        [str(build.compiler()), "-r", "-nostdlib", str(host), str(text), "-o", str(output)],
+        capture_output=True, text=True, errors="replace",
+    )  # fmt: skip
+    text.unlink()
+    return done.stderr[:2000] if done.returncode else ""
+
+
 def runtime_archive(home: str) -> Path:
     """The stand-in for libcudart and libc10_cuda, compiled once for each torch and toolkit."""
     torch = build.torch_folder()
@@ -156,8 +183,9 @@ def runtime_archive(home: str) -> Path:
         raise build.CannotBuild("no C++ compiler was found (g++, or $CXX)")
     source = INCLUDE / "ptxview_runtime.cpp"
     version = build.torch_version(torch)
-    digest = hashlib.sha256(f"{version} {home}".encode() + source.read_bytes()).hexdigest()[:20]
-    place = build.writable(build.cache_root() / "runtime" / digest)
+    digest = hashlib.sha256(f"{version} {home}".encode() + source.read_bytes())
+    digest.update((INCLUDE / "ptxview_launch.h").read_bytes())
+    place = build.writable(build.cache_root() / "runtime" / digest.hexdigest()[:20])
     archive = place / "libptxview_cudart.a"
     if archive.exists():
         return archive

@@ -42,6 +42,7 @@ def load() -> None:
     library.ptxview_ranges.restype = ctypes.c_int64
     library.ptxview_absence_at.argtypes = [ctypes.c_uint64, ctypes.c_char_p, ctypes.c_int64]
     library.ptxview_mark_absent_at.argtypes = [ctypes.c_uint64, ctypes.c_char_p]
+    library.ptxview_pinned_range.argtypes = [ctypes.c_uint64, word, word]
     _library = library
 
 
@@ -62,6 +63,15 @@ def memory_around(start: int, end: int) -> tuple[int, int] | None:
         return None
     first, last = ctypes.c_uint64(), ctypes.c_uint64()
     found = library().ptxview_range(start, end, ctypes.byref(first), ctypes.byref(last))
+    return (first.value, last.value) if found else None
+
+
+def pinned_around(address: int) -> tuple[int, int] | None:
+    """The bounds of the host's pinned memory that holds the address, or None."""
+    if not loaded():
+        return None
+    first, last = ctypes.c_uint64(), ctypes.c_uint64()
+    found = library().ptxview_pinned_range(address, ctypes.byref(first), ctypes.byref(last))
     return (first.value, last.value) if found else None
 
 

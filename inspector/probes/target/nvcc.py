@@ -100,24 +100,38 @@ def _device_flags(flags: list[str]) -> list[str]:
     return kept
 
 
-def command(home: str, source: Path, flags: list[str], target: str, folder: Path) -> list[str]:
-    """The command that leaves PTX with line information and a cubin in ``folder``."""
+def command(
+    home: str, source: Path, flags: list[str], target: str, folder: Path, whole: bool = False
+) -> list[str]:
+    """The command that leaves PTX with line information and a cubin in ``folder``.
+
+    ``whole``: and an object of host and device code, which holds the PTX as it is.
+    """
     compiler = os.environ.get("PTXVIEW_NVCC")
+    made = ["-c", "-no-compress", "-Xcompiler", "-O1,-w"] if whole else ["-cubin"]
     return [
         *(shlex.split(compiler) if compiler else [f"{home}/bin/nvcc"]),
         *_device_flags(flags),
-        "-lineinfo", f"-arch={architecture(flags, target)}", "-cubin", "--keep",
-        "--keep-dir", str(folder), "-o", str(folder / "lines.cubin"), str(source),
+        "-lineinfo", f"-arch={architecture(flags, target)}", *made, "--keep",
+        "--keep-dir", str(folder), "-o", str(folder / ("whole.o" if whole else "lines.cubin")),
+        str(source),
     ]  # fmt: skip
 
 
 class Device:
-    """One source's device compilation: started, then waited for; results cached by content."""
+    """One source's device compilation: started, then waited for; results cached by content.
 
-    def __init__(self, home: str, source: Path, flags: list[str], target: str) -> None:
+    ``whole``: nvcc compiles the host's code as well, to one object.
+    """
+
+    def __init__(
+        self, home: str, source: Path, flags: list[str], target: str, whole: bool = False
+    ) -> None:
         self.home, self.source, self.flags, self.target = home, source, flags, target
+        self.whole = whole
         torch = build.torch_folder()
-        digest = hashlib.sha256(json.dumps([flags, target, home, str(source)]).encode())
+        parts = [flags, target, home, str(source), *(["whole"] if whole else [])]
+        digest = hashlib.sha256(json.dumps(parts).encode())
         digest.update(build.torch_version(torch).encode() if torch else b"")
         digest.update(source.read_bytes())
         self.place = build.cache_root() / "nvcc" / digest.hexdigest()[:24]
@@ -125,7 +139,7 @@ class Device:
         self.folder: Path | None = None
         if self._cached() is None:
             self.folder = Path(tempfile.mkdtemp(prefix="ptxview-nvcc-"))
-            self.argv = command(home, source, flags, target, self.folder)
+            self.argv = command(home, source, flags, target, self.folder, whole)
             self.process = subprocess.Popen(
                 [*self.argv, "-MD", "-MF", str(self.folder / "depends")],
                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
@@ -157,6 +171,7 @@ class Device:
             "ptx": None,
             "cubin": None,
             "lines_cubin": None,
+            "object": None,
             "depends": {},
         }
         if status == 0:
@@ -166,8 +181,10 @@ class Device:
                 plain = place / "kernel.cubin"
                 if self._assemble(ptx, plain):
                     record["cubin"] = str(plain)
-            lines = self.folder / "lines.cubin"
-            if lines.exists():
+            if self.whole:
+                record["object"] = str(shutil.copy(self.folder / "whole.o", place / "whole.o"))
+            lines = next(iter(sorted(self.folder.glob("*.cubin"))), None)
+            if lines is not None:
                 record["lines_cubin"] = str(shutil.copy(lines, place / "lines.cubin"))
                 record["cubin"] = record["cubin"] or record["lines_cubin"]
             record["depends"] = self._depends()

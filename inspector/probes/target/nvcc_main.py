@@ -16,7 +16,7 @@ from typing import Any
 
 def main(argv: list[str]) -> int:
     """nvcc's exit status, or g++'s where only that failed and nothing can stand in for it."""
-    from ptxview_probes.target import build, hostbuild, nvcc, records
+    from ptxview_probes.target import build, nvcc, records
 
     target = os.environ.get("PTXVIEW_TARGET", "sm_90")
     homes = nvcc.homes()
@@ -28,27 +28,92 @@ def main(argv: list[str]) -> int:
         return 1
     if source is None or output is None:
         return _empty_object(build.compiler(), output)
-    device = nvcc.Device(homes[0], Path(source), flags, target)
-    host, why = None, ""
-    try:
-        host = hostbuild.compile_host(Path(source), Path(output), flags, homes[0])
-    except (hostbuild.CannotRewrite, build.CannotBuild, OSError) as error:
-        why = str(error)
-    record: dict[str, Any] = device.finish()
+    from ptxview_probes.target import settings
+
+    native = settings.read(target).engine != "ptx"
+    make = _natively if native else _with_ptx
+    record, why = make(homes[0], Path(source), Path(output), flags, target)
     log = str(record.get("log") or "")
     if log:
         sys.stderr.write(log)
     status = int(record.get("status") or 0)
-    if host is not None:
-        said, _ = host.communicate()
-        if host.returncode:
-            why = "\n".join(line for line in said.splitlines() if "error" in line)[:2000] or said
     if depends:
         Path(depends).write_text(f"{output}: {' '.join([source, *record.get('depends', {})])}\n")
     records.write(Path(output), {**record, "source": source, "argv": argv, "host": why or None})
     if status == 0 and why:
         return _refusing_object(build.compiler(), Path(output), flags)
     return status
+
+
+def _natively(
+    home: str, source: Path, output: Path, flags: list[str], target: str
+) -> tuple[dict[str, Any], str]:
+    """The device code's record, and why there is no object whose kernels run on this machine."""
+    from ptxview_probes.target import build, hostbuild, nvcc
+
+    device = nvcc.Device(home, source, flags, target)
+    host, why = None, ""
+    try:
+        text = hostbuild.rewrite(hostbuild.read(source), str(source))
+        host = hostbuild.compile_host(source, output, flags, home, text)
+    except (hostbuild.CannotRewrite, build.CannotBuild, OSError) as error:
+        why = str(error)
+    record = device.finish()
+    if host is not None:
+        why = _said(host)
+    return record, why
+
+
+def _with_ptx(
+    home: str, source: Path, output: Path, flags: list[str], target: str
+) -> tuple[dict[str, Any], str]:
+    """The device code's record, and why there is no object that launches the PTX.
+
+    The host's part is compiled beside the device's. Where it cannot be told apart, nvcc's own
+    front end does that, in more time.
+    """
+    from ptxview_probes.target import build, hostbuild, hostpart, nvcc
+
+    place = build.writable(build.cache_root() / "host")
+    symbol = hostbuild.symbol(output)
+    part = place / f"{symbol}.{os.getpid()}.o"
+    try:
+        text = hostpart.rewrite(hostbuild.read(source), source, symbol)
+        host = hostbuild.compile_host(source, part, flags, home, text)
+    except (hostbuild.CannotRewrite, build.CannotBuild, OSError):
+        return _whole(home, source, output, flags, target)
+    record = nvcc.Device(home, source, flags, target).finish()
+    if _said(host) or record.get("status") or not record.get("ptx"):
+        return record, "" if record.get("status") else _whole(home, source, output, flags, target)[
+            1
+        ]
+    why = hostbuild.join(part, Path(str(record["ptx"])), symbol, output)
+    part.unlink(missing_ok=True)
+    return record, why
+
+
+def _whole(
+    home: str, source: Path, output: Path, flags: list[str], target: str
+) -> tuple[dict[str, Any], str]:
+    """Both by nvcc, to one object; the device's alone where the host's part does not compile."""
+    from ptxview_probes.target import nvcc
+
+    record = nvcc.Device(home, source, flags, target, whole=True).finish()
+    if record.get("object"):
+        shutil.copy(str(record["object"]), output)
+        return record, ""
+    alone = nvcc.Device(home, source, flags, target).finish()
+    return alone, _errors(str(record.get("log") or "nvcc failed"))
+
+
+def _said(compiler: subprocess.Popen[str]) -> str:
+    """The errors of a compilation that failed; nothing where it did not."""
+    said, _ = compiler.communicate()
+    return _errors(said) if compiler.returncode else ""
+
+
+def _errors(said: str) -> str:
+    return "\n".join(line for line in said.splitlines() if "error" in line)[:2000] or said[:2000]
 
 
 def _empty_object(cxx: str | None, output: str | None) -> int:

@@ -11,8 +11,8 @@ import math
 import re
 import struct
 import threading
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
 
 from . import bounds, constructs, executor, frames, native
 from .work import OverBudget
@@ -39,6 +39,7 @@ _CUDA = {
 }
 
 _programs: dict[tuple[str, str], tuple[Any, Any]] = {}
+_modules: dict[str, tuple[Any, Any]] = {}
 _running = threading.RLock()
 
 
@@ -68,10 +69,7 @@ def run(
     text = asm.get("ptx")
     if not isinstance(text, str):
         raise NotExecutable("the compiler gave no PTX")
-    try:
-        execute = executor.load()
-    except executor.CannotLoad as error:
-        raise NotExecutable(f"the executor of PTX cannot be loaded ({error})") from error
+    execute = _executor()
     name = str(metadata.name)
     with _running:
         program, listing = _program(execute, text, name, file)
@@ -84,38 +82,98 @@ def run(
         held = [memory.add(f"scratch {i}", part) for i, part in enumerate(scratch)]
         arguments += [part.address if part.size else 0 for part in held]
         arguments += [0] * (len(program.parameters) - len(arguments))
-        number = bounds.launched(name)
-        budget = None if math.isinf(seconds) else int(seconds * LANES_A_SECOND)
         try:
-            execute.execute(
-                program, grid, _block(program, metadata), arguments, memory=memory,
-                shared=int(getattr(metadata, "shared", 0) or 0), budget=budget,
+            _execute(
+                execute, program, grid, _block(program, metadata), arguments, memory,
+                int(getattr(metadata, "shared", 0) or 0), seconds,
+                _Names(name, "program", listing, file, lambda: tensors),
             )  # fmt: skip
-        except (execute.CannotRun, execute.LaunchError) as error:
-            raise NotExecutable(str(error)) from error
-        except execute.OutOfBudget as error:
-            raise OverBudget(error.work / LANES_A_SECOND) from None
-        except execute.Fault as fault:
-            raise _error(
-                fault, _source(listing, fault.place.line, file), number, grid, tensors
-            ) from None
-        except Exception as error:  # its own, of a kernel that the compiler took
-            kind = Failed if memory.written else NotExecutable
-            raise kind(f"{type(error).__name__}: {error}"[:300]) from error
         finally:
             for part in held:
                 memory.remove(part)
 
 
-def _program(execute: Any, text: str, name: str, file: str) -> tuple[Any, Any]:
-    """The kernel as the executor has it, and the PTX's lines; raises NotExecutable."""
+def run_entry(
+    text: str, entry: str, name: str, grid: tuple[int, int, int], block: tuple[int, int, int],
+    shared: int, arguments: list[bytes], tensors: Callable[[], dict[str, Any]],
+    pinned: set[tuple[int, int]], seconds: float,
+) -> tuple[str, ...]:  # fmt: skip
+    """Run a kernel of CUDA C++; what it printed.
+
+    ``entry`` is its name in the PTX and ``name`` the one to call it by; ``arguments`` are its
+    parameters' bytes, ``tensors`` finds what they point at for an error, ``pinned`` is the host's
+    memory that they point at. Raises what ``run`` raises.
+    """
+    execute = _executor()
+    with _running:
+        program, listing = _program(execute, text, entry, "")
+        if re.search(r"\.(?:explicitcluster|reqnctapercluster)\b", text) and _clustered(
+            text, entry
+        ):
+            raise NotExecutable("its blocks are in clusters")
+        done = _execute(
+            execute, program, grid, block, arguments, _MEMORY.now(execute, (), pinned), shared,
+            seconds, _Names(name, "block", listing, "", tensors),
+        )  # fmt: skip
+    return tuple(done.printed)
+
+
+def _executor() -> Any:
+    """The package ``inspector.execute``; raises NotExecutable."""
+    try:
+        return executor.load()
+    except executor.CannotLoad as error:
+        raise NotExecutable(f"the executor of PTX cannot be loaded ({error})") from error
+
+
+class _Names(NamedTuple):
+    """What an error calls what takes part in a launch."""
+
+    kernel: str
+    block: str
+    """``program`` or ``block``, as its language says."""
+    listing: Any
+    file: str
+    tensors: Callable[[], dict[str, Any]]
+
+
+def _execute(
+    execute: Any, program: Any, grid: tuple[int, int, int], block: tuple[int, int, int],
+    arguments: list[Any], memory: Any, shared: int, seconds: float, names: _Names,
+) -> Any:  # fmt: skip
+    """One launch; raises as ``run`` does."""
+    number = bounds.launched(names.kernel)
+    budget = None if math.isinf(seconds) else int(seconds * LANES_A_SECOND)
+    try:
+        return execute.execute(
+            program, grid, block, arguments, memory=memory, shared=shared, budget=budget
+        )
+    except (execute.CannotRun, execute.LaunchError) as error:
+        raise NotExecutable(str(error)) from error
+    except execute.OutOfBudget as error:
+        raise OverBudget(error.work / LANES_A_SECOND) from None
+    except execute.Fault as fault:
+        raise _error(fault, names, number, grid) from None
+    except Exception as error:  # its own, of a kernel that the compiler took
+        kind = Failed if memory.written else NotExecutable
+        raise kind(f"{type(error).__name__}: {error}"[:300]) from error
+
+
+def _read(execute: Any, text: str, name: str) -> tuple[Any, Any]:
+    """The kernel, whether or not it can be run, and the PTX's lines; raises NotExecutable."""
     made = _programs.get((text, name))
     if made is None:
+        listing, module = _module(text)
         try:
-            listing = executor.part("listing.ptx").parse_ptx(text)
-            made = _programs[text, name] = execute.Program(listing, name), listing
+            made = _programs[text, name] = execute.Program(module, name), listing
         except Exception as error:
             raise NotExecutable(f"its PTX is not understood: {error}"[:300]) from error
+    return made
+
+
+def _program(execute: Any, text: str, name: str, file: str) -> tuple[Any, Any]:
+    """The kernel as the executor has it, and the PTX's lines; raises NotExecutable."""
+    made = _read(execute, text, name)
     obstacles = made[0].cannot()
     if obstacles:
         first, more = obstacles[0], len(obstacles) - 1
@@ -126,6 +184,76 @@ def _program(execute: Any, text: str, name: str, file: str) -> tuple[Any, Any]:
             + (f"; {place}" if place else "")
         )
     return made
+
+
+# -- a text's kernels and variables ---------------------------------------------------------------
+
+
+def _module(text: str) -> tuple[Any, Any]:
+    """The PTX's lines, and what they define; the same for all its kernels."""
+    made = _modules.get(text)
+    if made is None:
+        _executor()
+        try:
+            listing = executor.part("listing.ptx").parse_ptx(text)
+            made = _modules[text] = listing, executor.part("listing.ptx_code").read_module(listing)
+        except Exception as error:
+            raise NotExecutable(f"its PTX is not understood: {error}"[:300]) from error
+    return made
+
+
+def entries(text: str) -> tuple[str, ...]:
+    """The names of a text's kernels; raises NotExecutable."""
+    return tuple(_module(text)[1].entries)
+
+
+def parameter_sizes(text: str, entry: str) -> list[int]:
+    """Bytes of each of a kernel's parameters; raises NotExecutable."""
+    return [parameter.size for parameter in _module(text)[1].functions[entry].parameters]
+
+
+def variables(text: str) -> dict[str, int]:
+    """The addresses of a text's variables in global and constant memory; raises NotExecutable."""
+    execute = _executor()
+    module = _module(text)[1]
+    with _running:
+        if not module.entries:
+            return {}
+        program, _ = _read(execute, text, module.entries[0])
+        memory = _MEMORY.now(execute, ())
+        program.addresses(memory)
+        return dict(memory.modules[program.module_key])
+
+
+def globals_of(text: str, entry: str) -> tuple[str, ...]:
+    """The variables in global memory that a kernel may write: those that the text names in it."""
+    declared = _module(text)[1].variables
+    names = [name for name, one in declared.items() if one.space == "global"]
+    return used(text, entry, names)
+
+
+def used(text: str, entry: str, names: Iterable[str]) -> tuple[str, ...]:
+    """Which of these variables the kernel, or any function that is called in it, may name."""
+    if not names:
+        return ()
+    functions = _module(text)[1].functions
+    places = sorted(function.line for function in functions.values())
+    kept = [f for f in functions.values() if f.name == entry or not f.entry]
+    lines = text.split("\n")
+    body = "\n".join(
+        "\n".join(lines[f.line - 1 : min((p for p in places if p > f.line), default=len(lines))])
+        for f in kept
+    )
+    words = set(re.findall(r"[\w$]+", body))
+    return tuple(name for name in names if name in words)
+
+
+def _clustered(text: str, entry: str) -> bool:
+    """Whether a kernel's own directives ask for clusters of several blocks."""
+    line = _module(text)[1].functions[entry].line
+    head = "\n".join(text.split("\n")[line - 1 : line + 200]).partition("{")[0]
+    asked = re.search(r"\.reqnctapercluster\s+(\d+)(?:\s*,\s*(\d+))?(?:\s*,\s*(\d+))?", head)
+    return asked is not None and math.prod(int(n or 1) for n in asked.groups()) > 1
 
 
 # -- the launch -----------------------------------------------------------------------------------
@@ -253,11 +381,15 @@ class _DeviceMemory:
         self.memory: Any = None
         self.pieces: dict[tuple[int, int], Any] = {}
 
-    def now(self, execute: Any, tensors: Any) -> Any:
-        """The memory as it is: what is absent cannot be read, and so is not in it."""
+    def now(self, execute: Any, tensors: Any, pinned: Iterable[tuple[int, int]] = ()) -> Any:
+        """The memory as it is: what is absent cannot be read, and so is not in it.
+
+        ``pinned``: pieces of the host's that may be touched besides.
+        """
         if self.memory is None:
             self.memory = execute.Memory()
         there = {piece for piece in native.memory() if not native.absence_at(piece[0])}
+        there.update(pinned)
         for tensor in tensors:
             storage = tensor.untyped_storage()
             first = int(storage.data_ptr())
@@ -277,18 +409,17 @@ _MEMORY = _DeviceMemory()
 # -- faults ---------------------------------------------------------------------------------------
 
 
-def _error(
-    fault: Any, line: str, number: int, grid: tuple[int, int, int], tensors: dict[str, Any]
-) -> Exception:
+def _error(fault: Any, names: _Names, number: int, grid: tuple[int, int, int]) -> Exception:
     """What a fault is to the program: an exception that says who did it, where, and how far off."""
     place = fault.place
+    line = _source(names.listing, place.line, names.file)
     address = fault.address
     if fault.space == "global" and address is not None:
         around = native.memory_around(address, address + 1)
         absent = native.absence_at(address) if around else ""
         if absent:
             return bounds.AbsentValue(absent)
-    who = f"program {place.block or (0, 0, 0)}"
+    who = f"{names.block} {place.block or (0, 0, 0)}"
     if place.thread is not None:
         who += f", thread {place.thread}"
     after = f" (PTX line {place.line}: {place.statement.rstrip('; ')[:100]}"
@@ -297,14 +428,14 @@ def _error(
     verb = _VERBS.get(match[1] if match else "", "touches")
     if fault.cause in ("out of bounds", "null") and fault.space == "global":
         what = f"{verb} {fault.nbytes} bytes at {address:#x}, outside of every CUDA tensor"
-        near = bounds.nearest(tensors, address)
+        near = bounds.nearest(names.tensors(), address)
         if fault.cause == "null":
             what += ", a null pointer"
         elif near:
             what += f": {near}"
     else:
         what = fault.message.removeprefix(f"{place.kernel}: ").removesuffix(f" ({place})")
-    said = f"{who} of launch {number} of {place.kernel}, grid {grid}, {what}{after}"
+    said = f"{who} of launch {number} of {names.kernel}, grid {grid}, {what}{after}"
     if fault.cause == "assertion":
         return constructs.KernelAssertion(said)
     cuda = _CUDA.get(fault.cause, "")

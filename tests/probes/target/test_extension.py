@@ -1,4 +1,4 @@
-"""load_inline and its kin on the emulated device: device code by nvcc, values on the host."""
+"""load_inline and its kin on the emulated device: nvcc's PTX, run for its values."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from inspector.probes.target import nvcc
-from tests.probes.conftest import Run, ok
+from tests.probes.conftest import PROGRAMS, Run, ok
 
 needs_nvcc = pytest.mark.skipif(not nvcc.homes(), reason="no CUDA toolkit: nvcc with its headers")
 
@@ -25,9 +25,53 @@ def test_load_inline_has_device_code_and_values(run: Run) -> None:
 
 
 @needs_nvcc
+def test_sources_of_every_form_launch_their_ptx(run: Run) -> None:
+    done = ok(run("cuda_runtime.py"))
+    lines = done.out.splitlines()
+    assert lines[:2] == ["thread 0 of 2", "thread 1 of 2"] and lines[-1] == "done"
+    past = next(line for line in lines if "just past the end" in line)
+    assert "block (0, 0, 0), thread (30, 0, 0) of launch 3 of of_file, grid (1, 1, 1)" in past
+    assert "writes 4 bytes at 0x" in past and "of out, float32 [30]" in past
+    assert "many.cu:23: if (threadIdx.x < n) atomicAdd" in past
+    assert "a block of (2048, 1, 1), 2048 threads cannot be launched" in done.out
+    assert "reads 4 bytes" in done.out and "a cooperative launch" in done.out
+    named = {call["name"] for call in done.of("call") if call["kind"] == "cuda"}
+    assert {"hidden", "of_file", "plain_c", "by_value", "packed", "adds_int", "apply"} <= named
+    codes = {Path(code["source"]).name: code for code in done.of("device_code")}
+    assert set(codes) == {"many.cu", "others.cu"}
+    assert all(code["ptx"] and code["cubin"] and code["why"] is None for code in codes.values())
+
+
+@needs_nvcc
+def test_what_a_kernel_over_budget_may_write_is_absent(run: Run) -> None:
+    done = ok(
+        run(
+            f"""
+import sys; sys.path.insert(0, {str(PROGRAMS)!r})
+import torch
+from torch.utils.cpp_extension import load
+from cuda_runtime import FOLDER, raised
+sources = [str(FOLDER / name) for name in ("bound.cpp", "many.cu", "others.cu")]
+module = load("ptxview_test_runtime", sources, with_cuda=True)
+a, b, c = (torch.ones(32, device="cuda") for _ in range(3))
+module.by_value(b.data_ptr(), a.data_ptr())
+print(a.sum().item(), c.sum().item())
+print(raised(b.cpu))
+print(raised(module.of_file, a.data_ptr(), 3))
+""",
+            seconds=1e-6,
+        )
+    )
+    assert done.out.startswith("32.0 32.0\n"), "what is read and what is not reached stay"
+    assert "is absent" in done.out and "by_value was not run to its end" in done.out
+    assert "the value of" in done.out and "of_file was not run" in done.out
+
+
+@needs_nvcc
 def test_what_the_host_cannot_compile_is_captured_and_refuses_calls(run: Run) -> None:
     done = ok(
-        run('''
+        run(
+            '''
 import torch
 from torch.utils.cpp_extension import load_inline
 module = load_inline("ptxview_test_asm", "torch::Tensor f(torch::Tensor x);", r"""
@@ -40,7 +84,9 @@ try:
     module.f(torch.zeros(32, dtype=torch.int32, device="cuda"))
 except RuntimeError as error:
     print(str(error).splitlines()[0])
-''')
+''',
+            values="interpreter",
+        )
     )
     assert "ptxview: ptxview_test_asm.f() cannot run here" in done.out
     assert done.of("device_code")[0]["ptx"]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from inspector.probes.target import cubin, devices, hostbuild, nvcc, settings, writes
+from inspector.probes.target import cubin, devices, hostbuild, hostpart, nvcc, settings, writes
 
 PACKAGE = Path(devices.__file__).parent
 ARCHITECTURES = [75, 80, 86, 87, 89, 90, 100, 103, 110, 120, 121]
@@ -126,6 +126,57 @@ void f() {
     assert "#define PTXVIEW_FIBERS 1" in hostbuild.rewrite("void k() { __syncthreads(); }", "a.cu")
     with pytest.raises(hostbuild.CannotRewrite):
         hostbuild.rewrite("void f() { k<<<1, 1>>>(x; }", "a.cu")
+
+
+def test_the_host_s_part_has_no_device_code() -> None:
+    source = """
+__device__ float twice(float x) { asm("..."); return 2 * x; }
+__host__ __device__ int both(int n) { return n; }
+struct S { __device__ S() : a(1) {} int a; };
+namespace n { __constant__ float table[4] = {1, 2}; }
+template <class T>
+__global__ void __launch_bounds__(64) k(const T* __restrict__ x, unsigned, n::P p, T more) {
+  __syncthreads();
+}
+__global__ void declared(int*);
+#define KERNEL(NAME)             \\
+  __global__ void NAME(int* x) { \\
+    x[threadIdx.x] = 1;          \\
+  }
+void f() { k<float><<<g, b, 0>>>(x, 1u, p, twice(h(1))); }
+int after = __LINE__;
+"""
+    text = hostpart.rewrite(source, Path("/nowhere/a.cu"), "ptx")
+    lines = text.split("\n")
+    assert "float twice(float x) ;" in text and "asm" not in text and "__syncthreads" not in text
+    assert "int both(int n) { return n; }" in text and "S() : a(1) {} int a;" in text
+    assert '"table", &table, sizeof(table));' in text
+    assert "unsigned ptxview_1, n::P p, T more) { struct ptxview_here {};" in text
+    assert '"x,ptxview_1,p,more", x, ptxview_1, p, more); \n\n}' in text
+    assert "void declared(int*);" in text and '"x", x); \\\n\\\n}\n' in text
+    assert "(::ptxview_cuda::configure(g, b, 0), k<float>(x, 1u, p, twice(h(1))));" in text
+    start = lines.index('#line 1 "/nowhere/a.cu"')
+    was, now = source.split("\n"), lines[start + 1 :]
+    assert now.index("int after = __LINE__;") == was.index("int after = __LINE__;")
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "__global__ void k(int n = 3) {}",
+        "__global__ void k(void (*f)(int)) {}",
+        "#define KERNEL __global__ void __launch_bounds__(64)\nKERNEL k(int* x) { }",
+        "extern __constant__ int c[4];",
+        "#include <cub/cub.cuh>",
+        "void f() { cudaLaunchKernel((void*)k, 1, 1, a); }",
+        "auto f = [] __device__ (int x) { return x; };",
+        "void f() { (*pick())<<<1, 1>>>(x); }",
+        "__global__ void k(int x) { ",
+    ],
+)
+def test_a_source_of_another_form_is_left_to_nvcc(source: str) -> None:
+    with pytest.raises(hostbuild.CannotRewrite):
+        hostpart.rewrite(source, Path("/nowhere/a.cu"), "ptx")
 
 
 def test_flags_of_nvcc() -> None:

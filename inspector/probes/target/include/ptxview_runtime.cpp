@@ -5,21 +5,307 @@
 #include <c10/cuda/CUDAStream.h>
 #include <cuda_runtime.h>
 
+#include <unistd.h>
+
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
+#include <map>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+
+#include "ptxview_launch.h"
 
 static const c10::impl::DeviceGuardImplInterface* guard() {
   return c10::impl::getDeviceGuardImpl(c10::DeviceType::CUDA);
 }
 
+namespace ptxview_cuda {
+
+// "<pid>:<address>", as the interpreter of this very process has set it.
+static const Services* found() {
+  const char* text = std::getenv("PTXVIEW_RUNTIME");
+  long pid = 0;
+  unsigned long long address = 0;
+  if (!text || std::sscanf(text, "%ld:%llu", &pid, &address) != 2 || pid != long(getpid())) return nullptr;
+  const auto* given = reinterpret_cast<const Services*>(static_cast<uintptr_t>(address));
+  return given->version == kVersion ? given : nullptr;
+}
+static const Services& services() {
+  const Services* given = found();
+  if (!given)
+    throw std::runtime_error(
+        "ptxview: this extension was built for ptxview's device, and there is none in this process: run it with "
+        "`ptxview run`, or build it anew without");
+  return *given;
+}
+
+struct Text {
+  char characters[4000] = "";
+  operator char*() { return characters; }
+  [[noreturn]] void raise() { throw std::runtime_error(characters); }
+};
+
+struct Configuration {
+  dim3 grid, block;
+  size_t shared;
+  cudaStream_t stream;
+  bool waits;
+};
+static thread_local Configuration next{};
+
+void configure(dim3 grid, dim3 block, size_t shared, cudaStream_t stream) { next = {grid, block, shared, stream, true}; }
+
+static void launch_configured(const Module& module, const char* kernel, const char* parameters, void** arguments,
+                              int64_t count, const Configuration& c) {
+  const uint32_t numbers[] = {c.grid.x, c.grid.y, c.grid.z, c.block.x, c.block.y, c.block.z, uint32_t(c.shared)};
+  Text why;
+  const int status =
+      services().launch(module.ptx, module.bytes, kernel, parameters, numbers, arguments, count, why, sizeof why);
+  if (status == 2) services().interrupt();
+  if (status) why.raise();
+}
+void launch(const Module& module, const char* kernel, const char* parameters, void** arguments, int64_t count) {
+  if (!next.waits) throw std::runtime_error("ptxview: a kernel was called and not launched");
+  next.waits = false;
+  launch_configured(module, kernel, parameters, arguments, count, next);
+}
+
+// -- what the library declares as it is loaded ------------------------------------------------------
+
+struct Symbol {
+  Module module;
+  std::string name;
+  size_t size;
+};
+struct Managed {
+  Symbol symbol;
+  void** pointer;
+};
+struct Tables {
+  std::mutex lock;
+  std::map<const void*, Symbol> variables, kernels;
+  std::map<const void*, Managed> managed;
+};
+static Tables& tables() {
+  static Tables& all = *new Tables;
+  return all;
+}
+
+void variable(const Module& module, const void* host, const char* name, size_t size) {
+  std::lock_guard<std::mutex> held(tables().lock);
+  tables().variables[host] = {module, name, size};
+}
+
+static uint64_t address_of(const Symbol& symbol) {
+  uint64_t address = 0;
+  Text why;
+  if (services().symbol(symbol.module.ptx, symbol.module.bytes, symbol.name.c_str(), symbol.size, &address, why,
+                        sizeof why))
+    why.raise();
+  return address;
+}
+static const Symbol* known(const std::map<const void*, Symbol>& among, const void* host) {
+  std::lock_guard<std::mutex> held(tables().lock);
+  auto one = among.find(host);
+  return one == among.end() ? nullptr : &one->second;
+}
+
+// -- memory -----------------------------------------------------------------------------------------
+
+static bool on_device(const void* pointer, uint64_t* end) {
+  uint64_t start = 0;
+  const auto at = reinterpret_cast<uint64_t>(pointer);
+  return found() && found()->range(at, at + 1, &start, end);
+}
+static bool reaches_past(const void* pointer, size_t bytes) {
+  uint64_t end = 0;
+  return on_device(pointer, &end) && reinterpret_cast<uint64_t>(pointer) + bytes > end;
+}
+// A copy: what is absent stays so where it goes, and cannot go to the host.
+static cudaError_t copy(void* to, const void* from, size_t bytes) {
+  if (!bytes) return cudaSuccess;
+  if (reaches_past(to, bytes) || reaches_past(from, bytes)) return cudaErrorInvalidValue;
+  Text why;
+  if (found() && found()->absence(reinterpret_cast<uint64_t>(from), why, sizeof why)) {
+    uint64_t end = 0;
+    if (!on_device(to, &end))
+      throw std::runtime_error(std::string("ptxview: cudaMemcpy needs a value that is absent: ") + why.characters);
+    found()->mark_absent(reinterpret_cast<uint64_t>(to), why);
+    return cudaSuccess;
+  }
+  std::memmove(to, from, bytes);
+  return cudaSuccess;
+}
+static cudaError_t copy_rows(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width, size_t rows) {
+  for (size_t row = 0; row < rows; row++) {
+    cudaError_t error =
+        copy(static_cast<char*>(to) + row * to_pitch, static_cast<const char*>(from) + row * from_pitch, width);
+    if (error != cudaSuccess) return error;
+  }
+  return cudaSuccess;
+}
+static thread_local cudaError_t last_error = cudaSuccess;
+static cudaError_t noted(cudaError_t error) {
+  if (error != cudaSuccess) last_error = error;
+  return error;
+}
+[[noreturn]] static void refuse(const char* what) {
+  throw std::runtime_error(std::string("ptxview: ") + what + " cannot run here: there is no GPU");
+}
+
+}  // namespace ptxview_cuda
+
+using namespace ptxview_cuda;
+
 extern "C" {
-cudaError_t cudaGetLastError() { return cudaSuccess; }
-cudaError_t cudaPeekAtLastError() { return cudaSuccess; }
+// -- what nvcc's host code calls --------------------------------------------------------------------
+struct Fatbin {  // "fatbinary" of nvcc: a header, then entries, each with a header of its own
+  uint32_t magic;
+  uint16_t version, header;
+  uint64_t bytes;
+};
+struct FatbinEntry {
+  uint16_t kind, version;  // 1: PTX, 2: machine code
+  uint32_t header;
+  uint64_t bytes;
+};
+struct FatbinWrapper {
+  uint32_t magic, version;
+  const char* data;
+  void* more;
+};
+void** __cudaRegisterFatBinary(void* given) {
+  auto* module = new Module{"", 0};
+  const char* data = static_cast<FatbinWrapper*>(given)->data;
+  const auto* whole = reinterpret_cast<const Fatbin*>(data);
+  const char* end = data + whole->header + whole->bytes;
+  for (const char* at = data + whole->header; at + sizeof(FatbinEntry) <= end;) {
+    const auto* entry = reinterpret_cast<const FatbinEntry*>(at);
+    if (entry->kind == 1) *module = {at + entry->header, entry->bytes};
+    at += entry->header + entry->bytes;
+  }
+  return reinterpret_cast<void**>(module);
+}
+void __cudaRegisterFatBinaryEnd(void**) {}
+void __cudaUnregisterFatBinary(void**) {}
+void __cudaRegisterFunction(void** module, const char* host, char*, const char* name, int, uint3*, uint3*, dim3*, dim3*,
+                            int*) {
+  std::lock_guard<std::mutex> held(tables().lock);
+  tables().kernels[host] = {*reinterpret_cast<Module*>(module), name, 0};
+}
+void __cudaRegisterVar(void** module, char* host, char*, const char* name, int, size_t size, int, int) {
+  variable(*reinterpret_cast<Module*>(module), host, name, size);
+}
+void __cudaRegisterManagedVar(void** module, void** pointer, char*, const char* name, int, size_t size, int, int) {
+  std::lock_guard<std::mutex> held(tables().lock);
+  tables().managed[pointer] = {{*reinterpret_cast<Module*>(module), name, size}, pointer};
+}
+char __cudaInitModule(void**) {
+  for (auto& [key, managed] : tables().managed)
+    if (!*managed.pointer) *managed.pointer = reinterpret_cast<void*>(address_of(managed.symbol));
+  return 1;
+}
+unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared, cudaStream_t stream) {
+  configure(grid, block, shared, stream);
+  return 0;
+}
+cudaError_t __cudaPopCallConfiguration(dim3* grid, dim3* block, size_t* shared, void* stream) {
+  *grid = next.grid;
+  *block = next.block;
+  *shared = next.shared;
+  *static_cast<cudaStream_t*>(stream) = next.stream;
+  next.waits = false;
+  return cudaSuccess;
+}
+cudaError_t cudaLaunchKernel(const void* kernel, dim3 grid, dim3 block, void** arguments, size_t shared,
+                             cudaStream_t stream) {
+  const Symbol* symbol = known(tables().kernels, kernel);
+  if (!symbol) return noted(cudaErrorInvalidDeviceFunction);
+  launch_configured(symbol->module, symbol->name.c_str(), "", arguments, -1, {grid, block, shared, stream, false});
+  return cudaSuccess;
+}
+cudaError_t __cudaGetKernel(cudaKernel_t* handle, const void* kernel) {
+  *handle = reinterpret_cast<cudaKernel_t>(const_cast<void*>(kernel));
+  return cudaSuccess;
+}
+cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void** arguments, size_t shared,
+                               cudaStream_t stream) {
+  return cudaLaunchKernel(kernel, grid, block, arguments, shared, stream);
+}
+cudaError_t cudaLaunchCooperativeKernel(const void*, dim3, dim3, void**, size_t, cudaStream_t) {
+  refuse("a cooperative launch (cudaLaunchCooperativeKernel)");
+}
+cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* c, const void* kernel, void** arguments) {
+  for (unsigned i = 0; i < c->numAttrs; i++) {
+    const auto& a = c->attrs[i];
+    if (a.id == cudaLaunchAttributeCooperative && a.val.cooperative) refuse("a cooperative launch");
+    if (a.id == cudaLaunchAttributeClusterDimension &&
+        a.val.clusterDim.x * a.val.clusterDim.y * a.val.clusterDim.z > 1)
+      refuse("a launch in clusters of blocks");
+  }
+  return cudaLaunchKernel(kernel, c->gridDim, c->blockDim, arguments, c->dynamicSmemBytes, c->stream);
+}
+
+// -- the runtime ------------------------------------------------------------------------------------
+cudaError_t cudaGetLastError() {
+  cudaError_t error = last_error;
+  last_error = cudaSuccess;
+  return error;
+}
+cudaError_t cudaPeekAtLastError() { return last_error; }
 cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }
 cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
 cudaError_t cudaStreamQuery(cudaStream_t) { return cudaSuccess; }
-const char* cudaGetErrorString(cudaError_t error) { return error == cudaSuccess ? "no error" : "CUDA error"; }
-const char* cudaGetErrorName(cudaError_t error) { return error == cudaSuccess ? "cudaSuccess" : "cudaError"; }
+cudaError_t cudaStreamCreate(cudaStream_t* stream) {
+  *stream = reinterpret_cast<cudaStream_t>(new char);
+  return cudaSuccess;
+}
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) { return cudaStreamCreate(stream); }
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned, int) { return cudaStreamCreate(stream); }
+cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  delete reinterpret_cast<char*>(stream);
+  return cudaSuccess;
+}
+cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned) { return cudaSuccess; }
+cudaError_t cudaEventCreate(cudaEvent_t* event) {
+  *event = reinterpret_cast<cudaEvent_t>(new char);
+  return cudaSuccess;
+}
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) { return cudaEventCreate(event); }
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  delete reinterpret_cast<char*>(event);
+  return cudaSuccess;
+}
+cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t) { return cudaSuccess; }
+cudaError_t cudaEventSynchronize(cudaEvent_t) { return cudaSuccess; }
+cudaError_t cudaEventQuery(cudaEvent_t) { return cudaSuccess; }
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t, cudaEvent_t) {
+  *milliseconds = std::numeric_limits<float>::quiet_NaN();  // nothing is measured
+  return cudaSuccess;
+}
+const char* cudaGetErrorString(cudaError_t error) {
+  switch (error) {
+    case cudaSuccess: return "no error";
+    case cudaErrorInvalidValue: return "invalid argument";
+    case cudaErrorMemoryAllocation: return "out of memory";
+    case cudaErrorInvalidDeviceFunction: return "invalid device function";
+    case cudaErrorInvalidSymbol: return "invalid device symbol";
+    default: return "CUDA error";
+  }
+}
+const char* cudaGetErrorName(cudaError_t error) {
+  switch (error) {
+    case cudaSuccess: return "cudaSuccess";
+    case cudaErrorInvalidValue: return "cudaErrorInvalidValue";
+    case cudaErrorMemoryAllocation: return "cudaErrorMemoryAllocation";
+    case cudaErrorInvalidDeviceFunction: return "cudaErrorInvalidDeviceFunction";
+    case cudaErrorInvalidSymbol: return "cudaErrorInvalidSymbol";
+    default: return "cudaError";
+  }
+}
 cudaError_t cudaGetDevice(int* device) {
   *device = guard()->getDevice().index();
   return cudaSuccess;
@@ -33,37 +319,84 @@ cudaError_t cudaGetDeviceCount(int* count) {
   return cudaSuccess;
 }
 cudaError_t cudaMalloc(void** pointer, size_t bytes) {
-  *pointer = std::malloc(bytes);
-  return *pointer || !bytes ? cudaSuccess : cudaErrorMemoryAllocation;
+  *pointer = bytes ? (found() ? found()->allocate(bytes) : std::malloc(bytes)) : nullptr;
+  return noted(*pointer || !bytes ? cudaSuccess : cudaErrorMemoryAllocation);
 }
 cudaError_t cudaMallocAsync(void** pointer, size_t bytes, cudaStream_t) { return cudaMalloc(pointer, bytes); }
+cudaError_t cudaMallocManaged(void** pointer, size_t bytes, unsigned) { return cudaMalloc(pointer, bytes); }
+cudaError_t cudaMallocHost(void** pointer, size_t bytes) { return cudaMalloc(pointer, bytes); }
+cudaError_t cudaHostAlloc(void** pointer, size_t bytes, unsigned) { return cudaMalloc(pointer, bytes); }
+cudaError_t cudaHostGetDevicePointer(void** device, void* host, unsigned) {
+  *device = host;
+  return cudaSuccess;
+}
 cudaError_t cudaFree(void* pointer) {
-  std::free(pointer);
+  if (pointer && !(found() && found()->release(pointer))) std::free(pointer);
   return cudaSuccess;
 }
 cudaError_t cudaFreeAsync(void* pointer, cudaStream_t) { return cudaFree(pointer); }
-cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind) {
-  std::memmove(to, from, bytes);
-  return cudaSuccess;
+cudaError_t cudaFreeHost(void* pointer) { return cudaFree(pointer); }
+cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind) { return noted(copy(to, from, bytes)); }
+cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind, cudaStream_t) {
+  return noted(copy(to, from, bytes));
 }
-cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind, cudaStream_t) {
-  return cudaMemcpy(to, from, bytes, kind);
+cudaError_t cudaMemcpy2D(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width, size_t rows,
+                         cudaMemcpyKind) {
+  return noted(copy_rows(to, to_pitch, from, from_pitch, width, rows));
+}
+cudaError_t cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width, size_t rows,
+                              cudaMemcpyKind, cudaStream_t) {
+  return noted(copy_rows(to, to_pitch, from, from_pitch, width, rows));
 }
 cudaError_t cudaMemset(void* to, int value, size_t bytes) {
+  if (reaches_past(to, bytes)) return noted(cudaErrorInvalidValue);
   std::memset(to, value, bytes);
   return cudaSuccess;
 }
 cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t) { return cudaMemset(to, value, bytes); }
+cudaError_t cudaGetSymbolAddress(void** address, const void* host) {
+  const Symbol* symbol = known(tables().variables, host);
+  if (!symbol) return noted(cudaErrorInvalidSymbol);
+  *address = reinterpret_cast<void*>(address_of(*symbol));
+  return cudaSuccess;
+}
+cudaError_t cudaGetSymbolSize(size_t* size, const void* host) {
+  const Symbol* symbol = known(tables().variables, host);
+  if (!symbol) return noted(cudaErrorInvalidSymbol);
+  *size = symbol->size;
+  return cudaSuccess;
+}
+cudaError_t cudaMemcpyToSymbol(const void* host, const void* from, size_t bytes, size_t offset, cudaMemcpyKind) {
+  const Symbol* symbol = known(tables().variables, host);
+  if (!symbol) return noted(cudaErrorInvalidSymbol);
+  if (offset + bytes > symbol->size) return noted(cudaErrorInvalidValue);
+  return noted(copy(reinterpret_cast<char*>(address_of(*symbol)) + offset, from, bytes));
+}
+cudaError_t cudaMemcpyToSymbolAsync(const void* host, const void* from, size_t bytes, size_t offset,
+                                    cudaMemcpyKind kind, cudaStream_t) {
+  return cudaMemcpyToSymbol(host, from, bytes, offset, kind);
+}
+cudaError_t cudaMemcpyFromSymbol(void* to, const void* host, size_t bytes, size_t offset, cudaMemcpyKind) {
+  const Symbol* symbol = known(tables().variables, host);
+  if (!symbol) return noted(cudaErrorInvalidSymbol);
+  if (offset + bytes > symbol->size) return noted(cudaErrorInvalidValue);
+  return noted(copy(to, reinterpret_cast<char*>(address_of(*symbol)) + offset, bytes));
+}
+cudaError_t cudaMemcpyFromSymbolAsync(void* to, const void* host, size_t bytes, size_t offset, cudaMemcpyKind kind,
+                                      cudaStream_t) {
+  return cudaMemcpyFromSymbol(to, host, bytes, offset, kind);
+}
 cudaError_t cudaFuncSetAttribute(const void*, cudaFuncAttribute, int) { return cudaSuccess; }
+cudaError_t cudaFuncSetCacheConfig(const void*, cudaFuncCache) { return cudaSuccess; }
 }
 
 namespace c10::cuda {
 // The line's type differs between versions of torch.
 void c10_cuda_check_implementation(const int32_t error, const char* file, const char*, const uint32_t line, const bool) {
-  TORCH_CHECK(error == cudaSuccess, "CUDA error ", error, " at ", file, ":", line);
+  TORCH_CHECK(error == cudaSuccess, "CUDA error: ", cudaGetErrorString(cudaError_t(error)), " at ", file, ":", line);
 }
 void c10_cuda_check_implementation(const int32_t error, const char* file, const char*, const int line, const bool) {
-  TORCH_CHECK(error == cudaSuccess, "CUDA error ", error, " at ", file, ":", line);
+  TORCH_CHECK(error == cudaSuccess, "CUDA error: ", cudaGetErrorString(cudaError_t(error)), " at ", file, ":", line);
 }
 DeviceIndex device_count() noexcept { return guard()->deviceCount(); }
 DeviceIndex current_device() { return guard()->getDevice().index(); }

@@ -15,6 +15,9 @@
 
 namespace ptxview {
 
+static std::mutex leased_lock;
+static auto& leased = *new std::map<void*, c10::DataPtr>;
+
 struct ByName {
   bool operator()(const c10::OperatorName& a, const c10::OperatorName& b) const {
     return std::tie(a.name, a.overload_name) < std::tie(b.name, b.overload_name);
@@ -131,6 +134,33 @@ void ptxview_mark_absent_at(uint64_t address, const char* why) {
   auto range = ptxview::ranges().around(address, address + 1);
   if (range != ptxview::ranges().by_start.end())
     range->second.block->absent = std::make_shared<const std::string>(why);
+}
+// Device memory that is no tensor's: cudaMalloc of extensions.
+void* ptxview_allocate(uint64_t bytes) {
+  c10::DataPtr data = ptxview::allocator.allocate(bytes);
+  void* pointer = data.get();
+  std::lock_guard<std::mutex> held(ptxview::leased_lock);
+  ptxview::leased[pointer] = std::move(data);
+  return pointer;
+}
+int ptxview_release(void* pointer) {
+  c10::DataPtr data;  // released after the lock
+  std::lock_guard<std::mutex> held(ptxview::leased_lock);
+  auto one = ptxview::leased.find(pointer);
+  if (one == ptxview::leased.end()) return 0;
+  data = std::move(one->second);
+  ptxview::leased.erase(one);
+  return 1;
+}
+// Pinned memory of the host that holds the address: its bounds, and 1 where there is such.
+int ptxview_pinned_range(uint64_t address, uint64_t* start, uint64_t* end) {
+  std::lock_guard<std::mutex> held(ptxview::Pinned::lock);
+  auto after = ptxview::Pinned::ranges.upper_bound(reinterpret_cast<const char*>(address));
+  if (after == ptxview::Pinned::ranges.begin()) return 0;
+  auto range = std::prev(after);
+  *start = reinterpret_cast<uint64_t>(range->first);
+  *end = *start + range->second;
+  return address < *end;
 }
 // 0 current bytes, 1 peak bytes, 2 bytes ever allocated, 3 bytes ever freed, 4 blocks, 5 most blocks
 int64_t ptxview_memory(int device, int what) {

@@ -1,0 +1,446 @@
+"""Launches of CUDA C++: what an extension's stand-in of the CUDA runtime asks of this process.
+
+The extension holds the PTX that nvcc made of its device code. A launch comes with that, the
+kernel's mangled name, its configuration and the addresses of its arguments, and is run as Triton's
+are. Where it ends as it would on a GPU, the stand-in raises what is written here as RuntimeError.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import os
+import re
+import struct
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from functools import cache
+from math import prod
+from typing import Any
+
+from ..calls import graphs
+from . import addresses, bounds, current, devices, launch, native, ptx, say, work, writes
+
+VERSION = 1
+# The largest grid and block of any device (CUDA C++ Programming Guide, "Technical Specifications
+# per Compute Capability").
+MOST_GRID, MOST_BLOCK, MOST_THREADS = (2**31 - 1, 65535, 65535), (1024, 1024, 64), 1024
+
+_TEXT = ctypes.c_char_p
+_WORD, _SIGNED = ctypes.c_uint64, ctypes.c_int64
+_ROOM = ctypes.POINTER(ctypes.c_char)
+_LAUNCH = ctypes.CFUNCTYPE(
+    ctypes.c_int, ctypes.c_void_p, _WORD, _TEXT, _TEXT, ctypes.POINTER(ctypes.c_uint32),
+    ctypes.POINTER(ctypes.c_void_p), _SIGNED, _ROOM, _SIGNED,
+)  # fmt: skip
+_SYMBOL = ctypes.CFUNCTYPE(
+    ctypes.c_int, ctypes.c_void_p, _WORD, _TEXT, _WORD, ctypes.POINTER(_WORD), _ROOM, _SIGNED
+)
+
+
+class _Services(ctypes.Structure):
+    """``Services`` in ptxview_launch.h."""
+
+    _fields_ = (
+        ("version", _WORD),
+        ("launch", _LAUNCH),
+        ("symbol", _SYMBOL),
+        *((name, ctypes.c_void_p) for name in ("allocate", "release", "range")),
+        *((name, ctypes.c_void_p) for name in ("absence", "mark_absent", "interrupt")),
+    )
+
+
+class InvalidConfiguration(RuntimeError):
+    """A grid, a block or shared memory that no device, or not this one, would take."""
+
+
+_services: _Services | None = None
+_modules: dict[tuple[int, int], _Module] = {}
+_making = threading.Lock()
+
+
+def attach() -> None:
+    """Let extensions reach this interpreter; called once in a process."""
+    global _services
+    if _services is not None or not native.loaded():
+        return
+    library = native.library()
+
+    def address(function: Any) -> int | None:
+        return ctypes.cast(function, ctypes.c_void_p).value
+
+    _services = _Services(
+        VERSION, _LAUNCH(_launched), _SYMBOL(_symbol), address(library.ptxview_allocate),
+        address(library.ptxview_release), address(library.ptxview_range),
+        address(library.ptxview_absence_at), address(library.ptxview_mark_absent_at),
+        address(ctypes.pythonapi.PyErr_SetInterrupt),
+    )  # fmt: skip
+    _publish()
+    os.register_at_fork(after_in_child=_publish)
+
+
+def _publish() -> None:
+    assert _services is not None
+    os.environ["PTXVIEW_RUNTIME"] = f"{os.getpid()}:{ctypes.addressof(_services)}"
+
+
+# -- what the stand-in calls --------------------------------------------------------------------
+
+
+def _answer(why: Any, room: int, asked: Callable[[], None]) -> int:
+    """0; 1 and the reason; or 2 where the user interrupts."""
+    try:
+        asked()
+        return 0
+    except KeyboardInterrupt:
+        text, status = "interrupted", 2
+    except Exception as error:
+        text, status = str(error) or type(error).__name__, 1
+    said = text.encode("utf-8", "replace")[: room - 1] + b"\0"
+    ctypes.memmove(why, said, len(said))
+    return status
+
+
+def _launched(
+    text: int, size: int, kernel: bytes, parameters: bytes, numbers: Any, arguments: Any,
+    count: int, why: Any, room: int,
+) -> int:  # fmt: skip
+    def asked() -> None:
+        sizes = [int(numbers[n]) for n in range(7)]
+        given = parameters.decode("utf-8", "replace")
+        module = _module(text, size)
+        entry = module.entry(kernel.decode("utf-8", "replace"))
+        graphs.launched(base_name(entry), sizes)
+        module.launch(entry, given.split(",") if given else [], sizes, arguments, count)
+
+    return _answer(why, room, asked)
+
+
+def _symbol(
+    text: int, size: int, name: bytes, nbytes: int, address: Any, why: Any, room: int
+) -> int:
+    def asked() -> None:
+        address[0] = _module(text, size).variable(name.decode("utf-8", "replace"), nbytes)
+
+    return _answer(why, room, asked)
+
+
+def _module(text: int, size: int) -> _Module:
+    with _making:
+        made = _modules.get((text, size))
+        if made is None:
+            ptx_text = ctypes.string_at(text, size).rstrip(b"\0").decode("utf-8", "replace")
+            made = _modules[text, size] = _Module(ptx_text)
+        return made
+
+
+# -- names --------------------------------------------------------------------------------------
+
+
+@cache
+def demangled(name: str) -> str:
+    """A C++ name as it is written; the same where it is none, or libstdc++ is not there."""
+    try:
+        library = ctypes.CDLL("libstdc++.so.6")
+        function = library.__cxa_demangle
+    except (OSError, AttributeError):
+        return name
+    function.restype = ctypes.c_void_p
+    status = ctypes.c_int()
+    made = function(name.encode(), None, None, ctypes.byref(status))
+    if not made:
+        return name
+    try:
+        text = ctypes.string_at(made).decode("utf-8", "replace")
+    finally:
+        free = ctypes.CDLL(None).free
+        free.argtypes = [ctypes.c_void_p]
+        free(made)
+    # What is local to a file has the file's name in nvcc's.
+    return re.sub(r"\b_INTERNAL_\w+::", "", text)
+
+
+def base_name(name: str) -> str:
+    """``fill`` of ``_ZN1n4fillIfEEvPT_``: without namespaces and arguments."""
+    text, _ = _signature(demangled(name))
+    depth, kept = 0, ""
+    for character in text:
+        depth += (character == "<") - (character == ">")
+        kept += character if not depth and character != ">" else ""
+    return kept.rpartition("::")[2].rpartition(" ")[2] or name
+
+
+def _signature(text: str) -> tuple[str, list[str] | None]:
+    """What stands before a demangled name's parameters, and their types; None where it has none."""
+    if not text.endswith(")"):
+        return text, None
+    depth, at = 0, len(text)
+    while at:
+        at -= 1
+        depth += (text[at] == ")") - (text[at] == "(")
+        if not depth:
+            break
+    types, level, start = [], 0, at + 1
+    for n in range(at + 1, len(text) - 1):
+        level += (text[n] in "(<[{") - (text[n] in ")>]}")
+        if text[n] == "," and not level:
+            types.append(text[start:n].strip())
+            start = n + 1
+    last = text[start:-1].strip()
+    return text[:at], [*types, last] if last else types
+
+
+def _local(name: str) -> str:
+    """The mangled name of the function that a local type's name says it is in."""
+    inside = re.fullmatch(r"\*?Z(.+)E\d+ptxview_here", name)
+    return f"_Z{inside[1]}" if inside else name
+
+
+# -- one library's device code --------------------------------------------------------------------
+
+
+class _Module:
+    """The device code of one source: its kernels, and its variables."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.absent: dict[str, str] = {}
+        """Variables that a kernel may have written that was not run to its end, and why."""
+        self._entries: dict[str, str] = {}
+
+    def entry(self, name: str) -> str:
+        """The PTX's name of a kernel, from its name or that of a type that is local to it."""
+        found = self._entries.get(name)
+        if found is None:
+            found = self._entries[name] = self._find(_local(name), ptx.entries(self.text))
+        return found
+
+    @staticmethod
+    def _find(name: str, among: tuple[str, ...]) -> str:
+        if name in among:
+            return name
+        # extern "C", which a local type's name does not tell.
+        plain = re.fullmatch(r"_Z\d+([A-Za-z_]\w*)", name)
+        if plain and plain[1] in among:
+            return plain[1]
+        wanted = demangled(name)
+        same = [entry for entry in among if demangled(entry) == wanted]
+        if len(same) != 1:
+            raise RuntimeError(f"ptxview: the kernel {wanted} is not in the PTX of this library")
+        return same[0]
+
+    def variable(self, name: str, size: int) -> int:
+        """The address of a variable of the module's; its name may lack its namespaces."""
+        placed = ptx.variables(self.text)
+        if name not in placed:
+            same = [key for key in placed if demangled(key).rpartition("::")[2] == name]
+            if len(same) != 1:
+                raise RuntimeError(
+                    f"ptxview: the variable {name} is not in the PTX of this library: no kernel "
+                    "uses it"
+                    if not same
+                    else f"ptxview: {len(same)} variables of this library are called {name}"
+                )
+            name = same[0]
+        if name in self.absent:
+            raise RuntimeError(f"ptxview: the value of {name} is absent: {self.absent[name]}")
+        return placed[name]
+
+    def launch(
+        self, entry: str, names: list[str], numbers: list[int], arguments: Any, count: int
+    ) -> None:
+        """Run a grid, or make absent what it would have written."""
+        grid, block, shared = _triple(numbers, 0), _triple(numbers, 3), numbers[6]
+        _refuse_configuration(grid, block, shared)
+        name = base_name(entry)
+        given = _Arguments(self, entry, names, arguments, count)
+        why = next(given.absences(), "")
+        if not why and launch.allowance() <= 0:
+            why = (
+                f"the kernel {name} was compiled and not run (--values none); "
+                "run with --values budget or --values all to compute it"
+            )
+        if not why:
+            why = self._compute(name, entry, grid, block, shared, given)
+        if why:
+            given.make_absent(why)
+            self.absent |= dict.fromkeys(ptx.globals_of(self.text, entry), why)
+
+    def _compute(
+        self, name: str, entry: str, grid: tuple[int, int, int], block: tuple[int, int, int],
+        shared: int, given: _Arguments,
+    ) -> str:  # fmt: skip
+        """Run the grid; why its values are absent, or nothing."""
+        unknown = next((self.absent[v] for v in ptx.used(self.text, entry, self.absent)), "")
+        if unknown:
+            return unknown
+        try:
+            printed = ptx.run_entry(
+                self.text, entry, name, grid, block, shared, given.packed, given.tensors,
+                given.pinned(), launch.allowance(),
+            )  # fmt: skip
+            if printed:
+                sys.stdout.write("".join(printed))
+            return ""
+        except work.OverBudget as over:
+            why = (
+                f"the kernel {name} was not run to its end: its {prod(grid)} blocks take about "
+                f"{over.seconds:.2g} s of work or more, more than the {launch.allowance():g} s "
+                "allowed; --values all, or more --value-seconds, computes it"
+            )
+            say.once(f"over-budget:{name}", f"{why}; reading its outputs will raise")
+        except ptx.NotExecutable as error:
+            why = f"the PTX of {name} cannot be run here ({error})"
+            more = "--values interpreter compiles CUDA C++ for this machine's processor instead"
+            say.once(f"not-run:{name}", f"{why}; reading its outputs will raise; {more}")
+        except ptx.Failed as error:
+            why = f"the kernel {name} was not run to its end ({error})"
+            say.once(f"failed:{name}", f"{why}; reading its outputs will raise")
+        except bounds.AbsentValue as absent:
+            why = str(absent)
+        return why
+
+
+def _triple(numbers: list[int], at: int) -> tuple[int, int, int]:
+    x, y, z = numbers[at : at + 3]
+    return x, y, z
+
+
+def _refuse_configuration(
+    grid: tuple[int, int, int], block: tuple[int, int, int], shared: int
+) -> None:
+    wrong = ""
+    if min(grid) < 1 or any(n > most for n, most in zip(grid, MOST_GRID, strict=True)):
+        wrong = f"a grid of {grid}"
+    elif (
+        min(block) < 1
+        or prod(block) > MOST_THREADS
+        or any(n > most for n, most in zip(block, MOST_BLOCK, strict=True))
+    ):
+        wrong = f"a block of {block}, {prod(block)} threads"
+    if wrong:
+        raise InvalidConfiguration(
+            f"CUDA error: invalid configuration argument\nptxview: {wrong} cannot be launched"
+        )
+    most = devices.find(current().target).shared_per_block_optin
+    if most and shared > most:
+        raise InvalidConfiguration(
+            f"CUDA error: invalid argument\nptxview: {shared} bytes of dynamic shared memory, "
+            f"and a block of this device has {most}"
+        )
+
+
+# -- arguments ------------------------------------------------------------------------------------
+
+
+class Piece:
+    """Device memory that no tensor of Python's is known for, as messages name it."""
+
+    def __init__(self, start: int, end: int, kind: str) -> None:
+        self._start, self._end = start, end
+        self._size = _SIZES.get(kind, 1)
+        self.dtype = kind if kind in _SIZES else "bytes"
+        self.shape = ((end - start) // self._size,)
+
+    def data_ptr(self) -> int:
+        return self._start
+
+    def numel(self) -> int:
+        return self.shape[0]
+
+    def stride(self) -> tuple[int]:
+        return (1,)
+
+    def element_size(self) -> int:
+        return self._size
+
+
+_SIZES = {
+    "bool": 1, "char": 1, "signed char": 1, "unsigned char": 1, "short": 2, "unsigned short": 2,
+    "int": 4, "unsigned int": 4, "long": 8, "unsigned long": 8, "long long": 8,
+    "unsigned long long": 8, "float": 4, "double": 8, "__half": 2, "__nv_bfloat16": 2,
+    "c10::Half": 2, "c10::BFloat16": 2,
+}  # fmt: skip
+
+
+class _Arguments:
+    """What one launch was given, by position."""
+
+    def __init__(
+        self, module: _Module, entry: str, names: list[str], arguments: Any, count: int
+    ) -> None:
+        sizes = ptx.parameter_sizes(module.text, entry)
+        if 0 <= count != len(sizes):
+            raise RuntimeError(
+                f"ptxview: {base_name(entry)} was given {count} arguments, and its PTX has "
+                f"{len(sizes)} parameters"
+            )
+        self.packed = [ctypes.string_at(arguments[n], size) for n, size in enumerate(sizes)]
+        types = _signature(demangled(entry))[1]
+        self._types = types if types is not None and len(types) == len(sizes) else [""] * len(sizes)
+        self._names = names if len(names) == len(sizes) else [""] * len(sizes)
+
+    def _pointers(self) -> Iterator[tuple[int, int]]:
+        """Each 64-bit word that lies in device memory, and the position of its argument."""
+        for position, data in enumerate(self.packed):
+            for (word,) in struct.iter_unpack("<Q", data[: len(data) // 8 * 8]):
+                if word and native.memory_around(word, word + 1):
+                    yield position, word
+
+    def absences(self) -> Iterator[str]:
+        """Why memory that an argument points to is absent."""
+        for _, word in self._pointers():
+            if why := native.absence_at(word):
+                yield why
+
+    def pinned(self) -> set[tuple[int, int]]:
+        """The host's pinned memory that arguments point to."""
+        words = (
+            w for data in self.packed if len(data) == 8 for (w,) in struct.iter_unpack("<Q", data)
+        )
+        return {piece for word in words if (piece := native.pinned_around(word))}
+
+    def make_absent(self, why: str) -> None:
+        """Make absent what the kernel may write: all but what its parameters say is constant."""
+        if current().values == "none":
+            return  # no value is there at all
+        starts = [word for _, word in self._pointers()]
+        written = addresses.behind(starts, writes.MOST_STEPS)
+        written |= {
+            w for at, w in self._pointers() if not re.search(r"\bconst\*$", self._types[at])
+        }
+        for start in written:
+            native.mark_absent_at(start, why)
+
+    def tensors(self) -> dict[str, Any]:
+        """What the pointers among the arguments point at, by the parameters' names."""
+        pointers = dict(self._pointers())
+        owners = _owners(set(pointers.values()))
+        made: dict[str, Any] = {}
+        for position, word in pointers.items():
+            name = self._names[position] or f"argument {position + 1}"
+            around = native.memory_around(word, word + 1)
+            kind = self._types[position].removesuffix("*").removesuffix(" const").strip()
+            if word in owners:
+                made[name] = owners[word]
+            elif around is not None:
+                made[name] = Piece(word, around[1], kind)
+        return made
+
+
+def _owners(wanted: set[int]) -> dict[int, Any]:
+    """The program's tensors that begin at these addresses, the largest of each."""
+    import torch
+
+    owners: dict[int, Any] = {}
+    for value in gc.get_objects():
+        if not issubclass(type(value), torch.Tensor):
+            continue
+        try:
+            first, size = int(value.data_ptr()), value.numel()
+        except (RuntimeError, NotImplementedError):
+            continue  # a tensor without memory
+        if first in wanted and (first not in owners or owners[first].numel() < size):
+            owners[first] = value
+    return owners

@@ -1,0 +1,41 @@
+// What an extension's host code and its stand-in of the CUDA runtime know of launches: the PTX that
+// nvcc made is run by the process's Python, which gives its functions in `Services`.
+#pragma once
+#include <cuda_runtime.h>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace ptxview_cuda {
+
+// PTX text that lies in this library.
+struct Module {
+  const char* ptx;
+  uint64_t bytes;
+};
+
+// Functions of the running interpreter and of the shim.  Those that can fail give 0 where all went
+// well, and else say why in the text that they are given, of so many bytes; 2: the user interrupts.
+struct Services {
+  uint64_t version;
+  int (*launch)(const char* ptx, uint64_t bytes, const char* kernel, const char* parameters,
+                const uint32_t* grid_block_shared, void** arguments, int64_t count, char* why, int64_t room);
+  int (*symbol)(const char* ptx, uint64_t bytes, const char* name, uint64_t size, uint64_t* address, char* why,
+                int64_t room);
+  void* (*allocate)(uint64_t bytes);
+  int (*release)(void* pointer);
+  int (*range)(uint64_t from, uint64_t to, uint64_t* start, uint64_t* end);
+  int (*absence)(uint64_t address, char* why, int64_t room);
+  void (*mark_absent)(uint64_t address, const char* why);
+  void (*interrupt)();
+};
+constexpr uint64_t kVersion = 1;
+
+// The configuration of the launch whose kernel is called next.
+void configure(dim3 grid, dim3 block, size_t shared = 0, cudaStream_t stream = nullptr);
+// `count` < 0: as many arguments as the PTX has parameters.
+void launch(const Module& module, const char* kernel, const char* parameters, void** arguments, int64_t count);
+// A variable of the device's, known by the address that it has on the host.
+void variable(const Module& module, const void* host, const char* name, size_t size);
+
+}  // namespace ptxview_cuda

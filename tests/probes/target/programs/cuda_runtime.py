@@ -1,0 +1,72 @@
+# mypy: ignore-errors
+"""What CUDA C++ asks of the runtime, from two sources. Prints what a kernel prints, then "done"."""
+
+from pathlib import Path
+
+import torch
+from torch.utils.cpp_extension import load
+
+FOLDER = Path(__file__).parent / "cuda"
+
+
+def raised(function, *given):
+    """What it says that it cannot."""
+    try:
+        function(*given)
+    except RuntimeError as error:
+        return str(error)
+    raise AssertionError("nothing was raised")
+
+
+if __name__ == "__main__":
+    module = load(
+        "ptxview_test_runtime",
+        [str(FOLDER / name) for name in ("bound.cpp", "many.cu", "others.cu")],
+        with_cuda=True,
+    )
+
+    def zeros(n, dtype=torch.float32):
+        return torch.zeros(n, dtype=dtype, device="cuda")
+
+    x = zeros(4)
+    module.hidden(x.data_ptr())
+    assert x.tolist() == [1, 4, 9, 16], x
+    module.set_table(-5.0, 2)
+    module.hidden(x.data_ptr())
+    assert x.tolist() == [1, 4, 25, 16], x
+    x = zeros(32)
+    assert module.of_file(x.data_ptr(), 3) == 3
+    assert module.of_file(x.data_ptr(), 32) == 35
+    assert x.tolist() == [7] * 32, x
+    x = zeros(32, torch.int32)
+    module.plain(x.data_ptr())
+    assert x.tolist() == list(range(32)), x
+    a, b = torch.arange(32.0, device="cuda"), zeros(32)
+    module.by_value(b.data_ptr(), a.data_ptr())
+    torch.testing.assert_close(b, a * 2.5 + 1.5)
+    x = zeros(64, torch.float64)
+    module.packed(x.data_ptr())
+    assert x[:8].tolist() == [10.5 + i for i in range(8)], x
+    assert x.view(torch.float32)[16:24].tolist() == [1.0 + i for i in range(8)], x
+    x = torch.arange(16, dtype=torch.float16, device="cuda")
+    module.halves(x.data_ptr())
+    assert x.tolist() == [1.0 + i for i in range(16)], x
+    host = torch.arange(64, dtype=torch.int32)
+    module.adds(host.data_ptr(), 64)
+    assert host.tolist() == [i + 5 for i in range(32)] + [5] * 32, host
+    pinned = torch.zeros(8, dtype=torch.int32).pin_memory()
+    module.pinned(pinned.data_ptr())
+    assert pinned.tolist() == [2] * 8, pinned
+    x = zeros(8, torch.int32)
+    module.apply(x.data_ptr(), 3, 100)
+    assert x.tolist() == [100 + 3 * i for i in range(8)], x
+    assert module.managed(x.data_ptr()) == 1
+    assert x[0].item() == 42
+    module.says()
+
+    short = zeros(30)
+    print(raised(module.past, short.data_ptr(), 32))
+    print(raised(module.past, short.data_ptr(), 2048))
+    print(raised(module.pinned, host.data_ptr()))
+    print(raised(module.cooperative, x.data_ptr()))
+    print("done")
