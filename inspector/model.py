@@ -254,6 +254,20 @@ class Copied:
 
 
 @dataclass(frozen=True, slots=True)
+class Unmade:
+    """A place of the program where values were absent that it asked for.
+
+    ``what`` is ``check``, a comparison that was not made, or ``read``, what was taken for zero;
+    ``name`` is what was called there, ``place`` is ``file:line``, ``count`` how often.
+    """
+
+    what: str
+    name: str
+    place: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
 class Uncaptured:
     """A kernel that was seen to be made and that is not in the recording: its name, and by whom."""
 
@@ -368,6 +382,7 @@ class Recording:
     problems: tuple[str, ...] = ()
     calls: tuple[Call, ...] = ()
     uncaptured: tuple[Uncaptured, ...] = ()
+    unmade: tuple[Unmade, ...] = ()
     real: str = ""
     """Where it lay when it was opened, without links: what they lead to may change since."""
 

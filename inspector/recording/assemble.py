@@ -24,6 +24,7 @@ from inspector.model import (
     Stage,
     StageFile,
     Uncaptured,
+    Unmade,
     Variant,
 )
 from inspector.names import base_name, shortest_ids
@@ -75,6 +76,7 @@ class Assembly:
         self._ready: set[str] = set()
         self._failed: dict[str, str] = {}
         self._uncaptured: dict[Uncaptured, None] = {}
+        self._unmade: list[Unmade] = []
         self._facts: dict[str, object] = {}
         self._calls = Calls()
         self._tunings = autotune.Tunings()
@@ -220,6 +222,9 @@ class Assembly:
         elif kind == "tools":
             for name, version in as_map(event.get("tools")).items():
                 self._tool(name, version)
+        elif kind == "unmade":
+            what, name, place = (str(event.get(key)) for key in ("what", "name", "place"))
+            self._unmade.append(Unmade(what, name, place, as_int(event.get("count")) or 0))
 
     def _tool(self, name: str, version: object) -> None:
         tools = self._facts.setdefault("tools", {})
@@ -354,4 +359,5 @@ class Assembly:
             problems=tuple(dict.fromkeys(self.problems)),
             calls=self._calls.rest(graphs),
             uncaptured=tuple(self._uncaptured),
+            unmade=tuple(self._unmade),
         )

@@ -128,6 +128,10 @@ def recording(
             "target": rec.target,
             "problems": list(rec.problems),
             "uncaptured": [{"name": one.name, "by": one.by} for one in rec.uncaptured],
+            "unmade": [
+                {"what": one.what, "name": one.name, "place": one.place, "count": one.count}
+                for one in rec.unmade
+            ],
         },
         "graphs": [
             {

@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from . import current, devices, memory, native, nvcc, runtime, say, streams
+from . import current, devices, memory, native, nvcc, runtime, say, streams, unmade
 from .scoped import Patches
 
 
@@ -174,6 +174,8 @@ def attach(torch: Any) -> None:
     memory.attach(torch)
     # cuDNN has no kernels here: the native paths run.
     torch.backends.cudnn.is_acceptable = _named(lambda tensor: False, "is_acceptable")
+    if asked.values == "none":
+        unmade.attach(torch)
     _profile_the_cpu(torch)
     _make_generators(torch)
     cuda.graphs._cuda_isCurrentStreamCapturing = lambda: False

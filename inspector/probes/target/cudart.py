@@ -47,7 +47,10 @@ class _Services(ctypes.Structure):
         ("launch", _LAUNCH),
         ("symbol", _SYMBOL),
         *((name, ctypes.c_void_p) for name in ("allocate", "release", "range")),
-        *((name, ctypes.c_void_p) for name in ("absence", "mark_absent", "interrupt")),
+        *(
+            (name, ctypes.c_void_p)
+            for name in ("absence", "mark_absent", "reads_zeros", "interrupt")
+        ),
     )
 
 
@@ -74,7 +77,7 @@ def attach() -> None:
         VERSION, _LAUNCH(_launched), _SYMBOL(_symbol), address(library.ptxview_allocate),
         address(library.ptxview_release), address(library.ptxview_range),
         address(library.ptxview_absence_at), address(library.ptxview_mark_absent_at),
-        address(ctypes.pythonapi.PyErr_SetInterrupt),
+        address(library.ptxview_reads_zeros), address(ctypes.pythonapi.PyErr_SetInterrupt),
     )  # fmt: skip
     _publish()
     os.register_at_fork(after_in_child=_publish)

@@ -56,3 +56,76 @@ for refused in (lambda: torch.cuda.CUDAGraph(), lambda: torch._int_mm(
     lines = done.out.splitlines()
     assert "CUDA graphs cannot be captured without a GPU" in lines[0]
     assert "_cudnn_init_dropout_state runs on a GPU only" in lines[-1]
+
+
+UNMADE = """
+import numpy, torch, triton, triton.language as tl
+import numpy.testing
+@triton.jit
+def first_kernel(out, x, block: tl.constexpr):
+    i = tl.arange(0, block)
+    tl.store(out + i, tl.load(x + i) + 1)
+@triton.jit
+def last_kernel(out, x, block: tl.constexpr):
+    i = tl.arange(0, block)
+    tl.store(out + i, tl.load(x + i) * 2)
+numpy.testing.assert_allclose([1.0], [1.0])  # made: nothing was read yet
+try:
+    torch.testing.assert_close(torch.ones(2), torch.zeros(2))
+except AssertionError:
+    print("a check of the host's was made")
+x = torch.randn(16, device="cuda")
+out = torch.empty_like(x)
+first_kernel[(1,)](out, x, block=16)
+for _ in range(3):
+    torch.testing.assert_close(out, x - 1)
+assert torch.allclose(out, x - 1), "allclose"
+assert torch.equal(out, x - 1) and out.equal(x - 1) and out.allclose(x - 1)
+assert (out == x - 1).all(), "all"
+assert not (out == x + 1).any(), "any"
+host = out.cpu()
+assert host.tolist() == [0.0] * 16 and out[3].item() == 0
+numpy.testing.assert_allclose(host.numpy(), numpy.ones(16))
+assert numpy.allclose(host.numpy(), 3.0)
+torch.testing.assert_close(host, torch.ones(16))
+loss = out.mean()
+if loss.item() < 1:
+    last_kernel[(1,)](out, x, block=16)
+picked = x[x > 0]
+print(loss.device, picked.shape, (picked + 1).device, "zeros" if "0., 0." in repr(out) else "")
+print("done")
+"""
+
+
+CHECKED = ("assert", "torch.testing", "numpy.", "host =", "if loss", "picked", "print(loss")
+
+
+def test_without_values_no_check_is_made_and_all_kernels_are_had(run: Run) -> None:
+    done = ok(run(UNMADE, values="none"))
+    lines = done.out.splitlines()
+    assert lines[0] == "a check of the host's was made" and lines[-1] == "done"
+    assert "cuda:0 torch.Size([0]) cuda:0 zeros" in lines
+    assert {e["name"] for e in done.of("triton")} == {"first_kernel", "last_kernel"}
+    unmade = done.of("unmade")
+    checks = [(e["name"], e["count"]) for e in unmade if e["what"] == "check"]
+    assert checks == [
+        ("torch.testing.assert_close", 3), ("torch.allclose", 1), ("torch.equal", 1),
+        ("Tensor.equal", 1), ("Tensor.allclose", 1), ("assert", 1), ("assert", 1),
+        ("numpy.testing.assert_allclose", 1), ("numpy.allclose", 1),
+        ("torch.testing.assert_close", 1),
+    ]  # fmt: skip
+    program = UNMADE.split("\n")
+    at = {n for n, text in enumerate(program, 1) if text.lstrip().startswith(CHECKED)}
+    assert {int(e["place"].rpartition("program.py:")[2]) for e in unmade} <= at
+    reads = {int(e["place"].rpartition(":")[2]) for e in unmade if e["what"] == "read"}
+    assert {n for n in at if program[n - 1].startswith(("host =", "if loss", "picked"))} <= reads
+    (said,) = done.said("checks of the program were not made (--values none): program.py:")
+    assert said.startswith("ptxview: 12 checks") and "(3 times)" in said
+    assert len(done.said("absent values were read, as zero (--values none): program.py:")) == 1
+    assert any("12 checks of the program were not made" in e["text"] for e in done.of("problem"))
+
+
+def test_with_values_every_check_is_made(run: Run) -> None:
+    done = run(UNMADE.replace("x - 1", "x + 1"))
+    assert done.status == 1 and "AssertionError: any" in done.err
+    assert not done.of("unmade") and not done.said("not made")

@@ -27,6 +27,7 @@ struct Services {
   int (*range)(uint64_t from, uint64_t to, uint64_t* start, uint64_t* end);
   int (*absence)(uint64_t address, char* why, int64_t room);
   void (*mark_absent)(uint64_t address, const char* why);
+  int (*reads_zeros)(const char* name);
   void (*interrupt)();
 };
 constexpr uint64_t kVersion = 1;

@@ -131,9 +131,13 @@ static cudaError_t copy(void* to, const void* from, size_t bytes) {
   Text why;
   if (found() && found()->absence(reinterpret_cast<uint64_t>(from), why, sizeof why)) {
     uint64_t end = 0;
-    if (!on_device(to, &end))
+    if (on_device(to, &end)) {
+      found()->mark_absent(reinterpret_cast<uint64_t>(to), why);
+      return cudaSuccess;
+    }
+    if (!found()->reads_zeros("cudaMemcpy"))
       throw std::runtime_error(std::string("ptxview: cudaMemcpy needs a value that is absent: ") + why.characters);
-    found()->mark_absent(reinterpret_cast<uint64_t>(to), why);
+    std::memset(to, 0, bytes);
     return cudaSuccess;
   }
   std::memmove(to, from, bytes);

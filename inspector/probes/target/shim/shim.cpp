@@ -135,6 +135,9 @@ void ptxview_mark_absent_at(uint64_t address, const char* why) {
   if (range != ptxview::ranges().by_start.end())
     range->second.block->absent = std::make_shared<const std::string>(why);
 }
+void ptxview_on_read(void (*tell)(const char*)) { ptxview::on_read = tell; }
+// Whether what is absent is read as zeros, which is told then.
+int ptxview_reads_zeros(const char* name) { return ptxview::reads_zeros(name); }
 // Device memory that is no tensor's: cudaMalloc of extensions.
 void* ptxview_allocate(uint64_t bytes) {
   c10::DataPtr data = ptxview::allocator.allocate(bytes);

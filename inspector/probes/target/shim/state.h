@@ -38,6 +38,15 @@ inline const bool no_values = [] {
 inline thread_local bool compiling = false;
 inline bool keeps_no_values() { return no_values && !compiling; }
 
+// Who is told of each value that is read although it is absent, by the operator's name. Such a read
+// gives zeros: memory without values is never written.
+inline std::atomic<void (*)(const char*)> on_read{nullptr};
+inline bool reads_zeros(const char* name) {
+  auto* tell = keeps_no_values() ? on_read.load() : nullptr;
+  if (tell) tell(name);
+  return tell != nullptr;
+}
+
 inline thread_local c10::DeviceIndex current_device = 0;
 inline thread_local std::array<c10::StreamId, kMaxDevices> current_stream{};
 inline std::atomic<c10::StreamId> next_stream{1};
