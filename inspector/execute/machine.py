@@ -53,6 +53,8 @@ class Observer(Protocol):
 
 
 FEWEST = 512
+PRODUCTS_A_LANE = 128
+"""Multiplications of wgmma, which BLAS does, that cost as much as one lane's instruction."""
 """Lanes that an instruction costs at least, whoever few run it: numpy's own price of a call."""
 
 
@@ -67,7 +69,14 @@ class Work:
     def spend(self, lanes: int, instructions: int) -> None:
         """Raises OutOfBudget where it is too much."""
         self.done += lanes * instructions
-        self.cost += max(lanes, FEWEST) * instructions
+        self._pay(max(lanes, FEWEST) * instructions)
+
+    def multiply(self, products: int) -> None:
+        """A product of matrices, whose instruction is one; raises OutOfBudget."""
+        self._pay(products // PRODUCTS_A_LANE)
+
+    def _pay(self, cost: int) -> None:
+        self.cost += cost
         if self.budget is not None and self.cost > self.budget:
             raise OutOfBudget(self.kernel, self.budget)
 
@@ -116,6 +125,8 @@ class Machine:
         if self.lanes.width % 128:
             said = f"a block of {self.lanes.threads} threads has no whole warp group of 128"
             raise self.fault("warp group", said, instruction)
+        m, n, k = operands[0]
+        self.work.multiply(self.lanes.blocks * (self.lanes.width // 128) * m * n * k)
         try:
             return matrix.multiply_group(self.lanes, self.memory.shared, *operands)
         except IndexError as error:

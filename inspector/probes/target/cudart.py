@@ -260,10 +260,7 @@ class _Module:
         given = _Arguments(self, entry, names, arguments, count)
         why = next(given.absences(), "")
         if not why and launch.allowance() <= 0:
-            why = (
-                f"the kernel {name} was compiled and not run (--values none); "
-                "run with --values budget or --values all to compute it"
-            )
+            why = launch.not_run(name)
         if not why:
             why = self._compute(name, entry, grid, block, shared, given)
         if why:
@@ -278,10 +275,11 @@ class _Module:
         unknown = next((self.absent[v] for v in ptx.used(self.text, entry, self.absent)), "")
         if unknown:
             return unknown
+        allowed = launch.allowance()
         try:
             printed = ptx.run_entry(
                 self.text, entry, name, grid, block, shared, given.packed, given.tensors,
-                given.pinned(), launch.allowance(),
+                given.pinned(), allowed,
             )  # fmt: skip
             if printed:
                 sys.stdout.write("".join(printed))
@@ -289,10 +287,11 @@ class _Module:
         except work.OverBudget as over:
             why = (
                 f"the kernel {name} was not run to its end: its {prod(grid)} blocks take about "
-                f"{over.seconds:.2g} s of work or more, more than the {launch.allowance():g} s "
+                f"{over.seconds:.2g} s of work or more, more than the {allowed:g} s "
                 "allowed; --values all, or more --value-seconds, computes it"
             )
-            say.once(f"over-budget:{name}", f"{why}; reading its outputs will raise")
+            if not work.BENCHMARKS.depth:
+                say.once(f"over-budget:{name}", f"{why}; reading its outputs will raise")
         except ptx.NotExecutable as error:
             why = f"the PTX of {name} cannot be run here ({error})"
             more = "--values interpreter compiles CUDA C++ for this machine's processor instead"

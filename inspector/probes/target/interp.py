@@ -25,7 +25,7 @@ from . import (
     work,
 )
 from .scoped import Patches
-from .work import METER, OverBudget
+from .work import BENCHMARKS, ELEMENTS_A_SECOND, METER, OverBudget
 
 __all__ = ["NotInterpretable", "OverBudget", "run"]
 
@@ -284,6 +284,8 @@ def run(
         raise frames.shortened(error) from None
     except Exception as error:  # the compiler took the kernel: what is wrong is the interpreter's
         raise NotInterpretable(_why(error)) from error
+    finally:
+        BENCHMARKS.used(METER.used / ELEMENTS_A_SECOND)
 
 
 def _why(error: Exception) -> str:

@@ -7,31 +7,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from . import addresses, bounds, current, debug, native, ptx, say, tuning, work, writes
 
-# A benchmark's launches give values only where that is quick: their results are seldom read.
-BENCHMARK_SECONDS = 1.0
-_benchmarks = 0
-
-
-@contextmanager
-def benchmark() -> Iterator[None]:
-    """Within it, a launch may take no more than BENCHMARK_SECONDS."""
-    global _benchmarks
-    _benchmarks += 1
-    try:
-        yield
-    finally:
-        _benchmarks -= 1
-
 
 def allowance() -> float:
     """Seconds that one launch may take now."""
-    allowed = current().seconds
-    return min(allowed, BENCHMARK_SECONDS) if _benchmarks else allowed
+    return work.BENCHMARKS.most(current().seconds)
+
+
+def not_run(name: str) -> str:
+    """Why a kernel that may take nothing was compiled and not run."""
+    if current().seconds > 0:
+        return (
+            f"the kernel {name} was compiled and not run: the launches of this program's "
+            f"benchmarks, which measure nothing here, took their {work.BENCHMARKS_SECONDS:g} s of "
+            "work; --values all computes every one"
+        )
+    return (
+        f"the kernel {name} was compiled and not run (--values none); "
+        "run with --values budget or --values all to compute it"
+    )
 
 
 class Launcher:
@@ -69,20 +66,18 @@ class Launcher:
         name = str(getattr(self.metadata, "name", getattr(fn, "__name__", "a kernel")))
         why = next((r for r in map(native.absence, _tensors(named.values())) if r), "")
         if not why and allowance() <= 0:
-            why = (
-                f"the kernel {name} was compiled and not run (--values none); "
-                "run with --values budget or --values all to compute it"
-            )
+            why = not_run(name)
         if not why:
+            allowed = allowance()
             try:
                 why = self._compute(name, grid, fn, named)
             except work.OverBudget as over:
                 why = (
                     f"the kernel {name} was not run to its end: its {math.prod(grid)} programs "
                     f"take about {over.seconds:.2g} s of work or more, more than the "
-                    f"{allowance():g} s allowed; --values all, or more --value-seconds, computes it"
+                    f"{allowed:g} s allowed; --values all, or more --value-seconds, computes it"
                 )
-                if not _benchmarks:
+                if not work.BENCHMARKS.depth:
                     say.once(f"over-budget:{name}", f"{why}; reading its outputs will raise")
             except bounds.AbsentValue as absent:
                 why = str(absent)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from . import bounds, constructs, executor, frames, native
-from .work import OverBudget
+from .work import BENCHMARKS, OverBudget
 
 # Instructions of one lane that one second of ``--value-seconds`` stands for: about the rate of one
 # idle core of 2024 at a kernel that fills the executor's chunks.
@@ -145,12 +145,15 @@ def _execute(
     number = bounds.launched(names.kernel)
     budget = None if math.isinf(seconds) else int(seconds * LANES_A_SECOND)
     try:
-        return execute.execute(
+        done = execute.execute(
             program, grid, block, arguments, memory=memory, shared=shared, budget=budget
         )
+        BENCHMARKS.used(done.cost / LANES_A_SECOND)
+        return done
     except (execute.CannotRun, execute.LaunchError) as error:
         raise NotExecutable(str(error)) from error
     except execute.OutOfBudget as error:
+        BENCHMARKS.used(seconds)
         raise OverBudget(error.work / LANES_A_SECOND) from None
     except execute.Fault as fault:
         raise _error(fault, names, number, grid) from None

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import contextmanager
 from typing import Any
 
-from . import say
+from . import say, work
 
 
 class NotMeasured(float):
@@ -63,9 +63,7 @@ def do_bench(
     **ignored: Any,
 ) -> Any:
     """``triton.testing.do_bench``: calls ``fn`` once, so that it compiles and writes, no more."""
-    from . import launch
-
-    with launch.benchmark():
+    with work.BENCHMARKS.running():
         fn()
     return no_times(quantiles, return_mode)
 

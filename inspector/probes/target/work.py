@@ -9,6 +9,8 @@ fast or how busy the machine is.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 # Elements that one second of ``--value-seconds`` stands for.
@@ -19,6 +21,42 @@ ELEMENTS_AN_OPERATION = 6_000
 PRODUCTS_AN_ELEMENT = 16
 # Operations that Python computes one element at a time.
 SLOW = {"create_erf": 60, "create_umulhi": 40, "create_histogram": 20}
+
+
+# What one launch within a benchmark may take, and all of a program's together: their results are
+# seldom read, and nothing is measured.
+BENCHMARK_SECONDS, BENCHMARKS_SECONDS = 1.0, 10.0
+
+
+class Benchmarks:
+    """Whether a benchmark runs, and what all of them may still take."""
+
+    def __init__(self) -> None:
+        self.depth = 0
+        self.left = BENCHMARKS_SECONDS
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Within it, launches are a benchmark's."""
+        self.depth += 1
+        try:
+            yield
+        finally:
+            self.depth -= 1
+
+    def used(self, seconds: float) -> None:
+        """A launch took so much work."""
+        if self.depth:
+            self.left = max(0.0, self.left - seconds)
+
+    def most(self, allowed: float) -> float:
+        """What one launch may take now, of what any may."""
+        if not self.depth or math.isinf(allowed):
+            return allowed
+        return min(allowed, BENCHMARK_SECONDS, self.left)
+
+
+BENCHMARKS = Benchmarks()
 
 
 class OverBudget(Exception):

@@ -180,3 +180,39 @@ except RuntimeError as error:
     done = ok(run(text, values="none"))
     assert "torch.Size([262144, 262144])" in done.out
     assert "--values none" in done.out and done.of("triton")
+
+
+def test_benchmarks_share_what_their_launches_may_take(run: Run) -> None:
+    done = ok(
+        run("""
+import torch, triton, triton.language as tl, triton.testing
+from ptxview_probes.target import work
+@triton.jit
+def many_kernel(out, x, block: tl.constexpr):
+    i = tl.program_id(0) * block + tl.arange(0, block)
+    tl.store(out + i, tl.load(x + i) + 1)
+x = torch.zeros(4096, device="cuda")
+made = []
+def launched():
+    made.append(torch.empty_like(x))
+    many_kernel[(32,)](made[-1], x, block=128)
+launched()
+triton.testing.do_bench(launched)
+one = work.BENCHMARKS_SECONDS - work.BENCHMARKS.left
+assert 0 < one < 0.01
+work.BENCHMARKS.left = 2.5 * one
+for _ in range(4):
+    triton.testing.do_bench(launched)
+launched()
+for out in made:
+    try:
+        print(out.sum().item())
+    except RuntimeError as error:
+        print(str(error).splitlines()[0])
+""")
+    )
+    lines = done.out.splitlines()
+    assert [line == "4096.0" for line in lines] == [True] * 4 + [False, False, True]
+    assert "was not run to its end" in lines[4]
+    assert "benchmarks, which measure nothing here, took their" in lines[5]
+    assert not done.said("many_kernel"), "nobody reads what a benchmark computes"
