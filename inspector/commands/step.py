@@ -13,15 +13,14 @@ from rich.text import Text
 
 from inspector import printing
 from inspector.commands.common import print_json
-from inspector.commands.launching import ChosenLaunch, choose_launch, place, takes_launch
-from inspector.errors import Exit, PtxviewError, UsageError
-from inspector.execute import Fault, LaunchError, OutOfBudget, Trace, TraceTooLong, execute
-from inspector.model import Stage
+from inspector.commands.launching import chosen_launch, place, takes_launch
+from inspector.errors import Exit, UsageError
+from inspector.measure.recorded_launch import ChosenLaunch
 from inspector.printing import narrate
 from inspector.report import step as report
 from inspector.report import tables
 from inspector.text import shown
-from inspector.trace.naming import register_names
+from inspector.trace.block import trace_block
 from inspector.trace.stepper import StepAnswer, Stepper
 
 
@@ -46,7 +45,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     """Run a block and do what is said; 1 where the block did not come to its end."""
     args = parser.parse_args(argv)
-    chosen = choose_launch(args, parser)
+    chosen = chosen_launch(args, parser)
     if not 0 <= args.lane < chosen.launch.threads:
         raise UsageError(
             f"there is no lane {args.lane}: a block has {chosen.launch.threads:,} threads"
@@ -76,32 +75,13 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
 
 def _stepper(chosen: ChosenLaunch, args: argparse.Namespace) -> tuple[Stepper, str | None]:
     """The block's steps, and why it did not come to its end, None if it did."""
-    program, launch = chosen.program, chosen.launch
-    inputs = chosen.make()
-    trace = Trace(program)
-    fault: Fault | None = None
-    ended: str | None = None
-    try:
-        execute(
-            program, launch.grid, launch.block, inputs.arguments, memory=inputs.memory,
-            shared=launch.shared, blocks=[args.block], budget=args.budget, observer=trace,
-        )  # fmt: skip
-    except LaunchError as error:
-        raise UsageError(error.message, error.hint) from None
-    except Fault as error:
-        fault, ended = error, error.message
-    except (OutOfBudget, TraceTooLong) as error:
-        ended = f"{error.message}; the steps before that are here"
-    reader, variant = chosen.reader, chosen.variant
-    ttir = None
-    if Stage.TTIR in variant.stages:
-        try:
-            ttir = reader.listing(variant, Stage.TTIR)
-        except PtxviewError as error:
-            narrate(f"ptxview: no names of the source: {error.message}")
-    symbols = {p.symbol: p.name for p in reader.context(variant).parameters if p.symbol and p.name}
-    names = register_names(program, reader.listing(variant, Stage.PTX), ttir, symbols)
-    return Stepper(program, trace, inputs, names, chosen.source, args.lane, fault), ended
+    traced = trace_block(
+        chosen.program, chosen.launch, chosen.make(), args.block, budget=args.budget
+    )
+    names, why = chosen.register_names()
+    if why:
+        narrate(f"ptxview: no names of the source: {why}")
+    return Stepper.of(traced, names, chosen.source, args.lane), traced.ended
 
 
 def _commands(given: str | None, quiet: bool) -> Iterator[str]:

@@ -15,15 +15,10 @@ from rich.text import Text
 
 from inspector import printing
 from inspector.commands.common import print_json
-from inspector.commands.launching import (
-    ChosenLaunch,
-    amount,
-    choose_launch,
-    place,
-    takes_launch,
-)
+from inspector.commands.launching import amount, chosen_launch, place, takes_launch
 from inspector.errors import Exit, PtxviewError, UsageError
 from inspector.execute import LaunchError, approximations
+from inspector.measure.recorded_launch import ChosenLaunch
 from inspector.model import Location, Stage
 from inspector.printing import narrate
 from inspector.reader import tables as reference
@@ -85,7 +80,7 @@ def span(text: str) -> tuple[int, int]:
 def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     """Run a call and print what happened; 1 where it did not come to its end."""
     args = parser.parse_args(argv)
-    chosen = choose_launch(args, parser)
+    chosen = chosen_launch(args, parser)
     by = None if args.by is None else Stage(args.by)
     if by is not None and by not in chosen.variant.stages:
         raise UsageError(f"{chosen.kernel.demangled} has no stage {by.value}")

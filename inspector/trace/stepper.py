@@ -15,6 +15,7 @@ from inspector.errors import PtxviewError
 from inspector.execute import Fault, Program, Trace
 from inspector.execute.kinds import Array
 from inspector.model import Location
+from inspector.trace.block import TracedBlock
 from inspector.trace.inputs import LaunchInputs
 
 WARP = 32
@@ -145,6 +146,16 @@ class Stepper:
     def __post_init__(self) -> None:
         for k, step in enumerate(self.trace.steps):
             self._by_line.setdefault(step.line, []).append(k)
+
+    @classmethod
+    def of(
+        cls, traced: TracedBlock, names: Mapping[int, str],
+        source: Callable[[int], Location | None], lane: int = 0,
+    ) -> Stepper:  # fmt: skip
+        """At the first step of a block that was run."""
+        return cls(
+            traced.trace.program, traced.trace, traced.inputs, names, source, lane, traced.fault
+        )
 
     @property
     def threads(self) -> int:

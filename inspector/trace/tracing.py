@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from inspector.execute import Facts, Fault, OutOfBudget, Program, execute
+from inspector.execute import Facts, Fault, Observer, OutOfBudget, Program, execute
 from inspector.execute.launch import choose
 from inspector.trace.inputs import LaunchInputs
+from inspector.trace.watched import Stop, Watched
 
 Triple = tuple[int, int, int]
 
@@ -70,12 +71,13 @@ def trace_launch(
     blocks: Wanted = "auto",
     budget: int = BUDGET,
     cheap: int = CHEAP,
+    stop: Stop | None = None,
 ) -> TracedLaunch:
     """Runs a launch and counts what happens at each line.
 
     ``make`` gives its inputs, anew each time that it is called. Raises CannotRun before anything
-    is run, LaunchError for a launch that no device would take; a fault and a budget that is spent
-    are results.
+    is run, LaunchError for a launch that no device would take, Stopped where ``stop`` says so; a
+    fault and a budget that is spent are results.
     """
     program.check()
     if blocks != "auto":
@@ -83,14 +85,14 @@ def trace_launch(
         if not isinstance(blocks, str):
             wanted = blocks
         chosen = choose(launch.grid, wanted).tolist()
-        return _Runner(program, launch, make(), budget).run(chosen)
+        return _Runner(program, launch, make(), budget, stop).run(chosen)
     total = launch.blocks
     first = total // 2
-    runner = _Runner(program, launch, make(), budget)
+    runner = _Runner(program, launch, make(), budget, stop)
     begun = runner.run([first])
     if begun.fault is not None and begun.fault.cause == "deadlock" and total > 1:
         # It waits for blocks that were not run: only all of them together come to an end.
-        return _Runner(program, launch, make(), budget).run(range(total))
+        return _Runner(program, launch, make(), budget, stop).run(range(total))
     if begun.ran is None or total == 1:
         return begun
     each = max(1, begun.work)
@@ -107,10 +109,13 @@ class _Runner:
     """Runs blocks of one launch, a group after the other, and counts them together."""
 
     def __init__(
-        self, program: Program, launch: TraceLaunch, inputs: LaunchInputs, budget: int
-    ) -> None:
+        self, program: Program, launch: TraceLaunch, inputs: LaunchInputs, budget: int,
+        stop: Stop | None,
+    ) -> None:  # fmt: skip
         self.budget = budget
         self.out = TracedLaunch(program, launch, inputs, Facts(program))
+        facts = self.out.facts
+        self.observer: Observer = facts if stop is None else Watched((facts,), stop)
 
     def run(self, numbers: Sequence[int]) -> TracedLaunch:
         """Runs these blocks after those that were run before."""
@@ -120,7 +125,7 @@ class _Runner:
             done = execute(
                 out.program, launch.grid, launch.block, out.inputs.arguments,
                 memory=out.inputs.memory, shared=launch.shared, blocks=list(numbers),
-                budget=self.budget - out.work, observer=out.facts,
+                budget=self.budget - out.work, observer=self.observer,
             )  # fmt: skip
         except Fault as fault:
             out.fault, out.ran = fault, None

@@ -1,0 +1,182 @@
+"""A kernel with what it is launched with on the CPU: a recorded call's, or what a user gives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from inspector import files
+from inspector.errors import PtxviewError, ToolMissing, Unreadable, UsageError
+from inspector.execute import CannotRun, Program
+from inspector.execute.program import MALFORMED
+from inspector.measure.time.planning import scratch
+from inspector.model import Call, Kernel, Location, Stage, Variant
+from inspector.reader.reader import Reader
+from inspector.recording.layout import is_recording, read_events
+from inspector.trace.inputs import Array, InputWish, LaunchInputs, make_inputs
+from inspector.trace.naming import register_names
+from inspector.trace.tracing import TraceLaunch, Triple
+
+MOST_TOLD = 20
+"""Lines that cannot be run, of which each is told."""
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchWish:
+    """What of a launch is another than the recorded call's.
+
+    ``call`` is its number, None for the most frequent one; ``given`` are arrays by the names of
+    arguments. What is None is as it was recorded.
+    """
+
+    call: int | None = None
+    grid: Triple | None = None
+    threads: Triple | None = None
+    shared: int | None = None
+    given: Mapping[str, Array] = field(default_factory=dict)
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenLaunch:
+    """A kernel with what it is to be launched with. ``call`` is the number of the recorded call."""
+
+    reader: Reader
+    kernel: Kernel
+    variant: Variant
+    program: Program
+    launch: TraceLaunch
+    call: int | None
+    names: tuple[str, ...]
+    recorded: Call | None
+    wish: InputWish
+
+    @property
+    def given(self) -> tuple[str, ...]:
+        """The names of arguments that the user gave values of."""
+        return tuple(self.wish.given)
+
+    @property
+    def seed(self) -> int | None:
+        """The seed, where any input was made anew."""
+        made = self.recorded is not None and any(
+            a.shape is not None and a.name not in self.wish.given for a in self.recorded.arguments
+        )
+        return self.wish.seed if made else None
+
+    def make(self) -> LaunchInputs:
+        """Its inputs, made anew each time."""
+        recorded = None if self.recorded is None else self.recorded.arguments
+        return make_inputs(self.program, self.names, recorded, self.wish)
+
+    def source(self, line: int) -> Location | None:
+        """Where a line of the PTX comes from."""
+        lines = self.reader.listing(self.variant, Stage.PTX).lines
+        return lines[line - 1].source if 0 < line <= len(lines) else None
+
+    def register_names(self) -> tuple[dict[int, str], str]:
+        """Names of the source by register number, and why they may be fewer than there are, or
+        ""."""
+        reader, variant = self.reader, self.variant
+        ttir, why = None, ""
+        if Stage.TTIR in variant.stages:
+            try:
+                ttir = reader.listing(variant, Stage.TTIR)
+            except PtxviewError as error:
+                why = error.message
+        symbols = {
+            p.symbol: p.name for p in reader.context(variant).parameters if p.symbol and p.name
+        }
+        ptx = reader.listing(variant, Stage.PTX)
+        return register_names(self.program, ptx, ttir, symbols), why
+
+
+def choose_launch(
+    reader: Reader, kernel: Kernel, variant: Variant, wish: LaunchWish
+) -> ChosenLaunch:
+    """What a variant is launched with. Raises PtxviewError; nothing has been run yet.
+
+    ``ToolMissing`` where the kernel has lines that cannot be run, each told by its number;
+    ``UsageError`` where a launch is not known whole.
+    """
+    listing = reader.listing(variant, Stage.PTX)
+    try:
+        program = Program(listing, variant.symbol)
+    except MALFORMED as error:
+        raise Unreadable(
+            f"the PTX of {kernel.demangled} is not such as ptxas takes: {str(error)[:200]}"
+        ) from None
+    must_run(program)
+    number, call = _call(kernel, variant, wish.call)
+    grid = wish.grid or (call.grid if call is not None else None)
+    block = wish.threads or (call.block if call is not None else None) or program.required_block
+    if grid is None or block is None:
+        lacks = " and ".join(n for n, v in (("--grid", grid), ("--threads", block)) if v is None)
+        raise UsageError(
+            f"no launch of {kernel.demangled} was recorded",
+            f"Say with what to launch it: {lacks}, and --inputs FILE.npz for its arguments.",
+        )
+    shared = wish.shared
+    if shared is None:
+        shared = call.shared_bytes if call is not None else None
+    if shared is None:
+        shared = reader.known_by_now(variant).dynamic_shared_bytes or 0
+    launch = TraceLaunch(_whole(grid), _whole(block), shared)
+    recorded = call if call is not None and call.kind != "cuda" else None
+    names = tuple(
+        p.name or p.symbol or f"parameter {p.index}" for p in reader.context(variant).parameters
+    )
+    if len(names) != len(program.parameters):
+        names = tuple(p.name for p in program.parameters)
+    bounds = files.limits()
+    inputs = InputWish(
+        wish.seed, wish.given, _scratch(reader, variant, launch), bounds.streamed, bounds.raising()
+    )
+    return ChosenLaunch(
+        reader, kernel, variant, program, launch, number, names, recorded, inputs
+    )  # fmt: skip
+
+
+def _whole(sizes: Sequence[int]) -> Triple:
+    return sizes[0], sizes[1], sizes[2]
+
+
+def _call(kernel: Kernel, variant: Variant, wanted: int | None) -> tuple[int | None, Call | None]:
+    """The recorded call that is meant, with its number."""
+    calls = variant.calls
+    if wanted is not None:
+        if not 0 <= wanted < len(calls):
+            there = f"they are 0 to {len(calls) - 1}" if calls else "none of it was recorded"
+            raise UsageError(
+                f"there is no call {wanted} of {kernel.demangled}: {there}",
+                "ptxview list --calls tells the recorded calls.",
+            )
+        return wanted, calls[wanted]
+    if not calls:
+        return None, None
+    most = max(range(len(calls)), key=lambda n: (calls[n].count, -n))
+    return most, calls[most]
+
+
+def must_run(program: Program) -> None:
+    """Raises ToolMissing where a kernel has lines that cannot be run."""
+    try:
+        program.check()
+    except CannotRun as error:
+        told = [f"  line {o.line}: {o.opcode}: {o.reason}" for o in error.obstacles[:MOST_TOLD]]
+        if (more := len(error.obstacles) - MOST_TOLD) > 0:
+            told.append(f"  and {more} more")
+        raise ToolMissing(
+            f"{program.name} cannot be run here; nothing was run. What cannot be:",
+            "\n".join(told),
+        ) from None
+
+
+def _scratch(reader: Reader, variant: Variant, launch: TraceLaunch) -> tuple[int, ...]:
+    """Bytes of the pointers that Triton appends, for all programs of the launch."""
+    path = Path(reader.recording.real or reader.recording.path)
+    if not is_recording(path):
+        return 0, 0
+    need = scratch(read_events(path).events).get(variant.hash, (0, 0))
+    return tuple(each * launch.blocks for each in need)
