@@ -43,6 +43,10 @@ class TraceStep:
     touched: list[Touched] = field(default_factory=list)
 
 
+STEP_BYTES, CHANGE_BYTES, TOUCHED_BYTES = 270, 300, 400
+"""What Python needs for a step, a register that it wrote and an access, beside their arrays."""
+
+
 class TraceTooLong(PtxviewError):
     """A block has more steps than a trace was allowed to keep."""
 
@@ -80,6 +84,7 @@ class Trace:
         else:
             active = active.copy()
             self._spend(active.nbytes)
+        self._spend(STEP_BYTES)
         self.steps.append(TraceStep(instruction, line, active))
         if len(self.steps) > self.most_steps:
             raise TraceTooLong(
@@ -90,7 +95,7 @@ class Trace:
         self, lanes: Lanes, instruction: int, register: int, value: Array, mask: Mask
     ) -> None:
         kept = value[0, : lanes.threads].copy() if value.shape[1] > 1 else value[0].copy()
-        self._spend(kept.nbytes)
+        self._spend(CHANGE_BYTES + kept.nbytes)
         self.steps[-1].changes.append((register, kept))
         places, values = self._history.setdefault(register, ([], []))
         places.append(len(self.steps) - 1)
@@ -107,7 +112,7 @@ class Trace:
             keep = lanes.full_mask(access.mask)[0]
             address = lanes.full(access.address)[0][keep]
             values = tuple(lanes.full(v)[0][keep] for v in access.values)
-        self._spend(address.nbytes)
+        self._spend(TOUCHED_BYTES + address.nbytes + sum(v.nbytes for v in values))
         self.steps[-1].touched.append(
             Touched(access.way, access.space, address, access.nbytes, values)
         )
@@ -138,6 +143,12 @@ class Trace:
         """A register's values by thread after a step, in the type that it is used as."""
         bits = self.bits(register, step)
         return None if bits is None else as_values(np.ascontiguousarray(bits), self.kinds[register])
+
+    def writer(self, register: int, step: int) -> int | None:
+        """The step that wrote a register last, up to a step; None if none has yet."""
+        places = self._history[register][0] if register in self._history else []
+        at = bisect_right(places, step)
+        return places[at - 1] if at else None
 
     def written(self, step: int) -> dict[int, int]:
         """The registers that were written up to a step, each with the step that did it last."""

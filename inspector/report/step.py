@@ -14,6 +14,7 @@ from inspector.text import plural, shown
 from inspector.trace.stepper import (
     LaneStrip,
     LaneValue,
+    LineResult,
     ListedLine,
     StepAnswer,
     StepPlace,
@@ -21,6 +22,8 @@ from inspector.trace.stepper import (
 
 RAN, IDLE = "█", "·"
 """A lane that ran the step, and one that did not."""
+STORED = "→"
+"""Before what went to memory."""
 WARP = 32
 
 
@@ -100,28 +103,70 @@ def number(value: float | int | tuple[float | int, ...] | None, kind: str) -> st
     return f"{value:.7g}"
 
 
-def _strip(strip: LaneStrip, width: int) -> Iterator[Text]:
-    """Lanes in rows of as many as fit, a power of two; those that did not run it in brackets."""
+def given(result: LineResult, width: int | None = None) -> str:
+    """What a line gave the chosen lane, in at most ``width`` cells: ``-5.48``, ``1.5 0.25 +2``,
+    ``→ 0.12`` to memory, ``·`` nothing. In brackets where the lane did not run its last step."""
+    before = f"{STORED} " if result.stored else ""
+    ends = "" if result.runs else "[]"
+    room = None if width is None else max(1, width - len(before) - len(ends))
+    count = len(result.values)
+    text = IDLE
+    for many in range(count, 0, -1):
+        each = " ".join(_short(one, None if count > 1 else room) for one in result.values[:many])
+        text = each + (f" +{count - many}" if many < count else "")
+        if room is None or len(text) <= room:
+            break
+    text = text if room is None else _cut(text, room)
+    return f"[{before}{text}]" if ends else before + text
+
+
+def _short(value: LaneValue, width: int | None) -> str:
+    """A value; of an address in a tensor, its name is what is cut."""
+    said = told(value)
+    if value.address_in is None or width is None or len(said) <= width:
+        return said
+    name, offset = shown(value.address_in[0]), f"+{value.address_in[1]}"
+    room = width - len(offset)
+    return offset if room < 2 else _cut(name, room) + offset
+
+
+def lane_cells(strip: LaneStrip) -> list[str]:
+    """A text a lane: its value, in brackets where it did not run the step."""
+    if strip.values is None:
+        return [RAN if on else IDLE for on in strip.active]
+    return [
+        number(value, strip.kind) if on else f"[{number(value, strip.kind)}]"
+        for value, on in zip(strip.values, strip.active, strict=True)
+    ]
+
+
+def lanes_per_row(size: int, width: int) -> int:
+    """How many lanes of ``size`` cells each stand in a row: a warp, or a power of two of it."""
+    per = WARP
+    while per > 1 and per * size > width:
+        per //= 2
+    return per
+
+
+def strip_head(strip: LaneStrip) -> str:
+    """``%r86 (numerator) f32: 24 of 32 lanes ran this step``."""
     ran = sum(strip.active)
     head = "lanes" if strip.register is None else shown(strip.register)
     name = f" ({shown(strip.name)})" if strip.name else ""
     kind = f" {strip.kind}" if strip.kind else ""
-    yield Text(f"  {head}{name}{kind}: {ran} of {plural(len(strip.active), 'lane')} ran this step",
-               "bold")  # fmt: skip
+    return f"{head}{name}{kind}: {ran} of {plural(len(strip.active), 'lane')} ran this step"
+
+
+def _strip(strip: LaneStrip, width: int) -> Iterator[Text]:
+    """Lanes in rows of as many as fit, a power of two; those that did not run it in brackets."""
+    yield Text(f"  {strip_head(strip)}", "bold")
     if strip.register is not None and strip.values is None:
         yield Text("  not written yet")
         return
-    cells = [RAN if on else IDLE for on in strip.active]
-    if strip.values is not None:
-        cells = [
-            number(value, strip.kind) if on else f"[{number(value, strip.kind)}]"
-            for value, on in zip(strip.values, strip.active, strict=True)
-        ]
+    cells = lane_cells(strip)
     size = max(map(len, cells), default=1)
     gap = " " if strip.values is not None else ""
-    per = WARP
-    while per > 1 and 8 + per * (size + len(gap)) > width:
-        per //= 2
+    per = lanes_per_row(size + len(gap), width - 8)
     for at in range(0, len(cells), per):
         row = gap.join(cell.rjust(size) for cell in cells[at : at + per])
         yield Text.assemble((f"{strip.first + at:>6}  ", "dim"), row)
@@ -129,7 +174,7 @@ def _strip(strip: LaneStrip, width: int) -> Iterator[Text]:
 
 def _listing(lines: Sequence[ListedLine], width: int) -> Iterator[Text]:
     numbers = max(len(str(line.n)) for line in lines)
-    said = ["" if one.value is None else told(one.value) for one in lines]
+    said = ["" if one.result is None else given(one.result) for one in lines]
     size = max(map(len, said))
     for line, value in zip(lines, said, strict=True):
         mark = ">" if line.current else " "
@@ -171,10 +216,22 @@ def document(answer: StepAnswer) -> dict[str, object]:
             for s in answer.strips
         ],
         "lines": [
-            {"n": one.n, "text": one.text, "value": _value_json(one.value)}
+            {"n": one.n, "text": one.text, **_result_json(one.result)}
             for one in answer.listing
         ],
     }  # fmt: skip
+
+
+def _result_json(result: LineResult | None) -> dict[str, object]:
+    """``value``: the first register that a line gave the lane; ``stored``: what it stored."""
+    first = _value_json(result.values[0]) if result is not None and result.values else None
+    stored = result is not None and result.stored
+    return {
+        "value": None if stored else first,
+        "stored": first if stored else None,
+        "step": None if result is None else result.step,
+        "runs": None if result is None else result.runs,
+    }
 
 
 def _value_json(value: LaneValue | None) -> dict[str, object] | None:
@@ -182,7 +239,7 @@ def _value_json(value: LaneValue | None) -> dict[str, object] | None:
         return None
     inside = value.address_in
     return {
-        "register": value.register, "name": value.name, "type": value.kind, "value": value.value,
-        "line": value.line,
+        "register": value.register or None, "name": value.name, "type": value.kind,
+        "value": value.value, "line": value.line,
         "address_in": None if inside is None else {"name": inside[0], "offset": inside[1]},
     }  # fmt: skip

@@ -6,14 +6,17 @@ Every step was kept when the block was run; going to one is reading what stood i
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Mapping
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from inspector.errors import PtxviewError
 from inspector.execute import Fault, Program, Trace
-from inspector.execute.kinds import Array
+from inspector.execute.blocks import defines, registers_in
+from inspector.execute.facts import as_values
+from inspector.execute.kinds import WIDTHS, Array
 from inspector.model import Location
 from inspector.trace.block import TracedBlock
 from inspector.trace.inputs import LaunchInputs
@@ -26,13 +29,14 @@ HELP = (
     ("back [N]", "a step back, or N"),
     ("mine [N]", "the next step that the chosen lane runs"),
     ("until LINE", "the next step on a line of the PTX; until :LINE on one of the source"),
+    ("before LINE", "the last step before this one that is on a line of the PTX"),
     ("nan", "the next step that gives a lane a NaN"),
     ("parts A B", "the next step that one of two lanes runs and the other does not"),
     ("store ADDRESS", "the next step that stores to an address: 0x7f…, or x+40 (bytes)"),
     ("go N", "step N; start and end are the first and the last"),
     ("print R…", "the chosen lane's value of registers, or of names of the source"),
     ("lanes [R] [block]", "a register's values in the lanes of the warp, or of the whole block"),
-    ("registers", "all that was written so far"),
+    ("registers [live]", "all that was written so far, or what is read after this step"),
     ("list [N]", "the PTX around, with what each line gave the chosen lane; N lines each way"),
     ("lane N", "choose another lane (thread of the block)"),
     ("where", "this step again"),
@@ -41,6 +45,11 @@ HELP = (
 _SHORT = {"n": "next", "b": "back", "m": "mine", "u": "until", "p": "print", "l": "list",
           "r": "registers", "w": "where", "q": "quit", "h": "help", "?": "help", "exit": "quit",
           "s": "next", "goto": "go", "regs": "registers"}  # fmt: skip
+
+
+STORES = ("st", "red")
+"""Instructions that give memory their second operand."""
+NO_STEP = "there is no step: nothing was run"
 
 
 class NotUnderstood(PtxviewError):
@@ -79,12 +88,26 @@ class LaneStrip:
 
 
 @dataclass(frozen=True, slots=True)
+class LineResult:
+    """What a line of the PTX last did, up to the step at hand: at ``step``.
+
+    ``values`` are what it last gave the chosen lane, by registers, or what that stored to memory
+    where ``stored``. ``runs``: whether the lane ran ``step``; if not, an earlier one gave them.
+    """
+
+    step: int
+    runs: bool
+    values: tuple[LaneValue, ...] = ()
+    stored: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class ListedLine:
-    """A line of the PTX around the step at hand, and what it last gave the chosen lane."""
+    """A line of the PTX around the step at hand, and what it did; None if it was not run yet."""
 
     n: int
     text: str
-    value: LaneValue | None
+    result: LineResult | None
     current: bool
 
 
@@ -142,6 +165,8 @@ class Stepper:
     fault: Fault | None = None
     at: int = 0
     _by_line: dict[int, list[int]] = field(default_factory=dict)
+    _own_steps: dict[tuple[int, int], list[int]] = field(default_factory=dict)
+    """By line and lane the steps that it ran, of the lane that was asked for last."""
 
     def __post_init__(self) -> None:
         for k, step in enumerate(self.trace.steps):
@@ -190,7 +215,7 @@ class Stepper:
         if isinstance(value, int) and kind[1:] == "64":
             tensor = self.inputs.at(value)
             inside = None if tensor is None else (tensor.name, value - tensor.address)
-        written = self.trace.written(at).get(register)
+        written = self.trace.writer(register, at)
         return LaneValue(
             self.program.code.names[register], self.names.get(register), kind, value,
             None if written is None else self.trace.steps[written].line,
@@ -198,18 +223,102 @@ class Stepper:
         )  # fmt: skip
 
     def _strip(self, register: int | None, *, whole: bool) -> LaneStrip:
-        active = self.trace.steps[self.at].active
         first = 0 if whole else self.lane // WARP * WARP
         lanes = range(first, self.threads if whole else min(first + WARP, self.threads))
+        return self._strip_of(register, self.at, lanes)
+
+    def _strip_of(self, register: int | None, at: int, lanes: range) -> LaneStrip:
+        """A register after a step, with the lanes that ran that step."""
+        active = self.trace.steps[at].active
         here = tuple(bool(active[n]) for n in lanes)
         if register is None:
-            return LaneStrip(None, None, "", first, None, here)
-        values = self.trace.values(register, self.at)
+            return LaneStrip(None, None, "", lanes.start, None, here)
+        values = self.trace.values(register, at)
         return LaneStrip(
             self.program.code.names[register], self.names.get(register),
-            self.trace.kinds[register], first,
+            self.trace.kinds[register], lanes.start,
             None if values is None else tuple(_plain(values, n, self.threads) for n in lanes), here,
         )  # fmt: skip
+
+    # -- what lines did up to the step at hand ---------------------------------------------------
+
+    def result(self, line: int) -> LineResult | None:
+        """What a line of the PTX last did; None if it was not run yet."""
+        steps = self._by_line.get(line, [])
+        count = bisect_right(steps, self.at)
+        if not count:
+            return None
+        own = self._ran(line)
+        at = bisect_right(own, self.at)
+        if not at:
+            return LineResult(steps[count - 1], runs=False)
+        values, stored = self._gave(own[at - 1])
+        return LineResult(steps[count - 1], own[at - 1] == steps[count - 1], values, stored)
+
+    def _ran(self, line: int) -> list[int]:
+        """The steps of a line that the chosen lane ran."""
+        key = line, self.lane
+        if key not in self._own_steps:
+            if any(lane != self.lane for _, lane in self._own_steps):
+                self._own_steps.clear()
+            steps = self.trace.steps
+            self._own_steps[key] = [k for k in self._by_line[line] if steps[k].active[self.lane]]
+        return self._own_steps[key]
+
+    def _gave(self, at: int) -> tuple[tuple[LaneValue, ...], bool]:
+        """What a step gave the chosen lane, and whether it went to memory."""
+        step = self.trace.steps[at]
+        written = [r for r, _ in step.changes if self._is_own(r)]
+        if written:
+            return tuple(self._value(r, at) for r in written), False
+        row = self.program.code.instructions[step.instruction]
+        if row.base not in STORES or len(row.operands) < 2:
+            return (), False
+        sources = registers_in(row.operands[1])
+        if sources:
+            return tuple(self._value(r, at) for r in sources), True
+        values = [one for touched in step.touched for one in touched.values]
+        lane = int(step.active[: self.lane].sum())
+        return tuple(
+            LaneValue("", None, row.kind, as_values(one, row.kind)[lane].item(), step.line)
+            for one in values
+            if row.kind in WIDTHS and lane < len(one)
+        ), True
+
+    def strips(self, line: int) -> tuple[LaneStrip, ...]:
+        """The whole block's lanes at a line's last step: one for each register that it wrote or
+        stored, one without values where there is none; nothing if it was not run yet."""
+        steps = self._by_line.get(line, [])
+        count = bisect_right(steps, self.at)
+        if not count:
+            return ()
+        at = steps[count - 1]
+        registers: list[int | None] = [
+            r for r, _ in self.trace.steps[at].changes if self._is_own(r)
+        ]
+        row = self.program.code.instructions[self.trace.steps[at].instruction]
+        if not registers and row.base in STORES and len(row.operands) > 1:
+            registers += registers_in(row.operands[1])
+        lanes = range(self.threads)
+        return tuple(self._strip_of(r, at, lanes) for r in registers or [None])
+
+    def live(self) -> tuple[LaneValue, ...]:
+        """The registers that may be read after the step at hand and were written by then."""
+        if not self.trace.steps:
+            return ()
+        instruction = self.trace.steps[self.at].instruction
+        rows, blocks = self.program.code.instructions, self.program.blocks
+        block = next(b for b in blocks.blocks if b.first <= instruction < b.last)
+        live = set(block.live_out)
+        for row in reversed(rows[instruction + 1 : block.last]):
+            written, read = defines(row, blocks.carry)
+            live.difference_update(written)
+            live.update(read)
+        return tuple(
+            self._value(r, self.at)
+            for r in sorted(live)
+            if self._is_own(r) and self.trace.writer(r, self.at) is not None
+        )
 
     # -- commands --------------------------------------------------------------------------------
 
@@ -224,7 +333,7 @@ class Stepper:
         if word == "help":
             return StepAnswer(command, self.place(), shows_place=False, help=HELP)
         if not self.trace.steps:
-            return StepAnswer(command, None, "there is no step: nothing was run")
+            return StepAnswer(command, None, NO_STEP)
         handler = _COMMANDS.get(word)
         try:
             if handler is None:
@@ -269,10 +378,28 @@ class Stepper:
         text = _one(words, "until LINE, or until :LINE of the source")
         if not text.startswith(":"):
             line = _number(text)
-            to = self.trace.on_line(line, self.at)
+            steps = self._by_line.get(line, [])
+            after = bisect_right(steps, self.at)
+            to = steps[after] if after < len(steps) else None
             return self._move(command, to, f"no further step is on line {line}")
         line = _number(text[1:])
         lines = {n for n in self._by_line if _on_source(self.source(n), line)}
+        return self.enter(lines, f"line {line} of the source", command)
+
+    def _before(self, command: str, words: list[str]) -> StepAnswer:
+        line = _number(_one(words, "before LINE"))
+        steps = self._by_line.get(line, [])
+        before = bisect_left(steps, self.at)
+        to = steps[before - 1] if before else None
+        return self._move(command, to, f"no step before this one is on line {line}")
+
+    def enter(self, lines: Collection[int], place: str, command: str = "until") -> StepAnswer:
+        """Goes to the next step on one of these lines of the PTX that comes from another one.
+
+        ``place`` is what they are together, for the sentence that there is none.
+        """
+        if not self.trace.steps:
+            return StepAnswer(command, None, NO_STEP)
         here = self.trace.steps[self.at].line
         to = None
         for k in range(self.at + 1, len(self.trace.steps)):
@@ -281,7 +408,7 @@ class Stepper:
                 to = k
                 break
             here = now
-        return self._move(command, to, f"no further step is on line {line} of the source")
+        return self._move(command, to, f"no further step is on {place}")
 
     def _nan(self, command: str, words: list[str]) -> StepAnswer:
         if words:
@@ -330,9 +457,13 @@ class Stepper:
         return StepAnswer(command, self.place(), shows_place=False, strips=strips)
 
     def _all(self, command: str, words: list[str]) -> StepAnswer:
+        if words and words != ["live"]:
+            raise NotUnderstood("say registers, or registers live")
         written = sorted(r for r in self.trace.written(self.at) if self._is_own(r))
-        values = tuple(self._value(r, self.at) for r in written)
-        note = None if values else "nothing was written yet"
+        values = self.live() if words else tuple(self._value(r, self.at) for r in written)
+        note = None
+        if not values:
+            note = "nothing is read after this step" if words else "nothing was written yet"
         return StepAnswer(command, self.place(), note, shows_place=False, values=values)
 
     def _list(self, command: str, words: list[str]) -> StepAnswer:
@@ -341,19 +472,10 @@ class Stepper:
         lines = sorted(self._by_line)
         middle = lines.index(current)
         listing = tuple(
-            ListedLine(n, self.program.statement(n), self._given(n), n == current)
+            ListedLine(n, self.program.statement(n), self.result(n), n == current)
             for n in lines[max(0, middle - around) : middle + around + 1]
         )
         return StepAnswer(command, self.place(), shows_place=False, listing=listing)
-
-    def _given(self, line: int) -> LaneValue | None:
-        """What a line last gave the chosen lane up to now; None if it has given nothing."""
-        for k in reversed(self._by_line.get(line, [])):
-            step = self.trace.steps[k]
-            if k <= self.at and step.active[self.lane]:
-                own = [r for r, _ in step.changes if self._is_own(r)]
-                return self._value(own[0], k) if own else None
-        return None
 
     # -- words -----------------------------------------------------------------------------------
 
@@ -391,6 +513,7 @@ class Stepper:
 Handler = Callable[[Stepper, str, list[str]], StepAnswer]
 _COMMANDS: Mapping[str, Handler] = {
     "next": Stepper._next, "back": Stepper._back, "mine": Stepper._mine, "until": Stepper._until,
+    "before": Stepper._before,
     "nan": Stepper._nan, "parts": Stepper._parts, "store": Stepper._store, "go": Stepper._go,
     "start": Stepper._start, "end": Stepper._end, "where": Stepper._where, "lane": Stepper._lane,
     "print": Stepper._print, "lanes": Stepper._lanes, "registers": Stepper._all,
