@@ -19,7 +19,7 @@ from inspector.errors import Unreadable
 from inspector.measure.recorded_launch import ChosenLaunch, LaunchWish, choose_launch
 from inspector.reader.selecting import select_one
 from inspector.trace.inputs import Array
-from inspector.trace.tracing import BUDGET, Triple
+from inspector.trace.tracing import BUDGET, Triple, parse_place, parse_sizes
 
 NO_ARRAY = (ValueError, SyntaxError, TypeError, LookupError, MemoryError, RecursionError,
             AttributeError, OverflowError, tokenize.TokenError)  # fmt: skip
@@ -64,20 +64,19 @@ def takes_launch(parser: argparse.ArgumentParser) -> None:
 
 def triple(text: str) -> Triple:
     """``1823``, ``64,4``, ``3,1,0``."""
-    parts = text.split(",")
-    if not 1 <= len(parts) <= 3 or not all(p.isascii() and p.isdecimal() for p in parts):
-        raise argparse.ArgumentTypeError(f"{text} is not one to three whole numbers")
-    if any(len(p) > 10 for p in parts):
-        raise argparse.ArgumentTypeError(f"{text} is more than any device has")
-    x, y, z = (*(int(p) for p in parts), 1, 1)[:3]
+    try:
+        x, y, z = (*parse_sizes(text), 1, 1)[:3]
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
     return x, y, z
 
 
 def place(text: str) -> Triple:
     """Coordinates: ``7``, ``3,1,0``; those that are left out are 0."""
-    x, y, z = triple(text)
-    given = text.count(",") + 1
-    return x, y if given > 1 else 0, z if given > 2 else 0
+    try:
+        return parse_place(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def amount(text: str) -> int:

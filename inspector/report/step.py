@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from rich.text import Text
 
@@ -32,7 +32,7 @@ def rows(answer: StepAnswer, width: int) -> Iterator[Text]:
     if answer.place is not None and answer.shows_place:
         yield from _place(answer.place, width)
     for value in answer.values:
-        yield Text(_cut("  " + _value(value, whole=True), width))
+        yield Text(_cut("  " + said(value, whole=True), width))
     for strip in answer.strips:
         yield from _strip(strip, width)
     if answer.listing:
@@ -46,18 +46,30 @@ def rows(answer: StepAnswer, width: int) -> Iterator[Text]:
 def _place(at: StepPlace, width: int) -> Iterator[Text]:
     where = "" if at.source is None else f" · {_source(at.source)}"
     yield Text(_cut(f"step {at.step:,} of {at.steps:,} · PTX line {at.line}{where}", width), "bold")
-    yield Text("  " + _cut(" ".join(clean(at.statement).split()), width - 2), "cyan")
-    warp, lane = divmod(at.lane, WARP)
+    yield Text("  " + _cut(statement(at.statement), width - 2), "cyan")
     for value in at.values:
-        yield Text(_cut("  " + _value(value), width), "green" if at.runs else "dim")
+        yield Text(_cut("  " + said(value), width), "green" if at.runs else "dim")
+    who, strip, share = lanes_said(at)
+    if len(who) + len(strip) + len(share) + 6 > width:
+        yield Text(_cut(f"  {who}", width))
+        who = ""
+    yield Text(_cut("  ".join(filter(None, ("", who, strip, share))), width))
+
+
+def statement(text: str) -> str:
+    """A statement of PTX on one line."""
+    return " ".join(clean(text).split())
+
+
+def lanes_said(at: StepPlace) -> tuple[str, str, str]:
+    """Who the chosen lane is, its warp's lanes, and how many of them ran the step."""
+    warp, lane = divmod(at.lane, WARP)
     idle = "" if at.runs else " does not run it"
-    strip = "".join(RAN if on else IDLE for on in at.strip.active)
-    said = f"  lane {at.lane} (warp {warp}, lane {lane}){idle}  {strip}  "
-    if len(said) + 24 > width:
-        yield Text(_cut(said[: -len(strip) - 4], width))
-        said = f"  {strip}  "
-    yield Text(_cut(f"{said}{at.warp_lanes} of {len(at.strip.active)}, block {at.block_lanes} "
-                    f"of {at.threads}", width))  # fmt: skip
+    return (
+        f"lane {at.lane} (warp {warp}, lane {lane}){idle}",
+        "".join(RAN if on else IDLE for on in at.strip.active),
+        f"{at.warp_lanes} of {len(at.strip.active)}, block {at.block_lanes} of {at.threads}",
+    )
 
 
 def _source(place: Location) -> str:
@@ -70,12 +82,11 @@ def _source(place: Location) -> str:
     )
 
 
-def _value(value: LaneValue, whole: bool = False) -> str:
+def said(value: LaneValue, whole: bool = False) -> str:
     """``%r5 (row) s32 = 781``, with where it was written if ``whole``."""
     name = f" ({shown(value.name)})" if value.name else ""
     at = f"  of line {value.line}" if whole and value.line is not None else ""
-    said = told(value)
-    return f"{shown(value.register)}{name} {value.kind} = {said}{at}"
+    return f"{shown(value.register)}{name} {value.kind} = {told(value)}{at}"
 
 
 def told(value: LaneValue) -> str:
@@ -112,7 +123,7 @@ def given(result: LineResult, width: int | None = None) -> str:
     count = len(result.values)
     text = IDLE
     for many in range(count, 0, -1):
-        each = " ".join(_short(one, None if count > 1 else room) for one in result.values[:many])
+        each = " ".join(short(one, None if count > 1 else room) for one in result.values[:many])
         text = each + (f" +{count - many}" if many < count else "")
         if room is None or len(text) <= room:
             break
@@ -120,14 +131,81 @@ def given(result: LineResult, width: int | None = None) -> str:
     return f"[{before}{text}]" if ends else before + text
 
 
-def _short(value: LaneValue, width: int | None) -> str:
-    """A value; of an address in a tensor, its name is what is cut."""
-    said = told(value)
-    if value.address_in is None or width is None or len(said) <= width:
-        return said
+def short(value: LaneValue, width: int | None) -> str:
+    """A value in at most so many cells; of an address in a tensor the name is what is cut."""
+    text = told(value)
+    if width is None or len(text) <= width:
+        return text
+    if value.address_in is None:
+        return _cut(text, width)
     name, offset = shown(value.address_in[0]), f"+{value.address_in[1]}"
     room = width - len(offset)
     return offset if room < 2 else _cut(name, room) + offset
+
+
+def given_by(
+    results: Iterable[LineResult], width: int, names: Collection[str] = ()
+) -> tuple[str, bool]:
+    """What several lines of the PTX together last gave the chosen lane, with the register's name:
+    ``numerator 0.24``; and whether it ran the step of that.
+
+    A value that is called one of ``names`` comes before others that the source names, and these
+    before those of no name.
+    """
+    done = sorted(results, key=lambda one: one.step)
+    if not done:
+        return "", True
+    value, last = _last_of(done, names)
+    if value is None:
+        return given(last, width), last.runs
+    room = width - (0 if last.runs else 2)
+    text = short(value, room)
+    left = room - len(text) - 1
+    if left > 1:
+        text = f"{_cut(shown(value.name or value.register), left)} {text}"
+    return (text if last.runs else f"[{text}]"), last.runs
+
+
+def _last_of(
+    done: Sequence[LineResult], names: Collection[str]
+) -> tuple[LaneValue | None, LineResult]:
+    """The value that tells most of lines that were run, the last of its kind; None for what was
+    stored, or for none."""
+    for only in (names, None):
+        for one in reversed(done):
+            for value in () if one.stored else reversed(one.values):
+                if value.name is not None and (only is None or value.name in only):
+                    return value, one
+    last = next((one for one in reversed(done) if one.values), done[-1])
+    return (None if last.stored or not last.values else last.values[-1]), last
+
+
+LEVELS = "▁▂▃▄▅▆▇█"
+NO_NUMBER = "N"
+"""A lane that has a NaN."""
+
+
+def levels(strip: LaneStrip) -> str:
+    """A sign a lane: how great its value is between the least and the greatest of the lanes that
+    ran the step; ``·`` a lane that did not, ``N`` a NaN."""
+    if strip.values is None:
+        return "".join(lane_cells(strip))
+    numbers = [float(v[0] if isinstance(v, tuple) else v) for v in strip.values]
+    finite = [v for v, on in zip(numbers, strip.active, strict=True) if on and math.isfinite(v)]
+    low, high = min(finite, default=0.0), max(finite, default=0.0)
+    return "".join(
+        _level(v, low, high) if on else IDLE for v, on in zip(numbers, strip.active, strict=True)
+    )
+
+
+def _level(value: float, low: float, high: float) -> str:
+    if math.isnan(value):
+        return NO_NUMBER
+    if low == high and math.isfinite(value):
+        return LEVELS[len(LEVELS) // 2]
+    half = high / 2 - low / 2  # the whole may be beyond a double
+    share = 0.0 if value <= low else 1.0 if value >= high else (value / 2 - low / 2) / half
+    return LEVELS[min(int(share * len(LEVELS)), len(LEVELS) - 1)]
 
 
 def lane_cells(strip: LaneStrip) -> list[str]:
@@ -174,12 +252,12 @@ def _strip(strip: LaneStrip, width: int) -> Iterator[Text]:
 
 def _listing(lines: Sequence[ListedLine], width: int) -> Iterator[Text]:
     numbers = max(len(str(line.n)) for line in lines)
-    said = ["" if one.result is None else given(one.result) for one in lines]
-    size = max(map(len, said))
-    for line, value in zip(lines, said, strict=True):
+    texts = ["" if one.result is None else given(one.result) for one in lines]
+    size = max(map(len, texts))
+    for line, value in zip(lines, texts, strict=True):
         mark = ">" if line.current else " "
         head = f"{mark} {line.n:>{numbers}}  {value:>{size}}  "
-        text = _cut(" ".join(clean(line.text).split()), max(8, width - len(head)))
+        text = _cut(statement(line.text), max(8, width - len(head)))
         yield Text.assemble((head, "green"), text, style="bold" if line.current else "")
 
 

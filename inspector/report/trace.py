@@ -72,9 +72,14 @@ class TracedKernel:
         of = launched.launch.blocks
         if launched.ran is None:
             return f"not to its end: it has {plural_count(of, 'block')}"
-        if launched.ran == of:
-            return f"all {of:,} blocks" if of > 1 else "the one block"
-        return f"{launched.ran:,} of {of:,} blocks"
+        return sample_of(launched.ran, of)
+
+
+def sample_of(ran: int, of: int) -> str:
+    """``all 64 blocks``, ``50 of 1,823 blocks``."""
+    if ran == of:
+        return f"all {of:,} blocks" if of > 1 else "the one block"
+    return f"{ran:,} of {of:,} blocks"
 
 
 # -- figures as text ------------------------------------------------------------------------------

@@ -388,10 +388,20 @@ class Stepper:
 
     def _before(self, command: str, words: list[str]) -> StepAnswer:
         line = _number(_one(words, "before LINE"))
-        steps = self._by_line.get(line, [])
-        before = bisect_left(steps, self.at)
-        to = steps[before - 1] if before else None
-        return self._move(command, to, f"no step before this one is on line {line}")
+        return self.leave((line,), f"line {line}", command)
+
+    def leave(self, lines: Collection[int], place: str, command: str = "before") -> StepAnswer:
+        """Goes to the last step before this one that is on one of these lines of the PTX.
+
+        ``place`` is what they are together, for the sentence that there is none.
+        """
+        to = -1
+        for line in lines:
+            steps = self._by_line.get(line, [])
+            before = bisect_left(steps, self.at)
+            to = max(to, steps[before - 1] if before else -1)
+        missing = f"no step before this one is on {place}"
+        return self._move(command, None if to < 0 else to, missing)
 
     def enter(self, lines: Collection[int], place: str, command: str = "until") -> StepAnswer:
         """Goes to the next step on one of these lines of the PTX that comes from another one.

@@ -22,6 +22,22 @@ Wanted = str | int | Sequence[int | Triple]
 """Which blocks: ``auto``, ``all``, so many spread over the grid, or these."""
 
 
+def parse_sizes(text: str) -> tuple[int, ...]:
+    """``1823``, ``64,4``, ``3,1,0``: one to three numbers. Raises ValueError with a sentence."""
+    parts = text.split(",")
+    if not 1 <= len(parts) <= 3 or not all(p.isascii() and p.isdecimal() for p in parts):
+        raise ValueError(f"{text} is not one to three whole numbers")
+    if any(len(p) > 10 for p in parts):
+        raise ValueError(f"{text} is more than any device has")
+    return tuple(int(p) for p in parts)
+
+
+def parse_place(text: str) -> Triple:
+    """Coordinates: ``7``, ``3,1,0``; those that are left out are 0. Raises ValueError."""
+    x, y, z = (*parse_sizes(text), 0, 0)[:3]
+    return x, y, z
+
+
 @dataclass(frozen=True, slots=True)
 class TraceLaunch:
     """What a kernel is launched with beside its arguments; ``shared`` are dynamic bytes a block."""

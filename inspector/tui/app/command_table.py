@@ -22,6 +22,7 @@ class Where(Enum):
     DIFF = "Comparing two variants"
     VARIANTS = "In the table of variants"
     TIMING = "Taking a time"
+    STEP = "Running a block, step by step"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ class Command:
 
 
 _S, _P, _T = Where.SCREEN, Where.PANE, Where.TREE
-_D, _V, _M = Where.DIFF, Where.VARIANTS, Where.TIMING
+_D, _V, _M, _X = Where.DIFF, Where.VARIANTS, Where.TIMING, Where.STEP
 
 # fmt: off
 TABLE: tuple[Command, ...] = (
@@ -100,6 +101,8 @@ TABLE: tuple[Command, ...] = (
             "Differences", "between the two marked variants", "diff"),
     Command("time", "t", "t", _S, "time",
             "Time it", "launch it again on this machine's GPU; the times taken before", "time"),
+    Command("block", "x", "x", _S, "step_block",
+            "Run a block", "its PTX, here and without a GPU, step by step: values by line", "run"),
     Command("profile", "M", "M", _S, "understand('profile')",
             "Profile", "operators and kernels as torch.profiler saw them, and who launched which"),
     Command("edit", "E", "E", _S, "edit",
@@ -261,6 +264,48 @@ TABLE: tuple[Command, ...] = (
     Command("timing.page.down", "pagedown,space", "PgDn", _M, "page(1)", "Page down", ""),
     Command("timing.first", "g,home", "g", _M, "edge(-1)", "To the top", ""),
     Command("timing.last", "G,end", "G", _M, "edge(1)", "To the end", ""),
+    Command("step.next", "n", "n", _X, "go('next')", "Next", "step", "next"),
+    Command("step.back", "b", "b", _X, "go('back')", "Back", "a step; every one was kept", "back"),
+    Command("step.mine", "m", "m", _X, "go('mine')",
+            "Mine", "the next step that the chosen lane runs", "mine"),
+    Command("step.until", "u", "u", _X, "until", "Until here",
+            "the next step on the cursor's line, or on what is tied to it", "until here"),
+    Command("step.before", "U", "U", _X, "before",
+            "Back to here", "the last step before this one on the cursor's line"),
+    Command("step.lanes", "enter", "Enter", _X, "lanes", "Lanes",
+            "of the warp and the block: what the cursor's line gave each; chooses one", "lanes"),
+    Command("step.registers", "r", "r", _X, "registers", "Registers",
+            "beside the panes or over them: those that are live, by the source's names",
+            "registers"),
+    Command("step.nan", "N", "N", _X, "go('nan')",
+            "NaN", "the next step that gives a lane a NaN", "NaN"),
+    Command("step.parts", "p", "p", _X, "ask('parts')", "Parts",
+            "the next step that one of two lanes runs and the other does not", "part"),
+    Command("step.store", "s", "s", _X, "ask('store')", "Store",
+            "the next step that stores to an address: output_ptr+40 (bytes), 0x7f…", "store"),
+    Command("step.hottest", "H", "H", _X, "hottest", "Hottest line",
+            "that warps executed most; again the next", "hottest"),
+    Command("step.columns", "c", "c", _X, "columns", "Columns",
+            "values; with them times executed, active lanes, partings, sectors, conflicts",
+            "columns"),
+    Command("step.facts", "f", "f", _X, "facts", "Counted of",
+            "this block alone, or of as many as are cheap", ""),
+    Command("step.lane.previous", "left_square_bracket", "[", _X, "lane(-1)", "Previous lane", ""),
+    Command("step.lane.next", "right_square_bracket", "]", _X, "lane(1)", "Next lane", ""),
+    Command("step.warp.previous", "left_curly_bracket", "{", _X, "lane(-32)",
+            "Previous warp", ""),
+    Command("step.warp.next", "right_curly_bracket", "}", _X, "lane(32)", "Next warp", ""),
+    Command("step.lane", "L", "L", _X, "ask('lane')", "Lane", "by its number in the block"),
+    Command("step.go", "number_sign", "#", _X, "ask('go')", "Go to a step", "by its number"),
+    Command("step.start", "less_than_sign", "<", _X, "go('start')", "Start", "the first step"),
+    Command("step.end", "greater_than_sign", ">", _X, "go('end')", "End", "the last step"),
+    Command("step.where", "w", "w", _X, "where",
+            "Where", "back to the line of the step, from wherever one looks"),
+    Command("step.block", "B", "B", _X, "ask('block')",
+            "Another block", "of the same launch, by its coordinates"),
+    Command("step.escape", "escape", "Esc", _X, "escape",
+            "Stop, forget, or back", "what runs is ended; the search; else to the kernels", "back"),
+    Command("step.leave", "q", "q", _X, "back", "Back", "to the kernels"),
 )
 # fmt: on
 
@@ -273,10 +318,20 @@ SHARED = (
 BARE = ("help", "theme", "redraw", "palette")
 """What the table of variants has of them, and where times are taken."""
 
-ALSO = {Where.DIFF: SHARED, Where.VARIANTS: BARE, Where.TIMING: BARE}
+BESIDE = (
+    *(name for name in SHARED if not name.startswith("stage.") or name[-1].isdigit()),
+    "pane.next", "pane.previous", "zoom", "turn", "up", "down", "page.up", "page.down", "half.up",
+    "half.down", "first", "last", "goto", "left", "right", "line.start", "search",
+    "columns.choose", "fold", "fold.level", "wrap", "explain", "copy", "screenshot",
+)  # fmt: skip
+"""What one has of them, and of a pane's, beside a block that is run."""
+
+ALSO = {Where.DIFF: SHARED, Where.VARIANTS: BARE, Where.TIMING: BARE, Where.STEP: BESIDE}
 """What a screen that lies over the main one has of the commands that are everywhere else."""
 
 MARKS: tuple[tuple[str, str], ...] = (
+    ("⇒", "where a block is run: the line of the step at hand"),
+    ("[ ]", "there: a value from before, the lane did not run the line's last step"),
     ("▸ ▹", "the cursor's line, in the pane that has the focus and in the others"),
     ("▐", "a line that comes from the same place as the cursor's line in the other pane"),
     ("● ○", "defines, uses the register that is looked at"),
@@ -311,6 +366,11 @@ def bindings(where: Where) -> list[BindingType]:
     would both go to the widget that had the focus before.
     """
     return bindings_of(tuple(command.id for command in TABLE if command.where is where))
+
+
+def of_screen(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Those of these commands that a screen has itself, and not the pane in it."""
+    return tuple(c.id for c in TABLE if c.id in names and c.where is Where.SCREEN)
 
 
 def bindings_of(names: tuple[str, ...]) -> list[BindingType]:

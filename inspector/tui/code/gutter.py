@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Protocol
 
 from textual import on
 from textual.app import ComposeResult
@@ -18,6 +18,13 @@ LIVE, STALL, NOTES, SAMPLES = "live", "stall", "notes", "samples"
 """Columns by name; ``live:pred`` counts the live registers of one class, ``samples`` are a
 profiler's, in percent of the kernel's."""
 
+VALUE, WARPS, LANES, DIVERGES, SECTORS, CONFLICTS = (
+    "value", "warps", "lanes", "diverges", "sectors", "conflicts",
+)  # fmt: skip
+"""Columns of a listing whose kernel was run: what the line gave the chosen lane, and what happened
+at it; see ``inspector/report/trace.py``."""
+RUN = (WARPS, LANES, DIVERGES, SECTORS, CONFLICTS, VALUE)
+
 CHOICES: tuple[tuple[str, ...], ...] = (
     (LIVE, NOTES, SAMPLES),
     (LIVE, STALL, NOTES, SAMPLES),
@@ -28,15 +35,42 @@ CHOICES: tuple[tuple[str, ...], ...] = (
 SIGNS = {"warn": "⚠", "hint": "◆", "info": "·"}
 _ORDER = ("warn", "hint", "info")
 
-_WIDTHS = {LIVE: 4, STALL: 5, SAMPLES: 7}
+_WIDTHS = {LIVE: 4, STALL: 5, SAMPLES: 7, WARPS: 7, LANES: 6, DIVERGES: 6, SECTORS: 8,
+           CONFLICTS: 7, VALUE: 16}  # fmt: skip
+_HEADS = {LIVE: "liv", STALL: "stal", SAMPLES: "ncu", WARPS: "warps", LANES: "lanes",
+          DIVERGES: "parts", SECTORS: "sector", CONFLICTS: "confl.", VALUE: "value"}  # fmt: skip
 
 
 def title(column: str) -> str:
     """What a column is called."""
     kind, _, one = column.partition(":")
     words = {LIVE: "live registers", STALL: "stall cycles", NOTES: "notes",
-             SAMPLES: "samples (ncu)"}[kind]  # fmt: skip
+             SAMPLES: "samples (ncu)", VALUE: "the chosen lane's value",
+             WARPS: "times executed, by warps", LANES: "active lanes of a warp's 32",
+             DIVERGES: "divergent of the branches", SECTORS: "sectors of global memory",
+             CONFLICTS: "conflicts of shared memory's banks"}[kind]  # fmt: skip
     return f"{words}: {one}" if one else words
+
+
+class RunFigures(Protocol):
+    """What is known of a listing's lines because its kernel was run."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Those of ``RUN`` that there is something for."""
+        ...
+
+    def cell(self, column: str, n: int) -> str:
+        """A figure of line ``n``; "" where there is none."""
+        ...
+
+    def value(self, n: int, width: int) -> tuple[str, bool]:
+        """What line ``n`` gave the chosen lane, in so many cells, and whether it ran it last."""
+        ...
+
+    def hot(self, n: int) -> bool:
+        """Whether much of what was executed was executed there."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +79,7 @@ class Gutter:
 
     telling: Telling = NOTHING
     wanted: tuple[str, ...] = ()
+    run: RunFigures | None = None
 
     @property
     def there(self) -> tuple[str, ...]:
@@ -55,6 +90,7 @@ class Gutter:
             *((LIVE, *classes) if classes else ()),
             *((STALL,) if telling.stalls else ()),
             *((SAMPLES,) if telling.sampled else ()),
+            *(() if self.run is None else self.run.columns),
             *((NOTES,) if telling.noted else ()),
         )
 
@@ -68,9 +104,27 @@ class Gutter:
         """Cells of all columns."""
         return sum(map(_width, self.columns))
 
+    @property
+    def heads(self) -> str:
+        """What the columns are called, ``width`` cells."""
+        return "".join(
+            f"{_HEADS[c.partition(':')[0]][: _width(c) - 1]:>{_width(c) - 1}} "
+            for c in self.columns
+        )
+
+    def value(self, n: int) -> tuple[str, bool]:
+        """What line ``n`` gave the chosen lane, in the last cells of the columns, and whether it
+        ran it last; "" where that is no column."""
+        if self.run is None or VALUE not in self.columns:
+            return "", True
+        room = _width(VALUE) - 1
+        text, runs = self.run.value(n, room)
+        return f"{text:>{room}} ", runs
+
     def cells(self, n: int) -> str:
-        """The columns of line ``n``, ``width`` cells; a figure too long for its column is cut."""
-        columns = self.columns
+        """The columns of line ``n``, but for the lane's value; a figure too long for its column is
+        cut."""
+        columns = tuple(c for c in self.columns if c != VALUE)
         if not columns:
             return ""
         told = self.telling.at(n)
@@ -80,6 +134,8 @@ class Gutter:
 
     def _cell(self, column: str, told: Told, n: int) -> str:
         kind, _, one = column.partition(":")
+        if self.run is not None and kind in RUN:
+            return self.run.cell(column, n)
         if kind == STALL:
             cycles = told.cycles()
             return "" if cycles is None else str(cycles)
@@ -106,6 +162,8 @@ class Gutter:
         Of the registers that the column counts: a line of PTX has its virtual ones there, and the
         peak of the machine code that came of it is another matter.
         """
+        if self.run is not None and WARPS in self.columns:
+            return self.run.hot(n)
         told = self.telling.at(n)
         if SAMPLES in self.columns and n in self.telling.hottest:
             return True

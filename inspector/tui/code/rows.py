@@ -90,18 +90,23 @@ def breaks(text: str, room: int) -> tuple[int, ...]:
 SIGNS = {"cursor": "▸", "linked": "▐", "defined": "●", "used": "○", "here": "▹", "plain": " "}
 
 
+CURRENT = "⇒"
+"""The line of the step at hand, where a kernel was run."""
+
 WRAPPED = "↪"
 
 
 class Look(NamedTuple):
     """How a row stands out: one of ``SIGNS``, whether it is linked, whether it is chosen to be
-    copied; the words of what is folded away there, and whether its first line is shown as well."""
+    copied; the words of what is folded away there, and whether its first line is shown as well;
+    whether it is the line of the step at hand."""
 
     sign: str
     linked: bool = False
     chosen: bool = False
     folded: str = ""
     heading: bool = False
+    current: bool = False
 
 
 class Part(NamedTuple):
@@ -152,6 +157,8 @@ class CodeRows:
             line += self._part("code--chosen")
         elif look.sign == "cursor":
             line += self._part("code--cursor")
+        elif look.current:
+            line += self._part("code--current")
         elif look.linked:
             line += self._part("code--linked")
         quiet = line + self._part("code--gutter")
@@ -172,18 +179,22 @@ class CodeRows:
     def _start(self, n: int, look: Look, part: Part, line: Style, quiet: Style) -> list[Segment]:
         """Sign, number, note and columns."""
         digits = self.margin - 2 - self.gutter.width
-        sign = Segment(SIGNS[look.sign], line + self._part("code--mark"))
+        mark = CURRENT if look.current else SIGNS[look.sign]
+        sign = Segment(mark, line + self._part("code--mark"))
         if part.again:
             blank = " " * (1 + self.gutter.width)
             return [sign, Segment(f"{WRAPPED:>{digits}}", quiet), Segment(blank, quiet)]
         note = self.gutter.sign(n)
         cells = self.gutter.cells(n)
         loud = line + self._part("code--peak") if cells and self.gutter.peak(n) else quiet
+        value, runs = self.gutter.value(n)
+        own = line + self._part("code--value") if runs else quiet + Style(dim=True)
         return [
             sign,
             Segment(f"{n:>{digits}}", quiet),
             Segment(note, quiet if note == " " else line + self._part("code--note")),
             Segment(cells, loud),
+            Segment(value, own),
         ]
 
     def _heading(self, n: int, words: str, room: int, line: Style, quiet: Style) -> Strip:

@@ -20,7 +20,7 @@ from textual.strip import Strip
 from inspector.analyse.telling import NOTHING, Register, Telling
 from inspector.tui.app.command_table import Where, bindings
 from inspector.tui.code.folding import LEVELS, Fold, Region, RowMap
-from inspector.tui.code.gutter import CHOICES, Gutter
+from inspector.tui.code.gutter import CHOICES, Gutter, RunFigures
 from inspector.tui.code.highlight import Highlighter
 from inspector.tui.code.marks_bar import SIGNS, MarkedBar, Marks, placed
 from inspector.tui.code.rows import CodeRows, Look, Part, breaks
@@ -82,7 +82,7 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
     COMPONENT_CLASSES: ClassVar = {
         "code--gutter", "code--cursor", "code--linked", "code--match", "code--mark",
         "code--notice", "code--hint", "code--note", "code--peak", "code--register",
-        "code--chosen", "code--found", "code--link",
+        "code--chosen", "code--found", "code--link", "code--current", "code--value",
     }  # fmt: skip
 
     class Moved(Message):
@@ -100,6 +100,8 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
     def __init__(self) -> None:
         super().__init__()
         self.rows = CodeRows(self._part)
+        self.choices = CHOICES
+        self.current: tuple[int, ...] = ()
         self.map = RowMap(0)
         self.notice: Notice | None = None
         self.cursor = 1
@@ -138,8 +140,8 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
     def action_columns(self) -> None:
         """The next choice of columns."""
         wanted = self.rows.gutter.wanted
-        at = CHOICES.index(wanted) + 1 if wanted in CHOICES else 0
-        self.columns(CHOICES[at % len(CHOICES)])
+        at = self.choices.index(wanted) + 1 if wanted in self.choices else 0
+        self.columns(self.choices[at % len(self.choices)])
 
     def action_note(self, step: int) -> None:
         """To the next or previous line that has a note, round the ends."""
@@ -422,6 +424,7 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
             chosen is not None and chosen[0] <= last and n <= chosen[1],
             "" if fold is None else fold.words,
             fold is not None and fold.kind is Fold.FUNCTION,
+            bool(self.current) and self._any(self.current, n, last),
         )
 
     @staticmethod
@@ -501,6 +504,7 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
 
     def _begin(self, width: int) -> None:
         self.linked, self._linked, self.matches = (), frozenset(), ()
+        self.current = ()
         self.regions, self._maps, self._flipped, self.chosen_from = {}, {}, set(), None
         self._width = width
         self.map = RowMap(self.lines)
@@ -561,7 +565,24 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
 
     def annotate(self, telling: Telling) -> None:
         """The analysis has answered: fill the gutter."""
-        self._columns(Gutter(telling, self.rows.gutter.wanted))
+        self._columns(replace(self.rows.gutter, telling=telling))
+
+    def ran(self, figures: RunFigures | None) -> None:
+        """The kernel was run: fill the columns that tell of it. None: take them away."""
+        self._columns(replace(self.rows.gutter, run=figures))
+
+    def stand(self, lines: tuple[int, ...]) -> None:
+        """The step at hand is on these lines: mark them, and bring the nearest into view."""
+        self.current = lines
+        if lines:
+            if self.cursor not in lines:
+                self.cursor = self.nearest(lines)
+            self.untouched = False
+            self._unfold(self.cursor)
+            self.reveal(self.cursor, self.cursor)
+        self.rows.forget()
+        self.refresh()
+        self.refresh_marks()
 
     def _columns(self, gutter: Gutter) -> None:
         self.rows.gutter = gutter
@@ -571,7 +592,7 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
 
     def columns(self, wanted: tuple[str, ...]) -> None:
         """Show these columns, where the listing has something for them."""
-        self._columns(Gutter(self.rows.gutter.telling, wanted))
+        self._columns(replace(self.rows.gutter, wanted=wanted))
 
     def light_up(self, register: Register | None) -> None:
         """Mark where a register is defined and used, and its name wherever it stands."""
@@ -633,15 +654,19 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
             self.reveal(self.cursor, self.cursor)
         self.refresh_marks()
 
+    def _unfold(self, n: int) -> None:
+        """Unfold what hides line ``n``."""
+        while (hidden := self.map.fold(n)) is not None and n != hidden.first:
+            self._flipped ^= {hidden}
+            self.fold()
+
     def go(self, n: int) -> None:
         """Put the cursor on line ``n``, or the nearest there is; what hides it is unfolded."""
         if not self.lines:
             return
         n = max(1, min(n, self.lines))
         self.untouched = False
-        while (hidden := self.map.fold(n)) is not None and n != hidden.first:
-            self._flipped ^= {hidden}
-            self.fold()
+        self._unfold(n)
         if n != self.cursor:
             self.cursor = n
             self.post_message(self.Moved(self))

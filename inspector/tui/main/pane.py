@@ -110,6 +110,20 @@ class PaneTitle(Widget):
             self.post_message(self.Chosen(self, stage))
 
 
+class ColumnHeads(Widget):
+    """What the columns of a pane's gutter are called, above them; not shown at first."""
+
+    def __init__(self, view: CodeView) -> None:
+        super().__init__()
+        self.view = view
+        self.display = False
+
+    def render(self) -> Content:
+        """Each above its figures."""
+        rows = self.view.rows
+        return Content(" " * (rows.margin - rows.gutter.width) + rows.gutter.heads)
+
+
 PATIENCE = 0.12
 """Seconds for which the text before stays: most stages come sooner, and flicker tires the eye."""
 
@@ -180,6 +194,7 @@ class Pane(Vertical):
         self.reads = reads
         self.title_line = PaneTitle()
         self.view = CodeView()
+        self.heads = ColumnHeads(self.view)
         self.request: ListingRequest | None = None
         self.preferred: Stage | None = None
         self._reading: ListingRequest | None = None
@@ -189,6 +204,7 @@ class Pane(Vertical):
     def compose(self) -> ComposeResult:
         """A title and the text."""
         yield self.title_line
+        yield self.heads
         yield self.view
 
     @property

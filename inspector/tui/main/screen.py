@@ -706,6 +706,17 @@ class MainScreen(Screen[None]):
             screen = TIME(self.reads, self.panes.subject, self.times)
             self.app.push_screen(screen, lambda _: self.timed())
 
+    def action_step_block(self) -> None:
+        """Run one block of the variant, and step through it."""
+        if self.panes.subject.variant is None:
+            self._warn("There is no compilation here to run.")
+            return
+        # What runs PTX is imported when something is run: the first frame need not wait.
+        from inspector.tui.step.screen import StepScreen
+
+        stages = tuple(pane.stage for pane in self.panes.panes)
+        self.app.push_screen(StepScreen(self.reads, self.panes.subject, stages, self.times))
+
     def timed(self) -> None:
         """Other times are known than before."""
         self.kernels.timed()

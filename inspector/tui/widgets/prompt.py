@@ -8,8 +8,14 @@ from textual.containers import Horizontal
 from textual.message import Message
 from textual.widgets import Input, Static
 
-SIGNS = {"search": "/", "goto": ":", "filter": "filter"}
+SIGNS = {"search": "/", "goto": ":", "filter": "filter", "parts": "parts", "store": "store",
+         "lane": "lane", "go": "go", "block": "block"}  # fmt: skip
 HINTS = {
+    "parts": "two lanes of the block: 0 31",
+    "store": "an address: a tensor's name, x+40 (bytes), 0x7f…",
+    "lane": "a thread of the block",
+    "go": "a step's number",
+    "block": "coordinates: 7, or 3,1,0",
     "search": "a regular expression",
     "goto": "line number",
     "filter": "words: name, origin, id, setting",

@@ -1,0 +1,1 @@
+"""One block of a kernel, run on the CPU, step by step beside its listings."""

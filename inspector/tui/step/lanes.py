@@ -1,0 +1,170 @@
+"""The lanes of a block, 32 a row: the values that a line gave them; one of them is chosen."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import ClassVar
+
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.containers import VerticalScroll
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Static
+
+from inspector.report import step as report
+from inspector.trace.stepper import WARP, LaneStrip
+from inspector.tui.widgets.visible import label
+
+Parts = Iterator[tuple[str, str]]
+NUMBERS = 6
+"""Cells of a row's first lane."""
+
+
+def lanes_text(strip: LaneStrip, lane: int, width: int) -> list[tuple[str, str]]:
+    """The chosen lane's warp in numbers, then the whole block as levels, a warp a row."""
+    return [*_head(strip, lane), *_numbers(strip, lane, width), *_levels(strip, lane)]
+
+
+def _head(strip: LaneStrip, lane: int) -> Parts:
+    yield f"{report.strip_head(strip)}\n", "bold"
+    warp, own = divmod(lane, WARP)
+    ran = strip.active[lane]
+    value = "" if strip.values is None else f": {report.number(strip.values[lane], strip.kind)}"
+    idle = "" if ran else ", which did not run it"
+    yield (
+        f"lane {lane} (warp {warp}, lane {own}{idle}){value}\n",
+        "$secondary" if ran else "$warning",
+    )
+    yield f"{_range(strip)}\n\n", "$quiet"
+
+
+def _range(strip: LaneStrip) -> str:
+    """Of the lanes that ran it: the least, the greatest, and NaN."""
+    if strip.values is None:
+        return ""
+    plain = [(v[0] if isinstance(v, tuple) else v) for v in strip.values]
+    ran = [(v, n) for n, (v, on) in enumerate(zip(plain, strip.active, strict=True)) if on]
+    numbers = [(v, n) for v, n in ran if not math.isnan(v)]
+    if not numbers:
+        return "no number" if ran else "no lane ran it"
+    (low, a), (high, b) = min(numbers), max(numbers, key=lambda one: (one[0], -one[1]))
+    least, greatest = (report.number(v, strip.kind) for v in (low, high))
+    said = f"least {least} at {a}, greatest {greatest} at {b}"
+    if low == high:
+        said = "one value in all that ran it" if len(ran) > 1 else ""
+    nans = len(ran) - len(numbers)
+    return said + (f", NaN in {nans}" if nans else "")
+
+
+def _numbers(strip: LaneStrip, lane: int, width: int) -> Parts:
+    if strip.values is None:
+        return
+    first = lane // WARP * WARP
+    cells = report.lane_cells(strip)[first : first + WARP]
+    size = max(map(len, cells), default=1)
+    per = report.lanes_per_row(size + 1, width - NUMBERS)
+    for at in range(0, len(cells), per):
+        yield f"{first + at:>{NUMBERS - 2}}  ", "$quiet"
+        for n in range(at, min(at + per, len(cells))):
+            yield f"{label(cells[n]):>{size}}", _style(strip, first + n, lane)
+            yield " ", ""
+        yield "\n", ""
+    yield "\n", ""
+
+
+def _levels(strip: LaneStrip, lane: int) -> Parts:
+    signs = report.levels(strip)
+    for at in range(0, len(signs), WARP):
+        yield f"{at:>{NUMBERS - 2}}  ", "$quiet"
+        for n in range(at, min(at + WARP, len(signs))):
+            yield signs[n], _style(strip, n, lane)
+        yield "\n", ""
+
+
+def _style(strip: LaneStrip, n: int, lane: int) -> str:
+    style = "" if strip.active[n] else "dim"
+    return f"{style} reverse".strip() if n == lane else style
+
+
+class LaneGrid(ModalScreen[int]):
+    """Answers with the lane that was chosen.
+
+    ``strips`` are the whole block's, one for each register that the line wrote.
+    """
+
+    BINDINGS: ClassVar = [
+        Binding("escape,q,enter", "done", "Close", show=False, priority=True),
+        Binding("left,h", "move(-1)", show=False, priority=True),
+        Binding("right,l", "move(1)", show=False, priority=True),
+        Binding("up,k", f"move(-{WARP})", show=False, priority=True),
+        Binding("down,j", f"move({WARP})", show=False, priority=True),
+        Binding("home,g", "to(0)", show=False, priority=True),
+        Binding("end,G", "to(-1)", show=False, priority=True),
+        Binding("tab,r", "register", show=False, priority=True),
+    ]
+
+    def __init__(self, heading: str, strips: tuple[LaneStrip, ...], lane: int) -> None:
+        super().__init__()
+        self.heading, self.strips, self.lane = heading, strips, lane
+        self.which = 0
+        self.typed = ""
+        self.text = Static(markup=False)
+
+    def compose(self) -> ComposeResult:
+        """The lanes in a frame."""
+        frame = VerticalScroll(self.text)
+        frame.border_title = Content(self.heading)
+        more = "Tab the next register, " if len(self.strips) > 1 else ""
+        frame.border_subtitle = Content(f"arrows or a number choose, {more}Esc closes")
+        yield frame
+
+    def on_mount(self) -> None:
+        """Draw it."""
+        self._show()
+
+    def on_resize(self) -> None:
+        """Other rows fit."""
+        self._show()
+
+    def _show(self) -> None:
+        width = min(self.size.width, 204) - 6
+        parts = lanes_text(self.strips[self.which], self.lane, width)
+        self.text.update(Content.assemble(*parts))
+
+    def on_key(self, event: events.Key) -> None:
+        """A number is a lane; it may grow while it is one."""
+        if event.character is None or not event.character.isdecimal():
+            return
+        event.stop()
+        threads = len(self.strips[0].active)
+        for typed in (self.typed + event.character, event.character):
+            if int(typed) < threads:
+                self.typed, self.lane = typed, int(typed)
+                self._show()
+                return
+
+    def _go(self, lane: int) -> None:
+        self.typed = ""
+        self.lane = max(0, min(lane, len(self.strips[0].active) - 1))
+        self._show()
+
+    def action_move(self, by: int) -> None:
+        """So many lanes on, or back."""
+        if 0 <= self.lane + by < len(self.strips[0].active):
+            self._go(self.lane + by)
+
+    def action_to(self, lane: int) -> None:
+        """The first lane, or the last."""
+        self._go(lane if lane >= 0 else len(self.strips[0].active) - 1)
+
+    def action_register(self) -> None:
+        """The line's next register."""
+        self.which = (self.which + 1) % len(self.strips)
+        self._show()
+
+    def action_done(self) -> None:
+        """Answer."""
+        self.dismiss(self.lane)
