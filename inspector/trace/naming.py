@@ -11,6 +11,8 @@ from inspector.listing.line import Listing
 from inspector.model import Location
 
 _SSA = re.compile(r"%([A-Za-z_]\w*?)(?:_\d+)?(?:[:#]\d+)?\Z")
+_CONSTANT = re.compile(r"\s*%(?:c[0-9n]\w*|cst\w*|true\w*|false\w*)\s*=\s*arith\.constant\b")
+"""What MLIR calls constants that no variable was assigned."""
 _PARAMETER = re.compile(r"\[\s*([\w$]+)\s*\]")
 Key = tuple[tuple[int, int | None], ...]
 
@@ -48,7 +50,7 @@ def _assigned(ttir: Listing) -> dict[Key, str]:
     """
     last: dict[tuple[str, int], Key] = {}
     for line in ttir.lines:
-        if line.source is None or len(line.defs) != 1:
+        if line.source is None or len(line.defs) != 1 or _CONSTANT.match(line.text):
             continue
         match = _SSA.match(line.defs[0])
         if match is not None:
