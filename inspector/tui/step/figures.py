@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -126,6 +127,8 @@ class SteppedKernel:
     blocks: int
     launched: TracedLaunch | None = None
     whole: bool = True
+    uncounted: str = ""
+    """Why no more blocks could be counted."""
     links: dict[Stage, Links] = field(default_factory=dict)
     texts: dict[Stage, Sequence[str]] = field(default_factory=dict)
     _made: dict[Stage, StageFigures] = field(default_factory=dict)
@@ -151,8 +154,10 @@ class SteppedKernel:
         return trace_report.sample_of(counted.ran, self.blocks)
 
     def count(self, launched: TracedLaunch) -> None:
-        """More blocks were counted."""
+        """More blocks were counted, or not to their end."""
         self.launched = launched
+        ended = launched.fault or launched.spent
+        self.uncounted = "" if ended is None else ended.message
         self._made.clear()
 
     def other(self) -> None:
@@ -182,8 +187,13 @@ class SteppedKernel:
         return self._made[stage]
 
     def ptx_lines(self, stage: Stage, n: int) -> tuple[int, ...]:
-        """The lines of PTX that a line of a stage is tied to."""
-        return (n,) if stage is Stage.PTX else self.links.get(stage, {}).get(n, ())
+        """The lines of PTX that a line of a stage is tied to; of a label or a directive of PTX,
+        the next one that has an instruction."""
+        if stage is not Stage.PTX:
+            return self.links.get(stage, {}).get(n, ())
+        lines = sorted({row.line for row in self.stepper.program.code.instructions})
+        at = bisect_left(lines, n)
+        return (lines[at],) if at < len(lines) else ()
 
 
 def _by_number(lines: Iterable[ExecutedLine]) -> dict[int, ExecutedLine]:

@@ -21,6 +21,8 @@ from inspector.tui.widgets.visible import label
 Parts = Iterator[tuple[str, str]]
 NUMBERS = 6
 """Cells of a row's first lane."""
+LEAST = 64
+"""Cells of the frame at least: what its keys are called must fit beneath it."""
 
 
 def lanes_text(strip: LaneStrip, lane: int, width: int) -> list[tuple[str, str]]:
@@ -38,7 +40,8 @@ def _head(strip: LaneStrip, lane: int) -> Parts:
         f"lane {lane} (warp {warp}, lane {own}{idle}){value}\n",
         "$secondary" if ran else "$warning",
     )
-    yield f"{_range(strip)}\n\n", "$quiet"
+    share = _range(strip)
+    yield f"{share}\n\n" if share else "\n", "$quiet"
 
 
 def _range(strip: LaneStrip) -> str:
@@ -89,14 +92,15 @@ def _style(strip: LaneStrip, n: int, lane: int) -> str:
     return f"{style} reverse".strip() if n == lane else style
 
 
-class LaneGrid(ModalScreen[int]):
-    """Answers with the lane that was chosen.
+class LaneGrid(ModalScreen[int | None]):
+    """Answers with the lane that was chosen, None for none.
 
     ``strips`` are the whole block's, one for each register that the line wrote.
     """
 
     BINDINGS: ClassVar = [
-        Binding("escape,q,enter", "done", "Close", show=False, priority=True),
+        Binding("enter", "done", "Choose", show=False, priority=True),
+        Binding("escape,q", "dismiss", "Close", show=False, priority=True),
         Binding("left,h", "move(-1)", show=False, priority=True),
         Binding("right,l", "move(1)", show=False, priority=True),
         Binding("up,k", f"move(-{WARP})", show=False, priority=True),
@@ -118,7 +122,7 @@ class LaneGrid(ModalScreen[int]):
         frame = VerticalScroll(self.text)
         frame.border_title = Content(self.heading)
         more = "Tab the next register, " if len(self.strips) > 1 else ""
-        frame.border_subtitle = Content(f"arrows or a number choose, {more}Esc closes")
+        frame.border_subtitle = Content(f"arrows or a number, Enter chooses, {more}Esc closes")
         yield frame
 
     def on_mount(self) -> None:
@@ -130,9 +134,12 @@ class LaneGrid(ModalScreen[int]):
         self._show()
 
     def _show(self) -> None:
-        width = min(self.size.width, 204) - 6
-        parts = lanes_text(self.strips[self.which], self.lane, width)
-        self.text.update(Content.assemble(*parts))
+        parts = lanes_text(self.strips[self.which], self.lane, self.size.width - 6)
+        text = Content.assemble(*parts)
+        self.text.update(text)
+        widest = max(line.cell_length for line in text.split("\n"))
+        frame = self.query_one(VerticalScroll)
+        frame.styles.width = max(widest, len(self.heading) + 4, LEAST) + 6
 
     def on_key(self, event: events.Key) -> None:
         """A number is a lane; it may grow while it is one."""

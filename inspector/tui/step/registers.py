@@ -35,7 +35,9 @@ def register_rows(stepper: Stepper, width: int) -> Iterator[tuple[str, str]]:
         yield from _rows(place.values, sizes, width, "$secondary" if place.runs else "dim")
     rest = [value for value in live if value.register not in now]
     rest.sort(key=lambda value: value.name is None)
-    yield ("\n" if place.values else "") + f"{len(live)} live\n", "bold $primary"
+    more = " more" if len(rest) < len(live) else ""
+    count = f"{len(rest)}{more}" if rest else "no other" if more else "none"
+    yield ("\n" if place.values else "") + f"{count} live\n", "bold $primary"
     yield from _rows(rest, sizes, width, "")
 
 

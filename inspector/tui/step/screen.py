@@ -6,6 +6,7 @@ second thread then counts what happened at each line, in all blocks where that i
 
 from __future__ import annotations
 
+import shlex
 import threading
 from typing import ClassVar
 
@@ -144,6 +145,9 @@ class StepScreen(Screen[None]):
         self._stop = threading.Event()
         self._trace: Trace | None = None
         self._panel_wanted = True
+        self._cut = False
+        self.troubled = False
+        self._typed: dict[str, str] = {}
         self._turned = False
         self.bar = StepBar(subject)
         self.panes = Panes(reads, _several(stages))
@@ -259,10 +263,8 @@ class StepScreen(Screen[None]):
 
     def _by_hand(self, variant: Variant, hint: str) -> str:
         """What to do where the recording does not hold a launch whole."""
-        return (
-            "ptxview step runs it in a terminal with a launch of your own: "
-            f"ptxview step {self.reads.recording.path} {variant.id} …\n{hint}"
-        )
+        path = shlex.quote(self.reads.recording.path)
+        return f"{hint}\nIn a terminal:\n\n    ptxview step {path} {variant.id} …".lstrip("\n")
 
     def _glance(self) -> None:
         """How far it is."""
@@ -288,7 +290,7 @@ class StepScreen(Screen[None]):
             stepper.lane = self.stepper.lane
         facts, before = traced.facts, self.kernel
         assert facts is not None
-        self.chosen = chosen
+        self.chosen, self._cut = chosen, traced.ended is not None and traced.fault is None
         self.kernel = SteppedKernel(stepper, facts, chosen.launch.blocks)
         if before is not None:
             self.kernel.links, self.kernel.texts = before.links, before.texts
@@ -314,6 +316,7 @@ class StepScreen(Screen[None]):
         """Say why there is nothing to step through, instead of the code."""
         text = [(f"{notice.sign} {label(notice.message)}\n", "bold")]
         text += [(f"\n{label(row)}", "$quiet") for row in notice.hint.splitlines()]
+        self.troubled = True
         self.trouble.update(Content.assemble(*text))
         self.query_one("#body").display = False
         self.query_one("#trouble").display = True
@@ -338,7 +341,9 @@ class StepScreen(Screen[None]):
         kernel = self.kernel
         if kernel is None or kernel.stepper.trace is not message.of.trace:
             return
-        if isinstance(message.answer, TracedLaunch):
+        if isinstance(message.answer, Notice):
+            kernel.uncounted = message.answer.message
+        else:
             kernel.count(message.answer)
             self._fill()
             self._tell()
@@ -415,7 +420,8 @@ class StepScreen(Screen[None]):
         place = stepper.place()
         self.line.show(place)
         of = f" of {kernel.blocks:,}" if kernel.blocks > 1 else ""
-        told = [] if place is None else [f"step {place.step:,} of {place.steps:,}"]
+        kept = " kept" if self._cut else ""
+        told = [] if place is None else [f"step {place.step:,} of {place.steps:,}{kept}"]
         told.append(f"lane {stepper.lane}")
         if self._counts_shown:
             told.append(f"counts: {kernel.sample}")
@@ -438,6 +444,8 @@ class StepScreen(Screen[None]):
             for pane in self.panes.panes
             if pane is not active
         )  # fmt: skip
+        if self.troubled:
+            return
         if not self.running:
             self.status.follow(active.view, str(active.stage or ""), linked, self.search.counts())
         self.reading.follow(active.view)
@@ -504,11 +512,10 @@ class StepScreen(Screen[None]):
         if stepper is None or kernel is None or stage is None:
             return
         n = self.panes.active.view.cursor
-        if stage is Stage.PTX:
-            self._move(f"until {n}")
-            return
         lines = kernel.ptx_lines(stage, n)
-        if lines:
+        if stage is Stage.PTX and lines:
+            self._move(f"until {lines[0]}")
+        elif lines:
             self._answered(stepper.enter(lines, f"line {n} of the {stage}"))
         else:
             self._warn(f"No line of the PTX is tied to line {n} of the {stage}.")
@@ -552,8 +559,11 @@ class StepScreen(Screen[None]):
             return
         n = self.panes.active.view.cursor
         each = [(line, s) for line in kernel.ptx_lines(stage, n) for s in stepper.strips(line)]
-        if stage is not Stage.PTX:  # what has a name there comes first, and the last one first
-            each.sort(key=lambda one: (one[1].name is None, one[1].values is None, -one[0]))
+        if stage is not Stage.PTX:  # what is named on the line comes first, and the last one first
+            names = self.panes.active.view.rows.text(n)
+            each.sort(key=lambda one: (
+                one[1].name is None or one[1].name not in names, one[1].values is None, -one[0]
+            ))  # fmt: skip
         if not each:
             self._warn(f"Line {n} was not run up to this step.")
             return
@@ -600,7 +610,9 @@ class StepScreen(Screen[None]):
         self.kernel.other()
         self._fill()
         self._tell()
-        self._say(f"Lines are counted of {self.kernel.sample}.")
+        why = self.kernel.uncounted if self.kernel.whole else ""
+        more = f"; no more could be: {label(why)}" if why else ""
+        self._say(f"Lines are counted of {self.kernel.sample}{more}.")
 
     # What one types
 
@@ -611,7 +623,7 @@ class StepScreen(Screen[None]):
             return
         begin = {"parts": f"{stepper.lane} ", "block": ",".join(map(str, self.block))}
         self.status.display = False
-        self.prompt.ask(kind, begin.get(kind, ""))
+        self.prompt.ask(kind, begin.get(kind, self._typed.get(kind, "")))
         if kind == "parts":
             self.prompt.input.action_end()
 
@@ -653,6 +665,7 @@ class StepScreen(Screen[None]):
             self.search.look_for(text)
 
     def _asked(self, kind: str, text: str) -> None:
+        self._typed[kind] = text
         if kind == "goto":
             if text.isdecimal() and len(text) < 10:
                 self.panes.active.view.jump(int(text))
