@@ -573,7 +573,7 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
 
     def stand(self, lines: tuple[int, ...]) -> None:
         """The step at hand is on these lines: mark them, and bring the nearest into view."""
-        self.current = lines
+        self.current = lines = tuple(n for n in lines if n <= self.lines)
         if lines:
             if self.cursor not in lines:
                 self.cursor = self.nearest(lines)

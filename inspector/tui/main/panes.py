@@ -265,7 +265,7 @@ class Panes(Container):
 
     @on(Pane.Shown)
     def _shown(self, message: Pane.Shown) -> None:
-        message.stop()
+        # It goes on to the screen, which may have something to show beside the listing.
         self._link_all(message.pane)
 
     def _link_all(self, pane: Pane) -> None:

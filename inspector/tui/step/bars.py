@@ -7,6 +7,7 @@ from textual.widget import Widget
 
 from inspector.report import step as report
 from inspector.trace.stepper import StepPlace
+from inspector.trace.tracing import Triple
 from inspector.tui.widgets.subject import TreeSubject
 from inspector.tui.widgets.visible import cut, label, shorten
 
@@ -68,9 +69,15 @@ class StepLine(Widget):
             return Content.assemble(*first)
         who, strip, share = report.lanes_said(at)
         if len(who) + len(strip) + len(share) + 5 > width:
-            who = f"lane {at.lane}"
+            who = f"lane {at.lane}" + ("" if at.runs else " does not run it")
         if len(who) + len(strip) + len(share) + 5 > width:
             share = ""
         style = "" if at.runs else "$warning"
         second = [(f"\n {who}  ", style), (strip, "$accent"), (f"  {share}", "$quiet")]
         return Content.assemble(*first, *second)
+
+
+def coordinates(block: Triple) -> str:
+    """``7``, ``3,1``: without the dimensions at the end that are 0."""
+    used = max((n for n, at in enumerate(block) if at), default=0)
+    return ",".join(map(str, block[: used + 1]))

@@ -14,12 +14,31 @@ from inspector.report import trace as trace_report
 from inspector.trace.lines import GLOBAL, SHARED, ExecutedLine, executed_lines, rolled_up
 from inspector.trace.stepper import Stepper
 from inspector.trace.tracing import TracedLaunch
-from inspector.tui.code.gutter import CONFLICTS, DIVERGES, LANES, RUN, SECTORS, WARPS
+from inspector.tui.code.gutter import (
+    CONFLICTS,
+    DIVERGES,
+    LANES,
+    LIVE,
+    NOTES,
+    RUN,
+    SECTORS,
+    VALUE,
+    WARPS,
+)
+from inspector.tui.widgets.subject import TreeSubject
 
 Links = Mapping[int, tuple[int, ...]]
 _NAME = re.compile(r"[A-Za-z_]\w*")
 MOST_HOT = 20
 """Lines that one can go to for being the hottest."""
+
+CHOICES: tuple[tuple[str, ...], ...] = (
+    (VALUE, NOTES),
+    (WARPS, LANES, DIVERGES, SECTORS, CONFLICTS, VALUE, NOTES),
+    (WARPS, LANES, SECTORS, CONFLICTS, NOTES),
+    (LIVE, VALUE, NOTES),
+)
+"""What the key for columns goes through."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,3 +226,13 @@ def _reversed(links: Links) -> dict[int, tuple[int, ...]]:
         for line in lines:
             out.setdefault(line, []).append(n)
     return {line: tuple(sorted(each)) for line, each in out.items()}
+
+
+def stages_with_ptx(stages: tuple[Stage | None, ...], subject: TreeSubject) -> tuple[Stage, ...]:
+    """The stages to show: what stood there, and PTX; two at least where there are two."""
+    shown = [stage for stage in stages if stage is not None and subject.has(stage)]
+    if Stage.PTX not in shown:
+        shown = [*shown[: max(1, len(stages) - 1)], Stage.PTX]
+    if len(shown) == 1 and len(subject.stages()) > 1:
+        shown.insert(0, subject.default(0, (Stage.PTX,)))
+    return tuple(shown)

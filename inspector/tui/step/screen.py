@@ -6,8 +6,6 @@ second thread then counts what happened at each line, in all blocks where that i
 
 from __future__ import annotations
 
-import shlex
-import threading
 from typing import ClassVar
 
 from textual import on, work
@@ -19,15 +17,11 @@ from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Static
 
-from inspector.errors import Stopped, UsageError
-from inspector.execute import Facts, Trace
-from inspector.measure.recorded_launch import ChosenLaunch, LaunchWish, choose_launch
-from inspector.model import Kernel, Stage, Variant
+from inspector.model import Stage, Variant
 from inspector.reader.reader import Reader
 from inspector.report.trace import percent
-from inspector.trace.block import TracedBlock, trace_block
 from inspector.trace.stepper import StepAnswer, Stepper
-from inspector.trace.tracing import BUDGET, TracedLaunch, Triple, parse_place, trace_launch
+from inspector.trace.tracing import Triple, parse_place
 from inspector.tui.app.command_table import (
     BESIDE,
     Where,
@@ -36,17 +30,7 @@ from inspector.tui.app.command_table import (
     command,
     of_screen,
 )
-from inspector.tui.code.gutter import (
-    CONFLICTS,
-    DIVERGES,
-    LANES,
-    LIVE,
-    NOTES,
-    SECTORS,
-    VALUE,
-    WARPS,
-    ColumnList,
-)
+from inspector.tui.code.gutter import WARPS, ColumnList
 from inspector.tui.code.view import CodeView
 from inspector.tui.main.outcome import attempt
 from inspector.tui.main.pane import Pane
@@ -55,10 +39,11 @@ from inspector.tui.main.reading_line import ReadingLine
 from inspector.tui.main.search import Search
 from inspector.tui.main.status_line import StatusLine
 from inspector.tui.main.understanding import Understanding
-from inspector.tui.step.bars import StepBar, StepLine
-from inspector.tui.step.figures import Links, SteppedKernel
+from inspector.tui.step.bars import StepBar, StepLine, coordinates
+from inspector.tui.step.figures import CHOICES, Links, SteppedKernel, stages_with_ptx
 from inspector.tui.step.lanes import LaneGrid
 from inspector.tui.step.registers import RegisterPanel, register_rows
+from inspector.tui.step.running import BlockRunner
 from inspector.tui.timing.times import RecordingTimes
 from inspector.tui.widgets.key_footer import KeyFooter
 from inspector.tui.widgets.notice import Notice
@@ -67,22 +52,12 @@ from inspector.tui.widgets.prompt import Prompt
 from inspector.tui.widgets.subject import TreeSubject
 from inspector.tui.widgets.visible import cut, label, plain
 
-MOST_STEPS, MOST_BYTES = 500_000, 256 << 20
-"""What is kept of a block's steps: as much as a laptop has to spare."""
 PANEL = 110
 """Columns from which registers stand beside the panes."""
 BESIDE_EACH_OTHER = 120
 """Columns of the panes from which two stand beside each other: values take some of them."""
 GLANCE = 0.2
 """Seconds between two looks at how far a run is."""
-
-CHOICES: tuple[tuple[str, ...], ...] = (
-    (VALUE, NOTES),
-    (WARPS, LANES, DIVERGES, SECTORS, CONFLICTS, VALUE, NOTES),
-    (WARPS, LANES, SECTORS, CONFLICTS, NOTES),
-    (LIVE, VALUE, NOTES),
-)
-"""What the key for columns goes through."""
 
 
 class StepScreen(Screen[None]):
@@ -92,24 +67,6 @@ class StepScreen(Screen[None]):
     AUTO_FOCUS = ""
     VERTICAL_BREAKPOINTS = [(0, "-low"), (8, "-short"), (14, "-tall"), (30, "-high")]  # noqa: RUF012
     wheres: ClassVar = (Where.STEP,)
-
-    class Ran(Message):
-        """A thread has run the block, or could not."""
-
-        def __init__(
-            self, answer: tuple[ChosenLaunch, TracedBlock, Stepper] | Notice, why: str = ""
-        ) -> None:
-            super().__init__()
-            self.answer = answer
-            self.why = why
-
-    class Counted(Message):
-        """A thread has run more blocks."""
-
-        def __init__(self, of: TracedBlock, answer: TracedLaunch | Notice) -> None:
-            super().__init__()
-            self.of = of
-            self.answer = answer
 
     class Tied(Message):
         """A thread knows which lines of the PTX the lines of a stage are tied to."""
@@ -129,29 +86,27 @@ class StepScreen(Screen[None]):
 
     def __init__(
         self, reads: Reader, subject: TreeSubject, stages: tuple[Stage | None, ...],
-        times: RecordingTimes, wish: LaunchWish | None = None,
+        times: RecordingTimes,
     ) -> None:  # fmt: skip
         """``stages`` are those that stood in the panes, PTX takes the place of the last if it is
-        not among them."""
+        not among them. The subject has a variant."""
         super().__init__()
         self.reads, self.subject = reads, subject
-        self.wish = wish or LaunchWish()
+        assert subject.kernel is not None and subject.variant is not None
+        self.runner = BlockRunner(reads, subject.kernel, subject.variant)
         self.block: Triple = (0, 0, 0)
-        self.chosen: ChosenLaunch | None = None
         self.kernel: SteppedKernel | None = None
-        self.running = False
         self.looking = False
         self._hot: tuple[Stage | None, int] = None, -1
-        self._stop = threading.Event()
-        self._trace: Trace | None = None
         self._panel_wanted = True
         self._cut = False
         self.troubled = False
+        self._news: tuple[str, bool] | None = None
         self._typed: dict[str, str] = {}
         self._turned = False
         self.bar = StepBar(subject)
-        self.panes = Panes(reads, _several(stages))
-        for pane, stage in zip(self.panes.panes, _with_ptx(stages, subject), strict=False):
+        self.panes = Panes(reads, len(stages_with_ptx(stages, subject)))
+        for pane, stage in zip(self.panes.panes, stages_with_ptx(stages, subject), strict=False):
             pane.preferred = stage
         for pane in self.panes.panes:
             pane.view.choices = CHOICES
@@ -177,6 +132,7 @@ class StepScreen(Screen[None]):
             yield self.trouble
         yield self.line
         yield self.understanding
+        yield self.runner
         yield self.reading
         yield self.status
         yield self.prompt
@@ -190,7 +146,7 @@ class StepScreen(Screen[None]):
     @property
     def settled(self) -> bool:
         """Whether nothing is under way."""
-        return not self.running and not self.looking
+        return not self.runner.running and not self.looking
 
     # Coming and going
 
@@ -203,11 +159,7 @@ class StepScreen(Screen[None]):
         self.fit()
         self.panes.activate(ptx)
         self.set_interval(GLANCE, self._glance)
-        self._run()
-
-    def on_unmount(self) -> None:
-        """Nothing goes on that nobody waits for."""
-        self._stop.set()
+        self._run(self.block)
 
     def on_resize(self) -> None:
         """The panel gives way when it gets narrow, and panes stand as values leave room."""
@@ -226,91 +178,54 @@ class StepScreen(Screen[None]):
 
     # Running
 
-    def _run(self) -> None:
-        kernel, variant = self.subject.kernel, self.subject.variant
-        assert kernel is not None and variant is not None
-        self._stop.set()
-        self._stop, self._trace, self.running = threading.Event(), None, True
+    def _run(self, block: Triple) -> None:
+        self.runner.run_block(block)
         self._glance()
-        self._run_block(kernel, variant, self.block, self._stop)
-
-    @work(thread=True, exclusive=True, group="block", exit_on_error=False, description="block")
-    def _run_block(
-        self, kernel: Kernel, variant: Variant, block: Triple, stop: threading.Event
-    ) -> None:
-        why = ""
-
-        def run() -> tuple[ChosenLaunch, TracedBlock, Stepper]:
-            nonlocal why
-            chosen = choose_launch(self.reads, kernel, variant, self.wish)
-            trace = Trace(chosen.program, most_steps=MOST_STEPS, most_bytes=MOST_BYTES)
-            self._trace = trace
-            traced = trace_block(
-                chosen.program, chosen.launch, chosen.make(), block, budget=BUDGET, trace=trace,
-                facts=Facts(chosen.program, values=False), stop=stop.is_set,
-            )  # fmt: skip
-            names, why = chosen.register_names()
-            return chosen, traced, Stepper.of(traced, names, chosen.source)
-
-        def told() -> tuple[ChosenLaunch, TracedBlock, Stepper]:
-            try:
-                return run()
-            except UsageError as error:
-                raise UsageError(error.message, self._by_hand(variant, error.hint)) from None
-
-        answer = attempt(told)
-        self.post_message(self.Ran(answer, why))
-
-    def _by_hand(self, variant: Variant, hint: str) -> str:
-        """What to do where the recording does not hold a launch whole."""
-        path = shlex.quote(self.reads.recording.path)
-        return f"{hint}\nIn a terminal:\n\n    ptxview step {path} {variant.id} …".lstrip("\n")
 
     def _glance(self) -> None:
         """How far it is."""
-        if self.running:
-            steps = 0 if self._trace is None else len(self._trace.steps)
-            far = f" · {steps:,} steps" if steps else ""
-            end = "stopping …" if self._stop.is_set() else "Esc stops it"
-            self._say(f"◔ Block {_coordinates(self.block)} is run{far} · {end}")
+        runner = self.runner
+        if runner.running:
+            far = f" · {runner.steps:,} steps" if runner.steps else ""
+            end = "stopping …" if runner.stopping else "Esc stops it"
+            self._say(f"◔ Block {coordinates(runner.block)} is run{far} · {end}")
 
-    @on(Ran)
-    def _was_run(self, message: Ran) -> None:
+    @on(BlockRunner.Ran)
+    def _was_run(self, message: BlockRunner.Ran) -> None:
         message.stop()
-        self.running = False
-        if isinstance(message.answer, Notice):
-            if self.kernel is None:
-                self._in_trouble(message.answer)
+        run, before = message.answer, self.kernel
+        if isinstance(run, Notice):
+            if before is None:
+                self._in_trouble(run)
             else:
-                self._warn(message.answer.message)
-                self._tell()
+                self._warn(label(run.message))
             return
-        chosen, traced, stepper = message.answer
-        if self.stepper is not None and self.stepper.lane < stepper.threads:
-            stepper.lane = self.stepper.lane
-        facts, before = traced.facts, self.kernel
+        stepper, facts, ended = run.stepper, run.traced.facts, run.traced.ended
+        if not run.traced.trace.steps and before is None:
+            self._in_trouble(Notice("∅", ended or "The block ended before its first step."))
+            return
         assert facts is not None
-        self.chosen, self._cut = chosen, traced.ended is not None and traced.fault is None
-        self.kernel = SteppedKernel(stepper, facts, chosen.launch.blocks)
+        self.block, self._cut = run.traced.block, ended is not None and run.traced.fault is None
+        self.kernel = SteppedKernel(stepper, facts, run.chosen.launch.blocks)
         if before is not None:
             self.kernel.links, self.kernel.texts = before.links, before.texts
-        if not traced.trace.steps:
-            self._in_trouble(Notice("∅", traced.ended or "The block ended before its first step."))
-            return
+            stepper.lane = before.stepper.lane
         self.fit()
         self._find_ties()
+        self._fill()
         self._came(None)
-        if traced.ended is not None:
-            self._warn(label(traced.ended))
-        elif message.why:
-            self._warn(f"No names of the source: {label(message.why)}")
-        elif remarks := stepper.inputs.remarks:
-            self._say(f"Inputs are new ones of the recorded kind; {label('; '.join(remarks))}.")
+        said = "Inputs are new ones of the recorded kind. n steps, u runs to the cursor."
+        if remarks := stepper.inputs.remarks:
+            said = f"Inputs are new ones of the recorded kind; {label('; '.join(remarks))}."
+        if run.unnamed:
+            said = f"No names of the source: {label(run.unnamed)}"
+        self._news = said if ended is None else label(ended), ended is not None
+        self._tell_news()
+        if before is not None and before.launched is not None:
+            self.kernel.count(before.launched)
+            self._fill()
         else:
-            self._say(
-                "Inputs are new ones of the recorded kind. n and b step, u runs to the cursor."
-            )
-        self._count(chosen, traced, self._stop)
+            self.runner.count(run.chosen)
 
     def _in_trouble(self, notice: Notice) -> None:
         """Say why there is nothing to step through, instead of the code."""
@@ -324,22 +239,11 @@ class StepScreen(Screen[None]):
         self.set_focus(None)
         self._say("Esc goes back to the kernels.")
 
-    @work(thread=True, exclusive=True, group="count", exit_on_error=False, description="count")
-    def _count(self, chosen: ChosenLaunch, of: TracedBlock, stop: threading.Event) -> None:
-        def count() -> TracedLaunch:
-            try:
-                return trace_launch(chosen.program, chosen.launch, chosen.make, stop=stop.is_set)
-            except Stopped as error:
-                raise UsageError(error.message) from None
-
-        answer = attempt(count)
-        self.post_message(self.Counted(of, answer))
-
-    @on(Counted)
-    def _was_counted(self, message: Counted) -> None:
+    @on(BlockRunner.Counted)
+    def _was_counted(self, message: BlockRunner.Counted) -> None:
         message.stop()
         kernel = self.kernel
-        if kernel is None or kernel.stepper.trace is not message.of.trace:
+        if kernel is None:
             return
         if isinstance(message.answer, Notice):
             kernel.uncounted = message.answer.message
@@ -354,6 +258,14 @@ class StepScreen(Screen[None]):
     def _shown(self, message: Pane.Shown) -> None:
         self._find_ties()
         self._fill()
+        self._stand()
+        self._tell_news()
+
+    def _tell_news(self) -> None:
+        """How the block was run, until one has moved: a listing may come later than that."""
+        if self._news is not None:
+            text, warning = self._news
+            self.status.say(text, self.panes.active.view, warning)
 
     def _find_ties(self) -> None:
         """Have the links of what the panes show looked up."""
@@ -397,7 +309,9 @@ class StepScreen(Screen[None]):
         if self.kernel is None:
             return
         for pane in self.panes.panes:
-            figures = None if pane.stage is None else self.kernel.figures(pane.stage)
+            if pane.stage is None or not pane.settled:
+                continue
+            figures = self.kernel.figures(pane.stage)
             pane.view.stand(() if figures is None else figures.current())
         self.panes.follow(move=False)
 
@@ -425,7 +339,7 @@ class StepScreen(Screen[None]):
         told.append(f"lane {stepper.lane}")
         if self._counts_shown:
             told.append(f"counts: {kernel.sample}")
-        self.bar.tell(f"block {_coordinates(self.block)}{of}", " · ".join(told))
+        self.bar.tell(f"block {coordinates(self.block)}{of}", " · ".join(told))
 
     @property
     def _counts_shown(self) -> bool:
@@ -446,7 +360,7 @@ class StepScreen(Screen[None]):
         )  # fmt: skip
         if self.troubled:
             return
-        if not self.running:
+        if not self.runner.running:
             self.status.follow(active.view, str(active.stage or ""), linked, self.search.counts())
         self.reading.follow(active.view)
 
@@ -497,6 +411,7 @@ class StepScreen(Screen[None]):
             self._answered(message.answer)
 
     def _answered(self, answer: StepAnswer) -> None:
+        self._news = None
         if answer.understood and answer.shows_place:
             self._came(answer)
         elif answer.note:
@@ -673,28 +588,25 @@ class StepScreen(Screen[None]):
                 self._warn(f"“{label(text)}” is no line number.")
         elif kind == "block":
             try:
-                self.block = parse_place(text)
+                self._run(parse_place(text))
             except ValueError as error:
                 self._warn(f"{label(str(error))}.")
-                return
-            self._run()
         else:
             self._move(f"{kind} {text}")
 
     def action_escape(self) -> None:
         """End what runs; forget the search; else leave."""
-        if self.running and not self._stop.is_set():
-            self._stop.set()
+        if self.runner.running and not self.runner.stopping:
+            self.runner.stop()
             self._glance()
         elif self.panes.active.view.unchoose() or not self.panes.active.view.pattern:
-            if not self.running:
+            if not self.runner.running:
                 self.action_back()
         else:
             self.search.clear()
 
     def action_back(self) -> None:
-        """To the kernels, which are as they were."""
-        self._stop.set()
+        """To the kernels, which are as they were; what runs ends."""
         self.dismiss()
 
     # The panes
@@ -768,23 +680,3 @@ class StepScreen(Screen[None]):
         if chosen.where is Where.PANE:
             home = self.panes.active.view
         await self.app.run_action(chosen.action, home)
-
-
-def _several(stages: tuple[Stage | None, ...]) -> int:
-    return max(2, min(len(stages), 3))
-
-
-def _with_ptx(stages: tuple[Stage | None, ...], subject: TreeSubject) -> tuple[Stage, ...]:
-    """The stages to show: what stood there, and PTX."""
-    shown = [stage for stage in stages if stage is not None and subject.has(stage)]
-    if Stage.PTX not in shown:
-        shown = [*shown[: _several(stages) - 1], Stage.PTX]
-    if len(shown) == 1:
-        shown.insert(0, subject.default(0, (Stage.PTX,)))
-    return tuple(shown)
-
-
-def _coordinates(block: Triple) -> str:
-    """``7``, ``3,1``: without the dimensions at the end that are 0."""
-    used = max((n for n, at in enumerate(block) if at), default=0)
-    return ",".join(map(str, block[: used + 1]))

@@ -1,0 +1,208 @@
+"""What the lines of each stage show of a block that was run, without an interface."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from inspector.commands.common import open_reader
+from inspector.execute import Facts
+from inspector.measure.recorded_launch import ChosenLaunch, LaunchWish, choose_launch
+from inspector.model import Stage
+from inspector.reader.reader import Reader
+from inspector.reader.selecting import select_one
+from inspector.trace.block import trace_block
+from inspector.trace.stepper import Stepper
+from inspector.trace.tracing import trace_launch
+from inspector.tui.code.gutter import (
+    CONFLICTS,
+    DIVERGES,
+    LANES,
+    SECTORS,
+    VALUE,
+    WARPS,
+    Gutter,
+)
+from inspector.tui.step.figures import SteppedKernel
+from inspector.tui.step.lanes import lanes_text
+from inspector.tui.step.registers import register_rows
+
+LECTURE = Path(__file__).parents[3] / "examples" / "recordings" / "lecture-h200.ptxview"
+WIDTH = 15
+
+
+@cache
+def lecture() -> Reader:
+    return open_reader(str(LECTURE))
+
+
+def stepped(
+    kernel: str, block: tuple[int, int, int] = (7, 0, 0), wish: LaunchWish | None = None
+) -> tuple[ChosenLaunch, SteppedKernel]:
+    """A block of a kernel of the lecture, with what its source and its SASS are tied to."""
+    reader = lecture()
+    chosen = choose_launch(reader, *select_one(reader.recording, kernel), wish or LaunchWish())
+    facts = Facts(chosen.program, values=False)
+    traced = trace_block(
+        chosen.program, chosen.launch, chosen.make(), block, budget=10**9, facts=facts
+    )
+    names, _ = chosen.register_names()
+    stepper = Stepper.of(traced, names, chosen.source)
+    out = SteppedKernel(stepper, facts, chosen.launch.blocks)
+    for stage in (Stage.SOURCE, Stage.TTGIR):
+        lines = reader.listing(chosen.variant, stage).lines
+        texts = tuple(line.text for line in lines)
+        out.link(stage, reader.links(chosen.variant, stage, Stage.PTX), texts)
+    return chosen, out
+
+
+def line_of(chosen: ChosenLaunch, stage: Stage, word: str) -> int:
+    lines = lecture().listing(chosen.variant, stage).lines
+    return next(line.n for line in lines if word in line.text)
+
+
+def stores(chosen: ChosenLaunch) -> list[int]:
+    lines = lecture().listing(chosen.variant, Stage.PTX).lines
+    return [line.n for line in lines if "st.global" in line.text]
+
+
+def shown(kernel: SteppedKernel, stage: Stage, n: int) -> str:
+    figures = kernel.figures(stage)
+    assert figures is not None
+    return figures.value(n, WIDTH)[0]
+
+
+def test_lines_of_the_source_have_the_values_of_their_names() -> None:
+    """Judged by numpy: what the row's softmax must come to in the columns of the lane."""
+    x = np.linspace(-3, 3, 1823 * 781, dtype=np.float32).reshape(1823, 781)
+    given = {"input_ptr": x, "output_ptr": np.zeros_like(x)}
+    chosen, kernel = stepped("softmax_kernel", wish=LaunchWish(given=given))
+    kernel.stepper.run("lane 3")
+    row, load = (line_of(chosen, Stage.SOURCE, w) for w in ("row = tl.program", "x = tl.load"))
+    assert shown(kernel, Stage.SOURCE, load) == ""
+    kernel.stepper.run(f"until :{load}")
+    assert shown(kernel, Stage.SOURCE, row) == "row 7"
+    seen = []
+    while kernel.stepper.run("mine").shows_place:
+        seen.append(shown(kernel, Stage.SOURCE, load))
+    # Each of the lane's loads in its turn; a register that waits for one has minus infinity.
+    values = [float(text.removeprefix("x ")) for text in dict.fromkeys(seen) if text[:2] == "x "]
+    assert [v for v in values if np.isfinite(v)] == [
+        pytest.approx(v, rel=1e-6) for v in x[7, 3::128]
+    ]
+    soft = np.exp(x[7] - x[7].max()) / np.exp(x[7] - x[7].max()).sum()
+    stored = [shown(kernel, Stage.PTX, n) for n in stores(chosen)]
+    # Of eight stores the last would be of columns from 896 on, and there are 781.
+    assert [float(s.removeprefix("→ ")) for s in stored if s[0] == "→"] == [
+        pytest.approx(v, rel=1e-5) for v in soft[3::128]
+    ]
+    assert stored[-1].startswith("[")
+
+
+def test_a_line_that_is_not_tied_to_the_ptx_shows_nothing() -> None:
+    _, kernel = stepped("softmax_kernel")
+    kernel.stepper.run("end")
+    assert shown(kernel, Stage.SOURCE, 1) == ""
+    assert kernel.ptx_lines(Stage.SOURCE, 1) == ()
+    assert kernel.figures(Stage.SASS) is None  # nobody has asked for its links
+
+
+def test_the_line_of_the_step_is_known_in_every_stage() -> None:
+    chosen, kernel = stepped("softmax_kernel")
+    links = lecture().links(chosen.variant, Stage.PTX, Stage.SOURCE)
+    for _ in range(40):
+        place = kernel.stepper.place()
+        assert place is not None
+        ptx, source = kernel.figures(Stage.PTX), kernel.figures(Stage.SOURCE)
+        assert ptx is not None and source is not None
+        assert ptx.current() == (place.line,)
+        assert source.current() == tuple(sorted(links.get(place.line, ())))
+        kernel.stepper.run("next 3")
+
+
+def test_a_label_stands_for_the_instruction_after_it() -> None:
+    chosen, kernel = stepped("softmax_kernel")
+    label = line_of(chosen, Stage.PTX, "$L__tmp0:")
+    (line,) = kernel.ptx_lines(Stage.PTX, label)
+    assert line > label and "mov.u32" in chosen.program.statement(line)
+
+
+def test_counts_are_those_of_trace_and_say_of_how_many_blocks() -> None:
+    chosen, kernel = stepped("softmax_kernel")
+    load = line_of(chosen, Stage.PTX, "ld.global")
+    alone = kernel.figures(Stage.PTX)
+    assert alone is not None and kernel.sample == "this block"
+    assert alone.columns == (WARPS, LANES, SECTORS, CONFLICTS, VALUE)  # nothing branches in it
+    assert [alone.cell(c, load) for c in (WARPS, LANES, DIVERGES)] == ["4", "32", ""]
+    # 128 floats are 16 sectors; a row of 781 begins somewhere within one.
+    assert alone.cell(SECTORS, load) in ("16", "17", "20")
+    kernel.count(trace_launch(chosen.program, chosen.launch, chosen.make))
+    every = kernel.figures(Stage.PTX)
+    assert every is not None and kernel.sample == "all 1,823 blocks"
+    assert every.cell(WARPS, load) == f"{4 * 1823:,}"
+    kernel.other()
+    assert kernel.sample == "this block"
+    again = kernel.figures(Stage.PTX)
+    assert again is not None and again.cell(WARPS, load) == "4"
+
+
+def test_the_hottest_lines_are_the_loops() -> None:
+    chosen, kernel = stepped("ff3a7da2", (0, 0, 0))
+    figures = kernel.figures(Stage.PTX)
+    assert figures is not None
+    hottest = figures.hottest()
+    loop = {step.line: 0 for step in kernel.stepper.trace.steps}
+    for step in kernel.stepper.trace.steps:
+        loop[step.line] += 1
+    most = max(loop.values())
+    assert most > 1 and all(loop[one.n] == most for one in hottest)
+    assert "cp.async" in chosen.program.statement(hottest[0].n)
+    assert figures.hot(hottest[0].n)
+    assert not figures.hot(line_of(chosen, Stage.PTX, "ld.param"))
+    source = kernel.figures(Stage.SOURCE)
+    assert source is not None
+    text = lecture().listing(chosen.variant, Stage.SOURCE).lines[source.hottest()[0].n - 1].text
+    assert "tl.dot" in text
+
+
+def test_columns_are_as_wide_as_they_say() -> None:
+    chosen, kernel = stepped("ff3a7da2", (0, 0, 0))
+    kernel.stepper.run("end")
+    for stage in (Stage.PTX, Stage.SOURCE, Stage.TTGIR):
+        figures = kernel.figures(stage)
+        assert figures is not None
+        gutter = Gutter(wanted=(WARPS, LANES, DIVERGES, SECTORS, CONFLICTS, VALUE), run=figures)
+        assert len(gutter.heads) == gutter.width
+        for line in lecture().listing(chosen.variant, stage).lines:
+            assert len(gutter.cells(line.n) + gutter.value(line.n)[0]) == gutter.width, line.n
+
+
+def test_the_registers_are_what_the_step_gave_and_what_is_live() -> None:
+    chosen, kernel = stepped("softmax_kernel")
+    load = line_of(chosen, Stage.PTX, "ld.global")
+    kernel.stepper.run(f"until {load}")
+    rows = "".join(text for text, _ in register_rows(kernel.stepper, 34)).splitlines()
+    assert rows[0] == "this step gave" and rows[1].split()[:2] == ["x", "%r1"]
+    assert any(row.split()[:3] == ["row", "%r26", "7"] for row in rows)
+    assert all(len(row) <= 34 for row in rows)
+    named = [not row.startswith(" ") for row in rows[4:]]
+    assert named == sorted(named, reverse=True)
+
+
+def test_lanes_stand_32_a_row_and_the_chosen_one_is_marked() -> None:
+    chosen, kernel = stepped("softmax_kernel")
+    kernel.stepper.run("end")
+    (strip,) = kernel.stepper.strips(stores(chosen)[6])
+    parts = lanes_text(strip, 5, 74)
+    rows = "".join(text for text, _ in parts).splitlines()
+    # 781 = 6 × 128 + 13: thirteen lanes of the seventh store have a column.
+    assert "13 of 128 lanes" in rows[0] and "lane 5 (warp 0, lane 5)" in rows[1]
+    levels = [row for row in rows if row.strip().split("  ")[0] in ("0", "32", "64", "96")][-4:]
+    assert [len(row) for row in levels] == [6 + 32] * 4
+    assert levels[0][6:].count("·") == 32 - 13 and levels[1][6:] == "·" * 32
+    assert all(len(row) <= 74 for row in rows)
+    assert [style for _, style in parts if "reverse" in style] == ["reverse"] * 2
+    assert {style for text, style in parts if text == "·"} == {"dim"}

@@ -1,0 +1,515 @@
+"""Running a block in the interface: its keys, what stops it, what it leaves, what it looks like."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+
+from inspector.commands.common import open_reader
+from inspector.model import Argument, Call, Kernel, Origin, Recording, Stage, StageFile, Variant
+from inspector.reader.reader import Reader
+from inspector.recording.layout import DerivedCache
+from inspector.tui.app.app import PtxviewApp
+from inspector.tui.app.command_table import BESIDE, TABLE, Where
+from inspector.tui.step import running
+from inspector.tui.step.lanes import LaneGrid
+from inspector.tui.step.screen import StepScreen
+from inspector.tui.widgets.overlay import Overlay
+from tests.helpers.sample import Bytes, reader, settle, text_of
+from tests.trace.programs import kernel
+from tests.trace.test_block import LOOP, PARTED, at
+from tests.tui.main.test_looks import SIZES, Compare
+
+LECTURE = Path(__file__).parents[3] / "examples" / "recordings" / "lecture-h200.ptxview"
+SQUARE, SOFTMAX, MATMUL, NVCC = "a4fe74f3", "ed6dc2ce", "ff3a7da2", "b533c0b0"
+
+Ui = Pilot[None]
+
+
+def made(
+    text: str, threads: int = 64, name: str = "x", dtype: str = "float32", blocks: int = 1
+) -> PtxviewApp:
+    """The application on one kernel of PTX, of which a launch on new values was recorded."""
+    x = Argument(name, "*fp32", dtype=dtype, shape=(threads * blocks,), strides=(1,), alignment=512,
+                 low=0, high=9)  # fmt: skip
+    call = Call("triton", "k", grid=(blocks, 1, 1), block=(threads, 1, 1), arguments=(x,))
+    variant = Variant(
+        "11111111", "11111111" * 8, "k", target="sm_80",
+        stages={Stage.PTX: StageFile(Bytes(text.encode()), "k.ptx")}, config={}, calls=(call,),
+    )  # fmt: skip
+    of = Kernel("k1", "k", "k", Origin.TRITON, (variant,))
+    recording = Recording("/home/ada/k.ptxview", (of,), mode="gpu")
+    return PtxviewApp(Reader(recording, DerivedCache(Path("/nonexistent"))))
+
+
+def lecture() -> PtxviewApp:
+    return PtxviewApp(open_reader(str(LECTURE)))
+
+
+async def rest(ui: Ui) -> StepScreen:
+    """Wait until nothing is under way on the screen."""
+    for _ in range(3000):
+        await ui.pause()
+        screen = ui.app.screen_stack[1]
+        assert isinstance(screen, StepScreen)
+        busy = [w for w in ui.app.workers if not w.is_finished]
+        if screen.settled and not busy and all(p.settled for p in screen.panes.panes):
+            await ui.pause()
+            return screen
+        await asyncio.sleep(0.01)
+    raise AssertionError("it never came to rest")
+
+
+async def begin(ui: Ui, variant: str = "", *keys: str) -> StepScreen:
+    """Go to a variant, run a block of it, and press keys."""
+    main = await settle(ui)
+    if variant:
+        rows = enumerate(main.kernels.rows)
+        main.kernels.go([i for i, row in rows if row.subject.key[1] == variant][-1])
+        await settle(ui)
+    await ui.press("x")
+    await rest(ui)
+    return await press(ui, *keys)
+
+
+async def press(ui: Ui, *keys: str) -> StepScreen:
+    for key in keys:
+        await ui.press(*(key[1:] if key[0] == "=" else [key]))
+        await rest(ui)
+    return await rest(ui)
+
+
+async def ask(ui: Ui, key: str, text: str) -> StepScreen:
+    """Press a key that asks, and answer."""
+    screen = await press(ui, key)
+    screen.prompt.input.value = text
+    return await press(ui, "enter")
+
+
+def line_at(screen: StepScreen) -> int:
+    assert screen.stepper is not None
+    place = screen.stepper.place()
+    assert place is not None
+    return place.line
+
+
+# Running and leaving
+
+
+async def test_a_key_runs_a_block_and_lines_show_what_they_gave() -> None:
+    app = made(PARTED)
+    async with app.run_test(size=(100, 30)) as ui:
+        screen = await begin(ui)
+        load = at(PARTED, "ld.global")
+        screen = await ask(ui, "colon", str(load))
+        await press(ui, "u")
+        assert line_at(screen) == load
+        assert screen.stepper is not None
+        (strip,) = screen.stepper.strips(load)
+        assert strip.values is not None
+        rows = [row for row in text_of(ui).splitlines() if "ld.global.f32 %f1" in row]
+        assert rows[0].startswith("⇒") and f"{strip.values[0]:.7g}" in rows[0]
+        (below,) = (row for row in text_of(ui).splitlines() if "setp.lt.s32" in row)
+        assert below.split()[1] == "setp.lt.s32"  # nothing between its number and itself
+        await press(ui, "n", "n")
+        (below,) = (row for row in text_of(ui).splitlines() if "setp.lt.s32" in row)
+        assert below.split()[1] == "true"
+        await press(ui, "b", "b")
+        (below,) = (row for row in text_of(ui).splitlines() if "setp.lt.s32" in row)
+        assert below.split()[1] == "setp.lt.s32"
+
+
+async def test_leaving_it_restores_the_screen() -> None:
+    app = lecture()
+    async with app.run_test(size=(120, 40)) as ui:
+        main = await settle(ui)
+        main.kernels.go([i for i, r in enumerate(main.kernels.rows)
+                         if r.subject.key[1] == SQUARE][-1])  # fmt: skip
+        await ui.press("tab", "c", "tab", "F", "j", "j")
+        await settle(ui)
+        before, view, focused = text_of(ui), main.view, main.focused
+        await ui.press("x")
+        await rest(ui)
+        await press(ui, "n", "n", "c", "5", "z", "H")
+        await ui.press("q")
+        await settle(ui)
+        assert app.screen is main and main.focused is focused
+        assert (text_of(ui), main.view) == (before, view)
+
+
+async def test_escape_ends_a_run_and_what_came_before_is_there() -> None:
+    app = made(LOOP.replace("100000", "2000000000"), dtype="int32")
+    async with app.run_test(size=(100, 30)) as ui:
+        await settle(ui)
+        await ui.press("x")
+        screen = app.screen
+        assert isinstance(screen, StepScreen)
+        for _ in range(3000):
+            await ui.pause(0.01)
+            if screen.runner.steps > 500:
+                break
+        assert screen.runner.running
+        assert "Esc stops it" in text_of(ui)
+        await ui.press("escape")
+        await rest(ui)
+        assert "it was stopped; the steps before that are here" in text_of(ui)
+        await press(ui, "greater_than_sign")
+        assert screen.stepper is not None
+        assert 500 < len(screen.stepper.trace.steps) == screen.stepper.at + 1
+        assert f"{screen.stepper.at:,} of {screen.stepper.at + 1:,} kept" in text_of(ui)
+        await ui.press("escape")
+        await ui.pause()
+        assert app.screen is not screen
+
+
+async def test_leaving_ends_what_is_counted() -> None:
+    app = made(LOOP.replace("100000", "2000000000"), dtype="int32")
+    async with app.run_test(size=(100, 30)) as ui:
+        await settle(ui)
+        await ui.press("x")
+        await ui.pause(0.05)
+        await ui.press("q")
+        for _ in range(3000):
+            await ui.pause(0.01)
+            if not [w for w in app.workers if w.group in ("block", "count")]:
+                break
+        assert not [w for w in app.workers if w.group in ("block", "count")]
+
+
+async def test_a_long_block_is_kept_as_far_as_its_bound_and_that_is_said(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(running, "MOST_STEPS", 2000)
+    async with made(LOOP, dtype="int32").run_test(size=(120, 30)) as ui:
+        screen = await begin(ui)
+        assert "more than 2,000 steps; the steps before that are here" in text_of(ui)
+        await press(ui, "greater_than_sign")
+        assert screen.stepper is not None and screen.stepper.at == 2000
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (40, 10)])
+async def test_without_a_launch_a_sentence_says_what_to_do(size: tuple[int, int]) -> None:
+    app = lecture()
+    async with app.run_test(size=size) as ui:
+        await begin(ui, NVCC)
+        words = " ".join(text_of(ui).split())
+        assert "no launch of square_matrix_kernel" in words and "was recorded" in words
+        if size[1] > 10:
+            assert "--grid and --threads" in words and f"{NVCC} …" in words
+        await press(ui, "n", "u", "enter", "r", "H", "f", "L", "N")  # nothing to do: nothing done
+        await ui.press("escape")
+        await settle(ui)
+        assert len(app.screen_stack) == 1
+
+
+async def test_what_cannot_be_run_is_told_by_line() -> None:
+    text = kernel("    tex.1d.v4.f32.s32 {%f1, %f2, %f3, %f4}, [%rd0, {%r1}];")
+    app = made(text)
+    async with app.run_test(size=(100, 30)) as ui:
+        screen = await begin(ui)
+        words = text_of(ui)
+        assert "cannot be run here; nothing was run" in words
+        assert f"line {at(text, 'tex.1d')}: tex.1d.v4.f32.s32" in words
+        assert screen.kernel is None
+
+
+async def test_without_a_compilation_there_is_nothing_to_run() -> None:
+    few = reader()
+    kernels = tuple(replace(k, variants=()) for k in few.recording.kernels)
+    app = PtxviewApp(reader(replace(few.recording, kernels=kernels)))
+    async with app.run_test(size=(100, 30)) as ui:
+        await settle(ui)
+        await ui.press("x")
+        await settle(ui)
+        assert "There is no compilation here to run." in text_of(ui)
+        assert len(app.screen_stack) == 1
+
+
+async def test_a_fault_is_the_last_step_and_is_told() -> None:
+    text = kernel("    ld.global.f32 %f1, [%rd1+4000];")
+    async with made(text).run_test(size=(140, 30)) as ui:
+        screen = await begin(ui)
+        assert "past the end of x" in text_of(ui), text_of(ui)
+        await press(ui, "greater_than_sign")
+        assert line_at(screen) == at(text, "ld.global")
+        assert "here the block ended" in text_of(ui)
+
+
+# Moving
+
+
+async def test_it_goes_to_lines_partings_stores_and_the_first_nan() -> None:
+    async with made(PARTED).run_test(size=(100, 40)) as ui:
+        screen = await begin(ui)
+        await press(ui, "N")
+        assert line_at(screen) == at(PARTED, "sqrt")  # new values are negative as often as not
+        assert screen.stepper is not None
+        await press(ui, "less_than_sign")
+        assert screen.stepper.at == 0
+        await ask(ui, "p", "3 30")
+        active = screen.stepper.trace.steps[screen.stepper.at].active
+        assert active[3] != active[30]
+        await ask(ui, "s", "x+200")
+        assert line_at(screen) == at(PARTED, "], 7")
+        await ask(ui, "s", "y+200")
+        assert "say where to" in text_of(ui) and line_at(screen) == at(PARTED, "], 7")
+        await ask(ui, "number_sign", "2")
+        assert screen.stepper.at == 2
+        await ask(ui, "colon", str(at(PARTED, "setp")))
+        await press(ui, "u")
+        assert line_at(screen) == at(PARTED, "setp")
+        await press(ui, "u")
+        assert "no further step is on line" in text_of(ui)
+        await ask(ui, "colon", str(at(PARTED, "ld.global")))
+        await press(ui, "U")
+        assert line_at(screen) == at(PARTED, "ld.global")
+
+
+async def test_a_lane_that_does_not_run_a_step_is_told_and_its_values_are_in_brackets() -> None:
+    async with made(PARTED).run_test(size=(100, 40)) as ui:
+        screen = await begin(ui)
+        await ask(ui, "L", "20")
+        await ask(ui, "colon", str(at(PARTED, "@%p1 st")))
+        await press(ui, "u")
+        assert screen.stepper is not None and screen.stepper.lane == 20
+        assert "lane 20 does not run it" in text_of(ui)
+        (row,) = (row for row in text_of(ui).splitlines() if row.startswith("⇒"))
+        assert "@%p1 st.global" in row and "[·]" in row
+        await press(ui, "right_square_bracket", "right_curly_bracket")
+        assert screen.stepper.lane == 53
+        await press(ui, "right_curly_bracket")
+        assert screen.stepper.lane == 53  # there is no further warp
+        await ask(ui, "L", "64")
+        assert "they are 0 to 63" in text_of(ui)
+
+
+async def test_the_current_line_is_marked_and_followed_in_every_pane() -> None:
+    async with lecture().run_test(size=(160, 50)) as ui:
+        screen = await begin(ui, SOFTMAX, "4")
+        links = screen.reads.links
+        variant = screen.subject.variant
+        assert variant is not None
+        for key in ("n",) * 12 + ("m",) * 3:
+            screen = await press(ui, key)
+            for pane in screen.panes.panes:
+                assert pane.stage is not None
+                here: tuple[int, ...] = (line_at(screen),)
+                if pane.stage is not Stage.PTX:
+                    here = links(variant, Stage.PTX, pane.stage).get(here[0], ())
+                assert pane.view.current == tuple(sorted(here)), pane.stage
+                if here:
+                    first, last = (pane.view.map.line(row) for row in pane.view.span())
+                    assert first <= pane.view.cursor <= last and pane.view.cursor in here
+
+
+async def test_from_a_line_of_the_source_one_runs_to_it() -> None:
+    async with lecture().run_test(size=(120, 40)) as ui:
+        screen = await begin(ui, SOFTMAX, "shift+tab")
+        assert screen.panes.active.stage is Stage.SOURCE
+        source = screen.panes.active.view
+        wanted = next(n for n in range(1, source.lines) if "tl.store" in source.rows.text(n))
+        await ask(ui, "colon", str(wanted))
+        await press(ui, "u")
+        variant = screen.subject.variant
+        assert variant is not None
+        lines = screen.reads.links(variant, Stage.SOURCE, Stage.PTX)[wanted]
+        assert line_at(screen) in lines and source.cursor == wanted
+        await ask(ui, "colon", "1")
+        await press(ui, "u")
+        assert "No line of the PTX is tied to line 1 of the source." in text_of(ui)
+
+
+async def test_another_block_keeps_the_lane() -> None:
+    async with lecture().run_test(size=(120, 40)) as ui:
+        await begin(ui, SOFTMAX)
+        await ask(ui, "L", "9")
+        screen = await ask(ui, "B", "7")
+        await press(ui, "n", "n")
+        assert "block 7 of 1,823" in text_of(ui)
+        assert screen.stepper is not None and screen.stepper.lane == 9
+        named = {v.name: v.value for v in screen.stepper.live()}
+        assert named["row"] == 7
+        for text, said in (("9999", "there is no block"), ("a", "not one to three whole numbers")):
+            screen = await ask(ui, "B", text)
+            assert said in text_of(ui)
+            assert screen.stepper is not None and screen.stepper.live()
+
+
+# Lanes, registers, counts
+
+
+async def test_enter_shows_the_lanes_and_chooses_one() -> None:
+    async with made(PARTED).run_test(size=(80, 24)) as ui:
+        screen = await begin(ui)
+        await ask(ui, "colon", str(at(PARTED, "sqrt")))
+        await press(ui, "enter")
+        assert "was not run up to this step" in text_of(ui)
+        await press(ui, "u")
+        await ui.press("enter")
+        assert isinstance(ui.app.screen, LaneGrid)
+        text = text_of(ui)
+        assert "56 of 64 lanes ran this step" in text and "which did not run it" in text
+        await ui.press("right", "down")
+        assert "lane 33 (warp 1, lane 1)" in text_of(ui)
+        await ui.press("4", "7")
+        assert "lane 47 (warp 1, lane 15)" in text_of(ui)
+        await ui.press("9")  # there is no lane 479: a new number begins
+        assert "lane 9 (warp 0, lane 9)" in text_of(ui)
+        await ui.press("escape")
+        await rest(ui)
+        assert screen.stepper is not None and screen.stepper.lane == 0
+        await ui.press("enter", "4", "7", "enter")
+        await rest(ui)
+        assert screen.stepper.lane == 47 and "lane 47" in text_of(ui)
+
+
+@pytest.mark.parametrize("width", [80, 120, 200])
+async def test_registers_stand_beside_the_panes_or_over_them(width: int) -> None:
+    async with lecture().run_test(size=(width, 40)) as ui:
+        screen = await begin(ui, SOFTMAX, "n", "n", "n")
+        beside = width >= 110
+        assert ("more live" in text_of(ui)) is beside and screen.panel.display is beside
+        await ui.press("r")
+        await ui.pause()
+        assert ("more live" in text_of(ui)) is not beside
+        assert isinstance(ui.app.screen, Overlay) is not beside
+        if not beside:
+            assert "Registers of lane 0" in text_of(ui) and "input_row_str…" in text_of(ui)
+            await ui.press("escape")
+        await press(ui, "r")
+        if beside:
+            assert screen.panel.display
+
+
+async def test_counts_are_columns_and_the_hottest_line_is_gone_to() -> None:
+    async with lecture().run_test(size=(160, 50)) as ui:
+        screen = await begin(ui, MATMUL, "c")
+        assert "counts: all 24 blocks" in text_of(ui)
+        heads = [row for row in text_of(ui).splitlines() if "warps lanes parts  sector" in row]
+        assert heads
+        await press(ui, "H")
+        view = screen.panes.active.view
+        assert "cp.async" in view.rows.text(view.cursor)
+        assert "1.2 % of the instructions that warps executed" in text_of(ui)
+        first = view.cursor
+        await press(ui, "H")
+        assert view.cursor != first
+        await press(ui, "f")
+        assert "counts: this block" in text_of(ui)
+        assert "Lines are counted of this block" in text_of(ui)
+
+
+async def test_a_launch_that_faults_elsewhere_is_counted_of_the_block_alone() -> None:
+    text = kernel(
+        "    setp.eq.s32 %p1, %r0, 0;\n    @%p1 bra $FIRST;\n    trap;\n"
+        "$FIRST:\n    mov.u32 %r4, 1;"
+    )
+    async with made(text, blocks=3).run_test(size=(120, 30)) as ui:
+        screen = await begin(ui, "", "c")
+        assert "counts: this block" in text_of(ui)
+        await press(ui, "f", "f")
+        assert "no more could be" in text_of(ui) and "trap" in text_of(ui)
+        assert screen.kernel is not None
+
+
+# The screen as one of many
+
+
+@pytest.mark.parametrize("size", [(80, 24), (200, 60), (20, 5), (1, 1)])
+async def test_every_command_does_something_or_says_why_not(size: tuple[int, int]) -> None:
+    names = [c.id for c in TABLE if c.where is Where.STEP or c.id in BESIDE]
+    last = ("step.escape", "step.leave", "palette", "screenshot")
+    async with lecture().run_test(size=size) as ui:
+        await begin(ui, SQUARE)
+        for name in (n for n in names if n not in last):
+            screen = ui.app.screen_stack[1]
+            await screen.run_action(f"run('{name}')")
+            await ui.pause()
+            while len(ui.app.screen_stack) > 2:
+                await ui.press("escape")
+                await ui.pause()
+            if isinstance(screen, StepScreen) and screen.focused is screen.prompt.input:
+                await ui.press("escape")
+            await rest(ui)
+        await ui.resize_terminal(120, 40)
+        await press(ui, "n")
+        assert "step" in text_of(ui)
+
+
+async def test_a_search_goes_on_with_the_same_words() -> None:
+    async with lecture().run_test(size=(120, 40)) as ui:
+        screen = await begin(ui, SOFTMAX)
+        seen = []
+        for _ in range(3):
+            await ask(ui, "slash", "st.global")
+            seen.append(screen.panes.active.view.cursor)
+        assert len(set(seen)) == 3 == len([n for n in seen if "st.global" in
+                                           screen.panes.active.view.rows.text(n)])  # fmt: skip
+        await press(ui, "escape")
+        assert isinstance(ui.app.screen, StepScreen)  # the search is forgotten first
+        await ui.press("escape")
+        await settle(ui)
+        assert len(ui.app.screen_stack) == 1
+
+
+async def test_names_are_shown_and_not_obeyed() -> None:
+    async with made(PARTED, name="x\x1b]0;evil\x07").run_test(size=(120, 30)) as ui:
+        await begin(ui, "", "n", "greater_than_sign", "c")
+        text = text_of(ui)
+        assert not any(c in text for c in "\x1b\x07\x9b\r")
+
+
+async def test_without_colour_everything_is_said_by_signs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    async with made(PARTED).run_test(size=(100, 40)) as ui:
+        await begin(ui, "", "greater_than_sign")
+        rows = text_of(ui).splitlines()
+        assert any(row.startswith("⇒") and "ret" in row for row in rows)
+        assert any("[·]" in row and "sqrt" in row for row in rows)
+        styles = [s.style for strip in ui.app.screen._compositor.render_strips() for s in strip]
+        assert not [s for s in styles if s and s.color and not s.color.is_default
+                    and s.color.triplet and len(set(s.color.triplet)) > 1]  # fmt: skip
+
+
+def own_lecture(tmp_path: Path) -> PtxviewApp:
+    return PtxviewApp(open_reader(str(shutil.copy(LECTURE, tmp_path / "lecture.ptxview"))))
+
+
+def stepping(variant: str, *keys: str) -> Callable[[Ui], Any]:
+    async def run(ui: Ui) -> None:
+        ui.app.animation_level = "none"
+        await begin(ui, variant, *keys)
+
+    return run
+
+
+TO_THE_LOAD = ("slash", *"ld.global", "enter", "u", "n", "n", "n", "n")
+
+
+@pytest.mark.parametrize("size", SIZES, ids=lambda s: f"{s[0]}x{s[1]}")
+def test_how_a_block_looks(snap_compare: Compare, tmp_path: Path, size: tuple[int, int]) -> None:
+    keys = stepping(SQUARE, *TO_THE_LOAD)
+    assert snap_compare(own_lecture(tmp_path), terminal_size=size, run_before=keys)
+
+
+@pytest.mark.parametrize("size", SIZES, ids=lambda s: f"{s[0]}x{s[1]}")
+def test_how_counts_look(snap_compare: Compare, tmp_path: Path, size: tuple[int, int]) -> None:
+    keys = stepping(SQUARE, *TO_THE_LOAD, "c", "H")
+    assert snap_compare(own_lecture(tmp_path), terminal_size=size, run_before=keys)
+
+
+@pytest.mark.parametrize("size", SIZES, ids=lambda s: f"{s[0]}x{s[1]}")
+def test_how_lanes_look(snap_compare: Compare, tmp_path: Path, size: tuple[int, int]) -> None:
+    async def run(ui: Ui) -> None:
+        await stepping(SQUARE, *TO_THE_LOAD, "b", "b", "b", "b")(ui)
+        await ui.press("enter", "3", "5")
+        await ui.pause()
+
+    assert snap_compare(own_lecture(tmp_path), terminal_size=size, run_before=run)
