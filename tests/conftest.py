@@ -22,6 +22,9 @@ from tests.helpers.samples import Disassembler, disassemble
 for name in ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR"):
     os.environ.pop(name, None)
 
+# Where no bytecode is written, each of hundreds of programs that are started compiles ptxview anew.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 # What stands behind `&` in a script ignores SIGINT, and behind `nohup` SIGHUP, and so would all
 # that tests start: programs that are asked to end by them would go on.
 for number, how in ((signal.SIGINT, signal.default_int_handler), (signal.SIGQUIT, signal.SIG_DFL),
