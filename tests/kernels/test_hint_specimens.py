@@ -25,7 +25,6 @@ def compiled(folder: Path, *names: str) -> list[str]:
         "TRITON_CACHE_DIR": str(folder / "triton"),
         "TRITON_DEFAULT_FP_FUSION": "1",
         "XDG_STATE_HOME": str(folder / "state"),
-        "XDG_CACHE_HOME": str(folder / "cache"),
     }
     recording = folder / "specimens.ptxview"
     words = ["run", "--target", "sm_90", "--no-tui", "-o", str(recording), "-m", "kernels", *names]
