@@ -69,6 +69,11 @@ COMMANDS = (
         "ptxview step [PATH] KERNEL",
         "step through a block of a recorded call: every register, forwards and backwards",
     ),
+    Subcommand(
+        "check",
+        "ptxview check [PATH] [BASELINE]",
+        "a gate for CI: limits that kernels must keep, and nothing worse than before",
+    ),
     Subcommand("explain", "ptxview explain WORD…", "what a word of PTX or SASS means"),
     Subcommand("doctor", "ptxview doctor", "what is on this machine, and what each lack costs"),
 )

@@ -65,6 +65,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         help="what occupancy and hints are told for (sm_80); default: what each was compiled for",
     )
     parser.add_argument("--exit-code", action="store_true", help="exit with 1 if anything differs")
+    parser.add_argument(
+        "--summary", action="store_true", help="the figures alone, without the text of the stages"
+    )
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print JSON")
     form.add_argument("--markdown", action="store_true", help="print Markdown for a pull request")
@@ -171,12 +174,16 @@ def _compare(
             compared.diff.identical,
         ))  # fmt: skip
         return status
-    _show(compared, rows, paths, args.width)
+    _show(compared, rows, paths, args.width, args.summary)
     return status
 
 
 def _show(
-    compared: Compared, rows: Iterable[beside.BesideRow], paths: tuple[str, str], asked: int | None
+    compared: Compared,
+    rows: Iterable[beside.BesideRow],
+    paths: tuple[str, str],
+    asked: int | None,
+    alone: bool,
 ) -> None:
     out = printing.out()
     width = asked or out.width
@@ -188,7 +195,8 @@ def _show(
     out.print()
     for line in diff_text.lines(compared.summary, compared.explanation, min(width, 100)):
         out.print(line, soft_wrap=True)
-    _text(out, compared, rows, width)
+    if not alone:
+        _text(out, compared, rows, width)
 
 
 def _text(
@@ -227,7 +235,8 @@ def _files(a: Reader, b: Reader, args: argparse.Namespace) -> int:
         out.print(Text.assemble((f"{mark} ", "bold cyan"), shown(path)), soft_wrap=True)
     for line in diff_text.functions(compared.diff.functions, compared.figures):
         out.print(line, soft_wrap=True)
-    _text(out, compared, rows, args.width or out.width)
+    if not args.summary:
+        _text(out, compared, rows, args.width or out.width)
     return status
 
 

@@ -23,7 +23,7 @@ from inspector.analyse.hints.order import barrier_in_loop, early_wait, uninlined
 from inspector.analyse.hints.subject import Finding, HintSubject, Thresholds
 from inspector.errors import PtxviewError
 
-__all__ = ["HINTS", "Finding", "HintSubject", "Thresholds", "hints"]
+__all__ = ["HINTS", "RULES", "Finding", "HintSubject", "Thresholds", "hints"]
 
 Hint = Callable[[HintSubject, Thresholds], Iterable[Finding]]
 
@@ -46,6 +46,13 @@ HINTS: tuple[Hint, ...] = (
     uninlined_call,
     idle_lanes,
 )
+
+RULES = (
+    "fp64-promotion", "spills", "local-memory", "narrow-access", "uncoalesced-layout",
+    "masked-lanes", "small-grid", "tail-effect", "low-occupancy", "early-wait", "slow-division",
+    "no-tensor-cores", "bank-conflicts", "barrier-in-loop", "uninlined-call", "idle-lanes",
+)  # fmt: skip
+"""The names of what hints say."""
 
 
 def hints(subject: HintSubject, thresholds: Thresholds) -> tuple[Finding, ...]:

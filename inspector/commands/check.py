@@ -1,0 +1,300 @@
+"""A gate for CI: what kernels may take, and how much worse than a baseline they may be.
+
+Limits are options, or stand in [tool.ptxview.check] of pyproject.toml. Exits with 1 where one is
+broken, or cannot be judged: what is not known passes nothing. Of an autotuned kernel the
+configurations that the tuner left are not checked.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import tomllib
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from inspector import files, printing
+from inspector.analyse.hints import RULES
+from inspector.check import judging, limits, reading
+from inspector.check.judging import Outcome, Verdict
+from inspector.check.limits import NOT_WORSE, OPTIONS, SWITCHES, Limits, Rules
+from inspector.commands.common import open_reader, print_json
+from inspector.errors import Exit, Unreadable, UsageError
+from inspector.measure.time.stored import times
+from inspector.model import Kernel, Variant
+from inspector.printing import narrate
+from inspector.reader.reader import Reader
+from inspector.reader.selecting import select
+from inspector.report import check as report
+from inspector.text import plural, shown
+
+HELP = {
+    "max-registers": ("N", "registers of a thread"),
+    "max-spills": ("BYTES", "bytes that a thread spills, stores and loads together"),
+    "max-stack": ("BYTES", "stack of a thread"),
+    "max-shared": ("BYTES", "shared memory of a block, static and dynamic"),
+    "max-instructions": ("N", "instructions of SASS"),
+    "max-fp64": ("N", "instructions of PTX that compute in double precision"),
+    "max-time": ("US", "measured microseconds (ptxview time)"),
+    "max-kernels": ("N", "kernels of a graph of torch.compile"),
+    "min-occupancy": ("PERCENT", "theoretical occupancy, at least"),
+}
+GIT = ".git"
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of ``check``."""
+    parser.add_argument(
+        "path", nargs="?", metavar="PATH", help="what to check; the newest recording if left out"
+    )
+    parser.add_argument("other", nargs="?", metavar="BASELINE", help="as --baseline")
+    for name, (value, text) in HELP.items():
+        least = "" if name.startswith("min-") else ", at most"
+        parser.add_argument(f"--{name}", type=_amount, metavar=value, help=f"{text}{least}")
+    parser.add_argument("--no-spills", action="store_true", help="as --max-spills 0")
+    parser.add_argument("--no-fp64", action="store_true", help="as --max-fp64 0")
+    parser.add_argument(
+        "--forbid", action="append", default=[], metavar="RULE",
+        help="a hint that may not be there (bank-conflicts, uncoalesced-layout …); again for more",
+    )  # fmt: skip
+    parser.add_argument(
+        "--baseline", metavar="OTHER",
+        help="a recording than which no kernel may be worse, in registers, spills and occupancy "
+        "where --allow says nothing else",
+    )  # fmt: skip
+    parser.add_argument(
+        "--allow", action="append", default=[], metavar="FIGURE=N[%%]",
+        help="how much worse than the baseline: registers, spills, stack, shared, instructions, "
+        "occupancy, time; only what is named is compared, beside the three above",
+    )  # fmt: skip
+    parser.add_argument(
+        "--kernel", action="append", default=[], metavar="KERNEL", help="check these alone"
+    )
+    parser.add_argument(
+        "--all-variants", action="store_true", help="check what a tuner tried and left, too"
+    )
+    parser.add_argument(
+        "--allow-unknown", action="store_true", help="what is not known does not fail"
+    )
+    parser.add_argument(
+        "--device", metavar="ARCH",
+        help="what occupancy and hints are told for (sm_80); default: what each was compiled for",
+    )  # fmt: skip
+    parser.add_argument(
+        "--config", metavar="FILE",
+        help="where [tool.ptxview.check] stands (pyproject.toml here or above, in the repository)",
+    )  # fmt: skip
+    parser.add_argument("--all", action="store_true", help="list limits that were kept, too")
+    parser.add_argument(
+        "--github", action="store_true", help="print GitHub's annotations, an error at each line"
+    )
+    parser.add_argument("--junit", metavar="FILE", help="write JUnit's XML")
+    parser.add_argument("--markdown", action="store_true", help="print a comment in Markdown")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def _amount(text: str) -> float:
+    value = float(text)
+    if not 0 <= value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text} is no amount")
+    return value
+
+
+def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
+    """Check, print, and say by the status whether everything was kept."""
+    args = parser.parse_args(argv)
+    if sum((args.json, args.github, args.markdown)) > 1:
+        parser.error("one of --json, --github and --markdown")
+    if args.other is not None and args.baseline is not None:
+        parser.error("give the baseline once")
+    rules = _rules(args)
+    reader = open_reader(args.path, args.device)
+    before = None if rules.baseline is None else open_reader(rules.baseline, args.device)
+    if before is None and (args.allow or any(part.allowed for part in _each(rules))):
+        raise UsageError("--allow says how much worse than a baseline, and there is none",
+                         "Give --baseline OTHER.")  # fmt: skip
+    if not any(_each(rules)):
+        raise UsageError(
+            "there is nothing to check: no limit was given",
+            "Such as --max-registers 128 --no-spills, or [tool.ptxview.check] in pyproject.toml.",
+        )
+    checked = _checked(args, rules, _reading(reader), None if before is None else _reading(before))
+    left = [v for v in checked.failed if v.outcome is Outcome.BROKEN or not args.allow_unknown]
+    _print(args, checked, passed=not left)
+    return Exit.DIFFERENT if left else Exit.OK
+
+
+def _each(rules: Rules) -> Iterator[Limits]:
+    yield rules.limits
+    for _, part in rules.kernels:
+        yield part
+
+
+def _reading(reader: Reader) -> reading.Reading:
+    return reading.Reading(reader, times(reader.recording.path))
+
+
+# -- what is allowed ------------------------------------------------------------------------------
+
+
+def _rules(args: argparse.Namespace) -> Rules:
+    """Limits of the options over those of the file."""
+    own = Limits()
+    for name, (side, figure) in OPTIONS.items():
+        value = getattr(args, name.replace("-", "_"))
+        if value is not None:
+            own = limits.limited(own, side, figure, value)
+    for name, figure in SWITCHES.items():
+        if getattr(args, name.replace("-", "_")):
+            own = limits.limited(own, "most", figure, 0.0)
+    forbidden = frozenset(limits.rule_named(word, RULES, "--forbid") for word in args.forbid)
+    own = replace(own, forbidden=forbidden, allowed=limits.allowances(args.allow))
+    config = _config(args.config)
+    # An option is of all kernels, and wins over the file's tables too.
+    parts = tuple((selector, own.over(part)) for selector, part in config.kernels)
+    baseline = args.other or args.baseline or config.baseline
+    whole = own.over(config.limits)
+    if baseline is not None:
+        whole = whole.over(Limits(allowed=NOT_WORSE))
+    return Rules(whole, parts, baseline)
+
+
+def _config(asked: str | None) -> Rules:
+    path = Path(asked) if asked is not None else _found()
+    if path is None:
+        return Rules()
+    try:
+        value = tomllib.loads(files.text(path))
+    except tomllib.TOMLDecodeError as error:
+        raise Unreadable(f"{path} is no TOML: {error}") from None
+    table: object = value
+    for name in ("tool", "ptxview", "check"):
+        table = table.get(name) if isinstance(table, dict) else None
+    if table is None:
+        if asked is not None:
+            raise UsageError(f"{path} has no [tool.ptxview.check]")
+        return Rules()
+    rules = limits.read(table, str(path), RULES)
+    if rules.baseline is None:
+        return rules
+    return replace(rules, baseline=str(path.parent / rules.baseline))
+
+
+def _found() -> Path | None:
+    """The nearest pyproject.toml, here or above, but not beyond the repository."""
+    here = Path.cwd()
+    for folder in (here, *here.parents):
+        if (folder / "pyproject.toml").is_file():
+            return folder / "pyproject.toml"
+        if (folder / GIT).exists():
+            return None
+    return None
+
+
+# -- checking -------------------------------------------------------------------------------------
+
+
+def _checked(
+    args: argparse.Namespace, rules: Rules, now: reading.Reading, before: reading.Reading | None
+) -> report.Checked:
+    recording = now.reader.recording
+    chosen = _chosen(args.kernel, now)
+    used = [
+        (kernel, variant)
+        for kernel, variant in chosen
+        if args.all_variants or reading.in_use(kernel, variant)
+    ]
+    if not used and not recording.graphs:
+        raise UsageError(f"{recording.path} has no variant to check")
+    for _ in now.reader.figures([variant for _, variant in used]):
+        pass
+    fitting = [{v.hash for _, v in select(recording, part)} for part, _ in rules.kernels]
+    for (selector, _), hashes in zip(rules.kernels, fitting, strict=True):
+        if not hashes:
+            narrate(f"! nothing here fits the limits of {shown(selector)}")
+    partners = _partners(before, now)
+    verdicts: list[Verdict] = []
+    new = 0
+    for kernel, variant in used:
+        allowed = rules.of([variant.hash in hashes for hashes in fitting])
+        figures = now.figures(kernel, variant, allowed)
+        base = None
+        if before is not None:
+            other = partners.get((variant.hash, variant.symbol))
+            new += other is None
+            if other is not None:
+                base = before.figures(before.reader.kernel(other), other, allowed)
+        subject = judging.Subject(kernel, variant)
+        verdicts += judging.judge(subject, figures, allowed, base)
+    if not args.kernel:
+        for graph in recording.graphs:
+            verdicts += judging.judge_graph(graph.id, len(graph.kernels), rules.limits)
+    kernels = len({kernel.id for kernel, _ in used})
+    return report.Checked(
+        str(recording.path),
+        None if before is None else str(before.reader.recording.path),
+        tuple(verdicts),
+        kernels,
+        len(used),
+        len(chosen) - len(used),
+        new,
+    )
+
+
+def _chosen(selectors: Sequence[str], now: reading.Reading) -> tuple[tuple[Kernel, Variant], ...]:
+    recording = now.reader.recording
+    if not selectors:
+        return recording.variants()
+    out: dict[tuple[str, str], tuple[Kernel, Variant]] = {}
+    for selector in selectors:
+        matches = select(recording, selector)
+        if not matches:
+            raise UsageError(f"no kernel of {recording.path} is called {selector}",
+                             "ptxview list shows those there are.")  # fmt: skip
+        out |= {(variant.hash, variant.symbol): (kernel, variant) for kernel, variant in matches}
+    return tuple(out.values())
+
+
+def _partners(
+    before: reading.Reading | None, now: reading.Reading
+) -> dict[tuple[str, str], Variant]:
+    if before is None:
+        return {}
+    return {
+        (variant.hash, variant.symbol): other
+        for variant, other in reading.partners(before.reader, now.reader)
+        if other is not None
+    }
+
+
+# -- telling --------------------------------------------------------------------------------------
+
+
+def _print(args: argparse.Namespace, checked: report.Checked, passed: bool) -> None:
+    if args.junit is not None:
+        try:
+            Path(args.junit).write_text(report.junit(checked), "utf-8", "replace")
+        except OSError as error:
+            raise UsageError(f"{args.junit} cannot be written: {error.strerror}") from None
+    if args.json:
+        print_json(report.document(checked, passed))
+        return
+    if args.markdown:
+        printing.lines(report.markdown(checked, passed))
+        return
+    if args.github:
+        root = os.environ.get("GITHUB_WORKSPACE") or str(Path.cwd())
+        printing.lines(report.workflow_commands(checked, root))
+        narrate(report.heading(checked))
+        return
+    out = printing.out()
+    if checked.failed or args.all:
+        out.print(report.rows(checked, args.all, out.width))
+    unknown = [v for v in checked.failed if v.outcome is Outcome.UNKNOWN]
+    out.print(shown(report.heading(checked)), soft_wrap=True)
+    if unknown and not args.allow_unknown:
+        narrate(
+            f"{plural(len(unknown), 'limit')} could not be judged, which fails; "
+            "--allow-unknown lets that pass"
+        )

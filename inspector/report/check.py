@@ -1,0 +1,297 @@
+"""Verdicts of a gate: a table, JSON, GitHub's annotations, JUnit's XML, a comment in Markdown."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+import xml.etree.ElementTree as ET
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from rich.table import Table
+from rich.text import Text
+
+from inspector.check.judging import Outcome, Place, Verdict, counts
+from inspector.check.limits import FIGURES
+from inspector.names import short_name
+from inspector.report import jsons, tables
+from inspector.report.diff_markdown import code, escaped
+from inspector.text import plural, shown
+
+MARKS = {Outcome.BROKEN: "✗", Outcome.UNKNOWN: "?", Outcome.KEPT: "✓"}
+STYLES = {Outcome.BROKEN: "red", Outcome.UNKNOWN: "yellow", Outcome.KEPT: "green"}
+LONG_STEM = 20
+"""Letters of a file's name that are told; generated ones have fifty and more."""
+LONG_NAME = 32
+WIDE = 116
+"""Columns from which limits are a table."""
+_FIRST = re.compile(r"[:.] ")
+_NOT_XML = {*range(0x20), 0xFFFE, 0xFFFF, *range(0xD800, 0xE000)} - {0x9, 0xA, 0xD}
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What was checked: the recording, its baseline if there is one, and every verdict.
+
+    ``kernels`` and ``variants`` are how many there were; ``left_out`` how many variants a tuner
+    tried and left; ``new`` the variants that the baseline has not.
+    """
+
+    path: str
+    baseline: str | None
+    verdicts: tuple[Verdict, ...]
+    kernels: int
+    variants: int
+    left_out: int = 0
+    new: int = 0
+
+    @property
+    def failed(self) -> tuple[Verdict, ...]:
+        """What was broken or is not known."""
+        return tuple(v for v in self.verdicts if v.outcome is not Outcome.KEPT)
+
+
+def name_of(verdict: Verdict) -> str:
+    """The kernel, or the graph."""
+    subject = verdict.subject
+    if subject.kernel is None:
+        return f"graph {subject.graph}"
+    return short_name(subject.kernel.demangled or subject.kernel.name)
+
+
+def amount(value: float | None) -> str:
+    """A figure without digits that it has not."""
+    if value is None:
+        return tables.UNKNOWN
+    return f"{value:,.0f}" if value == int(value) else f"{value:,.4g}"
+
+
+def sentence(verdict: Verdict) -> str:
+    """What is wrong, in one sentence."""
+    figure = FIGURES.get(verdict.what)
+    if verdict.outcome is Outcome.UNKNOWN:
+        return f"{figure.title if figure else verdict.what} cannot be judged: {verdict.said}"
+    if figure is None:
+        return f"{verdict.what}: {verdict.said or 'forbidden'}"
+    head = f"{figure.title}: {amount(verdict.value)} {figure.unit}"
+    if verdict.base is None:
+        side = "at least" if figure.least else "at most"
+        return f"{head}, {side} {amount(verdict.limit)} allowed"
+    room = (
+        f", {verdict.allowed} worse allowed" if verdict.allowed and verdict.allowed.amount else ""
+    )
+    return f"{head}, {amount(verdict.base)} in the baseline{room}"
+
+
+def where(place: Place) -> str:
+    """``square.py:23``, ``sass 40``; "" where it is not known."""
+    parts = []
+    if place.source is not None:
+        stem, dot, suffix = posixpath.basename(place.source.file).rpartition(".")
+        name = f"{stem[:LONG_STEM]}…" if len(stem) > LONG_STEM + 1 else stem
+        parts.append(f"{name}{dot}{suffix}:{place.source.line}")
+    if place.stage is not None and place.line is not None:
+        parts.append(f"{place.stage.value} {place.line}")
+    return " · ".join(parts)
+
+
+# -- for people -----------------------------------------------------------------------------------
+
+
+def heading(checked: Checked) -> str:
+    """How many were checked, and how it ended."""
+    n = counts(checked.verdicts)
+    parts = [f"{plural(checked.variants, 'variant')} of {plural(checked.kernels, 'kernel')}"]
+    if checked.left_out:
+        parts.append(f"{checked.left_out} that a tuner left not among them")
+    if checked.new:
+        parts.append(f"{checked.new} not in the baseline")
+    said = [f"{plural(len(checked.verdicts), 'limit')}: {n[Outcome.KEPT]} kept"]
+    if n[Outcome.BROKEN]:
+        said.append(f"{n[Outcome.BROKEN]} broken")
+    if n[Outcome.UNKNOWN]:
+        said.append(f"{n[Outcome.UNKNOWN]} not known")
+    return f"{', '.join(parts)}; {', '.join(said)}"
+
+
+def rows(checked: Checked, everything: bool, width: int) -> Table | Text:
+    """What was broken or is not known; ``everything``: what was kept, too. A table where there is
+    room for its columns, else two lines a limit."""
+    verdicts = checked.verdicts if everything else checked.failed
+    return _table(verdicts) if width >= WIDE else _blocks(verdicts)
+
+
+def _table(verdicts: Iterable[Verdict]) -> Table:
+    out = Table(box=None, pad_edge=False, header_style="bold")
+    out.add_column("", no_wrap=True, min_width=1)
+    out.add_column("kernel", no_wrap=True, max_width=LONG_NAME, overflow="ellipsis")
+    out.add_column("variant", no_wrap=True, min_width=8)
+    out.add_column("what", overflow="fold", min_width=18)
+    for head in ("is", "limit", "by"):
+        out.add_column(head, justify="right", no_wrap=True, min_width=6)
+    out.add_column("where", overflow="fold", min_width=16)
+    for verdict in verdicts:
+        figure = FIGURES.get(verdict.what)
+        what = figure.title if figure else verdict.what
+        if verdict.base is not None:
+            what += f" (baseline {amount(verdict.base)})"
+        if verdict.said:
+            what += f": {_FIRST.split(verdict.said, maxsplit=1)[0]}"
+        variant = verdict.subject.variant
+        sign = "≥ " if figure is not None and figure.least else "≤ "
+        cells = (
+            name_of(verdict), variant.id if variant else "", what,
+            "" if verdict.value is None and figure is None else amount(verdict.value),
+            "" if verdict.limit is None else sign + amount(verdict.limit),
+            "" if verdict.by is None else amount(verdict.by), where(verdict.place),
+        )  # fmt: skip
+        mark = Text(MARKS[verdict.outcome], style=STYLES[verdict.outcome])
+        out.add_row(mark, *(Text(shown(cell)) for cell in cells))
+    return out
+
+
+def _blocks(verdicts: Iterable[Verdict]) -> Text:
+    out = Text()
+    for verdict in verdicts:
+        variant = verdict.subject.variant
+        head = f" {name_of(verdict)}{f' {variant.id}' if variant else ''}"
+        kept = verdict.outcome is Outcome.KEPT
+        said = f"{verdict.what}: kept" if kept else sentence(verdict)
+        at = where(verdict.place)
+        out.append(MARKS[verdict.outcome], style=STYLES[verdict.outcome])
+        out.append(shown(head), style="bold")
+        out.append(f"\n  {shown(said)}{f'  [{shown(at)}]' if at else ''}\n")
+    out.rstrip()
+    return out
+
+
+# -- for programs ---------------------------------------------------------------------------------
+
+
+def document(checked: Checked, passed: bool) -> dict[str, object]:
+    """The JSON of ``check``."""
+    n = counts(checked.verdicts)
+    return {
+        "schema": jsons.SCHEMA,
+        "recording": checked.path,
+        "baseline": checked.baseline,
+        "passed": passed,
+        "kernels": checked.kernels,
+        "variants": checked.variants,
+        "left_out": checked.left_out,
+        "new": checked.new,
+        "counts": {outcome.value: n[outcome] for outcome in Outcome},
+        "checks": [_as_json(verdict) for verdict in checked.verdicts],
+    }
+
+
+def _as_json(verdict: Verdict) -> dict[str, object]:
+    kernel, variant = verdict.subject.kernel, verdict.subject.variant
+    figure, place = FIGURES.get(verdict.what), verdict.place
+    return {
+        "kernel": kernel.name if kernel else None,
+        "variant": variant.id if variant else None,
+        "graph": verdict.subject.graph,
+        "what": verdict.what,
+        "outcome": verdict.outcome.value,
+        "value": verdict.value,
+        "limit": verdict.limit,
+        "by": verdict.by,
+        "unit": figure.unit if figure else None,
+        "baseline": verdict.base,
+        "allowed": str(verdict.allowed) if verdict.allowed is not None else None,
+        "text": sentence(verdict) if verdict.outcome is not Outcome.KEPT else None,
+        "stage": place.stage.value if place.stage else None,
+        "line": place.line,
+        "source": jsons.location(place.source),
+    }
+
+
+def workflow_commands(checked: Checked, root: str) -> Iterator[str]:
+    """GitHub's workflow commands: an error at the line of each limit that was not kept.
+
+    ``root`` is the folder of the repository: files below it are named from there, as GitHub shows
+    them; of others there is no line that it could show.
+    """
+    for verdict in checked.failed:
+        properties = {"title": f"ptxview check: {name_of(verdict)}"}
+        source = verdict.place.source
+        if source is not None and (path := _below(source.file, root)) is not None:
+            properties = {"file": path, "line": str(source.line), **properties}
+        said = ",".join(f"{k}={_escaped(v, ':,')}" for k, v in properties.items())
+        variant = verdict.subject.variant
+        config = tables.config(variant) if variant else ""
+        text = f"{sentence(verdict)}{f' ({config})' if config else ''}"
+        if at := where(verdict.place):
+            text += f" [{at}]"
+        yield f"::error {said}::{_escaped(text)}"
+
+
+def _below(path: str, root: str) -> str | None:
+    path = posixpath.normpath(path)
+    if not path.startswith("/"):
+        return None if path.startswith("..") else path
+    inside = posixpath.commonpath((path, root)) == posixpath.normpath(root)
+    return posixpath.relpath(path, root) if inside else None
+
+
+def _escaped(text: str, more: str = "") -> str:
+    """Text as a workflow command has it (actions/toolkit, ``command.ts``)."""
+    for char in "%\r\n" + more:
+        text = text.replace(char, f"%{ord(char):02X}")
+    return shown(text)
+
+
+def junit(checked: Checked) -> str:
+    """JUnit's XML: a suite a kernel, a case a limit; what is not known is an error."""
+    root = ET.Element("testsuites", name="ptxview check")
+    suites: dict[str, list[Verdict]] = {}
+    for verdict in checked.verdicts:
+        suites.setdefault(name_of(verdict), []).append(verdict)
+    for name, verdicts in suites.items():
+        n = counts(verdicts)
+        suite = ET.SubElement(
+            root, "testsuite", name=_xml(name), tests=str(len(verdicts)),
+            failures=str(n[Outcome.BROKEN]), errors=str(n[Outcome.UNKNOWN]), skipped="0",
+        )  # fmt: skip
+        for verdict in verdicts:
+            variant = verdict.subject.variant
+            paired = " against the baseline" if verdict.allowed is not None else ""
+            title = f"{verdict.what}{paired}{f' [{variant.id}]' if variant else ''}"
+            case = ET.SubElement(suite, "testcase", classname=_xml(name), name=_xml(title))
+            if verdict.place.source is not None:
+                case.set("file", _xml(verdict.place.source.file))
+                case.set("line", str(verdict.place.source.line))
+            if verdict.outcome is not Outcome.KEPT:
+                kind = "failure" if verdict.outcome is Outcome.BROKEN else "error"
+                ET.SubElement(case, kind, message=_xml(sentence(verdict)), type=verdict.what)
+    ET.indent(root)
+    return ET.tostring(root, encoding="unicode", xml_declaration=True)
+
+
+def _xml(text: str) -> str:
+    """Text without what XML 1.0 has no place for."""
+    return "".join("�" if ord(char) in _NOT_XML else char for char in text)
+
+
+def markdown(checked: Checked, passed: bool) -> Iterator[str]:
+    """A comment for a pull request."""
+    yield f"### ptxview check: {'passed' if passed else 'failed'}"
+    yield ""
+    yield escaped(heading(checked))
+    yield ""
+    if not checked.failed:
+        return
+    yield from _rows(checked.failed)
+
+
+def _rows(verdicts: Iterable[Verdict]) -> Iterator[str]:
+    heads: Sequence[str] = ("kernel", "what is wrong", "by", "where")
+    yield f"| {' | '.join(heads)} |"
+    yield "|---|---|---:|---|"
+    for verdict in verdicts:
+        variant = verdict.subject.variant
+        name = code(name_of(verdict)) + (f" {code(variant.id)}" if variant else "")
+        by = "" if verdict.by is None else amount(verdict.by)
+        text = escaped(sentence(verdict)).replace("|", "\\|")
+        yield f"| {name} | {text} | {by} | {code(where(verdict.place))} |"
