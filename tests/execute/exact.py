@@ -145,10 +145,11 @@ def whole_number(x: Fraction, way: str) -> int:
     return math.trunc(x) if way == "rzi" else math.floor(x) if way == "rmi" else math.ceil(x)
 
 
-def to_integer(x: Number, way: str, low: int, high: int, width: int) -> int:
-    """``cvt`` to an integer of a range; of NaN 0, or the sign bit alone where it has 64 bits."""
+def to_integer(x: Number, way: str, low: int, high: int, width: int, double: bool) -> int:
+    """``cvt`` to an integer of a range; of NaN 0, or the highest bit alone where the integer has 64
+    bits or the NaN is a double."""
     if isinstance(x, float) and math.isnan(x):
-        return -(1 << 63) if width == 64 and low else (1 << 63 if width == 64 else 0)
+        return 1 << (width - 1) if double or width == 64 else 0
     if isinstance(x, float):
         return 0 if x == 0 else (high if x > 0 else low)
     whole = whole_number(x, way)

@@ -132,7 +132,10 @@ def converted(opcode: str, target: str, sources: str, values: list[int]) -> int:
         low, high = (
             (-(1 << (width - 1)), (1 << (width - 1)) - 1) if signed else (0, (1 << width) - 1)
         )
-        return exact.to_integer(x, way, low, high, width) & ((1 << max(width, 16)) - 1)
+        number = exact.to_integer(x, way, low, high, width, source == "f64")
+        if signed and number >> (width - 1) == 1:
+            number -= 1 << width  # a narrow integer stands in 16 bits with its sign
+        return number & ((1 << max(width, 16)) - 1)
     if way in ("rni", "rzi", "rmi", "rpi"):
         if isinstance(x, Fraction):
             made = exact.whole_number(x, way)
