@@ -17,7 +17,7 @@ DOCS = sorted((ROOT / "docs").glob("*.md"))
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *DOCS]
 NAMES = {command.name for command in COMMANDS}
 CODE = re.compile(r"```\w*\n(.*?)```|`([^`]+)`", re.DOTALL)
-OPTION = re.compile(r"(?<![\w-])(--?[a-z][a-z-]*)")
+OPTION = re.compile(r"(?<![\w-])(--?[a-z][a-z0-9-]*)")
 LINK = re.compile(r"\]\(([^)#\s]+)(#[^)]*)?\)")
 PATH = re.compile(r"`((?:inspector|tests|kernels|examples|docs)/[\w./]+)`")
 # Of the program that is run, not of the command: `-m MODULE`.

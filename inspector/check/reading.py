@@ -17,10 +17,8 @@ from inspector.model import Kernel, Location, Resources, Stage, Variant
 from inspector.reader.reader import Reader
 
 MACHINE = (Stage.SASS, Stage.PTX)
-_ARITHMETIC = frozenset((
-    "add", "sub", "mul", "fma", "mad", "div", "rcp", "sqrt", "rsqrt", "min", "max", "abs", "neg",
-    "setp", "set", "testp", "copysign", "cvt", "mma", "wmma", "atom", "red",
-))  # fmt: skip
+_MOVES = frozenset(("mov", "ld", "ldu", "st", "selp", "cp", "call", "slct"))
+"""Instructions of PTX that move a double and compute nothing."""
 _DOUBLE = frozenset(("DADD", "DMUL", "DFMA", "DSETP", "DMMA", "DMNMX", "DFMAI"))
 _LOCAL = frozenset(("STL", "LDL"))
 
@@ -128,7 +126,7 @@ class Reading:
 
 
 def _is_double(line: Line) -> bool:
-    return line.base in _ARITHMETIC and "f64" in (line.opcode or "").split(".")
+    return line.base not in _MOVES and "f64" in (line.opcode or "").split(".")
 
 
 def _taken(resources: Resources) -> Mapping[str, float | None]:

@@ -1,0 +1,104 @@
+"""Limits as a file says them, and which of them a kernel has."""
+
+from __future__ import annotations
+
+import tomllib
+
+import pytest
+
+from inspector.analyse.hints import HINTS, RULES, HintSubject
+from inspector.check.limits import Allowance, Limits, Rules, allowances, read
+from inspector.errors import UsageError
+
+
+def of(text: str) -> Rules:
+    return read(tomllib.loads(text), "pyproject.toml", RULES)
+
+
+def test_a_file_says_limits_of_all_and_of_some() -> None:
+    rules = of("""
+max-registers = 128
+no-spills = true
+min-occupancy = 50
+forbid = ["bank-conflicts"]
+baseline = "base.ptxview"
+allow = {registers = 2, time = "5%"}
+[[kernels]]
+select = "matmul*"
+max-registers = 255
+forbid = "spills"
+[[kernels]]
+select = "matmul_small"
+max-registers = 64
+""")
+    assert rules.baseline == "base.ptxview" and [s for s, _ in rules.kernels] == [
+        "matmul*", "matmul_small",
+    ]  # fmt: skip
+    everywhere = rules.of([False, False])
+    assert everywhere.most == {"registers": 128, "spills": 0} and everywhere.least == {
+        "occupancy": 50
+    }
+    assert everywhere.allowed == {"registers": Allowance(2), "time": Allowance(5, True)}
+    large = rules.of([True, False])
+    assert large.most == {"registers": 255, "spills": 0}
+    assert large.forbidden == {"bank-conflicts", "spills"}
+    assert rules.of([True, True]).most["registers"] == 64
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "hint"),
+    [
+        ("max-register = 1", "nothing is called max-register", "max-registers"),
+        ("max-registers = '1'", "max-registers is no number", ""),
+        ("max-registers = true", "max-registers is no number", ""),
+        ("max-registers = -1", "is no amount", ""),
+        ("max-registers = nan", "is no amount", ""),
+        ("no-spills = 1", "neither true nor false", ""),
+        ("forbid = ['bank-conflict']", "bank-conflict is no hint's rule", "bank-conflicts"),
+        ("allow = {regsters = 1}", "regsters is not compared", "registers"),
+        ("allow = {registers = '5 percent'}", "no number and no percentage", "5%"),
+        ("allow = 3", "allow is no table", ""),
+        ("kernels = 3", "no list of tables", ""),
+        ("[[kernels]]\nmax-registers = 1", "select says no kernel", ""),
+        ("[[kernels]]\nselect = 'x'\nbaseline = 'y'", "nothing is called baseline", ""),
+        ("baseline = 3", "baseline is no path", ""),
+    ],
+)
+def test_what_is_meant_otherwise_is_said(text: str, message: str, hint: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        of(text)
+    assert message in raised.value.message and hint in raised.value.hint
+
+
+def test_how_much_worse_is_allowed() -> None:
+    allowed = allowances(["registers=2", "instructions=10%"])
+    assert allowed["registers"].worst(100, least=False) == 102
+    assert allowed["instructions"].worst(200, least=False) == pytest.approx(220)
+    assert allowed["registers"].worst(50, least=True) == 48
+    for word in ("registers", "registers=", "registers=x", "speed=1"):
+        with pytest.raises(UsageError):
+            allowances([word])
+
+
+def test_what_is_said_first_wins() -> None:
+    own, other = Limits(most={"registers": 1}), Limits(most={"registers": 2, "stack": 3})
+    assert own.over(other).most == {"registers": 1, "stack": 3}
+    assert not Limits() and own
+
+
+def test_every_rule_of_a_hint_can_be_forbidden() -> None:
+    import importlib
+    import pkgutil
+
+    import inspector.analyse.hints as package
+
+    named = set()
+    for module in pkgutil.iter_modules(package.__path__):
+        loaded = importlib.import_module(f"{package.__name__}.{module.name}")
+        named |= {
+            value
+            for name, value in vars(loaded).items()
+            if (name.isupper() and isinstance(value, str) and value.replace("-", "").isalnum()
+            and "-" in value) or value == "spills"
+        }  # fmt: skip
+    assert set(RULES) == named and len(HINTS) >= len(RULES) and HintSubject
