@@ -64,7 +64,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "where --allow says nothing else",
     )  # fmt: skip
     parser.add_argument(
-        "--allow", action="append", default=[], metavar="FIGURE=N[%%]",
+        "--allow", action="append", default=[], metavar="FIGURE=N[%]",
         help="how much worse than the baseline: registers, spills, stack, shared, instructions, "
         "occupancy, time; only what is named is compared, beside the three above",
     )  # fmt: skip
