@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,8 +14,22 @@ from typing import Any
 
 import pytest
 
+from tests.probes.forks import Forks
+
 PROBES = Path(__file__).parents[2] / "inspector" / "probes"
 PROGRAMS = Path(__file__).parent / "target" / "programs"
+TRITON = ("torch", "triton", "triton.language", "triton.experimental.gluon")
+INDUCTOR = (
+    *TRITON, "torch._dynamo", "torch._inductor.compile_fx", "torch._inductor.async_compile",
+    "torch._inductor.codegen.triton", "torch._inductor.runtime.triton_heuristics",
+)  # fmt: skip
+
+TENSORS = "#include <ATen/core/Tensor.h>\n"
+BINDINGS = f"""{TENSORS}#include <torch/csrc/Exceptions.h>
+#include <torch/csrc/utils/pybind.h>
+"""
+"""What an extension's source needs of torch, for ``load_inline(…, no_implicit_headers=True)``: all
+of torch/extension.h takes a compiler four times as long, and the interpreter sees no difference."""
 
 
 @dataclass(frozen=True)
@@ -49,11 +63,44 @@ def caches(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return (base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base) / "target-caches"
 
 
+def needs_torch() -> None:
+    """The test is skipped where there is no torch, or no Triton."""
+    if find_spec("torch") is None or find_spec("triton") is None:
+        pytest.skip("torch and triton are not installed")
+
+
+def recorded(caches: Path, recording: Path, **more: str) -> dict[str, str]:
+    """The environment of a program on the emulated device, and what is to be changed in it."""
+    (recording / "blobs").mkdir(parents=True)
+    given = {k: v for k, v in os.environ.items() if not k.startswith(("PTXVIEW_", "TRITON_"))}
+    return given | {
+        "PYTHONPATH": str(PROBES / "bootstrap"),
+        "PTXVIEW_RECORDING": str(recording),
+        "PTXVIEW_VALUES": "budget",
+        "PTXVIEW_DEVICES": "1",
+        "XDG_CACHE_HOME": str(caches),
+        "TRITON_CACHE_DIR": str(caches / "triton"),
+        "TORCHINDUCTOR_CACHE_DIR": str(caches / "inductor"),
+        "TORCH_EXTENSIONS_DIR": str(caches / "extensions"),
+        # Each process of a pool imports torch; what asks for a pool says so itself.
+        "TORCHINDUCTOR_COMPILE_THREADS": "1",
+        "PYTHONWARNINGS": "ignore",
+        **more,
+    }
+
+
+def outcome(recording: Path, status: int, out: str, err: str) -> Outcome:
+    """What a program left, with the events of its recording."""
+    events: list[dict[str, Any]] = []
+    for file in sorted(recording.glob("events*.jsonl")):
+        events += [json.loads(line) for line in file.read_text().splitlines()]
+    return Outcome(status, out, err, tuple(events))
+
+
 @pytest.fixture
 def run(caches: Path, tmp_path: Path) -> Run:
     """``run(program, …)``: a file of programs/, or source text, on the emulated device."""
-    if find_spec("torch") is None or find_spec("triton") is None:
-        pytest.skip("torch and triton are not installed")
+    needs_torch()
 
     def start(
         program: str,
@@ -66,37 +113,73 @@ def run(caches: Path, tmp_path: Path) -> Run:
         env: dict[str, str] | None = None,
     ) -> Outcome:
         recording = tmp_path / f"recording{len(list(tmp_path.iterdir()))}"
-        (recording / "blobs").mkdir(parents=True)
         if program.endswith(".py"):
             script = PROGRAMS / program
         else:
             script = tmp_path / "program.py"
             script.write_text(program)
-        given = {k: v for k, v in os.environ.items() if not k.startswith(("PTXVIEW_", "TRITON_"))}
-        given |= {
-            "PYTHONPATH": str(PROBES / "bootstrap"),
-            "PTXVIEW_RECORDING": str(recording),
-            "PTXVIEW_VALUES": values,
-            "PTXVIEW_DEVICES": str(devices),
-            "XDG_CACHE_HOME": str(caches),
-            "TRITON_CACHE_DIR": str(caches / "triton"),
-            "TORCHINDUCTOR_CACHE_DIR": str(caches / "inductor"),
-            "TORCH_EXTENSIONS_DIR": str(caches / "extensions"),
-            "PYTHONWARNINGS": "ignore",
-        }
+        asked = {"PTXVIEW_VALUES": values, "PTXVIEW_DEVICES": str(devices)}
         if arch is not None:
-            given["PTXVIEW_TARGET"] = arch
+            asked["PTXVIEW_TARGET"] = arch
         if seconds is not None:
-            given["PTXVIEW_VALUE_SECONDS"] = str(seconds)
+            asked["PTXVIEW_VALUE_SECONDS"] = str(seconds)
         done = subprocess.run(
             [sys.executable, str(script), *args],
-            input=stdin, capture_output=True, text=True, cwd=tmp_path, env={**given, **(env or {})},
-            timeout=600, check=False,
+            input=stdin, capture_output=True, text=True, cwd=tmp_path,
+            env=recorded(caches, recording, **{**asked, **(env or {})}), timeout=600, check=False,
         )  # fmt: skip
-        events: list[dict[str, Any]] = []
-        for file in sorted(recording.glob("events*.jsonl")):
-            events += [json.loads(line) for line in file.read_text().splitlines()]
-        return Outcome(done.returncode, done.stdout, done.stderr, tuple(events))
+        return outcome(recording, done.returncode, done.stdout, done.stderr)
+
+    return start
+
+
+@pytest.fixture(scope="session")
+def parents(
+    caches: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Callable[..., Forks]]:
+    """``parents(module, …)``: an interpreter with these modules on a device of sm_90."""
+    needs_torch()
+    started: dict[tuple[str, ...], Forks] = {}
+
+    def parent(*modules: str) -> Forks:
+        if modules not in started:
+            folder = tmp_path_factory.mktemp("parent")
+            env = recorded(caches, folder / "recording", PTXVIEW_TARGET="sm_90")
+            started[modules] = Forks(modules, env, folder)
+        return started[modules]
+
+    yield parent
+    for each in started.values():
+        each.close()
+
+
+@pytest.fixture
+def forked(parents: Callable[..., Forks], caches: Path, tmp_path: Path) -> Run:
+    """As ``run``, but in a child of an interpreter that has imported torch and Triton.
+
+    What a program does once it has them is the same, and the import takes four fifths of its time.
+    ``inductor``: it has imported Inductor too, whose graphs are to run as they did at the import;
+    nor can what is allocated without memory (``values="none"``) be asked for later.
+    """
+
+    def start(
+        program: str,
+        *args: str,
+        values: str = "budget",
+        seconds: float | None = None,
+        stdin: str = "",
+        env: dict[str, str] | None = None,
+        inductor: bool = False,
+    ) -> Outcome:
+        recording = tmp_path / f"recording{len(list(tmp_path.iterdir()))}"
+        script = tmp_path / "program.py"
+        script.write_text(program)
+        asked = {"PTXVIEW_VALUES": values, "PTXVIEW_TARGET": "sm_90"}
+        if seconds is not None:
+            asked["PTXVIEW_VALUE_SECONDS"] = str(seconds)
+        modules = INDUCTOR if inductor else TRITON
+        given = recorded(caches, recording, **{**asked, **(env or {})})
+        return outcome(recording, *parents(*modules).run(script, args, given, stdin))
 
     return start
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from tests.probes.conftest import Run, ok
@@ -79,13 +80,13 @@ def test_every_configuration_is_compiled_and_none_is_timed_or_chosen(run: Run) -
     assert not problems
 
 
-def test_each_key_is_a_tuning_and_shares_what_was_compiled_for_another(run: Run) -> None:
+def test_each_key_is_a_tuning_and_shares_what_was_compiled_for_another(forked: Run) -> None:
     text = """
 kernel = tuned(1, 2)
 for n in (100, 100, 200, 100): launch(kernel, n)
 launch(kernel, 100, torch.float16)
 """
-    first, second, third = ok(run(KERNEL + text)).of("autotune")
+    first, second, third = ok(forked(KERNEL + text)).of("autotune")
     assert [e["key"]["n"] for e in (first, second, third)] == [100, 200, 100]
     # The second compiles nothing: which binaries it tried is known by what it launched.
     assert hashes(second) == hashes(first) and None not in hashes(first)
@@ -93,8 +94,8 @@ launch(kernel, 100, torch.float16)
     assert not set(hashes(third)) & set(hashes(first))
 
 
-def test_a_failed_configuration_says_why_in_one_line(run: Run) -> None:
-    (event,) = ok(run(KERNEL + "launch(tuned(4, 16))\n")).of("autotune")
+def test_a_failed_configuration_says_why_in_one_line(forked: Run) -> None:
+    (event,) = ok(forked(KERNEL + "launch(tuned(4, 16))\n")).of("autotune")
     good, failed = event["configurations"]
     assert good["reason"] is None and good["hash"]
     assert failed["hash"] is None
@@ -112,8 +113,6 @@ a = torch.ones(64, 64, device="cuda", dtype=torch.float16)
 for n in (64, 64): matmul.matmul(a[:n], a)
 matmul.matmul(a[:48], a)
 """
-    from pathlib import Path
-
     root = f"ROOT = {str(Path(__file__).parents[3])!r}\n"
     first, second = ok(run(KERNEL + root + text, values="none")).of("autotune")
     for event in (first, second):
@@ -123,7 +122,7 @@ matmul.matmul(a[:48], a)
         assert failed["hash"] and failed["hash"] not in hashes(event)[:3]
 
 
-def test_pruners_are_told_apart(run: Run) -> None:
+def test_pruners_are_told_apart(forked: Run) -> None:
     text = """
 def early(configs, named, **given):
     assert "n" in named
@@ -139,7 +138,7 @@ assert kernel.early_config_prune is early
 launch(tuned(1, 2, 4, prune_configs_by={"early_config_prune": early}))
 launch(tuned(1, 2, 4, prune_configs_by={"perf_model": model, "top_k": 2}))
 """
-    done = ok(run(KERNEL + text))
+    done = ok(forked(KERNEL + text))
     reasons = [[c["reason"] for c in e["configurations"]] for e in done.of("autotune")]
     ranked = "pruned: perf_model ranks it below the best 2 (top_k)"
     assert reasons == [
@@ -175,9 +174,9 @@ own = Own(double, double.arg_names, configs(1, 2), ["n"], None, None)
 """
 
 
-def test_a_librarys_own_tuner_is_told_too(run: Run) -> None:
+def test_a_librarys_own_tuner_is_told_too(forked: Run) -> None:
     text = KERNEL + LIBRARY + "for n in (100, 100, 200): assert launch(own, n)[0] == 2\n"
-    done = ok(run(text))
+    done = ok(forked(text))
     first, second = done.of("autotune")
     for event in (first, second):
         assert (event["name"], event["winner"], warps(event)) == ("double", None, [1, 2])
@@ -185,11 +184,11 @@ def test_a_librarys_own_tuner_is_told_too(run: Run) -> None:
         assert len(set(hashes(event))) == 2
     assert all("KeyError" not in e["text"] for e in done.of("problem"))
     timed = text.replace('["n"], None, None)', '["n"], None, None, do_bench=stopwatch(3, 1))')
-    again = ok(run(timed.replace("import triton.language", MEASURED + "import triton.language")))
+    again = ok(forked(timed.replace("import triton.language", MEASURED + "import triton.language")))
     assert [e["winner"] for e in again.of("autotune")] == [1, 1]
 
 
-def test_one_configuration_a_warmup_and_a_question_are_no_tuning(run: Run) -> None:
+def test_one_configuration_a_warmup_and_a_question_are_no_tuning(forked: Run) -> None:
     text = """
 launch(tuned(2))
 x = torch.ones(100, device="cuda")
@@ -200,18 +199,18 @@ kernel.nargs = {}
 kernel.prune_configs({})  # asked by the program itself
 launch(kernel)
 """
-    (event,) = ok(run(KERNEL + text)).of("autotune")
+    (event,) = ok(forked(KERNEL + text)).of("autotune")
     assert warps(event) == [1, 2] and None not in hashes(event)
 
 
-def test_times_and_winner_are_the_tuners_own(run: Run) -> None:
+def test_times_and_winner_are_the_tuners_own(forked: Run) -> None:
     text = """
 kernel = tuned(1, 2, 4, do_bench=stopwatch(0.3, 0.1, 0.2))
 launch(kernel)
 assert kernel.best_config.num_warps == 2, kernel.best_config
 print([t[0] for t in kernel.configs_timings.values()])
 """
-    done = ok(run(KERNEL + MEASURED + text))
+    done = ok(forked(KERNEL + MEASURED + text))
     (event,) = done.of("autotune")
     assert event["winner"] == 1
     assert [c["times_ms"][0] for c in event["configurations"]] == [0.3, 0.1, 0.2]
@@ -220,27 +219,27 @@ print([t[0] for t in kernel.configs_timings.values()])
     assert isinstance(event["seconds"], float)
 
 
-def test_where_all_failed_there_is_no_winner(run: Run) -> None:
+def test_where_all_failed_there_is_no_winner(forked: Run) -> None:
     text = """
 kernel = tuned(16, 32, do_bench=stopwatch(0.3))
 try: launch(kernel)
 except Exception as error: print(type(error).__name__)
 """
-    done = ok(run(KERNEL + MEASURED + text))
+    done = ok(forked(KERNEL + MEASURED + text))
     assert "CompileTimeAssertionFailure" in done.out
     (event,) = done.of("autotune")
     assert event["winner"] is None
     assert all(c["reason"].startswith("failed: ") for c in event["configurations"])
 
 
-def test_what_a_stopwatch_raises_reaches_the_program_and_is_told(run: Run) -> None:
+def test_what_a_stopwatch_raises_reaches_the_program_and_is_told(forked: Run) -> None:
     text = """
 def broken(call, quantiles): raise KeyError("no stopwatch")
 try: launch(tuned(1, 2, do_bench=broken))
 except KeyError as error: print("raised", error)
 assert launch(tuned(1, 2))[0] == 2
 """
-    done = ok(run(KERNEL + text))
+    done = ok(forked(KERNEL + text))
     assert "raised 'no stopwatch'" in done.out
     first, second = done.of("autotune")
     assert first["winner"] is None
@@ -249,7 +248,7 @@ assert launch(tuned(1, 2))[0] == 2
     assert None not in hashes(second)
 
 
-def test_kernels_that_hooks_launch_are_not_taken_for_the_configurations(run: Run) -> None:
+def test_kernels_that_hooks_launch_are_not_taken_for_the_configurations(forked: Run) -> None:
     text = """
 @triton.jit
 def clear(out, BLOCK: tl.constexpr):
@@ -258,13 +257,13 @@ def clear(out, BLOCK: tl.constexpr):
 kernel = tuned(1, 2, pre_hook=lambda args, reset_only=False: clear[(1,)](args["out"], BLOCK=16))
 launch(kernel)
 """
-    done = ok(run(KERNEL + text))
+    done = ok(forked(KERNEL + text))
     (event,) = done.of("autotune")
     names = {e["hash"]: e["name"] for e in done.of("triton")}
     assert [names[h] for h in hashes(event) if h] == ["double", "double"]
 
 
-def test_tritons_own_table_of_times_is_read_from_its_cache(run: Run) -> None:
+def test_tritons_own_table_of_times_is_read_from_its_cache(forked: Run) -> None:
     text = """
 import inspect, json
 if "cache_results" not in inspect.signature(triton.autotune).parameters:
@@ -277,7 +276,7 @@ autotuner.Autotuner.check_disk_cache = cached
 kernel = tuned(1, 2, cache_results=True)
 launch(kernel)
 """
-    done = ok(run(KERNEL + MEASURED + text))
+    done = ok(forked(KERNEL + MEASURED + text))
     if "keeps no times" in done.out:
         return
     (event,) = done.of("autotune")
@@ -302,8 +301,8 @@ f(torch.randn(512, 256, device="cuda"))
 """
 
 
-def test_inductors_candidates_are_told_with_what_was_compiled(run: Run) -> None:
-    done = ok(run(INDUCTOR))
+def test_inductors_candidates_are_told_with_what_was_compiled(forked: Run) -> None:
+    done = ok(forked(INDUCTOR, inductor=True))
     tunings = done.of("autotune")
     assert tunings
     compiled = {e["hash"] for e in done.of("triton")}
@@ -337,7 +336,12 @@ heuristics.CachingAutotuner.reset_to_zero_args = lambda self, *a, **k: None
 """
 
 
-def test_inductors_times_reasons_and_winner_are_its_own(run: Run) -> None:
+def apart(folder: Path) -> dict[str, str]:
+    """Caches of its own, for a program that keeps a winner in them."""
+    return {"TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor")}
+
+
+def test_inductors_times_reasons_and_winner_are_its_own(forked: Run, tmp_path: Path) -> None:
     text = """
 class Interface:
     get_raw_stream = staticmethod(lambda device: 0)
@@ -353,7 +357,8 @@ tuner.autotune_to_one_config()
 print("won", order.index(tuner.launchers[0].config), len(order))
 """
     body = INDUCTOR.replace("import torch\n", "import torch\n" + TIMED, 1)
-    done = ok(run(body + text, env={"TORCHINDUCTOR_FORCE_DISABLE_CACHES": "1"}))
+    body = body.replace("config.compile", "config.force_disable_caches = True\nconfig.compile", 1)
+    done = ok(forked(body + text, env=apart(tmp_path), inductor=True))
     won, count = (int(n) for n in done.out.split()[1:])
     event = done.of("autotune")[-1]
     assert event["winner"] == won and len(event["configurations"]) == count
@@ -369,7 +374,9 @@ print("won", order.index(tuner.launchers[0].config), len(order))
     assert [e["winner"] for e in told] == [None, won]
 
 
-def test_inductors_cache_tells_the_winner_and_what_it_was_chosen_of(run: Run) -> None:
+def test_inductors_cache_tells_the_winner_and_what_it_was_chosen_of(
+    forked: Run, tmp_path: Path
+) -> None:
     text = """
 import json, os
 from torch._inductor.runtime.triton_heuristics import AutotuneCache
@@ -385,7 +392,8 @@ cache = AutotuneCache.create(meta, tuner.filename, hash_configs(configs))
 assert cache.read_best(meta, configs).num_warps == best.num_warps
 """
     body = INDUCTOR.replace("import torch\n", "import torch\n" + TIMED, 1)
-    done = ok(run(body + text, env={"TORCHINDUCTOR_FX_GRAPH_CACHE": "0"}))
+    body = body.replace("config.compile", "config.fx_graph_cache = False\nconfig.compile", 1)
+    done = ok(forked(body + text, env=apart(tmp_path), inductor=True))
     (event,) = [e for e in done.of("autotune") if e["from_cache"]]
     assert event["winner"] == 1 and event["file"].endswith(".py")
     won = event["configurations"][1]

@@ -11,7 +11,7 @@ import torch
 
 from inspector.probes.replay.calls import Again
 from inspector.probes.target import nvcc
-from tests.probes.conftest import Outcome, Run, ok
+from tests.probes.conftest import BINDINGS, TENSORS, Outcome, Run, ok
 
 KERNEL = """
 import torch, triton
@@ -65,25 +65,25 @@ def test_grid_layout_scalars_and_ranges(run: Run) -> None:
     assert not done.of("problem")
 
 
-def test_alignment_is_of_the_address(run: Run) -> None:
-    done = ok(run(KERNEL + "launch(100)\nlaunch(100, start=1)\nlaunch(100, start=4)\n"))
+def test_alignment_is_of_the_address(forked: Run) -> None:
+    done = ok(forked(KERNEL + "launch(100)\nlaunch(100, start=1)\nlaunch(100, start=4)\n"))
     assert [named(e)["out"]["alignment"] for e in done.of("call")] == [64, 4, 16]
 
 
-def test_alike_launches_are_one_call_and_others_are_apart(run: Run) -> None:
-    done = ok(run(KERNEL + "for n in (100, 100, 50, 100, 50, 100): launch(n)\n"))
+def test_alike_launches_are_one_call_and_others_are_apart(forked: Run) -> None:
+    done = ok(forked(KERNEL + "for n in (100, 100, 50, 100, 50, 100): launch(n)\n"))
     assert [named(e)["n"]["value"] for e in done.of("call")] == [100, 50]
     assert [e["first"] for e in done.of("call")] == [0, 2]
     assert counts(done) == {0: 4, 1: 2}
 
 
-def test_ranges_can_be_turned_off(run: Run) -> None:
-    done = ok(run(KERNEL + "launch(100)\n", env={"PTXVIEW_RANGES": "0"}))
+def test_ranges_can_be_turned_off(forked: Run) -> None:
+    done = ok(forked(KERNEL + "launch(100)\n", env={"PTXVIEW_RANGES": "0"}))
     (event,) = done.of("call")
     assert named(event)["index"]["dtype"] == "int32" and "low" not in named(event)["index"]
 
 
-def test_a_range_is_taken_before_the_launch_and_unseen_by_modes(run: Run) -> None:
+def test_a_range_is_taken_before_the_launch_and_unseen_by_modes(forked: Run) -> None:
     text = """
 from torch.utils._python_dispatch import TorchDispatchMode
 seen = []
@@ -95,27 +95,27 @@ with Watch():
     launch(100)
 assert not any("aminmax" in s for s in seen), seen
 """
-    (event,) = ok(run(KERNEL + text)).of("call")
+    (event,) = ok(forked(KERNEL + text)).of("call")
     assert (named(event)["index"]["low"], named(event)["index"]["high"]) == (0, 63)
 
 
-def test_nothing_of_ours_stands_in_a_profile(run: Run) -> None:
+def test_nothing_of_ours_stands_in_a_profile(forked: Run) -> None:
     text = """
 with torch.profiler.profile() as profile: launch(100)
 assert not any("aminmax" in e.key for e in profile.key_averages())
 """
-    (event,) = ok(run(KERNEL + text)).of("call")
+    (event,) = ok(forked(KERNEL + text)).of("call")
     assert "low" not in named(event)["index"]
 
 
-def test_a_killed_run_has_nearly_true_counts(run: Run) -> None:
+def test_a_killed_run_has_nearly_true_counts(forked: Run) -> None:
     text = "import os, signal\nfor _ in range(70): launch(40)\nos.kill(os.getpid(), signal.SIGKILL)"
-    done = run(KERNEL + text)
+    done = forked(KERNEL + text)
     assert done.status == -9
     assert 70 * 7 / 8 <= counts(done)[0] <= 70
 
 
-def test_a_forked_child_counts_its_own(run: Run) -> None:
+def test_a_forked_child_counts_its_own(forked: Run) -> None:
     text = """
 import multiprocessing
 from ptxview_probes.calls import subjects as calls, graphs as calls_torch
@@ -126,14 +126,14 @@ child = multiprocessing.get_context("fork").Process(target=call)
 child.start(); child.join()
 assert child.exitcode == 0
 """
-    done = ok(run(text))
+    done = ok(forked(text))
     by_pid = {e["pid"]: e for e in done.of("call")}
     assert len(by_pid) == 2 and all(e["first"] == 0 for e in by_pid.values())
     last = {e["pid"]: list(e["counts"].values()) for e in done.of("calls")}
     assert sorted(last.values()) == [[1], [2]]
 
 
-def test_warming_up_is_no_launch_and_a_launch_that_raises_is_not_counted(run: Run) -> None:
+def test_warming_up_is_no_launch_and_a_launch_that_raises_is_not_counted(forked: Run) -> None:
     text = """
 import pytest
 source, index = torch.zeros(8, device="cuda"), torch.zeros(8, device="cuda", dtype=torch.int32)
@@ -141,30 +141,30 @@ gather.warmup(source, source, index, 8, SCALE=2.0, BLOCK=32, grid=(1,))
 with pytest.raises(ValueError):
     gather[(1,)](torch.zeros(8), source, index, 8, SCALE=2.0, BLOCK=32)
 """
-    done = ok(run(KERNEL + text))
+    done = ok(forked(KERNEL + text))
     assert counts(done) == {0: 0}
 
 
-def test_autotunings_own_launches_are_apart(run: Run) -> None:
+def test_autotunings_own_launches_are_apart(forked: Run) -> None:
     text = """
 tuned = triton.autotune([triton.Config({"BLOCK": b}) for b in (32, 64, 128)], key=["n"])(gather)
 x, i = torch.ones(64, device="cuda"), torch.zeros(64, device="cuda", dtype=torch.int32)
 for _ in range(3):
     tuned[lambda meta: (triton.cdiv(64, meta["BLOCK"]),)](x.clone(), x, i, 64, SCALE=2.0)
 """
-    done = ok(run(KERNEL + text))
+    done = ok(forked(KERNEL + text))
     assert counts(done) == {0: 3}
     rest = {s["subject"]: s for e in done.of("calls") for s in e.get("subjects", [])}
     assert len(rest) == 3 and all(s["benchmarks"] >= 1 for s in rest.values())
 
 
-def test_no_more_than_so_many_ways_are_kept(run: Run) -> None:
+def test_no_more_than_so_many_ways_are_kept(forked: Run) -> None:
     text = """
 from ptxview_probes.calls import subjects as calls
 calls.MOST_CALLS = 5
 for n in range(33, 45): launch(n)
 """
-    done = ok(run(KERNEL + text))
+    done = ok(forked(KERNEL + text))
     kept = len(done.of("call"))
     hashes = {e["hash"] for e in done.of("call")}
     assert kept <= 5 * len(hashes) and kept < 12
@@ -172,7 +172,7 @@ for n in range(33, 45): launch(n)
     assert kept + sum(rest.values()) == 12
 
 
-def test_tensors_are_let_go_and_the_launcher_stays_itself(run: Run) -> None:
+def test_tensors_are_let_go_and_the_launcher_stays_itself(forked: Run) -> None:
     text = """
 import gc, pickle, weakref
 held = launch(100)
@@ -188,10 +188,10 @@ from ptxview_probes.calls.launch import stand
 back = pickle.loads(pickle.dumps(stand(Kept(), kernel.run._ptxview.held, 9, [])))
 assert type(back) is Kept
 """
-    ok(run(KERNEL + text))
+    ok(forked(KERNEL + text))
 
 
-def test_the_programs_own_launch_hooks_stay(run: Run) -> None:
+def test_the_programs_own_launch_hooks_stay(forked: Run) -> None:
     text = """
 from triton import knobs
 said = []
@@ -199,10 +199,10 @@ knobs.runtime.launch_enter_hook.add(lambda metadata: said.append(metadata.get()[
 launch(100)
 assert said == ["gather"], said
 """
-    ok(run(KERNEL + text))
+    ok(forked(KERNEL + text))
 
 
-def test_what_fails_within_is_a_problem_and_the_program_goes_on(run: Run) -> None:
+def test_what_fails_within_is_a_problem_and_the_program_goes_on(forked: Run) -> None:
     text = """
 from ptxview_probes.calls import subjects as calls
 def fail(items): raise OSError("no")
@@ -210,13 +210,13 @@ calls.describe = fail
 for n in (100, 50, 100): launch(n)
 print("went on")
 """
-    done = ok(run(KERNEL + text))
+    done = ok(forked(KERNEL + text))
     assert "went on" in done.out
     assert len([e for e in done.of("problem") if e["where"] == "a launch"]) == 1
     assert sum(s["others"] for s in done.of("calls")[-1]["subjects"]) == 3
 
 
-def test_graphs(run: Run) -> None:
+def test_graphs(forked: Run) -> None:
     text = """
 import torch
 f = torch.compile(lambda x, i: (x.sin() * 3)[i])
@@ -224,7 +224,7 @@ x, i = torch.randn(100, device="cuda"), torch.arange(7, 10, device="cuda")
 for _ in range(3): f(x, i)
 f(x.cpu(), i.cpu())
 """
-    done = ok(run(text))
+    done = ok(forked(text, inductor=True))
     calls = [e for e in done.of("call") if e["kind"] == "graph"]
     assert [counts(done)[e["id"]] for e in calls] == [3, 1]
     paths = {e["path"] for e in done.of("graph")}
@@ -233,18 +233,20 @@ f(x.cpu(), i.cpu())
     assert (calls[0]["arguments"][1]["low"], calls[0]["arguments"][1]["high"]) == (7, 9)
 
 
-def test_extensions(run: Run) -> None:
-    text = '''
+def test_extensions(forked: Run) -> None:
+    text = (
+        f"BINDINGS = {BINDINGS!r}"
+        + '''
 import torch
 from torch.utils.cpp_extension import load_inline
-source = """
-#include <torch/extension.h>
+source = BINDINGS + """
 #include <vector>
-torch::Tensor scaled(torch::Tensor x, double by) { return x * by; }
-int64_t total(std::vector<torch::Tensor> all) { return all.size(); }
-torch::Tensor refuse(torch::Tensor x) { TORCH_CHECK(false, "never"); }
+at::Tensor scaled(at::Tensor x, double by) { return x.mul(by); }
+int64_t total(std::vector<at::Tensor> all) { return all.size(); }
+at::Tensor refuse(at::Tensor x) { TORCH_CHECK(false, "never"); }
 """
-module = load_inline("called_extension", source, functions=["scaled", "total", "refuse"])
+module = load_inline("called_extension", source, functions=["scaled", "total", "refuse"],
+                     no_implicit_headers=True)
 x = torch.ones(4, 8)
 module.scaled(x, 2.0); module.scaled(x.t(), 2.0)
 assert module.total([x, x]) == 2
@@ -255,7 +257,8 @@ except RuntimeError as error:
 assert module.scaled.__name__ == "scaled" and "Tensor" in module.scaled.__doc__
 assert torch.compile(lambda x: module.scaled(x.sin(), 2.0).cos())(x).shape == (4, 8)
 '''
-    done = ok(run(text))
+    )
+    done = ok(forked(text))
     found = [
         (e["name"], [a.get("shape", a.get("value")) for a in e["arguments"]], counts(done)[e["id"]])
         for e in done.of("call")
@@ -285,32 +288,35 @@ def _again(event: dict[str, Any]) -> Any:
 
 
 @pytest.mark.skipif(not nvcc.homes(), reason="no CUDA toolkit: nvcc with its headers")
-def test_launches_of_cuda(run: Run) -> None:
-    text = '''
+def test_launches_of_cuda(forked: Run) -> None:
+    text = (
+        f"TENSORS, BINDINGS = {TENSORS!r}, {BINDINGS!r}"
+        + '''
 import torch
 from torch.utils.cpp_extension import load_inline
-cuda = """
+cuda = TENSORS + """
 template <typename T> __global__ void fill(T* x, T value, int n) {
   extern __shared__ char unused[];
   int at = blockIdx.x * blockDim.x + threadIdx.x;
   if (at < n) x[at] = value;
 }
-torch::Tensor filled(torch::Tensor x) {
+at::Tensor filled(at::Tensor x) {
   fill<float><<<dim3((x.numel() + 31) / 32), 32, 64>>>(x.data_ptr<float>(), 2.0f, x.numel());
   return x;
 }
 """
-module = load_inline("calls_cuda_extension", "torch::Tensor filled(torch::Tensor x);",
-                     cuda_sources=cuda, functions=["filled"])
+module = load_inline("calls_cuda_extension", BINDINGS + "at::Tensor filled(at::Tensor x);",
+                     cuda_sources=cuda, functions=["filled"], no_implicit_headers=True)
 for n in (100, 100, 40): assert module.filled(torch.empty(n, device="cuda")).eq(2).all()
 '''
-    done = ok(run(text))
+    )
+    done = ok(forked(text))
     found = [(e["name"], e["grid"], e["block"], e["shared_bytes"], counts(done)[e["id"]])
              for e in done.of("call") if e["kind"] == "cuda"]  # fmt: skip
     assert found == [("fill", [4, 1, 1], [32, 1, 1], 64, 2), ("fill", [2, 1, 1], [32, 1, 1], 64, 1)]
 
 
-def test_inductors_own_launcher_and_the_faster_one_that_it_becomes(run: Run) -> None:
+def test_inductors_own_launcher_and_the_faster_one_that_it_becomes(forked: Run) -> None:
     text = """
 import torch
 from types import FunctionType, SimpleNamespace
@@ -334,7 +340,7 @@ calls_triton.watch_faster(scope["launcher"], fast)
 fast(a, b, 100, 0)
 assert launched == [(2, 1, 1, 3)] * 3, launched
 """
-    done = ok(run(text))
+    done = ok(forked(text))
     (event,) = done.of("call")
     assert (event["name"], event["grid"]) == ("triton_poi_fused_0", [2, 1, 1])
     assert (event["block"], event["shared_bytes"]) == ([256, 1, 1], 32)

@@ -57,9 +57,9 @@ def read(done: Outcome, blobs: Path) -> Recording:
 
 
 def test_a_users_kernel_in_a_graph_is_one_kernel_with_its_own_source(
-    run: Run, tmp_path: Path
+    forked: Run, tmp_path: Path
 ) -> None:
-    done = ok(run(PROGRAM))
+    done = ok(forked(PROGRAM, inductor=True))
     (blobs,) = tmp_path.glob("recording*/blobs")
     rec = read(done, blobs)
     mine = {k.name: k for k in rec.kernels if not k.name.startswith("triton_")}
@@ -114,9 +114,9 @@ for _ in range(2):
 
 
 def test_a_kernel_that_needs_more_than_the_device_has_is_refused_and_says_so(
-    run: Run, tmp_path: Path
+    forked: Run, tmp_path: Path
 ) -> None:
-    done = ok(run(TOO_LARGE))
+    done = ok(forked(TOO_LARGE))
     assert done.out.count("refused: out of resource: shared memory") == 2
     (event,) = done.of("not_loaded")
     (blobs,) = tmp_path.glob("recording*/blobs")

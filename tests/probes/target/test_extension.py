@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from inspector.probes.target import nvcc
-from tests.probes.conftest import PROGRAMS, Run, ok
+from tests.probes.conftest import BINDINGS, PROGRAMS, TENSORS, Run, ok
 
 needs_nvcc = pytest.mark.skipif(not nvcc.homes(), reason="no CUDA toolkit: nvcc with its headers")
 
@@ -68,18 +68,19 @@ print(raised(module.of_file, a.data_ptr(), 3))
 
 
 @needs_nvcc
-def test_what_the_host_cannot_compile_is_captured_and_refuses_calls(run: Run) -> None:
+def test_what_the_host_cannot_compile_is_captured_and_refuses_calls(forked: Run) -> None:
     done = ok(
-        run(
-            '''
+        forked(
+            f"TENSORS, BINDINGS = {TENSORS!r}, {BINDINGS!r}"
+            + '''
 import torch
 from torch.utils.cpp_extension import load_inline
-module = load_inline("ptxview_test_asm", "torch::Tensor f(torch::Tensor x);", r"""
+module = load_inline("ptxview_test_asm", BINDINGS + "at::Tensor f(at::Tensor x);", TENSORS + r"""
 __global__ void lane_kernel(int* x) {
   int l; asm("mov.u32 %0, %%laneid;" : "=r"(l)); x[threadIdx.x] = l;
 }
-torch::Tensor f(torch::Tensor x) { lane_kernel<<<1, 32>>>(x.data_ptr<int>()); return x; }
-""", functions=["f"], with_cuda=True)
+at::Tensor f(at::Tensor x) { lane_kernel<<<1, 32>>>(x.data_ptr<int>()); return x; }
+""", functions=["f"], with_cuda=True, no_implicit_headers=True)
 try:
     module.f(torch.zeros(32, dtype=torch.int32, device="cuda"))
 except RuntimeError as error:
@@ -93,9 +94,11 @@ except RuntimeError as error:
     assert len(done.said("was captured, and cannot run on the host")) == 1
 
 
-def test_without_nvcc_the_source_is_captured_and_one_line_says_so(run: Run, tmp_path: Path) -> None:
+def test_without_nvcc_the_source_is_captured_and_one_line_says_so(
+    forked: Run, tmp_path: Path
+) -> None:
     done = ok(
-        run("""
+        forked("""
 import os
 os.environ["PATH"] = "/nowhere"
 import ptxview_probes.target.nvcc as nvcc

@@ -5,8 +5,8 @@ from __future__ import annotations
 from tests.probes.conftest import Run, ok
 
 
-def test_a_wrong_kernel_fails_its_own_assertion(run: Run) -> None:
-    done = run("""
+def test_a_wrong_kernel_fails_its_own_assertion(forked: Run) -> None:
+    done = forked("""
 import torch, triton, triton.language as tl
 @triton.jit
 def off_by_one_kernel(out, x, n, block: tl.constexpr):
@@ -38,9 +38,9 @@ assert math.isnan(inductor.benchmarker.benchmark_gpu(lambda: 1 / 0))
     ) == 1
 
 
-def test_cuda_graphs_and_gpu_only_operators_say_so(run: Run) -> None:
+def test_cuda_graphs_and_gpu_only_operators_say_so(forked: Run) -> None:
     done = ok(
-        run("""
+        forked("""
 import torch
 for refused in (lambda: torch.cuda.CUDAGraph(), lambda: torch._int_mm(
         torch.ones(32, 32, dtype=torch.int8, device="cuda"),

@@ -94,8 +94,8 @@ square_kernel = triton.autotune([triton.Config({}, num_warps=w) for w in (1, 2)]
     assert not list(cache.glob("*/*.autotune.json"))
 
 
-def test_prints_inside_a_kernel(run: Run) -> None:
-    done = ok(run(program('tl.device_print("value ", value)\n    print("here", n)')))
+def test_prints_inside_a_kernel(forked: Run) -> None:
+    done = ok(forked(program('tl.device_print("value ", value)\n    print("here", n)')))
     assert "(1, 0, 0)  value:  [ 8.  9. 10. 11. 12. 13. 14. 15.]" in done.out
     assert done.out.count("here") == 3
 
@@ -115,7 +115,7 @@ def test_the_users_own_interpreter_still_works(run: Run) -> None:
     assert done.out.strip() == "True" and not done.of("triton")
 
 
-def test_over_budget_is_captured_and_its_outputs_are_absent(run: Run) -> None:
+def test_over_budget_is_captured_and_its_outputs_are_absent(forked: Run) -> None:
     text = (
         program(
             after="""
@@ -139,7 +139,7 @@ print("again", out.sum().item())
         .replace("arange(20.0", "arange(200000.0")
         .replace("(3,)](out, x, 20", "(25000,)](out, x, 200000")
     )
-    done = ok(run(text, seconds=0.3))
+    done = ok(forked(text, seconds=0.3))
     lines = done.out.splitlines()
     assert len(lines) == 9
     for line in lines[:6]:
@@ -147,17 +147,17 @@ print("again", out.sum().item())
     assert lines[6:] == ["shape torch.Size([4, 50000])", "input True", "again 0.0"]
     assert len(done.said("more than the 0.3 s allowed")) == 1
     assert done.of("triton")
-    whole = ok(run(text, values="all"))
+    whole = ok(forked(text, values="all"))
     assert whole.out.startswith("read ")
 
 
-def test_what_cannot_be_interpreted_is_absent(run: Run) -> None:
+def test_what_cannot_be_interpreted_is_absent(forked: Run) -> None:
     inside = (
         "value = tl.inline_asm_elementwise('mov.b32 $0, $1;', '=r,r', [value], "
         "dtype=tl.float32, is_pure=True, pack=1)"
     )
     after = "print(x.sum().item())\ntry: print(out.cpu())\nexcept RuntimeError as e: print(e)"
-    done = ok(run(program(inside, after=after), values="interpreter"))
+    done = ok(forked(program(inside, after=after), values="interpreter"))
     assert done.out.startswith("190.0") and "cannot be interpreted here" in done.out
     assert len(done.said("cannot be interpreted")) == 1
 

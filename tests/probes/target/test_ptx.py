@@ -11,7 +11,7 @@ from tests.probes.conftest import Run, ok
 from tests.probes.target.test_values import CANNOT, FAR, GLUON, HEAD, READ, WAITS
 
 
-def test_a_kernel_that_was_changed_fails_its_own_check(run: Run) -> None:
+def test_a_kernel_that_was_changed_fails_its_own_check(forked: Run) -> None:
     """The sound kernel agrees with torch in fp64; each change of one line shows."""
     text = (
         HEAD
@@ -60,12 +60,12 @@ for number, (name, old, new) in enumerate(CHANGES):
         print(name, "fails")
 """
     )
-    said = dict(line.rsplit(" ", 1) for line in ok(run(text)).out.splitlines())
+    said = dict(line.rsplit(" ", 1) for line in ok(forked(text)).out.splitlines())
     assert said.pop("sound") == "agrees"
     assert len(said) == 7 and set(said.values()) == {"fails"}, said
 
 
-def test_arguments_of_every_type_arrive(run: Run) -> None:
+def test_arguments_of_every_type_arrive(forked: Run) -> None:
     text = (
         HEAD
         + """
@@ -99,7 +99,7 @@ triton.jit(annotated)[(1,)](
 print(out.tolist(), whole.item(), inside.tolist())
 """
     )
-    first, second = ok(run(text)).out.splitlines()
+    first, second = ok(forked(text)).out.splitlines()
     single = 0.10000000149011612
     assert first == (
         f"{[single, single, single, single, 1.0, 200.0, -5.0, 1008.0]} {2**61 + 3} [42.0, 21.0]"
@@ -112,13 +112,13 @@ print(out.tolist(), whole.item(), inside.tolist())
 
 
 @pytest.mark.parametrize("kernel", [GLUON, WAITS], ids=["gluon", "gdc"])
-def test_what_the_interpreter_does_not_know_has_values(run: Run, kernel: str) -> None:
-    done = ok(run(CANNOT.format(kernel=kernel)))
+def test_what_the_interpreter_does_not_know_has_values(forked: Run, kernel: str) -> None:
+    done = ok(forked(CANNOT.format(kernel=kernel)))
     assert done.out.splitlines() == [f"out {[2.0] * 128}", "x [1.0]"]
     assert not done.said("ptxview:")
 
 
-def test_assembly_has_values(run: Run) -> None:
+def test_assembly_has_values(forked: Run) -> None:
     text = (
         HEAD
         + """
@@ -134,7 +134,7 @@ bits_kernel[(1,)](out, x)
 print([int(f"{i:032b}"[::-1], 2) for i in range(64)] == [i & 0xFFFFFFFF for i in out.tolist()])
 """
     )
-    assert ok(run(text)).out == "True\n"
+    assert ok(forked(text)).out == "True\n"
 
 
 def test_what_cannot_be_run_is_interpreted_and_said_once(run: Run) -> None:
@@ -176,9 +176,9 @@ for _ in range(2):
     ],
 )  # fmt: skip
 def test_an_illegal_access_names_thread_line_address_and_tensor(
-    run: Run, how: str, said: str
+    forked: Run, how: str, said: str
 ) -> None:
-    done = run(FAR, how)
+    done = forked(FAR, how)
     (line,) = done.said("ptxview:")
     assert done.status == 1
     assert "CUDA error: an illegal memory access was encountered" in done.err
@@ -188,7 +188,7 @@ def test_an_illegal_access_names_thread_line_address_and_tensor(
     assert "inspector/execute" not in done.err, "the program's traceback is its own"
 
 
-def test_what_ends_a_kernel_on_a_gpu_ends_it_here(run: Run) -> None:
+def test_what_ends_a_kernel_on_a_gpu_ends_it_here(forked: Run) -> None:
     text = (
         HEAD
         + READ
@@ -217,7 +217,7 @@ out.fill_(5)
 read("out", out)
 """
     )
-    odd, trap, locked, after = ok(run(text, seconds=0.05)).out.splitlines()
+    odd, trap, locked, after = ok(forked(text, seconds=0.05)).out.splitlines()
     assert odd.startswith("CUDA error: misaligned address ptxview: program (0, 0, 0), thread")
     assert "of launch 1 of odd_kernel" in odd and ": tl.store((address + 2)" in odd
     assert trap.startswith("CUDA error: unspecified launch failure") and "stopped itself" in trap
@@ -243,15 +243,15 @@ for n in (COUNTS):
 )
 
 
-def test_the_budget_is_counted_inside_a_block(run: Run) -> None:
+def test_the_budget_is_counted_inside_a_block(forked: Run) -> None:
     """One thread block that goes round for long: what it costs does not depend on the machine."""
-    done = ok(run(LONG.replace("COUNTS", "20, 50_000"), seconds=0.05))
+    done = ok(forked(LONG.replace("COUNTS", "20, 50_000"), seconds=0.05))
     short, long = done.out.splitlines()
     assert re.fullmatch(r"20 \[4\.\d+\]", short)
     assert "50000 absent:" in long and "more than the 0.05 s allowed" in long
     (line,) = done.said("ptxview:")
     assert "long_kernel was not run to its end: its 1 programs take" in line
-    whole = ok(run(LONG.replace("COUNTS", "5_000,"), values="all"))
+    whole = ok(forked(LONG.replace("COUNTS", "5_000,"), values="all"))
     assert re.fullmatch(r"5000 \[7\d\.\d+\]\n", whole.out)
 
 
@@ -293,7 +293,7 @@ except ImportError:
     assert last == "none of it is there for the program"
 
 
-def test_a_backward_pass_launches_from_its_own_thread(run: Run) -> None:
+def test_a_backward_pass_launches_from_its_own_thread(forked: Run) -> None:
     text = (
         HEAD
         + """
@@ -320,4 +320,4 @@ Cube.apply(x).sum().backward()
 torch.testing.assert_close(x.grad.cpu(), 3 * x.detach().cpu() ** 2)
 """
     )
-    ok(run(text))
+    ok(forked(text))

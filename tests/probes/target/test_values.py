@@ -33,8 +33,8 @@ def test_tensor_descriptors(run: Run, arch: str) -> None:
     [("interpreter", "a stride of [35] elements is not a multiple of 16 bytes"),
      ("ptx", "a stride of 140 bytes is no multiple of 16 bytes")],
 )  # fmt: skip
-def test_a_descriptor_that_the_hardware_refuses(run: Run, values: str, said: str) -> None:
-    done = run(
+def test_a_descriptor_that_the_hardware_refuses(forked: Run, values: str, said: str) -> None:
+    done = forked(
         HEAD
         + """
 @triton.jit
@@ -83,7 +83,7 @@ a, b, c, d, other = zeros(), zeros(), zeros(), zeros(), zeros() + 1
 )
 
 
-def test_what_addresses_in_tensors_point_at_is_absent_too(run: Run) -> None:
+def test_what_addresses_in_tensors_point_at_is_absent_too(forked: Run) -> None:
     text = (
         BEHIND
         + """
@@ -95,15 +95,15 @@ for name in "a", "b", "c", "d", "other":
     read(name, globals()[name])
 """
     )
-    lines = ok(run(text, seconds=1e-6)).out.splitlines()
+    lines = ok(forked(text, seconds=1e-6)).out.splitlines()
     assert [line.split()[:2] for line in lines[:4]] == [[name, "absent:"] for name in "abcd"]
     assert "table_kernel was not run to its end" in lines[0] and lines[4] == f"other {[1.0] * 8}"
     whole = [float(i) for i in range(1, 9)]
     expected = [f"{name} {whole}" for name in "abcd"]
-    assert ok(run(text)).out.splitlines()[:4] == expected
+    assert ok(forked(text)).out.splitlines()[:4] == expected
 
 
-def test_what_is_read_through_an_address_may_be_absent(run: Run) -> None:
+def test_what_is_read_through_an_address_may_be_absent(forked: Run) -> None:
     text = (
         BEHIND
         + """
@@ -121,7 +121,7 @@ unknown_kernel[(1,)](hidden, 1)
 table_kernel[(1,)](hidden, 8)
 """
     )
-    done = run(text, values="interpreter")
+    done = forked(text, values="interpreter")
     assert done.out.startswith("b absent:") and "unknown_kernel cannot be interpreted" in done.out
     # Where an absent table leads nobody knows: no tensor may be taken for real.
     assert done.status == 1
@@ -170,9 +170,9 @@ CLOCK = UNKNOWN.format(line="tl.store(out, tl.extra.cuda.globaltimer().to(tl.flo
     ],
 )
 def test_what_the_interpreter_does_not_know_is_said_once(
-    run: Run, kernel: str, reason: str
+    forked: Run, kernel: str, reason: str
 ) -> None:
-    done = ok(run(CANNOT.format(kernel=kernel), values="interpreter"))
+    done = ok(forked(CANNOT.format(kernel=kernel), values="interpreter"))
     absent, real = done.out.splitlines()
     assert absent.startswith("out absent:") and "cannot be interpreted here" in absent
     assert reason in absent and real == "x [1.0]"
@@ -231,9 +231,9 @@ far_kernel[(2, 2)](out, x, (x, other), table, None, sys.argv[1])
     ],
 )  # fmt: skip
 def test_an_illegal_access_names_launch_line_address_and_tensor(
-    run: Run, how: str, said: str
+    forked: Run, how: str, said: str
 ) -> None:
-    done = run(FAR, how, values="interpreter")
+    done = forked(FAR, how, values="interpreter")
     (line,) = done.said("ptxview:")
     assert done.status == 1
     assert said in re.sub("0x[0-9a-f]+", "ADDRESS", line)
@@ -250,7 +250,7 @@ def test_an_illegal_access_names_launch_line_address_and_tensor(
         ('tl.static_assert(out.dtype == x.dtype, "other types")', "other types"),
     ],
 )
-def test_a_kernels_own_errors_stay_errors(run: Run, line: str, error: str) -> None:
+def test_a_kernels_own_errors_stay_errors(forked: Run, line: str, error: str) -> None:
     kernel = f"""
 @triton.jit
 def the_kernel(out, x):
@@ -261,14 +261,14 @@ def the_kernel(out, x):
     text = CANNOT.format(kernel=kernel)
     if "static" in line:
         text = text.replace('zeros(128, device="cuda")', 'zeros(128, device="cuda").half()')
-    done = run(text)
+    done = forked(text)
     assert done.status == 1 and error in done.err and not done.out
     assert not done.said("cannot be interpreted")
 
 
-def test_a_profilers_table_has_each_operator_once(run: Run) -> None:
+def test_a_profilers_table_has_each_operator_once(forked: Run) -> None:
     done = ok(
-        run("""
+        forked("""
 import json, torch
 from torch.profiler import profile, ProfilerActivity
 a = torch.randn(300, 300, device="cuda")
@@ -312,7 +312,7 @@ def rows_kernel(out, x):
 )
 
 
-def test_the_budget_is_looked_at_inside_a_program(run: Run) -> None:
+def test_the_budget_is_looked_at_inside_a_program(forked: Run) -> None:
     text = (
         WORK
         + """
@@ -324,19 +324,19 @@ locked_kernel[(1,)](torch.ones(1, device="cuda", dtype=torch.int32), out)
 read("locked", out)
 """
     )
-    done = ok(run(text, values="interpreter", seconds=0.05))
+    done = ok(forked(text, values="interpreter", seconds=0.05))
     turns = done.out.count("turn")
     assert 10 < turns < 50_000
     absent = [line for line in done.out.splitlines() if not line.startswith("turn")]
     assert "long absent:" in absent[0] and "more than the 0.05 s allowed" in absent[0]
     assert "locked absent:" in absent[1]
-    again = ok(run(text, values="interpreter", seconds=0.05))
+    again = ok(forked(text, values="interpreter", seconds=0.05))
     assert done.out == again.out, "it stops at the same turn each time"
-    assert ok(run(text, values="interpreter", seconds=0.1)).out.count("turn") > 1.8 * turns
+    assert ok(forked(text, values="interpreter", seconds=0.1)).out.count("turn") > 1.8 * turns
 
 
 @pytest.mark.parametrize("slowly", [False, True])
-def test_the_budget_does_not_depend_on_how_busy_the_machine_is(run: Run, slowly: bool) -> None:
+def test_the_budget_does_not_depend_on_how_busy_the_machine_is(forked: Run, slowly: bool) -> None:
     text = (
         WORK
         + """
@@ -352,7 +352,7 @@ for out in outs:
     read("rows", out[:1])
 """.replace("SLOWLY", str(slowly))
     )
-    done = ok(run(text, values="interpreter", seconds=0.05))
+    done = ok(forked(text, values="interpreter", seconds=0.05))
     first, second = done.out.splitlines()
     assert first.startswith("rows absent:") and second == "rows [2.0]"
 
@@ -409,8 +409,8 @@ print(x.tolist())
 
 
 @pytest.mark.parametrize("kind", ["float16", "bfloat16"])
-def test_sums_of_half_precision_are_as_exact_as_a_gpus(run: Run, kind: str) -> None:
-    done = ok(run("import torch\nfrom torch.nn import functional as F\n" + f"""
+def test_sums_of_half_precision_are_as_exact_as_a_gpus(forked: Run, kind: str) -> None:
+    done = ok(forked("import torch\nfrom torch.nn import functional as F\n" + f"""
 kind = torch.{kind}
 """ + """
 def grads(function, inputs, kind, device):
@@ -452,8 +452,8 @@ print(mixed.dtype == kind, mean.dtype)
     assert types == "True torch.float32"
 
 
-def test_an_aot_package_without_a_driver_is_one_sentence(run: Run) -> None:
-    done = run("""
+def test_an_aot_package_without_a_driver_is_one_sentence(forked: Run) -> None:
+    done = forked("""
 import torch
 class Twice(torch.nn.Module):
     def forward(self, x):
