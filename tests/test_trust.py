@@ -12,7 +12,7 @@ import stat
 import subprocess
 import sys
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,11 +36,12 @@ from tests.helpers.ptxview import LECTURE as CACHES
 SAMPLE = REPOSITORY / "examples" / "recordings" / "lecture-h200.ptxview"
 TOOLS = ("nvdisasm", "cuobjdump", "ptxas", "nvcc", "c++filt", "cu++filt", "ncu", "gcc", "g++")
 
-# ptxview in a process of its own that believes that there is a GPU, and writes down each program
-# that it starts and each file that is executed in it.
+# ptxview in processes that believe that there is a GPU, and write down each program that they start
+# and each file that is executed in them: one a command, forked when what all need is imported.
 WATCHED = """
-import os, sys
-log = open(sys.argv.pop(1), "a", buffering=1)
+import json, os, sys
+place, asked = sys.argv[1:]
+log = open(place, "a", buffering=1)
 def watch(event, args):
     if event in ("subprocess.Popen", "os.posix_spawn", "os.exec", "os.system", "os.spawn"):
         print(event, os.fsdecode(args[0]), file=log)
@@ -52,7 +53,15 @@ from inspector.capture import machine
 machine.gpu_present = lambda: True
 sys.addaudithook(watch)
 from inspector.cli import main
-raise SystemExit(main())
+import inspector.commands.diff, inspector.commands.list, inspector.commands.show
+for number, words in enumerate(json.loads(asked)):
+    if not os.fork():
+        for descriptor in (1, 2):
+            os.dup2(os.open(f"{place}.{number}.{descriptor}", os.O_WRONLY | os.O_CREAT), descriptor)
+        raise SystemExit(main(words))
+    print(os.waitstatus_to_exitcode(os.wait()[1]), file=open(f"{place}.{number}.0", "w"))
+    if os.path.exists(os.path.join(os.path.dirname(place), "mark")):
+        break
 """
 
 
@@ -125,18 +134,37 @@ def stranger(tmp_path: Path) -> Stranger:
     return made
 
 
+def watched_all(
+    stranger: Stranger, commands: Sequence[Sequence[str | Path]], **changes: str | None
+) -> tuple[list[Done], list[str]]:
+    """ptxview's commands where the stranger's things lie, until one of his programs has run, and
+    what was started and executed."""
+    log = stranger.root / "log"
+    log.write_text("")
+    asked = json.dumps([[str(word) for word in words] for words in commands])
+    whole = subprocess.run(
+        [sys.executable, "-P", "-c", WATCHED, str(log), asked],
+        cwd=stranger.home, capture_output=True, stdin=subprocess.DEVNULL, timeout=600, check=False,
+        env=environment(PYTHONPATH=str(REPOSITORY), CUDA_VISIBLE_DEVICES=None, **changes),
+    )  # fmt: skip
+    assert (whole.returncode, whole.stdout, whole.stderr) == (0, b"", b""), whole
+    done = []
+    for number in range(len(commands)):
+        status, out, err = (log.with_name(f"log.{number}.{n}") for n in range(3))
+        if not status.exists():
+            break
+        done.append(Done(int(status.read_text()), out.read_bytes(), err.read_bytes()))
+        for path in (status, out, err):
+            path.unlink()
+    return done, log.read_text().splitlines()
+
+
 def watched(
     stranger: Stranger, *words: str | Path, **changes: str | None
 ) -> tuple[Done, list[str]]:
-    """ptxview where the stranger's things lie, and what it started and executed."""
-    log = stranger.root / "log"
-    log.write_text("")
-    done = subprocess.run(
-        [sys.executable, "-P", "-c", WATCHED, str(log), *map(str, words)],
-        cwd=stranger.home, capture_output=True, stdin=subprocess.DEVNULL, timeout=300, check=False,
-        env=environment(PYTHONPATH=str(REPOSITORY), CUDA_VISIBLE_DEVICES=None, **changes),
-    )  # fmt: skip
-    return Done(done.returncode, done.stdout, done.stderr), log.read_text().splitlines()
+    """One of ptxview's commands, and what it started and executed."""
+    (done,), started = watched_all(stranger, [words], **changes)
+    return done, started
 
 
 @pytest.mark.parametrize(
@@ -146,7 +174,7 @@ def watched(
 def test_no_command_runs_what_a_recording_names(stranger: Stranger, shape: str, named: str) -> None:
     make: Callable[[str], Path] = getattr(stranger, shape)
     path = make(named.format(home=stranger.home))
-    for words in (
+    commands: list[tuple[str | Path, ...]] = [
         ("list", path), ("list", path, "--json"), ("list", path, "--calls"),
         ("open", path, "--no-tui"), ("show", path, "a4fe74f3"), ("show", path, "a4fe74f3", "-a"),
         ("show", path, "a4fe74f3", "--stage", "sass", "--beside", "source"),
@@ -156,10 +184,12 @@ def test_no_command_runs_what_a_recording_names(stranger: Stranger, shape: str, 
         ("time", path, "gelu_cuda"), ("profile", "--stored", path), ("profile", path),
         ("run", path), ("ncu", path), ("doctor",), ("trace", path, "780c582c", "--by", "sass"),
         ("trace", path, "gelu_kernel"), ("step", path, "780c582c", "--commands", "end; registers"),
-    ):  # fmt: skip
-        done, started = watched(stranger, *words)
-        assert not stranger.mark.exists(), words
-        assert not [s for s in started if str(stranger.home) in s or "python3-his" in s], words
+    ]  # fmt: skip
+    ended, started = watched_all(stranger, commands)
+    assert not stranger.mark.exists(), commands[len(ended) - 1]
+    assert len(ended) == len(commands)
+    assert not [s for s in started if str(stranger.home) in s or "python3-his" in s]
+    for words, done in zip(commands, ended, strict=True):
         assert b"Traceback" not in done.err, done.said
         assert done.status in (0, 1, 2, 3, 4, 125), words
         if words == ("time", path):
