@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from tests.helpers import samples
 from tests.helpers.ptxview import LECTURE, Done, call
 from tests.helpers.samples import Disassembler, disassemble
 
@@ -70,19 +71,25 @@ def pytest_collection_finish() -> None:
 PICKLE = "inductor/fxgraph/2x/f2x7v6gvreumntz423uyucjumf7sjhaes4kadit3p5jmchek5ey5/entry"
 
 
+@pytest.fixture(scope="session")
+def common(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that all xdist workers have in common."""
+    base = tmp_path_factory.getbasetemp()
+    return base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base
+
+
 @pytest.fixture(scope="session", autouse=True)
-def user_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def user_folders(tmp_path_factory: pytest.TempPathFactory, common: Path) -> Iterator[Path]:
     """State, caches and build folders of a user who has none of them yet."""
     root = tmp_path_factory.mktemp("user")
-    base = tmp_path_factory.getbasetemp()
-    shared = base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base
     with pytest.MonkeyPatch.context() as patch:
         # What the emulated device builds, and compilers keep among temporary files, takes a while:
         # once, for every worker. Nothing is left beside these folders.
-        patch.setenv("XDG_CACHE_HOME", str(shared / "target-caches"))
-        (shared / "tmp").mkdir(exist_ok=True)
-        patch.setenv("TMPDIR", str(shared / "tmp"))
+        patch.setenv("XDG_CACHE_HOME", str(common / "target-caches"))
+        (common / "tmp").mkdir(exist_ok=True)
+        patch.setenv("TMPDIR", str(common / "tmp"))
         patch.setattr(tempfile, "tempdir", None)
+        patch.setattr(samples, "SAID", common / "said")
         for name in ("XDG_STATE_HOME", "TRITON_CACHE_DIR",
                      "TORCHINDUCTOR_CACHE_DIR", "TORCH_EXTENSIONS_DIR"):  # fmt: skip
             patch.setenv(name, str(root / name.lower()))

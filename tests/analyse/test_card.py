@@ -24,11 +24,6 @@ cost = tables.isa().cost
 
 
 @pytest.fixture(scope="session")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> DerivedCache:
-    return DerivedCache(tmp_path_factory.mktemp("derived"))
-
-
-@pytest.fixture(scope="session")
 def matmul(cache: DerivedCache) -> Card:
     """The lecture's matmul of bf16 on 512×256 by 256×1024."""
     m, n, k = 512, 1024, 256

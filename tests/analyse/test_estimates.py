@@ -15,12 +15,6 @@ from inspector.model import Argument, Call, Stage
 from inspector.recording.layout import DerivedCache
 from tests.helpers.cards import DATA, MATMUL, SQUARE, launch, ptx, stage, tensor, ttir
 
-
-@pytest.fixture(scope="session")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> DerivedCache:
-    return DerivedCache(tmp_path_factory.mktemp("derived"))
-
-
 # -- bytes ----------------------------------------------------------------------------------------
 
 

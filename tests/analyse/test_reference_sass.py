@@ -7,6 +7,7 @@ import subprocess
 import tomllib
 import zipfile
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from inspector.listing.line import Kind
 from inspector.model import Stage
 from inspector.reader import tables
 from inspector.system.toolchain import every
+from tests.helpers.samples import said_of
 
 ROOT = Path(__file__).parent.parent.parent
 DATA = ROOT / "tests" / "data"
@@ -38,7 +40,7 @@ def _cubins() -> Iterator[tuple[str, bytes]]:
     with zipfile.ZipFile(RECORDING) as recording:
         for name in recording.namelist():
             if is_cubin(data := recording.read(name)):
-                yield name, data
+                yield Path(name).name, data
 
 
 def disassembled(data: bytes, path: Path) -> str:
@@ -47,9 +49,8 @@ def disassembled(data: bytes, path: Path) -> str:
     tools = list(every("nvdisasm"))
     assert tools, "no nvdisasm: install nvidia-cuda-nvdisasm or triton"
     for tool in tools:
-        done = subprocess.run([str(tool.path), "-c", str(path)], capture_output=True, text=True)
-        if done.returncode == 0:
-            return done.stdout
+        with suppress(subprocess.CalledProcessError):
+            return said_of(path, tool.path, "-c").decode()
     pytest.fail(f"no nvdisasm reads {path.name}")
 
 
@@ -62,8 +63,7 @@ def _saved() -> tuple[tuple[str, str], ...]:
 def opcodes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[int]]:
     """Every opcode that occurs in a cubin or a saved listing, with the architectures it is of."""
     folder = tmp_path_factory.mktemp("cubins")
-    texts = [(name, disassembled(data, folder / f"{n}.cubin")) for n, (name, data) in
-             enumerate(_cubins())]  # fmt: skip
+    texts = [(name, disassembled(data, folder / name)) for name, data in _cubins()]
     out: dict[str, set[int]] = {}
     for name, text in [*texts, *_saved()]:
         found = re.search(r"\.target\s+sm_(\d+)|EF_CUDA_SM(\d+)|sm_(\d+)", text)

@@ -29,11 +29,6 @@ CUBINS = sorted(c for c in DATA.rglob("*.cubin") if not c.stem.startswith("clock
 LOADS = words("LD LDG LDL LDS LDSM LDC LDTM ATOMG ATOMS MUFU I2F F2I F2F S2R S2UR SHFL")
 
 
-@pytest.fixture(scope="session")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> DerivedCache:
-    return DerivedCache(tmp_path_factory.mktemp("derived"))
-
-
 def sass(cubin: Path, cache: DerivedCache) -> Listing:
     plain, annotated, _ = disassemble(cubin.read_bytes(), cache)
     return parsers.parse(Stage.SASS, plain, annotated=annotated)

@@ -22,11 +22,6 @@ from tests.helpers.cards import MATMUL, SQUARE, ptx, stage
 cost = tables.isa().cost
 
 
-@pytest.fixture(scope="session")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> DerivedCache:
-    return DerivedCache(tmp_path_factory.mktemp("derived"))
-
-
 # -- instructions ---------------------------------------------------------------------------------
 
 

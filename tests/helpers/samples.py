@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
+import os
 import subprocess
 from collections.abc import Callable
 from functools import cache
@@ -29,13 +31,29 @@ def find_nvdisasm() -> Path:
     pytest.fail("no nvdisasm: install nvidia-cuda-nvdisasm or triton")
 
 
+SAID: Path | None = None
+"""Where what a tool has said is kept for all tests and xdist workers, while they run."""
+
+
+def said_of(file: str | Path, tool: str | Path, *options: str) -> bytes:
+    """What one of NVIDIA's tools prints of a file: each is asked once of the same content."""
+    argv = [str(tool), *options, str(file)]
+    if SAID is None:
+        return subprocess.run(argv, capture_output=True, check=True).stdout
+    asked = hashlib.sha256(repr((argv[:-1], Path(file).name)).encode() + Path(file).read_bytes())
+    kept = SAID / asked.hexdigest()
+    if not kept.exists():
+        SAID.mkdir(exist_ok=True)
+        part = kept.with_suffix(f".{os.getpid()}")
+        part.write_bytes(subprocess.run(argv, capture_output=True, check=True).stdout)
+        part.replace(kept)
+    return kept.read_bytes()
+
+
 @cache
 def disassemble(name: str, *options: str) -> str:
     """What nvdisasm prints for a sample."""
-    done = subprocess.run(
-        [str(find_nvdisasm()), *options, str(DATA / name)], capture_output=True, check=True
-    )
-    return done.stdout.decode("utf-8", "surrogateescape")
+    return said_of(DATA / name, find_nvdisasm(), *options).decode("utf-8", "surrogateescape")
 
 
 def read_sample(name: str) -> str:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import tempfile
 from functools import cache
 from pathlib import Path
 
-from inspector.capture.disassembly import disassemble
 from inspector.model import Stage
-from inspector.recording.layout import DerivedCache
+from tests.helpers.samples import disassemble
 
 DATA = Path(__file__).parents[1] / "data"
 
@@ -33,6 +31,4 @@ def text_of(name: str) -> str:
     path = DATA / SPECIMENS[name][1]
     if path.suffix != ".cubin":
         return path.read_text()
-    with tempfile.TemporaryDirectory() as folder:
-        plain, _, _ = disassemble(path.read_bytes(), DerivedCache(Path(folder) / "derived"))
-    return plain
+    return disassemble(path.name, "-c")

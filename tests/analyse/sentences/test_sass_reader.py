@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 from itertools import product
 from pathlib import Path
@@ -28,6 +27,7 @@ from tests.analyse.sentences.test_sass_sentences import (
     constructs,
     say,
 )
+from tests.helpers.ptxview import printed
 
 CUBINS = sorted(DATA.rglob("*.cubin"))
 PARAMETERS = Context(
@@ -79,8 +79,7 @@ def test_parameters_lie_where_the_sentences_look(cubin: Path) -> None:
     """The base in each cubin is the one that the table has for its architecture."""
     known = cubin_parameters(cubin.read_bytes())
     assert known
-    text = subprocess.run([str(need("nvdisasm").path), "-c", str(cubin)], capture_output=True,
-                          text=True).stdout  # fmt: skip
+    text = printed(need("nvdisasm").path, "-c", cubin).decode()
     found = re.search(r"sm_(\d+)|EF_CUDA_SM(\d+)", text)
     assert found
     for parameters in known.values():
@@ -91,10 +90,9 @@ def test_parameters_lie_where_the_sentences_look(cubin: Path) -> None:
 
 @pytest.mark.parametrize("cubin", CUBINS, ids=lambda p: p.name)
 def test_parameters_are_those_of_cuobjdump(cubin: Path) -> None:
-    done = subprocess.run([str(need("cuobjdump").path), "-elf", str(cubin)], capture_output=True,
-                          text=True, check=True)  # fmt: skip
+    told = printed(need("cuobjdump").path, "-elf", cubin).decode()
     expected = {}
-    for part in re.split(r"\n(?=\.)", done.stdout):
+    for part in re.split(r"\n(?=\.)", told):
         if not (name := re.match(r"\.nv\.info\.(\S+)", part)):
             continue
         rows = re.findall(r"Ordinal : (0x\w+)\s+Offset\s+: (0x\w+)\s+Size\s+: (0x\w+)", part)

@@ -1,0 +1,15 @@
+"""What the disassembler has said of cubins, kept for all tests of analysis."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from inspector.recording.layout import DerivedCache
+
+
+@pytest.fixture(scope="session")
+def cache(common: Path) -> DerivedCache:
+    """One for all files and xdist workers: what is asked of it is the same in each."""
+    return DerivedCache(common / "derived")
