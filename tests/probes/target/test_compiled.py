@@ -55,14 +55,14 @@ except RuntimeError as error:
     assert "triton_poi_fused_mul_sin_0 was not run to its end" in absent
 
 
-def test_max_autotune_compiles_every_candidate(run: Run, tmp_path: Path) -> None:
+def test_max_autotune_compiles_every_candidate(forked: Run, tmp_path: Path) -> None:
     text = """
 import torch
 a, b = (torch.randn(256, 256, device="cuda", dtype=torch.bfloat16) for _ in range(2))
 f = torch.compile(lambda a, b: (a @ b).relu(), mode="max-autotune")
 torch.testing.assert_close(f(a, b), (a @ b).relu())
 """
-    done = ok(run(text, env={"TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "cold")}))
+    done = ok(forked(text, env={"TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "cold")}, inductor=True))
     candidates = {e["hash"] for e in done.of("triton") if str(e["name"]).startswith("triton_mm")}
     assert len(candidates) > 10
     assert len(done.said("the first, not a winner")) == 1
@@ -79,7 +79,7 @@ torch.testing.assert_close(f(x), x.sin() * 3)
 """
 
 
-def test_caches_stay_on_and_apart_from_a_real_device(run: Run) -> None:
+def test_caches_stay_on_and_apart_from_a_real_device(run: Run, forked: Run) -> None:
     more = """
 from torch._dynamo.utils import counters
 from torch._inductor.codecache import CacheBase
@@ -88,8 +88,8 @@ found = dict(counters["inductor"])
 print(json.dumps([found.get("fxgraph_cache_hit", 0), CacheBase.get_system()["device"]["name"],
                   config.fx_graph_cache, functorch.enable_autograd_cache]))
 """
-    first = json.loads(ok(run(SMALL.format(more=more))).out)
-    second = json.loads(ok(run(SMALL.format(more=more))).out)
+    first = json.loads(ok(forked(SMALL.format(more=more), inductor=True)).out)
+    second = json.loads(ok(forked(SMALL.format(more=more), inductor=True)).out)
     assert second[0] == 1 and "no GPU" in second[1]
     text = (
         "import json, torch._inductor.config as config, torch._functorch.config as functorch\n"

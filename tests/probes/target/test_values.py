@@ -453,14 +453,19 @@ print(mixed.dtype == kind, mean.dtype)
 
 
 def test_an_aot_package_without_a_driver_is_one_sentence(forked: Run) -> None:
-    done = forked("""
+    done = forked(
+        """
 import torch
+from torch._inductor import config
+config.cpp_cache_precompile_headers = False  # they would be used once
 class Twice(torch.nn.Module):
     def forward(self, x):
         return torch.relu(x) * 2
 made = torch.export.export(Twice().cuda(), (torch.randn(64, 64, device="cuda"),))
 torch._inductor.aoti_compile_and_package(made, package_path="twice.pt2")
-""")
+""",
+        inductor=True,
+    )
     assert done.status == 1
     last = done.err.strip().splitlines()[-1]
     assert last.startswith("RuntimeError: ptxview: AOTInductor links its package against lib")
