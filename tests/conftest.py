@@ -34,10 +34,11 @@ for number, how in ((signal.SIGINT, signal.default_int_handler), (signal.SIGQUIT
         signal.signal(number, how)
 
 TESTS = Path(__file__).parent
-FAST = ("analyse", "diff", "listing", "names", "report")
+FAST = ("analyse", "diff", "execute", "listing", "names", "report", "trace")
 """Rooms that are pure: what stands in their folders has the marker ``fast``, but for these files,
-which try thousands of programs or every cubin that there is."""
-SLOW = ("analyse/flow", "analyse/test_reference_sass.py", "listing/test_lossless.py")
+which try thousands of programs or every cubin that there is, or have Triton compile."""
+SLOW = ("analyse/flow", "analyse/test_reference_sass.py", "execute/test_integers.py",
+        "execute/test_values.py", "listing/test_lossless.py")  # fmt: skip
 
 
 def is_fast(path: Path) -> bool:
