@@ -18,6 +18,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from re import _constants as sre  # type: ignore[attr-defined]
 from re import _parser as parser  # type: ignore[attr-defined]
@@ -88,37 +89,46 @@ def everything() -> list[Used]:
     for found_in in pkgutil.walk_packages([str(HOUSE)], "inspector."):
         if not found_in.name.startswith("inspector.probes") and "__main__" not in found_in.name:
             importlib.import_module(found_in.name)
-    trees = {name: ast.parse(path.read_text("utf-8")) for name, path in modules().items()}
-    scanned = {name: _scanned(tree) for name, tree in trees.items()}
+    files = modules()
+
+    @cache
+    def nodes(name: str) -> list[ast.AST]:
+        return list(ast.walk(ast.parse(files[name].read_text("utf-8"))))
+
+    @cache
+    def scanned(name: str) -> set[str]:
+        return _scanned(nodes(name)) if name in files else set()
+
     for name, module in sorted(sys.modules.items()):
         if name.split(".")[0] == "inspector":
             for key, value in list(vars(module).items()):
                 for where, pattern in held(value, f"{name}.{key}"):
                     bound = where.rpartition(".")[2]  # a name may be that of `re.compile(…).match`
                     anchored = bound in ("match", "fullmatch")
-                    scans = key in scanned.get(name, ()) or bound in SCANS
+                    scans = bound in SCANS or key in scanned(name)
                     keep(where, pattern, scans and not anchored)
-    for name, tree in trees.items():
-        for where, pattern, scans in _in_calls(name, tree, scanned[name]):
-            keep(where, pattern, scans)
+    for name, path in files.items():
+        if re.search(r"\bre\b", path.read_text("utf-8")):
+            for where, pattern, scans in _in_calls(name, nodes(name), scanned(name)):
+                keep(where, pattern, scans)
     return sorted(found.values(), key=str)
 
 
-def _scanned(tree: ast.Module) -> set[str]:
+def _scanned(nodes: Sequence[ast.AST]) -> set[str]:
     """Names of patterns that are tried at every place of a text, or handed on to who may."""
     called: set[str] = set()
     anchored: set[str] = set()
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Attribute):
             of = node.value.value if isinstance(node.value, ast.Subscript) else node.value
             if isinstance(of, ast.Name):
                 (called if node.attr in SCANS else anchored).add(of.id)
-    read = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
+    read = {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
     return called | (read - anchored)
 
 
 def _in_calls(
-    name: str, tree: ast.Module, scanned: set[str]
+    name: str, nodes: Sequence[ast.AST], scanned: set[str]
 ) -> Iterator[tuple[str, re.Pattern[Any], bool]]:
     """Patterns that stand in a call of ``re`` itself, by how they are used where they have a name.
 
@@ -126,12 +136,12 @@ def _in_calls(
     """
     named = {
         id(node.value): target.id
-        for node in ast.walk(tree)
+        for node in nodes
         if isinstance(node, ast.Assign)
         for target in node.targets
         if isinstance(target, ast.Name)
     }
-    for node in ast.walk(tree):
+    for node in nodes:
         if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args):
             continue
         owner, first = node.func.value, node.args[0]
