@@ -35,7 +35,8 @@ class PagedTexts(Sequence[str]):
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self._starts = [0, *(page.end() for page in _PAGE.finditer(text))]
+        ends = islice(re.finditer("\n", text), CHUNK - 1, None, CHUNK)
+        self._starts = [0, *(end.end() for end in ends)]
         self._size = (len(self._starts) - 1) * CHUNK + text.count("\n", self._starts[-1]) + 1
         self._recent: tuple[int, list[str]] = (-1, [])
 
@@ -73,9 +74,6 @@ class PagedTexts(Sequence[str]):
             end = min(stop, (page + 1) * CHUNK)
             yield from islice(self._page(page), offset, offset + end - start)
             start = end
-
-
-_PAGE = re.compile(rf"(?:[^\n]*+\n){{{CHUNK}}}+")
 
 
 def split_lines(text: str) -> Sequence[str]:

@@ -48,8 +48,8 @@ def cache_of(folder: Path, text: str) -> Path:
     entry.mkdir(parents=True)
     ptx = entry / "matmul_kernel.ptx"
     ptx.write_text(text, "utf-8")
-    command = [tool("ptxas"), "-lineinfo", "-arch=sm_80", "-o", ptx.with_suffix(".cubin"), ptx]
-    subprocess.run(command, check=True, timeout=300)
+    words = ("-lineinfo", "-arch=sm_80", "-o", ptx.with_suffix(".cubin"))
+    subprocess.run([tool("ptxas"), *words, ptx], check=True, timeout=300)
     told = {"hash": digest, "target": {"backend": "cuda", "arch": 80, "warp_size": 32},
             "num_warps": 4, "num_stages": 3, "shared": 16384, "name": "matmul_kernel"}  # fmt: skip
     ptx.with_suffix(".json").write_text(json.dumps(told), "utf-8")
@@ -110,7 +110,7 @@ def test_nothing_may_be_worse_than_the_baseline(free: Path, tight: Path) -> None
 
 
 def test_what_is_not_known_does_not_pass() -> None:
-    words = [RECORDING, "--kernel", "gelu_kernel", "--min-occupancy", "1"]
+    words: list[str | Path] = [RECORDING, "--kernel", "gelu_kernel", "--min-occupancy", "1"]
     unknown = checks(*words, status=1)["occupancy"]
     assert (unknown["outcome"], unknown["value"], unknown["by"]) == ("unknown", None, None)
     assert checks(*words, "--allow-unknown", status=0)["occupancy"]["outcome"] == "unknown"

@@ -196,7 +196,7 @@ def _signature(text: str) -> tuple[str, list[str] | None]:
 
 def _local(name: str) -> str:
     """The mangled name of the function that a local type's name says it is in."""
-    inside = re.fullmatch(r"\*?Z(.+)E\d+ptxview_here", name)
+    inside = re.fullmatch(r"\A\*?Z(.+)E\d+ptxview_here", name)
     return f"_Z{inside[1]}" if inside else name
 
 
