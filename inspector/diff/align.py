@@ -53,10 +53,10 @@ def _align(
         if a0 >= a1 or b0 >= b1:
             continue
         large = (a1 - a0) * (b1 - b0) > LARGEST
-        found = _anchors(a, b, a0, a1, b0, b1) if anchored or large else []
-        if found:
+        common = _anchors(a, b, a0, a1, b0, b1) if anchored or large else []
+        if common:
             x0, y0 = a0, b0
-            for x, y in found:
+            for x, y in common:
                 todo.append((x0, x, y0, y, False))
                 out.append((x, y, 1))
                 x0, y0 = x + 1, y + 1
@@ -65,20 +65,24 @@ def _align(
             x, y = (a0 + a1) // 2, (b0 + b1) // 2
             todo += [(a0, x, b0, y, False), (x, a1, y, b1, False)]
         else:
-            for one in LCSseq.opcodes(a[a0:a1], b[b0:b1]):
-                if one.tag == "equal":
+            for opcode in LCSseq.opcodes(a[a0:a1], b[b0:b1]):
+                if opcode.tag == "equal":
                     out.append(
-                        (a0 + one.src_start, b0 + one.dest_start, one.src_end - one.src_start)
+                        (
+                            a0 + opcode.src_start,
+                            b0 + opcode.dest_start,
+                            opcode.src_end - opcode.src_start,
+                        )
                     )
 
 
 def _anchors(
     a: Sequence[int], b: Sequence[int], a0: int, a1: int, b0: int, b1: int
 ) -> list[tuple[int, int]]:
-    """What occurs once in both, in the longest order common to both."""
+    """Positions of elements that occur once in both, in the longest order common to both."""
     count = Counter(a[a0:a1])
-    other = Counter(b[b0:b1])
-    where = {b[j]: j for j in range(b0, b1) if other[b[j]] == 1 and count.get(b[j]) == 1}
+    other_count = Counter(b[b0:b1])
+    where = {b[j]: j for j in range(b0, b1) if other_count[b[j]] == 1 and count.get(b[j]) == 1}
     pairs = [(i, where[a[i]]) for i in range(a0, a1) if a[i] in where]
     return increasing(pairs)
 
@@ -86,22 +90,22 @@ def _anchors(
 def increasing(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
     """The longest part of ``pairs``, ordered by their first, whose second increases."""
     ends: list[int] = []
-    at: list[int] = []
-    before: list[int] = []
+    last_of_length: list[int] = []
+    predecessors: list[int] = []
     for i, (_, y) in enumerate(pairs):
         k = bisect_left(ends, y)
-        before.append(at[k - 1] if k else -1)
+        predecessors.append(last_of_length[k - 1] if k else -1)
         if k == len(ends):
             ends.append(y)
-            at.append(i)
+            last_of_length.append(i)
         else:
             ends[k] = y
-            at[k] = i
+            last_of_length[k] = i
     out: list[tuple[int, int]] = []
-    i = at[-1] if at else -1
+    i = last_of_length[-1] if last_of_length else -1
     while i >= 0:
         out.append(pairs[i])
-        i = before[i]
+        i = predecessors[i]
     return out[::-1]
 
 

@@ -42,18 +42,18 @@ def intra_line(
     called something else does not differ. Neither do addresses, locations, comments and blanks.
     """
     left, right = _tokens(_text(a)), _tokens(_text(b))
-    known = names or {}
-    ours = [known.get(text, text) for _, text in left]
-    taken = set(known.values())
+    renamed = names or {}
+    ours = [renamed.get(text, text) for _, text in left]
+    counterparts = set(renamed.values())
     # a name of the second that is another's counterpart is not what is spelled like it here
     ours = [
-        "\0" + text if text == mine and text not in known and text in taken else text
+        "\0" + text if text == mine and text not in renamed and text in counterparts else text
         for text, (_, mine) in zip(ours, left, strict=True)
     ]
     theirs = [text for _, text in right]
-    gone, come = _changed(ours[:_LONGEST], theirs[:_LONGEST])
-    changed_a = [_span(left[i]) for i in gone]
-    changed_b = [_span(right[j]) for j in come]
+    deleted, inserted = _changed(ours[:_LONGEST], theirs[:_LONGEST])
+    changed_a = [_span(left[i]) for i in deleted]
+    changed_b = [_span(right[j]) for j in inserted]
     changed_a += [_span(token) for token in left[_LONGEST:]]
     changed_b += [_span(token) for token in right[_LONGEST:]]
     return _joined(changed_a, _text(a)), _joined(changed_b, _text(b))
@@ -69,23 +69,27 @@ def _changed(ours: list[str], theirs: list[str]) -> tuple[list[int], list[int]]:
     x, y = _operands(ours), _operands(theirs)
     if len(x) != len(y):
         return common
-    gone: list[int] = []
-    come: list[int] = []
-    for (i, one), (j, other) in zip(x, y, strict=True):
-        here, there = _unlike(one, other)
-        gone += [i + n for n in here]
-        come += [j + n for n in there]
-    return (gone, come) if len(gone) + len(come) <= len(common[0]) + len(common[1]) else common
+    deleted: list[int] = []
+    inserted: list[int] = []
+    for (i, our_operand), (j, their_operand) in zip(x, y, strict=True):
+        ours_unlike, theirs_unlike = _unlike(our_operand, their_operand)
+        deleted += [i + n for n in ours_unlike]
+        inserted += [j + n for n in theirs_unlike]
+    return (
+        (deleted, inserted)
+        if len(deleted) + len(inserted) <= len(common[0]) + len(common[1])
+        else common
+    )
 
 
 def _unlike(ours: list[str], theirs: list[str]) -> tuple[list[int], list[int]]:
-    gone: list[int] = []
-    come: list[int] = []
-    for one in LCSseq.opcodes(ours, theirs):
-        if one.tag != "equal":
-            gone += range(one.src_start, one.src_end)
-            come += range(one.dest_start, one.dest_end)
-    return gone, come
+    deleted: list[int] = []
+    inserted: list[int] = []
+    for opcode in LCSseq.opcodes(ours, theirs):
+        if opcode.tag != "equal":
+            deleted += range(opcode.src_start, opcode.src_end)
+            inserted += range(opcode.dest_start, opcode.dest_end)
+    return deleted, inserted
 
 
 def _operands(tokens: list[str]) -> list[tuple[int, list[str]]]:
@@ -172,7 +176,7 @@ _NONE: tuple[Lines, Lines] = (frozenset(), frozenset())
 
 
 def rows_beside(
-    held: Iterable[Hunk],
+    stretches: Iterable[Hunk],
     lines: tuple[Sequence[Line], Sequence[Line]],
     silent: tuple[Lines, Lines] = _NONE,
 ) -> Iterator[BesideRow]:
@@ -181,7 +185,7 @@ def rows_beside(
     ``silent`` are the lines of each side that say nothing of the code: locations, comments and
     blanks. They are shown as equal wherever they stand, beside each other or alone.
     """
-    parted = [part for hunk in held for part in _parts(_loud(hunk), lines)]
+    parted = [part for hunk in stretches for part in _parts(_loud(hunk), lines)]
     for op, a, b, partner in hunks.rows(parted):
         if op is Op.EQUAL:
             yield BesideRow(Sign.EQUAL, a, b)
@@ -210,17 +214,17 @@ def loud(hunks: Iterable[Hunk]) -> list[Hunk]:
     """Hunks with those that say nothing of the code as equal ones, neighbours joined."""
     out: list[Hunk] = []
     for hunk in hunks:
-        now = _loud(hunk)
+        loud_hunk = _loud(hunk)
         last = out[-1] if out else None
         if (
             last is not None
-            and last.op is now.op is Op.EQUAL
-            and last.a[1] == now.a[0]
-            and last.b[1] == now.b[0]
+            and last.op is loud_hunk.op is Op.EQUAL
+            and last.a[1] == loud_hunk.a[0]
+            and last.b[1] == loud_hunk.b[0]
         ):
-            out[-1] = Hunk(Op.EQUAL, (last.a[0], now.a[1]), (last.b[0], now.b[1]))
+            out[-1] = Hunk(Op.EQUAL, (last.a[0], loud_hunk.a[1]), (last.b[0], loud_hunk.b[1]))
         else:
-            out.append(now)
+            out.append(loud_hunk)
     return out
 
 
@@ -234,12 +238,12 @@ def _parts(hunk: Hunk, lines: tuple[Sequence[Line], Sequence[Line]]) -> Iterator
     The lines are paired in order so that they have the most in common in sum.
     """
     (x, x1), (y, y1) = hunk.a, hunk.b
-    many = (x1 - x) * (y1 - y)
-    if hunk.op is not Op.REPLACE or x1 - x == y1 - y or not 0 < many <= _LARGEST:
+    pair_count = (x1 - x) * (y1 - y)
+    if hunk.op is not Op.REPLACE or x1 - x == y1 - y or not 0 < pair_count <= _LARGEST:
         yield hunk
         return
     left, right = lines[0][x - 1 : x1 - 1], lines[1][y - 1 : y1 - 1]
-    scores = [[_likeness(one, other) for other in right] for one in left]
+    scores = [[_likeness(ours, theirs) for theirs in right] for ours in left]
     best = [[0.0] * (len(right) + 1) for _ in range(len(left) + 1)]
     for i in range(len(left) - 1, -1, -1):
         for j in range(len(right) - 1, -1, -1):
@@ -270,8 +274,8 @@ def _likeness(x: Line, y: Line) -> float:
     """The share of their words that two lines have in common, 0 where that is less than half."""
     if not _related(x, y):
         return 0.0
-    one, other = Counter(_WORD.findall(x.text)), Counter(_WORD.findall(y.text))
-    share = 2 * (one & other).total() / max(one.total() + other.total(), 1)
+    our_words, their_words = Counter(_WORD.findall(x.text)), Counter(_WORD.findall(y.text))
+    share = 2 * (our_words & their_words).total() / max(our_words.total() + their_words.total(), 1)
     return share if share >= 0.5 else 0.0
 
 

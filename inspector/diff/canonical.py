@@ -34,7 +34,7 @@ ALIASES: dict[str, Callable[[Listing], Aliases]] = {
 
 
 def aliases_of(listing: Listing) -> Aliases:
-    """What the names of a listing that stand for something written elsewhere stand for."""
+    """The aliases of a listing (``#blocked``, ``!5``) and the definition that each stands for."""
     find = ALIASES.get(listing.language)
     return find(listing) if find else {}
 
@@ -88,7 +88,7 @@ def digest(listing: Listing, function: Function | None = None) -> bytes:
 
 
 def digest_of(forms: Forms) -> bytes:
-    """``digest`` of what has been read already."""
+    """``digest`` of forms that have been read already."""
     state = blake2b("\n".join(numbered(forms)).encode("utf-8", "surrogatepass"), digest_size=16)
     return state.digest()
 
@@ -96,19 +96,19 @@ def digest_of(forms: Forms) -> bytes:
 def numbered(forms: Forms) -> Sequence[str]:
     """Every line's key followed by its names' numbers, the first of each with its class."""
     out: list[str] = []
-    known: dict[str, str] = {}
+    numbers: dict[str, str] = {}
     add, aliases = out.append, forms.aliases
-    get = known.get
+    get = numbers.get
     for _, key, names in forms.forms:
         add(key)
         for name in names:
             number = get(name)
             if number is None:
                 if name in aliases:
-                    number = known[name] = "=" + aliases[name]
+                    number = numbers[name] = "=" + aliases[name]
                     add(number)
                 else:
-                    number = known[name] = str(len(known))
+                    number = numbers[name] = str(len(numbers))
                     add(f"{number}:{class_of(forms, name)}")
             else:
                 add(number)

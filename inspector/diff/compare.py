@@ -69,12 +69,12 @@ def stage_of(a: Variant, b: Variant, asked: Stage | None = None) -> Stage:
 
     Raises ``UsageError`` with the stages that there are.
     """
-    both = [s for s in Stage if s in a.stages and s in b.stages]
-    if asked is not None and asked in both:
+    common = [s for s in Stage if s in a.stages and s in b.stages]
+    if asked is not None and asked in common:
         return asked
-    if asked is None and both:
-        return Stage.PTX if Stage.PTX in both else both[-1]
-    told = ", ".join(s.value for s in both)
+    if asked is None and common:
+        return Stage.PTX if Stage.PTX in common else common[-1]
+    listed = ", ".join(s.value for s in common)
     if asked is None:
         raise UsageError(
             f"{base_name(a.symbol)} and {base_name(b.symbol)} have no stage in common",
@@ -82,7 +82,7 @@ def stage_of(a: Variant, b: Variant, asked: Stage | None = None) -> Stage:
         )
     lacking = next(v for v in (a, b) if asked not in v.stages)
     why = lacking.missing.get(asked, "it was not recorded")
-    hint = f"Both have {told}." if both else f"a has {_stages(a)}; b has {_stages(b)}"
+    hint = f"Both have {listed}." if common else f"a has {_stages(a)}; b has {_stages(b)}"
     raise UsageError(f"there is no {asked.value} of {base_name(lacking.symbol)}: {why}", hint)
 
 
@@ -117,17 +117,19 @@ def compare(
     )  # fmt: skip
     same = {s: alike(readers, pair, s) for s in shared_stages(pair) if s is not stage}
     same[stage] = difference.identical
-    said = summary.summarise(a, b, stage, {s: v for s, v in same.items() if v is not None})
+    difference_summary = summary.summarise(
+        a, b, stage, {s: v for s, v in same.items() if v is not None}
+    )
     return Compared(
-        a, b, stage, (listings[0], listings[1]), compared, difference, said,
-        explain(a, b, said, difference.identical),
+        a, b, stage, (listings[0], listings[1]), compared, difference, difference_summary,
+        explain(a, b, difference_summary, difference.identical),
     )  # fmt: skip
 
 
 def side(reader: Reader, variant: Variant, stage: Stage) -> VariantSide:
-    """One variant with all that is known of it."""
-    ttir = of_stage(reader, variant, Stage.TTIR, lambda held, own: (summary.tile(held, own),
-               summary.parameters(held, own)))  # fmt: skip
+    """One variant with its card, findings, counts and time, read from the recording."""
+    ttir = of_stage(reader, variant, Stage.TTIR, lambda listing, own: (summary.tile(listing, own),
+               summary.parameters(listing, own)))  # fmt: skip
     return VariantSide(
         kernel=reader.kernel(variant),
         variant=variant,
@@ -169,13 +171,13 @@ def made_by(reader: Reader, variant: Variant) -> dict[str, str]:
     if (isa := PTX_VERSION.search(text)) is not None:
         out["PTX ISA"] = isa[1].decode()
     if cubin is not None:
-        said = cubin.ptxas or assembler_of(tools, origin, cubin)
-        out |= {"ptxas": said} if said else {}
+        assembler = cubin.ptxas or assembler_of(tools, origin, cubin)
+        out |= {"ptxas": assembler} if assembler else {}
     return out
 
 
 def assembler_of(tools: Mapping[str, str], origin: Origin, cubin: Cubin) -> str | None:
-    """The version of Triton's ptxas that a cubin without a note of its own is of; None: not known.
+    """The version of Triton's ptxas that assembled a cubin without a note; None if it is not known.
 
     ABI 7 is CUDA 12's. Where Triton brings two assemblers that both may have written the file,
     nothing says which.
@@ -198,15 +200,15 @@ def _of_cuda_13(version: str) -> bool:
 def _timed(
     readers: tuple[Reader, Reader], a: VariantSide, b: VariantSide
 ) -> tuple[VariantSide, VariantSide]:
-    """Both with their measured times, where both were timed alike; else with the tuner's."""
-    held = [
-        times(reader.recording.path).by_inputs(one.kernel, one.variant)
-        for reader, one in zip(readers, (a, b), strict=True)
+    """Both sides with measured times if both were timed alike, else with the tuner's times."""
+    timings = [
+        times(reader.recording.path).by_inputs(timed_side.kernel, timed_side.variant)
+        for reader, timed_side in zip(readers, (a, b), strict=True)
     ]
-    found = timed_alike(*held)
-    if found is None:
+    matched = timed_alike(*timings)
+    if matched is None:
         return a, b
-    left, right = found
+    left, right = matched
     return (
         replace(a, time_us=left.median_us, tuned=False),
         replace(b, time_us=right.median_us, tuned=False),
@@ -216,7 +218,7 @@ def _timed(
 def of_stage(
     reader: Reader, variant: Variant, stage: Stage, make: Callable[[Listing, Function], T]
 ) -> T | None:
-    """What is made of a stage of a variant; None if the stage is not to be had for nothing."""
+    """``make`` applied to a stage of a variant; None if the stage is missing or costly to read."""
     file = variant.stages.get(stage)
     if file is None or file.costly:
         return None
@@ -228,13 +230,13 @@ def of_stage(
 
 
 def own_source(reader: Reader, variant: Variant) -> tuple[str, ...] | None:
-    """The kernel's own lines of the user's source; of what is generated, of ``output_code``."""
+    """The kernel's own lines in the user's source, or in ``output_code`` if it was generated."""
     stage = Stage.SOURCE if variant.fusion is None else Stage.OUTPUT_CODE
     if stage not in variant.stages or variant.span is None:
         stage = Stage.OUTPUT_CODE
     return of_stage(
         reader, variant, stage,
-        lambda held, own: tuple(x.text for x in held.lines[max(own.first - 1, 0) : own.last]),
+        lambda listing, own: tuple(x.text for x in listing.lines[max(own.first - 1, 0) : own.last]),
     )  # fmt: skip
 
 
@@ -248,8 +250,8 @@ def alike(
     readers: tuple[Reader, Reader], pair: tuple[Variant, Variant], stage: Stage
 ) -> bool | None:
     """Whether two have one canonical form at a stage; None if it cannot be read."""
-    held = [of_stage(r, v, stage, digest) for r, v in zip(readers, pair, strict=True)]
-    return None if None in held else held[0] == held[1]
+    digests = [of_stage(r, v, stage, digest) for r, v in zip(readers, pair, strict=True)]
+    return None if None in digests else digests[0] == digests[1]
 
 
 # -- one kernel, many variants --------------------------------------------------------------------
@@ -288,12 +290,12 @@ def _measured(reader: Reader, rows: list[VariantRow]) -> Iterator[VariantRow]:
 
 def _rows(
     reader: Reader,
-    held: Iterable[tuple[Kernel, Variant]],
+    chosen: Iterable[tuple[Kernel, Variant]],
     stage: Stage,
     more: Iterable[Kernel],
 ) -> Iterator[VariantRow]:
     kernels = {kernel.id: kernel for kernel in more}
-    for kernel, variant in held:
+    for kernel, variant in chosen:
         kernels[kernel.id] = kernel
         resources = reader.resources(variant)
         subject = HintSubject(kernel=kernel, variant=variant, resources=resources,
@@ -355,12 +357,12 @@ def compare_files(a: Reader, b: Reader, asked: Stage | None = None, exact: bool 
     first = next(iter(left.values())), next(iter(right.values()))
     stage = stage_of(*first, asked)
     listings = a.listing(first[0], stage), b.listing(first[1], stage)
-    found = diff_listings(*listings, exact=exact)
+    difference = diff_listings(*listings, exact=exact)
     figures = tuple(
         tuple(_deltas(a, b, _named(left, pair.a), _named(right, pair.b)))
-        for pair in found.functions
+        for pair in difference.functions
     )
-    return Files(stage, listings, found, figures)
+    return Files(stage, listings, difference, figures)
 
 
 def _named(variants: dict[str, Variant], function: Function | None) -> Variant | None:
@@ -387,15 +389,15 @@ def compare_recordings(
     ``stage``: compare that one instead (SASS is disassembled only so); ``exact``: its text.
     """
     out = []
-    for one in recordings.pair(entries(a), entries(b)):
-        if one.a is None or one.b is None:
-            state = Fate.ADDED if one.a is None else Fate.REMOVED
+    for entry_pair in recordings.pair(entries(a), entries(b)):
+        if entry_pair.a is None or entry_pair.b is None:
+            state = Fate.ADDED if entry_pair.a is None else Fate.REMOVED
         else:
-            same = _same((a, b), (one.a.variant, one.b.variant), stage, exact)
+            same = _same((a, b), (entry_pair.a.variant, entry_pair.b.variant), stage, exact)
             state = Fate.SAME if same else Fate.CHANGED
-        x, y = (None if e is None else e.variant for e in (one.a, one.b))
+        x, y = (None if e is None else e.variant for e in (entry_pair.a, entry_pair.b))
         figures = () if state is Fate.SAME else tuple(_deltas(a, b, x, y))
-        out.append(PairState(one, state, figures))
+        out.append(PairState(entry_pair, state, figures))
     return tuple(out)
 
 
@@ -404,8 +406,12 @@ def entries(reader: Reader) -> Iterator[RecordedVariant]:
     for kernel, variant in reader.recording.variants():
         lines = own_source(reader, variant)
         text = "\n".join(lines) if lines is not None else None
-        held = None if text is None else hashlib.sha256(text.encode("utf-8", "surrogateescape"))
-        yield RecordedVariant(kernel, variant, held.digest() if held is not None else None)
+        source_digest = (
+            None if text is None else hashlib.sha256(text.encode("utf-8", "surrogateescape"))
+        )
+        yield RecordedVariant(
+            kernel, variant, source_digest.digest() if source_digest is not None else None
+        )
 
 
 def _same(
@@ -414,13 +420,13 @@ def _same(
     """Whether two are the same program: see ``recordings``."""
     if stage is not None:
         return _same_at(readers, pair, stage_of(*pair, stage), exact)
-    both = list(shared_stages(pair))
+    common = list(shared_stages(pair))
     decided = False
-    if Stage.PTX in both:
+    if Stage.PTX in common:
         if not _same_at(readers, pair, Stage.PTX, exact) or pair[0].target != pair[1].target:
             return False
         decided = True
-    if Stage.SASS in both:
+    if Stage.SASS in common:
         return _same_code(pair, exact)
     if not decided:
         try:
@@ -433,8 +439,8 @@ def _same(
 def _same_at(
     readers: tuple[Reader, Reader], pair: tuple[Variant, Variant], stage: Stage, exact: bool
 ) -> bool:
-    held = [v.stages[stage].content.read() for v in pair]
-    if held[0] == held[1] and pair[0].symbol == pair[1].symbol:
+    contents = [v.stages[stage].content.read() for v in pair]
+    if contents[0] == contents[1] and pair[0].symbol == pair[1].symbol:
         return True
     if exact:
         return False
@@ -448,10 +454,10 @@ def _same_code(pair: tuple[Variant, Variant], exact: bool) -> bool:
         return True
     if exact:
         return False
-    known = [read_cubin(data) for data in cubins]
+    parsed = [read_cubin(data) for data in cubins]
     code = [
-        None if found is None else found.code.get(variant.symbol)
-        for found, variant in zip(known, pair, strict=True)
+        None if cubin is None else cubin.code.get(variant.symbol)
+        for cubin, variant in zip(parsed, pair, strict=True)
     ]
     return code[0] is not None and code[0] == code[1]
 
@@ -459,11 +465,11 @@ def _same_code(pair: tuple[Variant, Variant], exact: bool) -> bool:
 def _deltas(a: Reader, b: Reader, x: Variant | None, y: Variant | None) -> Iterator[FigureChange]:
     left = None if x is None else a.resources(x)
     right = None if y is None else b.resources(y)
-    for one in fields(Resources):
+    for figure in fields(Resources):
         change = FigureChange(
-            one.name,
-            None if left is None else getattr(left, one.name),
-            None if right is None else getattr(right, one.name),
+            figure.name,
+            None if left is None else getattr(left, figure.name),
+            None if right is None else getattr(right, figure.name),
         )
         if change.differs:
             yield change

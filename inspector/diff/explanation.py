@@ -27,7 +27,7 @@ _RATIOS = {(2, 1): "half", (4, 1): "a quarter of", (8, 1): "an eighth of", (1, 2
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """What a rule is told."""
+    """What a rule looks at: both sides and their summary."""
 
     a: VariantSide
     b: VariantSide
@@ -35,30 +35,30 @@ class Delta:
 
     @property
     def stage(self) -> str:
-        """The stage that counts of instructions are told of: ``ptx`` or ``sass``."""
+        """The stage whose instructions are counted: ``ptx`` or ``sass``, empty if there is none."""
         return self.summary.machine.value if self.summary.machine is not None else ""
 
     @property
     def machine(self) -> tuple[StageContent | None, StageContent | None]:
-        """What that stage is made of on both sides; None if one has it not."""
+        """The content of that stage on both sides; None for a side that lacks it."""
         stage = self.summary.machine
         if stage is None:
             return None, None
         return self.a.card.of(stage), self.b.card.of(stage)
 
     def config(self, name: str) -> str | None:
-        """``4 → 8``, None if it does not differ."""
-        held = next((c for c in self.summary.config if c.name == name), None)
-        return None if held is None else f"{self.value(held.a)} → {self.value(held.b)}"
+        """How a value of the configuration changed (``4 → 8``); None if it does not differ."""
+        change = next((c for c in self.summary.config if c.name == name), None)
+        return None if change is None else f"{self.value(change.a)} → {self.value(change.b)}"
 
     @staticmethod
     def value(value: object) -> str:
-        """A value of a configuration; what is not set there is said so."""
+        """A value of a configuration as text; None is ``unset``."""
         return "unset" if value is None else str(value)
 
 
 def ratio(a: int, b: int) -> str:
-    """``half``, ``twice``, ``1.5 times``: what ``b`` is of ``a``; both are positive."""
+    """The ratio of ``b`` to ``a`` in words (``half``, ``twice``, ``1.5 times``); both positive."""
     for (x, y), word in _RATIOS.items():
         if a * y == b * x:
             return word
@@ -76,8 +76,8 @@ _NOUNS = {LOAD: "loads", STORE: "stores"}
 def widths(d: Delta) -> Iterator[str]:
     """Global loads or stores that became wider or narrower over the same bytes."""
     for kind, noun in _NOUNS.items():
-        left, right = (_of(made, kind) for made in d.machine)
-        x, y = ({a.width for a in held} for held in (left, right))
+        left, right = (_of(content, kind) for content in d.machine)
+        x, y = ({a.width for a in side} for side in (left, right))
         if x == y or len(x) != 1 or len(y) != 1 or None in x | y:
             continue
         before, after = total(left, (kind,), "global"), total(right, (kind,), "global")
@@ -91,9 +91,9 @@ def widths(d: Delta) -> Iterator[str]:
 def masks(d: Delta) -> Iterator[str]:
     """Predicates on global loads and stores that came or went."""
     sides = []
-    for made in d.machine:
-        held = [a for kind in _NOUNS for a in _of(made, kind)]
-        sides.append((sum(a.guarded for a in held), sum(a.count for a in held)))
+    for content in d.machine:
+        accesses = [a for kind in _NOUNS for a in _of(content, kind)]
+        sides.append((sum(a.guarded for a in accesses), sum(a.count for a in accesses)))
     (x, all_x), (y, all_y) = sides
     if all_x and all_y and bool(x) != bool(y):
         if x:
@@ -114,10 +114,10 @@ def local_memory(d: Delta) -> Iterator[str]:
     before, after = x.spill_store_bytes, y.spill_store_bytes
     if before is None or after is None or before == after:
         return
-    held = ""
+    registers = ""
     if x.registers is not None and y.registers is not None:
-        held = f", with {x.registers} and {y.registers} registers a thread"
-    yield f"spills: {before} → {after} bytes a thread are stored to local memory{held}"
+        registers = f", with {x.registers} and {y.registers} registers a thread"
+    yield f"spills: {before} → {after} bytes a thread are stored to local memory{registers}"
 
 
 def occupied(d: Delta) -> Iterator[str]:
@@ -182,8 +182,8 @@ def tensor_cores(d: Delta) -> Iterator[str]:
     x, y = d.machine
     if x is None or y is None or bool(x.products) == bool(y.products):
         return
-    with_, without, held = ("b", "a", y) if y.products else ("a", "b", x)
-    names = some(list(dict.fromkeys(p.opcode for p in held.products)))
+    with_, without, side = ("b", "a", y) if y.products else ("a", "b", x)
+    names = some(list(dict.fromkeys(p.opcode for p in side.products)))
     yield f"{with_} multiplies on tensor cores ({names}), {without} does not"
 
 
@@ -212,9 +212,9 @@ def measured(d: Delta) -> Iterator[str]:
 
 def _tuners(d: Delta) -> str:
     names = dict.fromkeys(
-        str(held["stopwatch"])
-        for held in (d.a.variant.autotune or {}, d.b.variant.autotune or {})
-        if held.get("stopwatch")
+        str(record["stopwatch"])
+        for record in (d.a.variant.autotune or {}, d.b.variant.autotune or {})
+        if record.get("stopwatch")
     )
     return "by the tuner's own stopwatch" + (f" ({', '.join(names)})" if names else "")
 
@@ -234,10 +234,10 @@ CONSEQUENCES: tuple[Rule, ...] = (
 )
 
 
-def _of(made: StageContent | None, kind: str) -> list[Access]:
-    if made is None:
+def _of(content: StageContent | None, kind: str) -> list[Access]:
+    if content is None:
         return []
-    return [a for a in made.accesses if a.kind == kind and a.space == "global"]
+    return [a for a in content.accesses if a.kind == kind and a.space == "global"]
 
 
 _SIZES = ("num_warps", "num_stages", "num_ctas", "maxnreg", "flags", "target")
@@ -249,7 +249,7 @@ _INSTRUCTIONS = {
 
 
 def explain(a: VariantSide, b: VariantSide, summary: Summary, identical: bool) -> tuple[str, ...]:
-    """The sentences, what was chosen first; ``identical`` is of the compared stage's text."""
+    """The sentences, causes first; ``identical``: the text of the compared stage is the same."""
     d = Delta(a, b, summary)
     causes = [text for rule in CAUSES for text in rule(d)]
     effects = [text for rule in EFFECTS for text in rule(d)][:_SAID]
@@ -290,9 +290,9 @@ def target(d: Delta) -> Iterator[str]:
 
 def versions(d: Delta) -> Iterator[str]:
     """The compilers that made the two, where they are not the same."""
-    told = [f"{c.name} {c.a} → {c.b}" for c in d.summary.versions]
-    if told:
-        yield ", ".join(told)
+    changes = [f"{c.name} {c.a} → {c.b}" for c in d.summary.versions]
+    if changes:
+        yield ", ".join(changes)
 
 
 def warps_and_tile(d: Delta) -> Iterator[str]:
@@ -307,8 +307,8 @@ def warps_and_tile(d: Delta) -> Iterator[str]:
         if c.name not in _SIZES and _is_size(c.a) and _is_size(c.b)
     ]
     if None not in tiles and tiles[0] != tiles[1]:
-        held = " → ".join("×".join(map(str, t)) for t in tiles if t is not None)
-        parts.append(some(sizes) if sizes else f"largest tensor {held}")
+        shapes = " → ".join("×".join(map(str, t)) for t in tiles if t is not None)
+        parts.append(some(sizes) if sizes else f"largest tensor {shapes}")
     if not parts:
         return
     x, y = d.a.elements, d.b.elements
@@ -324,8 +324,8 @@ def constants(d: Delta) -> Iterator[str]:
     """Constexprs that do not change the largest tensor, and whatever else is in a configuration."""
     tiled = d.a.tile is not None and d.b.tile is not None and d.a.tile != d.b.tile
     for c in d.summary.config:
-        told = tiled and _is_size(c.a) and _is_size(c.b)
-        if c.name not in _SIZES and not told:
+        in_tile = tiled and _is_size(c.a) and _is_size(c.b)
+        if c.name not in _SIZES and not in_tile:
             yield f"{c.name} {d.value(c.a)} → {d.value(c.b)}"
 
 
@@ -343,9 +343,11 @@ def flags(d: Delta) -> Iterator[str]:
         return
     parts = []
     for side, changed in (("a", change.a), ("b", change.b)):
-        kept = [str(f) for f in changed if _matters(str(f))] if isinstance(changed, list) else []
-        if kept:
-            parts.append(f"{some(kept, 6)} in {side} alone")
+        relevant = (
+            [str(f) for f in changed if _matters(str(f))] if isinstance(changed, list) else []
+        )
+        if relevant:
+            parts.append(f"{some(relevant, 6)} in {side} alone")
     if parts:
         yield f"flags: {'; '.join(parts)}"
 
@@ -365,8 +367,8 @@ def types(d: Delta) -> Iterator[str]:
 def multiples(d: Delta) -> Iterator[str]:
     """What Triton knows of arguments' values."""
     groups: dict[tuple[int, int], list[str]] = {}
-    held = ({p.name: p for p in side.parameters or ()} for side in (d.a, d.b))
-    left, right = held
+    by_name = ({p.name: p for p in side.parameters or ()} for side in (d.a, d.b))
+    left, right = by_name
     for name, p in left.items():
         q = right.get(name)
         if q is not None and p.multiple_of != q.multiple_of:
@@ -384,8 +386,8 @@ def multiples(d: Delta) -> Iterator[str]:
 def source(d: Delta) -> Iterator[str]:
     """The kernel's own source."""
     if d.summary.source is not None and d.summary.source != (0, 0):
-        gone, new = d.summary.source
-        yield f"source: {gone} lines in a alone, {new} in b alone"
+        deleted, inserted = d.summary.source
+        yield f"source: {deleted} lines in a alone, {inserted} in b alone"
 
 
 CAUSES: tuple[Rule, ...] = (
@@ -430,7 +432,7 @@ def accesses(d: Delta) -> Iterator[str]:
         if kind != COPY and x.stage is Stage.PTX:
             name += ".global"
         text = f"{left} → {right} {name}"
-        widths = [_widths(made, kind) for made in (x, y)]
+        widths = [_widths(content, kind) for content in (x, y)]
         if all(widths) and widths[0] != widths[1]:
             text += f" ({widths[0]} → {widths[1]} bytes wide)"
         yield text
@@ -441,10 +443,10 @@ def products(d: Delta) -> Iterator[str]:
     x, y = d.machine
     if x is None or y is None:
         return
-    for name in dict.fromkeys(p.opcode for made in (x, y) for p in made.products):
-        held = [[p for p in made.products if p.opcode == name] for made in (x, y)]
-        before, after = (sum(p.count for p in side) for side in held)
-        shapes = [dict.fromkeys(_shape(p) for p in side) for side in held]
+    for name in dict.fromkeys(p.opcode for content in (x, y) for p in content.products):
+        by_side = [[p for p in content.products if p.opcode == name] for content in (x, y)]
+        before, after = (sum(p.count for p in side) for side in by_side)
+        shapes = [dict.fromkeys(_shape(p) for p in side) for side in by_side]
         text = f"{before} → {after} {name}"
         if all(shapes) and shapes[0] != shapes[1]:
             yield f"{text} ({some(list(shapes[0]))} → {some(list(shapes[1]))})"
@@ -454,7 +456,7 @@ def products(d: Delta) -> Iterator[str]:
 
 def figures(d: Delta) -> Iterator[str]:
     """Registers, spills, shared memory and the number of instructions."""
-    held = {c.name: c for c in d.summary.resources}
+    changes = {c.name: c for c in d.summary.resources}
     for name, words in (
         ("registers", "registers"),
         ("spill_store_bytes", "bytes spilled"),
@@ -462,7 +464,7 @@ def figures(d: Delta) -> Iterator[str]:
         ("dynamic_shared_bytes", "bytes of dynamic shared memory"),
         (f"{d.stage}_instructions", f"{d.stage.upper()} instructions"),
     ):
-        c = held.get(name)
+        c = changes.get(name)
         if c is not None and c.differs and None not in (c.a, c.b):
             yield f"{c.a} → {c.b} {words}"
 
@@ -474,14 +476,14 @@ def _shape(product: Product) -> str:
     return "m{}n{}k{}".format(*product.shape) if product.shape else "another shape"
 
 
-def _count(made: StageContent, kind: str) -> int:
-    return sum(a.count for a in made.accesses if a.kind == kind and _global(a.kind, a.space))
+def _count(content: StageContent, kind: str) -> int:
+    return sum(a.count for a in content.accesses if a.kind == kind and _global(a.kind, a.space))
 
 
 def _global(kind: str, space: str) -> bool:
     return kind == COPY or space == "global"
 
 
-def _widths(made: StageContent, kind: str) -> str:
-    held = {a.width for a in made.accesses if a.kind == kind and _global(a.kind, a.space)}
-    return "" if None in held else " or ".join(str(w) for w in sorted(w for w in held if w))
+def _widths(content: StageContent, kind: str) -> str:
+    widths = {a.width for a in content.accesses if a.kind == kind and _global(a.kind, a.space)}
+    return "" if None in widths else " or ".join(str(w) for w in sorted(w for w in widths if w))

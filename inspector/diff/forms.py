@@ -122,5 +122,5 @@ def plain(text: str) -> str:
 
 
 def plain_name(name: str) -> str:
-    """A function's name as it is told to others: without digests and specialisation."""
+    """A function's name as it is shown: without digests and specialisation."""
     return _SPECIALISED.sub("", plain(name)) or name

@@ -65,54 +65,56 @@ def changes(
 
     Within a change, lines that do the same kind of thing stand beside each other.
     """
-    gone = dict(moved)
-    come = {j: i for i, j in gone.items()}
+    destinations = dict(moved)
+    origins = {j: i for i, j in destinations.items()}
     ends = [*blocks, (len(a), len(b), 0)]
     between = {(x1, y1): (x0, y0) for x0, x1, y0, y1 in gaps(blocks, len(a), len(b))}
     for block in ends:
-        begun = between.get((block[0], block[1]))
-        if begun is None:
+        gap_start = between.get((block[0], block[1]))
+        if gap_start is None:
             yield block, []
             continue
-        x0, y0 = begun
-        yield block, list(_gap(x0, block[0], y0, block[1], gone, come, a_keys, b_keys))
+        x0, y0 = gap_start
+        yield block, list(_gap(x0, block[0], y0, block[1], destinations, origins, a_keys, b_keys))
 
 
 def _gap(
-    x0: int, x1: int, y0: int, y1: int, gone: dict[int, int], come: dict[int, int],
+    x0: int, x1: int, y0: int, y1: int, destinations: dict[int, int], origins: dict[int, int],
     a_keys: Sequence[int], b_keys: Sequence[int],
 ) -> Iterator[Change]:  # fmt: skip
     pairs: Blocks = []
     if x0 < x1 and y0 < y1:
-        # what moved is no counterpart of anything
-        left = [-1 if i in gone else a_keys[i] for i in range(x0, x1)]
-        right = [-2 if j in come else b_keys[j] for j in range(y0, y1)]
+        # forms that moved get keys that match nothing
+        left = [-1 if i in destinations else a_keys[i] for i in range(x0, x1)]
+        right = [-2 if j in origins else b_keys[j] for j in range(y0, y1)]
         pairs = refine([], left, right)
-    at, to = x0, y0
+    x, y = x0, y0
     for i, j, size in [*pairs, (x1 - x0, y1 - y0, 0)]:
-        yield from _between(at, x0 + i, to, y0 + j, gone, come)
+        yield from _between(x, x0 + i, y, y0 + j, destinations, origins)
         if size:
             yield Change(Op.REPLACE, x0 + i, x0 + i + size, y0 + j, y0 + j + size)
-        at, to = x0 + i + size, y0 + j + size
+        x, y = x0 + i + size, y0 + j + size
 
 
 def _between(
-    x0: int, x1: int, y0: int, y1: int, gone: dict[int, int], come: dict[int, int]
+    x0: int, x1: int, y0: int, y1: int, destinations: dict[int, int], origins: dict[int, int]
 ) -> Iterator[Change]:
     """Forms without a counterpart of their kind."""
     if x0 == x1 and y0 == y1:
         return
-    plain = not any(i in gone for i in range(x0, x1)) and not any(j in come for j in range(y0, y1))
+    plain = not any(i in destinations for i in range(x0, x1)) and not any(
+        j in origins for j in range(y0, y1)
+    )
     if plain and x0 < x1 and y0 < y1:
         yield Change(Op.REPLACE, x0, x1, y0, y1)
         return
     for i in range(x0, x1):
-        if i in gone:
+        if i in destinations:
             yield Change(Op.MOVED, i, i + 1, y0, y0)
         else:
             yield Change(Op.DELETE, i, i + 1, y0, y0)
     for j in range(y0, y1):
-        if j in come:
+        if j in origins:
             yield Change(Op.MOVED, x1, x1, j, j + 1)
         else:
             yield Change(Op.INSERT, x1, x1, j, j + 1)
@@ -123,12 +125,14 @@ _MANY = 4
 
 def _split(changed: list[Change]) -> Iterator[Change]:
     """Replaced stretches of one length one by one."""
-    for one in changed:
-        if one.op is Op.REPLACE and one.a1 - one.a0 == one.b1 - one.b0:
-            for k in range(one.a1 - one.a0):
-                yield Change(one.op, one.a0 + k, one.a0 + k + 1, one.b0 + k, one.b0 + k + 1)
+    for change in changed:
+        if change.op is Op.REPLACE and change.a1 - change.a0 == change.b1 - change.b0:
+            for k in range(change.a1 - change.a0):
+                yield Change(
+                    change.op, change.a0 + k, change.a0 + k + 1, change.b0 + k, change.b0 + k + 1
+                )
         else:
-            yield one
+            yield change
 
 
 class Builder:
@@ -153,24 +157,24 @@ class Builder:
         for (i, j, size), changed in stretches:
             if changed:
                 self._common(changed, i, j)
-            for one in _split(changed):
-                if one.op is Op.REPLACE:
-                    self._common_stretch(a[one.a0].n, b[one.b0].n)
-                x = a[one.a1 - 1].n + 1 if one.a0 < one.a1 else self.x
-                y = b[one.b1 - 1].n + 1 if one.b0 < one.b1 else self.y
-                if one.op is Op.MOVED:
-                    if one.a0 < one.a1:
-                        places.append((len(self.out), one.a0))
+            for change in _split(changed):
+                if change.op is Op.REPLACE:
+                    self._common_stretch(a[change.a0].n, b[change.b0].n)
+                x = a[change.a1 - 1].n + 1 if change.a0 < change.a1 else self.x
+                y = b[change.b1 - 1].n + 1 if change.b0 < change.b1 else self.y
+                if change.op is Op.MOVED:
+                    if change.a0 < change.a1:
+                        places.append((len(self.out), change.a0))
                         self.out.append(Hunk(Op.MOVED, (self.x, x), (0, 0)))
                     else:
-                        self.gone[one.b0] = (self.y, y)
+                        self.gone[change.b0] = (self.y, y)
                     self.x, self.y = x, y
                 else:
-                    self._add(one.op, x, y)
+                    self._add(change.op, x, y)
             if size:
                 self._equal(i, j, size)
-        for at, form in places:
-            self.out[at] = Hunk(Op.MOVED, self.out[at].a, self.gone[moved[form]])
+        for index, form in places:
+            self.out[index] = Hunk(Op.MOVED, self.out[index].a, self.gone[moved[form]])
         self._rest()
         return merged(self.out)
 
@@ -216,11 +220,11 @@ class Builder:
 
     def _alike(self, x: int, y: int) -> bool:
         """Whether two lines without content are the same."""
-        one, other = self.a.quiet.get(x), self.b.quiet.get(y)
-        if one is not None or other is not None:
-            return one == other
-        first = self.a_texts[x - self.a.first].strip()
-        return first == self.b_texts[y - self.b.first].strip()
+        our_quiet, their_quiet = self.a.quiet.get(x), self.b.quiet.get(y)
+        if our_quiet is not None or their_quiet is not None:
+            return our_quiet == their_quiet
+        text = self.a_texts[x - self.a.first].strip()
+        return text == self.b_texts[y - self.b.first].strip()
 
     def _common(self, changed: list[Change], i: int, j: int) -> None:
         """Comments and the like before a change that are the same on both sides are equal."""
@@ -242,7 +246,7 @@ class Builder:
             self._add(Op.EQUAL, self.x + size, self.y + size)
 
     def _rest(self) -> None:
-        """What follows the last form."""
+        """Adds the lines that follow the last form."""
         x, y = self.a.last + 1, self.b.last + 1
         self._lead(x, y)
         self._add(Op.EQUAL, x, y)
@@ -276,28 +280,30 @@ def rows(hunks: Sequence[Hunk]) -> Iterator[LinePair]:
 
     A moved line stands alone in both places. Linear in the lines.
     """
-    come = {hunk.b[0]: hunk for hunk in hunks if hunk.op is Op.MOVED}
+    arriving = {hunk.b[0]: hunk for hunk in hunks if hunk.op is Op.MOVED}
     for hunk in hunks:
         (x, x1), (y, y1) = hunk.a, hunk.b
         if hunk.op is Op.MOVED:
             yield from (LinePair(Op.MOVED, x + k, None, _partner(y + k, y1)) for k in range(x1 - x))
             continue
-        yield from _arrived(come, y)
+        yield from _arrived(arriving, y)
         while x < x1 or y < y1:
             left = x if x < x1 else None
             right = y if y < y1 else None
             yield LinePair(hunk.op, left, right)
             x += left is not None
             y += right is not None
-        yield from _arrived(come, y)
+        yield from _arrived(arriving, y)
 
 
-def _arrived(come: dict[int, Hunk], at: int) -> Iterator[LinePair]:
-    """What has moved to ``at``."""
-    while (hunk := come.pop(at, None)) is not None:
-        (x, x1), (at, end) = hunk.a, hunk.b
-        yield from (LinePair(Op.MOVED, None, at + k, _partner(x + k, x1)) for k in range(end - at))
-        at = end
+def _arrived(arriving: dict[int, Hunk], line: int) -> Iterator[LinePair]:
+    """The pairs of the hunks that were moved to ``line``."""
+    while (hunk := arriving.pop(line, None)) is not None:
+        (x, x1), (line, end) = hunk.a, hunk.b
+        yield from (
+            LinePair(Op.MOVED, None, line + k, _partner(x + k, x1)) for k in range(end - line)
+        )
+        line = end
 
 
 def _partner(n: int, end: int) -> int | None:

@@ -55,7 +55,7 @@ def pair(a: Listing, b: Listing) -> tuple[Pair, ...]:
 
 
 def apart(functions: Sequence[Function]) -> list[Function]:
-    """Those that stand in no other, in order."""
+    """The functions that are not nested in another one, in order."""
     out: list[Function] = []
     for function in sorted(functions, key=lambda f: (f.first, -f.last)):
         if function.first > (out[-1].last if out else 0):
@@ -123,10 +123,10 @@ class ListingDiff:
 
     def names_at(self, a: int, b: int) -> Mapping[str, str]:
         """The names of the functions that lines ``a`` and ``b`` stand in, for ``intra_line``."""
-        for one in self.functions:
-            x, y = one.a, one.b
+        for pair in self.functions:
+            x, y = pair.a, pair.b
             if x and y and x.first <= a <= x.last and y.first <= b <= y.last:
-                return one.names
+                return pair.names
         return {}
 
 
@@ -146,8 +146,8 @@ def diff_listings(
     if functions is None:
         functions = () if exact or a.language in _TEXTS or b.language in _TEXTS else pair(a, b)
     work = _Work(a, b, exact, only)
-    for one in functions:
-        work.function(*one)
+    for function_pair in functions:
+        work.function(*function_pair)
     if not only:
         for spans in _rests(a, b, functions):
             work.rest(*spans)
@@ -204,17 +204,17 @@ class _Work:
             size = len(left.forms)
             names = {
                 n: m
-                for one, other in zip(left.forms, right.forms, strict=True)
-                for n, m in zip(one.names, other.names, strict=True)
+                for our_side, their_side in zip(left.forms, right.forms, strict=True)
+                for n, m in zip(our_side.names, their_side.names, strict=True)
             }
             return True, build.build([((0, 0, size), [])], {}), names
-        one, other = MatchSide.of(self.a, left, f), MatchSide.of(self.b, right, g)
-        matching = match(one, other, aliases=not self.only)
-        gone = moved(one, other, matching) if f is not None and not self.exact else []
+        our_side, their_side = MatchSide.of(self.a, left, f), MatchSide.of(self.b, right, g)
+        matching = match(our_side, their_side, aliases=not self.only)
+        moves = moved(our_side, their_side, matching) if f is not None and not self.exact else []
         stretches = changes(
-            matching.blocks, gone, matching.a, matching.b, matching.a_keys, matching.b_keys
+            matching.blocks, moves, matching.a, matching.b, matching.a_keys, matching.b_keys
         )
-        hunks = build.build(stretches, dict(gone))
+        hunks = build.build(stretches, dict(moves))
         # with the names of aliases alone in another order, nothing is left to show
         identical = f is None and all(h.op is Op.EQUAL or h.quiet for h in hunks)
         return identical, hunks, matching.names
@@ -227,7 +227,7 @@ class _Work:
         return canonical(listing, function, span, aliases)
 
     def result(self) -> ListingDiff:
-        """Everything, in the order of ``a``; what only ``b`` has, after what it follows there."""
+        """The whole diff, in the order of ``a``; parts of ``b`` alone after what precedes them."""
         ordered = _ordered(self.parts)
         silent = frozenset(self.silent[0]), frozenset(self.silent[1])
         return ListingDiff(self.same, tuple(merged(ordered)), tuple(self.pairs), silent)
@@ -248,8 +248,8 @@ def _ordered(parts: list[list[Hunk]]) -> list[Hunk]:
         ends = [max((h.b[1] for h in p if h.b[0] < h.b[1]), default=0) for p in placed]
         begin = part[0].b[0]
         before = [k for k, end in enumerate(ends) if 0 < end <= begin]
-        at = max(before, key=lambda k: ends[k]) + 1 if before else 0
-        placed.insert(at, part)
+        index = max(before, key=lambda k: ends[k]) + 1 if before else 0
+        placed.insert(index, part)
     out: list[Hunk] = []
     x = y = 1
     for part in placed:
@@ -291,10 +291,13 @@ def _uncovered(
     left: list[Function], right: list[Function], a: int, b: int
 ) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
     """Where one side has no function: its lines, and the other's before and after functions."""
-    one = _outside(left, a)
-    other = _outside(right, b)
-    for k in range(max(len(one), len(other))):
-        yield one[k] if k < len(one) else (1, 0), other[k] if k < len(other) else (1, 0)
+    left_outside = _outside(left, a)
+    right_outside = _outside(right, b)
+    for k in range(max(len(left_outside), len(right_outside))):
+        yield (
+            left_outside[k] if k < len(left_outside) else (1, 0),
+            right_outside[k] if k < len(right_outside) else (1, 0),
+        )
 
 
 def _outside(functions: list[Function], total: int) -> list[tuple[int, int]]:

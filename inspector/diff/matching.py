@@ -96,20 +96,20 @@ def _bijection(
     for pair, count in votes.items():
         by_count[count].append(pair)
     for count in sorted(by_count, reverse=True):
-        here = []
+        agreeing = []
         for x, y in by_count[count]:
             if x in out or y in taken:
                 continue
-            one = classes[0].get(x) or classes[0].setdefault(x, class_of(a, x))
-            other = classes[1].get(y) or classes[1].setdefault(y, class_of(b, y))
-            if one == other:
-                here.append((x, y))
-        for x, y in here:
+            our_class = classes[0].get(x) or classes[0].setdefault(x, class_of(a, x))
+            their_class = classes[1].get(y) or classes[1].setdefault(y, class_of(b, y))
+            if our_class == their_class:
+                agreeing.append((x, y))
+        for x, y in agreeing:
             if x == y:
                 out[x] = y
                 taken.add(y)
-        left, right = Counter(x for x, _ in here), Counter(y for _, y in here)
-        for x, y in here:
+        left, right = Counter(x for x, _ in agreeing), Counter(y for _, y in agreeing)
+        for x, y in agreeing:
             if left[x] == right[y] == 1 and x not in out and y not in taken:
                 out[x] = y
                 taken.add(y)
@@ -237,17 +237,19 @@ def match(a: MatchSide, b: MatchSide, aliases: bool = True) -> Match:
     if matched < len(a_keys) and matched < len(b_keys):
         blocks = refine(blocks, _near(a, a_keys), _near(b, b_keys))
         blocks = refine(blocks, a_keys, b_keys)
-    found = _settle(a, b, a_keys, b_keys, blocks, aliases)
-    return found if _complete(found) else _as_written(a.forms, b.forms, found)
+    settled = _settle(a, b, a_keys, b_keys, blocks, aliases)
+    return settled if _complete(settled) else _as_written(a.forms, b.forms, settled)
 
 
 def _as_written(a: Forms, b: Forms, match: Match) -> Match:
-    """What was found, or the names as they are written where more lines are equal so: of a swap of
-    two registers in one line, the line that defines one of them would else seem the changed one.
+    """``match``, or one that keeps every name as written if that makes more lines equal.
+
+    Otherwise, if two registers are swapped in one line, the line that defines one of them would
+    seem to be the changed one.
 
     Not where names stand for what is written elsewhere: there a name alone says nothing.
     """
-    alike = sum(name == other for name, other in match.names.items())
+    alike = sum(name == counterpart for name, counterpart in match.names.items())
     if a.aliases or b.aliases or 2 * alike < len(match.names):
         return match
     numbers: dict[object, int] = {}
@@ -279,7 +281,7 @@ def _settle(
     """
     numbers: dict[object, int] = {}
     fixed, barred = _fixed(a.forms, b.forms, aliases)
-    first: Match | None = None
+    first_round: Match | None = None
     a_webs: Names | None = None
     b_webs: Names | None = None
     while True:
@@ -290,16 +292,16 @@ def _settle(
         codes = _codes(names, a.forms, b.forms)
         a_ids = _identities(a.forms, a_webs, a_keys, codes[0], numbers, "a")
         b_ids = _identities(b.forms, b_webs, b_keys, codes[1], numbers, "b")
-        kept = _runs([(i, j) for i, j in pairs if a_ids[i] == b_ids[j]])
-        equal = refine(kept, a_ids, b_ids)
+        agreeing = _runs([(i, j) for i, j in pairs if a_ids[i] == b_ids[j]])
+        equal = refine(agreeing, a_ids, b_ids)
         result = Match(equal, a_ids, b_ids, a_keys, b_keys, names.names)
-        if first is not None:
+        if first_round is not None:
             # the values are the same one by one, and yet the functions are not: registers decide
-            return first if _complete(result) else result
-        astray = len(pairs) - sum(size for _, _, size in kept)
+            return first_round if _complete(result) else result
+        astray = len(pairs) - sum(size for _, _, size in agreeing)
         if not astray or len(pairs) > max(_SMALL, _ASTRAY * astray):
             return result
-        first = result
+        first_round = result
         blocks = refine(equal, a_keys, b_keys)
         if a.forms.language == "sass":
             a_webs = webs(a.forms, a.lines, a.entry)
@@ -311,9 +313,9 @@ def _complete(match: Match) -> bool:
 
 
 def _far(side: MatchSide, keys: Sequence[int]) -> list[int]:
-    """An integer a form for what it does with operands that come from where, and so on.
+    """An integer for each form: a hash of its key and, recursively, of its operands' definitions.
 
-    Hashes: whether the names agree is looked at later.
+    Whether the names agree is checked later.
     """
     out: list[int] = []
     last: dict[str, int] = {}
@@ -324,17 +326,17 @@ def _far(side: MatchSide, keys: Sequence[int]) -> list[int]:
             continue
         defs = line.defs
         if defs:
-            what = hash((key, *[get(n, -1) for n in names if n not in defs]))
+            identity = hash((key, *[get(n, -1) for n in names if n not in defs]))
             for place, name in enumerate(defs):
-                last[name if "#" not in name else name.partition("#")[0]] = what + place
+                last[name if "#" not in name else name.partition("#")[0]] = identity + place
         else:
-            what = hash((key, *[get(n, -1) for n in names]))
-        out.append(what)
+            identity = hash((key, *[get(n, -1) for n in names]))
+        out.append(identity)
     return out
 
 
 def _near(side: MatchSide, keys: Sequence[int]) -> list[int]:
-    """The same of the lines alone that a form's operands come from."""
+    """Like ``_far``, but looking back only one step: at the lines that define the operands."""
     out: list[int] = []
     last: dict[str, int] = {}
     get = last.get
@@ -350,17 +352,17 @@ def _near(side: MatchSide, keys: Sequence[int]) -> list[int]:
 
 
 def _fixed(a: Forms, b: Forms, aliases: bool) -> tuple[dict[str, str], set[str]]:
-    """Aliases of one meaning, and those that have no counterpart and may not be given one."""
+    """Aliases of ``a`` with those of ``b`` that mean the same, and those that may have no pair."""
     fixed: dict[str, str] = {}
     if not a.aliases and not b.aliases:
         return fixed, set()
-    meant: dict[str, str] = {}
+    by_meaning: dict[str, str] = {}
     for name, meaning in b.aliases.items():
-        meant.setdefault(name[0] + meaning, name)
+        by_meaning.setdefault(name[0] + meaning, name)
     for name, meaning in a.aliases.items():
-        other = meant.pop(name[0] + meaning, None)
-        if other is not None:
-            fixed[name] = other
+        counterpart = by_meaning.pop(name[0] + meaning, None)
+        if counterpart is not None:
+            fixed[name] = counterpart
     return fixed, set() if aliases else a.aliases.keys() - fixed.keys()
 
 
@@ -387,26 +389,26 @@ def _codes(renaming: Renaming, a: Forms, b: Forms) -> tuple[Codes, Codes]:
 
 def _identities(
     forms: Forms, local: Names | None, keys: Sequence[int], codes: Codes,
-    known: dict[object, int], side: str,
+    numbers: dict[object, int], side: str,
 ) -> list[int]:  # fmt: skip
     """An integer for each form: its key, and what stands for its names."""
     out: list[int] = []
     get = codes.get
-    intern = known.setdefault
+    intern = numbers.setdefault
     for i, (_, _, names) in enumerate(forms.forms):
         if not names:
             out.append(keys[i])
             continue
         if local is None or local[i] == names:
-            what = tuple([get(n) or side + n for n in names])
+            meaning = tuple([get(n) or side + n for n in names])
         else:
-            what = tuple(
+            meaning = tuple(
                 [
                     get(v) if v in codes else get(n, side + n)
                     for n, v in zip(names, local[i], strict=True)
                 ]
             )
-        out.append(-intern((keys[i], what), len(known)) - 2)
+        out.append(-intern((keys[i], meaning), len(numbers)) - 2)
     return out
 
 

@@ -44,7 +44,7 @@ _TOUCHES = re.compile(
 
 
 def moved(a: MatchSide, b: MatchSide, match: Match) -> list[tuple[int, int]]:
-    """Forms of ``a`` and of ``b``, in no block of ``found``, that are one another, moved."""
+    """Pairs of equal forms of ``a`` and ``b`` outside the blocks of ``match``: those that moved."""
     waiting: defaultdict[int, deque[int]] = defaultdict(deque)
     for _, _, j0, j1 in gaps(match.blocks, len(match.a), len(match.b)):
         for j in range(j0, j1):
@@ -73,7 +73,7 @@ def _independent(
     last = list(accumulate(partner, max))
     ends = (p if p >= 0 else _NOWHERE for p in reversed(partner))
     first = list(accumulate(ends, min))[::-1]
-    left = _EFFORT
+    effort = _EFFORT
     out: list[tuple[int, int]] = []
     for i, j in candidates:
         line = a.lines[i]
@@ -91,28 +91,28 @@ def _independent(
                 allowed = _may_pass(line, a.lines[k])
             k, seen = k - 1, seen + 1
             allowed = allowed and seen < FARTHEST
-        left -= seen
-        if left < 0:
+        effort -= seen
+        if effort < 0:
             break
         if allowed:
             out.append((i, j))
     return out
 
 
-def _may_pass(one: Line, other: Line) -> bool:
-    if other.kind is Kind.LABEL or one.kind is Kind.LABEL:
+def _may_pass(moving: Line, passed: Line) -> bool:
+    if passed.kind is Kind.LABEL or moving.kind is Kind.LABEL:
         return False
-    for line in (one, other):
+    for line in (moving, passed):
         if line.opcode is not None and _CONTROL.match(line.base or ""):
             return False
         if line.kind is Kind.UNKNOWN or (line.kind is Kind.INSTRUCTION and line.opcode is None):
             return False
-    defs, uses = set(one.defs), set(one.uses)
-    if not defs.isdisjoint(other.uses) or not defs.isdisjoint(other.defs):
+    defs, uses = set(moving.defs), set(moving.uses)
+    if not defs.isdisjoint(passed.uses) or not defs.isdisjoint(passed.defs):
         return False
-    if not uses.isdisjoint(other.defs):
+    if not uses.isdisjoint(passed.defs):
         return False
-    first, second = _touches(one), _touches(other)
+    first, second = _touches(moving), _touches(passed)
     if not first or not second:
         return True
     return first == second == "reads"

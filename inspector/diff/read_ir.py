@@ -87,27 +87,27 @@ def mlir_aliases(listing: Listing) -> Mapping[str, str]:
 def without_locations(text: str) -> str:
     """``text`` without its ``loc(…)``."""
     text = _LOC.sub("", text)
-    at = text.find("loc(")
-    while at >= 0:
-        if at and (text[at - 1].isalnum() or text[at - 1] in '_."'):
-            at = text.find("loc(", at + 4)
+    start = text.find("loc(")
+    while start >= 0:
+        if start and (text[start - 1].isalnum() or text[start - 1] in '_."'):
+            start = text.find("loc(", start + 4)
             continue
-        end = _closing(text, at + 3)
-        text = text[:at].rstrip() + text[end:]
-        at = text.find("loc(", at)
+        end = _closing(text, start + 3)
+        text = text[:start].rstrip() + text[end:]
+        start = text.find("loc(", start)
     return text
 
 
-def _closing(text: str, at: int) -> int:
+def _closing(text: str, position: int) -> int:
     """The position after the parenthesis that closes the one at ``at``."""
     depth = 0
     quoted = False
     size = len(text)
-    while at < size:
-        c = text[at]
+    while position < size:
+        c = text[position]
         if quoted:
             if c == "\\":
-                at += 1
+                position += 1
             elif c == '"':
                 quoted = False
         elif c == '"':
@@ -117,8 +117,8 @@ def _closing(text: str, at: int) -> int:
         elif c == ")":
             depth -= 1
             if depth == 0:
-                return at + 1
-        at += 1
+                return position + 1
+        position += 1
     return size
 
 
@@ -127,7 +127,7 @@ def _kept(match: re.Match[str]) -> str:
 
 
 def _aliased(parts: list[str], aliases: Mapping[str, str]) -> list[str]:
-    """Pieces of a line; what looks like an alias and is none is text."""
+    """Pieces of a line, with names that look like aliases but are not defined kept as text."""
     if not any(name[0] in "#!" and name not in aliases for name in parts[1::2]):
         return parts
     out = [parts[0]]
@@ -143,29 +143,29 @@ def _resolved(
     defined: Mapping[str, str], split: Callable[[str], list[str | None]]
 ) -> dict[str, str]:
     """Definitions with the aliases in them written out; one that is in itself is ``…``."""
-    done: dict[str, str] = {}
+    resolved: dict[str, str] = {}
 
     def resolve(name: str, depth: int, open_: frozenset[str]) -> str:
-        if name in done:
-            return done[name]
+        if name in resolved:
+            return resolved[name]
         if name in open_ or depth > _DEPTH:
             return "…"
         parts = split(defined[name])
         inside = open_ | {name}
         for i in range(1, len(parts), 2):
-            other = parts[i] or ""
-            if other in defined:
-                parts[i] = "{" + resolve(other, depth + 1, inside) + "}"
+            alias = parts[i] or ""
+            if alias in defined:
+                parts[i] = "{" + resolve(alias, depth + 1, inside) + "}"
         text = "".join(part or "" for part in parts)
         if len(text) > 65536:
             text = sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
         if not open_:
-            done[name] = text
+            resolved[name] = text
         return text
 
     for name in defined:
-        done[name] = resolve(name, 0, frozenset())
-    return done
+        resolved[name] = resolve(name, 0, frozenset())
+    return resolved
 
 
 def read_llvm(
@@ -194,8 +194,8 @@ def read_llvm(
         if "_" in key:
             key = plain(key)
         if text[0] not in " \t" and (label := _LLVM_LABEL.match(key)):
-            named = "%" + label[1].strip('"')
-            out.append(CanonicalForm(n, HOLE + key[label.end(1) :], (named,)))
+            block = "%" + label[1].strip('"')
+            out.append(CanonicalForm(n, HOLE + key[label.end(1) :], (block,)))
             continue
         parts = _LLVM_NAMES(key)
         if len(parts) > 1:

@@ -46,8 +46,8 @@ class _FormReading:
             if label is not None and not label[1].startswith(("%", "$L")):
                 extra.add(label[1])
             if ".reg" in line:
-                for one in register_declarations(line):
-                    extra.update(name for name, _ in one.names if name[0] != "%")
+                for declaration in register_declarations(line):
+                    extra.update(name for name, _ in declaration.names if name[0] != "%")
         self.known = extra
         if extra and len(extra) <= _WORDS:
             words = "|".join(map(re.escape, sorted(extra, key=len, reverse=True)))
@@ -131,9 +131,9 @@ class _FormReading:
                     self.scopes.append({})
                 scope = self.scopes[depth]
                 self.made += 1
-                meant = f"{name}@{self.made}"
-                scope[name] = meant
-                self.classes[meant] = kind
+                unique = f"{name}@{self.made}"
+                scope[name] = unique
+                self.classes[unique] = kind
             elif count:
                 self.classes[name + "<"] = kind
             else:
@@ -164,7 +164,7 @@ def class_of(name: str, classes: Mapping[str, str]) -> str:
 
 
 def _without(parts: list[str], special: frozenset[str]) -> tuple[list[str], list[str]]:
-    """Pieces of a line whose names of the hardware are text."""
+    """Pieces of a line, with the special registers kept as text."""
     out = [parts[0]]
     for name, text in zip(parts[1::2], parts[2::2], strict=True):
         if name in special:
@@ -174,11 +174,11 @@ def _without(parts: list[str], special: frozenset[str]) -> tuple[list[str], list
     return out, out[1::2]
 
 
-def _only(parts: list[str], known: set[str]) -> tuple[list[str], list[str]]:
+def _only(parts: list[str], declared: set[str]) -> tuple[list[str], list[str]]:
     """Pieces of a line of which only registers and labels are names."""
     out = [parts[0]]
     for name, text in zip(parts[1::2], parts[2::2], strict=True):
-        if name in known or name[0] in "%$" or name.startswith("__local_depot"):
+        if name in declared or name[0] in "%$" or name.startswith("__local_depot"):
             out += (name, text)
         else:
             out[-1] += name + text

@@ -53,8 +53,8 @@ def read_sass(
             continue
         text = line.text
         if kind is instruction:
-            at = text.find("*/")
-            key = text[at + 2 :] if at >= 0 else text
+            comment_end = text.find("*/")
+            key = text[comment_end + 2 :] if comment_end >= 0 else text
             if "/*" in key:
                 key = _COMMENT.sub("", key)
             extra: tuple[str, ...] = ()
@@ -70,8 +70,8 @@ def read_sass(
             parts = _SPLIT(key) if ".L" in key else _REGISTERS(key)
             names = parts[1::2]
             if len(line.defs) + len(line.uses) > len(names):
-                meant = (*line.defs, *line.uses)
-                names += [register for register in meant if register not in names]
+                operands = (*line.defs, *line.uses)
+                names += [register for register in operands if register not in names]
             out.append(
                 CanonicalForm(line.n, " ".join(HOLE.join(parts[::2]).split()), (*names, *extra))
             )
@@ -91,8 +91,8 @@ def _addresses(texts: Sequence[str]) -> set[int]:
     """Where jumps go, in a text without labels."""
     if any("`(" in text for text in texts):
         return set()
-    found = (m[1] for text in texts if (m := _JUMP.search(text)))
-    return {int(address, 16) for address in found if len(address) < 16}
+    targets = (m[1] for text in texts if (m := _JUMP.search(text)))
+    return {int(address, 16) for address in targets if len(address) < 16}
 
 
 def _calls(lines: Sequence[Line], name: str) -> tuple[set[int], bool]:
@@ -109,16 +109,16 @@ def _calls(lines: Sequence[Line], name: str) -> tuple[set[int], bool]:
             returns.add(line.address)
         called = line.base in ("CALL", "JCAL", "CAL")
         if called:
-            where = line.targets[-1] if line.targets else ""
-            inside = where in labels or (
-                where[:2] == "0x" and len(where) < 16 and int(where, 16) in places
+            target = line.targets[-1] if line.targets else ""
+            inside = target in labels or (
+                target[:2] == "0x" and len(target) < 16 and int(target, 16) in places
             )
             leaves |= not inside
     return returns, leaves
 
 
 def class_of(name: str, classes: Mapping[str, str]) -> str:
-    """The register file, or what else the name is of; where calls are, the register."""
+    """The register file or the kind of label; the register itself if the function makes calls."""
     if name[0] in ".@$":
         return name[0]
     if name == "R1" or (classes and name[0] == "R"):

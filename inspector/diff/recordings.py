@@ -41,7 +41,7 @@ class RecordedVariant:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two variants that belong together, or one that has no other."""
+    """Two variants that belong together, or one without a counterpart."""
 
     a: RecordedVariant | None
     b: RecordedVariant | None
@@ -49,8 +49,8 @@ class Pair:
     @property
     def name(self) -> str:
         """The kernel's name, the first recording's where both have one."""
-        held = self.a or self.b
-        return "" if held is None else held.kernel.name
+        entry = self.a or self.b
+        return "" if entry is None else entry.kernel.name
 
 
 Key = Callable[[RecordedVariant], Hashable | None]
@@ -114,10 +114,12 @@ def pair(
         for n, entry in enumerate(left):
             if n in partner or (value := key(entry)) is None:
                 continue
-            found = waiting.get(value)
-            if found:
-                chosen = max(found, key=lambda m: (_alike(entry.variant, right[m].variant), -m))
-                found.remove(chosen)
+            candidates = waiting.get(value)
+            if candidates:
+                chosen = max(
+                    candidates, key=lambda m: (_alike(entry.variant, right[m].variant), -m)
+                )
+                candidates.remove(chosen)
                 partner[n] = chosen
                 taken.add(chosen)
     out = [Pair(entry, right[partner[n]] if n in partner else None) for n, entry in enumerate(left)]

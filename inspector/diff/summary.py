@@ -30,7 +30,7 @@ _MOST = 1 << 20  # pairs of lines that are compared in their order; beyond, line
 
 @dataclass(frozen=True, slots=True)
 class CompiledParameter:
-    """One argument of a Triton kernel as it was compiled for: ``multiple_of`` 1 is nothing known.
+    """One argument of a Triton kernel as compiled; ``multiple_of`` 1 says nothing of its value.
 
     ``type`` is TTIR's (``ptr<f32>``, ``i32``), or the signature's (``*fp32``).
     """
@@ -81,13 +81,13 @@ class VariantSide:
 
     @property
     def machine(self) -> StageContent | None:
-        """What PTX is made of, else SASS."""
+        """The content of the PTX, or of the SASS if there is no PTX."""
         return self.card.of(Stage.PTX) or self.card.of(Stage.SASS)
 
 
 @dataclass(frozen=True, slots=True)
 class FigureChange:
-    """One figure on both sides; ``by`` says whose it is where it is the program's own tuner's."""
+    """One figure on both sides; ``by`` names its source if that is the program's own tuner."""
 
     name: str
     a: object
@@ -146,8 +146,8 @@ def summarise(
     left = a.card.of(machine) if machine else None
     right = b.card.of(machine) if machine else None
     rules_a, rules_b = {f.rule for f in a.findings}, {f.rule for f in b.findings}
-    known = same or {}
-    differ = sorted((s for s, alike in known.items() if not alike), key=lambda s: s.rank)
+    alike_by_stage = same or {}
+    differ = sorted((s for s, alike in alike_by_stage.items() if not alike), key=lambda s: s.rank)
     return Summary(
         stage,
         machine,
@@ -169,13 +169,21 @@ def summarise(
 
 
 def resources(a: VariantSide, b: VariantSide) -> Iterator[FigureChange]:
-    """Every figure of what the two take, known or not."""
+    """Every figure of the resources of both, known or not."""
     for name in a.card.resources.__dataclass_fields__:
         yield FigureChange(name, getattr(a.card.resources, name), getattr(b.card.resources, name))
     yield FigureChange("threads", a.card.threads, b.card.threads)
-    full, other = a.card.occupancy, b.card.occupancy
-    yield FigureChange("occupancy_percent", full and full.percent, other and other.percent)
-    yield FigureChange("blocks_per_sm", full and full.blocks, other and other.blocks)
+    our_occupancy, their_occupancy = a.card.occupancy, b.card.occupancy
+    yield FigureChange(
+        "occupancy_percent",
+        our_occupancy and our_occupancy.percent,
+        their_occupancy and their_occupancy.percent,
+    )
+    yield FigureChange(
+        "blocks_per_sm",
+        our_occupancy and our_occupancy.blocks,
+        their_occupancy and their_occupancy.blocks,
+    )
     for stage in MACHINE:
         yield FigureChange(f"{stage.value}_instructions", _total(a, stage), _total(b, stage))
     yield FigureChange("stall_cycles", a.stalls, b.stalls)
@@ -230,18 +238,18 @@ def tile(listing: Listing, function: Function) -> tuple[int, ...] | None:
         for line in instructions(listing, function)
         for match in _TENSOR.finditer(line.text)
     }
-    known = [tuple(int(d) for d in shape.split("x") if d) for shape in shapes]
-    return max(known, key=lambda shape: (prod(shape), shape), default=None)
+    dimensions = [tuple(int(d) for d in shape.split("x") if d) for shape in shapes]
+    return max(dimensions, key=lambda shape: (prod(shape), shape), default=None)
 
 
 def parameters(listing: Listing, function: Function) -> tuple[CompiledParameter, ...]:
     """The parameters of a function of TTIR, by its head."""
     text = listing.lines[function.first - 1].text if listing.lines else ""
     out = []
-    for name, kind, held in _PARAMETER.findall(text):
-        known = {key: int(value) for key, value in _ATTRIBUTE.findall(held)}
+    for name, kind, attributes in _PARAMETER.findall(text):
+        values = {key: int(value) for key, value in _ATTRIBUTE.findall(attributes)}
         short = kind.removeprefix("!tt.")
-        out.append(CompiledParameter(name, short, known.get(_DIVISIBLE, 1)))
+        out.append(CompiledParameter(name, short, values.get(_DIVISIBLE, 1)))
     return tuple(out)
 
 
@@ -250,27 +258,27 @@ def parameters(listing: Listing, function: Function) -> tuple[CompiledParameter,
 
 def _machine(a: VariantSide, b: VariantSide, stage: Stage) -> Stage | None:
     wanted = (stage, *MACHINE) if stage in MACHINE else MACHINE
-    both = (s for s in wanted if a.card.of(s) is not None and b.card.of(s) is not None)
-    return next(both, None)
+    common = (s for s in wanted if a.card.of(s) is not None and b.card.of(s) is not None)
+    return next(common, None)
 
 
 def _total(side: VariantSide, stage: Stage) -> int | None:
-    made = side.card.of(stage)
-    return made.mix.total if made is not None and made.mix is not None else None
+    content = side.card.of(stage)
+    return content.mix.total if content is not None and content.mix is not None else None
 
 
-def _costs(made: StageContent | None) -> Mapping[str, int]:
-    if made is None or made.mix is None:
+def _costs(content: StageContent | None) -> Mapping[str, int]:
+    if content is None or content.mix is None:
         return {}
-    known = dict(made.mix.by_cost)
-    return known | {"unclassed": made.mix.unclassed} if made.mix.unclassed else known
+    costs = dict(content.mix.by_cost)
+    return costs | {"unclassed": content.mix.unclassed} if content.mix.unclassed else costs
 
 
 def _counts(a: Mapping[str, int], b: Mapping[str, int]) -> tuple[FigureChange, ...]:
     """Those that differ, the largest difference first."""
     out = [FigureChange(name, a.get(name, 0), b.get(name, 0)) for name in dict.fromkeys((*a, *b))]
-    held = [c for c in out if c.differs]
-    return tuple(sorted(held, key=lambda c: (-abs(b.get(c.name, 0) - a.get(c.name, 0)), c.name)))
+    changed = [c for c in out if c.differs]
+    return tuple(sorted(changed, key=lambda c: (-abs(b.get(c.name, 0) - a.get(c.name, 0)), c.name)))
 
 
 def _accesses(a: Iterable[Access], b: Iterable[Access]) -> tuple[AccessChange, ...]:
@@ -302,8 +310,8 @@ def _arguments(a: VariantSide, b: VariantSide) -> Iterator[FigureChange]:
 
 
 def _told(parameter: CompiledParameter) -> str:
-    known = f", a multiple of {parameter.multiple_of}" if parameter.multiple_of > 1 else ""
-    return parameter.type + known
+    multiple = f", a multiple of {parameter.multiple_of}" if parameter.multiple_of > 1 else ""
+    return parameter.type + multiple
 
 
 def _signature(variant: Variant) -> dict[str, str]:
@@ -323,6 +331,6 @@ def _source(a: tuple[str, ...] | None, b: tuple[str, ...] | None) -> tuple[int, 
 
 
 def _bare(lines: tuple[str, ...]) -> list[str]:
-    held = [line.rstrip() for line in lines if line.strip()]
-    margin = min((len(line) - len(line.lstrip()) for line in held), default=0)
-    return [line[margin:] for line in held]
+    stripped = [line.rstrip() for line in lines if line.strip()]
+    margin = min((len(line) - len(line.lstrip()) for line in stripped), default=0)
+    return [line[margin:] for line in stripped]

@@ -11,7 +11,7 @@ from inspector.model import Configuration, Kernel, Resources, Variant
 
 @dataclass(frozen=True, slots=True)
 class VariantRow:
-    """One variant, or one configuration of a tuning that no variant is known of.
+    """One variant, or a configuration that a tuner tried and of which no variant was recorded.
 
     ``config`` is the variant's or the tuner's. ``occupancy`` is the theoretical one in percent,
     ``instructions`` the static count of the stage that the table is of, ``time_us`` the tuner's own
@@ -78,29 +78,33 @@ def ordered(rows: Iterable[VariantRow], key: str, descending: bool = False) -> l
 
 
 def without_variant(kernel: Kernel) -> Iterator[VariantRow]:
-    """The configurations of a kernel's tunings that no variant is known of, each once.
+    """The configurations that a kernel's tuners tried and that have no recorded variant, each once.
 
-    What one tuning did not compile, another may have; of several that did not, the one that was
-    measured tells most.
+    A configuration that one tuning did not compile, another may have compiled. If several did
+    not, the one with a measured time is kept.
     """
     compiled = {
-        _key(one) for tuning in kernel.autotune for one in tuning.configurations if one.variant
+        _key(configuration)
+        for tuning in kernel.autotune
+        for configuration in tuning.configurations
+        if configuration.variant
     }
     rows: dict[str, VariantRow] = {}
     for tuning in kernel.autotune:
-        for at, one in enumerate(tuning.configurations):
-            key, best = _key(one), at == tuning.best
-            if one.variant is not None or key in compiled:
+        for index, configuration in enumerate(tuning.configurations):
+            key, best = _key(configuration), index == tuning.best
+            if configuration.variant is not None or key in compiled:
                 continue
             row = VariantRow(
-                kernel, None, one.config, time_us=one.time_us, reason=one.reason,
-                winner=best or None, compiled=None if best else _compiled(one),
+                kernel, None, configuration.config, time_us=configuration.time_us,
+                reason=configuration.reason, winner=best or None,
+                compiled=None if best else _compiled(configuration),
             )  # fmt: skip
-            before = rows.setdefault(key, row)
-            if before.time_us is None and row.time_us is not None:
+            earlier = rows.setdefault(key, row)
+            if earlier.time_us is None and row.time_us is not None:
                 rows[key] = row
-            sure = before.compiled is False and row.compiled is False
-            rows[key] = replace(rows[key], winner=before.winner or row.winner,
+            sure = earlier.compiled is False and row.compiled is False
+            rows[key] = replace(rows[key], winner=earlier.winner or row.winner,
                                 compiled=False if sure else None)  # fmt: skip
     yield from rows.values()
 
@@ -112,34 +116,38 @@ _RAN = re.compile(
 )
 
 
-def _compiled(one: Configuration) -> bool | None:
+def _compiled(configuration: Configuration) -> bool | None:
     """False where a configuration was certainly not compiled; None where that is not known."""
-    if one.time_us is not None or not one.reason or _RAN.match(one.reason):
+    if (
+        configuration.time_us is not None
+        or not configuration.reason
+        or _RAN.match(configuration.reason)
+    ):
         return None
     return False
 
 
-def _key(one: Configuration) -> str:
-    return repr(sorted(one.config.items(), key=repr))
+def _key(configuration: Configuration) -> str:
+    return repr(sorted(configuration.config.items(), key=repr))
 
 
 def winner(variant: Variant) -> bool | None:
-    """Whether a tuner chose this variant; None if no tuner has looked at it."""
-    held = variant.autotune
-    return None if held is None or held.get("winner") is None else bool(held["winner"])
+    """Whether a tuner chose this variant; None if no tuner tried it."""
+    record = variant.autotune
+    return None if record is None or record.get("winner") is None else bool(record["winner"])
 
 
 def time_us(variant: Variant) -> float | None:
-    """What a tuner measured of this variant, in microseconds; None if no tuner has."""
+    """The time a tuner measured for this variant, in microseconds; None if none did."""
     return _number(None if variant.autotune is None else variant.autotune.get("time_us"))
 
 
 def reason(variant: Variant) -> str | None:
-    """Why a variant was not measured or never ran; None if it was, or if nobody has said why."""
-    held = variant.autotune or {}
-    said = held.get("reason")
-    if isinstance(said, str) and said:
-        return said
+    """Why a variant was not measured or never ran; None if it was, or if the reason is unknown."""
+    record = variant.autotune or {}
+    text = record.get("reason")
+    if isinstance(text, str) and text:
+        return text
     return None if variant.failed is None else f"failed: {variant.failed}"
 
 
@@ -150,5 +158,5 @@ def _number(value: object) -> float | None:
 
 
 def _sum(a: int | None, b: int | None) -> int | None:
-    known = [n for n in (a, b) if n is not None]
-    return sum(known) if known else None
+    terms = [n for n in (a, b) if n is not None]
+    return sum(terms) if terms else None
