@@ -18,7 +18,7 @@ _before: dict[str, list[Callable[[], object]]] = {}
 def when_imported(name: str, callback: AfterImport, first: bool = False) -> None:
     """Call ``callback(module)`` right after the module has run; at once where it already has.
 
-    ``first``: before those that wait for it already, so that what they wrap is wrapped within.
+    ``first``: before the callbacks already registered, so that their wrappers go around its own.
     """
     module = sys.modules.get(name)
     if module is not None and not getattr(
@@ -37,15 +37,15 @@ def before_import(name: str, callback: Callable[[], object]) -> None:
 
 
 class Finder:
-    """Stands first on ``sys.meta_path`` and leaves the finding to all that stand behind it."""
+    """Stands first on ``sys.meta_path`` and leaves finding modules to the finders after it."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """The spec that the other finders give, with its loader made to call back once."""
-        for first in _before.pop(fullname, ()):
+        for callback in _before.pop(fullname, ()):
             try:
-                first()
+                callback()
             except Exception as error:
                 problem(f"before importing {fullname}", error)
         if fullname not in _after:

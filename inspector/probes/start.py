@@ -1,4 +1,4 @@
-"""What wakes up with the interpreter: watches for the modules that make kernels, no more."""
+"""Runs when the interpreter starts: watches for imports of modules that make kernels."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ _within = threading.local()
 
 @contextmanager
 def within() -> Iterator[None]:
-    """While a maker calls another beneath it: what that one makes has been told of already."""
+    """A context for a compiler that calls another, whose kernels are recorded already."""
     before = getattr(_within, "maker", False)
     _within.maker = True
     try:
@@ -41,9 +41,9 @@ def within() -> Iterator[None]:
 
 
 def told(by: str, names: Iterable[object]) -> None:
-    """Tell of kernels, each name of a maker once."""
-    for each in names:
-        name = str(each)[:LONGEST]
+    """Record kernels that are not captured, each name once per compiler."""
+    for kernel in names:
+        name = str(kernel)[:LONGEST]
         if name and (by, name) not in _told and len(_told) < MOST:
             _told.add((by, name))
             emit({"event": "uncaptured", "by": by, "name": name})
@@ -55,12 +55,12 @@ def kernels(source: object) -> list[str]:
         source = bytes(source).decode("utf-8", "replace")
     text = source if isinstance(source, str) else ""
     text = text[:LARGEST]
-    found = _KERNEL.findall(_ASIDE.sub(" ", text)) or _ENTRY.findall(text)
-    return list(dict.fromkeys(found)) or ["(without a name)"]
+    names = _KERNEL.findall(_ASIDE.sub(" ", text)) or _ENTRY.findall(text)
+    return list(dict.fromkeys(names)) or ["(without a name)"]
 
 
 def _before(original: Callable[..., Any], tell: Callable[..., None]) -> Callable[..., Any]:
-    """``original``, told of first: whatever a compiler does then, it was asked for."""
+    """Wraps ``original`` so that ``tell`` runs first, even if the compiler then fails."""
 
     @functools.wraps(original)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -74,11 +74,11 @@ def _before(original: Callable[..., Any], tell: Callable[..., None]) -> Callable
 
 
 def _watch(owner: Any, name: str, tell: Callable[..., None]) -> bool:
-    held = getattr(owner, name, None)
-    if not callable(held):
+    original = getattr(owner, name, None)
+    if not callable(original):
         return False
     try:
-        setattr(owner, name, _before(held, tell))
+        setattr(owner, name, _before(original, tell))
     except (AttributeError, TypeError):
         return False  # written in C
     return True
@@ -99,10 +99,10 @@ def attach_nvrtc(module: Any) -> None:
         @functools.wraps(compiler)
         def nvrtc_compile(kernel_source: Any, kernel_name: Any, *args: Any, **kwargs: Any) -> Any:
             told(NVRTC, [kernel_name])
-            made = compiler(kernel_source, kernel_name, *args, **kwargs)
-            if isinstance(made, tuple) and made and len(_texts) < MOST:
-                _texts.add(hash(made[0]))
-            return made
+            compiled = compiler(kernel_source, kernel_name, *args, **kwargs)
+            if isinstance(compiled, tuple) and compiled and len(_texts) < MOST:
+                _texts.add(hash(compiled[0]))
+            return compiled
 
         module._nvrtc_compile = nvrtc_compile
 
@@ -116,13 +116,13 @@ def attach_nvrtc(module: Any) -> None:
 
 def attach_jiterator(module: Any) -> None:
     """``torch.cuda.jiterator``: a kernel is made when its function is first called."""
-    made = getattr(module, "_JittedFunction", None)
+    jitted = getattr(module, "_JittedFunction", None)
 
     def call(self: Any, *args: Any, **kwargs: Any) -> None:
         told(JITERATOR, [self.kernel_name])
 
-    if made is not None:
-        _watch(made, "__call__", call)
+    if jitted is not None:
+        _watch(jitted, "__call__", call)
 
 
 # -- others ---------------------------------------------------------------------------------------
@@ -142,13 +142,13 @@ def attach_cupy(module: Any) -> None:
 
 def attach_numba(module: Any) -> None:
     """``numba.cuda.dispatcher``: one kernel for each signature."""
-    made = getattr(module, "_Kernel", None)
+    kernel_class = getattr(module, "_Kernel", None)
 
     def init(self: Any, py_func: Any, *args: Any, **kwargs: Any) -> None:
         told("numba.cuda", [getattr(py_func, "__qualname__", None) or "a kernel"])
 
-    if made is not None:
-        _watch(made, "__init__", init)
+    if kernel_class is not None:
+        _watch(kernel_class, "__init__", init)
 
 
 def attach_jax(module: Any) -> None:
@@ -233,4 +233,4 @@ MAKERS = (
     ("cuda.core.experimental._program", "attach_core"),
     ("pycuda.compiler", "attach_pycuda"),
 )
-"""What makes kernels: the module, and what of this one watches it once it is imported."""
+"""Modules that make kernels, each with the function here that watches it once imported."""

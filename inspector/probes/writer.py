@@ -78,15 +78,15 @@ def moved(path: str) -> str | None:
     root = folder()
     if root is None:
         return None
-    held = hashlib.sha256()
+    digest = hashlib.sha256()
     try:
         with open(path, "rb") as source:
             while part := source.read(1 << 20):
-                held.update(part)
-        os.replace(path, os.path.join(root, "blobs", held.hexdigest()))
+                digest.update(part)
+        os.replace(path, os.path.join(root, "blobs", digest.hexdigest()))
     except OSError:
         return None
-    return held.hexdigest()
+    return digest.hexdigest()
 
 
 def emit(event: dict[str, Any]) -> None:
@@ -127,13 +127,13 @@ def _append(line: bytes) -> None:
         return
     if _state["path"] is None:
         _state["path"] = os.path.join(root, f"events-{pid}-{time.time_ns():x}.jsonl")
-    before = b"" if _state["begun"] else _first()
+    preceding = b"" if _state["begun"] else _first()
     if _state["lost"]:
         text = f"{_state['lost']} events could not be written: {_state['why']}"
-        before += _line({"event": "problem", "where": "recording", "text": text})
+        preceding += _line({"event": "problem", "where": "recording", "text": text})
     try:
         # One that was deleted is gone on purpose: only the first write makes it.
-        _write(_state["path"], before + line, os.O_APPEND, make=not _state["begun"])
+        _write(_state["path"], preceding + line, os.O_APPEND, make=not _state["begun"])
     except OSError as error:
         _state["lost"] += 1
         _state["why"] = error.strerror or str(error)
@@ -164,10 +164,10 @@ def _write(path: str, data: bytes, how: int, make: bool = True) -> None:
             low, fd = fd, fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3)
             os.close(low)
         size = os.fstat(fd).st_size
-        left = memoryview(data)
+        remaining = memoryview(data)
         try:
-            while left:
-                left = left[os.write(fd, left) :]
+            while remaining:
+                remaining = remaining[os.write(fd, remaining) :]
         except OSError:
             # A line that is cut short would swallow the next.
             os.ftruncate(fd, size)

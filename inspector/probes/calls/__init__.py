@@ -1,1 +1,1 @@
-"""Tells what is called and launched, with what, and how often."""
+"""Records what is called and launched, with which arguments, and how often."""

@@ -1,4 +1,4 @@
-"""What a call was given, as an event tells it: tensors by their layout, scalars by their value."""
+"""The arguments of a call as an event holds them: tensors by layout, scalars by value."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ def sign(value: Any) -> Any:
 
 
 def mask(tensor: Any) -> int:
-    """What of a tensor's address tells calls apart."""
+    """The bits of a tensor's address that tell calls apart: those below the alignment."""
     return (ALIGNMENT if getattr(tensor, "is_cuda", True) else HOST_ALIGNMENT) - 1
 
 
 def describe(items: Iterable[Item]) -> tuple[list[Described], list[tuple[Described, Any]]]:
-    """Arguments as an event holds them, and which of them is which tensor."""
+    """Arguments as an event holds them, and each described tensor with the tensor itself."""
     out: list[Described] = []
     tensors: list[tuple[Described, Any]] = []
     for name, kind, value in items:
@@ -60,30 +60,30 @@ def _describe(
         return
     if isinstance(value, list | tuple):
         kinds = kind if isinstance(kind, list | tuple) else [None] * len(value)
-        for at, each in enumerate(value):
-            within = kinds[at] if at < len(kinds) else None
-            _describe(out, tensors, f"{name}[{at}]", within, each)
+        for index, element in enumerate(value):
+            element_kind = kinds[index] if index < len(kinds) else None
+            _describe(out, tensors, f"{name}[{index}]", element_kind, element)
         return
-    one: Described = {"name": name, "type": None if kind is None else str(kind)}
-    out.append(one)
+    description: Described = {"name": name, "type": None if kind is None else str(kind)}
+    out.append(description)
     tensor = value if hasattr(value, "data_ptr") else getattr(value, "base", None)
     if hasattr(tensor, "data_ptr"):
-        _layout(one, value, tensor)
-        tensors.append((one, tensor))
+        _layout(description, value, tensor)
+        tensors.append((description, tensor))
         return
-    held = getattr(value, "value", value) if kind == "constexpr" else value
-    if isinstance(held, int) and not isinstance(held, bool) and str(kind).startswith("*"):
-        one["alignment"] = aligned(held)  # a bare address, which says nothing elsewhere
-    elif held is None or isinstance(held, bool | int | float):
-        one["value"] = held
+    plain = getattr(value, "value", value) if kind == "constexpr" else value
+    if isinstance(plain, int) and not isinstance(plain, bool) and str(kind).startswith("*"):
+        description["alignment"] = aligned(plain)  # a bare address, which says nothing elsewhere
+    elif plain is None or isinstance(plain, bool | int | float):
+        description["value"] = plain
     else:
-        one["value"] = str(getattr(held, "__name__", None) or held)[:LONGEST_TEXT]
+        description["value"] = str(getattr(plain, "__name__", None) or plain)[:LONGEST_TEXT]
 
 
-def _layout(one: Described, value: Any, tensor: Any) -> None:
+def _layout(description: Described, value: Any, tensor: Any) -> None:
     if any(k.__name__ in ("FakeTensor", "FunctionalTensor") for k in type(tensor).__mro__):
         raise Traced
-    one["dtype"] = str(getattr(tensor, "dtype", "")).removeprefix("torch.") or None
+    description["dtype"] = str(getattr(tensor, "dtype", "")).removeprefix("torch.") or None
     strides = getattr(value, "stride", None)
     for field, read in (
         ("shape", lambda: [int(n) for n in value.shape]),
@@ -92,13 +92,15 @@ def _layout(one: Described, value: Any, tensor: Any) -> None:
         ("device", lambda: str(tensor.device.type)),
     ):
         try:
-            one[field] = read()
+            description[field] = read()
         except Exception:
-            one[field] = None  # a tensor that has no storage, or a shape that is not of numbers
+            description[field] = (
+                None  # a tensor that has no storage, or a shape that is not of numbers
+            )
 
 
 def aligned(address: int, most: int = ALIGNMENT) -> int | None:
-    """The largest power of two, ``most`` at most, that divides an address; None of a null."""
+    """The largest power of two, up to ``most`` bytes, that divides an address; None for null."""
     return min(address & -address, most) if address else None
 
 
@@ -107,14 +109,16 @@ def ranges(tensors: list[tuple[Described, Any]]) -> None:
     torch: Any = sys.modules.get("torch")
     if torch is None or os.environ.get("PTXVIEW_RANGES") == "0":
         return
-    whole = [(o, t) for o, t in tensors if isinstance(t, torch.Tensor) and _integer(torch, t)]
-    if not whole or not _may_wait(torch):
+    integer_tensors = [
+        (o, t) for o, t in tensors if isinstance(t, torch.Tensor) and _integer(torch, t)
+    ]
+    if not integer_tensors or not _may_wait(torch):
         return
-    for one, tensor in whole:
+    for description, tensor in integer_tensors:
         try:
             with torch.no_grad(), _unseen(torch):
                 low, high = torch.aminmax(tensor.detach())
-                one["low"], one["high"] = int(low.item()), int(high.item())
+                description["low"], description["high"] = int(low.item()), int(high.item())
         except Exception:
             continue  # no operator for this dtype, or values that are absent
 
@@ -128,7 +132,7 @@ def _integer(torch: Any, tensor: Any) -> bool:
 
 @contextmanager
 def _unseen(torch: Any) -> Any:
-    """Within it, no mode of the program's sees an operator of ours."""
+    """A context in which our operators are hidden from the program's torch modes."""
     from torch.utils._python_dispatch import _disable_current_modes
 
     with _disable_current_modes(), torch._C.DisableTorchFunction():

@@ -18,49 +18,49 @@ FUNCTIONS = ("builtin_function_or_method", "instancemethod", "nb_func", "pybind1
 
 
 def counted(
-    held: subjects.Subject,
+    subject: subjects.Subject,
     original: Callable[..., Any],
     args: tuple[Any, ...],
-    given: dict[str, Any],
+    kwargs: dict[str, Any],
 ) -> Any:
     """Call ``original`` and count it; what it raises passes through uncounted."""
     try:
-        entry = _entry(held, args, given)
+        entry = _entry(subject, args, kwargs)
     except Exception as error:
-        entry = held.others
-        subjects.failed(f"a call of {held.name}", error)
-    result = original(*args, **given)
+        entry = subject.others
+        subjects.failed(f"a call of {subject.name}", error)
+    result = original(*args, **kwargs)
     if entry is not None:
-        subjects.add(held, entry)
+        subjects.add(subject, entry)
     return result
 
 
 def _entry(
-    held: subjects.Subject, args: Any, given: dict[str, Any], always: bool = False
+    subject: subjects.Subject, args: Any, kwargs: dict[str, Any], always: bool = False
 ) -> subjects.Entry | None:
-    """The call's entry, described from its arguments before they change; None in a compiler."""
-    if held.quick and not given:
-        found = launch.again(held, args, always)
-        if found is not None:
-            return found
-    key = (tuple(map(sign, args)), tuple((k, sign(v)) for k, v in given.items()))
-    found = held.seen.get(key)
-    if found is not None:
-        if not given:
-            launch.learn(held, args, found)
-        return found
+    """The call's entry, described before its arguments change; None if a compiler is calling."""
+    if subject.quick and not kwargs:
+        entry = launch.again(subject, args, always)
+        if entry is not None:
+            return entry
+    key = (tuple(map(sign, args)), tuple((k, sign(v)) for k, v in kwargs.items()))
+    entry = subject.seen.get(key)
+    if entry is not None:
+        if not kwargs:
+            launch.learn(subject, args, entry)
+        return entry
     if subjects._tuning[0]:
         return None
     try:
-        return held.entry(key, _items(args, given))
+        return subject.entry(key, _items(args, kwargs))
     except Traced:
         return None
 
 
-def _items(args: tuple[Any, ...], given: dict[str, Any]) -> Iterator[Item]:
-    for at, value in enumerate(args):
-        yield f"arg{at}", None, value
-    for name, value in given.items():
+def _items(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[Item]:
+    for index, value in enumerate(args):
+        yield f"arg{index}", None, value
+    for name, value in kwargs.items():
         yield name, None, value
 
 
@@ -74,35 +74,35 @@ def attach_graphs(module: Any) -> None:
 
     @functools.wraps(original)
     def call(self: Any, inputs: Any) -> Any:
-        held = _graph(self)
-        if held is None:
+        subject = _graph(self)
+        if subject is None:
             return original(self, inputs)
-        return _with_inputs(held, functools.partial(original, self), inputs)
+        return _with_inputs(subject, functools.partial(original, self), inputs)
 
     kind.__call__ = call
 
 
-def _with_inputs(held: subjects.Subject, original: Callable[..., Any], inputs: Any) -> Any:
+def _with_inputs(subject: subjects.Subject, original: Callable[..., Any], inputs: Any) -> Any:
     """Count a call that is given its inputs in one list, which it may empty."""
-    settled = held.settled
+    settled = subject.settled
     if settled is not None and settled.begin():
         return settled.run(original, inputs)
     try:
-        # One whose launches are passed over at times is looked at whole the other times.
-        entry = _entry(held, inputs, {}, bool(held.launched))
+        # If some of a graph's calls skip its launches, the others are looked at in full.
+        entry = _entry(subject, inputs, {}, bool(subject.launched))
     except Exception as error:
-        entry = held.others
+        entry = subject.others
         subjects.failed("a graph's call", error)
-    if held.fixed is None and entry is not None and entry[0] >= calls_settled.SURE:
-        held.fixed = calls_settled.fixed(held.facts["subject"])
-    result = calls_settled.looked_at(held, entry, original, inputs)
+    if subject.fixed is None and entry is not None and entry[0] >= calls_settled.SURE:
+        subject.fixed = calls_settled.fixed(subject.facts["subject"])
+    result = calls_settled.looked_at(subject, entry, original, inputs)
     if entry is not None:
-        subjects.add(held, entry)
+        subjects.add(subject, entry)
     return result
 
 
 def _graph(compiled: Any) -> subjects.Subject | None:
-    """What a compiled graph is known by: the path of its code."""
+    """The subject of a compiled graph, which the path of its code identifies."""
     try:
         return _by_key(compiled.cache_key)
     except Exception as error:
@@ -119,14 +119,14 @@ def _by_key(key: str) -> subjects.Subject:
 
 
 def watched_graph(run: Callable[..., Any], compiled: Any) -> Callable[..., Any]:
-    """``run`` counted as calls of a compiled graph that it stands for; the list stays the list."""
-    held = _graph(compiled) if getattr(compiled, "cache_key", None) else None
-    if held is None:
+    """``run`` wrapped so that its calls count as calls of ``compiled``; inputs stay one list."""
+    subject = _graph(compiled) if getattr(compiled, "cache_key", None) else None
+    if subject is None:
         return run
 
     @functools.wraps(run)
     def call(inputs: Any, *rest: Any) -> Any:
-        return _with_inputs(held, lambda given: run(given, *rest), inputs)
+        return _with_inputs(subject, lambda boxed: run(boxed, *rest), inputs)
 
     return call
 
@@ -164,27 +164,27 @@ def watch_module(module: Any) -> None:
 
 
 def library(path: str) -> dict[str, Any]:
-    """What a library is known by when its functions are called again: path, size, digest."""
+    """What identifies a library when its functions are called again: path, size and SHA-256."""
     import hashlib
     import os
 
-    known: dict[str, Any] = {"path": os.path.abspath(path), "size": None, "sha256": None}
+    facts: dict[str, Any] = {"path": os.path.abspath(path), "size": None, "sha256": None}
     try:
-        known["size"] = os.path.getsize(path)
-        if known["size"] <= LARGEST_HASHED:
+        facts["size"] = os.path.getsize(path)
+        if facts["size"] <= LARGEST_HASHED:
             with open(path, "rb") as file:
-                known["sha256"] = hashlib.sha256(file.read()).hexdigest()
+                facts["sha256"] = hashlib.sha256(file.read()).hexdigest()
     except OSError:
         pass  # it was loaded, and is gone already
-    return known
+    return facts
 
 
 def _watched(name: str, original: Callable[..., Any], facts: dict[str, Any]) -> Callable[..., Any]:
-    held = subjects.subject("extension", name, name, facts)
+    subject = subjects.subject("extension", name, name, facts)
 
     @functools.wraps(original)
-    def call(*args: Any, **given: Any) -> Any:
-        return counted(held, original, args, given)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return counted(subject, original, args, kwargs)
 
     # Dynamo would look into this function, and cannot into the one that it stands for.
     call._torchdynamo_disable = True  # type: ignore[attr-defined]
@@ -224,7 +224,7 @@ def launched(name: str, numbers: list[int]) -> None:
 def _launched(name: str, numbers: list[int]) -> None:
     block, shared = numbers[3:6], numbers[6]
     facts = {"block": block, "shared_bytes": shared, "symbol": name}
-    held = subjects.subject("cuda", name, f"{name} {block} {shared}", facts)
+    subject = subjects.subject("cuda", name, f"{name} {block} {shared}", facts)
     grid = tuple(numbers[:3])
-    entry = held.seen.get(grid) or held.entry(grid, (), grid)
-    subjects.add(held, entry)
+    entry = subject.seen.get(grid) or subject.entry(grid, (), grid)
+    subjects.add(subject, entry)

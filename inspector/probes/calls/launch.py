@@ -23,8 +23,8 @@ from .subjects import Entry, Subject
 # -- the arguments of one kernel ------------------------------------------------------------------
 
 Parameters = list[tuple[str, Any, Any]]  # name, type, the value of one that was compiled in
-# What an argument is to whoever compares launches: compiled in or of no account, a scalar, a tensor
-# (launch.c has the same numbers); and one that is neither.
+# The role of an argument when launches are compared: ignored (compiled in, or irrelevant), scalar,
+# tensor (launch.c has the same numbers), or odd: none of these.
 IGNORED, SCALAR, TENSOR, ODD = range(4)
 
 
@@ -45,8 +45,8 @@ def role_of(kind: Any) -> int:
 
 
 class Roles(NamedTuple):
-    """What each of a launcher's arguments is, and functions of all of them that give the scalars,
-    the grid among them, and the tensors."""
+    """The role of each of a launcher's arguments, and functions that pick the scalars (with the
+    grid) and the tensors out of them."""
 
     each: bytes
     scalars: Callable[[Any], tuple[Any, ...]]
@@ -54,17 +54,19 @@ class Roles(NamedTuple):
 
 
 def roles_of(leading: int, kinds: list[Any]) -> Roles | None:
-    """Those of arguments of these types, which ``leading`` others precede; None if there is no
-    tensor, or if one is neither a tensor nor a scalar."""
+    """The roles of arguments of these types after ``leading`` other ones; None if there is no
+    tensor, or if an argument is neither a tensor nor a scalar."""
     each = [SCALAR, SCALAR, SCALAR, *[IGNORED] * (leading - 3), *map(role_of, kinds)]
     tensors = [n for n, role in enumerate(each) if role == TENSOR]
     if ODD in each or not tensors:
         return None
     scalars = [n for n, role in enumerate(each) if role == SCALAR]
-    # Of one index it would give no tuple.
-    only = itemgetter(slice(tensors[0], tensors[0] + 1))
+    # itemgetter of a single index would not return a tuple.
+    first_tensor = itemgetter(slice(tensors[0], tensors[0] + 1))
     return Roles(
-        bytes(each), itemgetter(*scalars), itemgetter(*tensors) if len(tensors) > 1 else only
+        bytes(each),
+        itemgetter(*scalars),
+        itemgetter(*tensors) if len(tensors) > 1 else first_tensor,
     )
 
 
@@ -90,13 +92,13 @@ def items(parameters: Parameters, values: tuple[Any, ...]) -> Iterator[Item]:
         for n, value in enumerate(values):
             yield f"arg{n}", None, value
         return
-    given = iter(values)
+    remaining = iter(values)
     for name, kind, value in parameters:
-        yield name, kind, value if kind == "constexpr" else next(given)
+        yield name, kind, value if kind == "constexpr" else next(remaining)
 
 
-# -- calls that are known again by one look -------------------------------------------------------
-# Calls that are known again by one look at all their tensors.
+# -- calls that are recognised by one check -------------------------------------------------------
+# Calls that are recognised by one check of all their tensors.
 #
 # torch's own guards compare sizes, strides, dtype and device of many tensors in one call, and keep
 # no reference to any. Addresses are looked at here, now and then: what is aligned in another way
@@ -111,12 +113,12 @@ SURE, RARELY = 64, 31
 
 
 class Known:
-    """Tensors of one layout: a check that others are so, too, and the calls by their alignment."""
+    """One layout of tensors: a check whether others have it too, and its calls by alignment."""
 
     __slots__ = ("check", "masks", "only", "ways")
 
     def __init__(self, tensors: Any) -> None:
-        # It has sizes, strides, dtype and device of each, and no reference to any.
+        # The guards hold sizes, strides, dtype and device of each tensor, and no reference to it.
         torch: Any = sys.modules["torch"]
         guards = torch._C._dynamo.guards.TensorGuards(
             *tensors, dynamic_dims_sizes=None, dynamic_dims_strides=None
@@ -141,36 +143,38 @@ class Known:
         return tuple(map(and_, map(_address(), tensors), self.masks))
 
 
-def remember(held: Subject, key: Any, tensors: Any, entry: Entry) -> Known | None:
-    """Let a call be known by one look at all its tensors, where torch has that and they are plain;
-    ``key`` is all else that tells it apart."""
+def remember(subject: Subject, key: Any, tensors: Any, entry: Entry) -> Known | None:
+    """Have a call recognised by one check of its tensors, if they are plain and torch has guards.
+
+    ``key`` is everything else that tells the call apart. None if the call cannot be remembered.
+    """
     try:
         plain = _plain()
         if any(type(t) not in plain for t in tensors):
             return None
-        found = known_call(held, key, tensors)
-        if found is None:
-            if held.turns >= MOST_QUICK:
+        layout = known_call(subject, key, tensors)
+        if layout is None:
+            if subject.turns >= MOST_QUICK:
                 return None
-            held.turns += 1
-            found = Known(tensors)
-            held.quick.setdefault(key, []).append(found)
-        found.add(tensors, entry)
-        return found
+            subject.turns += 1
+            layout = Known(tensors)
+            subject.quick.setdefault(key, []).append(layout)
+        layout.add(tensors, entry)
+        return layout
     except Exception:
-        return None  # a torch without it: each tensor is looked at by itself
+        return None  # this torch has no guards: each tensor is looked at by itself
 
 
-def known_call(held: Subject, key: Any, tensors: Any) -> Known | None:
+def known_call(subject: Subject, key: Any, tensors: Any) -> Known | None:
     """The layout of these tensors, where it is remembered."""
-    for found in held.quick.get(key, ()):
-        if found.check(*tensors):
-            return found
+    for layout in subject.quick.get(key, ()):
+        if layout.check(*tensors):
+            return layout
     return None
 
 
 def look(count: int) -> int:
-    """The count at which addresses are looked at next, of a call that was made so often."""
+    """The count at which the addresses of a call made ``count`` times are looked at next."""
     return count + 1 if count < SURE else (count | RARELY) + 1
 
 
@@ -178,41 +182,41 @@ def look(count: int) -> int:
 
 
 def split(args: Any) -> tuple[Any, list[Any]]:
-    """Arguments as what tells them apart but for their plain tensors, and those."""
+    """A key of the arguments that are no plain tensors, and the plain tensors."""
     plain = _plain()
     key = tuple([None if type(a) in plain else (type(a), a) for a in args])
     return key, [a for a in args if type(a) in plain]
 
 
-def again(held: Subject, args: Any, always: bool = False) -> Entry | None:
+def again(subject: Subject, args: Any, always: bool = False) -> Entry | None:
     """The entry of a call that is remembered; None where it is not, or has odd arguments.
     ``always``: look at addresses, though the call was made often."""
     try:
-        found = held.whole
-        if found is None or not found.check(*args):
+        layout = subject.whole
+        if layout is None or not layout.check(*args):
             key, args = split(args)
-            found = known_call(held, key, args)
-            if found is None:
+            layout = known_call(subject, key, args)
+            if layout is None:
                 return None
-        only = found.only
+        only = layout.only
         if only is not None and only[0] > SURE and only[0] & RARELY and not always:
             return only
-        return found.entry(args)
+        return layout.entry(args)
     except Exception:
         return None
 
 
-def learn(held: Subject, args: Any, entry: Entry) -> None:
-    """Remember a call, as one of the first so many."""
+def learn(subject: Subject, args: Any, entry: Entry) -> None:
+    """Remember a call, if fewer than ``MOST_QUICK`` layouts of its subject are remembered yet."""
     try:
         key, tensors = split(args)
         hash(key)
     except Exception:
         return
     if tensors:
-        found = remember(held, key, tensors, entry)
-        if found is not None and len(tensors) == len(args):
-            held.whole = found
+        layout = remember(subject, key, tensors, entry)
+        if layout is not None and len(tensors) == len(args):
+            subject.whole = layout
 
 
 @cache
@@ -227,7 +231,7 @@ def _address() -> Any:
     return sys.modules["torch"].Tensor.data_ptr
 
 
-# In the place of the last call if there is none: no launch has so many arguments.
+# Stands for the last call if there is none: no launch has -1 arguments.
 _NOTHING: tuple[Any, ...] = (-1, None, None, None, None, None, None)
 
 
@@ -237,12 +241,12 @@ class Stand:
     def __init__(
         self,
         inner: Any,
-        held: subjects.Subject,
+        subject: subjects.Subject,
         leading: int,
         parameters: Parameters,
         skips: bool = False,
     ) -> None:
-        self.inner, self.held, self.skips = inner, held, skips
+        self.inner, self.held, self.skips = inner, subject, skips
         self.leading, self.parameters = leading, parameters
         self._kinds: list[int] | None = None  # the roles of the kernel's arguments, once seen
         self._roles: Roles | None = None
@@ -274,18 +278,18 @@ class Stand:
         """
         inner, skips, graph, tuning = self.inner, self.skips, subjects.graph, subjects._tuning
 
-        def call(*args: Any, **given: Any) -> Any:
+        def call(*args: Any, **kwargs: Any) -> Any:
             if skips and graph[0] and graph[0] == get_ident():
                 graph[3] += 1
-                return inner(*args, **given)
-            many, scalars, tensors, key, check, entry, known = self._last
+                return inner(*args, **kwargs)
+            arity, scalars, tensors, key, check, entry, layout = self._last
             if (
-                len(args) != many or given or tuning[0]
+                len(args) != arity or kwargs or tuning[0]
                 or scalars(args) != key or not check(*tensors(args))
             ):  # fmt: skip
-                return self._slow(args, given)
+                return self._slow(args, kwargs)
             if entry is None:
-                entry = self._which(known, args)
+                entry = self._which(layout, args)
                 if entry is None:
                     return self._slow(args)
             result = inner(*args)
@@ -294,15 +298,15 @@ class Stand:
             if skips and graph[1] and graph[1] == get_ident():
                 graph[2].append(entry)
             if count >= entry[1]:
-                self._due(entry, known, args)
+                self._due(entry, layout, args)
             return result
 
         return call
 
-    def _slow(self, args: tuple[Any, ...], given: dict[str, Any] | None = None) -> Any:
-        """Launch, and count it by what its arguments are."""
+    def _slow(self, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None) -> Any:
+        """Launch, and count the launch after comparing each of its arguments."""
         entry = self._entry(args)
-        result = self.inner(*args, **(given or {}))
+        result = self.inner(*args, **(kwargs or {}))
         if subjects._tuning[0]:
             entry = self.held.benchmarks
         subjects.add(self.held, entry)
@@ -310,27 +314,27 @@ class Stand:
             subjects.graph[2].append(entry)
         return result
 
-    def _which(self, known: Known, args: tuple[Any, ...]) -> subjects.Entry | None:
-        """The entry of a call of this layout, which more than one has; None where it is new."""
+    def _which(self, layout: Known, args: tuple[Any, ...]) -> subjects.Entry | None:
+        """The entry of a call whose layout several calls share; None if the call is new."""
         roles = self._roles
         try:
-            return None if roles is None else known.entry(roles.tensors(args))
+            return None if roles is None else layout.entry(roles.tensors(args))
         except Exception:
             return None
 
-    def _due(self, entry: subjects.Entry, known: Any, args: tuple[Any, ...]) -> None:
-        """Tell a count; look whether a launch that was counted is aligned as its call is."""
+    def _due(self, entry: subjects.Entry, layout: Any, args: tuple[Any, ...]) -> None:
+        """Report a count, and check that the launch just counted has the alignment of its call."""
         if entry[2] == subjects.FORGOTTEN:
-            found = None
+            current = None
         else:
             if entry[0] >= entry[3]:
                 subjects.grown(self.held, entry)
-            if known.only is not entry:
+            if layout.only is not entry:
                 entry[1] = entry[3]
                 return  # addresses were looked at before
             entry[1] = min(entry[3], look(entry[0]))
-            found = self._which(known, args)
-        if found is entry:
+            current = self._which(layout, args)
+        if current is entry:
             return
         self._compare_with(None)
         entry[0] -= 1
@@ -345,24 +349,24 @@ class Stand:
             return self._one_by_one(args)
         key, tensors = roles.scalars(args), roles.tensors(args)
         try:
-            known = known_call(self.held, key, tensors)
-            entry = None if known is None else known.entry(tensors)
+            layout = known_call(self.held, key, tensors)
+            entry = None if layout is None else layout.entry(tensors)
         except Exception:
             return self._one_by_one(args)  # values that have no place in a key
         if entry is None:
             entry = self._one_by_one(args)
-            known = remember(self.held, key, tensors, entry)
-        if known is not None:
-            self._compare(key, known)
+            layout = remember(self.held, key, tensors, entry)
+        if layout is not None:
+            self._compare(key, layout)
         return entry
 
-    def _compare(self, key: Any, known: Known) -> None:
+    def _compare(self, key: Any, layout: Known) -> None:
         """Compare the next launch with calls of this layout. Where that is one call, addresses are
         looked at now and then; where it is more, each time, since only they tell them apart."""
-        entry = known.only
+        entry = layout.only
         if entry is not None:
             entry[1] = min(entry[3], look(entry[0]))
-        self._compare_with((key, known.check, entry, known))
+        self._compare_with((key, layout.check, entry, layout))
 
     def _compare_with(self, last: tuple[Any, Any, Any, Any] | None) -> None:
         """Compare the next launch with (key, check, entry, known), or with none."""
@@ -378,7 +382,7 @@ class Stand:
 
     def _one_by_one(self, args: tuple[Any, ...]) -> subjects.Entry:
         """The entry of a call by what each of its arguments is."""
-        held = self.held
+        subject = self.held
         values = args[self.leading :]
         try:
             if self._kinds is None:
@@ -389,13 +393,13 @@ class Stand:
                 hash(key)
             except Exception:  # values that the roles do not fit, or that have no place in a key
                 key = (args[:3], tuple(map(sign, values)))
-            if key in held.seen:
-                return held.seen[key]
+            if key in subject.seen:
+                return subject.seen[key]
             grid = [int(n) for n in args[:3]]
-            return held.entry(key, items(self.parameters, values), tuple(grid))
+            return subject.entry(key, items(self.parameters, values), tuple(grid))
         except Exception as error:
             subjects.failed("a launch", error)
-            return held.others
+            return subject.others
 
     def _look_at(self, kinds: list[Any]) -> None:
         """From the next launch on, compare arguments of these types."""
@@ -415,8 +419,8 @@ class Launch(functools.partial[Any]):
 
     @property
     def _ptxview(self) -> Stand:
-        found: Stand = cast(Any, self.func)._ptxview
-        return found
+        counter: Stand = cast(Any, self.func)._ptxview
+        return counter
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         # Inductor keeps kernels in its cache: what it keeps is what it would keep without us.
@@ -424,19 +428,24 @@ class Launch(functools.partial[Any]):
 
 
 def standing(launcher: Any) -> Stand | None:
-    """What counts the launches of a launcher; None where nothing stands before it."""
-    found = getattr(launcher, "_ptxview", None)
-    return found if isinstance(found, Stand) else None
+    """The ``Stand`` that counts a launcher's launches; None if the launcher is not wrapped."""
+    counter = getattr(launcher, "_ptxview", None)
+    return counter if isinstance(counter, Stand) else None
 
 
-def stand(inner: Any, held: subjects.Subject, leading: int, parameters: Parameters) -> Any:
-    """What stands before ``inner``, whose arguments but the first ``leading`` are the kernel's: an
-    object that has all that the launcher has."""
-    made = Stand(inner, held, leading, parameters)
-    return made.call if made.native else Launch(made.call)
+def stand(inner: Any, subject: subjects.Subject, leading: int, parameters: Parameters) -> Any:
+    """An object that counts the launches of ``inner`` and has all attributes of the launcher.
+
+    The kernel's own arguments are those after the first ``leading``.
+    """
+    counter = Stand(inner, subject, leading, parameters)
+    return counter.call if counter.native else Launch(counter.call)
 
 
-def function(inner: Any, held: subjects.Subject, leading: int, parameters: Parameters) -> Any:
-    """The same for a launcher of Inductor's, which nobody asks for more than its ``__self__``, and
-    which only graphs call: a function is called faster than an object."""
-    return Stand(inner, held, leading, parameters, skips=True).call
+def function(inner: Any, subject: subjects.Subject, leading: int, parameters: Parameters) -> Any:
+    """Like ``stand``, for Inductor's launchers, which only graphs call.
+
+    Nothing but their ``__self__`` is ever read, so a function does, which is called faster than
+    an object.
+    """
+    return Stand(inner, subject, leading, parameters, skips=True).call

@@ -35,7 +35,7 @@ def library() -> str:
 
 
 def build() -> str | None:
-    """Compile it where that has not been done (half a second), and give its path; else None."""
+    """Compile ``launch.c`` unless it is compiled (half a second): the path, None if it failed."""
     target = library()
     if os.path.exists(target):
         return target
@@ -64,16 +64,16 @@ def build() -> str | None:
 
 
 def _compiler() -> str | None:
-    asked = os.environ.get("CC", "").split(" ")[0]
-    for name in (asked, "cc", "gcc", "clang"):
-        found = shutil.which(name) if name else None
-        if found:
-            return found
+    from_environment = os.environ.get("CC", "").split(" ")[0]
+    for name in (from_environment, "cc", "gcc", "clang"):
+        path = shutil.which(name) if name else None
+        if path:
+            return path
     return None
 
 
 def launch_type() -> Any:
-    """The type, where it has been compiled; None where not, or where it cannot be loaded."""
+    """The compiled ``Launch`` type; None if it is not compiled or cannot be loaded."""
     if _loaded:
         return _loaded[0]
     try:

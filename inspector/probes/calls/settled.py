@@ -18,7 +18,7 @@ from typing import Any
 from ..writer import problem
 from . import subjects
 
-# So many calls are looked at before; of the later ones, one of so many.
+# The first SURE calls are looked at; after them, one of EVERY calls.
 SURE, EVERY = 16, 32
 _SYMBOL = re.compile(r"(s|u|ks|ps|zuf|zf)\d+")
 _NEVER_CALLED = ("benchmark_compiled_module", "get_args", "recursively_apply_fns", "__init__")
@@ -35,21 +35,21 @@ OTHERS = (
 
 
 class Settled:
-    """A graph's only call: what it launches, and how often it was made since that was seen."""
+    """The only call of a graph: its launches, and how often it was made since last looked at."""
 
     def __init__(
-        self, held: subjects.Subject, entry: subjects.Entry, log: list[subjects.Entry]
+        self, subject: subjects.Subject, entry: subjects.Entry, log: list[subjects.Entry]
     ) -> None:
-        self.held, self.log = held, log
+        self.held, self.log = subject, log
         self.ids = [*map(id, log)]
         times: dict[int, list[Any]] = {id(entry): [entry, 1]}
-        for each in log:
-            times.setdefault(id(each), [each, 0])[1] += 1
+        for launch in log:
+            times.setdefault(id(launch), [launch, 0])[1] += 1
         self.times = list(times.values())
         self.left, self.runs = EVERY - 1, 0
 
     def begin(self) -> bool:
-        """Whether the next call need not be looked at; if so, this thread's launches are not."""
+        """Whether the next call need not be looked at; if so, nor are this thread's launches."""
         me = get_ident()
         # No call from here on: another thread could do the same in between.
         if not self.left or STATE[0] or STATE[1] or subjects._tuning[0]:
@@ -59,7 +59,7 @@ class Settled:
         return True
 
     def run(self, original: Callable[..., Any], inputs: Any) -> Any:
-        """Call the graph, whose launches are as they were; ``begin`` must have said so."""
+        """Call the graph without looking at its launches; only after ``begin`` returned True."""
         try:
             result = original(inputs)
         finally:
@@ -93,11 +93,14 @@ class Settled:
 
 
 def looked_at(
-    held: subjects.Subject, entry: subjects.Entry | None, original: Callable[..., Any], inputs: Any
+    subject: subjects.Subject,
+    entry: subjects.Entry | None,
+    original: Callable[..., Any],
+    inputs: Any,
 ) -> Any:
-    """Call a graph with each launch looked at, and see whether it will need that again."""
-    settled, me = held.settled, get_ident()
-    before = settled.ids if settled is not None else held.launched
+    """Call a graph with each launch looked at, and decide whether later calls need that too."""
+    settled, me = subject.settled, get_ident()
+    earlier = settled.ids if settled is not None else subject.launched
     if settled is not None:
         settled.end()
     if STATE[0] == me or STATE[1] == me:  # a graph within another's operator
@@ -108,7 +111,7 @@ def looked_at(
         finally:
             STATE[:] = outer
     log: list[subjects.Entry] = []
-    if not held.fixed or entry is None or STATE[0] or STATE[1] or subjects._tuning[0]:
+    if not subject.fixed or entry is None or STATE[0] or STATE[1] or subjects._tuning[0]:
         return original(inputs)
     STATE[1] = me
     STATE[2] = log
@@ -116,13 +119,13 @@ def looked_at(
         result = original(inputs)
     finally:
         STATE[1], STATE[2] = 0, None
-    held.launched = [*map(id, log)]
-    alike = log and before == held.launched and len(held.calls) == 1
-    if alike and all(each[2] >= 0 for each in (entry, *log)):
-        new = Settled(held, entry, log)
-        other, held.settled = held.settled, new
-        if other is not None:  # another thread's
-            other.end()
+    subject.launched = [*map(id, log)]
+    alike = log and earlier == subject.launched and len(subject.calls) == 1
+    if alike and all(call[2] >= 0 for call in (entry, *log)):
+        now_settled = Settled(subject, entry, log)
+        previous, subject.settled = subject.settled, now_settled
+        if previous is not None:  # another thread's
+            previous.end()
     return result
 
 
@@ -137,9 +140,9 @@ def fixed(path: str) -> bool:
     except (OSError, ValueError, SyntaxError, RecursionError):
         return False
     bodies: list[ast.stmt] = [*module.body]
-    for each in module.body:
-        if isinstance(each, ast.ClassDef):
-            bodies += each.body
+    for statement in module.body:
+        if isinstance(statement, ast.ClassDef):
+            bodies += statement.body
     called = [b for b in bodies if isinstance(b, ast.FunctionDef) and b.name not in _NEVER_CALLED]
     for function in called:
         for node in ast.walk(function):

@@ -1,4 +1,4 @@
-"""Calls of this process: each distinct one told once, in the order of first sight, and counted.
+"""Calls of this process: each distinct one recorded when first seen, and counted.
 
 A call is told apart by its grid and by shape, strides, dtype, alignment and value of its
 arguments. It becomes an event when it is first seen; counts follow while they grow and when the
@@ -34,7 +34,7 @@ _tuning = [0]
 # How launches within a graph's call are counted (settled.STATE).
 graph: list[Any] = [0, 0, None, 0]
 _said: set[str] = set()
-# Counts that are told at once: a burst of so many, so many a second; others a moment later.
+# Counts written at once: BURST in a row, then A_SECOND per second; others MOMENT seconds later.
 BURST, A_SECOND, MOMENT = 64.0, 16.0, 0.25
 _spare = [BURST, 0.0]
 _later: list[threading.Timer] = []
@@ -85,18 +85,18 @@ class Subject:
         described, tensors = describe(items)
         exact = (grid, repr(described))
         with _lock:
-            found = self.calls.get(exact)
-            if found is None and full:
-                found = self.others
-            elif found is None:
+            entry = self.calls.get(exact)
+            if entry is None and full:
+                entry = self.others
+            elif entry is None:
                 ranges(tensors)
-                found = self._new(exact, described, grid)
+                entry = self._new(exact, described, grid)
             if len(self.seen) >= MOST_KEYS:
                 self.seen.clear()
                 self.quick.clear()
                 self.whole = None
-            self.seen[key] = found
-            return found
+            self.seen[key] = entry
+            return entry
 
     def _new(self, exact: Any, described: list[Described], grid: Any) -> Entry:
         global _next
@@ -119,41 +119,41 @@ class Subject:
 
 
 def subject(kind: str, name: str, identity: str, facts: dict[str, Any]) -> Subject:
-    """What is known by ``identity``, anew where it is seen for the first time."""
+    """The subject with this ``identity``, created when it is first seen."""
     with _lock:
-        found = _all.get((kind, identity))
-        if found is None:
-            found = _all[kind, identity] = Subject(kind, name, {**facts, "subject": identity})
-        return found
+        entry = _all.get((kind, identity))
+        if entry is None:
+            entry = _all[kind, identity] = Subject(kind, name, {**facts, "subject": identity})
+        return entry
 
 
 def _made() -> int:
     """Calls that this process has made so far."""
-    told = sum(e[0] for s in list(_all.values()) for e in (*list(s.calls.values()), s.others))
-    return told + sum(n for _, n in _pending())
+    finished = sum(e[0] for s in list(_all.values()) for e in (*list(s.calls.values()), s.others))
+    return finished + sum(n for _, n in _pending())
 
 
 def _pending() -> list[tuple[Entry, int]]:
-    """Counts that graphs' calls still have for their launches and themselves."""
+    """Counts that settled graphs have not yet added for themselves and their launches."""
     settled = [s.settled for s in list(_all.values()) if s.settled is not None]
-    return [pair for each in settled for pair in each.pending()]
+    return [pair for graph_calls in settled for pair in graph_calls.pending()]
 
 
-def add(held: Subject, entry: Entry, times: int = 1) -> None:
-    """Count a call that was made so often."""
+def add(subject: Subject, entry: Entry, times: int = 1) -> None:
+    """Add ``times`` calls to a count."""
     entry[0] += times
     if entry[0] >= entry[3]:
-        grown(held, entry)
+        grown(subject, entry)
 
 
-def grown(held: Subject, entry: Entry) -> None:
-    """Tell a count, and set when it is told next.
+def grown(subject: Subject, entry: Entry) -> None:
+    """Write a count, and set when it is written next.
 
-    A program of many kernels has many counts that grow: telling each took 0.3 ms of a step of 120
-    kernels. So there are only so many a second, and what is left is told together.
+    A program of many kernels has many counts that grow: writing each took 0.3 ms of a step of 120
+    kernels. So only some are written per second, and the rest together.
     """
     entry[1] = entry[3] = entry[0] + max(1, entry[0] >> 3)
-    if entry[2] >= 0 and entry[0] <= 1:  # of the first, the call itself has told
+    if entry[2] >= 0 and entry[0] <= 1:  # the call's own event has counted the first
         return
     now = time.monotonic()
     _spare[0] = min(BURST, _spare[0] + (now - _spare[1]) * A_SECOND)
@@ -165,11 +165,11 @@ def grown(held: Subject, entry: Entry) -> None:
     if entry[2] >= 0:
         emit({"event": "calls", "counts": {entry[2]: entry[0]}})
     else:
-        emit({"event": "calls", "subjects": [_rest(held)]})
+        emit({"event": "calls", "subjects": [_rest(subject)]})
 
 
 def _tell_later() -> None:
-    """Tell all counts in a moment, whatever the program does then."""
+    """Write all counts after ``MOMENT`` seconds, whatever the program does meanwhile."""
     if not _later:
         timer = threading.Timer(MOMENT, _told)
         timer.daemon = True
@@ -185,22 +185,22 @@ def _told() -> None:
     finish()
 
 
-def _rest(held: Subject) -> dict[str, Any]:
+def _rest(subject: Subject) -> dict[str, Any]:
     return {
-        "kind": held.kind,
-        "subject": held.facts["subject"],
-        "others": held.others[0],
-        "benchmarks": held.benchmarks[0],
+        "kind": subject.kind,
+        "subject": subject.facts["subject"],
+        "others": subject.others[0],
+        "benchmarks": subject.benchmarks[0],
     }
 
 
 def finish() -> None:
-    """Every count as it stands; called when the process ends, too."""
-    held = list(_all.values())
-    counts = {e[2]: e[0] for s in held for e in list(s.calls.values())}
+    """Write every count as it stands; also called when the process ends."""
+    subjects = list(_all.values())
+    counts = {e[2]: e[0] for s in subjects for e in list(s.calls.values())}
     for entry, times in _pending():
         counts[entry[2]] = counts.get(entry[2], 0) + times
-    rest = [_rest(s) for s in held if s.others[0] or s.benchmarks[0]]
+    rest = [_rest(s) for s in subjects if s.others[0] or s.benchmarks[0]]
     if counts or rest:
         emit({"event": "calls", "counts": counts, "subjects": rest})
 
@@ -235,9 +235,9 @@ def as_benchmark(owner: Any, name: str) -> None:
         return
 
     @functools.wraps(original)
-    def measured(*args: Any, **given: Any) -> Any:
+    def measured(*args: Any, **kwargs: Any) -> Any:
         with benchmark():
-            return original(*args, **given)
+            return original(*args, **kwargs)
 
     setattr(owner, name, measured)
 
@@ -254,17 +254,17 @@ def install() -> None:
 
 
 def _forget() -> None:
-    for held in _all.values():
-        for entry in held.calls.values():
+    for subject in _all.values():
+        for entry in subject.calls.values():
             # Whoever compares with it still learns so at the next call.
             entry[:] = [0, 0, FORGOTTEN, 0]
-        held.calls.clear()
-        held.seen.clear()
-        held.quick.clear()
-        held.turns, held.whole = 0, None
-        held.launched, held.settled = None, None
-        held.others[:] = [0, 1, -1, 1]
-        held.benchmarks[:] = [0, 1, -1, 1]
+        subject.calls.clear()
+        subject.seen.clear()
+        subject.quick.clear()
+        subject.turns, subject.whole = 0, None
+        subject.launched, subject.settled = None, None
+        subject.others[:] = [0, 1, -1, 1]
+        subject.benchmarks[:] = [0, 1, -1, 1]
     _tuning[0] = 0
     graph[:] = [0, 0, None, 0]
     util = sys.modules.get("multiprocessing.util")

@@ -56,11 +56,11 @@ def watch(kernel: Any) -> None:
     names = [str(n) for n in getattr(written, "arg_names", ())]
     names = names or [f"arg{n}" for n in range(len(signature))]
     constants = getattr(source, "constants", None) or getattr(source, "constexprs", None) or {}
-    known = parameters(names, signature, dict(constants), getattr(written, "constexprs", ()))
+    bound = parameters(names, signature, dict(constants), getattr(written, "constexprs", ()))
     warp = getattr(metadata, "warp_size", None) or getattr(metadata.target, "warp_size", 32)
     threads = int(metadata.num_warps) * int(warp or 32)
     space[slot] = stand(
-        inner, _subject(kernel.hash, metadata.name, threads, metadata.shared), LEADING, known
+        inner, _subject(kernel.hash, metadata.name, threads, metadata.shared), LEADING, bound
     )
 
 
@@ -71,17 +71,19 @@ def watch_static(launcher: Any, kernel: Any, signature: Any, constants: Any) -> 
     if standing(inner) is not None:
         return
     names = [str(n) for n in kernel.arg_names]
-    known = parameters(names, dict(signature or {}), dict(constants or {}), kernel.full_constexprs)
+    bound = parameters(names, dict(signature or {}), dict(constants or {}), kernel.full_constexprs)
     threads = int(kernel.num_warps) * 32
-    held = _subject(kernel.hash, kernel.name, threads, kernel.shared)
-    space["runner"] = function(inner, held, STATIC_LEADING, known)
+    subject = _subject(kernel.hash, kernel.name, threads, kernel.shared)
+    space["runner"] = function(inner, subject, STATIC_LEADING, bound)
 
 
 def watch_faster(slow: Any, fast: Any) -> None:
     """Stand in the launcher that Inductor makes of another after its first launch."""
-    before, inner = standing(slow.__globals__.get("runner")), fast.__globals__.get("runner")
-    if before is not None and inner is not None and standing(inner) is None:
-        fast.__globals__["runner"] = function(inner, before.held, before.leading, before.parameters)
+    counter, inner = standing(slow.__globals__.get("runner")), fast.__globals__.get("runner")
+    if counter is not None and inner is not None and standing(inner) is None:
+        fast.__globals__["runner"] = function(
+            inner, counter.held, counter.leading, counter.parameters
+        )
 
 
 def _subject(digest: Any, name: Any, threads: int, shared: Any) -> subjects.Subject:

@@ -1,1 +1,1 @@
-"""Tells what Triton, Inductor and extension builds compile, and which libraries are loaded."""
+"""Records what Triton, Inductor and extension builds compile, and which libraries are loaded."""

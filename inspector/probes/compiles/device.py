@@ -34,7 +34,7 @@ def note() -> None:
         if torch is None or not torch.cuda.is_initialized():
             return
         _said.add(os.getpid())
-        at = torch.cuda.get_device_properties(torch.cuda.current_device())
+        properties = torch.cuda.get_device_properties(torch.cuda.current_device())
         names = (
             "name", "major", "minor", "total_memory", "multi_processor_count", "L2_cache_size",
             "regs_per_multiprocessor", "max_threads_per_multi_processor", "warp_size",
@@ -42,6 +42,11 @@ def note() -> None:
             "shared_memory_per_multiprocessor", "clock_rate", "memory_clock_rate",
             "memory_bus_width",
         )  # fmt: skip
-        emit({"event": "device", **{n: getattr(at, n) for n in names if hasattr(at, n)}})
+        emit(
+            {
+                "event": "device",
+                **{n: getattr(properties, n) for n in names if hasattr(properties, n)},
+            }
+        )
     except Exception as error:
         problem("device", error)

@@ -16,7 +16,7 @@ LARGEST_TEXT = 8 << 20
 
 
 def attach(module: Any) -> None:
-    """Wrap the two ways every build goes through; the build itself is torch's."""
+    """Wrap the functions that every build goes through; the build itself is torch's."""
     ninja = getattr(module, "_run_ninja_build", None)
     if ninja is not None:
         module._run_ninja_build = _watch_ninja(ninja)
@@ -53,13 +53,13 @@ def _watch_ninja(original: Any) -> Any:
 def _watch_jit(original: Any) -> Any:
     @functools.wraps(original)
     def jit(*args: Any, **kwargs: Any) -> Any:
-        given = _bound(original, args, kwargs)
+        arguments = _bound(original, args, kwargs)
         try:
             result = original(*args, **kwargs)
         except Exception as error:
-            _say(given.get("build_directory"), given, None, f"{error}")
+            _say(arguments.get("build_directory"), arguments, None, f"{error}")
             raise
-        _say(given.get("build_directory"), given, None, None)
+        _say(arguments.get("build_directory"), arguments, None, None)
         try:
             graphs.watch_module(result)
         except Exception as error:
@@ -76,17 +76,19 @@ def _watch_setup(original: Any) -> Any:
             return original(self, *args, **kwargs)
         finally:
             try:
-                for each in self.extensions:
-                    path = os.path.abspath(self.get_ext_fullpath(each.name))
+                for extension in self.extensions:
+                    path = os.path.abspath(self.get_ext_fullpath(extension.name))
                     if os.path.exists(path):
-                        emit({"event": "library", "path": path, "name": each.name})
+                        emit({"event": "library", "path": path, "name": extension.name})
             except Exception as error:
                 problem("setup.py build", error)
 
     return build
 
 
-def _say(folder: Any, given: dict[str, Any] | None, fresh: bool | None, error: str | None) -> None:
+def _say(
+    folder: Any, arguments: dict[str, Any] | None, fresh: bool | None, error: str | None
+) -> None:
     if not folder:
         return
     try:
@@ -100,12 +102,12 @@ def _say(folder: Any, given: dict[str, Any] | None, fresh: bool | None, error: s
         event = {
             "event": "extension",
             "directory": directory,
-            "name": (given or {}).get("name"),
+            "name": (arguments or {}).get("name"),
             "files": files,
             "fresh": fresh,
             "error": None if error is None else error[-20000:],
         }
-        sources = (given or {}).get("sources")
+        sources = (arguments or {}).get("sources")
         if sources:
             listed = [sources] if isinstance(sources, str) else list(sources)
             event["sources"] = {os.path.abspath(str(s)): file_blob(str(s)) for s in listed}

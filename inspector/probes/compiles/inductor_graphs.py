@@ -46,16 +46,16 @@ class Handler(logging.Handler):
     def _take(self, record: logging.LogRecord) -> None:
         metadata: dict[str, Any] = getattr(record, "metadata", None) or {}
         payload = getattr(record, "payload", None)
-        where = {
+        compile_ids = {
             "frame_id": metadata.get("frame_id"),
             "frame_compile_id": metadata.get("frame_compile_id"),
             "attempt": metadata.get("attempt"),
             "rank": metadata.get("rank"),
         }
         if "inductor_output_code" in metadata and payload is not None:
-            said = metadata["inductor_output_code"] or {}
-            path = said.get("file_path") or said.get("filename")
-            emit({"event": "graph", "path": path, "blob": blob(payload), **where})
+            output_code = metadata["inductor_output_code"] or {}
+            path = output_code.get("file_path") or output_code.get("filename")
+            emit({"event": "graph", "path": path, "blob": blob(payload), **compile_ids})
             _keep_sources(str(payload), ORIGINAL)
             return
         kind = next((g for g in GRAPHS if g in metadata), None)
@@ -64,7 +64,7 @@ class Handler(logging.Handler):
             kind = artifact["name"]
         if kind is not None and payload:
             text = payload if isinstance(payload, str) else str(payload)
-            emit({"event": "graph_text", "kind": kind, "blob": blob(text), **where})
+            emit({"event": "graph_text", "kind": kind, "blob": blob(text), **compile_ids})
             _keep_sources(text, FILE)
 
 

@@ -26,13 +26,13 @@ def attach(module: Any) -> None:
 def _faster(original: Any) -> Any:
     @functools.wraps(original)
     def build(self: Any, launcher: Any, *args: Any, **kwargs: Any) -> Any:
-        made = original(self, launcher, *args, **kwargs)
-        if made is not None:
+        fast_launcher = original(self, launcher, *args, **kwargs)
+        if fast_launcher is not None:
             try:
-                triton_launches.watch_faster(launcher, made)
+                triton_launches.watch_faster(launcher, fast_launcher)
             except Exception as error:
                 problem("inductor launcher", error)
-        return made
+        return fast_launcher
 
     return build
 
@@ -55,7 +55,7 @@ def _watched(original: Any) -> Any:
 
 
 def _dropped(result: Any, error: Exception) -> None:
-    """A configuration that compiled and cannot be loaded is no candidate of Inductor's any more."""
+    """Record a configuration that compiled but cannot be loaded, so that Inductor drops it."""
     from ..autotune import inductor, trials
     from . import triton_compiles
 
@@ -73,14 +73,14 @@ def _dropped(result: Any, error: Exception) -> None:
 def _caches(kernel: Any, meta: Any) -> list[str]:
     """Where Inductor keeps what Triton compiled for it: beside the cubin, or in its own cache."""
     path = getattr(kernel, "cubin_path", None)
-    found = [os.path.dirname(os.path.dirname(path))] if isinstance(path, str) else []
+    folders = [os.path.dirname(os.path.dirname(path))] if isinstance(path, str) else []
     try:
         from torch._inductor.runtime.cache_dir_utils import triton_cache_dir
 
-        found.append(triton_cache_dir(meta.get("device", 0)))
+        folders.append(triton_cache_dir(meta.get("device", 0)))
     except ImportError:
         pass
-    return found
+    return folders
 
 
 def _arguments(kernel: Any) -> list[str] | None:

@@ -70,7 +70,7 @@ def attach_ops(module: Any) -> None:
 
 
 def _look(path: str, name: str) -> bool:
-    """Whether this is the user's and holds device code; told if so."""
+    """Whether a library is the user's and holds device code; it is recorded if so."""
     full = os.path.realpath(path)
     if full.startswith(_standard()) or _foreign(full):
         return False
@@ -108,7 +108,7 @@ def has_fatbin(path: str) -> bool:
         sections = file.read(size * count)
         if len(sections) < size * count:
             return False
-        where, length = struct.unpack_from("<QQ", sections, names * size + 24)
-        file.seek(where)
+        offset, length = struct.unpack_from("<QQ", sections, names * size + 24)
+        file.seek(offset)
         text = file.read(min(length, 1 << 20))
     return b".nv_fatbin\0" in text or b"__nv_relfatbin\0" in text

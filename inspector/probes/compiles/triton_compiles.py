@@ -64,11 +64,11 @@ def _record(kernel: Any, src: Any, began: float) -> None:
     _seen.add(digest)
     paths = _group(kernel, digest, str(metadata.get("name", getattr(src, "name", ""))))
     files: dict[str, str | None] = {}
-    for extension, held in dict(kernel.asm).items():
+    for extension, content in dict(kernel.asm).items():
         path = paths.get(extension)
         files[extension] = file_blob(path) if path and os.path.exists(path) else None
-        if files[extension] is None and isinstance(held, str | bytes):
-            files[extension] = blob(held)
+        if files[extension] is None and isinstance(content, str | bytes):
+            files[extension] = blob(content)
     emit(
         {
             "event": "triton",
@@ -130,11 +130,15 @@ def _beside(folder: str, digest: str, name: str) -> dict[str, str]:
     """The files of a kernel in a cache, by extension; folders are named by the hash in base32."""
     import base64
 
-    here = os.path.join(folder, base64.b32encode(bytes.fromhex(digest)).decode().rstrip("="))
-    if not os.path.isdir(here):
+    kernel_folder = os.path.join(
+        folder, base64.b32encode(bytes.fromhex(digest)).decode().rstrip("=")
+    )
+    if not os.path.isdir(kernel_folder):
         return {}
-    split = [os.path.splitext(each) for each in sorted(os.listdir(here))]
-    return {e[1:]: os.path.join(here, stem + e) for stem, e in split if stem == name and e}
+    split = [
+        os.path.splitext(name_in_folder) for name_in_folder in sorted(os.listdir(kernel_folder))
+    ]
+    return {e[1:]: os.path.join(kernel_folder, stem + e) for stem, e in split if stem == name and e}
 
 
 def _group(kernel: Any, digest: str, name: str) -> dict[str, str]:
@@ -151,8 +155,8 @@ def _group(kernel: Any, digest: str, name: str) -> dict[str, str]:
 
 
 def _cache_key(paths: dict[str, str]) -> str | None:
-    some = paths.get("json") or next(iter(paths.values()), None)
-    return os.path.basename(os.path.dirname(some)) if some else None
+    any_path = paths.get("json") or next(iter(paths.values()), None)
+    return os.path.basename(os.path.dirname(any_path)) if any_path else None
 
 
 def _hit(paths: dict[str, str], began: float) -> bool | None:
@@ -212,8 +216,8 @@ def _by_name(src: Any, items: dict[Any, Any]) -> dict[str, Any]:
 
 
 def _constexprs(src: Any) -> dict[str, Any]:
-    held = getattr(src, "constants", None) or getattr(src, "constexprs", None) or {}
-    return _by_name(src, dict(held)) if hasattr(held, "items") else {}
+    constants = getattr(src, "constants", None) or getattr(src, "constexprs", None) or {}
+    return _by_name(src, dict(constants)) if hasattr(constants, "items") else {}
 
 
 def _declared(src: Any) -> list[str] | None:
@@ -225,19 +229,19 @@ def _declared(src: Any) -> list[str] | None:
 
 
 def _attributes(src: Any) -> dict[str, Any]:
-    held: Any = getattr(src, "attrs", None)
-    if hasattr(held, "items"):
-        return _by_name(src, dict(held))
+    attributes: Any = getattr(src, "attrs", None)
+    if hasattr(attributes, "items"):
+        return _by_name(src, dict(attributes))
     # Triton 3.2 keeps an object with the properties' argument indices.
     out: dict[str, Any] = {}
     for name in ("divisible_by_16", "divisibility_16", "equal_to_1"):
-        if getattr(held, name, None):
-            out[name] = [n for i, n in enumerate(_names(src)) if i in getattr(held, name)]
+        if getattr(attributes, name, None):
+            out[name] = [n for i, n in enumerate(_names(src)) if i in getattr(attributes, name)]
     return out
 
 
 def _watch_loading(compiled: Any) -> None:
-    """When the driver loads a binary it says what the kernel takes; that is free to note."""
+    """Record the registers and spills that the driver reports when it loads a binary."""
     original = getattr(compiled, "_init_handles", None)
     if original is None:
         return
@@ -265,7 +269,7 @@ def _watch_loading(compiled: Any) -> None:
 
 
 def not_loaded(digest: object, error: BaseException) -> None:
-    """The device refused a binary, so that it never ran: it needs more than there is."""
+    """Record that the device refused a binary, which needs more of a resource than there is."""
     try:
         if digest and digest not in _refused:
             _refused.add(digest)
