@@ -1,1 +1,1 @@
-"""Tells what tuners tried and what they chose."""
+"""Records what tuners tried and what they chose."""

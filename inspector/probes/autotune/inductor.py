@@ -37,24 +37,24 @@ def attach_cached(module: Any) -> None:
         module.cached_autotune = _hinted(module.cached_autotune)
 
 
-def wrap(owner: Any, name: str, made: Callable[[Any], Any]) -> None:
-    """Put what ``made`` makes of a class's own method in its place, where it has one."""
-    held = vars(owner).get(name)
-    if isinstance(held, staticmethod):
-        setattr(owner, name, staticmethod(made(held.__func__)))
-    elif callable(held):
-        setattr(owner, name, made(held))
+def wrap(owner: Any, name: str, wrapper: Callable[[Any], Any]) -> None:
+    """Replace a class's own method by ``wrapper(method)``, if the class defines it."""
+    method = vars(owner).get(name)
+    if isinstance(method, staticmethod):
+        setattr(owner, name, staticmethod(wrapper(method.__func__)))
+    elif callable(method):
+        setattr(owner, name, wrapper(method))
 
 
-def sizes(held: Any) -> Any:
+def sizes(hints: Any) -> Any:
     """The sizes that Inductor tunes for, each the next power of two: by dimension."""
-    if isinstance(held, dict):
-        return {str(k): v if isinstance(v, int) else str(v) for k, v in held.items()}
-    return [v if isinstance(v, int) else str(v) for v in held] if held else None
+    if isinstance(hints, dict):
+        return {str(k): v if isinstance(v, int) else str(v) for k, v in hints.items()}
+    return [v if isinstance(v, int) else str(v) for v in hints] if hints else None
 
 
 def unpacked(key: Any) -> str | None:
-    """Triton's hash, of the name that its cache's folder has: the hash in base32."""
+    """Triton's hash in hex, from the name of its cache folder, which is the hash in base32."""
     if not isinstance(key, str):
         return None
     try:
@@ -111,17 +111,17 @@ def _read_best(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _cached(cache: Any, meta: Any, configs: Any, best: Any) -> None:
-    said: dict[str, Any] = {}
+    stored: dict[str, Any] = {}
     try:
         with open(cache.local_cache[1], encoding="utf-8") as file:
-            said = json.load(file)
+            stored = json.load(file)
     except (OSError, TypeError, ValueError):
-        pass  # it came from a cache elsewhere
+        pass  # the configuration came from a remote cache
     winner = Trial(config_of(best))
-    winner.hash = unpacked(said.get("triton_cache_hash"))
+    winner.hash = unpacked(stored.get("triton_cache_hash"))
     trials = [Trial(config_of(c), "not measured: the best one was in the cache") for c in configs]
-    at = next((n for n, t in enumerate(trials) if t.config == winner.config), len(trials))
-    trials[at : at + 1] = [winner]
+    index = next((n for n, t in enumerate(trials) if t.config == winner.config), len(trials))
+    trials[index : index + 1] = [winner]
     emit(
         {
             "event": "autotune",
@@ -131,11 +131,11 @@ def _cached(cache: Any, meta: Any, configs: Any, best: Any) -> None:
             "file": getattr(_now, "file", None),
             "key": sizes(getattr(_now, "hints", None)),
             "stopwatch": None,
-            "method": "coordinate descent" if said.get("found_by_coordesc") else None,
+            "method": "coordinate descent" if stored.get("found_by_coordesc") else None,
             "from_cache": True,
             "seconds": None,
             "configurations": [t.event() for t in trials],
-            "winner": at,
+            "winner": index,
         }
     )
 
@@ -151,16 +151,16 @@ PHASES = {
 
 
 class Tuning:
-    """What is known of one kernel's configurations so far; told whole each time."""
+    """The trials of one kernel's configurations so far; each event holds all of them."""
 
     def __init__(self) -> None:
         self.number = number()
         self.trials: list[Trial] = []
-        self.told = 0  # how much was known when it was told last
+        self.told = 0  # how many facts the last event held
         self.depth = 0  # phases under way
 
     def trial(self, config: dict[str, Any]) -> Trial:
-        """The trial of a configuration, anew where it was not known."""
+        """The trial of a configuration, created if there is none yet."""
         return trial_of(self.trials, config)
 
 
@@ -176,10 +176,10 @@ def attach(module: Any) -> None:
 
 
 def _of(tuner: Any) -> Tuning:
-    found = _tunings.get(tuner)
-    if found is None:
-        found = _tunings[tuner] = Tuning()
-    return found
+    tuning = _tunings.get(tuner)
+    if tuning is None:
+        tuning = _tunings[tuner] = Tuning()
+    return tuning
 
 
 def _quietly(step: Callable[..., Any], *args: Any) -> Any:
@@ -242,12 +242,12 @@ def _tried(tuner: Any, launcher: Any, measured: Any, error: Exception | None) ->
 
 
 def _reason(tuner: Any, launcher: Any) -> str:
-    said = (getattr(tuner, "benchmark_failure_reasons", None) or {}).get(launcher)
+    failure = (getattr(tuner, "benchmark_failure_reasons", None) or {}).get(launcher)
     spills = getattr(launcher, "n_spills", None)
     threshold = tuner.inductor_meta.get("spill_threshold", 16)
-    own = not getattr(tuner, "custom_kernel", False)
-    spilling = own and isinstance(spills, int) and spills > threshold
-    if getattr(said, "name", "") == "REGISTER_SPILLING" or (said is None and spilling):
+    generated = not getattr(tuner, "custom_kernel", False)
+    spilling = generated and isinstance(spills, int) and spills > threshold
+    if getattr(failure, "name", "") == "REGISTER_SPILLING" or (failure is None and spilling):
         return f"pruned: {spills} registers spill, more than Inductor's threshold of {threshold}"
     return "failed: the device refused the launch"
 
@@ -270,7 +270,7 @@ def _precompile(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _candidates(tuner: Any) -> None:
-    """Tell the configurations that stand to be measured, where there are several."""
+    """Record the configurations that will be measured, if there are several."""
     if len(tuner.launchers) < 2:
         return
     tuning = _of(tuner)
@@ -286,7 +286,7 @@ def _compile(original: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return original(self, cfg, *args, **kwargs)
         except Exception as error:
-            # Often in a process that only compiles, which never knows what the others come to.
+            # Often in a process that only compiles, and never learns the results of the others.
             _quietly(
                 dropped, _name(self), getattr(self, "filename", None), cfg, f"{first_line(error)}"
             )
@@ -296,16 +296,16 @@ def _compile(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def configured(config: Any, digest: Any) -> None:
-    """Tell what a configuration was compiled to: Inductor itself may have changed it since."""
-    said = config_of(config)
-    key = (str(digest), repr(said))
+    """Record a configuration with the hash of its binary: Inductor may change it later."""
+    plain = config_of(config)
+    key = (str(digest), repr(plain))
     if key not in _configured:
         _configured.add(key)
-        emit({"event": "configured", "by": "inductor", "hash": str(digest), "config": said})
+        emit({"event": "configured", "by": "inductor", "hash": str(digest), "config": plain})
 
 
 def dropped(name: Any, file: Any, config: Any, reason: str, digest: Any = None) -> None:
-    """A configuration failed before it could be measured."""
+    """Record a configuration that failed before it could be measured."""
     emit(
         {
             "event": "autotune_failed",
@@ -330,10 +330,10 @@ def _name(tuner: Any) -> Any:
 
 
 def _tell(tuner: Any, tuning: Tuning, chosen: Any, method: str | None) -> None:
-    known = sum(1 + (t.times is not None) + (t.reason is not None) for t in tuning.trials)
-    if not tuning.trials or known == tuning.told:
+    known_facts = sum(1 + (t.times is not None) + (t.reason is not None) for t in tuning.trials)
+    if not tuning.trials or known_facts == tuning.told:
         return  # a phase that tried nothing
-    tuning.told = known
+    tuning.told = known_facts
     winner = None
     if chosen is not None and not emulated():
         trial = tuning.trial(config_of(chosen.config))
@@ -359,5 +359,5 @@ def _tell(tuner: Any, tuning: Tuning, chosen: Any, method: str | None) -> None:
 
 def _stopwatch() -> str | None:
     module = sys.modules.get("torch._inductor.runtime.benchmarking")
-    held = getattr(module, "benchmarker", None)
-    return None if held is None else type(held).__name__
+    benchmarker = getattr(module, "benchmarker", None)
+    return None if benchmarker is None else type(benchmarker).__name__

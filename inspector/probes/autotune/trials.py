@@ -1,4 +1,4 @@
-"""One configuration that a tuner tries: what is known of it, whichever tuner it is."""
+"""One configuration that a tuner tries, with its times, binary or error; of any tuner."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Trial:
         self.compiled: dict[str, str] = {}
 
     def event(self) -> dict[str, Any]:
-        """What the recording holds of it."""
+        """The trial as the recording holds it."""
         return {
             "config": self.config,
             "hash": self.hash,
@@ -36,7 +36,7 @@ class Trial:
 
 
 def trial_of(trials: list[Trial], config: dict[str, Any]) -> Trial:
-    """The trial of a configuration, added to ``trials`` where it was not known."""
+    """The trial of a configuration, added to ``trials`` if it is not among them."""
     for trial in trials:
         if trial.config == config:
             return trial
@@ -55,16 +55,16 @@ def emulated() -> bool:
 
 
 def config_of(config: Any) -> dict[str, Any]:
-    """A ``triton.Config`` as plain values, those that it leaves to the compiler left out."""
+    """A ``triton.Config`` as plain values, without those that it leaves to the compiler."""
     # num_consumer_groups and the like are 0 where they are not used.
-    held = {
+    settings = {
         **config.kwargs,
         **{
             name: getattr(config, name, None)
             for name in ("num_warps", "num_stages", "num_ctas", "maxnreg", "ir_override")
         },
     }
-    return {str(k): plain(v) for k, v in held.items() if v is not None}
+    return {str(k): plain(v) for k, v in settings.items() if v is not None}
 
 
 def times_of(measured: Any) -> list[float] | None:
@@ -77,27 +77,27 @@ def times_of(measured: Any) -> list[float] | None:
 
 
 def infinite(measured: Any) -> bool:
-    """Whether a tuner says by this time that the configuration failed."""
+    """Whether a time is infinite, by which a tuner marks a configuration that failed."""
     several = measured if isinstance(measured, list | tuple) else [measured]
     return bool(several) and all(t == float("inf") for t in several)
 
 
 def first_line(error: BaseException) -> str:
     """An error in one line: of Triton's own, the message and not the place before it."""
-    said = getattr(error, "error_message", None) or str(error)
-    lines = [line.strip() for line in str(said).splitlines() if line.strip()]
+    message = getattr(error, "error_message", None) or str(error)
+    lines = [line.strip() for line in str(message).splitlines() if line.strip()]
     return f"{type(error).__name__}: {lines[0] if lines else ''}"[:LONGEST_REASON]
 
 
 def compiled(digest: Any, name: Any) -> None:
-    """A kernel was compiled, or taken from the cache: it may be the configuration's."""
+    """Note a kernel that was compiled or taken from the cache, maybe for the current trial."""
     trial = getattr(now, "trial", None)
     if trial is not None and digest:
         trial.compiled[str(digest)] = str(name or "")
 
 
 def failed(error: BaseException) -> None:
-    """A kernel could not be compiled or loaded; the tuner says no more than that it failed."""
+    """Note why a kernel could not be compiled or loaded, which the tuner itself does not say."""
     trial = getattr(now, "trial", None)
     if trial is not None:
         trial.error = first_line(error)

@@ -28,7 +28,7 @@ from .trials import (
     trial_of,
 )
 
-# Tunings under way, by thread; of several, the last began while the one before was trying.
+# Tunings under way, by thread; a tuning begun while another tries a configuration comes last.
 _begun: dict[int, list[Tuning]] = {}
 _now = threading.local()  # warming: whether ``warmup`` runs, which prunes and measures nothing
 MOST_CONFIGURATIONS = 4096
@@ -37,38 +37,38 @@ MOST_CONFIGURATIONS = 4096
 class Tuning:
     """One tuning of Triton's: the configurations in the order of the program."""
 
-    def __init__(self, owner: Any, given: dict[str, Any]) -> None:
+    def __init__(self, owner: Any, kwargs: dict[str, Any]) -> None:
         self.owner = owner
         self.known = _keys(owner)
         self.timings = getattr(owner, "configs_timings", None)
-        self.arguments = {**dict(owner.nargs or {}), **given}
+        self.arguments = {**dict(owner.nargs or {}), **kwargs}
         self.trials: list[Trial] = []
         self.tried = False
 
-    def prune(self, left: Iterable[Any], early: Iterable[Any] | None) -> None:
-        """Take in what the pruners left, and what the first of the two did."""
-        kept = [config_of(c) for c in left]
-        middle = None if early is None else [config_of(c) for c in early]
+    def prune(self, remaining: Iterable[Any], early_kept: Iterable[Any] | None) -> None:
+        """Take in the configurations that both pruners kept, and those that the first kept."""
+        kept_configs = [config_of(c) for c in remaining]
+        after_early = None if early_kept is None else [config_of(c) for c in early_kept]
         for config in map(config_of, self.owner.configs):
             trial = Trial(config)
-            if config not in kept:
-                trial.reason = f"pruned: {self._pruner(config, middle)}"
+            if config not in kept_configs:
+                trial.reason = f"pruned: {self._pruner(config, after_early)}"
             self.trials.append(trial)
-        self.trials += [Trial(c) for c in kept if c not in [t.config for t in self.trials]]
+        self.trials += [Trial(c) for c in kept_configs if c not in [t.config for t in self.trials]]
 
-    def _pruner(self, config: dict[str, Any], middle: list[dict[str, Any]] | None) -> str:
+    def _pruner(self, config: dict[str, Any], after_early: list[dict[str, Any]] | None) -> str:
         owner = self.owner
         model = f"perf_model ranks it below the best {owner.configs_top_k} (top_k)"
         if not owner.perf_model:
             return "early_config_prune"
         if not owner.early_config_prune:
             return model
-        if middle is None:
+        if after_early is None:
             return "early_config_prune or perf_model"
-        return model if config in middle else "early_config_prune"
+        return model if config in after_early else "early_config_prune"
 
     def trial(self, config: dict[str, Any]) -> Trial:
-        """The trial of a configuration, anew where the tuner had not announced it."""
+        """The trial of a configuration, created if the tuner had not announced it."""
         return trial_of(self.trials, config)
 
 
@@ -85,17 +85,17 @@ def attach(module: Any) -> None:
 def _inheriting(tuner: Any) -> Callable[..., None]:
     """A tuner of a library's own may run in its own way, and never call Triton's ``run``."""
 
-    def init_subclass(made: Any, **given: Any) -> None:
-        super(tuner, made).__init_subclass__(**given)
-        own = vars(made).get("run")
-        if callable(own):
-            made.run = _running(own)
+    def init_subclass(subclass: Any, **kwargs: Any) -> None:
+        super(tuner, subclass).__init_subclass__(**kwargs)
+        run = vars(subclass).get("run")
+        if callable(run):
+            subclass.run = _running(run)
 
     return init_subclass
 
 
 def _keys(owner: Any) -> set[Any]:
-    """What a tuner has tuned for so far; nothing of a cache that does not tell."""
+    """The keys that a tuner has tuned for so far; empty if its cache does not list them."""
     cache = owner.cache
     return set(cache) if hasattr(cache, "keys") else set()
 
@@ -118,23 +118,23 @@ def _running(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _end(owner: Any, kernel: Any) -> None:
-    """Tell the tuning that began in the launch which has just returned, if one did."""
+    """Record the tuning that began in the launch which has just returned, if one did."""
     me = threading.get_ident()
-    held = _begun.get(me)
-    if not held or held[-1].owner is not owner:
+    stack = _begun.get(me)
+    if not stack or stack[-1].owner is not owner:
         return
-    tuning = held.pop()
-    while held and held[-1].owner is owner:
-        held.pop()  # the program itself asked what would be pruned
-    if not held:
+    tuning = stack.pop()
+    while stack and stack[-1].owner is owner:
+        stack.pop()  # the program itself called prune_configs
+    if not stack:
         del _begun[me]
     if tuning.tried or len(_keys(owner)) > len(tuning.known):
         _told(tuning, kernel)
 
 
 def _current() -> Tuning | None:
-    held = _begun.get(threading.get_ident())
-    return held[-1] if held else None
+    stack = _begun.get(threading.get_ident())
+    return stack[-1] if stack else None
 
 
 def _warming(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -156,27 +156,27 @@ def _pruning(original: Callable[..., Any]) -> Callable[..., Any]:
             return original(self, kwargs, *rest, **more)
         early: list[Any] = []
         prune = self.early_config_prune
-        both = bool(prune and self.perf_model)
-        if both:
+        has_both = bool(prune and self.perf_model)
+        if has_both:
 
-            def noted(*args: Any, **given: Any) -> Any:
-                left = prune(*args, **given)
-                early[:] = [left]
-                return left
+            def noted(*args: Any, **keywords: Any) -> Any:
+                remaining = prune(*args, **keywords)
+                early[:] = [remaining]
+                return remaining
 
             self.early_config_prune = noted
         try:
-            left = original(self, kwargs, *rest, **more)
+            remaining = original(self, kwargs, *rest, **more)
         finally:
-            if both:
+            if has_both:
                 self.early_config_prune = prune
         try:
             tuning = Tuning(self, dict(kwargs))
-            tuning.prune(left, early[0] if early else None)
+            tuning.prune(remaining, early[0] if early else None)
             _begun.setdefault(threading.get_ident(), []).append(tuning)
         except Exception as error:
             subjects.failed("autotuning", error)
-        return left
+        return remaining
 
     return prune_configs
 
@@ -214,15 +214,15 @@ def _benchmarks() -> dict[str, int]:
     return {i: s.benchmarks[0] for (kind, i), s in list(subjects._all.items()) if kind == "triton"}
 
 
-def _binary(trial: Trial, before: dict[str, int], owner: Any) -> str | None:
-    """The hash of the trial's one binary; None where it is not certain which that is."""
+def _binary(trial: Trial, launched_before: dict[str, int], owner: Any) -> str | None:
+    """The hash of the trial's binary; None if it is not certain which one that is."""
     try:
-        launched = {d: n for d, n in _benchmarks().items() if n > before.get(d, 0)}
-        found = {d: subjects._all["triton", d].name for d in launched} or trial.compiled
-        if len(found) > 1:  # a hook of the program's may launch kernels, too
-            own = owner.base_fn.__name__
-            found = {digest: name for digest, name in found.items() if name == own}
-        return next(iter(found)) if len(found) == 1 else None
+        launched = {d: n for d, n in _benchmarks().items() if n > launched_before.get(d, 0)}
+        binaries = {d: subjects._all["triton", d].name for d in launched} or trial.compiled
+        if len(binaries) > 1:  # a hook of the program's may launch kernels, too
+            kernel_name = owner.base_fn.__name__
+            binaries = {digest: name for digest, name in binaries.items() if name == kernel_name}
+        return next(iter(binaries)) if len(binaries) == 1 else None
     except Exception as error:
         subjects.failed("autotuning", error)
         return None
@@ -278,9 +278,9 @@ def _file(function: Any) -> str | None:
 def _key(tuning: Tuning, key: Any) -> Any:
     """The key's values under the arguments' names; Triton's bare values where they do not fit."""
     owner = tuning.owner
-    given = {k: v for k, v in tuning.arguments.items() if k in owner.arg_names}
-    named = [(k, given[k]) for k in owner.keys if k in given]
-    named += [(k, str(v.dtype)) for k, v in given.items() if hasattr(v, "dtype")]
+    arguments = {k: v for k, v in tuning.arguments.items() if k in owner.arg_names}
+    named = [(k, arguments[k]) for k in owner.keys if k in arguments]
+    named += [(k, str(v.dtype)) for k, v in arguments.items() if hasattr(v, "dtype")]
     fits = len({k for k, _ in named}) == len(named)
     if fits and (key is None or (isinstance(key, tuple) and len(key) == len(named))):
         return {str(k): plain(v) for k, v in named}
@@ -288,7 +288,7 @@ def _key(tuning: Tuning, key: Any) -> Any:
 
 
 def _stopwatch(owner: Any) -> str | None:
-    """What the tuner measures with, by name; a function of the program's under its own."""
+    """The name of the function that the tuner measures with: Triton's or the program's own."""
     if getattr(owner, "use_cuda_graph", False):
         return "do_bench_cudagraph"
     function = vars(owner).get("do_bench") or vars(owner).get("_do_bench")

@@ -25,11 +25,11 @@ from . import steps, watch
 from .watch import keep
 
 # -- the end of a window --------------------------------------------------------------------------
-# Ends a window of the profiler by time or for want of memory, in the program's main thread.
+# Ends a window of the profiler when its time or memory is used up, in the program's main thread.
 
-EVERY = 0.2  # seconds between two looks
-# A window ends where the program has taken this part of the memory that was free as it began: what
-# torch notes of an operator takes seven times as much when it is made a trace of (measured).
+EVERY = 0.2  # seconds between two checks
+# A window ends when the program has taken this part of the memory that was free at its beginning:
+# torch's records of operators take seven times as much once a trace is made of them (measured).
 PART = 0.08
 
 
@@ -37,7 +37,7 @@ _KIND = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
 
 
 class Limits:
-    """A thread that watches while a window is open; it touches nothing of torch's itself."""
+    """Watches the time and memory of an open window in a thread, which never calls torch."""
 
     def __init__(self, end: Callable[[str], None]) -> None:
         self._end = end
@@ -49,7 +49,7 @@ class Limits:
         self._others: list[Any] = []
 
     def watch(self, seconds: float | None) -> None:
-        """A window has begun, and ends after ``seconds`` at the latest; None: no time is set."""
+        """Begin watching a window, which ends after ``seconds`` at the latest; None: no limit."""
         self.stop()
         stop = self._stop = threading.Event()
         until = None if seconds is None else time.monotonic() + seconds
@@ -58,13 +58,13 @@ class Limits:
         ).start()
 
     def stop(self) -> None:
-        """The window has ended."""
+        """End watching: the window has ended."""
         if self._stop is not None:
             self._stop.set()
             self._stop = None
 
     def soon(self, function: Callable[[], None]) -> None:
-        """Call a function in the main thread, as soon as it is between two instructions."""
+        """Call a function in the main thread as soon as it is between two bytecode instructions."""
 
         def call(_: Any) -> int:
             try:
@@ -77,12 +77,12 @@ class Limits:
         ctypes.pythonapi.Py_AddPendingCall(self._others[-1], None)
 
     def _look(self, stop: threading.Event, until: float | None) -> None:
-        free, began = available(), resident()
+        free, in_use_before = available(), resident()
         while not stop.wait(EVERY):
-            now = resident()
+            in_use = resident()
             if until is not None and time.monotonic() >= until:
                 self._why = "seconds"
-            elif free and began and now and now - began > PART * free:
+            elif free and in_use_before and in_use and in_use - in_use_before > PART * free:
                 self._why = "memory"
             else:
                 continue
@@ -99,7 +99,7 @@ class Limits:
 
 
 def resident() -> int | None:
-    """Bytes of memory that this process has."""
+    """Resident memory of this process in bytes; None if it cannot be read."""
     try:
         with open("/proc/self/statm") as file:
             return int(file.read().split()[1]) * 4096
@@ -108,19 +108,19 @@ def resident() -> int | None:
 
 
 def available() -> int | None:
-    """Bytes of memory that are free for programs, of the machine or of the container."""
-    found = []
+    """Memory available to programs in bytes, the machine's or the container's; None if unknown."""
+    limits = []
     try:
         with open("/proc/meminfo") as file:
-            found += [int(r.split()[1]) * 1024 for r in file if r.startswith("MemAvailable:")]
+            limits += [int(r.split()[1]) * 1024 for r in file if r.startswith("MemAvailable:")]
         with (
-            open("/sys/fs/cgroup/memory.max") as most,
-            open("/sys/fs/cgroup/memory.current") as now,
+            open("/sys/fs/cgroup/memory.max") as limit_file,
+            open("/sys/fs/cgroup/memory.current") as usage_file,
         ):
-            found.append(int(most.read()) - int(now.read()))
+            limits.append(int(limit_file.read()) - int(usage_file.read()))
     except (OSError, ValueError, IndexError):
         pass
-    return min(found, default=None)
+    return min(limits, default=None)
 
 
 VARIABLE = "PTXVIEW_PROFILE"
@@ -138,14 +138,14 @@ class Session:
         self.thread = threading.get_ident()
         self.pid = os.getpid()
         self.off = False
-        # The profiler that runs, what the window before the first step held, who steps.
+        # The running profiler, the window from before the first step, what makes the steps.
         self.running: Any = None
         self.began = 0.0
         self.scheduled = False
         self.before: dict[str, Any] | None = None
         self.step: dict[str, str] | None = None
         self.seen = 0
-        # Whether the step that begins next has been told of already.
+        # Whether torch's profiler was already told of the step that begins next.
         self.ahead = False
         self.stored = 0
         self.ours = False
@@ -155,7 +155,7 @@ class Session:
     # -- beginning ----------------------------------------------------------------------------
 
     def attach(self, torch: Any) -> None:
-        """torch has been imported."""
+        """Begin, once torch has been imported."""
         self.torch = torch
         self.thread = threading.get_ident()
         if os.environ.get("PTXVIEW_TARGET"):
@@ -172,7 +172,7 @@ class Session:
                 torch.cuda._lazy_call(self.cuda)
 
     def cuda(self) -> None:
-        """The program is about to use CUDA for the first time: kernels can be recorded from now."""
+        """Begin again with kernels: the program is about to use CUDA for the first time."""
         try:
             if threading.get_ident() != self.thread:
                 self.limits.soon(self.cuda)
@@ -185,16 +185,16 @@ class Session:
             self.fail(error)
 
     def idle(self) -> bool:
-        """Whether there is nothing to do here: another process or thread, or all is done."""
+        """Whether there is nothing to do: profiling is over, or in another process or thread."""
         return self.off or os.getpid() != self.pid or threading.get_ident() != self.thread
 
-    def make(self, gpu: bool, **given: Any) -> Any:
-        """A profiler of torch's, not started."""
+    def make(self, gpu: bool, **options: Any) -> Any:
+        """A new ``torch.profiler.profile``, not started."""
         profiler = self.torch.profiler
         kinds = [profiler.ProfilerActivity.CPU]
         if gpu:
             kinds.append(profiler.ProfilerActivity.CUDA)
-        return profiler.profile(activities=kinds, with_stack=bool(self.wish["stack"]), **given)
+        return profiler.profile(activities=kinds, with_stack=bool(self.wish["stack"]), **options)
 
     def on_gpu(self) -> bool:
         """Whether the program uses a real GPU."""
@@ -205,14 +205,14 @@ class Session:
 
     @contextmanager
     def own(self) -> Iterator[None]:
-        """Within it, what torch's profiler is told comes from here; it keeps its warnings."""
-        before, self.ours = self.ours, True
+        """A context for our own calls of torch's profiler, whose warnings are suppressed."""
+        was_ours, self.ours = self.ours, True
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 yield
         finally:
-            self.ours = before
+            self.ours = was_ours
 
     def begin(self, gpu: bool) -> None:
         """Profile everything from now on."""
@@ -226,14 +226,14 @@ class Session:
             self.fail(error)
 
     def fail(self, error: object) -> None:
-        """Nothing is profiled from now on."""
+        """Record a problem and stop profiling."""
         self.off, self.running = True, None
         problem("profile", error)
 
     # -- steps --------------------------------------------------------------------------------
 
     def boundary(self, kind: str, name: str) -> None:
-        """A step of the program has ended, or with an explicit function, begins."""
+        """Note that a step of the program has ended or, with an explicit function, begins."""
         if self.idle():
             return
         try:
@@ -249,7 +249,7 @@ class Session:
             self.fail(error)
 
     def returned(self) -> None:
-        """A call that is a step has returned: the last active step ends here, not at the next."""
+        """End the last active step when the call that makes it returns, not at the next call."""
         if self.idle() or self.running is None or not self.scheduled:
             return
         try:
@@ -261,11 +261,11 @@ class Session:
 
     def next(self) -> None:
         """Tell torch's profiler that a step has ended, and let it go after the last."""
-        before = self.action()
+        action_before = self.action()
         self.spare(self.running)
         with self.own():
             self.running.step()
-        if "RECORD" in self.action() and "RECORD" not in before:
+        if "RECORD" in self.action() and "RECORD" not in action_before:
             self.began = time.time()
         if self.stored >= self.wish["repeat"]:
             with self.own():
@@ -274,7 +274,7 @@ class Session:
             self.limits.stop()
 
     def schedule(self, first: int) -> None:
-        """Begin with step ``first``; before it was what is not known to be a step."""
+        """Begin the schedule with step number ``first``."""
         profiler = self.torch.profiler
         wish = {n: self.wish[n] for n in ("wait", "warmup", "active", "repeat")}
         # A step may be the first to use CUDA, and the schedule is made before it.
@@ -289,17 +289,17 @@ class Session:
         self.limits.watch(None)
 
     def action(self) -> str:
-        """What the schedule does with the step that it is at: NONE, WARMUP, RECORD …"""
+        """What the schedule does with the current step: NONE, WARMUP, RECORD …"""
         return str(getattr(self.running.current_action, "name", ""))
 
     def ready(self, running: Any) -> None:
-        """torch has a trace of the active steps."""
+        """Store the trace of the active steps, which torch has finished."""
         self.store(running, "steps", "steps" if not self.off else self.ended_by)
 
     # -- ending -------------------------------------------------------------------------------
 
     def limit(self, why: str) -> None:
-        """Time or memory is used up: the window ends here."""
+        """End the window because its time or memory is used up."""
         if self.idle() or self.running is None:
             return
         try:
@@ -315,7 +315,7 @@ class Session:
             self.fail(error)
 
     def aside(self) -> None:
-        """The program starts torch's profiler itself, and there is room for one."""
+        """Give up: the program starts torch's profiler itself, and only one can run."""
         if self.ours or self.idle():
             return
         self.off = True
@@ -331,7 +331,7 @@ class Session:
             self.end(running)
 
     def spare(self, running: Any) -> None:
-        """A program that has no CUDA context is not given one, to wait for nothing in it."""
+        """Keep a profiler that is stopped from creating a CUDA context in a program without one."""
         inner = getattr(running, "profiler", None)
         if inner is not None and not self.on_gpu():
             inner.use_device = None
@@ -352,7 +352,7 @@ class Session:
         self.limits.stop()
 
     def finish(self) -> None:
-        """The program ends."""
+        """Store what was profiled when the program ends."""
         if os.getpid() != self.pid:
             return
         self.limits.stop()
@@ -366,9 +366,9 @@ class Session:
                     self.put_aside()
             if self.before is not None and not self.stored:
                 mode = "fallback" if self.scheduled else "whole"
-                kept = self.before
-                self.began = kept["began"]
-                self.store(kept["running"], mode, self.ended_by, kept["ended"])
+                window = self.before
+                self.began = window["began"]
+                self.store(window["running"], mode, self.ended_by, window["ended"])
         except Exception as error:
             problem("profile", error)
         finally:
@@ -377,9 +377,9 @@ class Session:
             watch.finish(self.seen, self.step, self.wish)
 
     def store(self, running: Any, mode: str, ended_by: str, ended: float | None = None) -> None:
-        """Keep a window's trace, and tell what it is."""
+        """Keep a window's trace, with the facts about it."""
         self.stored += 1
-        when = time.time() if ended is None else ended
+        ended_at = time.time() if ended is None else ended
         facts = {
             "by": "ptxview",
             "mode": mode,
@@ -389,7 +389,7 @@ class Session:
             "ended_by": ended_by,
             "seconds": self.wish["seconds"],
             "began": self.began,
-            "ended": when,
+            "ended": ended_at,
             "stacks": bool(self.wish["stack"]),
         }
         keep(self, facts, lambda path: running.export_chrome_trace(path))
@@ -398,8 +398,8 @@ class Session:
 
 def install() -> None:
     """Profile this process, where it is the program's own and not a helper's of torch."""
-    given = os.environ.get(VARIABLE)
-    if not given or folder() is None:
+    wish = os.environ.get(VARIABLE)
+    if not wish or folder() is None:
         return
     # A rank is a process of its own; a child that a rank starts is not.
     rank = os.environ.get("RANK", "")
@@ -410,7 +410,7 @@ def install() -> None:
     if owner and owner != str(os.getpid()) and its_rank == rank:
         return
     os.environ[OWNER] = f"{os.getpid()}:{rank}"
-    session = Session(json.loads(given))
+    session = Session(json.loads(wish))
     hooks.when_imported("torch", session.attach)
     steps.install(session)
     watch.install()

@@ -50,7 +50,7 @@ class Optimizers:
         base.profile_hook_step = staticmethod(profile_hook_step)
 
     def attach_dynamo(self, module: Any) -> None:
-        """``torch._dynamo.eval_frame``: some versions take what wraps ``step`` off again."""
+        """``torch._dynamo.eval_frame``: some versions remove the wrapper of ``step`` again."""
         original = module.TorchPatcher.patch
 
         @functools.wraps(original)
@@ -67,12 +67,12 @@ class Optimizers:
         module.TorchPatcher.patch = staticmethod(patch)
 
     def _again(self, kind: Any) -> None:
-        for each in kind.__subclasses__():
-            step = vars(each).get("step")
+        for subclass in kind.__subclasses__():
+            step = vars(subclass).get("step")
             # A class of which there is no optimizer yet is wrapped when there is one.
             if step is not None and not hasattr(step, MARK) and getattr(step, "hooked", False):
-                each.step = self._watched(step, step)
-            self._again(each)
+                subclass.step = self._watched(step, step)
+            self._again(subclass)
 
     def _watched(self, step: Any, inner: Any) -> Any:
         import torch
@@ -80,19 +80,19 @@ class Optimizers:
         compiling: Callable[[], bool] = torch.compiler.is_compiling
 
         @functools.wraps(step)
-        def stepped(optimizer: Any, *args: Any, **given: Any) -> Any:
+        def stepped(optimizer: Any, *args: Any, **kwargs: Any) -> Any:
             if compiling():
-                return step(optimizer, *args, **given)
+                return step(optimizer, *args, **kwargs)
             self._deep += 1
             try:
-                return step(optimizer, *args, **given)
+                return step(optimizer, *args, **kwargs)
             finally:
                 self._deep -= 1
                 if self._deep == 0:
                     self._ended(optimizer)
 
         setattr(stepped, MARK, True)
-        # What takes the wrapper off must come to the function itself, as without this one.
+        # Whatever unwraps it must arrive at the function itself, as without this wrapper.
         stepped.__wrapped__ = inner
         return stepped
 
@@ -138,7 +138,7 @@ class Function:
             for function in functions:
                 self._divert(function)
             if not functions:
-                # What torch.compile made of it runs, and stands behind another's name.
+                # The code that torch.compile made of it runs, under the name of another function.
                 space = frame.f_globals
                 space[self._name] = self._watched(space[self._name])
         except Exception as error:
@@ -146,7 +146,7 @@ class Function:
         self._step()
 
     def _divert(self, function: types.FunctionType) -> None:
-        """Give a function other code, which calls what it was; the object stays the same."""
+        """Replace a function's code by one that calls the original; the object stays the same."""
         inner = types.FunctionType(
             function.__code__,
             function.__globals__,
@@ -170,14 +170,14 @@ class Function:
         compiling: Callable[[], bool] = torch.compiler.is_compiling
 
         @functools.wraps(original)
-        def stepped(*args: Any, **given: Any) -> Any:
+        def stepped(*args: Any, **kwargs: Any) -> Any:
             if compiling():
-                return original(*args, **given)
+                return original(*args, **kwargs)
             if self._deep == 0:
                 self._step()
             self._deep += 1
             try:
-                return original(*args, **given)
+                return original(*args, **kwargs)
             finally:
                 self._deep -= 1
                 if self._deep == 0:
@@ -192,7 +192,7 @@ class Function:
 _STANDS_FOR = 1.5e300
 
 
-def _through(*args: Any, **given: Any) -> Any:
-    """Code of a function that was diverted; the number stands for what it calls."""
+def _through(*args: Any, **kwargs: Any) -> Any:
+    """The code of a diverted function; the number is replaced by the function that it calls."""
     function: Any = 1.5e300
-    return function(*args, **given)
+    return function(*args, **kwargs)

@@ -1,7 +1,7 @@
-"""What is compiled while the program runs, and what its timing events stand around.
+"""What is compiled while the program runs, and which lines its timing events enclose.
 
-Only what a benchmark should know of: calls of ``torch.compile`` by the line that they stand on,
-compiles by Triton, torch.compile's own record of what it compiled, pairs of CUDA events.
+Only what spoils or explains a benchmark: calls of ``torch.compile`` by line, compiles by Triton,
+torch.compile's own record of what it compiled, and pairs of CUDA events.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def keep(session: Any, facts: dict[str, Any], write: Callable[[str], object]) ->
 
 
 # -- torch.profiler as the program itself uses it -------------------------------------------------
-# Ours steps aside, and reads what his recorded.
+# Ours steps aside, and reads what the program's recorded.
 
 # Windows of the program's own profilers that are read; a result is held until the program ends.
 MOST = 8
@@ -65,7 +65,7 @@ _count = [0]
 
 
 def attach(session: Any) -> None:
-    """Stand around the three places through which every profiler of torch's goes."""
+    """Wrap the functions that every profiler of torch's goes through."""
     module = session.torch.autograd.profiler
     for name in ("_prepare_profiler", "_enable_profiler"):
         original = getattr(module, name, None)
@@ -82,8 +82,8 @@ def attach(session: Any) -> None:
         return result
 
     @functools.wraps(export)
-    def export_chrome_trace(self: Any, path: Any, *args: Any, **given: Any) -> Any:
-        result = export(self, path, *args, **given)
+    def export_chrome_trace(self: Any, path: Any, *args: Any, **kwargs: Any) -> Any:
+        result = export(self, path, *args, **kwargs)
         if not session.ours:
             _exported(session, self, path)
         return result
@@ -94,18 +94,18 @@ def attach(session: Any) -> None:
 
 def _before(session: Any, original: Any) -> Any:
     @functools.wraps(original)
-    def call(*args: Any, **given: Any) -> Any:
+    def call(*args: Any, **kwargs: Any) -> Any:
         try:
             session.aside()
         except Exception as error:
             problem("profile", error)
-        return original(*args, **given)
+        return original(*args, **kwargs)
 
     return call
 
 
 def _ended(session: Any, profiler: Any) -> None:
-    """A window of his has ended: its result can be saved once, by him or, in the end, by us."""
+    """Hold the result of a window of the program's own profiler, which can be saved only once."""
     try:
         results = getattr(profiler, "kineto_results", None)
         if results is None or not hasattr(results, "save") or os.getpid() != session.pid:
@@ -113,48 +113,48 @@ def _ended(session: Any, profiler: Any) -> None:
         _count[0] += 1
         if len(_held) >= MOST:
             return
-        # His times are of the monotonic clock, and only the length of the window is needed.
+        # The profiler's times are monotonic; only the length of the window is needed.
         began_ns = getattr(profiler, "profiling_start_time_ns", 0)
         ended_ns = getattr(profiler, "profiling_end_time_ns", 0)
         now = time.time()
-        took = (ended_ns - began_ns) / 1e9 if 0 < began_ns <= ended_ns else 0.0
-        one = {
+        seconds = (ended_ns - began_ns) / 1e9 if 0 < began_ns <= ended_ns else 0.0
+        window = {
             "results": results,
             "facts": {
                 "by": "program",
                 "mode": "program",
-                "began": now - took,
+                "began": now - seconds,
                 "ended": now,
                 "stacks": bool(getattr(profiler, "with_stack", False)),
             },
         }
-        _held.append(one)
-        profiler._ptxview = one
+        _held.append(window)
+        profiler._ptxview = window
     except Exception as error:
         problem("profile", error)
 
 
 def _exported(session: Any, profiler: Any, path: Any) -> None:
-    """He has written his trace: a copy is taken, since it cannot be written twice."""
-    one = getattr(profiler, "_ptxview", None)
-    if one is None or one.get("results") is None:
+    """Copy the trace that the program has written, since it cannot be written twice."""
+    window = getattr(profiler, "_ptxview", None)
+    if window is None or window.get("results") is None:
         return
-    one["results"] = None
-    keep(session, one["facts"], lambda to: shutil.copyfile(path, to))
+    window["results"] = None
+    keep(session, window["facts"], lambda to: shutil.copyfile(path, to))
 
 
 def finish_others(session: Any) -> None:
-    """The program ends: what he has not written is written here."""
-    for one in _held:
-        results, one["results"] = one.get("results"), None
+    """Write the traces that the program has not written itself, when it ends."""
+    for window in _held:
+        results, window["results"] = window.get("results"), None
         if results is not None:
-            keep(session, one["facts"], results.save)
+            keep(session, window["facts"], results.save)
     if _count[0] > len(_held):
         problem("profile", f"the program ran {_count[0]} profilers; the first {MOST} are read")
     _held.clear()
 
 
-# Of each line that calls, and of each pair of lines that takes a time.
+# Times kept of each calling line and of each pair of timing lines, and how many lines.
 MOST_TIMES = 256
 MOST_SITES = 256
 _calls: dict[str, list[tuple[float, float]]] = {}
@@ -190,22 +190,22 @@ def _line(frame: Any) -> tuple[str, int]:
 
 
 def _note(
-    held: dict[str, list[tuple[float, float]]], site: str, times: tuple[float, float]
+    times_by_site: dict[str, list[tuple[float, float]]], site: str, times: tuple[float, float]
 ) -> None:
-    if site not in held and len(held) >= MOST_SITES:
+    if site not in times_by_site and len(times_by_site) >= MOST_SITES:
         return
     _counts[site] = _counts.get(site, 0) + 1
-    known = held.setdefault(site, [])
-    if len(known) < MOST_TIMES:
-        known.append(times)
+    recorded = times_by_site.setdefault(site, [])
+    if len(recorded) < MOST_TIMES:
+        recorded.append(times)
 
 
 def _watched_compile(original: Any) -> Any:
     @functools.wraps(original)
-    def compile(*args: Any, **given: Any) -> Any:
+    def compile(*args: Any, **kwargs: Any) -> Any:
         began = time.time()
         try:
-            return original(*args, **given)
+            return original(*args, **kwargs)
         finally:
             path, line = _line(sys._getframe(1))
             _note(_calls, f"compile {path}:{line}", (began, time.time()))
@@ -215,13 +215,13 @@ def _watched_compile(original: Any) -> Any:
 
 def _watched_record(original: Any) -> Any:
     @functools.wraps(original)
-    def record(self: Any, *args: Any, **given: Any) -> Any:
+    def record(self: Any, *args: Any, **kwargs: Any) -> Any:
         try:
-            # Little is done here: what it takes stands between the program's two events.
+            # As little as possible: the program's two events also time this code.
             self._ptxview = (time.time(), *_line(sys._getframe(1)))
         except AttributeError:
             pass
-        return original(self, *args, **given)
+        return original(self, *args, **kwargs)
 
     return record
 
@@ -255,29 +255,32 @@ def _attach_triton(module: Any) -> None:
 
 
 def _dynamo() -> list[dict[str, Any]]:
-    """What torch.compile says that it compiled, the last 64 of it."""
+    """The compilations that torch.compile has a record of, the last 64."""
     utils: Any = sys.modules.get("torch._dynamo.utils")
     if utils is None or not hasattr(utils, "get_compilation_metrics"):
         return []
     out = []
-    for one in utils.get_compilation_metrics():
-        start, took = getattr(one, "start_time_us", None), getattr(one, "duration_us", None)
-        if not isinstance(start, int) or not isinstance(took, int):
+    for metrics in utils.get_compilation_metrics():
+        start, duration = (
+            getattr(metrics, "start_time_us", None),
+            getattr(metrics, "duration_us", None),
+        )
+        if not isinstance(start, int) or not isinstance(duration, int):
             continue
         out.append(
             {
-                "name": str(getattr(one, "co_name", None) or ""),
-                "file": str(getattr(one, "co_filename", None) or ""),
-                "line": getattr(one, "co_firstlineno", None),
+                "name": str(getattr(metrics, "co_name", None) or ""),
+                "file": str(getattr(metrics, "co_filename", None) or ""),
+                "line": getattr(metrics, "co_firstlineno", None),
                 "began": start / 1e6,
-                "ended": (start + took) / 1e6,
+                "ended": (start + duration) / 1e6,
             }
         )
     return out
 
 
 def finish(seen: int, step: dict[str, str] | None, wish: dict[str, Any]) -> None:
-    """Tell what was seen; called once, when the program ends."""
+    """Write what was seen, once, when the program ends."""
     dynamo: list[dict[str, Any]] = []
     try:
         dynamo = _dynamo()

@@ -1,1 +1,1 @@
-"""Makes recorded calls again in a child process, and takes their times."""
+"""Repeats recorded calls in a child process and times them."""

@@ -1,4 +1,4 @@
-"""Calls of compiled graphs and of extensions' functions, made again; what they do on the device.
+"""Repeats calls of compiled graphs and extensions' functions, and times their device work.
 
 A call is many launches: its time is the sum of what CUPTI saw on the device between what stands
 before it (the flush of the L2) and the next, kernels, copies and fills alike.
@@ -20,7 +20,7 @@ from .stopwatches import MOST_MISSES, next_count, settled
 from .trace import Trace, Unavailable
 
 Launch = Callable[[], Any]
-# A constant of a graph, whose value its code does not have, and how that code would make another.
+# A constant of a graph whose value is not in its code, and how that code would make another.
 _CONSTANT = re.compile(r"^(\w+) = None  # ", re.MULTILINE)
 _MADE = (
     r"^[ \t]+{} = rand_strided\(\(([\d, ]*)\), \(([\d, ]*)\), device='(\w+)[:\d]*', "
@@ -33,16 +33,16 @@ LEADS = 4
 
 
 class Again:
-    """A call that can be made again and again: ``made()``; ``memory`` is its inputs."""
+    """A recorded call that ``made()`` repeats any number of times; ``memory`` holds its inputs."""
 
-    def __init__(self, torch: Any, said: dict[str, Any], device: str, most: int) -> None:
-        graph = said["kind"] == "graph"
-        self.name = str(said["name"])
-        function = _code(torch, said, device) if graph else _function(said)
-        self.memory = Arguments(torch, said["arguments"], device, most, graph)
-        args, given = self.memory.args, self.memory.given
+    def __init__(self, torch: Any, call: dict[str, Any], device: str, most: int) -> None:
+        graph = call["kind"] == "graph"
+        self.name = str(call["name"])
+        function = _code(torch, call, device) if graph else _function(call)
+        self.memory = Arguments(torch, call["arguments"], device, most, graph)
+        args, kwargs = self.memory.args, self.memory.given
         self.made: Launch = (
-            (lambda: function(list(args))) if graph else (lambda: function(*args, **given))
+            (lambda: function(list(args))) if graph else (lambda: function(*args, **kwargs))
         )
 
 
@@ -56,40 +56,46 @@ def _imported(name: str, path: str) -> Any:
     return module
 
 
-def _code(torch: Any, said: dict[str, Any], device: str) -> Callable[..., Any]:
+def _code(torch: Any, call: dict[str, Any], device: str) -> Callable[..., Any]:
     """The function of a graph's ``output_code``; constants that it lacks are made anew.
 
     Through all versions from torch 2.6 on it is ``call(args)``, be it a function or a method.
     """
-    path = said["code"]
+    path = call["code"]
     text = Path(path).read_text("utf-8", "replace")
     for number in _DEVICE.findall(text):
         if int(number) != 0:
             raise NotRebuilt(f"the graph was compiled for device {number}; times are taken on 0")
-    module = _imported(f"ptxview_graph_{said['n']}", path)
+    module = _imported(f"ptxview_graph_{call['n']}", path)
     for name in dict.fromkeys(_CONSTANT.findall(text)):
         setattr(module, name, _constant(torch, name, text, device))
-    call = getattr(module, "call", None)
-    if not callable(call):
+    function = getattr(module, "call", None)
+    if not callable(function):
         raise NotRebuilt("the graph's code has no call(args)")
-    return call
+    return function
 
 
 def _constant(torch: Any, name: str, text: str, device: str) -> Any:
-    found = re.search(_MADE.format(re.escape(name)), text, re.MULTILINE)
-    if found is None:
+    match = re.search(_MADE.format(re.escape(name)), text, re.MULTILINE)
+    if match is None:
         raise NotRebuilt(f"the graph holds {name}, a value of the program that was not recorded")
-    shape, strides = ([int(n) for n in found[at].split(",") if n.strip()] for at in (1, 2))
-    said = {"name": name, "shape": shape, "strides": strides, "dtype": found[4], "alignment": None}
-    return tensor(torch, said, device if found[3] == "cuda" else found[3], 0, [])[0]
+    shape, strides = ([int(n) for n in match[group].split(",") if n.strip()] for group in (1, 2))
+    description = {
+        "name": name,
+        "shape": shape,
+        "strides": strides,
+        "dtype": match[4],
+        "alignment": None,
+    }
+    return tensor(torch, description, device if match[3] == "cuda" else match[3], 0, [])[0]
 
 
-def _function(said: dict[str, Any]) -> Callable[..., Any]:
+def _function(call: dict[str, Any]) -> Callable[..., Any]:
     """A function of an extension's library, which is loaded from where it lay."""
-    module = sys.modules.get(said["module"]) or _imported(said["module"], said["library"])
-    function = getattr(module, said["function"], None)
+    module = sys.modules.get(call["module"]) or _imported(call["module"], call["library"])
+    function = getattr(module, call["function"], None)
     if not callable(function):
-        raise NotRebuilt(f"{said['library']} has no function {said['function']} any more")
+        raise NotRebuilt(f"{call['library']} has no function {call['function']} any more")
     return function
 
 
@@ -97,22 +103,26 @@ def _function(said: dict[str, Any]) -> Callable[..., Any]:
 
 
 def work(events: list[Event]) -> list[tuple[str, float]]:
-    """Names and µs of what the device did."""
+    """Name and duration in µs of each device event."""
     return [(event.name, event.ns / 1000) for event in events]
 
 
 def parts(
-    seen: list[tuple[str, float]], count: int, lead: list[str]
+    records: list[tuple[str, float]], count: int, lead: list[str]
 ) -> list[list[tuple[str, float]]] | None:
-    """What each of ``count`` calls did, without what was done before it; None where that is
-    unclear: something is missing, or the calls do not do the same."""
-    each, rest = divmod(len(seen), count)
-    if rest or each < len(lead):
+    """The records of each of ``count`` calls, without the ``lead`` before it.
+
+    None if they cannot be told apart: a record is missing, or the calls differ.
+    """
+    per_call, rest = divmod(len(records), count)
+    if rest or per_call < len(lead):
         return None
-    whole = [seen[at : at + each] for at in range(0, len(seen), each)] if each else []
-    if any([name for name, _ in part[: len(lead)]] != lead for part in whole):
+    calls = (
+        [records[at : at + per_call] for at in range(0, len(records), per_call)] if per_call else []
+    )
+    if any([name for name, _ in part[: len(lead)]] != lead for part in calls):
         return None
-    return [part[len(lead) :] for part in whole] if each else [[] for _ in range(count)]
+    return [part[len(lead) :] for part in calls] if per_call else [[] for _ in range(count)]
 
 
 class Gathered:
@@ -125,15 +135,15 @@ class Gathered:
         self.per_call: dict[str, int] = {}
 
     def take(self, calls: list[list[tuple[str, float]]]) -> None:
-        """Add what calls did."""
+        """Add the records of calls."""
         for call in calls:
             self.sums.append(sum(us for _, us in call))
             names = [name for name, _ in call]
             for name, us in call:
                 self.per_call.setdefault(name, names.count(name))
-                held = self.kernels.setdefault(name, [])
-                if len(held) < MOST_CALLS:
-                    held.append(us)
+                samples = self.kernels.setdefault(name, [])
+                if len(samples) < MOST_CALLS:
+                    samples.append(us)
 
     def as_said(self) -> list[dict[str, Any]]:
         """Kernels in the order in which they were first launched."""
@@ -144,16 +154,16 @@ class Gathered:
 
 
 def lead_of(trace: Trace, before: Launch, something: bool) -> list[str]:
-    """Names of what stands before each call, which is ``something`` or nothing at all.
+    """Names of the device events that ``before`` causes; ``something``: whether there are any.
 
-    Raises ``Unavailable`` where that is not seen.
+    Raises ``Unavailable`` if CUPTI does not see them.
     """
 
     def lead(events: list[Event]) -> list[str] | None:
         names = [event.name for event in events]
-        each, rest = divmod(len(names), LEADS)
-        repeated = not rest and names == names[:each] * LEADS and bool(names) == something
-        return names[:each] if repeated else None
+        per_call, rest = divmod(len(names), LEADS)
+        repeated = not rest and names == names[:per_call] * LEADS and bool(names) == something
+        return names[:per_call] if repeated else None
 
     def often() -> None:
         for _ in range(LEADS):
@@ -200,44 +210,46 @@ def cupti(
         began = time.monotonic()
         while True:
             block_began = time.monotonic()
-            seen = trace.saw(block, lambda events: any(calls(events) or ()))
-            took = time.monotonic() - block_began
-            made = calls(seen)
-            if made is None or not any(made):
+            events_seen = trace.saw(block, lambda events: any(calls(events) or ()))
+            block_seconds = time.monotonic() - block_began
+            work_by_call = calls(events_seen)
+            if work_by_call is None or not any(work_by_call):
                 misses += 1
                 if misses >= MOST_MISSES:
-                    raise Unavailable(why_not(work(seen), made is not None, len(lead), count))
+                    raise Unavailable(
+                        why_not(work(events_seen), work_by_call is not None, len(lead), count)
+                    )
                 continue
             misses = 0
-            out.take(made)
+            out.take(work_by_call)
             late = len(out.sums) >= MOST_CALLS or time.monotonic() - began > seconds
             if late or settled(out.sums):
                 return out
-            count = next_count(count, took, len(seen), 5, 200)
+            count = next_count(count, block_seconds, len(events_seen), 5, 200)
 
 
-def why_not(seen: list[tuple[str, float]], alike: bool, lead: int, count: int) -> str:
-    """Why calls have no time, of which this was seen: so many were made, each after ``lead``."""
-    if not seen:
+def why_not(records: list[tuple[str, float]], alike: bool, lead: int, count: int) -> str:
+    """Why calls have no time, given the records ``seen`` of ``count`` calls after ``lead`` each."""
+    if not records:
         return "CUPTI saw nothing on the device: is another profiler at work?"
     if alike:
         return "the call launched nothing on the device, or CUPTI saw none of it"
     return (
         f"one call does not launch the same kernels as the next, or CUPTI missed some: it saw "
-        f"{len(seen) - lead * count} of {count} calls"
+        f"{len(records) - lead * count} of {count} calls"
     )
 
 
 def on_cpu(torch: Any, call: Launch, before: Launch) -> list[float]:
-    """What a call takes of the CPU's time until it returns, in µs, on an idle device."""
+    """CPU time of a call until it returns, in µs, on an idle device."""
     samples: list[float] = []
     until = time.monotonic() + WRAPPER_SECONDS
     while len(samples) < WRAPPER_CALLS and (len(samples) < 5 or time.monotonic() < until):
         before()
         torch.cuda.synchronize()
         begin = time.perf_counter()
-        held = call()
+        result = call()
         samples.append(1e6 * (time.perf_counter() - begin))
         torch.cuda.synchronize()
-        del held
+        del result
     return samples

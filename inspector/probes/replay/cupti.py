@@ -1,4 +1,4 @@
-"""What the device did and when, by CUPTI's activity records; by ctypes.
+"""Reads what the device did and when from CUPTI's activity records, through ctypes.
 
 CUPTI asks for memory, writes a record into it of each kernel, copy and fill, and gives it back when
 it is flushed. Both are callbacks of ours. They take Python's lock, in whatever thread CUPTI calls
@@ -38,7 +38,7 @@ _LIBRARY = re.compile(r"libcupti[-.\w]*\.so[.\d]*")
 
 
 class Event(NamedTuple):
-    """A kernel, a copy or a fill on the device: its start and how long it took, in ns."""
+    """A kernel, a copy or a fill on the device: its start and its duration, in ns."""
 
     name: str
     start: int
@@ -50,7 +50,7 @@ class CuptiError(RuntimeError):
 
 
 class _Head(ctypes.Structure):
-    """What kernels, copies and fills have alike: 16 bytes of their own, then start and end."""
+    """The front of the records of kernels, copies and fills; 16 bytes, then start and end."""
 
     _fields_ = (
         ("kind", ctypes.c_uint32),
@@ -77,7 +77,7 @@ _Completed = ctypes.CFUNCTYPE(
 
 
 def loaded() -> str | None:
-    """The libcupti that this process has loaded already, as torch does; None: it has none."""
+    """The path of the libcupti that this process, or its torch, has loaded; None if none is."""
     try:
         with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as lines:
             for line in lines:
@@ -107,10 +107,10 @@ def shipped(cuda: str | None) -> list[str]:
 
 
 def library(cuda: str | None) -> ctypes.CDLL:
-    """CUPTI: never a second one beside one that is loaded. Raises ``CuptiError``."""
-    own = loaded()
+    """CUPTI: the one already loaded, else the best that is found. Raises ``CuptiError``."""
+    already_loaded = loaded()
     reason = "no libcupti was found"
-    for path in [own] if own else shipped(cuda):
+    for path in [already_loaded] if already_loaded else shipped(cuda):
         try:
             return ctypes.CDLL(path)
         except OSError as error:
@@ -122,7 +122,7 @@ def library(cuda: str | None) -> ctypes.CDLL:
 
 
 def _demangler() -> Callable[[bytes], str]:
-    """What makes a C++ function's name readable; as it is where there is no libstdc++."""
+    """A function that demangles C++ names, or leaves them alone if there is no libstdc++."""
     try:
         demangle = ctypes.CDLL("libstdc++.so.6")["__cxa_demangle"]
         free = ctypes.CDLL(None)["free"]
@@ -143,8 +143,8 @@ def _demangler() -> Callable[[bytes], str]:
     return plain
 
 
-def _word(words: tuple[str, ...], at: int) -> str:
-    return words[at] if at < len(words) else words[0]
+def _word(words: tuple[str, ...], index: int) -> str:
+    return words[index] if index < len(words) else words[0]
 
 
 # -- records --------------------------------------------------------------------------------------
@@ -166,14 +166,14 @@ class Cupti:
         next_record.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.POINTER(ctypes.c_void_p))
         self._next = next_record
 
-    def call(self, name: str, *given: Any) -> None:
+    def call(self, name: str, *arguments: Any) -> None:
         """Call a function of CUPTI's. Raises ``CuptiError``."""
-        status = getattr(self._lib, name)(*given)
+        status = getattr(self._lib, name)(*arguments)
         if status:
             text = ctypes.c_char_p()
             self._lib.cuptiGetResultString(status, ctypes.byref(text))
-            said = (text.value or b"unknown error").decode("utf-8", "replace")
-            raise CuptiError(f"{name}: {said} ({status})")
+            message = (text.value or b"unknown error").decode("utf-8", "replace")
+            raise CuptiError(f"{name}: {message} ({status})")
 
     def start(self) -> None:
         """Record from now on. Raises ``CuptiError``."""
@@ -182,9 +182,9 @@ class Cupti:
             self.call("cuptiActivityEnable", ctypes.c_uint32(kind))
 
     def stop(self) -> None:
-        """Record no more, and keep nothing that was recorded and not asked for.
+        """Stop recording, and drop records that were not read.
 
-        All buffers are taken back: what came into one of ours later, another profiler would lose.
+        All buffers are taken back: another profiler would lose records that came into ours later.
         """
         for kind in self._kinds:
             self.call("cuptiActivityDisable", ctypes.c_uint32(kind))
@@ -192,11 +192,11 @@ class Cupti:
         self.forget()
 
     def flush(self, forced: bool = False) -> None:
-        """Have all records that are complete; ``forced``: the others too. Raises ``CuptiError``."""
+        """Flush the complete records; ``forced``: the others too. Raises ``CuptiError``."""
         self.call("cuptiActivityFlushAll", ctypes.c_uint32(FORCED if forced else 0))
 
     def taken(self) -> list[Event]:
-        """What was recorded and flushed since this was asked last, in no order."""
+        """The events recorded and flushed since the last call, in no order."""
         events: list[Event] = []
         while self._full:
             address, valid = self._full.pop(0)
@@ -205,7 +205,7 @@ class Cupti:
         return events
 
     def forget(self) -> None:
-        """Pass over what was recorded and flushed; the names in it may be gone."""
+        """Drop the records that were flushed, without reading names, which may be freed by now."""
         while self._full:
             self._give_back(self._full.pop(0)[0])
 
@@ -217,28 +217,28 @@ class Cupti:
         record = ctypes.c_void_p()
         names: dict[int, str] = {}  # an address may be another name's once a module is unloaded
         while valid and not self._next(address, valid, ctypes.byref(record)) and record.value:
-            at = record.value
-            head = _Head.from_address(at)
+            address_of_record = record.value
+            head = _Head.from_address(address_of_record)
             # Without device memory for it CUPTI has no time, and says 0.
             if head.kind not in (*KINDS, KERNEL) or not 0 < head.start <= head.end:
                 continue
-            events.append(Event(self._name(head.kind, at, names), head.start,
+            events.append(Event(self._name(head.kind, address_of_record, names), head.start,
                                 head.end - head.start))  # fmt: skip
 
-    def _name(self, kind: int, at: int, names: dict[int, str]) -> str:
+    def _name(self, kind: int, address: int, names: dict[int, str]) -> str:
         if kind in (KERNEL, CONCURRENT_KERNEL):
-            pointer = ctypes.c_void_p.from_address(at + KERNEL_NAME).value or 0
+            pointer = ctypes.c_void_p.from_address(address + KERNEL_NAME).value or 0
             if pointer not in names:
                 raw = ctypes.string_at(pointer) if pointer else b""
                 if raw not in self._names:
                     self._names[raw] = self._demangle(raw)
                 names[pointer] = self._names[raw]
             return names[pointer]
-        own = (ctypes.c_uint8 * 64).from_address(at)
+        fields = (ctypes.c_uint8 * 64).from_address(address)
         if kind == MEMSET:
-            return f"Memset ({_word(MEMORY, own[FILL_MEMORY])})"
-        how, source, target = own[COPY_KIND], own[COPY_FROM], own[COPY_TO]
-        return f"Memcpy {_word(COPIES, how)} ({_word(MEMORY, source)} -> {_word(MEMORY, target)})"
+            return f"Memset ({_word(MEMORY, fields[FILL_MEMORY])})"
+        copy, source, target = fields[COPY_KIND], fields[COPY_FROM], fields[COPY_TO]
+        return f"Memcpy {_word(COPIES, copy)} ({_word(MEMORY, source)} -> {_word(MEMORY, target)})"
 
     # CUPTI calls these two; an exception has nowhere to go there.
 

@@ -14,7 +14,7 @@ DEVICE_SHARED_OPTIN = 97
 PREFER_SHARED = 1
 ATTRIBUTE_COOPERATIVE, ATTRIBUTE_CLUSTER, ATTRIBUTE_CLUSTER_POLICY = 2, 4, 5
 POLICY_SPREAD = 1
-# What a block may have of shared memory without asking for more, by every architecture so far.
+# Bytes of shared memory a block may have without opting in, on every architecture so far.
 UNASKED_SHARED = 49152
 CLOCK_SM = 1
 # nvmlClocksEventReason…: what slows a device down, apart from its being idle or told to.
@@ -49,14 +49,14 @@ class Driver:
     def __init__(self) -> None:
         self.lib = ctypes.CDLL("libcuda.so.1")
 
-    def call(self, name: str, *given: Any) -> None:
+    def call(self, name: str, *arguments: Any) -> None:
         """Call a function of the driver. Raises ``DriverError``."""
-        status = getattr(self.lib, name)(*given)
+        status = getattr(self.lib, name)(*arguments)
         if status:
             text = ctypes.c_char_p()
             self.lib.cuGetErrorString(status, ctypes.byref(text))
-            said = (text.value or b"unknown error").decode("utf-8", "replace")
-            raise DriverError(f"{name}: {said} ({status})")
+            message = (text.value or b"unknown error").decode("utf-8", "replace")
+            raise DriverError(f"{name}: {message} ({status})")
 
     def load(self, cubin: bytes, symbol: str) -> tuple[ctypes.c_void_p, ctypes.c_void_p]:
         """The module of a cubin, and the function of that name in it."""
@@ -66,7 +66,7 @@ class Driver:
         return module, function
 
     def allow_shared(self, function: ctypes.c_void_p, dynamic: int, device: int) -> None:
-        """Let a launch have that much dynamic shared memory, as Triton's loader does it."""
+        """Allow ``dynamic`` bytes of dynamic shared memory a block, as Triton's loader does."""
         if dynamic <= UNASKED_SHARED:
             return
         static, most = ctypes.c_int(), ctypes.c_int()
@@ -77,7 +77,7 @@ class Driver:
         self.call("cuFuncSetAttribute", function, FUNC_MAX_DYNAMIC_SHARED, size)
 
     def bus_id(self, device: int) -> bytes:
-        """Where the device sits on the bus: how NVML knows it."""
+        """The device's PCI bus id, by which NVML identifies it."""
         text = ctypes.create_string_buffer(32)
         self.call("cuDeviceGetPCIBusId", text, 32, device)
         return text.value
@@ -87,50 +87,50 @@ class Kernel:
     """A launch of a loaded function with its arguments, to be made again and again."""
 
     def __init__(
-        self, driver: Driver, function: ctypes.c_void_p, said: dict[str, Any], values: list[bytes]
+        self, driver: Driver, function: ctypes.c_void_p, launch: dict[str, Any], values: list[bytes]
     ) -> None:
         self._driver, self._function = driver, function
         self._held = [ctypes.create_string_buffer(v, len(v)) for v in values]
         pointers = [ctypes.cast(b, ctypes.c_void_p) for b in self._held]
         self._parameters = (ctypes.c_void_p * max(len(pointers), 1))(*pointers)
-        cluster = int(said.get("cluster") or 1)
-        x, y, z = said["grid"]
+        cluster = int(launch.get("cluster") or 1)
+        x, y, z = launch["grid"]
         rows: list[tuple[int, tuple[int, ...]]] = []
-        if said.get("cooperative"):
+        if launch.get("cooperative"):
             rows.append((ATTRIBUTE_COOPERATIVE, (1,)))
         if cluster > 1:
             rows.append((ATTRIBUTE_CLUSTER, (cluster, 1, 1)))
             rows.append((ATTRIBUTE_CLUSTER_POLICY, (POLICY_SPREAD,)))
         self._attributes = (_Attribute * max(len(rows), 1))()
-        for at, (which, value) in enumerate(rows):
-            self._attributes[at].id = which
+        for index, (attribute, value) in enumerate(rows):
+            self._attributes[index].id = attribute
             for n, word in enumerate(value):
-                self._attributes[at].value[n] = word
+                self._attributes[index].value[n] = word
         self._config = _Config(
             grid=(x * cluster, y, z),
-            block=tuple(said["block"]),
-            shared=int(said.get("shared") or 0),
+            block=tuple(launch["block"]),
+            shared=int(launch.get("shared") or 0),
             attributes=ctypes.cast(self._attributes, ctypes.c_void_p) if rows else None,
             count=len(rows),
         )
 
     def launch(self, stream: int) -> None:
         """Launch on a stream. Raises ``DriverError``."""
-        held = self._config
-        if held.count:
-            held.stream = stream or None
+        config = self._config
+        if config.count:
+            config.stream = stream or None
             self._driver.call(
-                "cuLaunchKernelEx", ctypes.byref(held), self._function, self._parameters, None
+                "cuLaunchKernelEx", ctypes.byref(config), self._function, self._parameters, None
             )
             return
         self._driver.call(
-            "cuLaunchKernel", self._function, *held.grid, *held.block, held.shared,
+            "cuLaunchKernel", self._function, *config.grid, *config.block, config.shared,
             ctypes.c_void_p(stream or None), self._parameters, None,
         )  # fmt: skip
 
 
 class Clocks:
-    """Looks at the clocks of a device; without NVML it sees nothing."""
+    """Reads the clocks of a device; every value is None without NVML."""
 
     def __init__(self, bus_id: bytes) -> None:
         self._lib: Any = None
@@ -145,16 +145,16 @@ class Clocks:
         except (OSError, AttributeError):
             self._lib = None
 
-    def _ask(self, name: str, kind: Any, *given: Any) -> int | None:
+    def _ask(self, name: str, kind: Any, *arguments: Any) -> int | None:
         value = kind()
         try:
-            status = getattr(self._lib, name)(self._device, *given, ctypes.byref(value))
+            status = getattr(self._lib, name)(self._device, *arguments, ctypes.byref(value))
         except AttributeError:
             return None
         return int(value.value) if status == 0 else None
 
     def driver(self) -> str | None:
-        """The driver's version; None: not known."""
+        """The driver's version; None if it is not known."""
         if self._lib is None:
             return None
         text = ctypes.create_string_buffer(80)
@@ -162,7 +162,7 @@ class Clocks:
         return None if status else text.value.decode("utf-8", "replace")
 
     def look(self) -> dict[str, Any]:
-        """SM clock in MHz, its greatest, °C, and what slows the device; None: not known."""
+        """SM clock and its maximum in MHz, °C, and what slows the device; None if not known."""
         if self._lib is None:
             return {"sm_mhz": None, "most_mhz": None, "celsius": None, "slowed_by": None}
         if self._most is None:

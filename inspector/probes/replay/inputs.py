@@ -13,9 +13,9 @@ import struct
 from typing import Any
 
 SEED = 20260
-# torch's allocator begins every block at a multiple of it.
+# torch's allocator begins every block at a multiple of so many bytes.
 BLOCK = 512
-# What Inductor's kernels take for granted of what they are given.
+# The alignment in bytes that Inductor's kernels assume of their inputs.
 ALIGNED_FOR_CODE = 16
 MOST_ITEMS = 4096
 # How a recorded argument is named: ``arg2``, ``arg2[0][1]``, ``eps``, ``sizes[3]``.
@@ -38,18 +38,18 @@ def extent(shape: list[int], strides: list[int]) -> int:
 
 
 def tensor(
-    torch: Any, said: dict[str, Any], device: str, most: int, warnings: list[str]
+    torch: Any, description: dict[str, Any], device: str, most: int, warnings: list[str]
 ) -> tuple[Any, Any]:
     """A tensor of a recorded layout, and the flat memory that it lies in.
 
-    Its address is a multiple of the recorded alignment and, where that is below ``most`` (what
-    alignments were looked at up to), of no larger power of two. Raises ``NotRebuilt``.
+    Its address is a multiple of the recorded alignment and, if that is below ``most`` (the
+    largest alignment that is recorded), of no larger power of two. Raises ``NotRebuilt``.
     """
-    name, shape = said["name"], said["shape"]
-    dtype = getattr(torch, str(said["dtype"]), None)
+    name, shape = description["name"], description["shape"]
+    dtype = getattr(torch, str(description["dtype"]), None)
     if not isinstance(dtype, torch.dtype):
-        raise NotRebuilt(f"{name}: this torch has no dtype {said['dtype']}")
-    strides = said["strides"]
+        raise NotRebuilt(f"{name}: this torch has no dtype {description['dtype']}")
+    strides = description["strides"]
     if strides is None or len(strides) != len(shape):
         raise NotRebuilt(f"{name}: its strides were not recorded")
     try:
@@ -58,24 +58,26 @@ def tensor(
         raise NotRebuilt(f"{name}: {error}") from None
     size = torch.empty((), dtype=dtype).element_size()
     offset = 0
-    alignment = said["alignment"]
+    alignment = description["alignment"]
     if alignment is not None and alignment < most:
         if alignment % size:
-            raise NotRebuilt(f"{name}: {said['dtype']} at a multiple of {alignment} bytes alone")
+            raise NotRebuilt(
+                f"{name}: {description['dtype']} at a multiple of {alignment} bytes alone"
+            )
         offset = alignment // size
     memory = torch.empty(count + offset, dtype=dtype, device=device)
     base = memory.data_ptr() % BLOCK
     if base and offset and base % (2 * alignment):
         raise NotRebuilt(f"{name}: memory begins at an odd address")
     flat = memory[offset:]
-    fill(torch, flat, said, warnings)
+    fill(torch, flat, description, warnings)
     return torch.as_strided(memory, shape, strides, offset), flat
 
 
-def fill(torch: Any, flat: Any, said: dict[str, Any], warnings: list[str]) -> None:
+def fill(torch: Any, flat: Any, description: dict[str, Any], warnings: list[str]) -> None:
     """New values, from the same seed for each name."""
     generator = torch.Generator(device=flat.device)
-    generator.manual_seed(SEED + sum(said["name"].encode("utf-8", "replace")))
+    generator.manual_seed(SEED + sum(description["name"].encode("utf-8", "replace")))
     kind = flat.dtype
     if not flat.numel():
         return
@@ -90,36 +92,38 @@ def fill(torch: Any, flat: Any, said: dict[str, Any], warnings: list[str]) -> No
             for piece in flat.split(1 << 24):
                 piece.copy_(torch.randn(piece.shape, device=flat.device, generator=generator))
     else:
-        low, high = said.get("low"), said.get("high")
+        low, high = description.get("low"), description.get("high")
         if low is None or high is None:
             flat.zero_()
-            warnings.append(f"the range of {said['name']} was not recorded: it is all zeros")
+            warnings.append(f"the range of {description['name']} was not recorded: it is all zeros")
         elif kind in (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64):
-            # It ends before its end, which no number is after the greatest of all.
+            # The end is exclusive, and no number comes after the largest int64.
             end = high + 1 if high < torch.iinfo(torch.int64).max else None
             flat.random_(low, end, generator=generator)
         else:
             flat.fill_(low)
-            warnings.append(f"{said['name']} ({said['dtype']}) holds {low} throughout")
+            warnings.append(
+                f"{description['name']} ({description['dtype']}) holds {low} throughout"
+            )
 
 
-def scalar(said: dict[str, Any], size: int) -> bytes:
+def scalar(argument: dict[str, Any], size: int) -> bytes:
     """The bytes of a scalar parameter of that size. Raises ``NotRebuilt``."""
-    value, kind = said["value"], str(said.get("type") or "")
+    value, kind = argument["value"], str(argument.get("type") or "")
     if value is None or isinstance(value, str):
-        raise NotRebuilt(f"{said['name']}: its value was not recorded")
+        raise NotRebuilt(f"{argument['name']}: its value was not recorded")
     if kind.startswith(("fp", "bf", "f")) or (isinstance(value, float) and not kind):
         number = float(value)
         if kind == "bf16":
             return struct.pack("<f", number)[2:]
         if size not in _FLOATS:
-            raise NotRebuilt(f"{said['name']}: a float of {size} bytes")
+            raise NotRebuilt(f"{argument['name']}: a float of {size} bytes")
         try:
             return struct.pack(_FLOATS[size], number)
         except OverflowError:
             return struct.pack(_FLOATS[size], math.copysign(math.inf, number))
     if not isinstance(value, int):
-        raise NotRebuilt(f"{said['name']}: {value!r} is no {kind or 'integer'}")
+        raise NotRebuilt(f"{argument['name']}: {value!r} is no {kind or 'integer'}")
     return (int(value) & ((1 << 8 * size) - 1)).to_bytes(size, "little")
 
 
@@ -129,7 +133,7 @@ def passed(arguments: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 class Memory:
-    """Tensors that were made for a call, and what is known of them."""
+    """Tensors made for a call, with warnings about them, and a way to restore integers."""
 
     def __init__(self, torch: Any) -> None:
         self.warnings: list[str] = []
@@ -138,12 +142,12 @@ class Memory:
         self._before: list[tuple[Any, Any]] = []
         self._torch = torch
 
-    def make(self, one: dict[str, Any], device: str, most: int) -> Any:
+    def make(self, argument: dict[str, Any], device: str, most: int) -> Any:
         """A tensor of a recorded kind. Raises ``NotRebuilt``, and torch's error without memory."""
-        made, flat = tensor(self._torch, one, device, most, self.warnings)
-        self._kept.append(made)
-        self.named.append((one["name"], flat))
-        return made
+        rebuilt, flat = tensor(self._torch, argument, device, most, self.warnings)
+        self._kept.append(rebuilt)
+        self.named.append((argument["name"], flat))
+        return rebuilt
 
     def keep_integers(self) -> None:
         """Remember integers as they are now: as indices they must not grow from run to run."""
@@ -152,7 +156,7 @@ class Memory:
                 self._before.append((flat, flat.clone()))
 
     def forget_unchanged(self) -> None:
-        """After a launch: what it left as it was needs no restoring."""
+        """After a launch, drop the integers that it left unchanged: they need no restoring."""
         self._before = [(f, b) for f, b in self._before if not self._torch.equal(f, b)]
 
     @property
@@ -161,12 +165,12 @@ class Memory:
         return bool(self._before)
 
     def restore(self) -> None:
-        """Give integers that the launch changes their values back."""
-        for flat, before in self._before:
-            flat.copy_(before)
+        """Restore the integers that the launch changes."""
+        for flat, original in self._before:
+            flat.copy_(original)
 
     def overflowed(self) -> list[str]:
-        """Names of float tensors that hold an infinity or no number at all."""
+        """Names of float tensors that hold an infinity or a NaN."""
         out = []
         for name, flat in self.named:
             if flat.dtype.is_floating_point and flat.element_size() > 1 and flat.numel():
@@ -181,37 +185,41 @@ class Inputs(Memory):
     """The parameters of one launch, and the memory behind them.
 
     ``values`` are the parameters' bytes in order. Raises ``NotRebuilt`` where an argument cannot
-    be made again, and torch's error where memory is out.
+    be made again, and torch's error if there is not enough memory.
     """
 
-    def __init__(self, torch: Any, said: dict[str, Any], device: str, most: int) -> None:
+    def __init__(self, torch: Any, launch: dict[str, Any], device: str, most: int) -> None:
         super().__init__(torch)
         self.values: list[bytes] = []
-        sizes, given = list(said["sizes"]), passed(said["arguments"])
-        if not len(given) <= len(sizes) <= len(given) + len(said["scratch"]):
+        sizes, arguments = list(launch["sizes"]), passed(launch["arguments"])
+        if not len(arguments) <= len(sizes) <= len(arguments) + len(launch["scratch"]):
             raise NotRebuilt(
-                f"the cubin has {len(sizes)} parameters, the call {len(given)} arguments"
+                f"the cubin has {len(sizes)} parameters, the call {len(arguments)} arguments"
             )
-        for one, size in zip(given, sizes, strict=False):
-            self.values.append(self._value(one, size, device, most))
-        for size, needed in zip(sizes[len(given) :], said["scratch"], strict=False):
+        for argument, size in zip(arguments, sizes, strict=False):
+            self.values.append(self._value(argument, size, device, most))
+        for size, scratch_bytes in zip(sizes[len(arguments) :], launch["scratch"], strict=False):
             if size != 8:
                 raise NotRebuilt(f"a hidden parameter of {size} bytes")
-            held = torch.zeros(max(needed, 1), dtype=torch.uint8, device=device)
-            self._kept.append(held)
-            address = int(held.data_ptr()) if needed else 0  # Triton gives a null where none is
+            scratch = torch.zeros(max(scratch_bytes, 1), dtype=torch.uint8, device=device)
+            self._kept.append(scratch)
+            address = (
+                int(scratch.data_ptr()) if scratch_bytes else 0
+            )  # Triton gives a null where none is
             self.values.append(address.to_bytes(8, "little"))
 
-    def _value(self, one: dict[str, Any], size: int, device: str, most: int) -> bytes:
-        if one.get("shape") is not None and one.get("dtype"):
+    def _value(self, argument: dict[str, Any], size: int, device: str, most: int) -> bytes:
+        if argument.get("shape") is not None and argument.get("dtype"):
             if size != 8:
-                raise NotRebuilt(f"{one['name']}: a tensor descriptor")
-            return int(self.make(one, device, most).data_ptr()).to_bytes(8, "little")
-        if str(one.get("type") or "").startswith("*"):
-            if one.get("alignment") is None:
+                raise NotRebuilt(f"{argument['name']}: a tensor descriptor")
+            return int(self.make(argument, device, most).data_ptr()).to_bytes(8, "little")
+        if str(argument.get("type") or "").startswith("*"):
+            if argument.get("alignment") is None:
                 return bytes(size)  # a null pointer
-            raise NotRebuilt(f"{one['name']}: it was a bare address, and nobody knows of what size")
-        return scalar(one, size)
+            raise NotRebuilt(
+                f"{argument['name']}: it was a bare address, and nobody knows of what size"
+            )
+        return scalar(argument, size)
 
 
 class Arguments(Memory):
@@ -228,46 +236,47 @@ class Arguments(Memory):
         self.args: list[Any] = []
         self.given: dict[str, Any] = {}
         if flat:
-            for one in arguments:
-                low = one.get("alignment")
+            for argument in arguments:
+                low = argument.get("alignment")
                 if low is not None and low < ALIGNED_FOR_CODE:
                     self.warnings.append(
-                        f"{one['name']} lay at a multiple of {low} bytes alone; here it lies better"
+                        f"{argument['name']} lay at a multiple of {low} bytes alone; "
+                        "here it lies better"
                     )
-                self.args.append(self._value({**one, "alignment": most}, device, most))
+                self.args.append(self._value({**argument, "alignment": most}, device, most))
             return
-        for one in arguments:
-            found = _PLACE.fullmatch(one["name"])
-            if found is None:
-                raise NotRebuilt(f"an argument of the name {one['name']}")
-            value = self._value(one, device, most)
-            within = [int(n) for n in _INDEX.findall(found["within"])]
-            if found["number"] is not None:
+        for argument in arguments:
+            match = _PLACE.fullmatch(argument["name"])
+            if match is None:
+                raise NotRebuilt(f"an argument of the name {argument['name']}")
+            value = self._value(argument, device, most)
+            indices = [int(n) for n in _INDEX.findall(match["within"])]
+            if match["number"] is not None:
                 # A number that is not there was an empty list: nothing was recorded of it.
-                _put(self.args, [int(found["number"]), *within], value)
-            elif within:
-                _put(self.given.setdefault(found["name"], []), within, value)
+                _put(self.args, [int(match["number"]), *indices], value)
+            elif indices:
+                _put(self.given.setdefault(match["name"], []), indices, value)
             else:
-                self.given[found["name"]] = value
+                self.given[match["name"]] = value
 
-    def _value(self, one: dict[str, Any], device: str, most: int) -> Any:
-        if one.get("shape") is not None and one.get("dtype"):
-            return self.make(one, str(one.get("device") or device), most)
-        value = one["value"]
+    def _value(self, argument: dict[str, Any], device: str, most: int) -> Any:
+        if argument.get("shape") is not None and argument.get("dtype"):
+            return self.make(argument, str(argument.get("device") or device), most)
+        value = argument["value"]
         if isinstance(value, str) and value.startswith("torch."):
-            named = getattr(self._torch, value.removeprefix("torch."), None)
-            return named if isinstance(named, self._torch.dtype) else value
+            dtype = getattr(self._torch, value.removeprefix("torch."), None)
+            return dtype if isinstance(dtype, self._torch.dtype) else value
         return value
 
 
-def _put(into: list[Any], path: list[int], value: Any) -> None:
+def _put(items: list[Any], path: list[int], value: Any) -> None:
     """Set an item of lists within lists, which grow as they must."""
-    at, *rest = path
-    if at >= MOST_ITEMS:
-        raise NotRebuilt(f"an argument with an item of the number {at}")
-    while len(into) <= at:
-        into.append([])
-    if rest:
-        _put(into[at], rest, value)
+    index, *deeper = path
+    if index >= MOST_ITEMS:
+        raise NotRebuilt(f"an argument with an item of the number {index}")
+    while len(items) <= index:
+        items.append([])
+    if deeper:
+        _put(items[index], deeper, value)
     else:
-        into[at] = value
+        items[index] = value

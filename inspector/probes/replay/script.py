@@ -47,24 +47,24 @@ ITEM_SIZES = (4, 2, 8, 1)
 MOST_POISON = 8 << 30
 
 
-def tensors(found: Any) -> list[Any]:
-    """The tensors in what a call was given or gave, in order, of nested tuples, lists and dicts."""
-    if hasattr(found, "data_ptr") and hasattr(found, "dtype"):
-        return [found]
-    if isinstance(found, dict):
-        found = list(found.values())
-    if isinstance(found, tuple | list):
-        return [t for one in found for t in tensors(one)]
+def tensors(value: Any) -> list[Any]:
+    """The tensors in a call's arguments or result, in order, through tuples, lists and dicts."""
+    if hasattr(value, "data_ptr") and hasattr(value, "dtype"):
+        return [value]
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, tuple | list):
+        return [t for element in value for t in tensors(element)]
     return []
 
 
 def poison(torch: Any, like: list[Any]) -> None:
     """Fill free memory, of the sizes that ``like`` has, with bytes that are NaN in every format."""
     if like[0].is_cuda:
-        torch.cuda.empty_cache()  # what is free then is little, and is filled first
-    held: list[Any] = []
+        torch.cuda.empty_cache()  # little is free then, and that is filled first
+    blocks: list[Any] = []
     filled = 0
-    for size in (one.numel() * item for item in ITEM_SIZES for one in like):
+    for size in (tensor.numel() * item for item in ITEM_SIZES for tensor in like):
         for _ in range(BLOCKS):
             filled += size
             if filled > MOST_POISON:
@@ -73,31 +73,31 @@ def poison(torch: Any, like: list[Any]) -> None:
                 block = torch.empty(size, dtype=torch.uint8, device=like[0].device)
             except RuntimeError:  # no room for more: what was free is filled
                 return
-            held.append(block.fill_(0xFF))
+            blocks.append(block.fill_(0xFF))
 
 
 class Kept:
     """The inputs as they were, to see whether a variant changed them, and to give them back."""
 
-    def __init__(self, torch: Any, given: tuple[Any, ...]) -> None:
+    def __init__(self, torch: Any, arguments: tuple[Any, ...]) -> None:
         self._torch = torch
-        self._own = tensors(given)
+        self._own = tensors(arguments)
         self._copies = [t.detach().clone() for t in self._own]
 
     def changed(self) -> bool:
-        """Whether an input has changed; if so it is as it was again."""
-        found = False
-        for own, kept in zip(self._own, self._copies, strict=True):
-            if not self._same(own, kept):
-                found = True
+        """Whether a variant changed an input; if so, the input is restored."""
+        any_changed = False
+        for current, original in zip(self._own, self._copies, strict=True):
+            if not self._same(current, original):
+                any_changed = True
                 with self._torch.no_grad():
-                    own.copy_(kept)
-        return found
+                    current.copy_(original)
+        return any_changed
 
-    def _same(self, own: Any, copy: Any) -> bool:
-        if own.shape != copy.shape:
+    def _same(self, current: Any, original: Any) -> bool:
+        if current.shape != original.shape:
             return False
-        a, b = (t.detach().reshape(-1).view(self._torch.uint8) for t in (own, copy))
+        a, b = (t.detach().reshape(-1).view(self._torch.uint8) for t in (current, original))
         return bool(self._torch.equal(a, b))  # byte for byte: NaN is not itself
 
 
@@ -112,36 +112,38 @@ def compared(
     ours, theirs = tensors(result), tensors(reference)
     if len(ours) != len(theirs):
         return False, None, f"it gives {len(ours)} tensors, the reference {len(theirs)}"
-    far: float | None = None
+    largest: float | None = None
     why: str | None = None
-    for got, wanted in zip(ours, theirs, strict=True):
-        if got.shape != wanted.shape:
-            return False, None, f"its shape is {shape(got)}, the reference's {shape(wanted)}"
-        if got.device != wanted.device:
-            return False, None, f"it is on {got.device}, the reference on {wanted.device}"
-        given = {**standard(torch, got.dtype), **tolerance}
-        a, b = (_wide(torch, t, got, wanted) for t in (got, wanted))
-        off = (a - b).abs()
+    for actual, expected in zip(ours, theirs, strict=True):
+        if actual.shape != expected.shape:
+            return False, None, f"its shape is {shape(actual)}, the reference's {shape(expected)}"
+        if actual.device != expected.device:
+            return False, None, f"it is on {actual.device}, the reference on {expected.device}"
+        tolerances = {**standard(torch, actual.dtype), **tolerance}
+        a, b = (_wide(torch, t, actual, expected) for t in (actual, expected))
+        difference = (a - b).abs()
         close = (
-            (off <= given["atol"] + given["rtol"] * b.abs()) | (a == b) | (a.isnan() & b.isnan())
+            (difference <= tolerances["atol"] + tolerances["rtol"] * b.abs())
+            | (a == b)
+            | (a.isnan() & b.isnan())
         )
-        known = off[~(a.isnan() | b.isnan() | (a == b))]
-        most = float(known.max()) if known.numel() else 0.0
-        far = most if far is None else max(far, most)
+        differences = difference[~(a.isnan() | b.isnan() | (a == b))]
+        largest_here = float(differences.max()) if differences.numel() else 0.0
+        largest = largest_here if largest is None else max(largest, largest_here)
         bad = int((~close).sum())
         if bad and why is None:
             nan = int((a.isnan() & ~b.isnan()).sum())
-            what = f"{bad:,} of {a.numel():,} values differ"
-            why = f"{what}, {nan:,} of them NaN: were they written?" if nan else what
-    return why is None, far, why
+            mismatch = f"{bad:,} of {a.numel():,} values differ"
+            why = f"{mismatch}, {nan:,} of them NaN: were they written?" if nan else mismatch
+    return why is None, largest, why
 
 
-def _wide(torch: Any, one: Any, *both: Any) -> Any:
+def _wide(torch: Any, tensor: Any, *pair: Any) -> Any:
     """A tensor in a type that holds both sides' values; of complex numbers, their parts."""
-    if any(t.is_complex() for t in both):
-        return torch.view_as_real(one.detach().to(torch.complex128))
-    narrow = all(t.dtype.is_floating_point and t.element_size() <= 4 for t in both)
-    return one.detach().to(torch.float32 if narrow else torch.float64)
+    if any(t.is_complex() for t in pair):
+        return torch.view_as_real(tensor.detach().to(torch.complex128))
+    narrow = all(t.dtype.is_floating_point and t.element_size() <= 4 for t in pair)
+    return tensor.detach().to(torch.float32 if narrow else torch.float64)
 
 
 def shape(tensor: Any) -> str:
@@ -151,26 +153,26 @@ def shape(tensor: Any) -> str:
 
 def standard(torch: Any, dtype: Any) -> dict[str, float]:
     """``torch.testing.assert_close``'s own tolerances for a dtype."""
-    known = {
+    tolerances = {
         torch.float16: (1e-3, 1e-5), torch.bfloat16: (1.6e-2, 1e-5), torch.float32: (1.3e-6, 1e-5),
         torch.float64: (1e-7, 1e-7), torch.complex64: (1.3e-6, 1e-5),
         torch.complex128: (1e-7, 1e-7),
     }  # fmt: skip
-    if dtype in known:
-        rtol, atol = known[dtype]
+    if dtype in tolerances:
+        rtol, atol = tolerances[dtype]
         return {"rtol": rtol, "atol": atol}
     if dtype.is_floating_point:  # fp8: one part in 8 or in 4
         return {"rtol": 0.125, "atol": 1e-3}
     return {"rtol": 0.0, "atol": 0.0}
 
 
-def described(given: tuple[Any, ...]) -> tuple[str, list[str]]:
+def described(arguments: tuple[Any, ...]) -> tuple[str, list[str]]:
     """The tensors among a call's arguments in words, and their dtypes: ``float32 1823×781``."""
     words: list[str] = []
     dtypes: list[str] = []
-    for one in tensors(given):
-        name = str(one.dtype).removeprefix("torch.")
-        words.append(shape(one) if dtypes and dtypes[-1] == name else f"{name} {shape(one)}")
+    for tensor in tensors(arguments):
+        name = str(tensor.dtype).removeprefix("torch.")
+        words.append(shape(tensor) if dtypes and dtypes[-1] == name else f"{name} {shape(tensor)}")
         dtypes.append(name)
     return ", ".join(words), list(dict.fromkeys(dtypes))
 
@@ -180,14 +182,14 @@ def described(given: tuple[Any, ...]) -> tuple[str, list[str]]:
 #
 # A script declares it in plain names, without any import of ours:
 #
-#     VARIANTS = {"eager": torch.square, "a * a": lambda x: x * x}   # called with what inputs()
-# gives     def inputs(N=781, M=1823, device="cuda"): return torch.randn(M, N, device=device)
-# def reference(x): return x * x             # what all must agree with; else the first variant
-# def bytes_of(x): return 2 * x.nbytes       # what one call has to move, and to compute     def
-# flops_of(x): return x.numel()     TOLERANCE = {"rtol": 1e-5, "atol": 1e-6}   # as
-# torch.testing.assert_close has it
+#     VARIANTS = {"eager": torch.square, "a * a": lambda x: x * x}   # called with inputs()
+#     def inputs(N=781, M=1823, device="cuda"): return torch.randn(M, N, device=device)
+#     def reference(x): return x * x         # all must agree with it; else with the first variant
+#     def bytes_of(x): return 2 * x.nbytes   # bytes that one call has to move
+#     def flops_of(x): return x.numel()      # operations that one call has to compute
+#     TOLERANCE = {"rtol": 1e-5, "atol": 1e-6}   # as torch.testing.assert_close has it
 #
-# Only the first two are asked for.
+# Only the first two are required.
 
 Function = Callable[..., Any]
 WHY = 'ptxview time compares what the file declares: VARIANTS = {"name": function} and inputs()'
@@ -198,7 +200,7 @@ class NotDeclared(Exception):
 
 
 class Declared:
-    """What a script declares. ``sizes`` are those parameters of ``inputs`` that are integers."""
+    """What a script declares; ``sizes``: the integer parameters of ``inputs`` with defaults."""
 
     def __init__(self, module: Any) -> None:
         variants, inputs = getattr(module, "VARIANTS", None), getattr(module, "inputs", None)
@@ -220,34 +222,36 @@ class Declared:
         except (TypeError, ValueError):
             self._parameters = {}
         self.sizes = {
-            name: one.default
-            for name, one in self._parameters.items()
-            if isinstance(one.default, int | None) and not isinstance(one.default, bool)
+            name: parameter.default
+            for name, parameter in self._parameters.items()
+            if isinstance(parameter.default, int | None) and not isinstance(parameter.default, bool)
         }
 
     @staticmethod
     def _optional(module: Any, name: str) -> Function | None:
-        found = getattr(module, name, None)
-        return found if callable(found) else None
+        function = getattr(module, name, None)
+        return function if callable(function) else None
 
     def lacks(self, sizes: dict[str, int]) -> str | None:
-        """What ``inputs`` has no parameter for, in words."""
+        """A sentence about a size that ``inputs`` has no parameter for; None if it has all."""
         unknown = [name for name in sizes if name not in self._parameters]
-        known = ", ".join(self.sizes) or "none"
-        return f"inputs() has no parameter {unknown[0]} (its sizes: {known})" if unknown else None
+        sizes_text = ", ".join(self.sizes) or "none"
+        return (
+            f"inputs() has no parameter {unknown[0]} (its sizes: {sizes_text})" if unknown else None
+        )
 
     def inputs(self, sizes: dict[str, int], device: str) -> tuple[Any, ...]:
         """The arguments of a call of those sizes."""
-        given: dict[str, Any] = dict(sizes)
+        keywords: dict[str, Any] = dict(sizes)
         if "device" in self._parameters:
-            given["device"] = device
-        made = self._inputs(**given)
-        return tuple(made) if isinstance(made, tuple | list) else (made,)
+            keywords["device"] = device
+        arguments = self._inputs(**keywords)
+        return tuple(arguments) if isinstance(arguments, tuple | list) else (arguments,)
 
-    def amount(self, which: str, given: tuple[Any, ...]) -> int | None:
+    def amount(self, name: str, arguments: tuple[Any, ...]) -> int | None:
         """``bytes_of`` or ``flops_of`` these arguments; None where it is not declared."""
-        function = getattr(self, which)
-        return None if function is None else int(function(*given))
+        function = getattr(self, name)
+        return None if function is None else int(function(*arguments))
 
 
 def load(path: str) -> Declared:
@@ -270,7 +274,7 @@ def load(path: str) -> Declared:
         if spec is None or spec.loader is None:
             raise NotDeclared("it is no Python file")
         module = importlib.util.module_from_spec(spec)
-        # Classes are looked up by it, and so are functions that are compiled.
+        # Classes and compiled functions are looked up by the module's name.
         sys.modules[file.stem] = module
         spec.loader.exec_module(module)
         return Declared(module)
@@ -328,12 +332,12 @@ class Comparison:
         }
 
     def _reference(self) -> Any:
-        # Without one, the first variant is what the others are held against; and itself, written
-        # into memory that held something else.
+        # Without a reference all variants are compared with the first, which is also compared with
+        # itself: its later results are written into poisoned memory.
         function = self._declared.reference or next(iter(self._declared.variants.values()))
-        found = function(*self.given)
+        result = function(*self.given)
         # A result that is a buffer of the function's own is overwritten by the next call.
-        copies = [t.detach().clone() for t in tensors(found)]
+        copies = [t.detach().clone() for t in tensors(result)]
         if self.kept.changed():
             raise NotDeclared("the reference changes its input")
         if not copies:
@@ -341,17 +345,17 @@ class Comparison:
         return copies
 
     def about(self) -> dict[str, Any]:
-        """What is known of a call before it is made."""
+        """The inputs, dtypes, bytes and operations of a call, known before it is made."""
         return {"inputs": self.words, "dtypes": self.dtypes, **self.amounts}
 
     def check(self, function: Any) -> dict[str, Any]:
-        """Call a variant until it is warm, and hold its first and last results to the reference."""
+        """Call a variant until it is warm; compare its first and last result with the reference."""
         verdicts = []
         for turn in range(WARM_CALLS):
             poison(self._torch, self.reference)
             result = function(*self.given)
             if turn == 0:
-                # What was compiled is compiled now: from here on it is the device that may hang.
+                # All is compiled now: from here on only the device can hang.
                 faulthandler.dump_traceback_later(self._session.job["limit"], exit=True)
                 self._session.say(phase="running")
             self._synchronize()
@@ -365,19 +369,19 @@ class Comparison:
             if self.kept.changed():
                 return {"agrees": False, "difference": None, "dtypes": dtypes,
                         "why": "it changes its input, which the next variant reads"}  # fmt: skip
-        agrees, far, why = next((v for v in verdicts if not v[0]), verdicts[-1])
-        return {"agrees": agrees, "difference": far, "why": why, "dtypes": dtypes}
+        agrees, difference, why = next((v for v in verdicts if not v[0]), verdicts[-1])
+        return {"agrees": agrees, "difference": difference, "why": why, "dtypes": dtypes}
 
     def _synchronize(self) -> None:
         if self.device == "cuda":
             self._torch.cuda.synchronize()
 
     def measure(self, n: int, function: Any) -> None:
-        """The time of a variant by every stopwatch, said as it is taken."""
-        session, torch, given = self._session, self._torch, self.given
+        """Time a variant by every stopwatch, and write each result as soon as it is there."""
+        session, torch, arguments = self._session, self._torch, self.given
 
         def launch() -> None:
-            function(*given)
+            function(*arguments)
 
         for stopwatch, state in caches(session.job["stopwatches"], session.job["cache"]):
 
@@ -405,18 +409,18 @@ class Comparison:
             session.say(**result, n=n)
 
 
-def row(session: Session, at: Comparison, n: int, function: Any) -> None:
+def row(session: Session, comparison: Comparison, n: int, function: Any) -> None:
     """One variant at one size: checked, then timed."""
-    session.say(n=n, about=at.about())
+    session.say(n=n, about=comparison.about())
     began = time.monotonic()
-    session.say(n=n, checked=at.check(function))
+    session.say(n=n, checked=comparison.check(function))
     if time.monotonic() - began > IDLE:
         session.warm()
-    at.measure(n, function)
+    comparison.measure(n, function)
 
 
 def main(job_path: str, results_path: str) -> int:
-    """Do a job; 0, or why not."""
+    """Do a job and return the exit status: 0, or one that says why not."""
     job = json.loads(Path(job_path).read_text("utf-8"))
     # Graphs are compiled here, and not by workers that outlive a process that is killed.
     os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
@@ -457,50 +461,54 @@ def main(job_path: str, results_path: str) -> int:
 
 
 def rows(session: Session, declared: Declared, file: str) -> int:
-    """Every variant at every size that is not done; 0, or that the device's context is broken."""
+    """Time every variant at every size that is not done; 0, or ``BROKEN`` if the context broke."""
     done = set(session.job["done"])
     names = list(declared.variants)
-    for which, sizes in enumerate(session.job["sizes"]):
-        wanted = [n for n in range(which * len(names), (which + 1) * len(names)) if n not in done]
-        if not wanted:
+    for size_index, sizes in enumerate(session.job["sizes"]):
+        pending = [
+            n
+            for n in range(size_index * len(names), (size_index + 1) * len(names))
+            if n not in done
+        ]
+        if not pending:
             continue
         faulthandler.dump_traceback_later(BUILDING, exit=True)
-        session.say(begin=wanted[0], phase="input")
+        session.say(begin=pending[0], phase="input")
         if not fresh(session):
             return BROKEN
         try:
-            at = Comparison(session, declared, sizes)
+            comparison = Comparison(session, declared, sizes)
         except (Exception, SystemExit) as error:
-            for n in wanted:
+            for n in pending:
                 session.say(n=n, stopwatch=None, error=f"its input: {said(error, file)}")
             if not fresh(session):
                 return BROKEN
-            for n in wanted:
+            for n in pending:
                 session.say(end=n)
             continue
-        for n in wanted:
+        for n in pending:
             faulthandler.dump_traceback_later(BUILDING, exit=True)
             session.say(begin=n, phase="first call")
             failed = False
             try:
-                row(session, at, n, declared.variants[names[n % len(names)]])
+                row(session, comparison, n, declared.variants[names[n % len(names)]])
             except (Exception, SystemExit) as error:
                 session.say(n=n, stopwatch=None, error=said(error, file))
                 failed = True
             if not fresh(session, compiled=False, collect=failed):
                 return BROKEN
-            at.kept.changed()  # one that writes into its input did so while it was timed
+            comparison.kept.changed()  # one that writes into its input did so while it was timed
             session.say(end=n)
-        del at
+        del comparison
     return 0
 
 
 def fresh(session: Session, compiled: bool = True, collect: bool = True) -> bool:
-    """Free what is not in use; False where the device's context is broken.
+    """Free unused memory; False if the device's context is broken.
 
-    ``collect``: also what an error's frames hold on to. With ``compiled`` also what torch.compile
-    made: of a second size it would else make code for sizes that are not known, and after eight it
-    would compile nothing any more.
+    ``collect``: also what an error's frames hold on to. ``compiled``: also the code that
+    torch.compile made: for a second size it would make code for dynamic sizes, and after eight
+    sizes it would compile nothing any more.
     """
     torch = session.torch
     if collect:  # it takes a tenth of a second

@@ -1,4 +1,4 @@
-"""Runs recorded launches again and takes their time; a program of its own.
+"""Runs recorded launches again and times them; a program of its own.
 
     main(JOB, RESULTS)
 
@@ -46,7 +46,7 @@ NO_TORCH = 45
 
 
 class Session:
-    """One process on one device: its torch, its driver, what the job says."""
+    """One process on one device: its torch, its driver and its job."""
 
     def __init__(self, torch: Any, job: dict[str, Any], out: Any) -> None:
         self.torch, self.job, self._out = torch, job, out
@@ -59,7 +59,7 @@ class Session:
         self._extra: list[float | None] = []
 
     def say(self, **fields: Any) -> None:
-        """One line of results."""
+        """Write one line of results."""
         self._out.write(json.dumps(fields) + "\n")
         self._out.flush()
 
@@ -70,14 +70,14 @@ class Session:
         return self.caches[state]
 
     def trace(self) -> Trace:
-        """How it is seen what the device does, chosen once."""
+        """The source of device events, chosen once."""
         if self._trace is None:
             self._trace = trace_of(self.torch)
         return self._trace
 
     def about(self) -> dict[str, Any]:
         """The device and the versions."""
-        at = self.torch.cuda.get_device_properties(self.device)
+        properties = self.torch.cuda.get_device_properties(self.device)
         try:
             import triton
 
@@ -85,20 +85,20 @@ class Session:
         except ImportError:
             version = None
         return {
-            "name": at.name, "major": at.major, "minor": at.minor,
-            "multi_processor_count": at.multi_processor_count,
+            "name": properties.name, "major": properties.major, "minor": properties.minor,
+            "multi_processor_count": properties.multi_processor_count,
             "torch": self.torch.__version__, "triton": version,
             "python": sys.version.split()[0], "cuda": self.torch.version.cuda,
             "driver": self.clocks.driver(), "warm_up": self.clocks.look(),
         }  # fmt: skip
 
     def warm(self) -> None:
-        """Work until the clocks are up."""
-        held = self.cache("cold")
+        """Keep the device busy until its clocks are up."""
+        cache = self.cache("cold")
         until = time.monotonic() + WARM_SECONDS
         while time.monotonic() < until:
             for _ in range(50):
-                held.prepare()
+                cache.prepare()
             self.torch.cuda.synchronize()
 
     def own(self, launch: Any, before: Any, flushes: bool, between: Any,
@@ -127,7 +127,7 @@ class Session:
         return {"n": n, **self.watched(stopwatch, state, launch, restore, take, checked)}
 
     def extra(self) -> float | None:
-        """What a pair of events reads beyond a kernel's own time, looked at once; None: unknown."""
+        """µs that a pair of events reads beyond a kernel's own time, once; None if unknown."""
         if not self._extra:
             try:
                 self._extra.append(self._around())
@@ -159,9 +159,9 @@ class Session:
 
     def watched(self, stopwatch: str, state: str, launch: Any, restore: Any,
                 take: Any, checked: bool = True) -> dict[str, Any]:  # fmt: skip
-        """What ``take`` says of launches that were warmed up, with the clocks around and within.
+        """The result of ``take`` after a warm-up, with the clocks before, during and after.
 
-        Where ``checked``, CUPTI's figures are held against a pair of events, which it cannot slow.
+        ``checked``: compare CUPTI's figures with a pair of events, which tracing cannot slow.
         """
         cache = self.cache(state)
         looks: list[dict[str, Any]] = []
@@ -174,16 +174,16 @@ class Session:
             before()
             launch()
         looks.append(self.clocks.look())
-        said = take(before, lambda: looks.append(self.clocks.look()))
+        result = take(before, lambda: looks.append(self.clocks.look()))
         if checked and stopwatch == "cupti":
-            said = undisturbed(self.torch, said, launch, before, self.extra())
+            result = undisturbed(self.torch, result, launch, before, self.extra())
         looks.append(self.clocks.look())
         if stopwatch == "cupti" and self.trace().note is not None:
-            said = {**said, "warnings": [self.trace().note]}
-        return {"stopwatch": stopwatch, "cache": state, **said, "clocks": summed(looks)}
+            result = {**result, "warnings": [self.trace().note]}
+        return {"stopwatch": stopwatch, "cache": state, **result, "clocks": summed(looks)}
 
     def measure_call(self, again: Any, stopwatch: str, state: str) -> dict[str, Any]:
-        """As ``measure``, of a call that is many launches."""
+        """Like ``measure``, for a call that makes many launches."""
         torch, call = self.torch, again.made
 
         def take(before: Any, between: Any) -> dict[str, Any]:
@@ -192,24 +192,26 @@ class Session:
                 watch = STOPWATCHES[stopwatch]
                 return {"samples": watch(torch, call, before, seconds, between)}
             flushes = state != "hot" or again.memory.changes
-            made = self.own(call, before, flushes, between)
-            return {"samples": made.sums, "kernels": made.as_said(),
+            gathered = self.own(call, before, flushes, between)
+            return {"samples": gathered.sums, "kernels": gathered.as_said(),
                     "cpu": calls.on_cpu(torch, call, before)}  # fmt: skip
 
         return self.watched(stopwatch, state, call, again.memory.restore, take)
 
 
 def summed(looks: list[dict[str, Any]]) -> dict[str, Any]:
-    """The least and greatest clock that was seen, the warmest, and all that slowed the device."""
-    seen = [x["sm_mhz"] for x in looks if x["sm_mhz"] is not None]
-    warm = [x["celsius"] for x in looks if x["celsius"] is not None]
-    slow = [x["slowed_by"] for x in looks if x["slowed_by"] is not None]
+    """The lowest and highest clock seen, the highest temperature, and all reasons for slowing."""
+    clocks = [x["sm_mhz"] for x in looks if x["sm_mhz"] is not None]
+    temperatures = [x["celsius"] for x in looks if x["celsius"] is not None]
+    slowdowns = [x["slowed_by"] for x in looks if x["slowed_by"] is not None]
     return {
-        "low_mhz": min(seen, default=None),
-        "high_mhz": max(seen, default=None),
+        "low_mhz": min(clocks, default=None),
+        "high_mhz": max(clocks, default=None),
         "most_mhz": looks[-1]["most_mhz"] if looks else None,
-        "celsius": max(warm, default=None),
-        "slowed_by": sorted({each for one in slow for each in one}) if slow else None,
+        "celsius": max(temperatures, default=None),
+        "slowed_by": sorted({reason for reasons in slowdowns for reason in reasons})
+        if slowdowns
+        else None,
     }
 
 
@@ -220,27 +222,27 @@ def copy(session: Session) -> None:
         source = torch.zeros(COPIED_BYTES, dtype=torch.uint8, device="cuda")
         target = torch.empty_like(source)
     except RuntimeError:
-        return  # a device without that much memory to spare
+        return  # the device has not that much free memory
 
     def again() -> None:
         target.copy_(source)
 
     for stopwatch, state in caches(session.job["stopwatches"], session.job["cache"]):
         try:
-            # Far larger than the L2, it finds the same there whatever was done before.
-            said = session.measure(None, stopwatch, state, again)
+            # The copy is far larger than the L2, so the L2's state before it does not matter.
+            measurement = session.measure(None, stopwatch, state, again)
         except (Unavailable, RuntimeError):
-            continue  # without it, times stand without a part of the device's bandwidth
-        session.say(copy={**said, "bytes": 2 * COPIED_BYTES})
+            continue  # without it, times are shown without their share of the bandwidth
+        session.say(copy={**measurement, "bytes": 2 * COPIED_BYTES})
 
 
-def replay(session: Session, said: dict[str, Any]) -> None:
-    """One launch, by every stopwatch."""
-    torch, driver, n = session.torch, session.driver, said["n"]
-    inputs = Inputs(torch, said, "cuda", session.job["alignment"])
-    function = session.function(Path(said["cubin"]).read_bytes(), said["symbol"])
-    driver.allow_shared(function, said["shared"] or 0, session.device)
-    kernel = Kernel(driver, function, said, inputs.values)
+def replay(session: Session, recorded: dict[str, Any]) -> None:
+    """Time one launch by every stopwatch."""
+    torch, driver, n = session.torch, session.driver, recorded["n"]
+    inputs = Inputs(torch, recorded, "cuda", session.job["alignment"])
+    function = session.function(Path(recorded["cubin"]).read_bytes(), recorded["symbol"])
+    driver.allow_shared(function, recorded["shared"] or 0, session.device)
+    kernel = Kernel(driver, function, recorded, inputs.values)
 
     def launch() -> None:
         kernel.launch(torch.cuda.current_stream().cuda_stream)
@@ -252,15 +254,15 @@ def replay(session: Session, said: dict[str, Any]) -> None:
     torch.cuda.synchronize()
 
 
-def replay_call(session: Session, said: dict[str, Any]) -> None:
-    """One call of a graph or of an extension's function, by every stopwatch."""
-    again = calls.Again(session.torch, said, "cuda", session.job["alignment"])
-    by_each(session, said["n"], again.made, again.memory,
+def replay_call(session: Session, recorded: dict[str, Any]) -> None:
+    """Time one call of a graph or of an extension's function by every stopwatch."""
+    again = calls.Again(session.torch, recorded, "cuda", session.job["alignment"])
+    by_each(session, recorded["n"], again.made, again.memory,
             lambda stopwatch, state: session.measure_call(again, stopwatch, state))  # fmt: skip
 
 
 def by_each(session: Session, n: int, launch: Any, inputs: Memory, measure: Any) -> None:
-    """Launch once, in which all is compiled that is not, then take the time by each stopwatch."""
+    """Launch once, so that everything is compiled, then time the launch by each stopwatch."""
     torch = session.torch
     inputs.keep_integers()
     torch.cuda.synchronize()
@@ -284,21 +286,21 @@ def by_each(session: Session, n: int, launch: Any, inputs: Memory, measure: Any)
             session.say(n=n, stopwatch=stopwatch, cache=state, error=first_line(error))
             continue
         grown = [name for name in inputs.overflowed() if name not in odd]
-        said_too = [f"{name} overflowed as the launch was repeated" for name in grown]
-        warnings = [*result.get("warnings", ()), *inputs.warnings, *said_too]
+        overflow_warnings = [f"{name} overflowed as the launch was repeated" for name in grown]
+        warnings = [*result.get("warnings", ()), *inputs.warnings, *overflow_warnings]
         session.say(**{**result, "n": n, "warnings": warnings})
 
 
 def main(job_path: str, results_path: str) -> int:
-    """Do a job; 0, or why not."""
+    """Do a job and return the exit status: 0, or one that says why not."""
     began = time.monotonic()
     job = json.loads(Path(job_path).read_text("utf-8"))
     # A graph's kernels are compiled here, and not by workers that outlive a process that is killed.
     os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
-    # Where the program's graphs were kept, there are its kernels, and what tuning them came to.
-    for said in job["launches"]:
-        if os.path.isdir(said.get("cache") or ""):
-            os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", said["cache"])
+    # The cache with the program's graphs also has its kernels and the results of tuning them.
+    for recorded in job["launches"]:
+        if os.path.isdir(recorded.get("cache") or ""):
+            os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", recorded["cache"])
     with Path(results_path).open("a", encoding="utf-8") as out:
         try:
             import torch
@@ -318,24 +320,24 @@ def main(job_path: str, results_path: str) -> int:
             copy(session)
             torch.cuda.empty_cache()
         budget = job.get("budget")
-        for said in job["launches"]:
+        for recorded in job["launches"]:
             if budget is not None and time.monotonic() - began > budget:
                 session.say(spent=True)
                 break
             faulthandler.dump_traceback_later(job["limit"], exit=True)
-            session.say(begin=said["n"])
-            once = replay if said.get("kind", "triton") == "triton" else replay_call
+            session.say(begin=recorded["n"])
+            once = replay if recorded.get("kind", "triton") == "triton" else replay_call
             try:
                 with torch.no_grad():
-                    once(session, said)
+                    once(session, recorded)
             except Exception as error:  # the code of a call may raise whatever it likes
-                session.say(n=said["n"], stopwatch=None, error=first_line(error))
+                session.say(n=recorded["n"], stopwatch=None, error=first_line(error))
             try:
                 torch.cuda.empty_cache()
                 torch.cuda.synchronize()
             except RuntimeError:
                 return BROKEN
-            session.say(end=said["n"])
+            session.say(end=recorded["n"])
         faulthandler.cancel_dump_traceback_later()
     return 0
 

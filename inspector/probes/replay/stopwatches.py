@@ -15,7 +15,7 @@ from typing import Any
 from .cupti import Event
 from .trace import Trace, Unavailable
 
-# What stands between two launches is read or written from end to end: several times the L2.
+# Bytes that are read or written between two launches: several times the size of the L2.
 LEAST_FLUSH = 256 << 20
 L2_TIMES = 4
 ENOUGH = 0.01
@@ -60,24 +60,28 @@ class Cache:
 
 
 def settled(samples: list[float]) -> bool:
-    """Whether the median's 95 % interval is within 1 % of it, by the normal approximation; or as
-    narrow as the device's clock allows."""
+    """Whether the 95 % interval of the median of ``samples`` (µs) is within 1 % of it.
+
+    By the normal approximation; or as narrow as the resolution of the device's clock.
+    """
     n = len(samples)
     if n < FEWEST:
         return False
-    held = sorted(samples)
+    ordered = sorted(samples)
     reach = 1.96 * math.sqrt(n) / 2
-    low = held[max(0, math.floor(n / 2 - reach) - 1)]
-    high = held[min(n - 1, math.ceil(n / 2 + reach))]
-    middle = held[n // 2]
+    low = ordered[max(0, math.floor(n / 2 - reach) - 1)]
+    high = ordered[min(n - 1, math.ceil(n / 2 + reach))]
+    middle = ordered[n // 2]
     return high - low <= max(2 * ENOUGH * middle, TICK_US * 1.01)
 
 
-def next_count(count: int, took: float, seen: int, fewest: int, most: int) -> int:
-    """How many calls the next block has, after ``count`` of them took so many seconds and left so
-    many records: more and more, but no longer than a block may take, and no more than fit."""
-    in_time = int(count * BLOCK_SECONDS / max(took, 1e-6)) + 1
-    fitting = MOST_RECORDS * count // max(seen, 1)
+def next_count(count: int, block_seconds: float, records: int, fewest: int, most: int) -> int:
+    """How many calls the next block makes, after ``count`` took ``block_seconds``.
+
+    Blocks grow, limited by the seconds a block may take and by the ``records`` that fit a buffer.
+    """
+    in_time = int(count * BLOCK_SECONDS / max(block_seconds, 1e-6)) + 1
+    fitting = MOST_RECORDS * count // max(records, 1)
     return max(fewest, min(most, in_time, fitting, max(SECOND, 2 * count)))
 
 
@@ -107,9 +111,9 @@ def do_bench(
 ) -> list[float]:
     """Triton's ``do_bench``: the L2 is flushed by writing, events stand in a full queue."""
     testing = _testing()
-    found = testing.do_bench(launch, warmup=25, rep=100, return_mode="all")
+    milliseconds = testing.do_bench(launch, warmup=25, rep=100, return_mode="all")
     between()
-    return [1000 * float(t) for t in found]
+    return [1000 * float(t) for t in milliseconds]
 
 
 def cudagraph(
@@ -118,9 +122,9 @@ def cudagraph(
     """Triton's ``do_bench_cudagraph``: launches one after another in a graph, the L2 left hot."""
     testing = _testing()
     with torch.cuda.stream(torch.cuda.Stream()):
-        found = testing.do_bench_cudagraph(launch, rep=100, return_mode="all")
+        milliseconds = testing.do_bench_cudagraph(launch, rep=100, return_mode="all")
     between()
-    samples = [1000 * float(t) for t in found]
+    samples = [1000 * float(t) for t in milliseconds]
     if samples and max(samples) < LEAST_US:
         raise Unavailable(
             "the graph is empty: what is launched is not on the stream that is captured"
@@ -144,8 +148,8 @@ OWN_CACHE = {"do_bench": "dirty", "cudagraph": "hot"}
 
 def caches(stopwatches: list[str], state: str) -> Iterator[tuple[str, str]]:
     """Each stopwatch with the state of the L2 that its figure is of."""
-    for each in stopwatches:
-        yield each, OWN_CACHE.get(each, state)
+    for stopwatch in stopwatches:
+        yield stopwatch, OWN_CACHE.get(stopwatch, state)
 
 
 # -- a call that launches any number of kernels ---------------------------------------------------
@@ -175,18 +179,18 @@ class Call:
         """The device's events of one call."""
         self.total.append(sum(e.ns for e in events) / 1000)
         self.span.append((max(e.start + e.ns for e in events) - events[0].start) / 1000)
-        for held, event in zip(self.each, events, strict=True):
-            held.append(event.ns / 1000)
+        for durations, event in zip(self.each, events, strict=True):
+            durations.append(event.ns / 1000)
 
 
 def period(names: list[str], times: int) -> list[str] | None:
-    """What is repeated, where ``names`` is the same ``times`` over; None where it is not."""
+    """The sequence that ``names`` repeats ``times`` times; None if it is no such repetition."""
     length, rest = divmod(len(names), times)
     return names[:length] if not rest and names == names[:length] * times else None
 
 
 def names_of(events: list[Event]) -> list[str]:
-    """Names in order of the start."""
+    """Names of events in the order of their start."""
     return [event.name for event in sorted(events, key=lambda event: event.start)]
 
 
@@ -254,11 +258,11 @@ def calls(
         while True:
             block_began = time.monotonic()
             events = trace.saw(block, whole)
-            took = time.monotonic() - block_began
+            block_seconds = time.monotonic() - block_began
             if whole(events):
                 misses = 0
-                for at in range(len(flush), len(events), len(pattern)):
-                    call.add(events[at : at + len(kernels)])
+                for first in range(len(flush), len(events), len(pattern)):
+                    call.add(events[first : first + len(kernels)])
             else:
                 misses += 1
             if misses >= MOST_MISSES:
@@ -266,7 +270,7 @@ def calls(
             late = len(call.total) >= MOST or time.monotonic() - began > seconds
             if call.total and (late or settled(call.total)):
                 return call
-            count = next_count(count, took, len(events), 10, 1000)
+            count = next_count(count, block_seconds, len(events), 10, 1000)
 
 
 # -- without CUPTI's tracing ----------------------------------------------------------------------
@@ -297,17 +301,17 @@ EMPTY_PTX = f"""
 
 
 def queued(torch: Any, launch: Launch, before: Launch, count: int = SAMPLES) -> list[float]:
-    """What a pair of events around a launch reads in a full queue, in µs, so often.
+    """``count`` readings, in µs, of a pair of events around a launch in a full queue.
 
     Empty where this torch cannot keep the queue busy.
     """
     wait = getattr(torch.cuda, "_sleep", None)
     if wait is None:
         return []
-    found: list[float] = []
+    readings: list[float] = []
     batch = min(BATCH, count)
     pairs = [[torch.cuda.Event(enable_timing=True) for _ in range(2)] for _ in range(batch)]
-    while len(found) < count:
+    while len(readings) < count:
         torch.cuda.synchronize()
         wait(AHEAD_CYCLES)
         for start, end in pairs:
@@ -316,48 +320,48 @@ def queued(torch: Any, launch: Launch, before: Launch, count: int = SAMPLES) -> 
             launch()
             end.record()
         torch.cuda.synchronize()
-        found += [1000 * float(start.elapsed_time(end)) for start, end in pairs]
-    return found
+        readings += [1000 * float(start.elapsed_time(end)) for start, end in pairs]
+    return readings
 
 
 def middle(samples: list[float]) -> float | None:
-    """The median of finite samples; None of none."""
-    held = sorted(s for s in samples if math.isfinite(s))
-    return held[len(held) // 2] if held else None
+    """The median of the finite samples; None if there are none."""
+    ordered = sorted(s for s in samples if math.isfinite(s))
+    return ordered[len(ordered) // 2] if ordered else None
 
 
 def around(torch: Any, launch: Launch, before: Launch, own: list[float]) -> float | None:
-    """What a pair of events reads around an empty kernel beyond its ``own`` time, in µs."""
+    """µs that a pair of events around an empty kernel reads beyond its ``own`` times."""
     pair, kernel = middle(queued(torch, launch, before)), middle(own)
     return None if pair is None or kernel is None else pair - kernel
 
 
 def undisturbed(
-    torch: Any, said: dict[str, Any], launch: Launch, before: Launch, extra: float | None
+    torch: Any, result: dict[str, Any], launch: Launch, before: Launch, extra: float | None
 ) -> dict[str, Any]:
-    """What a stopwatch said by CUPTI, with the time without it where tracing slows the call.
+    """A stopwatch's ``result`` by CUPTI, corrected by untraced times if tracing slows the call.
 
     ``extra`` is what a pair of events reads beyond a kernel's own time. A call of one kernel gets
     the samples of the events less this; ``traced`` is then what CUPTI read. Of several kernels the
     pair holds the gaps between them too: the sum stays CUPTI's, ``whole`` is the most that it can
     be. What is not disturbed comes back as it is.
     """
-    traced = middle(said["samples"])
+    traced = middle(result["samples"])
     if extra is None or traced is None:
-        return said
+        return result
     count = min(SAMPLES, int(MOST_US / max(traced, 1.0)))
     if count < FEWEST_PAIRS:
-        return said
+        return result
     pairs = queued(torch, launch, before, count)
     plain = middle([p - extra for p in pairs])
     if plain is None or plain <= 0 or traced - plain <= max(PART * plain, LEAST_DIFFERENCE_US):
-        return said
-    kernels = said.get("kernels")
+        return result
+    kernels = result.get("kernels")
     if kernels is not None and (len(kernels) != 1 or kernels[0].get("per_call", 1) != 1):
-        return {**said, "whole": plain}
+        return {**result, "whole": plain}
     samples = [p - extra for p in pairs]
-    changed: dict[str, Any] = {**said, "samples": samples, "traced": traced}
-    if "span" in said:
+    changed: dict[str, Any] = {**result, "samples": samples, "traced": traced}
+    if "span" in result:
         changed["span"] = samples
     if kernels is not None:
         changed["kernels"] = [{**kernels[0], "samples": samples}]

@@ -1,4 +1,4 @@
-"""What the device does while something runs: by CUPTI itself, else through torch.profiler.
+"""Sees what the device does while something runs: by CUPTI itself, else by torch.profiler.
 
 torch.profiler has CUPTI's records too, but is begun and ended anew for each look, and leaves out
 what its conversion of the device's clock puts outside of its window. It stands in only where CUPTI
@@ -16,8 +16,8 @@ from .cupti import Cupti, CuptiError, Event, library
 
 # After the device has come to rest all records are there, as a rule at the first flush.
 WAITS = (0.0, 0.001, 0.01, 0.05, 0.2)
-# What torch.profiler has on the device besides kernels, copies and fills: by kind, where torch says
-# it, else by name.
+# Device events of torch.profiler that are no kernels, copies or fills: by kind if torch gives it,
+# else by name.
 NO_WORK_KINDS = ("annotation", "sync", "cuda_event", "overhead")
 NO_WORK = ("Context Sync", "Stream Sync", "Event Sync", "Stream Wait Event")
 
@@ -49,7 +49,7 @@ class Records:
         try:
             self._cupti.stop()
         except CuptiError:
-            pass  # what was seen is seen; a later start says what is wrong
+            pass  # the events seen are valid; a later start says what is wrong
 
     def _begin(self) -> None:
         try:
@@ -61,7 +61,7 @@ class Records:
     def saw(self, work: Work, enough: Enough) -> list[Event]:
         """What the device did for ``work``, in order of its start.
 
-        Its records are waited for until they are ``enough``, for a quarter of a second. Raises
+        Waits until the records are ``enough``, for a quarter of a second at most. Raises
         ``Unavailable``.
         """
         if self._lost:  # as where what was called has a profiler of its own
@@ -122,15 +122,15 @@ def device_events(profiler: Any) -> list[Event]:
         if any(word in kind for word in NO_WORK_KINDS):
             continue
         if hasattr(event, "duration_ns"):
-            start, took = event.start_ns(), event.duration_ns()
+            start, duration = event.start_ns(), event.duration_ns()
         else:
-            start, took = 1000 * event.start_us(), 1000 * event.duration_us()
-        events.append(Event(name, int(start), int(took)))
+            start, duration = 1000 * event.start_us(), 1000 * event.duration_us()
+        events.append(Event(name, int(start), int(duration)))
     return sorted(events, key=lambda event: event.start)
 
 
 def trace_of(torch: Any) -> Trace:
-    """How this process sees what its device does."""
+    """CUPTI's records, or torch.profiler if CUPTI cannot be used in this process."""
     try:
         cupti = Cupti(library(getattr(torch.version, "cuda", None)))
         cupti.start()
@@ -141,6 +141,6 @@ def trace_of(torch: Any) -> Trace:
 
 
 def _profiled(torch: Any) -> bool:
-    """Whether a torch.profiler runs in this process, as far as torch says it."""
+    """Whether a torch.profiler runs in this process, as far as torch tells."""
     enabled = getattr(getattr(torch, "autograd", None), "_profiler_enabled", None)
     return bool(enabled()) if enabled is not None else False
