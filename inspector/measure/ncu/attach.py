@@ -30,7 +30,7 @@ _RELOCATED = "32@"
 
 
 def placed(launch: NcuLaunch, listing: Listing, function: Function) -> dict[int, Samples] | str:
-    """The samples of a launch by the lines of a listing; or why they cannot be shown there."""
+    """The samples of a launch by line number of a listing, or why they cannot be shown there."""
     if not launch.code:
         return "the report has no machine code (export the source page too)"
     lines = [
@@ -45,8 +45,8 @@ def placed(launch: NcuLaunch, listing: Listing, function: Function) -> dict[int,
         return f"its machine code has {len(theirs)} instructions, this one {len(ours)}"
     start = ours[0][0] if ours else 0
     end = launch.code[-1].offset
-    for (offset, text), (address, own) in zip(theirs, ours, strict=True):
-        if offset != address - start or not _same(text, own, launch.base, end, labels, start):
+    for (offset, text), (address, our_text) in zip(theirs, ours, strict=True):
+        if offset != address - start or not _same(text, our_text, launch.base, end, labels, start):
             return f"its machine code differs from this at {address:#x}: {_words(text)}"
     if not any(i.samples for i in launch.code):
         return "the report was made without sampling"
@@ -59,7 +59,7 @@ def placed(launch: NcuLaunch, listing: Listing, function: Function) -> dict[int,
 
 
 def _bare(text: str) -> str:
-    """An instruction without its address and its semicolon."""
+    """The text of an instruction without its address and semicolon."""
     return _ADDRESS.sub("", text).partition(";")[0]
 
 
@@ -68,7 +68,7 @@ def _words(text: str) -> str:
 
 
 def _without_padding(code: Sequence[tuple[int, str]]) -> list[tuple[int, str]]:
-    """Without the NOPs at the end, which only fill the section."""
+    """The code without the NOPs at its end, which only fill the section."""
     end = len(code)
     while end and _words(code[end - 1][1]) == "NOP":
         end -= 1
@@ -76,7 +76,7 @@ def _without_padding(code: Sequence[tuple[int, str]]) -> list[tuple[int, str]]:
 
 
 def _labels(listing: Listing, function: Function) -> Iterator[tuple[str, int]]:
-    """The labels of a function with the addresses that they stand for."""
+    """The labels of a function, each with its address."""
     waiting: list[str] = []
     for n in range(function.first, function.last + 1):
         line: Line = listing.lines[n - 1]
@@ -101,8 +101,8 @@ def _same(
         return f"{value:#x}" if 0 <= value <= end else number[0]
 
     def target(label: re.Match[str]) -> str:
-        at = labels.get(label[1])
-        return label[0] if at is None else f"{at - start:#x}"
+        address = labels.get(label[1])
+        return label[0] if address is None else f"{address - start:#x}"
 
     return _HEX.sub(offset, left) == _LABEL.sub(target, right)
 
@@ -116,15 +116,15 @@ def text_of(launch: NcuLaunch, name: str) -> str:
         return f"{value:#x}" if 0 <= value <= end else number[0]
 
     rows = [f"\t\tFunction : {name}"]
-    for one in launch.code:
-        text = _HEX.sub(offset, _instruction(one))
-        rows.append(f"        /*{one.offset:04x}*/{' ' * 19}{text} ;")
+    for instruction in launch.code:
+        text = _HEX.sub(offset, _instruction(instruction))
+        rows.append(f"        /*{instruction.offset:04x}*/{' ' * 19}{text} ;")
     return "\n".join([*rows, "\t\t..........", ""])
 
 
-def _instruction(one: MeasuredInstruction) -> str:
-    """Its text on one line, whatever the report holds."""
-    return _SPACE.sub(" ", one.text).removesuffix(";").strip()
+def _instruction(instruction: MeasuredInstruction) -> str:
+    """The text of an instruction on one line."""
+    return _SPACE.sub(" ", instruction.text).removesuffix(";").strip()
 
 
 Code = Callable[[], tuple[Listing, Function] | None]
@@ -135,18 +135,18 @@ Placement = dict[int, Samples] | str
 """The samples of a launch by the lines of a listing; or why they cannot be shown there."""
 
 FEWEST_REGISTERS = 16
-"""What ncu says of a launch whose machine code needs fewer: seen on an H200 with 12."""
+"""The count that ncu reports if the code needs fewer: seen on an H200 with 12."""
 
 STRANGER = "no kernel here is called"
-"""How the reason begins where a launch is of another's kernel, as torch's own are."""
+"""How the reason begins if a launch is of a kernel not recorded here, such as torch's own."""
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
     """A variant as launches see it.
 
-    ``names`` are all that its kernel answers to; ``blocks`` and ``grids`` those that it is known
-    to have been launched with, empty if none is known. ``code`` reads its machine code.
+    ``names`` are all names of its kernel; ``blocks`` and ``grids`` those of its recorded launches,
+    empty if there are none. ``code`` reads its machine code.
     """
 
     key: Key
@@ -159,9 +159,9 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Attached:
-    """A launch and the variant that it was of, None with the reason where that is not known.
+    """A launch with the ``key`` of its variant; None if that is not known, and ``why``.
 
-    ``samples`` are by line of the variant's SASS; where there are none, ``unplaced`` says why.
+    ``samples`` are by line of the variant's SASS; if there are none, ``unplaced`` says why.
     """
 
     launch: NcuLaunch
@@ -195,25 +195,28 @@ def attach(launches: Iterable[NcuLaunch], candidates: Sequence[Candidate]) -> li
 
 
 def by_variant(attached: Iterable[Attached]) -> dict[Key, NcuMeasured]:
-    """What was measured, by variant."""
-    held: dict[Key, list[Attached]] = {}
-    for one in attached:
-        if one.key is not None:
-            held.setdefault(one.key, []).append(one)
-    return {key: NcuMeasured(tuple(each), _summed(each)) for key, each in held.items()}
+    """What ncu measured, by variant."""
+    launches_by_key: dict[Key, list[Attached]] = {}
+    for launch in attached:
+        if launch.key is not None:
+            launches_by_key.setdefault(launch.key, []).append(launch)
+    return {
+        key: NcuMeasured(tuple(launches), _summed(launches))
+        for key, launches in launches_by_key.items()
+    }
 
 
-def _summed(each: Iterable[Attached]) -> dict[int, Samples]:
+def _summed(launches: Iterable[Attached]) -> dict[int, Samples]:
     lines: dict[int, list[Samples]] = {}
-    for one in each:
-        for n, samples in one.samples.items():
+    for launch in launches:
+        for n, samples in launch.samples.items():
             lines.setdefault(n, []).append(samples)
-    return {n: total(held) for n, held in sorted(lines.items())}
+    return {n: total(of_line) for n, of_line in sorted(lines.items())}
 
 
-def _takes(held: int | None, launched: int | None) -> bool:
-    """Whether a launch of that many registers can be of machine code with so many."""
-    return held is None or launched is None or launched in (held, max(held, FEWEST_REGISTERS))
+def _takes(needed: int | None, launched: int | None) -> bool:
+    """Whether a launch with ``launched`` registers can be of code that needs ``needed``."""
+    return needed is None or launched is None or launched in (needed, max(needed, FEWEST_REGISTERS))
 
 
 def _counted(candidate: Candidate, launch: NcuLaunch) -> bool:
@@ -243,7 +246,7 @@ def _attach(launch: NcuLaunch, candidates: Sequence[Candidate]) -> Attached:
 def _of_name_and_registers(
     launch: NcuLaunch, candidates: Sequence[Candidate]
 ) -> list[Candidate] | str:
-    """The candidates that are called so and can have taken so many registers; or why none is."""
+    """The candidates with the launch's name and a fitting number of registers; or why none fits."""
     named = [c for c in candidates if launch.demangled in c.names]
     named = named or [c for c in candidates if launch.function in c.names]
     if not named:
@@ -252,7 +255,7 @@ def _of_name_and_registers(
     if not possible:
         counts = ", ".join(sorted({str(c.registers) for c in named}))
         return f"it has {launch.registers} registers a thread, {launch.function} here {counts}"
-    # Of those that need fewer there may be many: one is it by its machine code, or by its launches.
+    # Many candidates may need fewer registers: code or recorded launches must then agree.
     likely = [c for c in possible if _counted(c, launch) or _alike(c, launch)]
     why = f"it has {launch.registers} registers a thread, and the machine code of none here"
     return likely or why
@@ -261,20 +264,20 @@ def _of_name_and_registers(
 def _of_code_and_shape(
     launch: NcuLaunch, candidates: Sequence[Candidate], placements: Mapping[Key, Placement]
 ) -> Key | str:
-    """The one candidate that has the launch's machine code, block and grid; or why none has."""
+    """The only candidate with the launch's machine code, block and grid; or why there is none."""
     of_block = [
         c for c in candidates if not c.blocks or launch.block is None or launch.block in c.blocks
     ]
-    # Which launches were recorded is not all that there can be: machine code that is equal decides.
-    left = [c for c in candidates if not isinstance(placements[c.key], str)] or of_block
-    if not left:
+    # There may be launches that were not recorded, so equal machine code decides.
+    remaining = [c for c in candidates if not isinstance(placements[c.key], str)] or of_block
+    if not remaining:
         blocks = " or ".join(sorted({str(b) for c in candidates for b in c.blocks}))
         return f"it had blocks of {launch.block}, those here {blocks}"
-    left = [c for c in left if c in of_block] or left
-    left = [c for c in left if launch.grid in c.grids and c in of_block] or left
-    if len({c.key for c in left}) > 1:
-        return f"it fits {len(left)} variants of {launch.function} alike"
-    return left[0].key
+    remaining = [c for c in remaining if c in of_block] or remaining
+    remaining = [c for c in remaining if launch.grid in c.grids and c in of_block] or remaining
+    if len({c.key for c in remaining}) > 1:
+        return f"it fits {len(remaining)} variants of {launch.function} alike"
+    return remaining[0].key
 
 
 def _placed(launch: NcuLaunch, candidate: Candidate) -> Placement:

@@ -48,7 +48,7 @@ class Notation:
     decimal: str = "."
 
     def number(self, text: str) -> float | None:
-        """The value of a cell; None of one that holds no finite number (``nan``, ``no data``)."""
+        """The value of a cell; None if it holds no finite number (``nan``, ``no data``)."""
         if text.isascii() and text.isdigit():  # most cells, and it is quick
             return _finite(float(text))
         if not _NUMBER.match(text.strip()):
@@ -61,25 +61,25 @@ class Notation:
             return None
 
     def count(self, text: str) -> int | None:
-        """The value of a cell that counts something."""
+        """The value of a cell as a whole number; None if it holds no finite number."""
         value = self.number(text)
         return None if value is None else round(value)
 
 
 def _finite(value: float) -> float | None:
-    """None of what is more than a number can be: 400 digits are no measurement."""
+    """The value, or None if it overflowed: 400 digits are no measurement."""
     return value if math.isfinite(value) else None
 
 
 ENOUGH = 100
-"""More cells for the one than for the other: the rest need not be looked at."""
+"""The lead in votes after which no further cells are looked at."""
 
 
 def notation(cells: Iterable[str]) -> Notation:
     """The notation that the numbers of a report are written in.
 
     A comma that is not followed by exactly three digits is a decimal point, and so is one after a
-    point; likewise for a point. Where nothing tells, it is English.
+    point; likewise for a point. If no cell tells, the notation is English.
     """
     votes = {",": 0, ".": 0}
     for cell in cells:
@@ -102,13 +102,13 @@ def notation(cells: Iterable[str]) -> Notation:
 
 
 def microseconds(value: float | None, unit: str) -> float | None:
-    """A duration in µs; None of a unit that is no time."""
+    """A duration in µs; None if the unit is no unit of time."""
     scale = _MICROSECONDS.get(unit.strip().lower())
     return None if value is None or scale is None else _finite(value / scale)
 
 
 def gigahertz(value: float | None, unit: str) -> float | None:
-    """A clock in GHz; None of a unit that is no frequency."""
+    """A clock in GHz; None if the unit is no unit of frequency."""
     scale = _GIGAHERTZ.get(unit.strip().lower())
     return None if value is None or scale is None else value / scale
 
@@ -118,7 +118,7 @@ def gigahertz(value: float | None, unit: str) -> float | None:
 
 REMEDY = "Export it again: ncu --import report.ncu-rep --csv --page details > report.csv"
 SASS_REMEDY = "Export it again: ncu --import report.ncu-rep --csv --page source --print-source sass"
-# Of what ncu is not allowed, its own lines before the header tell.
+# ncu says so in its own lines before the header.
 DENIED = "ERR_NVGPUCTRPERM"
 
 
@@ -193,25 +193,25 @@ def _rows(text: str, name: str) -> Iterator[tuple[int, list[str]]]:
     spreadsheet writes bare cells, and then every line is a row.
     """
     lines = text.lstrip("\ufeff").split("\n")
-    bare = _bare(lines)
-    mark = ";" if bare and bare.count(";") > bare.count(",") else ","
+    bare_header = _bare(lines)
+    mark = ";" if bare_header and bare_header.count(";") > bare_header.count(",") else ","
     pending: list[str] = []
-    begun = 0
+    first_line = 0
     for number, line in enumerate(lines, 1):
         if not pending:
-            if not line.strip() or not (bare or line.startswith('"')):
+            if not line.strip() or not (bare_header or line.startswith('"')):
                 continue
-            begun = number
+            first_line = number
         pending.append(line.removesuffix("\r"))
         if sum(part.count('"') for part in pending) % 2 == 0:
             cells = _cells("\n".join(pending), mark)
             pending = []
             if cells:
-                yield begun, cells
+                yield first_line, cells
         elif len(pending) > MOST_LINES:
             break
     if pending:
-        raise Unreadable(f"{name} is cut short, or damaged, in line {begun}", REMEDY)
+        raise Unreadable(f"{name} is cut short, or damaged, in line {first_line}", REMEDY)
 
 
 MOST_LINES = 1000
@@ -257,19 +257,24 @@ def source(table: Table, number: int, name: str) -> NcuLaunch:
     Raises ``Unreadable`` where a row is no instruction.
     """
     columns = table.columns
-    where, text = columns.index("Address"), columns.index("Source")
-    cells = [c for _, row in table.rows for n, c in enumerate(row) if n not in (where, text)]
+    address_column, text_column = columns.index("Address"), columns.index("Source")
+    cells = [
+        c
+        for _, row in table.rows
+        for n, c in enumerate(row)
+        if n not in (address_column, text_column)
+    ]
     numbers = notation(cells)
     samples = _sampling(columns, numbers)
     rows: list[tuple[int, str, Samples | None]] = []
     for line, row in table.rows:
-        address = row[where].strip() if len(row) == len(columns) else ""
+        address = row[address_column].strip() if len(row) == len(columns) else ""
         if not re.fullmatch(r"(?:0x)?[0-9a-fA-F]+", address):
             raise Unreadable(
                 f"{name} is cut short, or is no page of SASS, in line {line}",
                 SASS_REMEDY,
             )
-        rows.append((int(address, 16), row[text], samples(row)))
+        rows.append((int(address, 16), row[text_column], samples(row)))
     if not rows:
         raise Unreadable(f"{name} has no instruction of {table.title or 'a kernel'}", REMEDY)
     base = min(address for address, _, _ in rows)
@@ -281,9 +286,9 @@ def source(table: Table, number: int, name: str) -> NcuLaunch:
 def _sampling(
     columns: Sequence[str], numbers: Notation
 ) -> Callable[[Sequence[str]], Samples | None]:
-    """What reads the samples of a row."""
-    every = next((columns.index(c) for c in ALL if c in columns), None)
-    quiet = next((columns.index(c) for c in NOT_ISSUED if c in columns), None)
+    """A function that reads the samples of a row; None of it if the page has no samples."""
+    all_column = next((columns.index(c) for c in ALL if c in columns), None)
+    quiet_column = next((columns.index(c) for c in NOT_ISSUED if c in columns), None)
     stalls = {
         n: c.removeprefix("stall_")
         for n, c in enumerate(columns)
@@ -291,14 +296,14 @@ def _sampling(
     }
 
     def read(row: Sequence[str]) -> Samples | None:
-        if every is None:
+        if all_column is None:
             return None
         # Nearly all are 0, in every locale.
-        seen = {name: numbers.count(row[n]) or 0 for n, name in stalls.items() if row[n] != "0"}
+        counts = {name: numbers.count(row[n]) or 0 for n, name in stalls.items() if row[n] != "0"}
         return Samples(
-            numbers.count(row[every]) or 0,
-            0 if quiet is None else numbers.count(row[quiet]) or 0,
-            {name: count for name, count in seen.items() if count},
+            numbers.count(row[all_column]) or 0,
+            0 if quiet_column is None else numbers.count(row[quiet_column]) or 0,
+            {name: count for name, count in counts.items() if count},
         )
 
     return read
@@ -376,7 +381,7 @@ def _groups(tables: Sequence[Table]) -> Iterator[list[Table]]:
 
 @dataclass(slots=True)
 class _Found:
-    """What one page says of a launch."""
+    """A launch with its figures and rules, as one page has them."""
 
     launch: NcuLaunch
     figures: dict[str, float]
@@ -393,21 +398,21 @@ def _of_group(group: list[Table], name: str, problems: list[str]) -> list[NcuLau
         of_page: dict[Key, _Found] = {}
         (_raw if table.page is Page.RAW else _details)(table, of_page, name)
         for key, launch in of_page.items():
-            before = by_key.setdefault(key, launch)
-            if before is launch:
+            earlier = by_key.setdefault(key, launch)
+            if earlier is launch:
                 continue
-            if _shape(before.launch) != _shape(launch.launch):
+            if _shape(earlier.launch) != _shape(launch.launch):
                 raise Unreadable(
                     f"the pages of {name} are of different runs: launch {key[1]} is "
-                    f"{before.launch.function} in one, {launch.launch.function} in another",
+                    f"{earlier.launch.function} in one, {launch.launch.function} in another",
                     "Export the pages of one report.",
                 )
             # The raw page has more digits.
-            first, then = (launch, before) if table.page is Page.RAW else (before, launch)
-            before.figures = {**then.figures, **first.figures}
-            before.rules = before.rules or launch.rules
-            before.launch = replace(
-                before.launch, device=before.launch.device or launch.launch.device
+            first, then = (launch, earlier) if table.page is Page.RAW else (earlier, launch)
+            earlier.figures = {**then.figures, **first.figures}
+            earlier.rules = earlier.rules or launch.rules
+            earlier.launch = replace(
+                earlier.launch, device=earlier.launch.device or launch.launch.device
             )
     launches = [_whole(launch) for launch in by_key.values()]
     if not launches:
@@ -419,28 +424,28 @@ def _shape(launch: NcuLaunch) -> tuple[object, ...]:
     return launch.function, launch.block, launch.grid
 
 
-def _whole(found: _Found) -> NcuLaunch:
+def _whole(page_launch: _Found) -> NcuLaunch:
     figures: dict[str, object] = {
-        k: round(v) if k in COUNTS else v for k, v in found.figures.items()
+        k: round(v) if k in COUNTS else v for k, v in page_launch.figures.items()
     }
-    return replace(found.launch, rules=tuple(found.rules), **figures)  # type: ignore[arg-type]
+    return replace(page_launch.launch, rules=tuple(page_launch.rules), **figures)  # type: ignore[arg-type]
 
 
 def _with_code(
     launches: list[NcuLaunch], blocks: list[NcuLaunch], problems: list[str]
 ) -> list[NcuLaunch]:
-    """Launches with their code: the source page has no numbers, only the order of launches."""
+    """Launches with their code, by order: the source page does not number launches."""
     out = list(launches)
     for function in dict.fromkeys(b.function for b in blocks):
-        own = [b for b in blocks if b.function == function]
-        places = [n for n, one in enumerate(out) if one.function == function]
-        if len(own) != len(places):
+        own_blocks = [b for b in blocks if b.function == function]
+        places = [n for n, launch in enumerate(out) if launch.function == function]
+        if len(own_blocks) != len(places):
             problems.append(
-                f"the source page has {len(own)} of {len(places)} launches of {function}: which "
-                "they are is not known, and their samples are left out"
+                f"the source page has {len(own_blocks)} of {len(places)} launches of {function}: "
+                "which they are is not known, and their samples are left out"
             )
             continue
-        for n, block in zip(places, own, strict=True):
+        for n, block in zip(places, own_blocks, strict=True):
             out[n] = replace(out[n], base=block.base, code=block.code)
     return out
 
@@ -451,16 +456,16 @@ def _with_code(
 def _raw(table: Table, out: dict[Key, _Found], name: str) -> None:
     columns, units = _with_units(table.columns)
     rows = table.rows
-    at = columns.index("ID")
+    id_column = columns.index("ID")
     # The row below the header has the units, and no number.
-    if rows and len(rows[0][1]) == len(columns) and not rows[0][1][at].strip():
-        units = [inner or given for given, inner in zip(units, rows[0][1], strict=True)]
+    if rows and len(rows[0][1]) == len(columns) and not rows[0][1][id_column].strip():
+        units = [unit_below or unit for unit, unit_below in zip(units, rows[0][1], strict=True)]
         rows = rows[1:]
     first = columns.index("CC") + 1 if "CC" in columns else 0
     numbers = notation(cell for _, row in rows for cell in row[first:])
     for line, row in rows:
-        whole = len(row) == len(columns)
-        launch = _identity(dict(zip(columns, row, strict=False)), whole, line, name)
+        complete = len(row) == len(columns)
+        launch = _identity(dict(zip(columns, row, strict=False)), complete, line, name)
         cells = {c: (v, u) for c, v, u in zip(columns, row, units, strict=True)}
         figures: dict[str, float] = {}
         for field, metrics in RAW.items():
@@ -475,7 +480,7 @@ def _raw(table: Table, out: dict[Key, _Found], name: str) -> None:
 
 
 def _with_units(columns: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The interface of Nsight writes units into the header: ``Duration [us]``."""
+    """Names and units of columns; Nsight's interface writes ``Duration [us]`` into the header."""
     split = [_UNIT.match(c) for c in columns]
     names = [m[1] if m else c for m, c in zip(split, columns, strict=True)]
     return names, [m[2] if m else "" for m in split]
@@ -501,11 +506,11 @@ def _details(table: Table, out: dict[Key, _Found], name: str) -> None:
     rows = [(line, row, dict(zip(columns, row, strict=False))) for line, row in table.rows]
     numbers = notation(c.get("Metric Value", "") for _, _, c in rows)
     # ncu leaves out the columns of rules on the rows of metrics.
-    least = max(columns.index(column) for column in ("Metric Name", "Metric Value")) + 1
+    fewest_cells = max(columns.index(column) for column in ("Metric Name", "Metric Value")) + 1
     for line, row, cells in rows:
-        whole = least <= len(row) <= len(columns)
-        bare = _identity(cells, whole, line, name)
-        found = out.setdefault((bare.process, str(bare.number)), _Found(bare, {}, []))
+        complete = fewest_cells <= len(row) <= len(columns)
+        launch = _identity(cells, complete, line, name)
+        page_launch = out.setdefault((launch.process, str(launch.number)), _Found(launch, {}, []))
         field = DETAILS.get(cells["Metric Name"])
         value = (
             None
@@ -513,9 +518,9 @@ def _details(table: Table, out: dict[Key, _Found], name: str) -> None:
             else _figure(field, cells["Metric Value"], cells.get("Metric Unit", ""), numbers)
         )
         if field is not None and value is not None:
-            found.figures.setdefault(field, value)
+            page_launch.figures.setdefault(field, value)
         if cells.get("Rule Name"):
-            found.rules.append(
+            page_launch.rules.append(
                 Rule(
                     cells["Rule Name"],
                     cells.get("Rule Type", ""),
@@ -527,17 +532,20 @@ def _details(table: Table, out: dict[Key, _Found], name: str) -> None:
             )
 
 
-def _identity(cells: Mapping[str, str], whole: bool, line: int, name: str) -> NcuLaunch:
-    """Which launch a row is of. Raises ``Unreadable`` where the row is none, or not ``whole``: it
-    has other cells than the header above it."""
+def _identity(cells: Mapping[str, str], complete: bool, line: int, name: str) -> NcuLaunch:
+    """The launch that a row is of.
+
+    Raises ``Unreadable`` if the row is of no launch, or not ``complete``: it does not have the
+    cells of the header above it.
+    """
     number = cells.get("ID", "").strip()
-    if not whole or not number.isdecimal() or len(number) > 18:
+    if not complete or not number.isdecimal() or len(number) > 18:
         raise Unreadable(f"{name} is cut short, or damaged, in line {line}", REMEDY)
-    said = cells.get("Kernel Name") or cells.get("Function Name", "")
-    demangled = cells.get("Demangled Name") or said
+    kernel_name = cells.get("Kernel Name") or cells.get("Function Name", "")
+    demangled = cells.get("Demangled Name") or kernel_name
     return NcuLaunch(
         int(number),
-        function_of(said),
+        function_of(kernel_name),
         demangled,
         cells.get("Process ID", ""),
         _dim(cells.get("Block Size", "")),

@@ -1,4 +1,4 @@
-"""Reports of ncu from where they lie: named, put beside a recording, or kept with it."""
+"""Finds and reads reports of ncu: named ones, one beside a recording, or those kept with it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from inspector.system.toolchain import find
 PAGES = ("details", "raw", "source")
 EXPORT_SECONDS = 600.0
 COUNTERS = "ERR_NVGPUCTRPERM"
-"""What ncu says where the driver gives the GPU's counters to administrators alone."""
+"""ncu's error if the driver reserves the GPU's counters for administrators."""
 
 _RETURNED = re.compile(r"==ERROR== The application returned an error code \((\d+)\)")
 _SAID = re.compile(r"==(ERROR|WARNING)== *(.*)")
@@ -51,7 +51,7 @@ def texts(path: Path) -> str:
 
 
 def need() -> Path:
-    """Where ncu is. Raises ``ToolMissing``."""
+    """The path of ncu. Raises ``ToolMissing``."""
     tool = find("ncu")
     if tool is None:
         raise ToolMissing(
@@ -82,20 +82,26 @@ def _exported(path: Path) -> list[str]:
         if done.status == 0:
             out.append(done.text)
         elif page != "source":
-            said = complaints(done.text + "\n" + done.complaint) or [f"status {done.status}"]
-            raise Unreadable(f"ncu cannot export {path}: {said[0]}")
+            messages = complaints(done.text + "\n" + done.complaint) or [f"status {done.status}"]
+            raise Unreadable(f"ncu cannot export {path}: {messages[0]}")
     return out
 
 
 def complaints(log: str) -> list[str]:
-    """What ncu complained of, its errors first, each once."""
-    found = [(m[1], m[2].strip()) for m in map(_SAID.match, log.splitlines()) if m]
-    return list(dict.fromkeys(text for kind in ("ERROR", "WARNING")
-                              for said, text in found if said == kind and text))  # fmt: skip
+    """ncu's errors and then its warnings in a log, each once."""
+    messages = [(m[1], m[2].strip()) for m in map(_SAID.match, log.splitlines()) if m]
+    return list(
+        dict.fromkeys(
+            text
+            for kind in ("ERROR", "WARNING")
+            for severity, text in messages
+            if severity == kind and text
+        )
+    )
 
 
 def status_of(log: str, status: int) -> int:
-    """The program's own status, where ``status`` is that of ncu: its log tells of any but 0."""
+    """The program's exit status from ncu's ``log``, given ncu's own ``status``."""
     if match := _RETURNED.search(log):
         return int(match[1])
     return 0 if "==PROF== Disconnected" in log and status < 128 else status
@@ -130,7 +136,7 @@ def arguments(
 
 
 ENVIRONMENT = (("TORCHINDUCTOR_COMPILE_THREADS", "1"),)
-"""With Inductor's compile workers ncu hangs."""
+"""ncu hangs with Inductor's compile workers."""
 
 
 def command(ncu: Path, options: Sequence[str], argv: Sequence[str]) -> list[str]:
@@ -148,18 +154,18 @@ def load(paths: Sequence[Path]) -> Report:
     Raises ``Unreadable`` with a sentence on what is wrong, ``ToolMissing`` for an ``.ncu-rep``
     without ncu.
     """
-    found = []
+    all_tables = []
     for path in paths:
         if not path.exists():
             raise Unreadable(f"{path} does not exist", "Give a CSV export of ncu, or an .ncu-rep.")
-        found += tables(texts(path), str(path))
-    return export.together(found, " and ".join(map(str, paths)))
+        all_tables += tables(texts(path), str(path))
+    return export.together(all_tables, " and ".join(map(str, paths)))
 
 
 def of_recording(path: Path, named: Sequence[Path] = ()) -> Report:
     """The reports that belong to a recording: those named, else those beside it and kept with it.
 
-    A damaged one that nobody named is a problem of the report, and no error.
+    A damaged report that was not named is noted as a problem instead of raised as an error.
     """
     if named:
         return load(named)
@@ -167,7 +173,7 @@ def of_recording(path: Path, named: Sequence[Path] = ()) -> Report:
     beside = (path / BESIDE) if path.is_dir() else path.with_name(f"{path.name}.{BESIDE}")
     if is_recording(path):
         try:
-            # A link in a recording's folder leads to what is no part of it.
+            # A link in a recording's folder leads out of the recording.
             if beside.is_file() and not (path.is_dir() and beside.is_symlink()):
                 reports.append(load([beside]))
             left_out: list[str] = []
@@ -198,7 +204,7 @@ def store(path: Path, csv: str, command: Iterable[str]) -> None:
 
 
 def alone(path: Path, report: Report) -> Recording:
-    """A report as a recording of its own: what was launched, with its machine code, if it has it.
+    """A report as a recording of its own: the launched kernels, with machine code if it has any.
 
     Launches of one name with the same machine code (without any: registers and block) are one
     variant.
@@ -206,25 +212,25 @@ def alone(path: Path, report: Report) -> Recording:
     kernels: dict[str, dict[str, list[NcuLaunch]]] = {}
     for launch in report.launches:
         kernels.setdefault(launch.demangled, {}).setdefault(_digest(launch), []).append(launch)
-    ids = shortest_ids(digest for each in kernels.values() for digest in each)
+    ids = shortest_ids(digest for by_digest in kernels.values() for digest in by_digest)
     out = []
     for number, (demangled, variants) in enumerate(kernels.items()):
         function = next(iter(variants.values()))[0].function
         out.append(
             Kernel(
                 f"k{number}", function, demangled, Origin.FILE,
-                tuple(_variant(ids[d], d, each) for d, each in variants.items()),
+                tuple(_variant(ids[d], d, launches) for d, launches in variants.items()),
             )
         )  # fmt: skip
-    device = next((one.device for one in report.launches if one.device), None)
+    device = next((launch.device for launch in report.launches if launch.device), None)
     return Recording(
         str(path), tuple(out), device={"name": device} if device else None, problems=report.problems
     )
 
 
 def _digest(launch: NcuLaunch) -> str:
-    said = text_of(launch, "") if launch.code else f"{launch.registers} {launch.block}"
-    data = f"{launch.demangled}\0{said}".encode("utf-8", "surrogateescape")
+    content = text_of(launch, "") if launch.code else f"{launch.registers} {launch.block}"
+    data = f"{launch.demangled}\0{content}".encode("utf-8", "surrogateescape")
     return hashlib.sha256(data).hexdigest()
 
 
@@ -234,13 +240,13 @@ def _variant(short: str, digest: str, launches: Sequence[NcuLaunch]) -> Variant:
     stages = {}
     if first.code:
         text = text_of(first, symbol).encode("utf-8", "surrogateescape")
-        said = "the report of ncu: its source page, with offsets in place of addresses"
-        stages[Stage.SASS] = StageFile(BytesContent(text), None, said)
-    shapes = dict.fromkeys((one.grid, one.block) for one in launches)
+        origin = "the report of ncu: its source page, with offsets in place of addresses"
+        stages[Stage.SASS] = StageFile(BytesContent(text), None, origin)
+    shapes = dict.fromkeys((launch.grid, launch.block) for launch in launches)
     calls = tuple(
         Call(
             "cuda", symbol, digest, grid, block,
-            count=sum((one.grid, one.block) == (grid, block) for one in launches),
+            count=sum((launch.grid, launch.block) == (grid, block) for launch in launches),
         )
         for grid, block in shapes
         if grid is not None
@@ -261,22 +267,27 @@ def _variant(short: str, digest: str, launches: Sequence[NcuLaunch]) -> Variant:
 
 
 MOST = 3
-"""Launches of one variant that its line in the interface tells of."""
+"""Launches of one variant that its line in the interface shows."""
 
 
 def _told(launches: Sequence[NcuLaunch]) -> dict[str, object]:
-    """What tells launches apart, in place of a configuration, which a report does not have."""
-    some = launches[:MOST]
+    """What distinguishes launches, in place of the configuration, which a report does not have."""
+    first_launches = launches[:MOST]
     rest = ["…"] if len(launches) > MOST else []
-    times = [f"{one.duration_us:.2f}" for one in some if one.duration_us is not None]
-    out = {"launch": [*(str(one.number) for one in some), *rest], "µs": [*times, *rest]}
-    told: dict[str, object] = {k: " ".join(v) for k, v in out.items() if v and v != rest}
-    for name, dim in (("grid", some[0].grid), ("block", some[0].block)):
+    times = [
+        f"{launch.duration_us:.2f}" for launch in first_launches if launch.duration_us is not None
+    ]
+    out = {
+        "launch": [*(str(launch.number) for launch in first_launches), *rest],
+        "µs": [*times, *rest],
+    }
+    settings: dict[str, object] = {k: " ".join(v) for k, v in out.items() if v and v != rest}
+    for name, dim in (("grid", first_launches[0].grid), ("block", first_launches[0].block)):
         if dim is not None:
-            told[name] = "×".join(map(str, dim))
-    return told
+            settings[name] = "×".join(map(str, dim))
+    return settings
 
 
 def _target(launch: NcuLaunch) -> str | None:
-    said = (launch.capability or "").replace(".", "")
-    return f"sm_{said}" if said.isdecimal() else None
+    digits = (launch.capability or "").replace(".", "")
+    return f"sm_{digits}" if digits.isdecimal() else None

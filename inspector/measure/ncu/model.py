@@ -1,4 +1,4 @@
-"""What a report of Nsight Compute (ncu) says of launches; every figure is ncu's own."""
+"""The launches of a report of Nsight Compute (ncu); every figure is ncu's own."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Dim3 = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What one rule of ncu says of a launch.
+    """The result of one of ncu's rules for a launch.
 
     ``kind`` is ncu's (``OPT``, ``WRN``, ``INF``), ``speedup`` its estimate in percent of the
     launch's time (``scope`` ``global``) or of one part of the chip (``local``), None if it
@@ -30,7 +30,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class MeasuredInstruction:
-    """One instruction of the source page: its bytes from the function's beginning, its text.
+    """One instruction of the source page: its offset in bytes from the function's start, its text.
 
     ``samples`` is None if the report was made without sampling.
     """
@@ -75,8 +75,8 @@ class NcuLaunch:
 
         Rules of one part of the chip alone (``local``) say nothing of the launch's time.
         """
-        found = [r.speedup for r in self.rules if r.scope == "global" and r.speedup is not None]
-        return max(found, default=None)
+        estimates = [r.speedup for r in self.rules if r.scope == "global" and r.speedup is not None]
+        return max(estimates, default=None)
 
     @property
     def improvement_us(self) -> float | None:
@@ -88,13 +88,13 @@ class NcuLaunch:
     @property
     def samples(self) -> Samples | None:
         """All samples of the launch, None if nothing was sampled."""
-        held = [i.samples for i in self.code if i.samples is not None]
-        return total(held) if held else None
+        sampled = [i.samples for i in self.code if i.samples is not None]
+        return total(sampled) if sampled else None
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The launches of a report in order, which pages it was read from, what is odd about them."""
+    """The launches of a report in order, the pages that it was read from, and its problems."""
 
     launches: tuple[NcuLaunch, ...]
     pages: tuple[str, ...] = ()
@@ -103,11 +103,11 @@ class Report:
 
 def joined(reports: Iterable[Report]) -> Report:
     """Several reports as one."""
-    each = list(reports)
+    all_reports = list(reports)
     return Report(
-        tuple(launch for r in each for launch in r.launches),
-        tuple(dict.fromkeys(p for r in each for p in r.pages)),
-        tuple(dict.fromkeys(p for r in each for p in r.problems)),
+        tuple(launch for r in all_reports for launch in r.launches),
+        tuple(dict.fromkeys(p for r in all_reports for p in r.pages)),
+        tuple(dict.fromkeys(p for r in all_reports for p in r.problems)),
     )
 
 
@@ -116,12 +116,12 @@ def function_of(demangled: str) -> str:
     """``copy`` of ``void ns::copy<float, 4>(float const*, int)``; other names as they are."""
     out: list[str] = []
     depth = 0
-    for at, letter in enumerate(demangled.replace("(anonymous namespace)", "{anonymous}")):
+    for position, letter in enumerate(demangled.replace("(anonymous namespace)", "{anonymous}")):
         if letter == "<":
             depth += 1
         elif letter == ">":
             depth -= 1
-        elif letter == "(" and depth == 0 and at:
+        elif letter == "(" and depth == 0 and position:
             break
         elif depth == 0:
             out.append(letter)
@@ -149,9 +149,9 @@ STALLS = {
     "wait": "a fixed number of cycles",
     "warpgroup_arrive": "its warpgroup",
 }
-"""What a warp waits for, in words, by the name of ncu's column without ``stall_``."""
+"""What a stalled warp waits for, by the name of ncu's column without ``stall_``."""
 
 
 def waits_for(reason: str) -> str:
-    """What warps did on an instruction, in words; ncu's own name of a reason that is a new one."""
+    """What warps did on an instruction, in words; ncu's name if the reason is not known here."""
     return "issuing" if reason == "selected" else f"waiting for {STALLS.get(reason, reason)}"

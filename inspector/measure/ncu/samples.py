@@ -1,4 +1,4 @@
-"""What ncu measured of what a reader reads: launches tied to variants, samples to lines."""
+"""ncu's measurements for a reader: launches tied to variants, samples to lines."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from inspector.text import shown
 
 NOTHING = Report(())
 SEVERITIES = {"OPT": "hint", "WRN": "warn"}
-"""What ncu calls the kinds of its rules; others inform."""
+"""Severities by ncu's kinds of rules; other kinds only inform."""
 
 
 class Profiled:
-    """A report of ncu beside the reader of a recording, each in sight of the other: launches find
-    their variants by what the reader reads, and the reader tells what was measured of a variant.
+    """A report of ncu together with the reader of a recording.
 
-    An empty report is none. Safe to use from several threads.
+    Launches find their variants through the reader, and the reader shows what was measured of a
+    variant. An empty report stands for none. Safe to use from several threads.
     """
 
     def __init__(
@@ -41,11 +41,11 @@ class Profiled:
         return self._memo.once("attached", lambda: attach(self.report.launches, self._candidates()))
 
     def measured(self, variant: Variant) -> NcuMeasured | None:
-        """What was measured of a variant, None if nothing was measured."""
+        """ncu's measurements of a variant; None if there are none."""
         if not self.report.launches:
             return None
-        known = self._memo.once("by variant", lambda: by_variant(self.attached()))
-        return known.get(_key(variant))
+        measured_by_key = self._memo.once("by variant", lambda: by_variant(self.attached()))
+        return measured_by_key.get(_key(variant))
 
     def _for_reader(self, variant: Variant) -> Measured | None:
         measured = self.measured(variant)
@@ -57,15 +57,19 @@ class Profiled:
         )
 
     def _candidates(self) -> list[Candidate]:
-        wanted = {n for one in self.report.launches for n in (one.function, one.demangled)}
+        launched_names = {
+            n for launch in self.report.launches for n in (launch.function, launch.demangled)
+        }
         out = []
         for kernel, variant in self.reader.recording.variants():
-            known = frozenset({*names(kernel), variant.symbol})
-            if known & wanted:
-                out.append(self._candidate(kernel, variant, known))
+            candidate_names = frozenset({*names(kernel), variant.symbol})
+            if candidate_names & launched_names:
+                out.append(self._candidate(kernel, variant, candidate_names))
         return out
 
-    def _candidate(self, kernel: Kernel, variant: Variant, known: frozenset[str]) -> Candidate:
+    def _candidate(
+        self, kernel: Kernel, variant: Variant, candidate_names: frozenset[str]
+    ) -> Candidate:
         def code() -> tuple[Listing, Function] | None:
             if Stage.SASS not in variant.stages:
                 return None
@@ -76,7 +80,7 @@ class Profiled:
 
         return Candidate(
             _key(variant),
-            known,
+            candidate_names,
             self.reader.resources(variant).registers,
             _blocks(variant),
             frozenset(c.grid for c in variant.calls if c.grid is not None),
@@ -89,16 +93,16 @@ def _key(variant: Variant) -> Key:
 
 
 def _blocks(variant: Variant) -> frozenset[Dim3]:
-    """The blocks that a variant is launched with: Triton's are as it was compiled."""
-    seen = {c.block for c in variant.calls if c.block is not None}
+    """The block sizes that a variant was launched with, else what Triton compiled it for."""
+    blocks = {c.block for c in variant.calls if c.block is not None}
     warps = variant.config.get("num_warps")
-    if not seen and isinstance(warps, int):
-        seen = {(WARP * warps, 1, 1)}
-    return frozenset(seen)
+    if not blocks and isinstance(warps, int):
+        blocks = {(WARP * warps, 1, 1)}
+    return frozenset(blocks)
 
 
 MOST_TOLD = 4
-"""Launches that a card tells one by one; ``list`` has them all."""
+"""Launches that a card lists one by one; ``list`` has them all."""
 
 
 def told(measured: NcuMeasured) -> list[str]:
@@ -117,12 +121,12 @@ def sentence(launch: NcuLaunch) -> str:
     if launch.duration_us is not None:
         parts.append(f"{launch.duration_us:.2f} µs")
     peaks = ((launch.compute_percent, "compute"), (launch.memory_percent, "memory throughput"))
-    if held := [f"{value:.1f} % of {of}" for value, of in peaks if value is not None]:
-        parts.append(", ".join(held))
+    if throughputs := [f"{value:.1f} % of {limit}" for value, limit in peaks if value is not None]:
+        parts.append(", ".join(throughputs))
     if launch.achieved_occupancy is not None:
-        of = launch.theoretical_occupancy
-        most = "" if of is None else f" of {of:.4g} %"
-        parts.append(f"occupancy {launch.achieved_occupancy:.1f}{most or ' %'} achieved")
+        theoretical = launch.theoretical_occupancy
+        of_theoretical = "" if theoretical is None else f" of {theoretical:.4g} %"
+        parts.append(f"occupancy {launch.achieved_occupancy:.1f}{of_theoretical or ' %'} achieved")
     if launch.speedup is not None:
         parts.append(f"estimated speed-up {launch.speedup:.4g} % (ncu's estimate)")
     samples = launch.samples
@@ -135,20 +139,20 @@ def sentence(launch: NcuLaunch) -> str:
 def ruled(measured: NcuMeasured) -> list[Finding]:
     """ncu's rules as findings, the greatest speed-up first; of several launches, the first's."""
     out: dict[tuple[str, str], tuple[float, Finding]] = {}
-    for one in measured.launches:
-        for rule in one.launch.rules:
+    for attached in measured.launches:
+        for rule in attached.launch.rules:
             key = rule.name, rule.text
             if key in out:
                 continue
-            said = f"launch {one.launch.number}: " if len(measured.launches) > 1 else ""
+            prefix = f"launch {attached.launch.number}: " if len(measured.launches) > 1 else ""
             gain = ""
             if rule.speedup is not None:
-                of = "of this part alone" if rule.scope == "local" else "of the launch's time"
-                gain = f" Estimated speed-up by ncu: {rule.speedup:.4g} %, {of}."
+                scope = "of this part alone" if rule.scope == "local" else "of the launch's time"
+                gain = f" Estimated speed-up by ncu: {rule.speedup:.4g} %, {scope}."
             finding = Finding(
                 f"ncu:{shown(rule.name)}",
                 SEVERITIES.get(rule.kind, "info"),
-                f"{said}{rule.text}{gain}",
+                f"{prefix}{rule.text}{gain}",
             )
             worth = rule.speedup if rule.speedup is not None and rule.scope == "global" else -1.0
             out[key] = (worth, finding)

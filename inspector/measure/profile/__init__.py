@@ -1,1 +1,1 @@
-"""What a program's profile says: operators, kernels, and which launched which."""
+"""Reads a program's profile: operators, kernels, and which launched which."""

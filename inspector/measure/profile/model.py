@@ -1,4 +1,4 @@
-"""What a profile says: operators, kernels, which launched which, and where the time went.
+"""A profile's content: operators, kernels, which launched which, and where the time went.
 
 Times are in µs as torch.profiler recorded them; None if there is no GPU to have taken them.
 """
@@ -31,7 +31,7 @@ class Operator:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """How a kernel was launched, and what these launches took together."""
+    """One way in which a kernel was launched, with the number and total time of these launches."""
 
     grid: Three | None
     block: Three | None
@@ -45,8 +45,8 @@ class Shape:
 class GpuWork:
     """All launches of a kernel, or all copies (``memcpy``) or fills (``memset``) of one sort.
 
-    ``name`` is the trace's, demangled; ``short`` what a table has room for. ``low_us`` and
-    ``high_us`` are the shortest and the longest. ``kernel`` is the id of the recording's kernel
+    ``name`` is the trace's, demangled; ``short`` fits into a table. ``low_us`` and ``high_us`` are
+    the shortest and the longest duration. ``kernel`` is the id of the recording's kernel
     and ``variants`` the ids of its variants that fit the launches (more than one: they cannot be
     told apart); ``fused`` the ATen operators that torch.compile fused into it.
     """
@@ -66,7 +66,7 @@ class GpuWork:
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """Which call launched a kernel: ``path`` from the outermost to the innermost."""
+    """The calls that launched a kernel: ``path`` from the outermost to the innermost."""
 
     path: tuple[str, ...]
     kernel: str
@@ -76,7 +76,7 @@ class Chain:
 
 @dataclass(frozen=True, slots=True)
 class Overhead:
-    """Where the time of the window went; ``None``: no GPU took part.
+    """Where the time of the window went; None if no GPU took part.
 
     ``busy_us`` is the time in which any kernel, copy or fill ran on the device that had most;
     ``launches`` are calls that launch kernels, ``launch_us`` their CPU time; ``sync_us`` the CPU's
@@ -136,7 +136,7 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """One window, summed up; ``events`` is how many the trace had, ``notes`` what to know of it."""
+    """One window, summed up; ``events`` counts the trace's, ``notes`` are remarks on the trace."""
 
     window: Window
     operators: tuple[Operator, ...]

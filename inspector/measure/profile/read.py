@@ -1,4 +1,4 @@
-"""Profiles of a recording: from the events that name traces to what the traces say."""
+"""Reads the profiles of a recording: from the events that name traces to the summed-up traces."""
 
 from __future__ import annotations
 
@@ -43,22 +43,22 @@ def linked(profile: Profile, rec: Recording) -> Profile:
 
 
 def _bare(name: str) -> str:
-    """A function's name without its arguments and what stands before it."""
+    """A function's name without its arguments and its return type."""
     return name.partition("(")[0].partition("<")[0].removeprefix("void ").strip()
 
 
 def _linked(work: GpuWork, by_name: dict[str, list[Kernel]]) -> GpuWork:
     if work.kind != "kernel":
         return work
-    found = by_name.get(work.name) or by_name.get(_bare(work.name)) or []
-    if not found:
+    kernels = by_name.get(work.name) or by_name.get(_bare(work.name)) or []
+    if not kernels:
         return work
     fitting: dict[tuple[str, str], None] = {}
-    for kernel in found:
+    for kernel in kernels:
         for variant in _fitting(kernel.variants, work.shapes):
             fitting[kernel.id, variant.id] = None
-    owners = list(dict.fromkeys(owner for owner, _ in fitting)) or [found[0].id]
-    fusion = next((k.fusion for k in found if k.id == owners[0]), None)
+    owners = list(dict.fromkeys(owner for owner, _ in fitting)) or [kernels[0].id]
+    fusion = next((k.fusion for k in kernels if k.id == owners[0]), None)
     return replace(
         work,
         kernel=owners[0],
@@ -68,12 +68,12 @@ def _linked(work: GpuWork, by_name: dict[str, list[Kernel]]) -> GpuWork:
 
 
 def _fitting(variants: Sequence[Variant], shapes: Sequence[Shape]) -> list[Variant]:
-    """The variants that some launch of the profile may have been of."""
+    """The variants that fit at least one launch of the profile."""
     out: dict[str, Variant] = {}
     for shape in shapes:
-        left = [v for v in variants if _may_be(v, shape)]
-        sure = [v for v in left if any(c.grid == shape.grid for c in v.calls)]
-        out.update({v.id: v for v in sure or left})
+        possible = [v for v in variants if _may_be(v, shape)]
+        sure = [v for v in possible if any(c.grid == shape.grid for c in v.calls)]
+        out.update({v.id: v for v in sure or possible})
     return list(out.values())
 
 
@@ -83,17 +83,22 @@ def _may_be(variant: Variant, shape: Shape) -> bool:
         threads = shape.block[0] * shape.block[1] * shape.block[2]
     warps = variant.config.get("num_warps")
     # Warp specialisation launches more warps than were asked for; its calls say so.
-    seen = any(c.block == shape.block for c in variant.calls)
-    if isinstance(warps, int) and threads is not None and warps * 32 != threads and not seen:
+    block_recorded = any(c.block == shape.block for c in variant.calls)
+    if (
+        isinstance(warps, int)
+        and threads is not None
+        and warps * 32 != threads
+        and not block_recorded
+    ):
         return False
-    known = variant.known.registers
-    if known is not None and shape.registers is not None and known != shape.registers:
+    registers = variant.known.registers
+    if registers is not None and shape.registers is not None and registers != shape.registers:
         return False
     blocks = {c.block for c in variant.calls if c.block is not None}
     return not blocks or shape.block is None or shape.block in blocks
 
 
-# What the summary of a trace is kept by; it grows when the summary changes.
+# Part of the key under which a trace's summary is cached; it grows when the summary changes.
 VERSION = "profile-1"
 Said = Mapping[str, object]
 
@@ -102,9 +107,9 @@ def windows(events: Events) -> list[Window]:
     """Every window of a recording, in the order in which they began."""
     ranks = {_int(e.get("pid")): _int(e.get("rank")) for e in events.events
              if e.get("event") == "process"}  # fmt: skip
-    found = [e for e in events.events if e.get("event") == "profile"]
-    found.sort(key=lambda e: _float(e.get("began")) or 0.0)
-    return [_window(e, n, ranks) for n, e in enumerate(found, 1)]
+    profile_events = [e for e in events.events if e.get("event") == "profile"]
+    profile_events.sort(key=lambda e: _float(e.get("began")) or 0.0)
+    return [_window(e, n, ranks) for n, e in enumerate(profile_events, 1)]
 
 
 def _window(event: Said, number: int, ranks: Mapping[int | None, int | None]) -> Window:
@@ -126,7 +131,7 @@ def _window(event: Said, number: int, ranks: Mapping[int | None, int | None]) ->
 
 
 def about(event: Said) -> str:
-    """What a window is, in words."""
+    """A sentence on what a window covers."""
     mode, ended = event.get("mode"), event.get("ended_by")
     stepped = _stepped(event.get("step"))
     end = {
@@ -137,11 +142,11 @@ def about(event: Said) -> str:
         return "the program's own torch.profiler; this one stepped aside for it"
     if mode == "steps":
         plan = event.get("schedule")
-        told = ""
+        schedule = ""
         if isinstance(plan, dict):
-            told = ", ".join(f"{n} {_plain(plan.get(n))}" for n in ("wait", "warmup", "active"))
+            schedule = ", ".join(f"{n} {_plain(plan.get(n))}" for n in ("wait", "warmup", "active"))
         cut = "" if ended == "steps" else f", {end}"
-        return f"{stepped}; {told}{cut}"
+        return f"{stepped}; {schedule}{cut}"
     start = "from the first use of CUDA" if event.get("gpu") is True else "from the import of torch"
     if mode == "fallback":
         seen = _plain(event.get("seen"))
@@ -223,8 +228,8 @@ def why_none(path: Path) -> str:
     wish = facts[0].get("wish")
     plan = wish if isinstance(wish, dict) else {}
     if seen := max(_int(e.get("seen")) or 0 for e in facts):
-        left = f"wait {_plain(plan.get('wait'))}, warmup {_plain(plan.get('warmup'))}"
-        return f"the program made {count_of(seen)}, and with {left} none of them counts"
+        skipped = f"wait {_plain(plan.get('wait'))}, warmup {_plain(plan.get('warmup'))}"
+        return f"the program made {count_of(seen)}, and with {skipped} none of them counts"
     return f"the program never called {_plain(plan.get('step'))}"
 
 
@@ -236,40 +241,40 @@ def count_of(steps: int) -> str:
 def _default(windows: list[Window]) -> Window:
     """The last window of the lowest rank."""
     lowest = min((w.rank for w in windows if w.rank is not None), default=None)
-    mine = [w for w in windows if w.rank == lowest] or windows
-    return mine[-1]
+    of_rank = [w for w in windows if w.rank == lowest] or windows
+    return of_rank[-1]
 
 
 def _restored(data: bytes, window: Window) -> Profile | None:
-    """A summary that was kept; None if it is not one."""
+    """A profile from its cached summary; None if the data is not a summary."""
     try:
-        said: Any = files.parsed(data)
+        stored: Any = files.parsed(data)
         return Profile(
             window=replace(
-                window, steps=tuple(said["window"]["steps"]), gpu=said["window"]["gpu"] is True
+                window, steps=tuple(stored["window"]["steps"]), gpu=stored["window"]["gpu"] is True
             ),
-            operators=tuple(Operator(**o) for o in said["operators"]),
-            kernels=tuple(_kernel(k) for k in said["kernels"]),
-            chains=tuple(Chain(**{**c, "path": tuple(c["path"])}) for c in said["chains"]),
-            overhead=Overhead(**said["overhead"]),
+            operators=tuple(Operator(**o) for o in stored["operators"]),
+            kernels=tuple(_kernel(k) for k in stored["kernels"]),
+            chains=tuple(Chain(**{**c, "path": tuple(c["path"])}) for c in stored["chains"]),
+            overhead=Overhead(**stored["overhead"]),
             compiling=tuple(
-                Compiling(**{**c, "steps": tuple(c["steps"])}) for c in said["compiling"]
+                Compiling(**{**c, "steps": tuple(c["steps"])}) for c in stored["compiling"]
             ),
-            notes=tuple(said["notes"]),
-            events=said["events"],
-            device=said["device"],
+            notes=tuple(stored["notes"]),
+            events=stored["events"],
+            device=stored["device"],
         )
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError, PtxviewError):
         return None
 
 
-def _kernel(said: dict[str, object]) -> GpuWork:
-    shapes = said["shapes"]
-    made = []
+def _kernel(stored: dict[str, object]) -> GpuWork:
+    shapes = stored["shapes"]
+    rebuilt = []
     for shape in shapes if isinstance(shapes, list) else []:
         fixed = {n: tuple(shape[n]) if shape[n] is not None else None for n in ("grid", "block")}
-        made.append(Shape(**{**shape, **fixed}))
-    return GpuWork(**{**said, "shapes": tuple(made), "variants": (), "fused": ()})  # type: ignore[arg-type]
+        rebuilt.append(Shape(**{**shape, **fixed}))
+    return GpuWork(**{**stored, "shapes": tuple(rebuilt), "variants": (), "fused": ()})  # type: ignore[arg-type]
 
 
 def _int(value: object) -> int | None:

@@ -29,14 +29,14 @@ def stacks(data: bytes, gpu: bool) -> list[str]:
         for n in lane.order:
             if not lane.kept[n] or (lane.kind[n] == RUNTIME and gpu):
                 continue
-            took = lane.own[n] if own is None else own.get((thread, n), 0)
-            if took <= 0:
+            duration = lane.own[n] if own is None else own.get((thread, n), 0)
+            if duration <= 0:
                 continue
             words = [_frames(trace, frames, around[n], seen_frames)] if frames is not None else []
             words += [w.translate(_SPACES) for w in _calls(trace, lane, n)]
             line = ";".join(w for w in words if w)
             if line:
-                sums[line] += took
+                sums[line] += duration
     return [f"{line} {ns // 1000}" for line, ns in sorted(sums.items()) if ns >= 1000]
 
 
@@ -45,25 +45,30 @@ def _gpu_times(trace: GatheredTrace) -> dict[tuple[object, int], int]:
     for work in trace.work:
         launch = trace.by_external.get(work.external) or trace.by_correlation.get(work.correlation)
         if launch is not None:
-            thread, at = launch
+            thread, span = launch
             lane = trace.lanes[thread]
-            while not lane.kept[at] or (lane.kind[at] == RUNTIME and lane.parent[at] != NOBODY):
-                at = lane.parent[at]
-            out[thread, at] += work.end - work.start
+            while not lane.kept[span] or (
+                lane.kind[span] == RUNTIME and lane.parent[span] != NOBODY
+            ):
+                span = lane.parent[span]
+            out[thread, span] += work.end - work.start
     return out
 
 
 def _around(lane: Lane, frames: Lane | None) -> dict[int, int]:
-    """For each span the innermost Python function that it lies in."""
+    """For each span, the innermost Python function that contains it."""
     out = dict.fromkeys(lane.order, NOBODY)
     if frames is None:
         return out
     stack: list[int] = []
-    at = 0
+    next_frame = 0
     for n in lane.order:
-        while at < len(frames.order) and frames.start[frames.order[at]] <= lane.start[n]:
-            stack.append(frames.order[at])
-            at += 1
+        while (
+            next_frame < len(frames.order)
+            and frames.start[frames.order[next_frame]] <= lane.start[n]
+        ):
+            stack.append(frames.order[next_frame])
+            next_frame += 1
         # One that has ended never comes back; one that is still open stays below.
         while stack and frames.end[stack[-1]] <= lane.start[n]:
             stack.pop()
@@ -71,27 +76,27 @@ def _around(lane: Lane, frames: Lane | None) -> dict[int, int]:
     return out
 
 
-def _frames(trace: GatheredTrace, frames: Lane, at: int, texts: dict[int, str]) -> str:
+def _frames(trace: GatheredTrace, frames: Lane, frame: int, texts: dict[int, str]) -> str:
     """Names of Python's functions from the outermost to this one."""
     todo: list[int] = []
-    while at != NOBODY and at not in texts:
-        todo.append(at)
-        at = frames.parent[at]
-    text = texts.get(at, "")
-    for each in reversed(todo):
-        name = trace.names.texts[frames.name[each]]
-        here = "" if any(part in name for part in OURS) else name.translate(_SPACES)
-        text = texts[each] = ";".join(w for w in (text, here) if w)
+    while frame != NOBODY and frame not in texts:
+        todo.append(frame)
+        frame = frames.parent[frame]
+    text = texts.get(frame, "")
+    for pending in reversed(todo):
+        name = trace.names.texts[frames.name[pending]]
+        word = "" if any(part in name for part in OURS) else name.translate(_SPACES)
+        text = texts[pending] = ";".join(w for w in (text, word) if w)
     return text
 
 
 def _calls(trace: GatheredTrace, lane: Lane, n: int) -> list[str]:
     """Names of the operators from the outermost to this one."""
     out: list[str] = []
-    here = n
-    while here != NOBODY and len(out) < 64:
-        name = trace.names.texts[lane.name[here]]
-        if lane.kept[here] and not name.startswith(STEP[:-1]):
+    span = n
+    while span != NOBODY and len(out) < 64:
+        name = trace.names.texts[lane.name[span]]
+        if lane.kept[span] and not name.startswith(STEP[:-1]):
             out.append(name)
-        here = lane.parent[here]
+        span = lane.parent[span]
     return out[::-1]

@@ -39,25 +39,25 @@ LONGEST_PATH = 64
 
 
 def summarise(data: bytes, window: Window) -> Profile:
-    """The profile of one trace. Raises ``Unreadable`` for what is none."""
+    """The profile of one trace. Raises ``Unreadable`` if ``data`` is not a trace."""
     return summed(gather(data), window)
 
 
 def summed(trace: GatheredTrace, window: Window) -> Profile:
-    """The profile of what was gathered of a trace."""
+    """The profile of a gathered trace."""
     gpu = bool(trace.work) or (window.gpu and any(RUNTIME in v.kind for v in trace.lanes.values()))
     paths = _Paths(trace)
     launched: dict[tuple[object, int], int] = defaultdict(int)
     chains: dict[tuple[tuple[str, ...], int], list[int]] = defaultdict(lambda: [0, 0])
     for work in trace.work:
         owner = paths.owner(work)
-        took = work.end - work.start
+        duration = work.end - work.start
         if owner is not None:
-            launched[owner] += took
+            launched[owner] += duration
         if work.kind == "kernel":
             chain = chains[paths.to(work, owner), work.name]
             chain[0] += 1
-            chain[1] += took
+            chain[1] += duration
     notes = []
     if window.gpu and not gpu:
         notes.append("the program used CUDA, and CUPTI recorded nothing of it: times are unknown")
@@ -88,44 +88,44 @@ def summed(trace: GatheredTrace, window: Window) -> Profile:
 
 
 class _Paths:
-    """From a piece of work to the call that launched it, and to the calls around that."""
+    """Finds the call that launched a piece of work, and the calls around it."""
 
     def __init__(self, trace: GatheredTrace) -> None:
         self._held = trace
         self._known: dict[tuple[object, int], tuple[str, ...]] = {}
 
     def owner(self, work: Work) -> tuple[object, int] | None:
-        """The operator (or annotation) that torch links the work with; merged ones as one."""
-        found = self._held.by_external.get(work.external)
-        if found is None:
+        """The thread and span of the operator or annotation that torch links the work with."""
+        launch = self._held.by_external.get(work.external)
+        if launch is None:
             return None
-        thread, at = found
+        thread, span = launch
         lane = self._held.lanes[thread]
-        while not lane.kept[at]:
-            at = lane.parent[at]
-        return thread, at
+        while not lane.kept[span]:
+            span = lane.parent[span]
+        return thread, span
 
     def to(self, work: Work, owner: tuple[object, int] | None) -> tuple[str, ...]:
         """Names from the outermost call to the innermost, the CUDA runtime's own left out."""
         place = owner
         if place is None:
-            # Launched beside every operator, as Triton does: what lies around the launch itself.
+            # Launched outside of every operator, as Triton does: the calls around the launch.
             place = self._held.by_correlation.get(work.correlation)
         return () if place is None else self._path(place)
 
     def _path(self, place: tuple[object, int]) -> tuple[str, ...]:
-        found = self._known.get(place)
-        if found is not None:
-            return found
-        thread, at = place
+        known_path = self._known.get(place)
+        if known_path is not None:
+            return known_path
+        thread, span = place
         lane = self._held.lanes[thread]
         names: list[str] = []
-        here = at
-        while here != NOBODY and len(names) < LONGEST_PATH:
-            name = self._held.names.texts[lane.name[here]]
-            if lane.kept[here] and lane.kind[here] != RUNTIME and not _is_frame(name):
+        ancestor = span
+        while ancestor != NOBODY and len(names) < LONGEST_PATH:
+            name = self._held.names.texts[lane.name[ancestor]]
+            if lane.kept[ancestor] and lane.kind[ancestor] != RUNTIME and not _is_frame(name):
                 names.append(name)
-            here = lane.parent[here]
+            ancestor = lane.parent[ancestor]
         self._known[place] = tuple(reversed(names))
         return self._known[place]
 
@@ -140,7 +140,7 @@ def _operators(
 ) -> Iterable[Operator]:
     within: dict[tuple[object, int], int] = defaultdict(int, launched)
     for thread, lane in trace.lanes.items():
-        # Inner spans stand behind those that they lie in.
+        # Inner spans come after those that contain them.
         for n in reversed(lane.order):
             above = lane.parent[n]
             if lane.kept[n] and above != NOBODY and (spent := within.get((thread, n))):
@@ -181,15 +181,15 @@ def _kernels(trace: GatheredTrace) -> Iterable[GpuWork]:
     sums: dict[tuple[int, str], _Sum] = defaultdict(_Sum)
     for work in trace.work:
         row = sums[work.name, work.kind]
-        took = work.end - work.start
+        duration = work.end - work.start
         row.calls += 1
-        row.ns += took
-        row.low = took if row.low is None else min(row.low, took)
-        row.high = max(row.high, took)
+        row.ns += duration
+        row.low = duration if row.low is None else min(row.low, duration)
+        row.high = max(row.high, duration)
         if work.kind == "kernel" and (work.shape in row.shapes or len(row.shapes) < MOST_SHAPES):
             shape = row.shapes.setdefault(work.shape, [0, 0])
             shape[0] += 1
-            shape[1] += took
+            shape[1] += duration
     rows = []
     for (number, kind), row in sums.items():
         name = trace.names.texts[number]
@@ -235,7 +235,7 @@ def _overhead(trace: GatheredTrace, gpu: bool, first: int, last: int) -> Overhea
             devices[work.device].append(work)
     best: tuple[int, list[int]] = (0, [])
     for pieces in devices.values():
-        best = max(best, _busy(pieces, first), key=lambda found: found[0])
+        best = max(best, _busy(pieces, first), key=lambda busy_and_gaps: busy_and_gaps[0])
     kernels = [w.end - w.start for w in trace.work if w.kind == "kernel"]
     launches, waits = _runtime(trace, LAUNCHES, ()), _runtime(trace, (), WAITS)
     gaps = best[1]
@@ -258,7 +258,7 @@ def _overhead(trace: GatheredTrace, gpu: bool, first: int, last: int) -> Overhea
 
 
 def _median(ns: Sequence[int]) -> float | None:
-    """The median in µs; None of nothing."""
+    """The median in µs; None if there are no values."""
     return median(ns) / 1000 if ns else None
 
 
@@ -281,15 +281,15 @@ def _busy(pieces: Sequence[Work], first: int) -> tuple[int, list[int]]:
 def _runtime(
     trace: GatheredTrace, beginnings: tuple[str, ...], parts: tuple[str, ...]
 ) -> list[int]:
-    """ns that each call of the CUDA runtime of such a name took."""
-    wanted = {
+    """The duration in ns of each CUDA runtime call whose name begins or contains so."""
+    names = {
         n for n, text in enumerate(trace.names.texts)
         if (beginnings and text.startswith(beginnings)) or any(p in text for p in parts)
     }  # fmt: skip
     return [
         lane.end[n] - lane.start[n]
         for _, lane, n in trace.spans()
-        if lane.kind[n] == RUNTIME and lane.name[n] in wanted
+        if lane.kind[n] == RUNTIME and lane.name[n] in names
     ]
 
 

@@ -1,4 +1,4 @@
-"""From a trace's events to lanes of the CPU and pieces of the GPU's work."""
+"""Reads a trace's events into lanes of the CPU and pieces of the GPU's work."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from inspector.errors import Unreadable
 from inspector.measure.profile.model import Three
 
 # -- what ran on the CPU --------------------------------------------------------------------------
-# What ran on the CPU, a lane a thread: which call lies within which, as torch has it.
+# What ran on the CPU, a lane for each thread: which call lies within which, by torch's rules.
 
 OP, ANNOTATION, RUNTIME = 0, 1, 2
 NOBODY = -1
@@ -30,18 +30,18 @@ class TextNumbers:
 
     def number(self, text: str) -> int:
         """The number of a text."""
-        found = self._known.get(text)
-        if found is None:
-            found = self._known[text] = len(self.texts)
+        index = self._known.get(text)
+        if index is None:
+            index = self._known[text] = len(self.texts)
             self.texts.append(text)
-        return found
+        return index
 
 
 class Lane:
     """The spans of one thread; times in ns of the trace's clock.
 
-    ``build`` finds for each the one that it lies in (``parent``), and its time without those that
-    lie in it (``own``). Spans that torch's tables leave out have ``kept`` 0.
+    ``build`` finds the ``parent`` of each span, and its time without its children (``own``). Spans
+    that torch's tables leave out have ``kept`` 0.
     """
 
     def __init__(self) -> None:
@@ -54,7 +54,7 @@ class Lane:
         self.order: list[int] = []
 
     def add(self, start: int, end: int, name: int, kind: int) -> int:
-        """One more span; its number in this lane."""
+        """Add a span; returns its number in this lane."""
         self.start.append(start)
         self.end.append(end)
         self.name.append(name)
@@ -62,7 +62,7 @@ class Lane:
         return len(self.start) - 1
 
     def build(self) -> None:
-        """A span's parent is the innermost that it lies in whole, by start, the longest first."""
+        """Order spans by start and length; a parent is the innermost span that holds one whole."""
         count = len(self.start)
         start, end = self.start, self.end
         self.parent = array("i", [NOBODY]) * count
@@ -84,7 +84,7 @@ class Lane:
                 self.own[self.parent[n]] -= end[n] - start[n]
 
     def _merge(self) -> None:
-        """An operator that only calls itself again under the same name counts once."""
+        """Merge an operator with an only child of the same name, so that it counts once."""
         into: dict[int, int] = {}
         for n in self.order:
             above = self.parent[n]
@@ -133,32 +133,32 @@ class Trace:
         self._length = 0
 
     def events(self) -> Iterator[dict[str, object]]:
-        """Every event, in the file's order. Raises ``Unreadable`` for what is no trace."""
+        """Every event, in the file's order. Raises ``Unreadable`` if the file is not a trace."""
         buffer = self._begin()
         decode = json.JSONDecoder(strict=False).raw_decode
-        at = count = 0
+        position = count = 0
         while True:
-            skipped = _SKIPPED.match(buffer, at)
-            at = skipped.end() if skipped else at
+            skipped = _SKIPPED.match(buffer, position)
+            position = skipped.end() if skipped else position
             try:
-                event, end = decode(buffer, at)
+                event, end = decode(buffer, position)
             except (ValueError, RecursionError):
-                if buffer.startswith("]", at):
+                if buffer.startswith("]", position):
                     return
-                more = self._more()
-                if more and len(buffer) - at < LONGEST_EVENT:
-                    buffer, at = buffer[at:] + more, 0
+                chunk = self._more()
+                if chunk and len(buffer) - position < LONGEST_EVENT:
+                    buffer, position = buffer[position:] + chunk, 0
                     continue
-                buffer, at = buffer + more, at
-                after = _NEXT.search(buffer, at + 1)
+                buffer, position = buffer + chunk, position
+                next_event = _NEXT.search(buffer, position + 1)
                 self.damaged += 1
-                if after is None:
+                if next_event is None:
                     return
-                at = after.start()
+                position = next_event.start()
                 continue
-            at = end
-            if at > CHUNK:
-                buffer, at = buffer[at:], 0
+            position = end
+            if position > CHUNK:
+                buffer, position = buffer[position:], 0
             if isinstance(event, dict):
                 if count >= MOST_EVENTS:
                     self.cut = True
@@ -169,10 +169,10 @@ class Trace:
     def _begin(self) -> str:
         text = ""
         while (start := _BEGIN.search(text)) is None:
-            more = self._more()
-            if not more or len(text) > 16 * CHUNK:
+            chunk = self._more()
+            if not chunk or len(text) > 16 * CHUNK:
                 raise Unreadable("it is no Chrome trace: it has no traceEvents")
-            text += more
+            text += chunk
         try:
             header = json.loads(text[: start.end()] + "]}", strict=False)
         except (ValueError, RecursionError):
@@ -182,26 +182,26 @@ class Trace:
 
     def _more(self) -> str:
         try:
-            more = self._text.read(CHUNK)
+            chunk = self._text.read(CHUNK)
         except (OSError, EOFError, zlib.error) as error:
             raise Unreadable(f"the trace is damaged: {error}") from None
-        self._length += len(more)
+        self._length += len(chunk)
         if self._length > MOST_TEXT:
             raise Unreadable("the trace is too long to be real")
-        return more
+        return chunk
 
 
 CPU_KINDS = {
     "cpu_op": OP, "user_annotation": ANNOTATION, "cuda_runtime": RUNTIME, "cuda_driver": RUNTIME,
 }  # fmt: skip
 GPU_KINDS = {"kernel": "kernel", "gpu_memcpy": "memcpy", "gpu_memset": "memset"}
-# What torch's own tables leave out.
+# Names that torch's own tables leave out.
 LEFT_OUT = frozenset(
     ("[memory]", "[OutOfMemory]", "profiler::_record_function_enter",
      "profiler::_record_function_enter_new", "profiler::_record_function_exit", "aten::is_leaf",
      "aten::output_nr", "aten::_version")
 )  # fmt: skip
-# The emulated device's own.
+# The prefix of the emulated device's own operators.
 OURS = "ptxview_target::"
 STEP = "ProfilerStep#"
 FAR = 1 << 62  # ns
@@ -209,7 +209,7 @@ FAR = 1 << 62  # ns
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """One piece of the GPU's work; times in ns, ``external`` the number of who launched it."""
+    """One piece of the GPU's work; times in ns, ``external``: the number of its operator."""
 
     start: int
     end: int
@@ -246,7 +246,7 @@ class GatheredTrace:
 
 
 def gather(data: bytes, stacks: bool = False) -> GatheredTrace:
-    """Read a trace. Raises ``Unreadable`` for what is none."""
+    """Read a trace. Raises ``Unreadable`` if ``data`` is not one."""
     out = GatheredTrace()
     trace = Trace(data)
     for event in trace.events():
@@ -279,12 +279,12 @@ def _take(out: GatheredTrace, event: dict[str, object], stacks: bool) -> None:
 
 
 def _times(event: dict[str, object]) -> tuple[int, int]:
-    start, took = event.get("ts"), event.get("dur", 0)
-    if not isinstance(start, int | float) or not isinstance(took, int | float):
+    start, duration = event.get("ts"), event.get("dur", 0)
+    if not isinstance(start, int | float) or not isinstance(duration, int | float):
         raise ValueError
     # µs with three places: whole nanoseconds, which add up exactly.
     begin = round(start * 1000)
-    end = begin + round(took * 1000)
+    end = begin + round(duration * 1000)
     if not -FAR < begin <= end < FAR:
         raise ValueError
     return begin, end
@@ -309,30 +309,30 @@ def _cpu(out: GatheredTrace, event: dict[str, object], kind: int) -> None:
     lane = out.lanes.get(thread)
     if lane is None:
         lane = out.lanes[thread] = Lane()
-    at = lane.add(start, end, out.names.number(name), kind)
-    said = event.get("args")
-    if isinstance(said, dict):
+    span = lane.add(start, end, out.names.number(name), kind)
+    arguments = event.get("args")
+    if isinstance(arguments, dict):
         if kind == RUNTIME:
-            correlation = said.get("correlation")
+            correlation = arguments.get("correlation")
             if isinstance(correlation, int):
-                out.by_correlation[correlation] = (thread, at)
+                out.by_correlation[correlation] = (thread, span)
         else:
-            external = said.get("External id")
+            external = arguments.get("External id")
             if isinstance(external, int):
-                out.by_external[external] = (thread, at)
+                out.by_external[external] = (thread, span)
 
 
 def _gpu(out: GatheredTrace, event: dict[str, object], kind: str) -> None:
     start, end = _times(event)
     out.events += 1
-    held = event.get("args")
-    said: dict[str, object] = held if isinstance(held, dict) else {}
-    grid, block = _three(said.get("grid")), _three(said.get("block"))
+    raw_arguments = event.get("args")
+    arguments: dict[str, object] = raw_arguments if isinstance(raw_arguments, dict) else {}
+    grid, block = _three(arguments.get("grid")), _three(arguments.get("block"))
     shape = (
         grid,
         block,
-        _whole(said.get("registers per thread")),
-        _whole(said.get("shared memory")),
+        _whole(arguments.get("registers per thread")),
+        _whole(arguments.get("shared memory")),
     )
     shape = out._shapes.setdefault(shape, shape)
     out.work.append(
@@ -341,9 +341,9 @@ def _gpu(out: GatheredTrace, event: dict[str, object], kind: str) -> None:
             end,
             out.names.number(str(event.get("name"))),
             kind,
-            _whole(said.get("device")) or 0,
-            _whole(said.get("External id")) or 0,
-            _whole(said.get("correlation")) or 0,
+            _whole(arguments.get("device")) or 0,
+            _whole(arguments.get("External id")) or 0,
+            _whole(arguments.get("correlation")) or 0,
             shape,
         )
     )

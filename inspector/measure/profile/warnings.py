@@ -1,4 +1,4 @@
-"""What a benchmark should not have in it: compiling, and calls that wrap what is to be timed."""
+"""Warns of what spoils a benchmark: compiling, and torch.compile called within the timed part."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Times = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class ProcessFacts:
-    """What one process told when it ended: times in seconds since 1970."""
+    """What one process recorded when it ended: times in seconds since 1970."""
 
     pid: int | None
     seen: int | None
@@ -39,7 +39,7 @@ def facts(event: Said) -> ProcessFacts:
 
 
 def warned(profile: Profile, facts: Sequence[ProcessFacts]) -> Profile:
-    """The profile with what its window holds of compiling, and what to think of it."""
+    """The profile with the compiling within its window, and warnings about it."""
     window = profile.window
     mine = [f for f in facts if f.pid == window.pid]
     if not mine or window.began is None or window.ended is None:
@@ -68,19 +68,19 @@ def warned(profile: Profile, facts: Sequence[ProcessFacts]) -> Profile:
 
 
 def _compiled(profile: Profile, named: Sequence[str] = ()) -> Iterator[str]:
-    """That the window holds compiling, which call, how long, in how many of its steps."""
+    """A warning if the window holds compiling: of what, for how long, in how many steps."""
     spent = sum(c.us for c in profile.compiling)
     if spent <= 0:
         return
     window = profile.window
-    whole = profile.overhead.window_us
+    window_us = profile.overhead.window_us
     what = ", ".join(dict.fromkeys(named or (c.what for c in profile.compiling)))
     steps = sorted({n for c in profile.compiling for n in c.steps})
-    part = f" of its {_time(whole)}" if whole else ""
+    part = f" of its {_time(window_us)}" if window_us else ""
     if len(steps) > 1:
-        each = ", ".join(f"#{n}" for n in steps)
+        numbers = ", ".join(f"#{n}" for n in steps)
         yield (
-            f"{_time(spent)}{part} is compiling, in {len(steps)} steps ({each}): {what}. "
+            f"{_time(spent)}{part} is compiling, in {len(steps)} steps ({numbers}): {what}. "
             "These steps time the compiler; compile once, before what is timed"
         )
     elif window.steps:
@@ -93,19 +93,20 @@ def _compiled(profile: Profile, named: Sequence[str] = ()) -> Iterator[str]:
 
 
 def _calls(facts: ProcessFacts, within: Times) -> Iterator[str]:
-    """Lines from which torch.compile is called again and again."""
+    """Warnings about lines that call torch.compile repeatedly."""
     for site, count, times in facts.calls:
         inside = [t for t in times if _us(t, within) > 0]
         if count > 1 and inside:
-            each = median(b - a for a, b in times) * 1e6
+            typical = median(b - a for a, b in times) * 1e6
             yield (
-                f"torch.compile was called {count:,} times at {site}, {_time(each)} each (median): "
-                "what is timed around it times the wrapper and its checks; call it once, outside"
+                f"torch.compile was called {count:,} times at {site}, {_time(typical)} each "
+                "(median): what is timed around it times the wrapper and its checks; call it "
+                "once, outside"
             )
 
 
 def _pairs(facts: ProcessFacts) -> Iterator[str]:
-    """Pairs of timing events with a compile between them."""
+    """Warnings about pairs of timing events with a compile between them."""
     for sites, _, times in facts.pairs:
         first, _, last = sites.partition("\n")
         spoilt = [
@@ -129,28 +130,28 @@ def _us(times: Times, within: Times) -> float:
 
 
 def _time(us: float) -> str:
-    """µs, ms or s, to as many places as are worth reading."""
-    for unit, one in (("s", 1e6), ("ms", 1e3)):
-        if us >= one:
-            return f"{us / one:.3g} {unit}"
+    """A time in µs, ms or s, to three digits."""
+    for unit, scale in (("s", 1e6), ("ms", 1e3)):
+        if us >= scale:
+            return f"{us / scale:.3g} {unit}"
     return f"{us:.3g} µs"
 
 
 def _rows(event: Said, name: str) -> Iterable[Said]:
-    found = event.get(name)
-    return [e for e in found if isinstance(e, dict)] if isinstance(found, list) else []
+    rows = event.get(name)
+    return [e for e in rows if isinstance(e, dict)] if isinstance(rows, list) else []
 
 
 def _timed(event: Said, name: str, key: str) -> Iterator[tuple[str, int, tuple[Times, ...]]]:
-    for one in _rows(event, name):
-        held = one.get("times")
-        times = [t for t in map(_pair, held if isinstance(held, list) else []) if t is not None]
+    for row in _rows(event, name):
+        pairs = row.get("times")
+        times = [t for t in map(_pair, pairs if isinstance(pairs, list) else []) if t is not None]
         if times:
-            yield _text(one, key), _int(one.get("count")) or len(times), tuple(times)
+            yield _text(row, key), _int(row.get("count")) or len(times), tuple(times)
 
 
-def _span(one: Said) -> Times | None:
-    return _pair([one.get("began"), one.get("ended")])
+def _span(row: Said) -> Times | None:
+    return _pair([row.get("began"), row.get("ended")])
 
 
 def _pair(value: object) -> Times | None:
@@ -161,18 +162,18 @@ def _pair(value: object) -> Times | None:
     return None
 
 
-def _compiled_what(one: Said) -> tuple[str, str]:
-    """The function that torch.compile compiled, and where it stands."""
-    line = one.get("line")
-    path = _text(one, "file")
+def _compiled_what(row: Said) -> tuple[str, str]:
+    """The name of the function that torch.compile compiled, and its place."""
+    line = row.get("line")
+    path = _text(row, "file")
     if "/torch/" in path:
         # A function of torch's own goes through one of Dynamo's, whose name says nothing.
         return "a function of torch's", ""
-    return _text(one, "name"), f"{path}:{line}" if path and isinstance(line, int) else path
+    return _text(row, "name"), f"{path}:{line}" if path and isinstance(line, int) else path
 
 
-def _text(one: Said, name: str) -> str:
-    value = one.get(name)
+def _text(row: Said, name: str) -> str:
+    value = row.get(name)
     return value[:1000] if isinstance(value, str) else ""
 
 

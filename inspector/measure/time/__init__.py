@@ -1,1 +1,1 @@
-"""How long a kernel takes: what is launched again, in which child, and what came of it."""
+"""Times kernels: plans what is launched again, runs it in child processes, reads the results."""

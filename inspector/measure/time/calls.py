@@ -1,4 +1,4 @@
-"""Which calls of graphs and of extensions' functions are made again, and whose kernels they run."""
+"""Which calls of graphs and extensions' functions are repeated, and whose kernels they run."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _TOKEN = re.compile(r"\w+|[^\w\s]")
 
 @dataclass(frozen=True, slots=True)
 class Library:
-    """The library that an extension's function was called in; None: not recorded."""
+    """The library of an extension's function; None for what was not recorded."""
 
     path: str
     size: int | None = None
     sha256: str | None = None
 
     def changed(self) -> str | None:
-        """A sentence where what lies there now is something else. Raises ``Unreadable``."""
+        """A sentence if the file has changed since, else None. Raises ``Unreadable``."""
         with files.opened(Path(self.path)) as file:
             same = self.size in (None, file.size)
             if self.sha256 is not None:
@@ -39,11 +39,11 @@ class Library:
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """A call to be made again; ``number`` is its place among the recording's calls.
+    """A call to be repeated; ``number`` is its place among the recording's calls.
 
-    ``code`` is a graph's text, ``code_path`` where Inductor's cache had it, ``library`` where an
-    extension's function lies. ``among`` are the variants that it may launch; ``asked`` those that
-    the time is wanted of, empty for all.
+    ``code`` is a graph's text, ``code_path`` its path in Inductor's cache, ``library`` that of an
+    extension's function. ``among`` are the variants that it may launch; ``asked`` those whose time
+    is wanted, empty for all.
     """
 
     call: Call
@@ -55,7 +55,7 @@ class Again:
     code_path: str | None = None
 
     def timing(self, **known: object) -> Timing:
-        """What is known of its timing before it is taken."""
+        """The call's timing before its time is taken."""
         return Timing(
             kernel=self.call.name, variant="", call=self.number, stopwatch=None, cache=None,
             count=self.call.count, inputs=inputs(self.call.arguments), kind=self.call.kind,
@@ -64,18 +64,18 @@ class Again:
 
 
 def libraries(events: Iterable[Event]) -> dict[str, Library]:
-    """Where the library of each extension's module lay, by the module's name; the last one."""
+    """The library of each extension's module by the module's name; the last one recorded."""
     out: dict[str, Library] = {}
     for event in events:
         kind, name, path = event.get("event"), event.get("name"), event.get("path")
-        said = event.get("library")
+        description = event.get("library")
         if kind == "library" and isinstance(name, str) and isinstance(path, str):
             if out.get(name, Library("")).path != path:
                 out[name] = Library(path)
-        elif kind == "call" and isinstance(name, str) and isinstance(said, Mapping):
-            size, digest = said.get("size"), said.get("sha256")
+        elif kind == "call" and isinstance(name, str) and isinstance(description, Mapping):
+            size, digest = description.get("size"), description.get("sha256")
             out[name.rpartition(".")[0]] = Library(
-                str(said.get("path")),
+                str(description.get("path")),
                 size if isinstance(size, int) else None,
                 digest if isinstance(digest, str) else None,
             )
@@ -88,9 +88,8 @@ def again(
     variants: Sequence[Found],
     asked_calls: Sequence[Call],
 ) -> list[Again]:
-    """The calls that are ``wanted``, and those that launch variants of ``found`` of which no
-    launch of their own was recorded."""
-    where = libraries(events)
+    """The ``asked_calls``, and calls that launch ``variants`` without a recorded launch."""
+    by_module = libraries(events)
     out: list[Again] = []
     for number, call in enumerate(recording.calls):
         graph = next((g for g in recording.graphs if g.id == call.name), None)
@@ -103,7 +102,7 @@ def again(
                 code_path=code.origin_path if code else None,
             )  # fmt: skip
         elif call.kind == "extension":
-            library = where.get(call.name.rpartition(".")[0])
+            library = by_module.get(call.name.rpartition(".")[0])
             among = _beside(recording, library)
             asked = [f for f in variants if f in among]
             repeated = Again(call, number, among, library=library)
@@ -118,103 +117,107 @@ def again(
 
 
 def frequent(calls: Sequence[Again], most: int) -> tuple[list[Again], list[str]]:
-    """The ``most`` frequent calls of each graph and function, and what that leaves out."""
+    """The ``most`` frequent calls of each graph and function, and sentences on those left out."""
     out: list[Again] = []
-    left: list[str] = []
+    left_out: list[str] = []
     for name in dict.fromkeys((a.call.kind, a.call.name) for a in calls):
-        of = [a for a in calls if (a.call.kind, a.call.name) == name]
-        often, rest = most_frequent(name[1], of, most)
+        same_name = [a for a in calls if (a.call.kind, a.call.name) == name]
+        often, rest = most_frequent(name[1], same_name, most)
         out += often
-        left += rest
-    return out, left
+        left_out += rest
+    return out, left_out
 
 
 def _of_kernels(recording: Recording, ids: Sequence[str]) -> tuple[Found, ...]:
     return tuple((k, v) for k, v in recording.variants() if k.id in ids)
 
 
-def _launched(found: Found) -> bool:
-    return any(c.kind == "triton" for c in found[1].calls)
+def _launched(candidate: Found) -> bool:
+    return any(c.kind == "triton" for c in candidate[1].calls)
 
 
 def _beside(recording: Recording, library: Library | None) -> tuple[Found, ...]:
-    """Kernels of CUDA C++ whose object lay in the library's folder; all where none did."""
+    """Kernels of CUDA C++ whose object lay in the library's folder; all if none did."""
     every = tuple((k, v) for k, v in recording.variants() if k.origin is Origin.NVCC)
     if library is None:
         return every
     folder = PurePath(library.path).parent
-    here = tuple(
+    in_folder = tuple(
         f
         for f in every
-        if (held := f[1].stages.get(Stage.SASS)) is not None
-        and PurePath(held.origin_path or "").parent == folder
+        if (sass := f[1].stages.get(Stage.SASS)) is not None
+        and PurePath(sass.origin_path or "").parent == folder
     )
-    return here or every
+    return in_folder or every
 
 
-def job_of_call(one: Again, mode: str) -> tuple[dict[str, object], bytes, str | None] | str:
-    """What the child process is told, the code that it needs, and a warning; or why it cannot be.
+def job_of_call(repeated: Again, mode: str) -> tuple[dict[str, object], bytes, str | None] | str:
+    """The child process's job, the code that it needs, and a warning; or why it cannot run.
 
     Raises ``PtxviewError`` where a graph's code cannot be read.
     """
-    call = one.call
-    said: dict[str, object] = {
+    call = repeated.call
+    job: dict[str, object] = {
         "kind": call.kind, "name": call.name, "arguments": [argument(a) for a in call.arguments]
     }  # fmt: skip
     if call.kind == "graph":
-        if one.code is None:
+        if repeated.code is None:
             return "the code of this graph was not recorded"
-        where = Path(one.code_path or "/nowhere")
+        code_path = Path(repeated.code_path or "/nowhere")
         # A graph lies two folders deep in Inductor's cache.
-        if where.is_file():
-            said["cache"] = str(where.parent.parent)
-        return said, one.code.read(), None
+        if code_path.is_file():
+            job["cache"] = str(code_path.parent.parent)
+        return job, repeated.code.read(), None
     if mode == "target":
         return "an extension for the emulated device runs on the CPU"
-    if one.library is None:
+    if repeated.library is None:
         return "it was not recorded where the library of this function lies"
     module, _, function = call.name.rpartition(".")
-    said.update(module=module, function=function, library=one.library.path)
+    job.update(module=module, function=function, library=repeated.library.path)
     try:
-        warning = one.library.changed()
+        warning = repeated.library.changed()
     except Unreadable as error:
         return f"its code is gone: {error.message}"
-    return said, b"", warning
+    return job, b"", warning
 
 
 # -- whose time it was ----------------------------------------------------------------------------
 
 
 def kernel_times(
-    said: object, one: Again, everyone: Sequence[Found], arch: str | None
+    reported: object, repeated: Again, everyone: Sequence[Found], arch: str | None
 ) -> tuple[KernelTime, ...]:
-    """What a child process said of a call's kernels, put to those of the recording."""
+    """The kernels that a child process ``reported`` for a call, tied to the recording's."""
     out = []
-    for each in said if isinstance(said, list) else []:
-        if not isinstance(each, Mapping):
+    for report in reported if isinstance(reported, list) else []:
+        if not isinstance(report, Mapping):
             continue
-        samples, many = each.get("samples"), each.get("per_call")
+        samples, per_call = report.get("samples"), report.get("per_call")
         durations = samples if isinstance(samples, list) else []
         middle = median([float(s) for s in durations if isinstance(s, int | float)])
-        if middle is None or not isinstance(many, int):
+        if middle is None or not isinstance(per_call, int):
             continue
-        seen = str(each.get("name"))
-        whose = owner(seen, one.among, arch) or owner(seen, everyone, arch)
-        name, variant = whose or (seen, None)
+        reported_name = str(report.get("name"))
+        owned = owner(reported_name, repeated.among, arch) or owner(reported_name, everyone, arch)
+        name, variant = owned or (reported_name, None)
         out.append(
-            KernelTime(name, variant, middle.value, many, middle.low, middle.high, middle.samples)
+            KernelTime(
+                name, variant, middle.value, per_call, middle.low, middle.high, middle.samples
+            )
         )
     return tuple(out)
 
 
-def owner(seen: str, among: Sequence[Found], arch: str | None) -> tuple[str, str | None] | None:
-    """The kernel that a name of CUPTI's is of, with the id of its variant where that is clear.
+def owner(
+    reported_name: str, among: Sequence[Found], arch: str | None
+) -> tuple[str, str | None] | None:
+    """The kernel with CUPTI's name, and the id of its variant, None if that is not clear.
 
     CUPTI has the function's name, of C++ demangled: whole names are compared first, then those
     without arguments. None if no kernel fits, or more than one.
     """
-    plain, base = _pieces(seen), _base(seen)
-    fits = [f for f in among if f[1].symbol == seen]
+    plain, base = _pieces(reported_name), _base(reported_name)
+    fits = [f for f in among if f[1].symbol == reported_name]
     fits = fits or [f for f in among if _pieces(f[0].demangled) == plain]
     fits = fits or [f for f in among if base_name(f[1].symbol) == base]
     kernels = {k.id: k for k, _ in fits}
@@ -229,7 +232,7 @@ def owner(seen: str, among: Sequence[Found], arch: str | None) -> tuple[str, str
 
 
 def _pieces(name: str) -> list[list[str]]:
-    """A demangled name so that ``float const*`` and ``const float *`` are alike."""
+    """The words of a demangled name, sorted: ``float const*`` and ``const float *`` are alike."""
     return [sorted(_TOKEN.findall(piece)) for piece in name.removeprefix("void ").split(",")]
 
 

@@ -1,4 +1,4 @@
-"""Child processes under the user's interpreter that take times, and what those of launches say.
+"""Runs child processes under the user's interpreter that take times, and gathers their results.
 
 A launch that breaks the device's context, hangs or kills the process costs its own row: another
 process goes on with the rest.
@@ -37,27 +37,27 @@ main = importlib.import_module("ptxview_probes.replay." + sys.argv[2]).main
 raise SystemExit(main(sys.argv[3], sys.argv[4]))
 """
 NO_DEVICE, NO_TORCH = 4, 45
-# To import torch and to wake the device, which takes tens of seconds on a cold disk.
+# Seconds to import torch and wake the device, which takes tens of seconds on a cold disk.
 STARTING = 180
 
-# What a launch's file is called to the child, by the launch's kind.
+# The key under which the child gets a launch's file, and the file's ending, by kind of launch.
 FILES = {"graph": ("code", ".py"), "extension": ("nothing", ".none")}
 
 Said = dict[str, object]
 Child = Callable[[Sequence[str], float, Path], Finished]
 
 
-# Torch's allocator aligns so on a device.
+# Alignment in bytes of torch's allocator on a device.
 ALIGNED = 512
 
 
 @dataclass(frozen=True, slots=True)
 class TimeWish:
-    """How to take times: by which stopwatch (``all``: each), with the L2 how, for how long.
+    """How to take times: by which stopwatch (``all``: each), in which state of the L2.
 
-    ``seconds`` is the most for one stopwatch, ``limit`` what a launch is given up after, ``calls``
-    how many distinct calls of a variant are launched, ``python`` the interpreter asked for. After
-    ``budget`` seconds in all, nothing further is begun.
+    ``seconds`` limits one stopwatch, ``limit`` (seconds) one launch, ``calls`` the distinct calls
+    of a variant that are launched; ``python`` is the interpreter asked for. After ``budget``
+    seconds in all, nothing further is begun.
     """
 
     stopwatch: str = "cupti"
@@ -74,7 +74,7 @@ class TimeWish:
         return STOPWATCHES if self.stopwatch == "all" else (self.stopwatch,)
 
     def told(self) -> Said:
-        """What every child is told of it."""
+        """The part of every child's job that the wish determines."""
         return {"stopwatches": list(self.stopwatches), "cache": self.cache,
                 "seconds": self.seconds, "limit": self.limit}  # fmt: skip
 
@@ -82,8 +82,8 @@ class TimeWish:
 class ChildEnd(NamedTuple):
     """How a child process ended: ``status`` is None if it took too long as a whole.
 
-    ``problem`` says why it ended before it had done all, if it did. ``overdue``: it ended itself,
-    for a step of it had taken longer than its limit. ``records`` are what it wrote.
+    ``problem`` says why it ended early, if it did. ``overdue``: it ended itself since a step took
+    longer than its limit. ``records`` are what it wrote.
     """
 
     status: int | None
@@ -97,13 +97,13 @@ def run_child(
 ) -> ChildEnd:
     """Give a job to a module of ``probes/replay`` in a process of its own, and wait for its end.
 
-    ``limit`` is what it ends itself after, if a step of it takes as long; ``seconds`` what all of
-    it may take. Raises ``ToolMissing`` where the interpreter cannot be started.
+    After ``limit`` seconds in one step the child ends itself; ``seconds`` limits it as a whole.
+    Raises ``ToolMissing`` if the interpreter cannot be started.
     """
-    told, results = folder / "job.json", folder / "results.jsonl"
+    job_file, results = folder / "job.json", folder / "results.jsonl"
     results.unlink(missing_ok=True)
-    told.write_text(json.dumps(job), "utf-8")
-    argv = [python, "-c", BOOT, str(PROBES), module, str(told), str(results)]
+    job_file.write_text(json.dumps(job), "utf-8")
+    argv = [python, "-c", BOOT, str(PROBES), module, str(job_file), str(results)]
     try:
         done = child(argv, seconds, folder)
     except Unreadable as error:
@@ -113,19 +113,18 @@ def run_child(
 
 
 def records(results: Path) -> list[Said]:
-    """What a child has written so far; its last line may be cut short."""
+    """The records that a child has written so far, without a last line that is cut short."""
     try:
-        return [said for said in files.records(results) if isinstance(said, dict)]
+        return [record for record in files.records(results) if isinstance(record, dict)]
     except Unreadable:
         return []
 
 
 @dataclass
 class GatheredTimes:
-    """What child processes said: of the device, of the copy, and of each launch by its number.
+    """The results of child processes: the device, the copies, and rows by the launch's number.
 
-    ``spent``: the budget was, before the last launch was begun; of those that were not there is no
-    row.
+    ``spent``: the budget ran out before all launches were begun; the others have no rows.
     """
 
     device: Said = field(default_factory=dict)
@@ -135,13 +134,15 @@ class GatheredTimes:
 
 
 def start(argv: Sequence[str], seconds: float, folder: Path) -> Finished:
-    """A child process, to its end."""
+    """Run a child process to its end."""
     return run_tool(argv, seconds=seconds, cwd=folder)
 
 
 def watched(stop: threading.Event, tell: Callable[[int], None]) -> Child:
-    """How a child process is started that ends with ``Stopped`` once ``stop`` is set; ``tell`` is
-    told some times a second how many times it has taken."""
+    """A function that runs a child process, and raises ``Stopped`` once ``stop`` is set.
+
+    ``tell`` is called some times a second with the number of times taken so far.
+    """
 
     before = 0  # of the children that ended early
 
@@ -162,24 +163,24 @@ def watched(stop: threading.Event, tell: Callable[[int], None]) -> Child:
 
 
 class _Growing:
-    """A child's results as they grow: what was read of them once is not read again."""
+    """A child's results as they grow; each part of the file is read only once."""
 
     def __init__(self, results: Path) -> None:
         self._results = results
         self._read, self._count = 0, 0
 
     def rows(self) -> int:
-        """How many times stand there by now."""
+        """The number of times written so far."""
         try:
-            more = files.after(self._results, self._read)
+            new_bytes = files.after(self._results, self._read)
         except Unreadable:
             return self._count
-        whole = more[: more.rfind(b"\n") + 1]
-        self._read += len(whole)
-        for line in whole.splitlines():
+        complete = new_bytes[: new_bytes.rfind(b"\n") + 1]
+        self._read += len(complete)
+        for line in complete.splitlines():
             with suppress(ValueError):
-                said = files.parsed(line)
-                self._count += isinstance(said, dict) and isinstance(said.get("n"), int)
+                record = files.parsed(line)
+                self._count += isinstance(record, dict) and isinstance(record.get("n"), int)
         return self._count
 
 
@@ -190,26 +191,26 @@ def measure(
     child: Child = start,
     alignment: int = ALIGNED,
 ) -> GatheredTimes:
-    """Take the time of launches, each (what the child is told of it, its cubin or its code).
+    """Take the time of launches, each a pair of its job and its cubin or code.
 
-    ``alignment`` is what pointers were recorded up to, in bytes. Raises ``ToolMissing`` where there
-    is no device or no torch, ``Unreadable`` where no child could begin.
+    ``alignment`` is the largest one recorded of pointers, in bytes. Raises ``ToolMissing`` if there
+    is no device or no torch, ``Unreadable`` if no child could begin.
     """
     gathered = GatheredTimes()
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="ptxview-") as name:
         folder = Path(name)
         jobs: list[Said] = []
-        for n, (said, data) in enumerate(launches):
-            what, ending = FILES.get(str(said.get("kind")), ("cubin", ".cubin"))
+        for n, (launch, data) in enumerate(launches):
+            key, ending = FILES.get(str(launch.get("kind")), ("cubin", ".cubin"))
             path = folder / f"{n}{ending}"
             path.write_bytes(data)
-            jobs.append({**said, "n": n, what: str(path)})
+            jobs.append({**launch, "n": n, key: str(path)})
         while jobs and not gathered.spent:
-            left = None
+            remaining = None
             if wish.budget is not None:
-                left = max(wish.budget - (time.monotonic() - began), 0)
-            job = {**wish.told(), "alignment": alignment, "budget": left,
+                remaining = max(wish.budget - (time.monotonic() - began), 0)
+            job = {**wish.told(), "alignment": alignment, "budget": remaining,
                    "copy": not gathered.copies, "launches": jobs}  # fmt: skip
             seconds = STARTING + (len(jobs) + 1) * wish.limit
             end = run_child(python, "session", job, wish.limit, folder, seconds, child)
@@ -218,16 +219,16 @@ def measure(
 
 
 def _left(python: str, jobs: list[Said], end: ChildEnd, gathered: GatheredTimes) -> list[Said]:
-    """What a child process left for the next."""
+    """The jobs that a child process left for the next one."""
     begun, ended = gather(end.records, gathered)
     if end.status == NO_DEVICE:
         raise ToolMissing("timing needs an NVIDIA GPU, and the interpreter's torch sees none")
     if end.status == NO_TORCH:
         raise ToolMissing(f"timing needs torch, which {python} cannot import", "See --python.")
-    left = [t for t in jobs if t["n"] not in ended]
-    if not left or gathered.spent:
-        return left
-    culprit = next((t for t in left if t["n"] in begun), None)
+    remaining = [t for t in jobs if t["n"] not in ended]
+    if not remaining or gathered.spent:
+        return remaining
+    culprit = next((t for t in remaining if t["n"] in begun), None)
     if culprit is None:
         raise Unreadable(f"the process that runs calls again ended early: {end.problem}")
     number = culprit["n"]
@@ -235,19 +236,19 @@ def _left(python: str, jobs: list[Said], end: ChildEnd, gathered: GatheredTimes)
     rows = gathered.rows.setdefault(number, [])
     if not any("error" in r for r in rows):
         rows.append({"n": number, "stopwatch": None, "error": end.problem})
-    return [t for t in left if t["n"] != number]
+    return [t for t in remaining if t["n"] != number]
 
 
 def why_ended(done: Finished, limit: float) -> str:
-    """Why a child process ended before it had done all, in words."""
+    """A sentence on why a child process ended early."""
     if done.status == -signal.SIGKILL:
         return "the process was killed (SIGKILL), as for want of memory"
     if done.status < 0:
         return f"the process was ended by {_signal(-done.status)}"
     if b"Timeout (" in done.err:
         return f"it did not finish within {limit:.0f} s (--limit)"
-    said = done.complaint.strip().splitlines()
-    return said[-1] if said else f"the process ended with status {done.status}"
+    lines = done.complaint.strip().splitlines()
+    return lines[-1] if lines else f"the process ended with status {done.status}"
 
 
 def _signal(number: int) -> str:
@@ -258,24 +259,24 @@ def _signal(number: int) -> str:
 
 
 def gather(written: Iterable[Said], gathered: GatheredTimes) -> tuple[set[object], set[object]]:
-    """Take in what a child wrote; the numbers of launches that it began, and that it ended."""
+    """Take in a child's records; returns the numbers of launches that it began, and finished."""
     begun: set[object] = set()
     ended: set[object] = set()
-    for said in written:
-        device, copy = said.get("device"), said.get("copy")
-        number = said.get("n")
-        if "begin" in said:
-            begun.add(said["begin"])
-        elif "end" in said:
-            ended.add(said["end"])
-        elif said.get("spent") is True:
+    for record in written:
+        device, copy = record.get("device"), record.get("copy")
+        number = record.get("n")
+        if "begin" in record:
+            begun.add(record["begin"])
+        elif "end" in record:
+            ended.add(record["end"])
+        elif record.get("spent") is True:
             gathered.spent = True
         elif isinstance(device, dict):
             gathered.device = device
         elif isinstance(copy, dict):
             gathered.copies.append(copy)
         elif isinstance(number, int):
-            gathered.rows.setdefault(number, []).append(said)
+            gathered.rows.setdefault(number, []).append(record)
     return begun, ended
 
 

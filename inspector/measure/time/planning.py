@@ -1,4 +1,4 @@
-"""Which launches are run again, and what a child process must know of each."""
+"""Plans which launches are run again, and the job of the child process for each."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ POINTER = 8
 
 @dataclass(frozen=True, slots=True)
 class PlannedLaunch:
-    """One recorded launch with the machine code that it is of."""
+    """One recorded launch with its kernel and variant."""
 
     kernel: Kernel
     variant: Variant
@@ -25,7 +25,7 @@ class PlannedLaunch:
     call: Call
 
     def timing(self, **known: object) -> Timing:
-        """What is known of its timing before it is taken."""
+        """The launch's timing before its time is taken."""
         return Timing(
             kernel=self.kernel.name, variant=self.variant.id, call=self.number, stopwatch=None,
             cache=None, grid=self.call.grid, block=self.call.block, count=self.call.count,
@@ -35,7 +35,7 @@ class PlannedLaunch:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to run, and what was left out and why, a sentence each."""
+    """The launches to run, and a sentence on each one that is left out."""
 
     launches: tuple[PlannedLaunch, ...]
     left_out: tuple[str, ...]
@@ -54,41 +54,43 @@ OfCall = TypeVar("OfCall", bound=_Counted)
 def most_frequent(
     name: str, recorded: Sequence[OfCall], most: int
 ) -> tuple[list[OfCall], list[str]]:
-    """The ``most`` frequent of what was recorded, in its order, and a sentence on the others."""
-    often = sorted(recorded, key=lambda one: -one.call.count)[:most]
+    """The ``most`` frequent recorded calls in their order, and a sentence on the others."""
+    often = sorted(recorded, key=lambda repeatable: -repeatable.call.count)[:most]
     rest = len(recorded) - most
     left_out = [
         f"{name}: {rest} of {len(recorded)} distinct calls, the less frequent ones (--calls)"
     ]
-    return [one for one in recorded if one in often], left_out if rest > 0 else []
+    return [
+        repeatable for repeatable in recorded if repeatable in often
+    ], left_out if rest > 0 else []
 
 
-def plan(found: Iterable[Found], most: int, covered: Container[tuple[str, str]] = ()) -> Plan:
+def plan(variants: Iterable[Found], most: int, covered: Container[tuple[str, str]] = ()) -> Plan:
     """The ``most`` frequent calls of each variant, in the order of the list.
 
-    Of variants that are ``covered`` (kernel's id, variant's id), a call that launches them is made
-    again: it is no lack that no launch of their own was recorded.
+    Variants that are ``covered`` (kernel's id, variant's id) are launched by a repeated call, so
+    they need no recorded launch of their own.
     """
     launches: list[PlannedLaunch] = []
     left_out: list[str] = []
     unknown: list[str] = []
-    for kernel, variant in found:
+    for kernel, variant in variants:
         if (kernel.id, variant.id) in covered and not variant.calls:
             continue
         if Stage.SASS not in variant.stages:
             left_out.append(f"{kernel.name} {variant.id}: its cubin was not recorded")
             continue
-        known = [
+        recorded = [
             PlannedLaunch(kernel, variant, n, call)
             for n, call in enumerate(variant.calls)
             if call.kind == "triton" and call.grid is not None and call.block is not None
         ]
-        if not known:
+        if not recorded:
             unknown.append(kernel.name)
             continue
-        often, left = most_frequent(f"{kernel.name} {variant.id}", known, most)
+        often, dropped = most_frequent(f"{kernel.name} {variant.id}", recorded, most)
         launches += often
-        left_out += left
+        left_out += dropped
     if unknown:
         names = tuple(dict.fromkeys(unknown))
         shown = ", ".join(names[:3]) + (" …" if len(names) > 3 else "")
@@ -103,22 +105,23 @@ def scratch(events: Iterable[Mapping[str, object]]) -> dict[str, tuple[int, int]
     """Bytes of global and of profiling scratch that each program of a variant needs, by hash."""
     out: dict[str, tuple[int, int]] = {}
     for event in events:
-        said = event.get("metadata")
-        if event.get("event") == "triton" and isinstance(said, Mapping):
-            digest = event.get("hash") or said.get("hash")
+        metadata = event.get("metadata")
+        if event.get("event") == "triton" and isinstance(metadata, Mapping):
+            digest = event.get("hash") or metadata.get("hash")
             out[str(digest)] = (
-                _size(said.get("global_scratch_size")), _size(said.get("profile_scratch_size")),
-            )  # fmt: skip
+                _size(metadata.get("global_scratch_size")),
+                _size(metadata.get("profile_scratch_size")),
+            )
     return out
 
 
 def cooperative(events: Iterable[Mapping[str, object]]) -> frozenset[str]:
-    """Hashes of the variants that must be launched with all their programs at once."""
+    """Hashes of the variants that need a cooperative launch."""
     out = set()
     for event in events:
-        said = event.get("metadata")
-        if isinstance(said, Mapping) and said.get("launch_cooperative_grid") is True:
-            out.add(str(event.get("hash") or said.get("hash")))
+        metadata = event.get("metadata")
+        if isinstance(metadata, Mapping) and metadata.get("launch_cooperative_grid") is True:
+            out.add(str(event.get("hash") or metadata.get("hash")))
     return frozenset(out)
 
 
@@ -129,10 +132,10 @@ def _size(value: object) -> int:
 def job_of(
     launch: PlannedLaunch, cubin: bytes, path: str, need: tuple[int, int], together: bool
 ) -> dict[str, object] | str:
-    """What the child process is told of a launch, or why it cannot be run."""
+    """The child process's job for a launch, or why it cannot be run."""
     call, variant = launch.call, launch.variant
-    known = kernel_parameters(cubin, variant.symbol)
-    if known is None:
+    signature = kernel_parameters(cubin, variant.symbol)
+    if signature is None:
         return "its cubin does not say what parameters it has"
     if call.grid is None or call.block is None:
         return "its grid was not recorded"
@@ -147,30 +150,32 @@ def job_of(
         "shared": call.shared_bytes,
         "cluster": wide,
         "cooperative": together,
-        "sizes": [p.size for p in known.parameters],
-        "scratch": [each * programs * wide for each in need],
+        "sizes": [p.size for p in signature.parameters],
+        "scratch": [bytes_each * programs * wide for bytes_each in need],
         "arguments": [argument(a) for a in call.arguments],
     }
 
 
-def argument(one: Argument) -> dict[str, object]:
-    """What the child process is told of an argument."""
+def argument(recorded: Argument) -> dict[str, object]:
+    """An argument as the child process's job has it."""
     return {
-        "name": one.name, "type": one.type, "value": one.value, "dtype": one.dtype,
-        "shape": None if one.shape is None else list(one.shape),
-        "strides": None if one.strides is None else list(one.strides),
-        "alignment": one.alignment, "low": one.low, "high": one.high, "device": one.device,
+        "name": recorded.name, "type": recorded.type, "value": recorded.value,
+        "dtype": recorded.dtype,
+        "shape": None if recorded.shape is None else list(recorded.shape),
+        "strides": None if recorded.strides is None else list(recorded.strides),
+        "alignment": recorded.alignment, "low": recorded.low, "high": recorded.high,
+        "device": recorded.device,
     }  # fmt: skip
 
 
 def inputs(arguments: Sequence[Argument]) -> str:
     """Tensors in words: ``float32 1823×781, 1823×781``."""
     out: list[str] = []
-    before = None
-    for one in arguments:
-        if one.shape is None:
+    last_dtype = None
+    for recorded in arguments:
+        if recorded.shape is None:
             continue
-        size = "×".join(map(str, one.shape)) or "scalar"
-        out.append(size if one.dtype == before else f"{one.dtype} {size}")
-        before = one.dtype
+        size = "×".join(map(str, recorded.shape)) or "scalar"
+        out.append(size if recorded.dtype == last_dtype else f"{recorded.dtype} {size}")
+        last_dtype = recorded.dtype
     return ", ".join(out)

@@ -1,4 +1,4 @@
-"""Runs a script's variants in child processes, and gathers what they say.
+"""Runs a script's variants in child processes, and gathers their results.
 
 A variant that breaks the device's context, hangs or kills the process costs its own row, at the
 size at which it did; another process goes on with the rest.
@@ -37,9 +37,10 @@ BUILDING_PHASES = {
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What is to be raced: a script's variants at each of the ``sizes``, and how.
+    """What is raced: a script's variants at each of the ``sizes``, and how.
 
-    The wish's ``limit`` is of one variant at one size by all stopwatches, its first call apart.
+    The wish's ``limit`` holds for one variant at one size by all stopwatches, without its first
+    call.
     """
 
     script: Path
@@ -49,7 +50,7 @@ class Task:
 
 @dataclass
 class Heard:
-    """What child processes said of one variant at one size."""
+    """The results of child processes for one variant at one size."""
 
     about: Said = field(default_factory=dict)
     checked: Said | None = None
@@ -59,8 +60,10 @@ class Heard:
 
 @dataclass
 class GatheredRace:
-    """What child processes said. ``variants`` and ``sizes`` are what the script declares; rows are
-    numbered through, all variants of the first size first."""
+    """The results of child processes; ``variants`` and ``sizes`` are what the script declares.
+
+    Rows are numbered consecutively, all variants of the first size first.
+    """
 
     device: Said = field(default_factory=dict)
     variants: list[str] = field(default_factory=list)
@@ -74,7 +77,7 @@ class GatheredRace:
 
 
 def start(argv: Sequence[str], seconds: float, folder: Path) -> Finished:
-    """A child process, to its end, where the user stands: as ``python script.py`` would run."""
+    """Run a child process to its end in the current folder, as ``python script.py`` would run."""
     return run_tool(argv, seconds=seconds)
 
 
@@ -97,7 +100,7 @@ def _once(
     python: str, task: Task, folder: Path, gathered: GatheredRace, say: Callable[[str], None],
     child: Child,
 ) -> bool:  # fmt: skip
-    """One child process; whether there is something left for another."""
+    """Run one child process; returns whether anything is left for another."""
     job = {**task.wish.told(), "script": str(task.script), "sizes": list(task.sizes),
            "copy": not gathered.copies, "done": sorted(gathered.ended)}  # fmt: skip
     limit = task.wish.limit
@@ -127,13 +130,13 @@ def _once(
 
 
 def _fallen(gathered: GatheredRace) -> list[int]:
-    """The rows that the process ended in: one, or all of a size whose input could not be made."""
+    """The rows in which the process ended: one, or all of a size whose input could not be made."""
     n = gathered.begun
     if n is None or n in gathered.ended:
         return []
     count = len(gathered.variants)
-    whole = range(n - n % count, n - n % count + count) if gathered.phase == "input" else [n]
-    return [m for m in whole if m not in gathered.ended]
+    of_size = range(n - n % count, n - n % count + count) if gathered.phase == "input" else [n]
+    return [m for m in of_size if m not in gathered.ended]
 
 
 def _name(gathered: GatheredRace, n: int) -> str:
@@ -164,36 +167,36 @@ def _why(end: ChildEnd, phase: str) -> str:
 
 
 def hear(written: Iterable[Said], gathered: GatheredRace) -> None:
-    """Take in what a child wrote."""
-    for said in written:
-        _take(said, gathered)
+    """Take in a child's records."""
+    for record in written:
+        _take(record, gathered)
 
 
-def _take(said: dict[str, Any], gathered: GatheredRace) -> None:
-    n = said.get("n")
+def _take(record: dict[str, Any], gathered: GatheredRace) -> None:
+    n = record.get("n")
     for key in ("refused", "no_torch"):
-        if key in said:
-            gathered.lacking = str(said[key])
-    if "phase" in said:
-        gathered.phase = str(said["phase"])
-    if isinstance(said.get("begin"), int):
-        gathered.begun = said["begin"]
-    elif isinstance(said.get("end"), int):
-        gathered.ended.add(said["end"])
-    elif isinstance(said.get("device"), dict):
-        gathered.device = said["device"]
-    elif isinstance(said.get("declared"), dict):
-        gathered.variants = [str(v) for v in said["declared"].get("variants", [])]
-        gathered.sizes = dict(said["declared"].get("sizes", {}))
-    elif isinstance(said.get("copy"), dict):
-        gathered.copies.append(said["copy"])
+        if key in record:
+            gathered.lacking = str(record[key])
+    if "phase" in record:
+        gathered.phase = str(record["phase"])
+    if isinstance(record.get("begin"), int):
+        gathered.begun = record["begin"]
+    elif isinstance(record.get("end"), int):
+        gathered.ended.add(record["end"])
+    elif isinstance(record.get("device"), dict):
+        gathered.device = record["device"]
+    elif isinstance(record.get("declared"), dict):
+        gathered.variants = [str(v) for v in record["declared"].get("variants", [])]
+        gathered.sizes = dict(record["declared"].get("sizes", {}))
+    elif isinstance(record.get("copy"), dict):
+        gathered.copies.append(record["copy"])
     elif isinstance(n, int):
         row = gathered.rows.setdefault(n, Heard())
-        if isinstance(said.get("about"), dict):
-            row.about = said["about"]
-        elif isinstance(said.get("checked"), dict):
-            row.checked = said["checked"]
-        elif said.get("stopwatch") is None:
-            row.error = str(said.get("error"))
+        if isinstance(record.get("about"), dict):
+            row.about = record["about"]
+        elif isinstance(record.get("checked"), dict):
+            row.checked = record["checked"]
+        elif record.get("stopwatch") is None:
+            row.error = str(record.get("error"))
         else:
-            row.times.append(said)
+            row.times.append(record)

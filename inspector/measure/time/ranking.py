@@ -1,4 +1,4 @@
-"""What a race found: a row a variant and size, ranked among those that agree."""
+"""The results of a race: a row for each variant and size, ranked among those that agree."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MOST = 2000
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """The sizes that one parameter of the input is to have, each once, ascending."""
+    """The sizes that one parameter of the input takes, each once, ascending."""
 
     name: str
     values: tuple[int, ...]
@@ -31,16 +31,16 @@ class Sweep:
 def sweep(text: str) -> Sweep:
     """``N=first:last:step``, the last included where the steps meet it. Raises ``UsageError``."""
     name, values = _named(text, "--sweep")
-    found = _values(values)
-    if not found:
+    sizes = _values(values)
+    if not sizes:
         raise UsageError(f"--sweep {text}: {values or 'nothing'} is no range of sizes", HOW)
-    if len(found) > MOST:
-        raise UsageError(f"--sweep {text} has {len(found):,} sizes, more than {MOST:,}")
-    return Sweep(name, tuple(sorted(set(found))))
+    if len(sizes) > MOST:
+        raise UsageError(f"--sweep {text} has {len(sizes):,} sizes, more than {MOST:,}")
+    return Sweep(name, tuple(sorted(set(sizes))))
 
 
 def fixed(texts: list[str]) -> dict[str, int]:
-    """``M=4096`` of each. Raises ``UsageError``."""
+    """Parameters fixed by texts such as ``M=4096``. Raises ``UsageError``."""
     out = {}
     for text in texts:
         name, value = _named(text, "--size")
@@ -50,16 +50,16 @@ def fixed(texts: list[str]) -> dict[str, int]:
     return out
 
 
-def together(swept: Sweep | None, held: dict[str, int]) -> list[dict[str, int]]:
-    """The sizes of each input that is to be made; one with all defaults where none is given.
+def together(swept: Sweep | None, fixed_sizes: dict[str, int]) -> list[dict[str, int]]:
+    """The sizes of each input to make; a single one with all defaults if no size is given.
 
     Raises ``UsageError`` where a parameter is swept and fixed.
     """
     if swept is None:
-        return [dict(held)]
-    if swept.name in held:
+        return [dict(fixed_sizes)]
+    if swept.name in fixed_sizes:
         raise UsageError(f"{swept.name} is given by both --sweep and --size")
-    return [{swept.name: value, **held} for value in swept.values]
+    return [{swept.name: value, **fixed_sizes} for value in swept.values]
 
 
 def _named(text: str, option: str) -> tuple[str, str]:
@@ -91,7 +91,7 @@ def _values(text: str) -> list[int]:
     return out
 
 
-# A span that is longer than the kernels together by no more is the same time.
+# A span longer than the sum of the kernels by no more than this part counts as the same time.
 GAP = 0.02
 
 
@@ -100,11 +100,11 @@ class RaceRow:
     """One variant at one size by one stopwatch.
 
     ``timing.kernel`` is the script's name, ``timing.variant`` the variant's, ``timing.call`` the
-    number of the size. ``agrees`` is None if it was not found out, ``difference`` the greatest
+    number of the size. ``agrees`` is None if it was not checked, ``difference`` the greatest
     absolute one from the reference, ``wrong`` in words what disagrees. ``span_us`` is the median
     time from the first kernel's start to the last one's end. ``rank`` counts from 1 among those of
-    one size that agree; None of others. ``tied``: its median's interval meets that of the one that
-    it shares its rank with. ``slower`` is its time as a multiple of the fastest's.
+    one size that agree, None for others; rows whose medians' intervals meet share a rank.
+    ``slower`` is its time as a multiple of the fastest's.
     """
 
     timing: Timing
@@ -119,7 +119,7 @@ class RaceRow:
 
     @property
     def gaps(self) -> bool:
-        """Whether the device waited within a call for longer than is worth no word."""
+        """Whether the device waited within a call for more than ``GAP`` of its time."""
         time, span = self.timing.median_us, self.span_us
         return span is not None and time is not None and span > time * (1 + GAP)
 
@@ -145,13 +145,13 @@ class Race:
 
 
 def peaks_of(copies: Iterable[Said]) -> tuple[Peak, ...]:
-    """The bandwidth of copies, of what child processes said of them."""
+    """The bandwidths of the copies that child processes timed."""
     out = []
-    for said in copies:
-        found, size = median(_numbers(said.get("samples"))), said.get("bytes")
-        if found is not None and found.value > 0 and isinstance(size, int):
+    for copy in copies:
+        duration, size = median(_numbers(copy.get("samples"))), copy.get("bytes")
+        if duration is not None and duration.value > 0 and isinstance(size, int):
             out.append(
-                Peak(str(said["stopwatch"]), str(said["cache"]), size / found.value / 1e3, size)
+                Peak(str(copy["stopwatch"]), str(copy["cache"]), size / duration.value / 1e3, size)
             )
     return tuple(out)
 
@@ -159,15 +159,17 @@ def peaks_of(copies: Iterable[Said]) -> tuple[Peak, ...]:
 def rows_of(
     gathered: GatheredRace, script: str, sizes: Sequence[Mapping[str, int]], peaks: tuple[Peak, ...]
 ) -> tuple[RaceRow, ...]:
-    """Rows of what child processes said, ranked within each size and stopwatch."""
+    """Rows of the gathered results, ranked within each size and stopwatch."""
     out: list[RaceRow] = []
     count = len(gathered.variants)
-    for which, given in enumerate(sizes):
+    for size_index, size in enumerate(sizes):
         of_size: list[RaceRow] = []
-        for at, name in enumerate(gathered.variants):
-            heard = gathered.rows.get(which * count + at, Heard(error="it was not run"))
-            of_size += _rows(heard, Timing(script, name, which, None, None, kind="variant"),
-                             given, peaks)  # fmt: skip
+        for variant_index, name in enumerate(gathered.variants):
+            heard = gathered.rows.get(
+                size_index * count + variant_index, Heard(error="it was not run")
+            )
+            of_size += _rows(heard, Timing(script, name, size_index, None, None, kind="variant"),
+                             size, peaks)  # fmt: skip
         out += ranked(of_size)
     return tuple(out)
 
@@ -183,24 +185,24 @@ def _rows(
         flops_from=None if done is None else "script",
     )  # fmt: skip
     dtypes = about.get("dtypes")
-    agrees, wrong, far = (checked.get(k) for k in ("agrees", "why", "difference"))
+    agrees, wrong, difference = (checked.get(k) for k in ("agrees", "why", "difference"))
     row = RaceRow(
         bare,
         dict(sizes),
         tuple(map(str, dtypes)) if isinstance(dtypes, list) else (),
         agrees if isinstance(agrees, bool) else None,
-        float(far) if isinstance(far, int | float) else None,
+        float(difference) if isinstance(difference, int | float) else None,
         str(wrong) if wrong else None,
     )
-    found = [_timed(row, said, peaks) for said in heard.times]
-    if heard.error is not None and all(r.timing.error is None for r in found):
-        found.append(replace(row, timing=replace(bare, error=heard.error)))
-    return found or [replace(row, timing=replace(bare, error="no time was taken"))]
+    rows = [_timed(row, answer, peaks) for answer in heard.times]
+    if heard.error is not None and all(r.timing.error is None for r in rows):
+        rows.append(replace(row, timing=replace(bare, error=heard.error)))
+    return rows or [replace(row, timing=replace(bare, error="no time was taken"))]
 
 
-def _timed(row: RaceRow, said: Said, peaks: tuple[Peak, ...]) -> RaceRow:
-    watch, cache, clocks = (said.get(k) for k in ("stopwatch", "cache", "clocks"))
-    warnings = said.get("warnings")
+def _timed(row: RaceRow, answer: Said, peaks: tuple[Peak, ...]) -> RaceRow:
+    watch, cache, clocks = (answer.get(k) for k in ("stopwatch", "cache", "clocks"))
+    warnings = answer.get("warnings")
     words = tuple(map(str, warnings)) if isinstance(warnings, list) else ()
     bare = replace(
         row.timing,
@@ -210,14 +212,18 @@ def _timed(row: RaceRow, said: Said, peaks: tuple[Peak, ...]) -> RaceRow:
     )
     peak = next((p for p in peaks if p.stopwatch == watch), None)
     timing = with_time(
-        bare, _numbers(said.get("samples")), clocks if isinstance(clocks, dict) else {}, peak, said
+        bare,
+        _numbers(answer.get("samples")),
+        clocks if isinstance(clocks, dict) else {},
+        peak,
+        answer,
     )
     if timing is None:
         return replace(
-            row, timing=replace(bare, error=str(said.get("error") or "no time was taken"))
+            row, timing=replace(bare, error=str(answer.get("error") or "no time was taken"))
         )
-    cpu, span = (median(_numbers(said.get(k))) for k in ("cpu", "span"))
-    kernels = said.get("kernels")
+    cpu, span = (median(_numbers(answer.get(k))) for k in ("cpu", "span"))
+    kernels = answer.get("kernels")
     timing = replace(
         timing,
         kernels=tuple(_kernels(kernels if isinstance(kernels, list) else [])),
@@ -226,14 +232,14 @@ def _timed(row: RaceRow, said: Said, peaks: tuple[Peak, ...]) -> RaceRow:
     return replace(row, timing=timing, span_us=None if span is None else span.value)
 
 
-def _kernels(said: Sequence[Any]) -> Iterable[KernelTime]:
+def _kernels(answers: Sequence[Any]) -> Iterable[KernelTime]:
     """Each kernel of a call once, by name, in the order of their launches."""
     samples: dict[str, list[float]] = {}
     count: dict[str, int] = {}
-    for one in said:
-        if isinstance(one, dict):
-            name = str(one.get("name"))
-            samples.setdefault(name, []).extend(_numbers(one.get("samples")))
+    for answer in answers:
+        if isinstance(answer, dict):
+            name = str(answer.get("name"))
+            samples.setdefault(name, []).extend(_numbers(answer.get("samples")))
             count[name] = count.get(name, 0) + 1
     for name, durations in samples.items():
         middle = median(durations)
@@ -244,7 +250,7 @@ def _kernels(said: Sequence[Any]) -> Iterable[KernelTime]:
 
 
 def ranked(rows: Sequence[RaceRow]) -> list[RaceRow]:
-    """Rows of one size with their ranks, the order kept; by each stopwatch for itself.
+    """Rows of one size in the same order with their ranks, for each stopwatch separately.
 
     Two whose intervals meet share a rank: no difference between them was measured.
     """
@@ -285,8 +291,8 @@ def best_first(rows: Iterable[RaceRow]) -> list[RaceRow]:
 
 
 def _numbers(value: object) -> list[float]:
-    held = value if isinstance(value, list) else []
-    return [float(s) for s in held if isinstance(s, int | float)]
+    samples = value if isinstance(value, list) else []
+    return [float(s) for s in samples if isinstance(s, int | float)]
 
 
 def _whole(value: object) -> int | None:

@@ -1,4 +1,4 @@
-"""A time that was taken: whose, how, and what it is of the device's limits."""
+"""A time that was taken: of what, how, and its share of the device's limits."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CONFIDENCE = 0.95
 class Median:
     """A median with its 95 % interval, in the samples' unit.
 
-    ``low`` and ``high`` are None of fewer than 6 samples, which no such interval exists of.
+    ``low`` and ``high`` are None for fewer than 6 samples, which have no such interval.
     """
 
     value: float
@@ -52,7 +52,7 @@ def rank(count: int) -> int | None:
 
 
 def median(samples: Sequence[float]) -> Median | None:
-    """The median of finite samples; None of none."""
+    """The median of the finite samples; None if there are none."""
     finite = sorted(s for s in samples if math.isfinite(s))
     n = len(finite)
     if not n:
@@ -66,9 +66,9 @@ def median(samples: Sequence[float]) -> Median | None:
 
 STOPWATCHES = ("cupti", "event", "do_bench", "cudagraph")
 CACHES = ("cold", "hot", "dirty")
-# The median's interval that is wanted, as a part of it.
+# The wanted half width of the median's interval, as a part of the median.
 WANTED = 0.01
-# Clocks that differ by more within one measurement are worth a word.
+# A warning is given if clocks differ by more than this part within one measurement.
 STEADY = 0.03
 FEWEST_OF_A_THIRD = 20
 NOTHING: Mapping[str, object] = {}
@@ -142,7 +142,7 @@ class Timing:
 
 @dataclass(frozen=True, slots=True)
 class Peak:
-    """Bandwidth in GB/s of a copy, by one stopwatch; of that many bytes read and written."""
+    """Bandwidth in GB/s of a copy by one stopwatch; ``bytes`` are those read and written."""
 
     stopwatch: str
     cache: str
@@ -166,66 +166,66 @@ def with_time(
     samples: Sequence[float],
     clocks: Mapping[str, object],
     peak: Peak | None,
-    said: Mapping[str, object] = NOTHING,
+    answer: Mapping[str, object] = NOTHING,
 ) -> Timing | None:
-    """A timing with what was measured, and what it makes of the estimates; None of no samples.
+    """A timing with its samples' median and rates of the estimates; None without samples.
 
-    ``said`` is all that the child process said of it.
+    ``answer`` is the child process's whole record of it.
     """
-    taken = median(samples)
-    if taken is None:
+    middle = median(samples)
+    if middle is None:
         return None
-    per_us = 1 / taken.value if taken.value > 0 else None
+    per_us = 1 / middle.value if middle.value > 0 else None
     gb = timing.bytes * per_us / 1e3 if timing.bytes is not None and per_us else None
     flop = timing.flops * per_us / 1e6 if timing.flops is not None and per_us else None
     part = 100 * gb / peak.gb_per_s if gb is not None and peak is not None else None
     return replace(
         timing,
-        median_us=taken.value,
-        low_us=taken.low,
-        high_us=taken.high,
-        samples=taken.samples,
+        median_us=middle.value,
+        low_us=middle.low,
+        high_us=middle.high,
+        samples=middle.samples,
         gb_per_s=gb,
         tflop_per_s=flop,
         percent_of_peak=part,
-        traced_us=_traced(said, "traced"),
+        traced_us=_traced(answer, "traced"),
         warnings=(
             *timing.warnings,
-            *_warnings(taken, clocks),
+            *_warnings(middle, clocks),
             *_drift(samples),
-            *_disturbed(said),
+            *_disturbed(answer),
         ),
         clocks=dict(clocks),
     )
 
 
-def _traced(said: Mapping[str, object], name: str) -> float | None:
-    value = said.get(name)
+def _traced(answer: Mapping[str, object], name: str) -> float | None:
+    value = answer.get(name)
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
-def _disturbed(said: Mapping[str, object]) -> list[str]:
-    """What to know of a kernel that CUPTI's own code slows down."""
-    traced, whole = _traced(said, "traced"), _traced(said, "whole")
+def _disturbed(answer: Mapping[str, object]) -> list[str]:
+    """A warning about a kernel that CUPTI's tracing slows down."""
+    traced, upper_bound = _traced(answer, "traced"), _traced(answer, "whole")
     if traced is not None:
         return [
             f"CUPTI's tracing slows this kernel to {traced:.4g} µs; the time is by a pair of "
             "events in a full queue, less what that reads around an empty kernel"
         ]
-    if whole is not None:
+    if upper_bound is not None:
         return [
-            f"CUPTI's tracing slows some of its kernels: without it the call takes {whole:.4g} µs "
-            "at most, the gaps between them included"
+            f"CUPTI's tracing slows some of its kernels: without it the call takes "
+            f"{upper_bound:.4g} µs at most, the gaps between them included"
         ]
     return []
 
 
-def _warnings(taken: Median, clocks: Mapping[str, object]) -> list[str]:
+def _warnings(middle: Median, clocks: Mapping[str, object]) -> list[str]:
     out = []
-    if taken.reach is None:
+    if middle.reach is None:
         out.append("too few samples for an interval")
-    elif taken.reach > WANTED:
-        out.append(f"the median is known to ±{100 * taken.reach:.1f} % only")
+    elif middle.reach > WANTED:
+        out.append(f"the median is known to ±{100 * middle.reach:.1f} % only")
     low, high, most = (clocks.get(k) for k in ("low_mhz", "high_mhz", "most_mhz"))
     if isinstance(low, int) and isinstance(high, int):
         if low < high * (1 - STEADY):
@@ -239,7 +239,7 @@ def _warnings(taken: Median, clocks: Mapping[str, object]) -> list[str]:
 
 
 def _drift(samples: Sequence[float]) -> list[str]:
-    """The samples in their order: whether the last third took another time than the first."""
+    """A warning if the last third of the samples took another time than the first."""
     third = len(samples) // 3
     if third < FEWEST_OF_A_THIRD:
         return []
@@ -251,13 +251,13 @@ def _drift(samples: Sequence[float]) -> list[str]:
 
 def timing_row(timing: Timing) -> dict[str, object]:
     """A timing as JSON has it."""
-    said = asdict(timing)
+    row = asdict(timing)
     for name in ("grid", "block"):
-        said[name] = list(said[name]) if said[name] is not None else None
-    said["warnings"] = list(timing.warnings)
-    said["variant"] = timing.variant or None
-    said["kernels"] = [asdict(k) for k in timing.kernels]
-    return said
+        row[name] = list(row[name]) if row[name] is not None else None
+    row["warnings"] = list(timing.warnings)
+    row["variant"] = timing.variant or None
+    row["kernels"] = [asdict(k) for k in timing.kernels]
+    return row
 
 
 def stored_session(session: Session) -> dict[str, object]:
@@ -272,7 +272,7 @@ def stored_session(session: Session) -> dict[str, object]:
 
 
 LARGE = float(1 << 63)
-"""No figure is as large: bytes, operations or µs."""
+"""No figure (bytes, operations or µs) is as large as this."""
 
 _KINDS: dict[str, tuple[type, ...]] = {
     "kernel": (str,), "variant": (str,), "call": (int,), "stopwatch": (str,), "cache": (str,),
@@ -284,59 +284,63 @@ _KINDS: dict[str, tuple[type, ...]] = {
 }  # fmt: skip
 
 
-def read(said: Mapping[str, object]) -> Session | None:
-    """A kept session; None if it is not one. Rows that are not rows are left out."""
-    rows, device, taken = said.get("rows"), said.get("device"), said.get("taken")
+def read(stored: Mapping[str, object]) -> Session | None:
+    """A stored session; None if it is not one. Damaged rows are left out."""
+    rows, device, taken = stored.get("rows"), stored.get("device"), stored.get("taken")
     if not isinstance(rows, list) or not isinstance(device, dict) or not isinstance(taken, str):
         return None
-    found = [_timing(r) for r in rows if isinstance(r, dict)]
-    peaks = said.get("peaks")
-    sheet = said.get("data_sheet_gb_per_s")
+    timings = [_timing(r) for r in rows if isinstance(r, dict)]
+    peaks = stored.get("peaks")
+    sheet = stored.get("data_sheet_gb_per_s")
     return Session(
         taken,
         device,
-        tuple(t for t in found if t is not None),
+        tuple(t for t in timings if t is not None),
         tuple(_peaks(peaks if isinstance(peaks, list) else [])),
         _figure(sheet),
     )
 
 
-def _timing(said: Mapping[str, object]) -> Timing | None:
+def _timing(stored: Mapping[str, object]) -> Timing | None:
     fields: dict[str, object] = {}
     for name, kinds in _KINDS.items():
-        value = said.get(name)
+        value = stored.get(name)
         if isinstance(value, kinds) and not isinstance(value, bool) and _sane(value):
             fields[name] = value
-    if said.get("variant", 0) is None:
+    if stored.get("variant", 0) is None:
         fields["variant"] = ""
     if not {"kernel", "variant", "call"} <= fields.keys():
         return None
     fields.setdefault("stopwatch", None)
     fields.setdefault("cache", None)
     for name in ("grid", "block"):
-        fields[name] = _three(said.get(name))
-    warnings = said.get("warnings")
-    clocks = said.get("clocks")
+        fields[name] = _three(stored.get(name))
+    warnings = stored.get("warnings")
+    clocks = stored.get("clocks")
     fields["clocks"] = clocks if isinstance(clocks, dict) else {}
     fields["warnings"] = tuple(map(str, warnings)) if isinstance(warnings, list) else ()
-    kernels = said.get("kernels")
+    kernels = stored.get("kernels")
     fields["kernels"] = tuple(_kernels(kernels if isinstance(kernels, list) else []))
     return Timing(**fields)  # type: ignore[arg-type]
 
 
-def _kernels(said: Sequence[object]) -> Iterator[KernelTime]:
-    for one in said:
-        if not isinstance(one, dict) or not isinstance(one.get("name"), str):
+def _kernels(rows: Sequence[object]) -> Iterator[KernelTime]:
+    for row in rows:
+        if not isinstance(row, dict) or not isinstance(row.get("name"), str):
             continue
-        time, many, low, high, variant, samples = (
-            one.get(k) for k in ("median_us", "per_call", "low_us", "high_us", "variant", "samples")
+        time, per_call, low, high, variant, samples = (
+            row.get(k) for k in ("median_us", "per_call", "low_us", "high_us", "variant", "samples")
         )
-        if (took := _figure(time)) is not None and isinstance(many, int) and _sane(many):
+        if (
+            (duration := _figure(time)) is not None
+            and isinstance(per_call, int)
+            and _sane(per_call)
+        ):
             yield KernelTime(
-                one["name"],
+                row["name"],
                 variant if isinstance(variant, str) else None,
-                took,
-                many,
+                duration,
+                per_call,
                 _figure(low),
                 _figure(high),
                 samples if isinstance(samples, int) and _sane(samples) else 0,
@@ -344,12 +348,12 @@ def _kernels(said: Sequence[object]) -> Iterator[KernelTime]:
 
 
 def _sane(value: object) -> bool:
-    """Whether a number is one that can be reckoned with: JSON's may be of any size, or none."""
+    """Whether a number is finite and not too large, which JSON does not guarantee."""
     return not isinstance(value, int | float) or -LARGE < value < LARGE
 
 
 def _figure(value: object) -> float | None:
-    """A number of a kept session; None of what is none."""
+    """A number of a stored session; None if the value is not a number."""
     if isinstance(value, int | float) and not isinstance(value, bool) and _sane(value):
         return float(value)
     return None
@@ -365,15 +369,15 @@ def _three(value: object) -> tuple[int, int, int] | None:
     return None
 
 
-def _peaks(said: Sequence[object]) -> list[Peak]:
+def _peaks(rows: Sequence[object]) -> list[Peak]:
     out = []
-    for one in said:
-        if isinstance(one, dict) and (rate := _figure(one.get("gb_per_s"))) is not None:
-            size = one.get("bytes")
+    for row in rows:
+        if isinstance(row, dict) and (rate := _figure(row.get("gb_per_s"))) is not None:
+            size = row.get("bytes")
             out.append(
                 Peak(
-                    str(one.get("stopwatch")),
-                    str(one.get("cache")),
+                    str(row.get("stopwatch")),
+                    str(row.get("cache")),
                     rate,
                     size if isinstance(size, int) and _sane(size) else 0,
                 )
@@ -386,7 +390,7 @@ def _peaks(said: Sequence[object]) -> list[Peak]:
 
 
 def with_amounts(session: Session, moved: int | None, done: int | None) -> Session:
-    """A session with each row's bytes and operations as given, and what follows of them.
+    """A session with the given bytes and operations in each row, and the rates that follow.
 
     ``moved`` in bytes and ``done`` in operations, of one launch; None leaves the estimate.
     """

@@ -29,7 +29,7 @@ TITLES = {
 
 @dataclass(frozen=True, slots=True)
 class Peaks:
-    """What a device's data sheet promises: bytes a second, and operations a second by unit."""
+    """A device's peaks by its data sheet: bytes per second, and operations per second by unit."""
 
     name: str
     bandwidth: float | None

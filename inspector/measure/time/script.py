@@ -1,4 +1,4 @@
-"""Takes the times of a script's variants, and puts them beside the device's limits."""
+"""Times a script's variants, and compares the times with the device's limits."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from inspector.reader import tables
 from inspector.system.process import Finished, run_tool
 from inspector.text import plural
 
-# Between two words on how far it is, in seconds.
+# Seconds between two messages about progress.
 NEWS = 5.0
 
 
@@ -57,20 +57,20 @@ def race(
 def _told(
     say: Callable[[str], None], argv: Sequence[str], seconds: float, folder: Path
 ) -> Finished:
-    """A child process that runs where the user stands, with a word on how far it is."""
+    """Run a child process in the current folder, with messages about its progress."""
     results = Path(argv[-1])
-    read, done, last = 0, 0, time.monotonic()
+    offset, done, last_news = 0, 0, time.monotonic()
 
     def go_on() -> bool:
-        nonlocal read, done, last
+        nonlocal offset, done, last_news
         try:
-            new = files.after(results, read)
+            chunk = files.after(results, offset)
         except Unreadable:
             return True
-        read += len(new)
-        done += new.count(b'{"end"')
-        if time.monotonic() - last > NEWS:
-            last = time.monotonic()
+        offset += len(chunk)
+        done += chunk.count(b'{"end"')
+        if time.monotonic() - last_news > NEWS:
+            last_news = time.monotonic()
             say(f"{plural(done, 'variant')} done")
         return True
 
@@ -78,7 +78,7 @@ def _told(
 
 
 def peaks_by_sheet(device: object) -> Peaks | None:
-    """What the data sheet of a device of that name promises."""
+    """The data sheet's peaks of a device by its name; None if there is no such sheet."""
     return peaks_of_device(device, tables.table("peaks"))
 
 

@@ -1,7 +1,7 @@
-"""The times that are kept of a recording, by variant: one index for every view.
+"""The times that are stored with a recording, by variant: one index for every view.
 
-The time of a variant is the kernel's own, by CUPTI, with a cold L2 where that was taken and else
-with the L2 as it was, which is said; of the newest session, and in it of the most frequent call.
+The time of a variant is the kernel's own, by CUPTI: with a cold L2 if that was measured, else in
+another state, which is shown; from the newest session, and in it from the most frequent call.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from inspector.model import Kernel, Variant
 from inspector.recording.kept import kept
 
 OWN, COLD = "cupti", "cold"
-"""The stopwatch whose figure is the kernel's own duration, and the L2 that is preferred."""
+"""The stopwatch that reads a kernel's own duration, and the preferred state of the L2."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class StoredTime:
 
 
 class StoredTimes:
-    """The times that are kept of a recording, in the order in which they were taken."""
+    """The times that are stored with a recording, in the order in which they were taken."""
 
     def __init__(self, sessions: Sequence[Session] = ()) -> None:
         self.sessions: tuple[Session, ...] = ()
@@ -66,27 +66,27 @@ class StoredTimes:
             self.add(session)
 
     def add(self, session: Session) -> None:
-        """One session more, the newest."""
+        """Add a session, the newest."""
         number = len(self.sessions)
         self.sessions = (*self.sessions, session)
         name = session.device.get("name")
         device = name if isinstance(name, str) else None
         for row in session.rows:
-            for one in parts(row):
-                if _known(one.median_us):
-                    taken = Taken(one, session.taken, device, row.inputs)
-                    self._taken.setdefault(one.kernel, []).append((number, taken))
+            for part in parts(row):
+                if _known(part.median_us):
+                    taken = Taken(part, session.taken, device, row.inputs)
+                    self._taken.setdefault(part.kernel, []).append((number, taken))
 
     def every(self, kernel: Kernel, variant: Variant) -> tuple[Taken, ...]:
         """Every time of a variant by any stopwatch, the oldest first."""
         return tuple(taken for _, taken in self._of(kernel, variant))
 
     def latest(self, kernel: Kernel, variant: Variant) -> Taken | None:
-        """The time of a variant; None: it was not measured."""
+        """The time that stands for a variant; None if it was not measured."""
         return next(iter(self._own(kernel, variant)), None)
 
     def of(self, kernel: Kernel, variant: Variant) -> StoredTime | None:
-        """The time of a variant, as it is told."""
+        """The time that stands for a variant, in the form that views show."""
         taken = self.latest(kernel, variant)
         return None if taken is None else _measured(taken)
 
@@ -98,7 +98,7 @@ class StoredTimes:
         return out
 
     def __bool__(self) -> bool:
-        return any(_is_own(t) for held in self._taken.values() for _, t in held)
+        return any(_is_own(t) for entries in self._taken.values() for _, t in entries)
 
     def _of(self, kernel: Kernel, variant: Variant) -> list[tuple[int, Taken]]:
         # An id is as long as it must be: it may have grown since.
@@ -108,52 +108,58 @@ class StoredTimes:
         ]  # fmt: skip
 
     def _own(self, kernel: Kernel, variant: Variant) -> list[Taken]:
-        """The kernel's own durations, the one that stands for all first."""
+        """The variant's times by CUPTI, the one that stands for all of them first."""
 
-        def rank(one: tuple[int, Taken]) -> tuple[bool, int, bool, int]:
-            number, timing = one[0], one[1].timing
+        def rank(entry: tuple[int, Taken]) -> tuple[bool, int, bool, int]:
+            number, timing = entry[0], entry[1].timing
             # A launch of its own says more than one among others.
             return timing.cache != COLD, -number, timing.kind != "triton", -timing.count
 
-        own = [one for one in self._of(kernel, variant) if _is_own(one[1])]
-        return [taken for _, taken in sorted(own, key=rank)]
+        entries = [entry for entry in self._of(kernel, variant) if _is_own(entry[1])]
+        return [taken for _, taken in sorted(entries, key=rank)]
 
 
 def parts(row: Timing) -> tuple[Timing, ...]:
-    """A launch's time as it is; of a call of a graph or a function, that of each known kernel."""
+    """A launch's own timing; for a call of a graph or function, a timing of each known kernel."""
     if row.variant:
         return (row,)
     where = f"in a call of {row.kernel}" + (f": {row.inputs}" if row.inputs else "")
     return tuple(
         replace(
-            row, kernel=one.name, variant=one.variant, median_us=one.median_us, low_us=one.low_us,
-            high_us=one.high_us, samples=one.samples, inputs=where, bytes=None, flops=None,
+            row, kernel=kernel.name, variant=kernel.variant,
+            median_us=kernel.median_us, low_us=kernel.low_us, high_us=kernel.high_us,
+            samples=kernel.samples, inputs=where, bytes=None, flops=None,
             gb_per_s=None, tflop_per_s=None, percent_of_peak=None, kernels=(), cpu_us=None,
         )
-        for one in row.kernels
-        if one.variant
+        for kernel in row.kernels
+        if kernel.variant
     )  # fmt: skip
 
 
 def timed_alike(
     a: Mapping[str, StoredTime], b: Mapping[str, StoredTime]
 ) -> tuple[StoredTime, StoredTime] | None:
-    """The times of two variants that can be compared: of one kind of inputs, on one device, with
-    the L2 in the same state."""
+    """Times of two variants that can be compared; None if there are none.
+
+    They are of the same kind of inputs, on the same device, with the L2 in the same state.
+    """
     for inputs, time in a.items():
-        other = b.get(inputs)
-        if other is not None and (other.device, other.cache) == (time.device, time.cache):
-            return time, other
+        counterpart = b.get(inputs)
+        if counterpart is not None and (counterpart.device, counterpart.cache) == (
+            time.device,
+            time.cache,
+        ):
+            return time, counterpart
     return None
 
 
 def times(path: str | Path) -> StoredTimes:
-    """What is kept of the recording at a path; nothing of what is none."""
+    """The times stored with the recording at a path; none if there is no recording."""
     return StoredTimes(sessions(Path(path)))
 
 
 def sessions(path: Path) -> list[Session]:
-    """What was timed before, the oldest first; empty for what is no recording."""
+    """The sessions stored with a recording, the oldest first; empty if there is none."""
     return [s for s in map(read, kept(path)) if s is not None]
 
 
@@ -162,7 +168,7 @@ def _is_own(taken: Taken) -> bool:
 
 
 def _known(value: float | None) -> bool:
-    """What a damaged file holds may be no number, or none that a kernel can take."""
+    """Whether a time is a positive number, which a damaged file may not hold."""
     return value is not None and math.isfinite(value) and value > 0
 
 

@@ -1,6 +1,6 @@
-"""Takes the times of recorded launches: which ones, under which interpreter, beside what estimates.
+"""Times recorded launches: chooses them, the interpreter and the estimates beside the times.
 
-What the command line and the interface share; neither asks for leave here, nor prints.
+The command line and the interface share it; nothing here asks for permission or prints.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ from inspector.reader.selecting import Found
 from inspector.recording.kept import keep
 from inspector.recording.layout import is_recording, read_events
 
-# What torch's allocator aligns to where the device is emulated.
+# Alignment in bytes of torch's allocator if the device is emulated.
 ALIGNED_EMULATED = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """What would be launched and called, and under which interpreter."""
+    """What will be launched and called, and under which interpreter."""
 
     plan: Plan
     python: str
@@ -56,13 +56,13 @@ class Ready:
 def ready(
     reader: Reader,
     path: Path,
-    found: Sequence[Found],
+    variants: Sequence[Found],
     wish: TimeWish,
     calls: Sequence[Call] = (),
 ) -> Ready:
-    """What times can be taken of these variants, and of these calls of graphs and extensions.
+    """What can be timed of these variants, and of these calls of graphs and extensions.
 
-    Of a variant without a launch of its own, the calls that launch it are made again. Raises
+    For a variant without a launch of its own, the calls that launch it are repeated. Raises
     ``UsageError`` where none was recorded, ``ToolMissing`` without a GPU or torch.
     """
     if not is_recording(path):
@@ -71,29 +71,29 @@ def ready(
             "Make one with: ptxview run script.py",
         )
     events = read_events(_opened(reader, path)).events
-    everything = again_calls.again(reader.recording, events, found, calls)
-    again, left = again_calls.frequent(everything, wish.calls)
-    what = plan(found, wish.calls, {(k.id, v.id) for a in everything for k, v in a.among})
-    what = replace(what, left_out=(*what.left_out, *left))
-    if not what.launches and not again:
-        raise UsageError("there is no recorded launch to time", "\n".join(what.left_out))
+    everything = again_calls.again(reader.recording, events, variants, calls)
+    again, less_frequent = again_calls.frequent(everything, wish.calls)
+    planned = plan(variants, wish.calls, {(k.id, v.id) for a in everything for k, v in a.among})
+    planned = replace(planned, left_out=(*planned.left_out, *less_frequent))
+    if not planned.launches and not again:
+        raise UsageError("there is no recorded launch to time", "\n".join(planned.left_out))
     if not machine.gpu_present():
         raise ToolMissing("timing needs an NVIDIA GPU, and there is none on this machine")
-    own = (sys.executable, machine.interpreter(None))
+    interpreters = (sys.executable, machine.interpreter(None))
     recorded = reader.recording.command
-    python = child.interpreter(wish.python, own, machine.versions, recorded)
-    return Ready(what, python, tuple(again))
+    python = child.interpreter(wish.python, interpreters, machine.versions, recorded)
+    return Ready(planned, python, tuple(again))
 
 
 def _opened(reader: Reader, path: Path) -> Path:
-    """Where the recording lies that the reader has opened, whatever a link leads to by now."""
+    """The real path of the recording that the reader has opened; a link may have changed since."""
     return Path(reader.recording.real or path)
 
 
 def own(recording: Recording) -> bool:
-    """Whether a recording is this user's own: his file, in his folder of recordings.
+    """Whether this user owns the recording, and it lies in this user's folder of recordings.
 
-    What a recording says of itself proves nothing; where it lay when it was opened does.
+    The recording's own content proves nothing; the place from which it was opened does.
     """
     real = Path(recording.real)
     try:
@@ -105,56 +105,56 @@ def own(recording: Recording) -> bool:
 
 @dataclass
 class _Jobs:
-    """What child processes are told, whose row each is, and what cannot be run and why."""
+    """The jobs of child processes, the row of each, and why rows cannot be run."""
 
     told: list[tuple[Said, bytes]] = field(default_factory=list)
     whose: list[int] = field(default_factory=list)
     refused: dict[int, str] = field(default_factory=dict)
     warned: dict[int, str] = field(default_factory=dict)
 
-    def add(self, at: int, said: Said | str, data: bytes = b"") -> None:
-        """The job of row ``at``, or why there is none."""
-        if isinstance(said, str):
-            self.refused[at] = said
+    def add(self, index: int, job: Said | str, data: bytes = b"") -> None:
+        """Add the job of row ``index``, or the reason that there is none."""
+        if isinstance(job, str):
+            self.refused[index] = job
         else:
-            self.told.append((said, data))
-            self.whose.append(at)
+            self.told.append((job, data))
+            self.whose.append(index)
 
 
 def take(
     reader: Reader,
     path: Path,
-    given: Ready,
+    prepared: Ready,
     wish: TimeWish,
     say: Callable[[str], None],
     stop: threading.Event | None = None,
 ) -> Session:
-    """Run the launches and the calls; their times in the order of the plan, the calls last.
+    """Run the launches and the calls; returns their times in the order of the plan, calls last.
 
-    This runs the recording's code: whoever calls has the user's leave (``own``). With ``stop`` it
-    says how far it is, and raises ``Stopped`` once that is set.
+    This runs the recording's code: the caller must have the user's permission, see ``own``. With
+    ``stop`` it reports its progress, and raises ``Stopped`` once that is set.
     """
-    jobs = _jobs(reader, path, given)
+    jobs = _jobs(reader, path, prepared)
     watches = wish.stopwatches
     emulated = reader.recording.mode == "target"
     alignment = ALIGNED_EMULATED if emulated else child.ALIGNED
     count = len(jobs.told) * len(watches)
-    say(f"taking {count} times, {wish.seconds:g} s each at most, under {given.python}")
+    say(f"taking {count} times, {wish.seconds:g} s each at most, under {prepared.python}")
     measure = partial(child.measure, alignment=alignment)
     if stop is not None:
         begun = child.watched(stop, lambda n: say(f"{n} of {count} times are taken"))
         measure = partial(measure, child=begun)
-    gathered = measure(given.python, jobs.told, wish) if jobs.told else child.GatheredTimes()
+    gathered = measure(prepared.python, jobs.told, wish) if jobs.told else child.GatheredTimes()
     peaks = tuple(p for p in map(_peak, gathered.copies) if p is not None)
-    answers = {at: gathered.rows.get(n, []) for n, at in enumerate(jobs.whose)}
-    rows = list(_rows(reader, given, jobs, answers, peaks, arch_of(gathered.device)))
+    answers = {index: gathered.rows.get(n, []) for n, index in enumerate(jobs.whose)}
+    rows = list(_rows(reader, prepared, jobs, answers, peaks, arch_of(gathered.device)))
     if gathered.spent:
-        left = sum(not each for each in answers.values())
-        say(f"left out: {left} of {len(jobs.told)} launches and calls, for want of time")
+        unanswered = sum(not answer for answer in answers.values())
+        say(f"left out: {unanswered} of {len(jobs.told)} launches and calls, for want of time")
     return Session(
         datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         gathered.device,
-        tuple(_asked(rows, given.calls, say)),
+        tuple(_asked(rows, prepared.calls, say)),
         peaks,
         data_sheet(gathered.device),
     )
@@ -162,22 +162,22 @@ def take(
 
 def _rows(
     reader: Reader,
-    given: Ready,
+    prepared: Ready,
     jobs: _Jobs,
     answers: Mapping[int, Sequence[Said]],
     peaks: tuple[Peak, ...],
     arch: str | None,
 ) -> Iterator[Timing]:
-    """What was refused or measured of each launch and call, one row a stopwatch."""
+    """A row for each launch or call and stopwatch, with its time or the reason for none."""
     variants = reader.recording.variants()
-    launches: list[PlannedLaunch | Again] = [*given.plan.launches, *given.calls]
-    for at, launch in enumerate(launches):
+    launches: list[PlannedLaunch | Again] = [*prepared.plan.launches, *prepared.calls]
+    for index, launch in enumerate(launches):
         bare = launch.timing() if isinstance(launch, Again) else estimated(reader, launch)
-        if at in jobs.warned:
-            bare = replace(bare, warnings=(jobs.warned[at],))
-        if at in jobs.refused:
-            yield replace(bare, error=jobs.refused[at])
-        for answer in answers.get(at, []):
+        if index in jobs.warned:
+            bare = replace(bare, warnings=(jobs.warned[index],))
+        if index in jobs.refused:
+            yield replace(bare, error=jobs.refused[index])
+        for answer in answers.get(index, []):
             timing = row(bare, answer, peaks)
             if isinstance(launch, Again):
                 kernels = again_calls.kernel_times(answer.get("kernels"), launch, variants, arch)
@@ -185,54 +185,54 @@ def _rows(
             yield timing
 
 
-def _jobs(reader: Reader, path: Path, given: Ready) -> _Jobs:
+def _jobs(reader: Reader, path: Path, prepared: Ready) -> _Jobs:
     events = read_events(_opened(reader, path)).events
     need, together = scratch(events), cooperative(events)
     out = _Jobs()
-    for at, launch in enumerate(given.plan.launches):
+    for index, launch in enumerate(prepared.plan.launches):
         variant = launch.variant
         try:
             cubin = variant.stages[Stage.SASS].content.read()
             scratched = need.get(variant.hash, (0, 0))
-            out.add(at, job_of(launch, cubin, "", scratched, variant.hash in together), cubin)
+            out.add(index, job_of(launch, cubin, "", scratched, variant.hash in together), cubin)
         except PtxviewError as error:
-            out.add(at, error.message)
-    for at, one in enumerate(given.calls, len(given.plan.launches)):
+            out.add(index, error.message)
+    for index, repeated in enumerate(prepared.calls, len(prepared.plan.launches)):
         try:
-            job = again_calls.job_of_call(one, reader.recording.mode)
+            job = again_calls.job_of_call(repeated, reader.recording.mode)
         except PtxviewError as error:
             job = error.message
         if isinstance(job, str):
-            out.add(at, job)
+            out.add(index, job)
             continue
-        out.add(at, job[0], job[1])
+        out.add(index, job[0], job[1])
         if job[2] is not None:
-            out.warned[at] = job[2]
+            out.warned[index] = job[2]
     return out
 
 
 def _asked(
     rows: Sequence[Timing], calls: Sequence[Again], say: Callable[[str], None]
 ) -> Iterator[Timing]:
-    """The rows but those of calls that turned out to launch none of the kernels asked for."""
+    """The rows without those of calls that launched none of the kernels asked for."""
     asked = {(a.call.kind, a.call.name, a.number): a for a in calls if a.asked}
-    for one in rows:
-        repeated = asked.get((one.kind, one.kernel, one.call))
-        if repeated is not None and one.kernels:
+    for timing in rows:
+        repeated = asked.get((timing.kind, timing.kernel, timing.call))
+        if repeated is not None and timing.kernels:
             variants = {(k.name, v.id) for k, v in repeated.among if (k.id, v.id) in repeated.asked}
-            if all(k.variant and (k.name, k.variant) not in variants for k in one.kernels):
-                say(f"{one.kernel} launches none of the kernels that were asked for")
+            if all(k.variant and (k.name, k.variant) not in variants for k in timing.kernels):
+                say(f"{timing.kernel} launches none of the kernels that were asked for")
                 continue
-        yield one
+        yield timing
 
 
-def _cpu(said: Mapping[str, object]) -> float | None:
-    found = median(_numbers(said.get("cpu")))
-    return None if found is None else found.value
+def _cpu(answer: Mapping[str, object]) -> float | None:
+    middle = median(_numbers(answer.get("cpu")))
+    return None if middle is None else middle.value
 
 
 def estimated(reader: Reader, launch: PlannedLaunch) -> Timing:
-    """A timing to come, with the estimates of what the launch moves and computes."""
+    """A timing without a time yet, with estimates of the bytes and operations of the launch."""
     moved, counted = tensor_bytes(launch.call), None
     if Stage.TTIR in launch.variant.stages:
         try:
@@ -249,10 +249,10 @@ def estimated(reader: Reader, launch: PlannedLaunch) -> Timing:
     )
 
 
-def row(bare: Timing, said: Mapping[str, object], peaks: tuple[Peak, ...]) -> Timing:
-    """A timing of what a child process said of one launch by one stopwatch."""
-    watch, cache = said.get("stopwatch"), said.get("cache")
-    warnings, clocks = said.get("warnings"), said.get("clocks")
+def row(bare: Timing, answer: Mapping[str, object], peaks: tuple[Peak, ...]) -> Timing:
+    """A timing with the ``answer`` of a child process for one launch by one stopwatch."""
+    watch, cache = answer.get("stopwatch"), answer.get("cache")
+    warnings, clocks = answer.get("warnings"), answer.get("clocks")
     timed = replace(
         bare,
         stopwatch=watch if isinstance(watch, str) else None,
@@ -264,37 +264,37 @@ def row(bare: Timing, said: Mapping[str, object], peaks: tuple[Peak, ...]) -> Ti
     )
     peak = next((p for p in peaks if p.stopwatch == watch), None)
     timing = with_time(
-        timed, _samples(said), clocks if isinstance(clocks, dict) else {}, peak, said
+        timed, _samples(answer), clocks if isinstance(clocks, dict) else {}, peak, answer
     )
     if timing is not None and timing.median_us is not None and timed.kind == "triton":
-        own = KernelTime(timed.kernel, timed.variant, timing.median_us, 1, timing.low_us,
+        kernel = KernelTime(timed.kernel, timed.variant, timing.median_us, 1, timing.low_us,
                          timing.high_us, timing.samples)  # fmt: skip
-        timing = replace(timing, kernels=(own,) if watch == "cupti" else ())
-    return timing or replace(timed, error=str(said.get("error") or "no time was taken"))
+        timing = replace(timing, kernels=(kernel,) if watch == "cupti" else ())
+    return timing or replace(timed, error=str(answer.get("error") or "no time was taken"))
 
 
-def _samples(said: Mapping[str, object]) -> list[float]:
-    return _numbers(said.get("samples"))
+def _samples(answer: Mapping[str, object]) -> list[float]:
+    return _numbers(answer.get("samples"))
 
 
-def _numbers(said: object) -> list[float]:
-    numbers = said if isinstance(said, list) else []
+def _numbers(values: object) -> list[float]:
+    numbers = values if isinstance(values, list) else []
     return [float(s) for s in numbers if isinstance(s, int | float)]
 
 
-def _peak(said: Mapping[str, object]) -> Peak | None:
-    found, size = median(_samples(said)), said.get("bytes")
-    if found is None or found.value <= 0 or not isinstance(size, int):
+def _peak(copy: Mapping[str, object]) -> Peak | None:
+    duration, size = median(_samples(copy)), copy.get("bytes")
+    if duration is None or duration.value <= 0 or not isinstance(size, int):
         return None
-    return Peak(str(said["stopwatch"]), str(said["cache"]), size / found.value / 1e3, size)
+    return Peak(str(copy["stopwatch"]), str(copy["cache"]), size / duration.value / 1e3, size)
 
 
 def data_sheet(device: Mapping[str, object]) -> float | None:
-    """GB/s by the data sheet of the device of that name; None if the table has another."""
-    known = tables.devices().get(arch_of(device) or "")
-    if known is None or known.memory_bandwidth is None or known.name != device.get("name"):
+    """Bandwidth in GB/s by the device's data sheet; None if the table has no such device."""
+    spec = tables.devices().get(arch_of(device) or "")
+    if spec is None or spec.memory_bandwidth is None or spec.name != device.get("name"):
         return None
-    return known.memory_bandwidth / 1e9
+    return spec.memory_bandwidth / 1e9
 
 
 def store(path: Path, session: Session) -> None:
