@@ -1,1 +1,1 @@
-"""What a recording is: its layout on disk, and what its events say, put together."""
+"""Reads recordings: their layout on disk, and their events assembled into kernels and calls."""

@@ -1,7 +1,7 @@
-"""Events into a recording's kernels, variants and graphs.
+"""Assembles events into a recording's kernels, variants and graphs.
 
-Probes and the readers of caches speak the same events, so that a recording and a folder of
-Triton's become the same values.
+Probes and the readers of caches produce the same events, so that a recording and a folder of
+Triton's cache become the same values.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from inspector.recording.variants import Key, VariantOfKernel, key_of
 from inspector.system.toolchain import demangle
 
 MOST_NAMED = 20
-"""Kernels of one maker's that are named among the problems; ``Recording.uncaptured`` has all."""
+"""Kernels of one compiler that are named as problems; ``Recording.uncaptured`` has all."""
 
 Event = Mapping[str, object]
 Blob = Callable[[object], Content | None]
@@ -83,47 +83,47 @@ class Assembly:
         self.problems: list[str] = []
 
     def recording(self, path: str, events: Iterable[Event]) -> Recording:
-        """All events of a recording, to its values; a list that is given is emptied on the way."""
+        """The recording that the events describe; a list of events is emptied on the way."""
         ordered = events if isinstance(events, list) else list(events)
         ranks = {as_int(e.get("pid")): as_int(e.get("rank")) for e in ordered
                  if e.get("event") == "process"}  # fmt: skip
-        for at, event in enumerate(ordered):
-            self._origins.take(event, at)
+        for index, event in enumerate(ordered):
+            self._origins.take(event, index)
             self._calls.take(event)
             self._tunings.take(event)
-        graphs = [(at, e) for at, e in enumerate(ordered) if e.get("event") == "graph"]
-        # The same text may lie in the cache and in a log: the one that knows its frame names it.
-        for at, event in sorted(graphs, key=lambda g: g[1].get("frame_id") is None):
-            self._graph(event, at)
+        graphs = [(index, e) for index, e in enumerate(ordered) if e.get("event") == "graph"]
+        # The same text may be in a cache and in a log: the event with a frame names the graph.
+        for index, event in sorted(graphs, key=lambda g: g[1].get("frame_id") is None):
+            self._graph(event, index)
         compiled: list[VariantOfKernel] = []
-        for at, event in enumerate(ordered):
+        for index, event in enumerate(ordered):
             kind = event.get("event")
             if (why := as_text(event.get("unkept"))) is not None:
-                of = as_text(event.get("name")) or as_text(event.get("path")) or ""
+                named = as_text(event.get("name")) or as_text(event.get("path")) or ""
                 self.problems.append(
-                    f"files of {kind} {of}".rstrip() + f" could not be kept: {why}"
+                    f"files of {kind} {named}".rstrip() + f" could not be kept: {why}"
                 )
             rank = ranks.get(as_int(event.get("pid")))
             if kind == "triton":
-                made = variants.from_triton(
+                variant = variants.from_triton(
                     event, self._blob, self._files, rank, self._origins.files
                 )
-                compiled += [made] if made is not None else []
-                ordered[at] = _DONE  # the most frequent, and the largest
+                compiled += [variant] if variant is not None else []
+                ordered[index] = _DONE  # the most frequent, and the largest
             elif kind == "extension":
                 self._extension(event)
-        for made in variants.at_home(compiled):
-            self._add(made)
+        for variant in variants.at_home(compiled):
+            self._add(variant)
         for event in ordered:
             match event.get("event"):
                 case "device_code":
                     built = variants.from_device_code(event, self._blob, self._sources)
-                    for each in built.variants:
-                        self._add(each)
+                    for built_variant in built.variants:
+                        self._add(built_variant)
                     self.problems.extend(built.problems)
                 case "file":
-                    for each in variants.from_file(event, self._blob):
-                        self._add(each)
+                    for built_variant in variants.from_file(event, self._blob):
+                        self._add(built_variant)
                 case "loaded" | "ptxas":
                     self._loaded.setdefault(*figures_of(event))
                     if event.get("event") == "loaded":
@@ -132,20 +132,20 @@ class Assembly:
                     if (why := as_text(event.get("error"))) is not None:
                         self._failed.setdefault(str(event.get("hash")), why)
                 case "uncaptured":
-                    one = Uncaptured(str(event.get("name")), str(event.get("by")))
-                    self._uncaptured[one] = None
+                    kernel = Uncaptured(str(event.get("name")), str(event.get("by")))
+                    self._uncaptured[kernel] = None
                 case "problem":
                     self.problems.append(f"{event.get('where')}: {event.get('text')}")
                 case "triton_failed":
-                    first = str(event.get("error")).strip().partition("\n")[0][:300]
-                    self.problems.append(f"Triton could not compile {event.get('name')}: {first}")
+                    reason = str(event.get("error")).strip().partition("\n")[0][:300]
+                    self.problems.append(f"Triton could not compile {event.get('name')}: {reason}")
                 case _:
                     self._fact(event)
         return self._finish(path)
 
     # -- one event each ---------------------------------------------------------------------
 
-    def _graph(self, event: Event, at: int) -> None:
+    def _graph(self, event: Event, index: int) -> None:
         content = self._blob(event.get("blob"))
         if content is None:
             return
@@ -157,7 +157,7 @@ class Assembly:
         digest = hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
         parsed = output_code.parse(text)
         for kernel in parsed.kernels:
-            fusion = self._origins.fusion(event, at, kernel, parsed.aot_id)
+            fusion = self._origins.fusion(event, index, kernel, parsed.aot_id)
             self._fusions.setdefault(key_of(kernel), []).append(fusion)
         if digest in self._texts:
             return
@@ -171,9 +171,9 @@ class Assembly:
             key = key_of(kernel)
             if key not in graph.calls:
                 graph.kernels.append(key)
-            # One that the user wrote is copied once for each set of constants that it is given.
-            own = () if kernel.line is None else (kernel.line,)
-            graph.calls[key] = (*graph.calls.get(key, ()), *own, *kernel.launches)
+            # A kernel of the user's is copied once for each set of constants of its calls.
+            definition = () if kernel.line is None else (kernel.line,)
+            graph.calls[key] = (*graph.calls.get(key, ()), *definition, *kernel.launches)
             self._kernels.setdefault(key, _Kernel(Origin(key[0]), key[1]))
             if kernel.path:
                 self._files.setdefault(PurePath(kernel.path).name, (graph.text, kernel))
@@ -200,11 +200,13 @@ class Assembly:
             if (content := self._blob(digest)) is not None:
                 self._sources[name] = content
         if event.get("error"):
-            said = str(event["error"]).strip().splitlines() or [""]
+            lines = str(event["error"]).strip().splitlines() or [""]
             # The compiler's own complaint stands somewhere in ninja's output.
-            told = next((line for line in said if "error" in line[1:].lower()), said[0]).strip()
+            complaint = next(
+                (line for line in lines if "error" in line[1:].lower()), lines[0]
+            ).strip()
             name = PurePath(directory).name or str(event.get("name"))
-            self.problems.append(f"the extension {name} did not build: {told[:300]}")
+            self.problems.append(f"the extension {name} did not build: {complaint[:300]}")
 
     def _fact(self, event: Event) -> None:
         kind = event.get("event")
@@ -233,11 +235,11 @@ class Assembly:
 
     # -- values -----------------------------------------------------------------------------
 
-    def _add(self, made: VariantOfKernel | None) -> None:
-        if made is None:
+    def _add(self, compiled: VariantOfKernel | None) -> None:
+        if compiled is None:
             return
-        kernel = self._kernels.setdefault(made.key, _Kernel(made.origin, made.name))
-        variant = made.variant
+        kernel = self._kernels.setdefault(compiled.key, _Kernel(compiled.origin, compiled.name))
+        variant = compiled.variant
         key = (variant.hash, variant.symbol)
         earlier = kernel.variants.get(key)
         if earlier is None:
@@ -267,10 +269,10 @@ class Assembly:
             if k.origin is Origin.NVCC
             for v in k.variants.values()
         )
-        taken: dict[str, int] = {}
+        name_counts: dict[str, int] = {}
         for (key, kernel), demangled in zip(self._kernels.items(), readable, strict=True):
-            taken[kernel.name] = taken.get(kernel.name, 0) + 1
-            n = taken[kernel.name]
+            name_counts[kernel.name] = name_counts.get(kernel.name, 0) + 1
+            n = name_counts[kernel.name]
             fusion = joined(self._fusions.get(key, ()))
             model = self._origins.source(fusion) if fusion is not None else None
             source = {Stage.SOURCE: model} if model is not None else {}
@@ -282,7 +284,7 @@ class Assembly:
                     id=ids[v.hash],
                     known=self._known(v),
                     stages={**v.stages, **source} if source else v.stages,
-                    # What the program launches beside the graph was not made by it.
+                    # Kernels that the program launches itself were not made by the graph.
                     fusion=fusion
                     if kernel.origin is not Origin.TRITON or Stage.OUTPUT_CODE in v.stages
                     else None,
@@ -315,19 +317,19 @@ class Assembly:
         return self._with_facts(path, tuple(kernels.values()), graphs)
 
     def _unseen(self) -> Iterable[str]:
-        """A sentence for each kernel that was made and not captured, many of one maker's as one."""
-        by: dict[str, list[str]] = {}
-        for one in self._uncaptured:
-            by.setdefault(one.by, []).append(one.name)
-        for maker, names in by.items():
+        """A sentence for each kernel that was not captured, and one for many of one compiler."""
+        by_maker: dict[str, list[str]] = {}
+        for kernel in self._uncaptured:
+            by_maker.setdefault(kernel.by, []).append(kernel.name)
+        for maker, names in by_maker.items():
             for name in names[:MOST_NAMED]:
                 yield f"the kernel {name} was made by {maker}, which is not captured"
             if len(names) > MOST_NAMED:
-                more = len(names) - MOST_NAMED
-                yield f"{more} more kernels were made by {maker}, which is not captured"
+                unnamed = len(names) - MOST_NAMED
+                yield f"{unnamed} more kernels were made by {maker}, which is not captured"
 
     def _tune(self, kernels: dict[Key, Kernel]) -> None:
-        """Put to each kernel its tunings, and to each variant what they came to."""
+        """Add its tunings to each kernel, and their result to each variant."""
         files = {name: key_of(kernel) for name, (_, kernel) in self._files.items()}
         placed = self._tunings.place({k: kernel.variants for k, kernel in kernels.items()}, files)
         kernels.update({k: autotune.tuned(kernels[k], tunings) for k, tunings in placed.items()})
@@ -335,8 +337,8 @@ class Assembly:
     def _known(self, variant: Variant) -> Resources:
         from inspector.recording.resources import merge
 
-        said = self._loaded.get(f"{variant.hash}\0{variant.symbol}", Resources())
-        return merge(variant.known, said, self._loaded.get(variant.hash, Resources()))
+        of_symbol = self._loaded.get(f"{variant.hash}\0{variant.symbol}", Resources())
+        return merge(variant.known, of_symbol, self._loaded.get(variant.hash, Resources()))
 
     def _with_facts(
         self, path: str, kernels: tuple[Kernel, ...], graphs: tuple[Graph, ...]

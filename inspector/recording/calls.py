@@ -1,4 +1,4 @@
-"""Events of calls into values: distinct calls with their counts, and launches of each variant."""
+"""Turns events of calls into distinct calls with counts, and launches of each variant."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class _Subject:
 class Calls:
     """Collects the events of calls of all processes.
 
-    Counts are told as they grow: each that comes is at least as true as the ones before it.
+    Counts are written as they grow, so a later one replaces an earlier one.
     """
 
     def __init__(self) -> None:
@@ -40,7 +40,7 @@ class Calls:
         self._counts: dict[tuple[Process, int], int] = {}
 
     def take(self, event: Event) -> None:
-        """One event of any kind; those that tell nothing of calls are passed over."""
+        """Take in an event of any kind; those that are not about calls are ignored."""
         kind, pid = event.get("event"), as_int(event.get("pid"))
         if kind not in ("process", "call", "calls") or pid is None:
             return
@@ -69,21 +69,24 @@ class Calls:
             if text.isdecimal() and len(text) < 10 and count is not None:
                 key = (process, int(text))
                 self._counts[key] = max(self._counts.get(key, 0), count)
-        rest = event.get("subjects")
-        for one in rest if isinstance(rest, list) else []:
-            said = as_map(one)
-            subject = self._subject(said.get("kind"), said.get("subject"))
-            for held, name in ((subject.others, "others"), (subject.benchmarks, "benchmarks")):
-                held[process] = max(held.get(process, 0), as_int(said.get(name)) or 0)
+        subjects = event.get("subjects")
+        for row in subjects if isinstance(subjects, list) else []:
+            counts = as_map(row)
+            subject = self._subject(counts.get("kind"), counts.get("subject"))
+            for by_process, name in (
+                (subject.others, "others"),
+                (subject.benchmarks, "benchmarks"),
+            ):
+                by_process[process] = max(by_process.get(process, 0), as_int(counts.get(name)) or 0)
 
     def _subject(self, kind: object, identity: object) -> _Subject:
         return self._subjects.setdefault((str(kind), str(identity)), _Subject())
 
     def launched(self, variant: Variant, alone: bool = False) -> Variant:
-        """The variant with its launches, where any was seen.
+        """The variant with its launches, if any were recorded.
 
-        A launch of CUDA C++ is known by the function's base name: it is the variant's where that
-        stands ``alone``, as the only one of that name.
+        A launch of CUDA C++ is identified by the function's base name: it counts for the variant
+        only if that is the only one of this name (``alone``).
         """
         subjects = [s for s in [self._subjects.get(("triton", variant.hash))] if s is not None]
         if not subjects and alone:
@@ -114,13 +117,13 @@ class Calls:
         return tuple(out)
 
     def problems(self) -> Iterable[str]:
-        """What was called in more ways than are kept."""
-        for (kind, _), held in self._subjects.items():
-            others = sum(held.others.values())
-            if others and held.calls:
+        """A sentence for each subject that was called in more distinct ways than are kept."""
+        for (kind, _), subject in self._subjects.items():
+            others = sum(subject.others.values())
+            if others and subject.calls:
                 yield (
-                    f"calls: the {NAMES.get(kind, kind)} {held.name} was called in more than "
-                    f"{len(held.calls)} distinct ways; {others} more calls are counted and not "
+                    f"calls: the {NAMES.get(kind, kind)} {subject.name} was called in more than "
+                    f"{len(subject.calls)} distinct ways; {others} more calls are counted and not "
                     "described"
                 )
 
@@ -128,21 +131,21 @@ class Calls:
         """Distinct calls in the order of first sight, those of several processes as one."""
         merged: dict[object, Call] = {}
         for process, number, call in subject.calls:
-            # A call that is begun is told at once; its count, when it has returned.
+            # A call is recorded when it begins, and counted when it has returned.
             count = self._counts.get((process, number), 1)
             if not count:
                 continue  # it raised
             key = (call.grid, call.block, call.shared_bytes, _without_ranges(call.arguments))
-            before = merged.get(key)
-            if before is None:
+            earlier = merged.get(key)
+            if earlier is None:
                 merged[key] = replace(call, count=count)
                 continue
-            firsts = [f for f in (before.first, call.first) if f is not None]
+            firsts = [f for f in (earlier.first, call.first) if f is not None]
             merged[key] = replace(
-                before,
-                count=before.count + count,
+                earlier,
+                count=earlier.count + count,
                 first=min(firsts, default=None),
-                arguments=tuple(map(_wider, before.arguments, call.arguments)),
+                arguments=tuple(map(_wider, earlier.arguments, call.arguments)),
             )
         return tuple(merged.values())
 
@@ -151,7 +154,7 @@ def _call(event: Event) -> Call | None:
     kind, name = as_text(event.get("kind")), event.get("name")
     if kind is None or (kind == "cuda" and not name):
         return None
-    given = event.get("arguments")
+    arguments = event.get("arguments")
     return Call(
         kind=kind,
         name=str(name or ""),
@@ -159,24 +162,26 @@ def _call(event: Event) -> Call | None:
         grid=_three(event.get("grid")),
         block=_three(event.get("block")),
         shared_bytes=as_int(event.get("shared_bytes")),
-        arguments=tuple(_argument(as_map(a)) for a in (given if isinstance(given, list) else [])),
+        arguments=tuple(
+            _argument(as_map(a)) for a in (arguments if isinstance(arguments, list) else [])
+        ),
         first=as_int(event.get("first")),
     )
 
 
-def _argument(said: Mapping[str, object]) -> Argument:
-    value = said.get("value")
+def _argument(entry: Mapping[str, object]) -> Argument:
+    value = entry.get("value")
     return Argument(
-        name=str(said.get("name") or ""),
-        type=as_text(said.get("type")),
+        name=str(entry.get("name") or ""),
+        type=as_text(entry.get("type")),
         value=value if isinstance(value, bool | int | float | str) else None,
-        dtype=as_text(said.get("dtype")),
-        shape=_integers(said.get("shape")),
-        strides=_integers(said.get("strides")),
-        alignment=as_int(said.get("alignment")),
-        low=as_int(said.get("low")),
-        high=as_int(said.get("high")),
-        device=as_text(said.get("device")),
+        dtype=as_text(entry.get("dtype")),
+        shape=_integers(entry.get("shape")),
+        strides=_integers(entry.get("strides")),
+        alignment=as_int(entry.get("alignment")),
+        low=as_int(entry.get("low")),
+        high=as_int(entry.get("high")),
+        device=as_text(entry.get("device")),
     )
 
 
@@ -197,10 +202,10 @@ def _without_ranges(arguments: tuple[Argument, ...]) -> tuple[object, ...]:
     return tuple(repr(replace(a, low=None, high=None)) for a in arguments)
 
 
-def _wider(one: Argument, other: Argument) -> Argument:
-    lows = [n for n in (one.low, other.low) if n is not None]
-    highs = [n for n in (one.high, other.high) if n is not None]
-    return replace(one, low=min(lows, default=None), high=max(highs, default=None))
+def _wider(a: Argument, b: Argument) -> Argument:
+    lows = [n for n in (a.low, b.low) if n is not None]
+    highs = [n for n in (a.high, b.high) if n is not None]
+    return replace(a, low=min(lows, default=None), high=max(highs, default=None))
 
 
 def _named(call: Call, name: str, names: list[str]) -> Call:

@@ -1,4 +1,4 @@
-"""Single facts out of events: values of known types, spans, targets, configurations."""
+"""Reads single facts from events: values of expected types, spans, targets, configurations."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def as_text(value: object) -> str | None:
 
 
 def as_int(value: object) -> int | None:
-    """A count or a size; one that is larger than any is none, and would not fit a float either."""
+    """A count or a size as an int; None for any other value, or one beyond 63 bits."""
     if not isinstance(value, int) or isinstance(value, bool):
         return None
     return value if abs(value) < LARGE else None
@@ -62,15 +62,15 @@ def python_span(source: Mapping[str, object]) -> tuple[int, int] | None:
 
 def cuda_kernels(text: str) -> tuple[str, ...]:
     """Names of the ``__global__`` functions of CUDA C++, as they are written there."""
-    found: dict[str, None] = {}
-    at = text.find("__global__")
-    while at >= 0:
-        head = _BOUNDS.sub(" ", text[at + len("__global__") : at + PROLOGUE])
+    names: dict[str, None] = {}
+    position = text.find("__global__")
+    while position >= 0:
+        head = _BOUNDS.sub(" ", text[position + len("__global__") : position + PROLOGUE])
         name = _NAME.search(head.partition("(")[0]) if "(" in head else None
         if name:
-            found[name[1]] = None
-        at = text.find("__global__", at + 1)
-    return tuple(found)
+            names[name[1]] = None
+        position = text.find("__global__", position + 1)
+    return tuple(names)
 
 
 def cuda_span(text: str, name: str) -> tuple[int, int] | None:
@@ -80,9 +80,9 @@ def cuda_span(text: str, name: str) -> tuple[int, int] | None:
         start = text.rfind("__global__", max(0, match.start() - PROLOGUE), match.start())
         between = text[start : match.start()] if start >= 0 else ";"
         if ";" not in between and "}" not in between:
-            depth, at = 0, text.find("{", match.end())
-            end = at
-            for end in range(max(at, 0), len(text)):
+            depth, brace = 0, text.find("{", match.end())
+            end = brace
+            for end in range(max(brace, 0), len(text)):
                 depth += {"{": 1, "}": -1}.get(text[end], 0)
                 if depth == 0:
                     break
@@ -93,11 +93,11 @@ def cuda_span(text: str, name: str) -> tuple[int, int] | None:
 def target_of(ptx: Content | None, metadata: Mapping[str, object]) -> str | None:
     if ptx is not None:
         try:
-            found = _TARGET.search(ptx.read()[:65536])
+            match = _TARGET.search(ptx.read()[:65536])
         except PtxviewError:
-            found = None
-        if found:
-            return found[1].decode()
+            match = None
+        if match:
+            return match[1].decode()
     arch = as_map(metadata.get("target")).get("arch")
     return f"sm_{arch}" if isinstance(arch, int) else as_text(arch)
 
@@ -125,7 +125,7 @@ def specialization_of(event: Event) -> dict[str, object]:
 
 
 def figures_of(event: Event) -> tuple[str, Resources]:
-    """What ptxas or the loaded binary said, and of which: a hash, with its symbol or without."""
+    """A hash, with a symbol if ptxas said it, and the figures of ptxas or the loaded binary."""
     digest = str(event.get("hash"))
     if event.get("event") == "ptxas":
         return f"{digest}\0{event.get('symbol')}", Resources(
@@ -135,5 +135,5 @@ def figures_of(event: Event) -> tuple[str, Resources]:
         )
     # The loaded binary counts words of local memory; none of it means that nothing was spilled,
     # some of it may be arrays as well as spills.
-    none = 0 if event.get("local_words") == 0 else None
-    return digest, Resources(spill_store_bytes=none, spill_load_bytes=none)
+    spilled = 0 if event.get("local_words") == 0 else None
+    return digest, Resources(spill_store_bytes=spilled, spill_load_bytes=spilled)

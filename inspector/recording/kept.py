@@ -1,8 +1,8 @@
-"""Where timings of a recording are kept: the part of its layout that grows after the run.
+"""Stores timings with a recording: the part of its layout that grows after the run.
 
 In a recording's folder they are ``timings.jsonl``, one record a line, appended; a single file
-carries what its folder held when it was packed, and what comes later stands beside it, as
-``x.ptxview.timings.jsonl``. Reports of ncu are ``ncu.jsonl`` likewise.
+carries what its folder held when it was packed, and later records go to a file beside it,
+``x.ptxview.timings.jsonl``. Reports of ncu are stored likewise, in ``ncu.jsonl``.
 """
 
 from __future__ import annotations
@@ -25,8 +25,10 @@ def place(path: Path, name: str = NAME) -> Path:
 
 
 def keep(path: Path, record: Mapping[str, object], name: str = NAME) -> None:
-    """Append a record in one write. Raises ``OSError`` where that is not allowed, or where the file
-    is a link and the record would go elsewhere."""
+    """Append a record in one write.
+
+    Raises ``OSError`` if that is not allowed, or if the file is a link that leads elsewhere.
+    """
     line = json.dumps(record, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
     with appended(place(path, name)) as out:
         out.write(line.encode() + b"\n")
@@ -35,18 +37,18 @@ def keep(path: Path, record: Mapping[str, object], name: str = NAME) -> None:
 def kept(
     path: Path, name: str = NAME, say: Callable[[str], None] | None = None
 ) -> list[dict[str, object]]:
-    """Every record, the oldest first; lines that are none are passed over.
+    """Every record, the oldest first; lines that are no records are ignored.
 
-    What was left out because of its size is told to ``say``.
+    ``say`` is called with a sentence for each record that was left out because of its size.
     """
     tell = say or _nobody
     allowance = files.Allowance()
     out = []
-    where = place(path, name)
+    file = place(path, name)
     try:
-        for number, line in enumerate(_lines(path, name, where, tell), 1):
+        for number, line in enumerate(_lines(path, name, file, tell), 1):
             try:
-                said = files.parsed(line, allowance, f"{name}: record {number}")
+                record = files.parsed(line, allowance, f"{name}: record {number}")
             except files.TooLarge as error:
                 tell(error.message)
                 if allowance.left < 0:
@@ -54,15 +56,15 @@ def kept(
                 continue
             except ValueError:
                 continue
-            if isinstance(said, dict):
-                out.append(said)
+            if isinstance(record, dict):
+                out.append(record)
     except files.TooLarge as error:
         tell(error.message)
     return out
 
 
 def problems(path: Path) -> list[str]:
-    """Why what is kept beside or in a recording will not be read, as far as can be seen of it."""
+    """Sentences on the files of timings and reports that are too large to be read."""
     sentences = []
     for name in (NAME, REPORTS):
         why = files.why_not(place(path, name), files.limits().streamed)
@@ -72,10 +74,10 @@ def problems(path: Path) -> list[str]:
 
 
 def _nobody(text: str) -> None:
-    """Whoever only looks for times is told nothing of those that were left out."""
+    """Ignores the sentences on what was left out."""
 
 
-def _lines(path: Path, name: str, where: Path, tell: Callable[[str], None]) -> Iterator[bytes]:
+def _lines(path: Path, name: str, file: Path, tell: Callable[[str], None]) -> Iterator[bytes]:
     bounds = files.limits()
 
     def too_long(number: int) -> None:
@@ -94,7 +96,7 @@ def _lines(path: Path, name: str, where: Path, tell: Callable[[str], None]) -> I
             pass
     try:
         # A link would lead out of the recording.
-        yield from files.lines(where, too_long, bounds.one, follow=False)
+        yield from files.lines(file, too_long, bounds.one, follow=False)
     except files.Absent:
         return
     except files.NotAFile as error:

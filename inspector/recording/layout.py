@@ -41,21 +41,21 @@ from inspector.model import Content
 SCHEMA = 1
 SUFFIX = ".ptxview"
 HEX = frozenset("0123456789abcdef")
-# What tools made is made again in a second where it is gone; a disk that is full costs more.
+# Bytes of the cache. A lost entry is made again in a second; a full disk costs more.
 MOST_DERIVED = 4 << 30
 DAY = 86400.0
 FAR = 1e18  # seconds
 OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 SAID = 100
-"""Damaged lines of one file that are told one by one; the rest are counted."""
+"""Damaged lines of one file that are reported one by one; the rest are counted."""
 
 LINE, EVENT = 50, 200
-"""Bytes that a line costs at least, and an event beside what stands in it."""
+"""Bytes of memory that a line takes at least, and an event besides its content."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileContent:
-    """The content of a file on this machine; of one in an opened folder, ``inside`` that alone."""
+    """The content of a file on this machine; with ``inside``, only if it lies in that folder."""
 
     path: Path
     inside: Path | None = None
@@ -76,7 +76,7 @@ class BlobContent:
 
 @dataclass(frozen=True, slots=True)
 class BytesContent:
-    """Content that is at hand."""
+    """Content in memory."""
 
     data: bytes
 
@@ -98,19 +98,19 @@ class ZipContent:
 
 
 def _as_named(data: bytes, digest: str, where: str) -> bytes:
-    """A blob's content, which is what it was named by: what is kept of it is kept by that name."""
+    """``data``, if its SHA-256 is ``digest``, the blob's name. Raises ``Unreadable`` if not."""
     if hashlib.sha256(data).hexdigest() != digest:
         raise Unreadable(f"{where} is damaged: its content is not what was recorded")
     return data
 
 
 def appended(path: Path) -> BinaryIO:
-    """A file of a recording's, opened to be appended to; it is made where there is none.
+    """A file of a recording, opened for appending and created if there is none.
 
-    Raises ``OSError`` for a link, for what is no regular file, and for a file that has a second
-    name elsewhere: what is written would go outside of the recording.
+    Raises ``OSError`` for a link, for anything but a regular file, and for a file with a second
+    name (a hard link): writing would change something outside of the recording.
     """
-    # Without waiting: a pipe must not hold us up before it is seen to be one.
+    # O_NONBLOCK: opening a pipe must not wait for its reader.
     flags = os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     handle = os.open(path, os.O_WRONLY | flags, 0o666)
     try:
@@ -141,7 +141,7 @@ def is_recording(path: Path) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Events:
-    """The raw events of a recording, in the order of time, and what could not be read of them.
+    """The raw events of a recording in the order of time, and sentences on unreadable ones.
 
     ``archive`` is the opened zip of a recording that is a single file.
     """
@@ -152,9 +152,9 @@ class Events:
     archive: files.Archive | None = None
 
     def blob(self, digest: object, say: Callable[[str], None] | None = None) -> Content | None:
-        """The content that a digest names, or None where it names none (or no digest at all).
+        """The content that a digest names; None if it is no digest or names nothing.
 
-        Why it will not be read, where that can be seen already, is told to ``say``.
+        ``say`` is called with a sentence if it is clear already that it cannot be read.
         """
         if not isinstance(digest, str) or len(digest) != 64 or not HEX.issuperset(digest):
             return None
@@ -165,7 +165,7 @@ class Events:
         file = self.path / "blobs" / digest
         if say is not None and (why := files.why_not(file)) is not None:
             say(why)
-        # A link could lead out of the recording. One that is lost says so when it is read.
+        # A link could lead out of the recording. A missing blob raises when it is read.
         return BlobContent(file) if not file.is_symlink() else None
 
 
@@ -173,13 +173,13 @@ Keep = Callable[[dict[str, object]], dict[str, object]]
 
 
 def read_events(path: Path, keep: Keep | None = None) -> Events:
-    """The events of a recording's folder or file; ``keep`` says what is kept of each.
+    """The events of a recording's folder or file; ``keep`` reduces each to what is needed.
 
-    A last line cut short by a kill is dropped with a word about it, as is what lies beyond a bound.
+    A last line cut short by a kill is dropped and noted as a problem, as is what exceeds a bound.
     Raises ``Unreadable`` for a newer schema, a damaged zip, or a file that is no recording.
     """
     archive = None if path.is_dir() else files.archive(path)
-    # What is made of the events takes as much again.
+    # The values made of the events take as much memory again.
     taking = _Taking(files.Allowance(share=2), keep)
     rows: Iterator[tuple[str, Iterator[bytes]]]
     if archive is None:
@@ -213,7 +213,7 @@ def event_files(path: Path) -> list[Path]:
 
 
 def unwritten(path: Path) -> list[tuple[str, Path]]:
-    """What a recording's folder says of events that could not be written, and where it does.
+    """A sentence for each process whose events could not all be written, and the file that says so.
 
     Raises ``Unreadable``.
     """
@@ -245,18 +245,18 @@ def _is_events(name: str) -> bool:
 
 
 def _members(archive: files.Archive, problems: list[str]) -> list[str]:
-    """The members of a zip that hold events; what is odd about the names of all is a problem."""
+    """The members of a zip that hold events; odd names among all members become problems."""
     names = archive.names
-    twice = [name for name, count in Counter(names).items() if count > 1]
-    if twice:
-        some = ", ".join(repr(name[:80]) for name in twice[:3])
-        problems.append(f"{archive.path} holds {some} more than once: only the last is read")
+    repeated = [name for name, count in Counter(names).items() if count > 1]
+    if repeated:
+        examples = ", ".join(repr(name[:80]) for name in repeated[:3])
+        problems.append(f"{archive.path} holds {examples} more than once: only the last is read")
     leading = [n for n in names if n.startswith(("/", "\\")) or _CLIMBS.search(n)]
     if leading:
-        some = ", ".join(repr(name[:80]) for name in leading[:3])
+        examples = ", ".join(repr(name[:80]) for name in leading[:3])
         problems.append(
-            f"{archive.path} holds names that lead out of it ({some}): {len(leading):,} members "
-            "are not read"
+            f"{archive.path} holds names that lead out of it ({examples}): {len(leading):,} "
+            "members are not read"
         )
     return sorted({n for n in names if "/" not in n and _is_events(n)})
 
@@ -276,17 +276,17 @@ class _Taking:
         self._keep = keep
         self._long: list[int] = []
 
-    def lines_of(self, held: Path | files.Archive, member: str = "") -> Iterator[bytes]:
-        """The lines of a file or a member; those that are too long come as empty ones."""
-        if isinstance(held, Path):
-            return files.lines(held, self._long.append, follow=False)
-        return held.lines(member, self._long.append)
+    def lines_of(self, source: Path | files.Archive, member: str = "") -> Iterator[bytes]:
+        """The lines of a file or a member; lines that are too long come as empty ones."""
+        if isinstance(source, Path):
+            return files.lines(source, self._long.append, follow=False)
+        return source.lines(member, self._long.append)
 
     def file(self, name: str, lines: Iterator[bytes]) -> None:
-        """Take what one file holds."""
+        """Take in the events of one file."""
         self._long.clear()
         number = damaged = 0
-        when, start = 0.0, len(self.events)
+        stamped_at, start = 0.0, len(self.events)
         try:
             for number, row in enumerate(lines, 1):
                 self._allowance.take(LINE, f"{name}: line {number}")
@@ -303,9 +303,9 @@ class _Taking:
                 stamp = event.get("time")
                 # "Not a number" has no place in an order, and JSON's integers may be of any size.
                 if isinstance(stamp, int | float) and 0 <= stamp < FAR:
-                    when = float(stamp)
+                    stamped_at = float(stamp)
                 kept = event if self._keep is None else self._keep(event)
-                self.events.append((when, start + number, kept))
+                self.events.append((stamped_at, start + number, kept))
         except files.TooLarge as error:
             self.bound = self.bound or error
             self.full = self._allowance.left < 0
@@ -314,7 +314,7 @@ class _Taking:
             self.problems.append(f"{name}: {damaged - SAID:,} more lines are no records")
 
     def _event(self, name: str, number: int, row: bytes) -> dict[str, object] | str:
-        """What a line holds, or what is wrong with it. Raises ``TooLarge`` once it is all full."""
+        """The event of a line, or what is wrong with it. Raises ``TooLarge`` without allowance."""
         try:
             event = files.parsed(row, self._allowance, f"{name}: line {number}")
             self._allowance.take(EVENT, f"{name}: line {number}")
@@ -324,8 +324,8 @@ class _Taking:
             self.bound = self.bound or error
             return error.message.removeprefix(f"{name}: line {number} ") + "; it was left out"
         except ValueError:
-            what = "is no JSON" if row.endswith(b"\n") else "was cut short"
-            return f"{what}; what stands before it is kept"
+            problem = "is no JSON" if row.endswith(b"\n") else "was cut short"
+            return f"{problem}; what stands before it is kept"
         if not isinstance(event, dict):
             return "is no record"
         schema = event.get("schema", SCHEMA)
@@ -338,12 +338,12 @@ class _Taking:
 
     def _too_long(self, name: str, number: int) -> None:
         bounds = self._allowance.limits
-        said = (
+        message = (
             f"{name}: line {number} is longer than {bounds.line:,} bytes; it was left out "
             f"({bounds.raising()})"
         )
-        self.bound = self.bound or files.TooLarge(said)
-        self.problems.append(said)
+        self.bound = self.bound or files.TooLarge(message)
+        self.problems.append(message)
 
 
 class Writer:
@@ -373,23 +373,23 @@ class Writer:
     def event(self, **fields: object) -> None:
         """Append one record, or raise ``OSError`` and leave the file as it was."""
         line = json.dumps(fields, ensure_ascii=True, separators=(",", ":"))
-        left = memoryview(line.encode() + b"\n")
+        remaining = memoryview(line.encode() + b"\n")
         size = os.fstat(self._events.fileno()).st_size
         try:
-            while left:
-                left = left[self._events.write(left) :]
+            while remaining:
+                remaining = remaining[self._events.write(remaining) :]
         except OSError:
             # A line that is cut short would swallow the next.
             self._events.truncate(size)
             raise
 
     def close(self) -> None:
-        """No more events."""
+        """Close the file of events."""
         self._events.close()
 
 
 def _nameless(folder: Path) -> int | None:
-    """A file that is nowhere until it is linked, and gone with us; None where there is no such."""
+    """The descriptor of an unnamed file, which is gone if we are killed; None if unsupported."""
     try:
         return os.open(folder, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)
     except OSError:
@@ -397,11 +397,11 @@ def _nameless(folder: Path) -> int | None:
 
 
 def pack(folder: Path, target: Path, quickly: bool = False) -> None:
-    """Make the single file of a recording's folder, of its events and blobs alone.
+    """Pack the events and blobs of a recording's folder into a single file.
 
-    The file appears whole or not at all, and killed we leave no part of it. ``quickly``, it is
-    larger. Raises ``OSError`` where it cannot be written, ``Unreadable`` where the folder cannot
-    be read.
+    The file appears whole or not at all, and if we are killed no part of it is left. ``quickly``
+    makes a larger file. Raises ``OSError`` if it cannot be written, ``Unreadable`` if the folder
+    cannot be read.
     """
     nameless = _nameless(target.parent)
     if nameless is None:
@@ -428,12 +428,12 @@ def pack(folder: Path, target: Path, quickly: bool = False) -> None:
             if nameless is not None:
                 out.flush()
                 # Python's own link() follows no link of /proc without a folder's descriptor.
-                where = os.open("/proc/self/fd", os.O_PATH | os.O_CLOEXEC)
+                descriptors = os.open("/proc/self/fd", os.O_PATH | os.O_CLOEXEC)
                 try:
-                    os.link(str(handle), part, src_dir_fd=where, follow_symlinks=True)
+                    os.link(str(handle), part, src_dir_fd=descriptors, follow_symlinks=True)
                 finally:
-                    os.close(where)
-        mask = os.umask(0)  # it can only be read by setting it
+                    os.close(descriptors)
+        mask = os.umask(0)  # the mask can only be read by setting it
         os.umask(mask)
         Path(part).chmod(0o644 & ~mask)
         Path(part).replace(target)
@@ -451,9 +451,9 @@ class DerivedCache:
     """What tools made of content, kept by content in a folder of this user's own.
 
     Entries are named by the SHA-256 of (tool, its version, options, input). They appear whole
-    (written aside and renamed), so that readers side by side never see half of one. One is believed
-    only where this user wrote it, and nobody else can write to it. Once a day the entries that
-    were not asked for longest make room, where they take more than ``most`` bytes in all.
+    (written aside and renamed), so that concurrent readers never see half of one. An entry is
+    used only if this user wrote it and nobody else can write to it. Once a day, if the entries
+    take more than ``most`` bytes in all, the least recently used ones are deleted.
     """
 
     def __init__(self, folder: Path, most: int = MOST_DERIVED) -> None:
@@ -475,13 +475,13 @@ class DerivedCache:
         try:
             with files.opened(self._folder / key, follow=False) as file:
                 status = file.status
-                own = status.st_uid == os.geteuid() and not status.st_mode & OTHERS_WRITE
-                return file.whole() if own else None
+                trusted = status.st_uid == os.geteuid() and not status.st_mode & OTHERS_WRITE
+                return file.whole() if trusted else None
         except Unreadable:
             return None
 
     def put(self, key: str, data: bytes) -> None:
-        """Keep an entry; where nothing can be written, nothing is kept."""
+        """Store an entry; errors of writing are ignored."""
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             handle, part = tempfile.mkstemp(dir=self._folder, prefix=f".{key}.")
@@ -509,11 +509,11 @@ class DerivedCache:
             file.truncate(0)
             file.write(b"tidied\n")
         entries = []
-        for each in files.names(self._folder)[0]:
-            # One that another process is just writing has a dot before its name.
-            if each.is_file(follow_symlinks=False) and not each.name.startswith("."):
-                held = each.stat(follow_symlinks=False)
-                entries.append((max(held.st_atime, held.st_mtime), held.st_size, each.path))
+        for entry in files.names(self._folder)[0]:
+            # An entry that another process is writing has a name that begins with a dot.
+            if entry.is_file(follow_symlinks=False) and not entry.name.startswith("."):
+                status = entry.stat(follow_symlinks=False)
+                entries.append((max(status.st_atime, status.st_mtime), status.st_size, entry.path))
         total = sum(size for _, size, _ in entries)
         for _, size, path in sorted(entries):
             if total <= self._most:

@@ -1,4 +1,4 @@
-"""Which of the user's lines a generated kernel was made from.
+"""Finds the user's lines from which a generated kernel was made.
 
 Inductor's comments in ``output_code`` name the nodes of the last graph that went into a kernel;
 the graphs' own texts, as torch's trace has them, name the user's line above the nodes that came
@@ -25,13 +25,13 @@ Blob = Callable[[object], Content | None]
 Place = tuple[str, int, str]
 """File, line and code."""
 Lines = Mapping[str, Place | None]
-"""Node of a graph to the place that it came of, None if the graph names none."""
+"""The place that each node of a graph came from, None if the graph names none."""
 
 _FILE = "# File: "
 _NODE = re.compile(r"\s{4,}(\w{1,400})(?:: \"[^\"\n]*\")? = ")
 _FRAME = re.compile(r'\s*File "([^"\n]{1,4096})", line (\d{1,9})')
 RECENT = 64
-"""Graphs whose lines are kept: a graph asks for those of its own frame, one after the other."""
+"""Graphs whose lines are cached; a graph needs those of its own frame, one after the other."""
 STACKS = "inductor_provenance_tracking_kernel_stack_traces"
 # The graphs whose nodes the fragments in output_code name, the nearest first.
 AFTER = ("inductor_post_grad_graph", "before_post_grad_graph")
@@ -40,29 +40,29 @@ AFTER = ("inductor_post_grad_graph", "before_post_grad_graph")
 def graph_lines(text: str) -> Lines:
     """The user's line of each node of a printed graph. Never raises."""
     out: dict[str, Place | None] = {}
-    here: Place | None = None
+    place: Place | None = None
     for line in text.split("\n"):
         bare = line.lstrip()
         if bare.startswith(_FILE):
-            here = _place(bare[len(_FILE) :])
+            place = _place(bare[len(_FILE) :])
         elif bare.startswith("# No stacktrace"):
-            here = None
+            place = None
         elif match := _NODE.match(line):
-            out.setdefault(match[1], here)
+            out.setdefault(match[1], place)
     return out
 
 
 def stack_places(text: str, kernel: str) -> list[Place]:
-    """The innermost line of each stack that a kernel came of, in Inductor's provenance record.
+    """The innermost line of each stack that a kernel came from, in Inductor's provenance record.
 
     The record is JSON: ``{"triton_poi_fused_sin_0:1": ["  File \"m.py\", line 3, in f\n …"]}``.
     """
     try:
-        held = files.parsed(text.encode("utf-8", "surrogateescape"))
+        record = files.parsed(text.encode("utf-8", "surrogateescape"))
     except (ValueError, files.TooLarge):
         return []
     out: dict[Place, None] = {}
-    for key, stacks in as_map(held).items():
+    for key, stacks in as_map(record).items():
         if key.rpartition(":")[0] != kernel or not isinstance(stacks, list):
             continue
         for stack in stacks:
@@ -75,23 +75,23 @@ def stack_places(text: str, kernel: str) -> list[Place]:
     return list(out)
 
 
-def _place(said: str) -> Place | None:
-    """Of ``/a/b.py:9 in forward, code: y = x``."""
-    where, _, code = said.partition(", code: ")
+def _place(text: str) -> Place | None:
+    """The place in ``/a/b.py:9 in forward, code: y = x``; None if the text has another form."""
+    where, _, code = text.partition(", code: ")
     path, _, number = where.partition(" in ")[0].rpartition(":")
     return (path, int(number), code) if path and number.isdecimal() and len(number) < 10 else None
 
 
 def _renewed(lines: Lines, fresh: Lines) -> Lines:
-    """``lines``, those of another run replaced by this run's with the same code."""
+    """``lines`` with places of another run replaced by this run's places with the same code."""
     places = {place for place in fresh.values() if place is not None}
     if not fresh or all(place is None or place in places for place in lines.values()):
         return lines
     by_code: dict[str, Place | None] = {}
     for place in places:
         by_code[place[2]] = None if place[2] in by_code else place
-    found = {name: by_code.get(place[2]) for name, place in lines.items() if place is not None}
-    return {name: place for name, place in found.items() if place is not None}
+    by_name = {name: by_code.get(place[2]) for name, place in lines.items() if place is not None}
+    return {name: place for name, place in by_name.items() if place is not None}
 
 
 @dataclass
@@ -103,14 +103,14 @@ class Origins:
         default_factory=lambda: defaultdict(list)
     )
     _files: dict[str, Content] = field(default_factory=dict)
-    # By digest, or by the identity of a content, which is kept so that no other has it.
+    # By digest or by id() of a content; the content is kept, so that its id is not reused.
     _memo: dict[object, tuple[object, Lines]] = field(default_factory=dict)
 
-    def take(self, event: Event, at: int) -> None:
-        """Keep what an event has of graphs and the user's files; ``at`` its place among all."""
+    def take(self, event: Event, index: int) -> None:
+        """Keep the graphs and the user's files of an event; ``index``: its place among all."""
         if event.get("event") == "graph_text":
             kind = as_text(event.get("kind")) or ""
-            self._texts[_frame(event)].append((at, kind, event.get("blob")))
+            self._texts[_frame(event)].append((index, kind, event.get("blob")))
         elif event.get("event") == "user_file":
             path, content = as_text(event.get("path")), self.blob(event.get("blob"))
             if path and content is not None:
@@ -122,10 +122,10 @@ class Origins:
             if path and content is not None:
                 self._files.setdefault(path, content)
 
-    def fusion(self, graph: Event, at: int, kernel: KernelText, aot: str | None) -> Fusion:
-        """What a kernel of the graph that was compiled ``at`` this place was made from."""
+    def fusion(self, graph: Event, index: int, kernel: KernelText, aot: str | None) -> Fusion:
+        """What a kernel was made from; ``index``: the place of the graph's event among all."""
         comment = kernel.comment
-        placed = self._placed(graph, at, comment, aot)
+        placed = self._placed(graph, index, comment, aot)
         targets: dict[Place, list[str]] = defaultdict(list)
         unplaced: list[str] = []
         for name, target in comment.nodes:
@@ -133,17 +133,17 @@ class Origins:
                 targets[place].append(target)
             elif "." in target and not target.startswith("operator."):
                 unplaced.append(target)
-        for place in self._stacks(graph, at, kernel.name):
-            if not any(place[:2] == known[:2] for known in targets):
+        for place in self._stacks(graph, index, kernel.name):
+            if not any(place[:2] == target[:2] for target in targets):
                 targets[place].extend(())
         if not comment.nodes:
             # An extern kernel, or a version that prints no fragment: the program's own names.
             for name in comment.names:
                 if place := placed.get(name):
                     targets[place].extend(())
-        made = tuple(MadeFrom(f, n, code, tuple(ops)) for (f, n, code), ops in targets.items())
+        sources = tuple(MadeFrom(f, n, code, tuple(ops)) for (f, n, code), ops in targets.items())
         defined = () if kernel.line is None else (kernel.line,)
-        return Fusion(comment.ops, made, tuple(unplaced), (*defined, *kernel.launches))
+        return Fusion(comment.ops, sources, tuple(unplaced), (*defined, *kernel.launches))
 
     @property
     def files(self) -> Mapping[str, Content]:
@@ -151,28 +151,28 @@ class Origins:
         return self._files
 
     def source(self, fusion: Fusion) -> StageFile | None:
-        """The file that most of a kernel was made from, where it was recorded."""
+        """The file from which most of a kernel was made; None if it was not recorded."""
         count: dict[str, int] = defaultdict(int)
-        for made in fusion.made_from:
-            if made.file in self._files:
-                count[made.file] += 1
+        for origin in fusion.made_from:
+            if origin.file in self._files:
+                count[origin.file] += 1
         if not count:
             return None
         path = max(count, key=lambda p: count[p])
         return StageFile(self._files[path], path, "the model's file")
 
-    def _placed(self, graph: Event, at: int, comment: Comment, aot: str | None) -> Lines:
+    def _placed(self, graph: Event, index: int, comment: Comment, aot: str | None) -> Lines:
         """The user's lines by node, as the graph nearest to the code has them.
 
         Dynamo's graph is of this run. The later ones may come from a cache, and then name the
         lines of the program that filled it: these are told by their code instead.
         """
-        before = [t for t in self._texts.get(_frame(graph), ()) if t[0] <= at]
-        dynamo = self._latest(before, "dynamo_output_graph")
+        earlier_texts = [t for t in self._texts.get(_frame(graph), ()) if t[0] <= index]
+        dynamo = self._latest(earlier_texts, "dynamo_output_graph")
         part = (aot or "").partition("_")[2]
         out: dict[str, Place | None] = {}
         for kind in (*AFTER, *([f"aot_{part}_graph"] if part else []), "aot_joint_graph"):
-            out = {**_renewed(self._latest(before, kind), dynamo), **out}
+            out = {**_renewed(self._latest(earlier_texts, kind), dynamo), **out}
         for name, nodes in comment.became:
             for node in nodes:
                 out.setdefault(node, dynamo.get(name))
@@ -180,41 +180,43 @@ class Origins:
             out.update((n, dynamo[n]) for n in comment.names if n in dynamo)
         return out
 
-    def _stacks(self, graph: Event, at: int, name: str) -> list[Place]:
-        """The lines that Inductor's own provenance gives a kernel, where the user asked for it.
+    def _stacks(self, graph: Event, index: int, name: str) -> list[Place]:
+        """The lines that Inductor's provenance gives a kernel, if the user turned it on.
 
-        It is written after the code, once a graph. One that a cache kept of another run names
-        lines that Dynamo's graph of this run does not: those are left out.
+        It is written after the code, once for each graph. If it comes from a cache, it may name
+        lines of another run, which Dynamo's graph of this run lacks: those are left out.
         """
         texts = self._texts.get(_frame(graph), ())
-        known = {p[:2] for p in self._latest(list(texts), "dynamo_output_graph").values() if p}
+        dynamo_lines = {
+            p[:2] for p in self._latest(list(texts), "dynamo_output_graph").values() if p
+        }
         for _, _, digest in sorted(
-            (t for t in texts if t[1] == STACKS), key=lambda t: abs(t[0] - at)
+            (t for t in texts if t[1] == STACKS), key=lambda t: abs(t[0] - index)
         ):
             places = stack_places(text_of(self.blob(digest)), name)
             if places:
-                return [p for p in places if not known or p[:2] in known]
+                return [p for p in places if not dynamo_lines or p[:2] in dynamo_lines]
         return []
 
     def _latest(self, texts: list[tuple[int, str, object]], kind: str) -> Lines:
-        held = next((t for t in reversed(texts) if t[1] == kind), None)
-        return self._lines(held[2]) if held is not None else {}
+        latest = next((t for t in reversed(texts) if t[1] == kind), None)
+        return self._lines(latest[2]) if latest is not None else {}
 
     def _lines(self, digest: object) -> Lines:
         key = digest if isinstance(digest, str) else id(digest)
-        known = self._memo.get(key, (None, None))[1]
-        if known is None:
-            known = graph_lines(text_of(self.blob(digest)))
-            self._memo[key] = (digest, known)
+        lines = self._memo.get(key, (None, None))[1]
+        if lines is None:
+            lines = graph_lines(text_of(self.blob(digest)))
+            self._memo[key] = (digest, lines)
             while len(self._memo) > RECENT:
                 del self._memo[next(iter(self._memo))]
-        return known
+        return lines
 
 
 def joined(fusions: Iterable[Fusion]) -> Fusion | None:
-    """Of a kernel that several graphs share: all that each was made from."""
+    """The fusions of a kernel that several graphs share as one; None if there are none."""
     ops: dict[str, None] = {}
-    made: dict[tuple[str, int], MadeFrom] = {}
+    by_line: dict[tuple[str, int], MadeFrom] = {}
     unplaced: dict[str, None] = {}
     calls: tuple[int, ...] = ()
     any_fusion = False
@@ -223,14 +225,16 @@ def joined(fusions: Iterable[Fusion]) -> Fusion | None:
         any_fusion = True
         ops.update(dict.fromkeys(fusion.ops))
         unplaced.update(dict.fromkeys(fusion.unplaced))
-        for each in fusion.made_from:
-            earlier = made.setdefault((each.file, each.line), each)
-            if earlier is not each:
-                both = tuple(dict.fromkeys((*earlier.targets, *each.targets)))
-                made[each.file, each.line] = MadeFrom(
-                    earlier.file, earlier.line, earlier.code, both
+        for origin in fusion.made_from:
+            earlier = by_line.setdefault((origin.file, origin.line), origin)
+            if earlier is not origin:
+                targets = tuple(dict.fromkeys((*earlier.targets, *origin.targets)))
+                by_line[origin.file, origin.line] = MadeFrom(
+                    earlier.file, earlier.line, earlier.code, targets
                 )
-    return Fusion(tuple(ops), tuple(made.values()), tuple(unplaced), calls) if any_fusion else None
+    return (
+        Fusion(tuple(ops), tuple(by_line.values()), tuple(unplaced), calls) if any_fusion else None
+    )
 
 
 def _frame(event: Event) -> tuple[str, ...]:

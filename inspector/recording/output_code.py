@@ -1,4 +1,4 @@
-"""What Inductor's ``output_code`` says of its kernels: names, files, where they stand, the order.
+"""Reads the kernels of Inductor's ``output_code``: names, files, places and order of calls.
 
 The text is read line by line with plain string tests; it is never executed.
 """
@@ -30,7 +30,7 @@ _ORIGIN = {"triton": "inductor", "multi_kernel": "inductor", "cpp": "cpp", "cpp_
 
 @dataclass(frozen=True, slots=True)
 class Comment:
-    """What Inductor says that a kernel was made from.
+    """Inductor's comment on what a kernel was made from.
 
     ``ops`` are the program's operators (``aten.mul``), ``names`` the nodes of Dynamo's graph,
     ``nodes`` those of the last graph with the operator of each (``aten.mul.Tensor``), ``became``
@@ -142,7 +142,7 @@ def parse(text: str) -> OutputCode:
         if key not in unique:
             unique[key] = replace(kernel, launches=tuple(launches.get(key, ())))
         elif kernel.origin == "extern":
-            # One function of a library is called for several operators.
+            # A library's function may be called for several operators.
             unique[key] = replace(unique[key], comment=_joined(unique[key].comment, kernel.comment))
     return OutputCode(aot, tuple(unique.values()))
 
@@ -154,13 +154,13 @@ def _hand_written(
     first, last = kernel.body or 1, (kernel.last or 1) - 1
     quoted = "\n".join(("", *lines[first:last], ""))
     start = f"def {symbol}("
-    at = next((n for n in range(first, last) if lines[n].startswith(start)), None)
+    definition = next((n for n in range(first, last) if lines[n].startswith(start)), None)
     return replace(
         kernel,
         path=kernel.path or _copied_to(quoted),
         written=written,
         symbol=symbol,
-        definition=None if at is None else at + 1,
+        definition=None if definition is None else definition + 1,
     )
 
 
@@ -196,15 +196,15 @@ def _words(text: str) -> tuple[str, ...]:
 
 
 def _add_node(nodes: list[tuple[str, str]], name: str, line: str) -> None:
-    """A line of the graph's fragment: ``#   %mul : … = call_function[target=…](args = …)``."""
+    """Add the node of a comment line: ``#   %mul : … = call_function[target=…](args = …)``."""
     _, called, rest = line.partition(_TARGET)
     if called:
         nodes.append((name, rest.partition("]")[0].removeprefix("torch.ops.")))
 
 
 def _joined(a: Comment, b: Comment) -> Comment:
-    both = ((a.ops, b.ops), (a.names, b.names))
-    ops, names = (tuple(dict.fromkeys((*x, *y))) for x, y in both)
+    pairs = ((a.ops, b.ops), (a.names, b.names))
+    ops, names = (tuple(dict.fromkeys((*x, *y))) for x, y in pairs)
     return Comment(ops, names, tuple(dict.fromkeys((*a.nodes, *b.nodes))))
 
 

@@ -1,4 +1,4 @@
-"""Figures of a kernel, read out of what the vendor's tools print."""
+"""Reads a kernel's figures from the output of the vendor's tools."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def from_res_usage(text: str) -> dict[str, Resources]:
 def without_local_memory(text: str) -> frozenset[str]:
     """Functions of ``cuobjdump -res-usage`` with neither a stack nor other local memory.
 
-    One without registers is not linked yet, and its figures are not.
+    Functions without registers are left out: they are not linked yet, and their figures unknown.
     """
     return frozenset(
         name
@@ -78,8 +78,10 @@ def from_ptxas(text: str) -> dict[str, Resources]:
 
 
 def max_threads(ptx: str) -> dict[str, int]:
-    """The threads a block that ``.reqntid`` or ``.maxntid`` allows, by kernel; of all kernels of a
-    file at once, for there may be thousands."""
+    """The threads a block that ``.reqntid`` or ``.maxntid`` allows, by kernel.
+
+    For all kernels of a file at once, since there may be thousands.
+    """
     out: dict[str, int] = {}
     for name, header in entries(ptx):
         limits = bounds(header)
@@ -91,11 +93,11 @@ def max_threads(ptx: str) -> dict[str, int]:
 
 def merge(*parts: Resources) -> Resources:
     """The first known value of each figure."""
-    known: dict[str, int] = {}
+    figures: dict[str, int] = {}
     for name in Resources.__dataclass_fields__:
         for part in parts:
             value: int | None = getattr(part, name)
             if value is not None:
-                known[name] = value
+                figures[name] = value
                 break
-    return Resources(**known)
+    return Resources(**figures)

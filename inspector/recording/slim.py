@@ -1,8 +1,8 @@
-"""Events and contents at a hundredth of a kernel's files: a cache has tens of thousands of kernels.
+"""Shrinks events and contents in memory: a cache has tens of thousands of kernels.
 
-An event as it is parsed has every key of Triton's metadata and a string of its own for each word;
-a ``Path`` takes ten times the memory of its text. What nothing reads is left out here, words that
-come again and again are kept once, and paths are kept as text until they are opened.
+A parsed event has every key of Triton's metadata and a separate string for each word; a ``Path``
+takes ten times the memory of its text. Keys that nothing reads are left out here, repeated words
+are interned, and paths are kept as text until they are opened.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ METADATA = frozenset(("name", "hash", "shared", "target", *CONFIG))
 FILES = frozenset(("ttir", "ttgir", "llir", "ptx", "cubin"))
 UNREAD = frozenset(("seconds",))
 SHORT = 40
-"""Letters of a word that may come again: a name, a type, a kind of event."""
+"""Longest word that is interned: a name, a type, a kind of event."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Lying:
 
 
 def compact(content: Content | None) -> Content | None:
-    """The same content, in less memory where it is a file's."""
+    """The same content, taking less memory if it is a file or a blob."""
     if isinstance(content, FileContent):
         return Lying(str(content.path), FileContent, content.inside)
     if isinstance(content, BlobContent):
@@ -47,24 +47,24 @@ def compact(content: Content | None) -> Content | None:
     return content
 
 
-def path_of(content: Content | None, said: object) -> str | None:
-    """Where a stage's text lay: as the event says, else where its content lies."""
-    if isinstance(said, str) and said:
-        return said
+def path_of(content: Content | None, recorded: object) -> str | None:
+    """The path of a stage's text: the recorded one, else that of its content."""
+    if isinstance(recorded, str) and recorded:
+        return recorded
     return content.path if isinstance(content, Lying) and content.kind is FileContent else None
 
 
 def slim(event: Event) -> dict[str, object]:
-    """An event with all that is read of it."""
+    """An event reduced to the keys that are read."""
     if event.get("event") != "triton":
         return {intern(k): _shared(v) for k, v in event.items()}
     out = {intern(k): _shared(v) for k, v in event.items() if k not in UNREAD}
     out["metadata"] = {k: v for k, v in as_map(out.get("metadata")).items() if k in METADATA}
     paths = {k: v for k, v in as_map(out.get("paths")).items() if k in FILES}
     files: dict[str, object] = {}
-    for kind, held in as_map(out.get("files")).items():
+    for kind, content in as_map(out.get("files")).items():
         if kind in FILES:
-            small = compact(held) if isinstance(held, FileContent | BlobContent) else held
+            small = compact(content) if isinstance(content, FileContent | BlobContent) else content
             if isinstance(small, Lying) and paths.get(kind) == small.path:
                 del paths[kind]
             files[kind] = small
@@ -72,7 +72,7 @@ def slim(event: Event) -> dict[str, object]:
 
 
 def _shared(value: object) -> object:
-    """A value of JSON whose short words are those that all others have."""
+    """A JSON value with its short words interned."""
     if isinstance(value, str):
         return intern(value) if len(value) <= SHORT and type(value) is str else value
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""One event into variants: a compile of Triton's, the device code of a build, a single file."""
+"""Makes variants of an event: a compile of Triton's, a build's device code, a single file."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from inspector.recording.slim import compact, path_of
 
 Event = Mapping[str, object]
 Blob = Callable[[object], Content | None]
-# A kernel is told from others by who made it, its name, and the file that it stands in.
+# A kernel is identified by its compiler, its name, and its file.
 Key = tuple[str, str, str]
 Files = Mapping[str, tuple[StageFile, KernelText]]
 _LOC = re.compile(rb'loc\("([^"\n]{1,4096})":\d+:\d+\)')
@@ -54,7 +54,7 @@ class VariantOfKernel:
 
 @dataclass(frozen=True, slots=True)
 class Several:
-    """The variants of one piece of device code, and what could not be read of it."""
+    """The variants of one piece of device code, and sentences on what could not be read."""
 
     variants: tuple[VariantOfKernel, ...]
     problems: tuple[str, ...] = ()
@@ -69,8 +69,8 @@ def from_triton(
 ) -> VariantOfKernel | None:
     """A compile of Triton's; None if the event names no kernel or holds no code.
 
-    ``graph_files`` tells for a kernel file of Inductor's which ``output_code`` it belongs to,
-    ``users`` holds the user's own files by path.
+    ``graph_files``: the ``output_code`` to which a kernel file of Inductor's belongs, by name;
+    ``users``: the user's own files by path.
     """
     metadata = as_map(event.get("metadata"))
     name = str(event.get("name") or metadata.get("name") or "")
@@ -83,8 +83,8 @@ def from_triton(
     for stage in STAGES:
         content = compact(blob(files.get(stage.value)))
         if content is not None:
-            where = path_of(content, paths.get(stage.value))
-            stages[stage] = StageFile(content, where, "Triton")
+            path = path_of(content, paths.get(stage.value))
+            stages[stage] = StageFile(content, path, "Triton")
     if cubin is not None:
         stages[Stage.SASS] = StageFile(cubin, path_of(cubin, paths.get("cubin")), "nvdisasm -c")
     missing = {s: _LEFT_NONE[s] for s in STAGES if s not in stages}
@@ -108,21 +108,21 @@ def from_triton(
             span = (kernel.body, kernel.last or kernel.body)
         if kernel.written is not None:
             origin, name = Origin.TRITON, key[1]
-            own = (users or {}).get(kernel.written[0])
-            if own is not None:
-                stages[Stage.SOURCE] = StageFile(own, kernel.written[0], "the script's file")
-                copied = _copied(text_of(own), kernel, file)
+            user_file = (users or {}).get(kernel.written[0])
+            if user_file is not None:
+                stages[Stage.SOURCE] = StageFile(user_file, kernel.written[0], "the script's file")
+                copied = _copied(text_of(user_file), kernel, file)
             else:
                 missing[Stage.SOURCE] = "the kernel's own file was not recorded"
     elif inductor:
         missing[Stage.OUTPUT_CODE] = "the graph that this kernel belongs to was not recorded"
-    elif (held := blob(source.get("blob"))) is not None:
-        stages[Stage.SOURCE] = StageFile(held, file, "the script's file")
+    elif (user_source := blob(source.get("blob"))) is not None:
+        stages[Stage.SOURCE] = StageFile(user_source, file, "the script's file")
         span = python_span(source)
     else:
         missing[Stage.SOURCE] = "Triton's cache keeps no Python; only a recording does"
     if (why := as_text(event.get("unkept"))) is not None:
-        # Named without content: it was there, and there was no place for it.
+        # A file named without content existed, but could not be stored.
         named = {stage: files.get(stage.value, "") for stage in STAGES}
         named |= {Stage.SASS: files.get("cubin", ""), Stage.SOURCE: source.get("blob", "")}
         for stage in missing.keys() & {s for s, content in named.items() if content is None}:
@@ -162,7 +162,7 @@ _alike: dict[tuple[tuple[Stage, str], ...], Mapping[Stage, str]] = {}
 
 
 def _same(missing: dict[Stage, str]) -> Mapping[Stage, str]:
-    """One value for all variants that lack the same: thousands of a cache do."""
+    """One shared mapping for all variants that lack the same stages, to save memory."""
     key = tuple(missing.items())
     return _alike.setdefault(key, missing) if len(_alike) < 1000 else missing
 
@@ -174,43 +174,43 @@ def at_home(compiled: Sequence[VariantOfKernel]) -> Iterator[VariantOfKernel]:
     graph, others to try fusions or for other processes): a hash is the graph's, else the first's.
     """
     homes: dict[tuple[str, str], VariantOfKernel] = {}
-    for made in compiled:
-        at = (made.variant.hash, made.variant.symbol)
-        home = homes.setdefault(at, made)
-        if home.variant.embedded is None and made.variant.embedded is not None:
-            homes[at] = made
-    for made in compiled:
-        home = homes[made.variant.hash, made.variant.symbol]
-        if made.origin is Origin.INDUCTOR and made.key != home.key:
-            yield replace(made, key=home.key, origin=home.origin, name=home.name)
+    for variant in compiled:
+        identity = (variant.variant.hash, variant.variant.symbol)
+        home = homes.setdefault(identity, variant)
+        if home.variant.embedded is None and variant.variant.embedded is not None:
+            homes[identity] = variant
+    for variant in compiled:
+        home = homes[variant.variant.hash, variant.variant.symbol]
+        if variant.origin is Origin.INDUCTOR and variant.key != home.key:
+            yield replace(variant, key=home.key, origin=home.origin, name=home.name)
         else:
-            yield made
+            yield variant
 
 
 def key_of(kernel: KernelText) -> Key:
-    """What tells a kernel of ``output_code`` from others; one that the user wrote is the user's."""
+    """The key of a kernel in ``output_code``; if the user wrote it, it names the user's file."""
     if kernel.written is not None:
         return (Origin.TRITON.value, kernel.symbol or kernel.name, kernel.written[0])
     return (kernel.origin, kernel.name, kernel.path or "")
 
 
 def _copied(text: str, kernel: KernelText, file: str) -> Copied | None:
-    """Where a kernel stands in the user's file, and how the lines of its copy count from there."""
+    """Where a kernel is in the user's file, and the offset of its copy's lines; or None."""
     if kernel.written is None or kernel.definition is None or kernel.body is None:
         return None
     lines = text.splitlines(keepends=True)
     begin, start = kernel.written[1], f"def {kernel.symbol}("
-    at = next(
+    definition_line = next(
         (n for n in range(begin, len(lines) + 1) if lines[n - 1].lstrip().startswith(start)), None
     )
-    if at is None:
-        return None  # the file is another by now
+    if definition_line is None:
+        return None  # the file has changed
     try:
         block = inspect.getblock(lines[begin - 1 :])
     except (SyntaxError, IndentationError, tokenize.TokenError):
         return None
     inside = kernel.definition - kernel.body
-    return Copied(file, at - inside, (begin, begin + len(block) - 1))
+    return Copied(file, definition_line - inside, (begin, begin + len(block) - 1))
 
 
 def _file_of(ttir: StageFile | None) -> str | None:
@@ -229,20 +229,22 @@ def from_device_code(event: Event, blob: Blob, sources: Mapping[str, Content]) -
     cubin, ptx = blob(event.get("cubin")), blob(event.get("ptx"))
     path = as_text(event.get("source")) or ""
     why = as_text(event.get("why"))
-    held = blob(event.get("source_blob")) or sources.get(path)
+    source = blob(event.get("source_blob")) or sources.get(path)
     stages: dict[Stage, StageFile] = {}
     alone = event.get("origin") == Origin.FILE.value
     missing = dict.fromkeys(
         (Stage.TTIR, Stage.TTGIR, Stage.LLIR),
         "only this one file was opened" if alone else "nvcc writes none",
     )
-    if held is not None:
-        stages[Stage.SOURCE] = StageFile(held, path, "the build's source")
+    if source is not None:
+        stages[Stage.SOURCE] = StageFile(source, path, "the build's source")
     else:
         missing[Stage.SOURCE] = "the source was not recorded"
     if ptx is not None:
-        said = as_text(event.get("ptx_from")) or "the build's nvcc command with -ptx -lineinfo"
-        stages[Stage.PTX] = StageFile(ptx, None, said, costly=event.get("costly") is True)
+        origin_text = (
+            as_text(event.get("ptx_from")) or "the build's nvcc command with -ptx -lineinfo"
+        )
+        stages[Stage.PTX] = StageFile(ptx, None, origin_text, costly=event.get("costly") is True)
     else:
         missing[Stage.PTX] = why or "no PTX was kept by the build"
     if cubin is not None:
@@ -252,14 +254,14 @@ def from_device_code(event: Event, blob: Blob, sources: Mapping[str, Content]) -
     maker = as_text(event.get("origin"))
     origin = Origin(maker) if maker in _ORIGINS else Origin.NVCC
     symbols, problems = _symbols(cubin, ptx)
-    text = text_of(held)
+    text = text_of(source)
     if cubin is None and ptx is None:
-        # Nothing was compiled: the source alone says which kernels there would be.
+        # Nothing was compiled: the kernels' names come from the source.
         symbols = cuda_kernels(text)
     flags = event.get("flags")
-    digest = digest_of(cubin or ptx or held)
+    digest = digest_of(cubin or ptx or source)
     target = as_text(event.get("arch")) or target_of(ptx, {})
-    made = (
+    variants = (
         VariantOfKernel(
             (origin.value, symbol, path or str(event.get("object") or "")),
             origin,
@@ -278,22 +280,22 @@ def from_device_code(event: Event, blob: Blob, sources: Mapping[str, Content]) -
         )
         for symbol in symbols
     )
-    return Several(tuple(made) if digest else (), problems)
+    return Several(tuple(variants) if digest else (), problems)
 
 
 _ORIGINS = frozenset(o.value for o in Origin)
 
 
 def _symbols(cubin: Content | None, ptx: Content | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Names of the kernels, and a sentence where the cubin cannot be read."""
+    """Names of the kernels, and a sentence if the cubin cannot be read."""
     problems: tuple[str, ...] = ()
     if cubin is not None:
         try:
-            known = read_cubin(cubin.read())
+            parsed = read_cubin(cubin.read())
         except PtxviewError as error:
             return (), (error.message,)
-        if known is not None:
-            return known.entries, ()
+        if parsed is not None:
+            return parsed.entries, ()
         problems = ("a cubin is damaged: its kernels cannot be listed",)
     return tuple(dict.fromkeys(name for name, _ in entries(text_of(ptx)))), problems
 
