@@ -22,7 +22,7 @@ from inspector.errors import RunFailed, Stopped, ToolMissing, Unreadable
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """What a tool printed and how it ended."""
+    """A tool's output and exit status."""
 
     status: int
     out: bytes
@@ -39,8 +39,8 @@ class Finished:
         return "\n".join(self.err.decode("utf-8", "replace").strip().splitlines()[-5:])
 
 
-# Seconds between two questions whether to go on, and for the output of a tool that was killed:
-# another process may hold its pipes open.
+# Seconds between two checks whether to go on, and for reading the rest of a killed tool's output,
+# whose pipes another process may hold open.
 GLANCE, DRAIN = 0.1, 2.0
 
 
@@ -88,14 +88,14 @@ _running: set[subprocess.Popen[bytes]] = set()
 
 
 def stop_tools() -> None:
-    """Stop every tool that runs, as ``go_on`` does: somebody wants us to end."""
+    """Stop every running tool, as if its ``go_on`` said no, since we are to end."""
     _running.clear()
 
 
 def _gather(
     child: subprocess.Popen[bytes], seconds: float, go_on: Callable[[], bool]
 ) -> tuple[bytes, bytes]:
-    """What a tool prints until its end."""
+    """Standard output and standard error of a tool until its end."""
     until = time.monotonic() + seconds
     while go_on():
         try:
@@ -110,31 +110,31 @@ _begun: list[subprocess.Popen[bytes]] = []
 
 
 def begin(argv: Sequence[str | Path]) -> None:
-    """Start a tool that nobody waits for, and that may fail; Ctrl-C at the terminal is not its."""
+    """Start a tool in the background; it may fail, and the terminal's Ctrl-C does not reach it."""
     no = subprocess.DEVNULL
     with contextlib.suppress(OSError):
-        # The object is kept: one that goes away before its process would warn.
+        # The object is kept: if it is deleted before its process ends, Python warns.
         _begun.append(
             subprocess.Popen(argv, start_new_session=True, stdin=no, stdout=no, stderr=no)
         )
 
 
-# What becomes of the program is told by these, and is no message to it. What stops a job comes to
-# the program from the terminal, or is handed on; we are stopped as soon as it is.
+# Signals that stop a job. They reach the program from the terminal or are handed on, and as soon
+# as the program is stopped, so are we.
 STOPPING = (signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)
 MOST_AT_ONCE = 1000
 _libc = ctypes.CDLL(None, use_errno=True)
 _PR_SET_PDEATHSIG, _PR_SET_NAME = 1, 15
 _SI_QUEUE = -1  # sent with a value, by sigqueue()
 LOOK = 0.25
-"""Seconds between two looks whether a process was stopped: its parent alone is told."""
+"""Seconds between two checks whether a process was stopped, which only its parent is told."""
 
 BESIDE = "job-signals"
-"""The name of the process beside ours in a list of processes: nobody's ``pkill`` means it."""
+"""The name of the process beside ours, chosen so that no usual ``pkill`` matches it."""
 
 
 def forwarded() -> set[int]:
-    """Every signal that can be handed on: all that can be caught but the news of children."""
+    """Every signal that is handed on: all that can be caught, except SIGCHLD."""
     never = {signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD}
     return {int(number) for number in signal.valid_signals()} - never
 
@@ -149,7 +149,7 @@ class Sent:
     value: int
 
     def pass_on(self, pid: int) -> None:
-        """Send it to another process, with the value that it carries; one that is gone is gone."""
+        """Send the signal with its value to another process; ignored if that has ended."""
         if self.code == _SI_QUEUE:
             _libc.sigqueue(pid, self.number, ctypes.c_void_p(self.value))
             return
@@ -158,19 +158,19 @@ class Sent:
 
 
 def _pending(numbers: set[int], seconds: float = 0.0) -> list[Sent]:
-    """Take what was sent of these blocked signals, waiting for the first one that long."""
+    """Take the pending ones of these blocked signals, waiting ``seconds`` for the first."""
     chosen = (ctypes.c_uint64 * 16)()
     for number in numbers:
         chosen[(number - 1) // 64] |= 1 << (number - 1) % 64
-    told = ctypes.create_string_buffer(128)
+    info = ctypes.create_string_buffer(128)
     until = time.monotonic() + seconds
     out: list[Sent] = []
     while len(out) < MOST_AT_ONCE:
-        left = 0.0 if out else max(0.0, until - time.monotonic())
-        span = struct.pack("qq", int(left), int(left % 1 * 1e9))
-        number = _libc.sigtimedwait(chosen, told, span)
+        remaining = 0.0 if out else max(0.0, until - time.monotonic())
+        span = struct.pack("qq", int(remaining), int(remaining % 1 * 1e9))
+        number = _libc.sigtimedwait(chosen, info, span)
         if number > 0:
-            code, sender, value = struct.unpack_from("8xi4xi4xQ", told)
+            code, sender, value = struct.unpack_from("8xi4xi4xQ", info)
             out.append(Sent(number, code, sender, value))
         elif out or time.monotonic() >= until:  # else we were stopped meanwhile and go on
             break
@@ -186,7 +186,7 @@ def die_with_parent(number: int = signal.SIGKILL) -> None:
 
 
 def state_of(pid: int) -> str:
-    """A process's state as the kernel writes it: R, S, T (stopped), Z (ended); "" where gone."""
+    """A process's state as the kernel writes it: R, S, T (stopped), Z (ended); "" if it is gone."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123
             return file.read().rpartition(b")")[2].split()[0].decode()
@@ -195,12 +195,12 @@ def state_of(pid: int) -> str:
 
 
 class _Beside:
-    """A process in our own group that is sent what the group is sent, and by nobody else.
+    """A process in our own group, which gets only the signals sent to the whole group.
 
-    A signal that reaches us may have been meant for us alone, and is to be handed on, or for the
-    whole group, and the program has it already: the kernel does not say which. This process does:
-    of what came to both, the program had its own. It also sees us stopped from outside, which we
-    cannot, and stops the program then.
+    A signal that reaches us was sent either to us alone, and must be handed on, or to the whole
+    group, and then the program has it already: the kernel does not say which. If this process got
+    it too, it was sent to the group. It also sees us stopped from outside, which we cannot, and
+    stops the program then.
     """
 
     def __init__(self, inherited: Sequence[int]) -> None:
@@ -216,23 +216,24 @@ class _Beside:
         theirs.close()
 
     def tell(self, what: str, number: int = 0) -> None:
-        """``program`` with its number; ``stops`` and ``goes on``: that we do."""
+        """Tell it ``program`` with the process id, or ``stops`` or ``goes on`` when we do."""
         with contextlib.suppress(OSError):
             self._line.send(json.dumps([what, number]).encode())
 
     def ask(self) -> tuple[list[Sent], bool]:
-        """What came to it since it was last asked, and whether it has stopped the program."""
+        """The signals it got since it was last asked, and whether it has stopped the program."""
         with contextlib.suppress(OSError, ValueError):
-            if state_of(self.pid) == "T":  # a SIGCONT would take from it what it is asked for
+            # Only if it is stopped: a SIGCONT discards pending stop signals, which it is asked for.
+            if state_of(self.pid) == "T":
                 os.kill(self.pid, signal.SIGCONT)
             self._line.settimeout(5)
             self._line.send(b'["ask", 0]')
             sent, stopped = json.loads(self._line.recv(1 << 17))
-            return [Sent(*each) for each in sent], bool(stopped)
+            return [Sent(*fields) for fields in sent], bool(stopped)
         return [], False
 
     def close(self) -> None:
-        """It is no longer needed."""
+        """End the process."""
         if self.pid:
             self._line.close()
             with contextlib.suppress(OSError):
@@ -242,7 +243,7 @@ class _Beside:
 
 
 def _stand_beside(line: socket.socket, ours: int, inherited: Sequence[int]) -> None:
-    """What the process beside does until the other end of ``line`` is closed."""
+    """The work of the process beside ours, until the other end of ``line`` is closed."""
     for number in (0, 1, 2, *inherited):  # whoever waits for their end must not wait for us
         with contextlib.suppress(OSError):
             os.close(number)
@@ -279,41 +280,41 @@ def _stand_beside(line: socket.socket, ours: int, inherited: Sequence[int]) -> N
 
 
 def _meant_for_us(beside: _Beside, first: list[Sent]) -> tuple[list[Sent], bool]:
-    """What was sent to this process alone, and whether the one beside has stopped the program."""
+    """The signals sent to this process alone, and whether the one beside stopped the program."""
     ours, theirs, stopped = list(first), list[Sent](), False
     while True:
-        # Who sends to a group holds a lock of the kernel for all of it, which this waits for; it
-        # changes nothing.
+        # Sending to a group holds a lock of the kernel, which this call waits for; it changes
+        # nothing else.
         with contextlib.suppress(OSError):
             os.setpgid(0, os.getpgrp())
-        there, mine = beside.ask()
-        here = _pending(forwarded())
-        ours += here
-        theirs += there
-        stopped |= mine
-        if not here and not there:
+        new_theirs, has_stopped = beside.ask()
+        new_ours = _pending(forwarded())
+        ours += new_ours
+        theirs += new_theirs
+        stopped |= has_stopped
+        if not new_ours and not new_theirs:
             break
-    came = Counter(theirs)
-    # A stop takes a SIGCONT that waits away with it. Where the group was let go on and then stopped
-    # again, we may have taken ours before and the one beside not: the stop was the last word.
-    if any(each.number in STOPPING for each in theirs):
-        ours = [each for each in ours if each.number != signal.SIGCONT]
-    # What is no realtime signal is told once, however often it was sent.
-    both = {(s.number, s.code, s.sender) for s in theirs if s.number < signal.SIGRTMIN}
+    counts = Counter(theirs)
+    # A stop signal removes a pending SIGCONT. If the group was continued and then stopped again, we
+    # may have taken our SIGCONT before, and the process beside not: the stop came last.
+    if any(arrived.number in STOPPING for arrived in theirs):
+        ours = [arrived for arrived in ours if arrived.number != signal.SIGCONT]
+    # A signal that is not a realtime signal is delivered once, however often it was sent.
+    shared = {(s.number, s.code, s.sender) for s in theirs if s.number < signal.SIGRTMIN}
     out = []
     for sent in ours:
-        if came[sent] and sent.number >= signal.SIGRTMIN:
-            came[sent] -= 1
-        elif (sent.number, sent.code, sent.sender) not in both and sent.sender != beside.pid:
+        if counts[sent] and sent.number >= signal.SIGRTMIN:
+            counts[sent] -= 1
+        elif (sent.number, sent.code, sent.sender) not in shared and sent.sender != beside.pid:
             out.append(sent)
     return out, stopped
 
 
 def _ignores_broken_pipes() -> bool:
-    """Whether we were started with SIGPIPE ignored, as far as can be known.
+    """Whether we were probably started with SIGPIPE ignored.
 
-    Python ignores it at its own start and keeps no word of how it was. The shell that started us
-    hands on what it ignores itself; a parent that is a Python ignores it too, but not for its
+    Python ignores it at its own start and does not keep the earlier disposition. A shell that
+    started us hands on what it ignores itself; a Python parent ignores it too, but not for its
     children.
     """
     parent = os.getppid()
@@ -327,7 +328,7 @@ def _ignores_broken_pipes() -> bool:
 
 
 def dispositions() -> dict[int, signal.Handlers]:
-    """What a program that we start is to do with the signals that Python or we have changed."""
+    """The dispositions that a program should start with, of signals that Python or we changed."""
     pipes = signal.SIG_IGN if _ignores_broken_pipes() else signal.SIG_DFL
     ignores_children = signal.getsignal(signal.SIGCHLD) == signal.SIG_IGN
     return {
@@ -338,7 +339,7 @@ def dispositions() -> dict[int, signal.Handlers]:
 
 
 def inherited_descriptors() -> list[int]:
-    """Descriptors from 3 on that whoever started us has handed on: ours end with an exec."""
+    """Descriptors from 3 on that we inherited; our own are closed by an exec."""
     out = []
     try:
         numbers = [int(name) for name in os.listdir("/proc/self/fd")]  # noqa: PTH208
@@ -352,7 +353,7 @@ def inherited_descriptors() -> list[int]:
 
 
 def _let_go(descriptors: Sequence[int]) -> None:
-    """Keep nothing open that is the program's: another waits until all have closed it."""
+    """Close the program's descriptors: a reader waits until every process has closed them."""
     for number in descriptors:
         with contextlib.suppress(OSError):
             os.close(number)
@@ -366,30 +367,30 @@ def _let_go(descriptors: Sequence[int]) -> None:
 
 
 def run_program(argv: Sequence[str], env: Mapping[str, str], *, is_job: bool = True) -> int:
-    """Run the user's program to its end on this terminal; its status, 128+n for a signal.
+    """Run the user's program to its end on this terminal; its exit status, 128+n for a signal.
 
-    It is in our own process group and has every descriptor, the signal mask and the dispositions
-    that we were given. A signal that reaches this process alone is handed on; one to the group the
-    program has had itself. When it is stopped, we are, and the other way about; when we are killed,
-    so is it. Unless it ``is_job``, it outlives us, and our own input and output are left open.
-    Raises ``RunFailed`` where the program cannot be started.
+    It is in our own process group and has the descriptors, the signal mask and the dispositions
+    that we inherited. A signal that reaches this process alone is handed on; one sent to the group
+    reaches the program by itself. When either is stopped, so is the other; when we are killed, so
+    is it. Unless it ``is_job``, it outlives us, and our own input and output are left open.
+    Raises ``RunFailed`` if the program cannot be started.
     """
     ours, first = os.getpid(), dispositions()
-    # Where it is ignored, nobody is told how a child ended.
+    # If SIGCHLD is ignored, the exit status of a child is lost.
     with _disposition(signal.SIGCHLD, signal.SIG_DFL):
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, forwarded() | {signal.SIGCHLD})
+        mask_before = signal.pthread_sigmask(signal.SIG_BLOCK, forwarded() | {signal.SIGCHLD})
         inherited = inherited_descriptors()
         beside = _Beside(inherited)
 
         def begin() -> None:
             if is_job:
                 die_with_parent()
-                if os.getppid() != ours:  # it was killed meanwhile
+                if os.getppid() != ours:  # the parent was killed meanwhile
                     os._exit(128 + signal.SIGKILL)
-            for number, how in first.items():
-                signal.signal(number, how)
+            for number, handler in first.items():
+                signal.signal(number, handler)
             # The mask is inherited; the program must start with the one we were given.
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask_before)
 
         try:
             early = _pending(forwarded())
@@ -412,25 +413,25 @@ def run_program(argv: Sequence[str], env: Mapping[str, str], *, is_job: bool = T
             _follow(child.pid, beside)
             beside.close()
             status = child.wait()
-            _pending(forwarded())  # they were the program's
+            _pending(forwarded())  # signals that were meant for the program are dropped
         finally:
             beside.close()
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask_before)
     return 128 - status if status < 0 else status
 
 
 @contextlib.contextmanager
-def _disposition(number: int, wanted: signal.Handlers) -> Iterator[object]:
-    """What a signal does, and does again afterwards."""
-    before = signal.getsignal(number)
-    signal.signal(number, wanted)
+def _disposition(number: int, handler: signal.Handlers) -> Iterator[object]:
+    """A context in which a signal has another handler."""
+    handler_before = signal.getsignal(number)
+    signal.signal(number, handler)
     try:
-        yield before
+        yield handler_before
     finally:
-        signal.signal(number, before)
+        signal.signal(number, handler_before)
 
 
-# What asks a process to end, and what else would end it, though it was meant for a program.
+# Signals that ask a process to end, and others that would end it though meant for the program.
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM, signal.SIGXCPU)
 _LATE = (signal.SIGUSR1, signal.SIGUSR2, signal.SIGVTALRM, signal.SIGPROF, signal.SIGIO,
          *range(signal.SIGRTMIN, signal.SIGRTMAX + 1))  # fmt: skip
@@ -438,34 +439,34 @@ _LATE = (signal.SIGUSR1, signal.SIGUSR2, signal.SIGVTALRM, signal.SIGPROF, signa
 
 @contextlib.contextmanager
 def instead_of_ending(do: Callable[[], None]) -> Iterator[None]:
-    """Within it, the first signal that asks us to end calls ``do``, and the second ends us.
+    """A context in which the first signal that asks us to end calls ``do``, and the second ends us.
 
-    What is ignored stays so. A program that is started within it has every signal as it was.
+    Ignored signals stay ignored. A program started within it has the former dispositions.
     """
 
     def asked(number: int, frame: object) -> None:
-        for each in ENDING:
-            if signal.getsignal(each) is asked:
-                signal.signal(each, signal.SIG_DFL)
+        for ending in ENDING:
+            if signal.getsignal(ending) is asked:
+                signal.signal(ending, signal.SIG_DFL)
         do()
 
-    wanted = {**dict.fromkeys(ENDING, asked), **dict.fromkeys(_LATE, lambda *_: None)}
-    before = {n: signal.getsignal(n) for n in wanted}
-    changed = [n for n, how in before.items() if how not in (signal.SIG_IGN, None)]
+    handlers = {**dict.fromkeys(ENDING, asked), **dict.fromkeys(_LATE, lambda *_: None)}
+    handlers_before = {n: signal.getsignal(n) for n in handlers}
+    changed = [n for n, handler in handlers_before.items() if handler not in (signal.SIG_IGN, None)]
     try:
         for number in changed:
-            signal.signal(number, wanted[number])
+            signal.signal(number, handlers[number])
         yield
     finally:
         for number in changed:
-            signal.signal(number, before[number])
+            signal.signal(number, handlers_before[number])
 
 
 def _follow(pid: int, beside: _Beside) -> None:
-    """Hand signals on, stop and go on with the program, until it has ended."""
+    """Hand signals on, and stop and continue together with the program, until it has ended."""
     what = os.WEXITED | os.WSTOPPED | os.WNOHANG
     while True:
-        # It is left to be waited for: until then its number is nobody else's.
+        # WNOWAIT: until it is waited for, its process id is not reused.
         changed = os.waitid(os.P_PID, pid, what | os.WNOWAIT)
         if changed is not None and changed.si_code != os.CLD_STOPPED:
             return
@@ -477,10 +478,10 @@ def _follow(pid: int, beside: _Beside) -> None:
                 continue
         else:
             os.waitid(os.P_PID, pid, os.WSTOPPED | os.WNOHANG)
-        meant, stopped = _meant_for_us(beside, sent)
-        for each in meant:
-            each.pass_on(pid)
-        if stopped and all(each.number != signal.SIGCONT for each in meant):
+        for_us, stopped = _meant_for_us(beside, sent)
+        for signal_sent in for_us:
+            signal_sent.pass_on(pid)
+        if stopped and all(signal_sent.number != signal.SIGCONT for signal_sent in for_us):
             os.kill(pid, signal.SIGCONT)  # it was stopped because we were, and now we go on
         if changed is not None and state_of(pid) == "T":
             beside.tell("stops")
@@ -489,7 +490,7 @@ def _follow(pid: int, beside: _Beside) -> None:
 
 
 def _stop(number: int) -> None:
-    """Be stopped by that signal, as the program was: the shell says how a job came to stop."""
+    """Stop ourselves by the signal that stopped the program, since the shell shows which it was."""
     if number not in STOPPING:
         os.kill(os.getpid(), signal.SIGSTOP)
         return

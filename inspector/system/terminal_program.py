@@ -1,4 +1,4 @@
-"""A program on a terminal of its own, in the background of it: how ``ptxview run`` watches one."""
+"""Runs a program in the background of a terminal of its own, for ``ptxview run`` to watch."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from inspector.system.process import (
 )
 
 WANTS_TERMINAL = (signal.SIGTTIN, signal.SIGTTOU)
-"""What the kernel stops a program in the background with: it reads its terminal, or sets it up."""
+"""Signals that stop a program in the background when it reads or sets up its terminal."""
 
 
 class Attended:
@@ -53,35 +53,35 @@ class Attended:
         master, slave = os.openpty()
         try:
             termios.tcsetattr(slave, termios.TCSANOW, termios.tcgetattr(0))
-        except termios.error:  # our own input is no terminal: the kernel's settings do
+        except termios.error:  # our own input is no terminal: keep the kernel's settings
             pass
         attended = cls(master, ours)
         attended.resize(*size)
         inherited, us = inherited_descriptors(), os.getpid()
         if os.fork() == 0:
             try:
-                attended._lines.close()  # else it is open, and our end is never seen
+                attended._lines.close()  # if it stayed open, our end would never be noticed
                 ours.close()
                 os.close(master)
                 _lead(argv, env, slave, theirs, inherited, us)
             finally:
                 os._exit(0)
-        for number in inherited:  # the program's: whoever waits for their end waits for it alone
+        for number in inherited:  # only the program keeps them open
             os.close(number)
         theirs.close()
         os.close(slave)
-        began = next(attended.events(), None)
-        if began is None or began[0] != "began":
+        first_event = next(attended.events(), None)
+        if first_event is None or first_event[0] != "began":
             attended.close()
-            said = "nobody knows why" if began is None else str(began[1])
+            reason = "nobody knows why" if first_event is None else str(first_event[1])
             raise RunFailed(
-                f"{argv[0]} cannot be started: {said}",
+                f"{argv[0]} cannot be started: {reason}",
                 "Check the path, or name the interpreter with --python.",
             )
         return attended
 
     def resize(self, columns: int, rows: int) -> None:
-        """The terminal is that large now."""
+        """Set the terminal's size."""
         fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
         self._say("resized", 0)
 
@@ -95,7 +95,7 @@ class Attended:
             return
 
     def follows(self, whether: bool) -> None:
-        """This process stops because the program has, and not the other way about."""
+        """Tell the leader whether this process stops because the program has stopped."""
         self._say("follows", int(whether))
 
     def foreground(self) -> None:
@@ -117,7 +117,7 @@ class Attended:
             pass
 
     def close(self) -> None:
-        """Nothing more is wanted of it; one that still runs is killed."""
+        """Close the terminal; a program that still runs is killed."""
         # A thread may be waiting for events.
         with contextlib.suppress(OSError):
             self._control.shutdown(socket.SHUT_RDWR)
@@ -133,9 +133,9 @@ def _lead(
     inherited: Sequence[int],
     us: int,
 ) -> None:
-    """The leader of a session on ``slave``: starts the program in it and tells what becomes of it.
+    """The leader of a session on ``slave``: starts the program there and reports its state.
 
-    ``control`` carries a JSON pair a line either way; ``us`` is who started all this.
+    ``control`` carries one JSON pair a line in both directions; ``us`` is ptxview's process id.
     """
 
     def tell(what: str, value: int | str) -> None:
@@ -150,16 +150,16 @@ def _lead(
     os.set_blocking(waker, False)
 
     first, leader = dispositions(), os.getpid()
-    signal.signal(signal.SIGCHLD, lambda *_: None)  # ignored, it would keep the end from us
+    signal.signal(signal.SIGCHLD, lambda *_: None)  # if ignored, we would miss the program's end
 
     def ready() -> None:
         die_with_parent()
-        if os.getppid() != leader:  # it was killed meanwhile
+        if os.getppid() != leader:  # the leader was killed meanwhile
             os._exit(128 + signal.SIGKILL)
-        for number, how in first.items():
-            signal.signal(number, how)
-        # As a shell does for a job: who started us may have these ignored, as tmux has, and a
-        # program that ignores them would read the end of its input instead of being stopped.
+        for number, handler in first.items():
+            signal.signal(number, handler)
+        # As a shell does for a job: our parent may ignore these, as tmux does, and a program that
+        # ignores them would read an end of input instead of being stopped.
         for number in (*WANTS_TERMINAL, signal.SIGTSTP):
             signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, WANTS_TERMINAL)
@@ -173,19 +173,19 @@ def _lead(
         tell("failed", error.strerror or str(error))
         return
     # The terminal that ptxview itself runs on is not ours to keep open.
-    for own in (0, 1, 2):
-        os.dup2(slave, own)
-    for own in inherited:
-        os.close(own)
+    for descriptor in (0, 1, 2):
+        os.dup2(slave, descriptor)
+    for descriptor in inherited:
+        os.close(descriptor)
     for number in (signal.SIGHUP, signal.SIGTERM, *WANTS_TERMINAL):
         signal.signal(number, lambda *_: None)
-    # To take the terminal back from a group in the foreground, one must not be stopped for it.
+    # Blocked, since taking the terminal back from the foreground group would stop us.
     signal.pthread_sigmask(signal.SIG_BLOCK, WANTS_TERMINAL)
     signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
     tell("began", child.pid)
     status = _follow(child.pid, slave, control, awake, tell, us)
     try:
-        # When this leader ends, the group in the foreground is hung up: let it be our own.
+        # When this leader ends, the foreground group gets a SIGHUP: make that our own group.
         os.tcsetpgrp(slave, os.getpgrp())
     except OSError:
         pass
@@ -193,13 +193,13 @@ def _lead(
 
 
 class _Followed:
-    """The program that is attended, and what may be asked to be done with it."""
+    """The attended program, and the orders that can be given for it."""
 
     def __init__(self, pid: int, slave: int) -> None:
         self.pid = pid
         self.slave = slave
         self.follows = False
-        """Whether we are stopped because it is."""
+        """Whether ptxview is stopped because the program is."""
         self._rest = b""
         self._orders: dict[str, Callable[[int], None]] = {
             "follows": self._set_follows,
@@ -209,25 +209,25 @@ class _Followed:
         }
 
     def obey(self, data: bytes) -> None:
-        """What ``data`` asks, line by line; what is no order of its own is a signal to send."""
+        """Carry out the orders in ``data``, one a line; other words mean a signal to send."""
         *lines, self._rest = (self._rest + data).split(b"\n")
         for line in lines:
             order, value = json.loads(line)
             self._orders.get(order, self.send)(value)
 
     def send(self, number: int) -> None:
-        """A signal to its group."""
+        """Send a signal to the program's group."""
         try:
             os.killpg(self.pid, number)
         except OSError:
             pass
 
     def kill(self, number: int) -> None:
-        """A signal to itself alone."""
+        """Send a signal to the program alone."""
         os.kill(self.pid, number)
 
     def abandon(self) -> None:
-        """End it: ptxview is gone, and nobody reads the terminal any more."""
+        """End the program: ptxview is gone, and nobody reads the terminal any more."""
         self.send(signal.SIGHUP)
         self.send(signal.SIGCONT)
         self.kill(signal.SIGKILL)
@@ -240,7 +240,7 @@ class _Followed:
         self.send(signal.SIGCONT)
 
     def _resized(self, _: int) -> None:
-        # Who has the terminal was told by the kernel.
+        # If the program has the terminal, the kernel has told it.
         if os.tcgetpgrp(self.slave) != self.pid:
             self.send(signal.SIGWINCH)
 
@@ -253,25 +253,30 @@ def _follow(
     tell: Callable[[str, int], None],
     us: int,
 ) -> int:
-    """Do what ``control`` asks until the program has ended; its status, 128+n for a signal."""
+    """Carry out orders from ``control`` until the program ends; its status, 128+n for a signal."""
     program = _Followed(pid, slave)
     attended: list[socket.socket] = [control]
-    ours = False  # it was stopped because we were
+    stopped_by_us = False  # it was stopped because we were
     while True:
-        done, how = os.waitpid(pid, os.WNOHANG | os.WUNTRACED)
-        if done and os.WIFSTOPPED(how):
-            if not ours:
-                tell("stopped", os.WSTOPSIG(how))
-        elif done:
-            status = os.waitstatus_to_exitcode(how)
+        waited, wait_status = os.waitpid(pid, os.WNOHANG | os.WUNTRACED)
+        if waited and os.WIFSTOPPED(wait_status):
+            if not stopped_by_us:
+                tell("stopped", os.WSTOPSIG(wait_status))
+        elif waited:
+            status = os.waitstatus_to_exitcode(wait_status)
             return 128 - status if status < 0 else status
         waiting: list[int | socket.socket] = [awake, *attended]
         stopped = state_of(us) == "T"
-        if stopped and not ours and not program.follows and state_of(pid) not in ("T", "Z"):
-            ours = True
+        if (
+            stopped
+            and not stopped_by_us
+            and not program.follows
+            and state_of(pid) not in ("T", "Z")
+        ):
+            stopped_by_us = True
             os.kill(pid, signal.SIGSTOP)
-        elif ours and not stopped:
-            ours = False
+        elif stopped_by_us and not stopped:
+            stopped_by_us = False
             os.kill(pid, signal.SIGCONT)
         ready, _, _ = select.select(waiting, [], [], LOOK)
         if awake in ready:

@@ -28,14 +28,14 @@ PURPOSE = {
 }  # fmt: skip
 
 
-# Names that a C++ compiler makes; others are no business of c++filt's.
+# Mangled names of C++; c++filt is not asked for others.
 _MANGLED = re.compile(r"_Z[\w$.]{1,20000}", re.ASCII)
 MOST_ARGUMENTS = 100_000
 
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A program found on this machine; ``version`` is as it prints it, None where it does not."""
+    """A program found on this machine; ``version`` as it prints it, None if it prints none."""
 
     name: str
     path: Path
@@ -60,19 +60,21 @@ def _triton_folder() -> Path | None:
 
 
 def path_folders() -> list[str]:
-    """The folders on PATH but those without a place of their own: one that is relative, or empty,
-    is whatever folder one stands in, and that may be anybody's."""
+    """The absolute folders on PATH.
+
+    A relative or empty entry means the current folder, in which anybody may have put a program.
+    """
     entries = os.environ.get("PATH", os.defpath).split(os.pathsep)
     return [entry for entry in entries if Path(entry).is_absolute()]
 
 
 def which(name: str) -> str | None:
-    """Where a program is on PATH, or None."""
+    """The path of a program on PATH, or None."""
     return shutil.which(name, path=os.pathsep.join(path_folders()))
 
 
 def places() -> Iterator[tuple[str, Path]]:
-    """Where tools are looked for, in order: wheels, triton's wheel, CUDA_HOME, PATH, /usr/local."""
+    """Folders in which tools are looked for, in order: wheels, CUDA_HOME, PATH, /usr/local."""
     for folder in dict.fromkeys(_site_folders()):
         yield "NVIDIA's wheel", folder
     if (triton := _triton_folder()) is not None:
@@ -86,14 +88,14 @@ def places() -> Iterator[tuple[str, Path]]:
 
 
 def _nsight_places() -> Iterator[tuple[str, Path]]:
-    """Where Nsight Compute's installers put ncu, the newest first; it is in no wheel."""
+    """Folders in which Nsight Compute's installers put ncu, the newest first; no wheel has it."""
     root = Path("/usr/local")
     for folder in sorted(root.glob("cuda-*/bin"), key=_release, reverse=True):
         yield "the usual place", folder
     for pattern in ("/opt/nvidia/nsight-compute/*", "/usr/local/NVIDIA-Nsight-Compute*",
                     "/usr/local/cuda*/nsight-compute-*"):  # fmt: skip
-        found = Path("/").glob(pattern.removeprefix("/"))
-        for folder in sorted(found, key=_release, reverse=True):
+        folders = Path("/").glob(pattern.removeprefix("/"))
+        for folder in sorted(folders, key=_release, reverse=True):
             yield "Nsight Compute's own folder", folder
 
 
@@ -109,10 +111,10 @@ def version_of(path: Path) -> str | None:
     except Exception:
         return None
     text = printed.text
-    found = re.search(r"\bV(\d+(?:\.\d+)+)", text) or re.search(
+    match = re.search(r"\bV(\d+(?:\.\d+)+)", text) or re.search(
         r"(?<!\d)(\d++\.\d++(?:\.\d++)*+)", text
     )
-    return found[1] if found else None
+    return match[1] if match else None
 
 
 def every(name: str) -> Iterator[Tool]:
@@ -121,8 +123,8 @@ def every(name: str) -> Iterator[Tool]:
     for where, folder in (*places(), *(_nsight_places() if name == "ncu" else ())):
         # Triton keeps a second assembler for sm_100 and later beside the first.
         names = (name, "ptxas-blackwell") if name == "ptxas" else (name,)
-        for each in names:
-            path = folder / each
+        for program in names:
+            path = folder / program
             if path.is_file() and os.access(path, os.X_OK) and path.resolve() not in seen:
                 seen.add(path.resolve())
                 yield Tool(name, path, version_of(path), where)
@@ -130,16 +132,16 @@ def every(name: str) -> Iterator[Tool]:
 
 @cache
 def find(name: str) -> Tool | None:
-    """The preferred copy of a tool, or None: NVIDIA's wheel's, else the newest that is here.
+    """The preferred copy of a tool, or None: that of NVIDIA's wheel, else the newest one found.
 
     An older disassembler reads newer cubins, but names them wrongly (``sm_90`` for ``sm_90a``).
     """
-    found: list[Tool] = []
+    tools: list[Tool] = []
     for tool in every(name):
         if tool.found_in == "NVIDIA's wheel":
             return tool
-        found.append(tool)
-    return max(found, key=_age, default=None)
+        tools.append(tool)
+    return max(tools, key=_age, default=None)
 
 
 def _age(tool: Tool) -> tuple[int, ...]:
