@@ -1,4 +1,4 @@
-"""Parsers, one a language: text in, lines that know what they are out. Nothing is lost.
+"""Parsers, one for each language, from text to classified lines. Nothing is lost.
 
 ``parse(stage, text)`` gives a ``Listing``; ``"\\n".join(line.text for line in listing.lines)`` is
 ``text`` again, whatever it is. No parser raises, reads a file or starts a process; each takes
@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 Parser = Callable[[str, str | None, str | None], Listing]
-"""Of text, what ``nvdisasm`` adds to it (SASS), and the file's path (sources)."""
+"""Takes the text, ``nvdisasm``'s annotated text (SASS), and the file's path (sources)."""
 
 
 def _source(text: str, annotated: str | None, path: str | None) -> Listing:

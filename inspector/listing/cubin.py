@@ -1,4 +1,4 @@
-"""What a cubin, an object or a library says of itself (ELF, read with pyelftools)."""
+"""Reads the ELF of cubins, objects and libraries, with pyelftools."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FATBIN_SECTIONS = (b".nv_fatbin\0", b"__nv_relfatbin\0")
 _TOOL = re.compile(rb"Cuda compilation tools, release [\d.]+, V([\d.]+)")
 
 
-# pyelftools lets many kinds through on damaged files; all of them mean "damaged".
+# pyelftools raises many kinds of errors for damaged files.
 DAMAGED = (
     ELFError,
     ConstructError,
@@ -47,7 +47,7 @@ DAMAGED = (
 class Cubin:
     """Kernels (``entries``) and device functions of a cubin, each with its machine code.
 
-    ``ptxas`` is the assembler's version where the file names it (``.note.nv.tkinfo``, ELF ABI 8);
+    ``ptxas`` is the assembler's version if the file names it (``.note.nv.tkinfo``, ELF ABI 8);
     ``abi`` is 7 (CUDA 12) or 8 (CUDA 13).
     """
 
@@ -74,7 +74,7 @@ def has_device_code(data: bytes) -> bool:
 
 
 def read_cubin(data: bytes) -> Cubin | None:
-    """The kernels of a cubin, or None if the file is damaged or none."""
+    """The kernels of a cubin; None if the file is damaged or not a cubin."""
     if not is_cubin(data):
         return None
     try:
@@ -103,10 +103,10 @@ def debug_ptx(data: bytes) -> bytes | None:
 
 
 class Room:
-    """What may be taken out of an ELF file: its sections do not overlap, so no more than it holds.
+    """Limits what is read from an ELF file to its own size, since its sections do not overlap.
 
-    One that was made to fill the memory says otherwise: a thousand sections of the same bytes, a
-    section that unpacks to gigabytes, names without an end.
+    A file made to fill the memory breaks that: a thousand sections of the same bytes, a section
+    that unpacks to gigabytes, names without an end.
     """
 
     def __init__(self, size: int) -> None:
@@ -114,7 +114,7 @@ class Room:
         self._names = 4 * size + 65536
 
     def content(self, section: Any) -> bytes:
-        """A section's bytes. Raises ``ELFError`` where they are more than there can be."""
+        """A section's bytes. Raises ``ELFError`` if all sections together exceed the file."""
         if section["sh_type"] == "SHT_NOBITS":
             return b""
         if section.compressed:
@@ -126,7 +126,7 @@ class Room:
         return data
 
     def name(self, name: str) -> str:
-        """A name. Raises ``ELFError`` where all of them are longer than they can be."""
+        """``name`` itself. Raises ``ELFError`` if all names together are too long for the file."""
         self._names -= len(name) + 1
         if self._names < 0:
             raise ELFError("the names are longer than the file")
@@ -158,16 +158,16 @@ def _read(data: bytes) -> Cubin:
                 function = symbol["st_info"]["type"] == "STT_FUNC"
                 if function and table[24 * index + 5] & STO_CUDA_ENTRY:
                     entries.append(symbol.name)
-    kept = tuple(dict.fromkeys(e for e in entries if e in code)) or tuple(code)
-    return Cubin(kept, code, tool.decode() if tool else None, data[8], lines)
+    kernels = tuple(dict.fromkeys(e for e in entries if e in code)) or tuple(code)
+    return Cubin(kernels, code, tool.decode() if tool else None, data[8], lines)
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What a cubin has on record of one function: its named barriers, and whether registers were
-    spilled to shared memory (``.pragma "enable_smem_spilling"``).
+    """A cubin's record of one function: the number of its named barriers, and whether registers
+    were spilled to shared memory (``.pragma "enable_smem_spilling"``).
 
-    ``linked``: an object that is not (``nvcc -rdc=true``) has no stacks on record yet.
+    An object that is not ``linked`` (``nvcc -rdc=true``) has no stacks on record yet.
     """
 
     barriers: int
@@ -176,7 +176,7 @@ class Record:
 
 
 def function_records(data: bytes) -> Mapping[str, Record]:
-    """By function with machine code; empty where the file is damaged or no cubin.
+    """The record of each function with machine code; empty if the file is damaged or no cubin.
 
     ELF ABI 7 keeps barriers in the flags of the code's section, bits 20 to 26; ABI 8 as the
     attribute ``EIATTR_NUM_BARRIERS``. Section headers are read as they lie: pyelftools takes fifty
@@ -185,16 +185,16 @@ def function_records(data: bytes) -> Mapping[str, Record]:
     if not is_cubin(data) or len(data) < 64 or data[4] != 2:
         return {}
     try:
-        found = {name: (flags, held) for name, flags, held in _sections(data)}
+        sections = {name: (flags, content) for name, flags, content in _sections(data)}
     except (struct.error, ValueError, IndexError):
         return {}
     linked = int.from_bytes(data[16:18], "little") == ET_EXEC
     out: dict[str, Record] = {}
-    for name, (flags, _) in found.items():
+    for name, (flags, _) in sections.items():
         if name.startswith(".text."):
             barriers = flags >> 20 & 0x7F if data[8] < 8 else 0
             scratch = False
-            for form, kind, value in _attributes(found.get(f".nv.info.{name[6:]}", (0, b""))[1]):
+            for form, kind, value in _attributes(sections.get(f".nv.info.{name[6:]}", (0, b""))[1]):
                 if kind == EIATTR_NUM_BARRIERS and form == EIFMT_BVAL:
                     barriers = value
                 scratch = scratch or kind == EIATTR_SHARED_SCRATCH
@@ -203,7 +203,7 @@ def function_records(data: bytes) -> Mapping[str, Record]:
 
 
 def _sections(data: bytes) -> Iterator[tuple[str, int, bytes]]:
-    """Name, flags and content of the sections that a function's records are in."""
+    """Name, flags and content of the sections that hold functions' records."""
     (start,) = struct.unpack_from("<Q", data, 40)
     size, count, names = struct.unpack_from("<HHH", data, 58)
     if size != _HEADER.size:
@@ -212,22 +212,22 @@ def _sections(data: bytes) -> Iterator[tuple[str, int, bytes]]:
     text = headers[names][4]
     for name, _, flags, _, offset, length, *_ in headers:
         end = data.index(b"\0", text + name)
-        said = data[text + name : end].decode("utf-8", "surrogateescape")
-        if said.startswith(".nv.info."):
-            yield said, flags, data[offset : offset + length]
-        elif said.startswith(".text."):
-            yield said, flags, b""
+        title = data[text + name : end].decode("utf-8", "surrogateescape")
+        if title.startswith(".nv.info."):
+            yield title, flags, data[offset : offset + length]
+        elif title.startswith(".text."):
+            yield title, flags, b""
 
 
 def _attributes(section: bytes) -> Iterator[tuple[int, int, int]]:
     """Format, kind and, of the short formats, the value of each attribute."""
-    at = 0
-    while at + 4 <= len(section):
-        form, kind, value = section[at], section[at + 1], section[at + 2]
+    position = 0
+    while position + 4 <= len(section):
+        form, kind, value = section[position], section[position + 1], section[position + 2]
         yield form, kind, value
-        at += 4
+        position += 4
         if form == EIFMT_SVAL:
-            at += int.from_bytes(section[at - 2 : at], "little")
+            position += int.from_bytes(section[position - 2 : position], "little")
 
 
 # -- parameters -----------------------------------------------------------------------------------
@@ -266,7 +266,7 @@ class CubinParameters:
 
 
 def cubin_parameters(data: bytes) -> Mapping[str, CubinParameters] | None:
-    """By kernel, for each that has such a section; None if the file is damaged or no cubin."""
+    """The parameters of each kernel that has such a section; None if it is no valid cubin."""
     if not is_cubin(data):
         return None
     try:
@@ -282,34 +282,34 @@ def cubin_parameters(data: bytes) -> Mapping[str, CubinParameters] | None:
 
 
 def kernel_parameters(data: bytes, kernel: str) -> CubinParameters | None:
-    """Those of one kernel; None if the cubin has no such section."""
-    known = cubin_parameters(data)
-    return known.get(kernel) if known is not None else None
+    """The parameters of one kernel; None if the cubin has no such section."""
+    by_kernel = cubin_parameters(data)
+    return by_kernel.get(kernel) if by_kernel is not None else None
 
 
 def _parameters(data: bytes) -> CubinParameters:
-    found: dict[int, CubinParameter] = {}
+    by_ordinal: dict[int, CubinParameter] = {}
     base = size = None
     for kind, value in _parameter_attributes(data):
         if kind == EIATTR_KPARAM_INFO and len(value) >= 12:
             # index (4 bytes), ordinal, offset; alignment and space in 18 bits, then the size
             ordinal, offset, packed = struct.unpack_from("<HHI", value, 4)
-            found[ordinal] = CubinParameter(ordinal, offset, packed >> 18)
+            by_ordinal[ordinal] = CubinParameter(ordinal, offset, packed >> 18)
         elif kind == EIATTR_PARAM_CBANK and len(value) >= 8:
             base, size = struct.unpack_from("<HH", value, 4)
         elif kind == EIATTR_CBANK_PARAM_SIZE and size is None:
             size = int.from_bytes(value[:2], "little")
-    return CubinParameters(tuple(found[n] for n in sorted(found)), base, size)
+    return CubinParameters(tuple(by_ordinal[n] for n in sorted(by_ordinal)), base, size)
 
 
 def _parameter_attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
-    at = 0
-    while at + 4 <= len(data):
-        form, kind = data[at], data[at + 1]
-        value = data[at + 2 : at + 4]
-        at += 4
+    position = 0
+    while position + 4 <= len(data):
+        form, kind = data[position], data[position + 1]
+        value = data[position + 2 : position + 4]
+        position += 4
         if form == EIFMT_SVAL:
             length = int.from_bytes(value, "little")
-            value = data[at : at + length]
-            at += length
+            value = data[position : position + length]
+            position += length
         yield kind, value

@@ -33,7 +33,7 @@ def is_cuda(path: str | None) -> bool:
 
 
 class CudaState(NamedTuple):
-    """What a line begins in: ``*/`` or a raw string's end, the preprocessor's next line."""
+    """State at a line's start: the end to look for (``*/``, a raw string's), a joined directive."""
 
     until: str = ""
     directive: bool = False
@@ -50,7 +50,7 @@ def parse_cuda(text: str, path: str | None = None) -> Listing:
 
 
 class _CudaScanner:
-    """See ``lazy.Scanner``."""
+    """See ``line.Scanner``."""
 
     def __init__(self, texts: list[str], path: str | None) -> None:
         self.texts = texts
@@ -68,20 +68,20 @@ class _CudaScanner:
         out: list[Line] = []
         for i in range(first, last):
             text = self.texts[i]
-            before = state
-            code, state = _scan(text, before)
-            out.append(self._line(i + 1, text, code, before))
+            state_before = state
+            code, state = _scan(text, state_before)
+            out.append(self._line(i + 1, text, code, state_before))
         return out, state
 
-    def _line(self, n: int, text: str, code: str, before: CudaState) -> Line:
+    def _line(self, n: int, text: str, code: str, state_before: CudaState) -> Line:
         bare = code.strip()
         if not text or text.isspace():
-            return Line(n, text, Kind.BLANK if before.until != "*/" else Kind.COMMENT)
-        if before.directive or bare[:1] == "#":
+            return Line(n, text, Kind.BLANK if state_before.until != "*/" else Kind.COMMENT)
+        if state_before.directive or bare[:1] == "#":
             return Line(n, text, Kind.DIRECTIVE)
         source = Location(self.path, n) if self.path is not None else None
         if not bare:
-            inside = before.until not in ("", "*/")
+            inside = state_before.until not in ("", "*/")
             kind = Kind.INSTRUCTION if inside else Kind.COMMENT
             return Line(n, text, kind, source=source if inside else None)
         if "\0" in bare:
@@ -89,8 +89,8 @@ class _CudaScanner:
         first = _FIRST.match(bare)
         base = first[1] if first and first[1] in _KEYWORDS else None
         if base in (None, "return"):
-            called = _CALL.search(bare[:65536])
-            base = called[1] if called and called[1] not in _KEYWORDS else base
+            call = _CALL.search(bare[:65536])
+            base = call[1] if call and call[1] not in _KEYWORDS else base
         return Line(n, text, Kind.INSTRUCTION, base, base, source=source)
 
     def functions(self) -> tuple[Function, ...]:
@@ -99,9 +99,9 @@ class _CudaScanner:
         state = CudaState()
         header, first, depth, name, entry = "", 0, 0, "", False
         for n, text in enumerate(self.texts, 1):
-            before = state
-            code, state = _scan(text, before)
-            if before.directive or code.lstrip()[:1] == "#":
+            state_before = state
+            code, state = _scan(text, state_before)
+            if state_before.directive or code.lstrip()[:1] == "#":
                 continue
             if not first and not name and (match := _FUNCTION.search(code)):
                 first, header = n, ""
@@ -130,32 +130,32 @@ class _CudaScanner:
 def _scan(text: str, state: CudaState) -> tuple[str, CudaState]:
     """The code of a line without comments and with its strings emptied, and the state after it."""
     parts: list[str] = []
-    at = 0
+    position = 0
     if state.until:
         end = text.find(state.until)
         if end < 0:
             return "", state
         parts.append(" " if state.until == "*/" else '""')
-        at = end + len(state.until)
-    while piece := _PIECE.search(text, at):
-        parts.append(text[at : piece.start()])
-        what = piece[0]
-        if what == "//":
-            at = len(text)
+        position = end + len(state.until)
+    while piece := _PIECE.search(text, position):
+        parts.append(text[position : piece.start()])
+        opening = piece[0]
+        if opening == "//":
+            position = len(text)
             break
-        if what == "/*" or piece[1] is not None:
-            until = "*/" if what == "/*" else f'){piece[1]}"'
+        if opening == "/*" or piece[1] is not None:
+            until = "*/" if opening == "/*" else f'){piece[1]}"'
             end = text.find(until, piece.end())
-            parts.append(" " if what == "/*" else '""')
+            parts.append(" " if opening == "/*" else '""')
             if end < 0:
                 return "".join(parts), CudaState(until, False)
-            at = end + len(until)
+            position = end + len(until)
         else:
-            ended = (_TEXT if what == '"' else _CHARACTER).match(text, piece.end())
-            assert ended is not None
+            closing = (_TEXT if opening == '"' else _CHARACTER).match(text, piece.end())
+            assert closing is not None
             parts.append('""')
-            at = ended.end()
-    parts.append(text[at:])
+            position = closing.end()
+    parts.append(text[position:])
     code = "".join(parts)
     directive = (state.directive or code.lstrip()[:1] == "#") and text.rstrip("\r")[-1:] == "\\"
     return code, CudaState("", directive)

@@ -1,7 +1,7 @@
 """The kernels that CUDA C++ source defines: their names, and their parameters' names and types.
 
-A reader of declarations, not a compiler: what it cannot tell for certain (a conditional within a
-header, a function-like macro, a pack of parameters) it marks as such. Time grows with the text.
+A reader of declarations, not a compiler: headers that it cannot read for certain (a conditional
+within, a function-like macro, a pack of parameters) are marked so. Time is linear in the text.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from itertools import pairwise
 from inspector.text import words
 
 UNNAMED = "(anonymous namespace)"
-"""How an unnamed namespace stands among the namespaces of a name."""
+"""The name of an unnamed namespace, as demanglers print it."""
 
 LONGEST = 8192
 """Tokens of a declaration that are looked at."""
@@ -51,7 +51,7 @@ _STANDARD = {
     "int16_t": "short", "uint16_t": "unsigned short", "int32_t": "int",
     "uint32_t": "unsigned int", "int64_t": "long", "uint64_t": "unsigned long",
 }  # fmt: skip
-"""Of Linux with 64 bits, which every recording is of."""
+"""Types on 64-bit Linux, on which every recording is made."""
 _BYTES = {
     "bool": 1, "char": 1, "signed char": 1, "unsigned char": 1, "short": 2, "unsigned short": 2,
     "int": 4, "unsigned int": 4, "long": 8, "unsigned long": 8, "long long": 8,
@@ -63,11 +63,11 @@ Operators = tuple[tuple[str, frozenset[str]], ...]
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """A type as ``base``, its qualifiers and what stands behind it: ``*``, ``&``, in order.
+    """A type: ``base``, its qualifiers, and the operators behind it (``*``, ``&``) in order.
 
-    ``base`` is in one spelling where the language defines it (``unsigned int``), else as written.
-    ``complex`` is a pointer to a function or an array, of which no more is told; ``unknown`` what
-    a macro stands in.
+    ``base`` has one spelling if the language defines it (``unsigned int``), else it is as written.
+    ``complex`` is a pointer to a function or an array, not described further; ``unknown`` a type
+    with a macro in it.
     """
 
     base: str
@@ -82,7 +82,7 @@ class Type:
 
     @property
     def size(self) -> int | None:
-        """Its bytes where they are known."""
+        """Bytes of the type; None if they are not known."""
         if self.unknown:
             return None
         if self.complex or self.operators:
@@ -102,8 +102,8 @@ class Named:
 class Signature:
     """The header of a ``__global__`` function that has a body.
 
-    ``path`` is its name with its namespaces. ``certain`` says that ``parameters`` are what the
-    compiler saw, whatever its macros are.
+    ``path`` is its name with its namespaces. ``certain``: the compiler saw the same ``parameters``,
+    whatever its macros are.
     """
 
     path: tuple[str, ...]
@@ -112,12 +112,12 @@ class Signature:
     c_linkage: bool = False
     certain: bool = True
     own: frozenset[str] = frozenset()
-    """Words of its template header: names that mean something else than outside of it."""
+    """Words of its template header: these names have their own meaning in the header."""
 
 
 @dataclass(frozen=True, slots=True)
 class Signatures:
-    """The kernels of a source, with what its names stand for: aliases, and classes it defines."""
+    """The kernels of a source, with the aliases and classes that it defines."""
 
     kernels: tuple[Signature, ...] = ()
     aliases: Mapping[str, Type | None] | None = None
@@ -129,15 +129,15 @@ class Signatures:
 
 def _tokens(text: str) -> Iterator[tuple[str, str]]:
     """Kind (``directive``, ``text``, ``word`` or nothing) and letters of each token."""
-    at = 0
-    while token := _TOKEN.search(text, at):
-        at = token.end()
+    position = 0
+    while token := _TOKEN.search(text, position):
+        position = token.end()
         kind = token.lastgroup or ""
         if kind == "comment":
             continue
         if token["raw"] is not None:
-            end = text.find(f'){token["mark"]}"', at)
-            at = len(text) if end < 0 else end + len(token["mark"]) + 2
+            end = text.find(f'){token["mark"]}"', position)
+            position = len(text) if end < 0 else end + len(token["mark"]) + 2
             yield "text", '""'
         else:
             yield kind, token[0]
@@ -177,9 +177,9 @@ class _Reader:
             for name, tokens in self.aliases.items()
         }
         kernels = [
-            found
+            signature
             for header in self.headers
-            if (found := _signature(*header, self.macros)) is not None
+            if (signature := _signature(*header, self.macros)) is not None
         ]
         return Signatures(tuple(kernels), aliases, frozenset(self.classes))
 
@@ -203,7 +203,7 @@ class _Reader:
             self.tainted = True
 
     def begin(self) -> None:
-        """What a brace after the declaration opens."""
+        """Enter the scope that a brace after the declaration opens."""
         tokens = self.declaration
         if "__global__" in tokens:
             names: list[str] | None = []
@@ -229,7 +229,7 @@ class _Reader:
             self.scope = (self.scope, "body", ())
 
     def alias(self) -> None:
-        """``using T = float;`` and ``typedef float T;``; None if two of a name differ."""
+        """Note ``using T = float;`` or ``typedef float T;``; two different meanings cancel out."""
         tokens = self.declaration
         if tokens[:1] == ["using"] and tokens[2:3] == ["="]:
             name, meaning = tokens[1], tokens[3:]
@@ -237,8 +237,8 @@ class _Reader:
             name, meaning = tokens[-1], tokens[1:-1]
         else:
             return
-        known = self.aliases.get(name, meaning)
-        self.aliases[name] = meaning if known == meaning and not self.tainted else None
+        earlier = self.aliases.get(name, meaning)
+        self.aliases[name] = meaning if earlier == meaning and not self.tainted else None
 
     def directive(self, text: str) -> None:
         match = _DIRECTIVE.match(text)
@@ -246,7 +246,7 @@ class _Reader:
             return
         word, name = match[1], match[2]
         if word == "define" and name:
-            # Words alone can stand for a type; anything else for anything.
+            # A macro of words alone can stand for a type, any other for anything.
             plain = not match[3] and all(
                 k == "word" or t in ("*", "&", "::") for k, t in _tokens(match[4].strip())
             )
@@ -254,18 +254,18 @@ class _Reader:
         if word not in _CONDITIONAL:
             return
         self.tainted = self.tainted or bool(self.declaration)
-        here = (self.scope, self.nest)
+        place = (self.scope, self.nest)
         if word.startswith("if"):
-            self.conditions.append([here, None])
+            self.conditions.append([place, None])
         elif self.conditions and word == "endif":
             first = self.conditions.pop()[1]
             if first is not None:
                 self.scope, self.nest = first
         elif self.conditions:
-            # The branches begin alike, and what follows them goes on from the first.
+            # All branches begin in the same scope; what follows continues after the first one.
             top = self.conditions[-1]
             if top[1] is None:
-                top[1] = here
+                top[1] = place
             if top[0] is not None:
                 self.scope, self.nest = top[0]
 
@@ -276,9 +276,9 @@ def signatures(text: str) -> Signatures:
 
 
 def _namespace(tokens: Sequence[str]) -> tuple[str, ...]:
-    """The names behind ``namespace``; () where they cannot be told."""
-    kept = _without_attributes(tokens)
-    names = [t for t in kept if t not in ("::", "inline")]
+    """The names behind ``namespace``; () if they cannot be determined."""
+    plain = _without_attributes(tokens)
+    names = [t for t in plain if t not in ("::", "inline")]
     if not names:
         return (UNNAMED,)
     return tuple(names) if all(_WORD.match(n) for n in names) else ()
@@ -294,37 +294,42 @@ def _signature(
     tainted: bool,
     macros: Mapping[str, bool],
 ) -> Signature | None:
-    """The signature of a header; None if not even its name can be told."""
+    """The signature of a header; None if not even its name can be determined."""
     linkage = linkage or any(a == "extern" and b == '"C"' for a, b in pairwise(tokens))
-    bare, own, template = _without_templates(_without_attributes(tokens))
+    bare, template_words, template = _without_templates(_without_attributes(tokens))
     start = next((i for i, t in enumerate(bare) if t == "("), None)
     if start is None:
         return None
     end = _closing(bare, start)
-    named = _name_before(bare, start)
-    if end is None or not named:
+    name = _name_before(bare, start)
+    if end is None or not name:
         return None
-    path = (*(namespaces or ()), *named)
+    path = (*(namespaces or ()), *name)
     certain = namespaces is not None and not tainted and "(" not in bare[end:]
     certain = certain and not any(name in macros for name in path)
     inside = bare[start + 1 : end]
     parts = [] if list(inside) in ([], ["void"]) else _split(inside)
     parameters: list[Named] = []
     for part in parts if certain and parts is not None else ():
-        found = _parameter(part, macros)
-        if found is None:
+        parameter = _parameter(part, macros)
+        if parameter is None:
             certain = False
             break
-        parameters.append(found)
+        parameters.append(parameter)
     names = [p.name for p in parameters if p.name]
     certain = certain and parts is not None and len(set(names)) == len(names)
     return Signature(
-        path, tuple(parameters) if certain else (), template, linkage, certain, frozenset(own)
+        path,
+        tuple(parameters) if certain else (),
+        template,
+        linkage,
+        certain,
+        frozenset(template_words),
     )
 
 
 def _without_attributes(tokens: Sequence[str]) -> list[str]:
-    """Without ``[[…]]``, ``__launch_bounds__(…)`` and the like."""
+    """Tokens without ``[[…]]``, ``__launch_bounds__(…)`` and other attributes."""
     out: list[str] = []
     i = 0
     while i < len(tokens):
@@ -341,9 +346,9 @@ def _without_attributes(tokens: Sequence[str]) -> list[str]:
 
 
 def _without_templates(tokens: Sequence[str]) -> tuple[list[str], set[str], bool]:
-    """Without ``template <…>``, with the words in there, and whether there was any."""
+    """Tokens without ``template <…>``, the words in these, and whether there were any."""
     out: list[str] = []
-    own: set[str] = set()
+    template_words: set[str] = set()
     template = False
     i = 0
     while i < len(tokens):
@@ -351,17 +356,17 @@ def _without_templates(tokens: Sequence[str]) -> tuple[list[str], set[str], bool
             template = True
             end = _closing(tokens, i + 1, angles=True)
             if end is None:
-                return [], own, True
-            own |= {t for t in tokens[i + 2 : end] if _WORD.match(t)}
+                return [], template_words, True
+            template_words |= {t for t in tokens[i + 2 : end] if _WORD.match(t)}
             i = end + 1
         else:
             out.append(tokens[i])
             i += 1
-    return out, own - _INTEGER - _PLAIN, template
+    return out, template_words - _INTEGER - _PLAIN, template
 
 
 def _closing(tokens: Sequence[str], start: int, angles: bool = False) -> int | None:
-    """Where what opens at ``start`` ends; with ``angles``, ``<`` counts outside of parentheses."""
+    """Index of the bracket that closes the one at ``start``; ``angles``: ``<`` is one, too."""
     depth = corners = 0
     for i in range(start, len(tokens)):
         token = tokens[i]
@@ -380,9 +385,9 @@ def _closing(tokens: Sequence[str], start: int, angles: bool = False) -> int | N
     return None
 
 
-def _name_before(tokens: Sequence[str], at: int) -> list[str]:
-    """``ns::f`` of ``void ns::f<float>(``; nothing where no name stands there."""
-    i = at - 1
+def _name_before(tokens: Sequence[str], end: int) -> list[str]:
+    """The names of ``ns::f`` in ``void ns::f<float>(``; empty if no name is there."""
+    i = end - 1
     if i >= 0 and tokens[i] == ">":
         depth = 0
         while i >= 0:
@@ -411,7 +416,7 @@ def _split(tokens: Sequence[str]) -> list[list[str]] | None:
             depth -= 1
         elif depth == 0 and token in "<>":
             if value:
-                return None  # less than, or a template's arguments: a default does not say
+                return None  # in a default, "<" may be less-than or begin a template's arguments
             corners += 1 if token == "<" else -1
         elif token == "=" and depth == 0 and corners == 0:
             value = True
@@ -427,41 +432,41 @@ def _split(tokens: Sequence[str]) -> list[list[str]] | None:
 
 
 def _parameter(tokens: Sequence[str], macros: Mapping[str, bool]) -> Named | None:
-    """A parameter without its default; None if it cannot be told."""
-    kept = [t for t in tokens if t not in _IGNORED]
-    if "..." in kept or not kept:
+    """A parameter without its default; None if it cannot be determined."""
+    plain = [t for t in tokens if t not in _IGNORED]
+    if "..." in plain or not plain:
         return None
     name: str | None = None
-    if "(" in kept:
-        begin = kept.index("(")
-        inner = kept[begin + 1 : _closing(kept, begin) or begin + 1]
+    if "(" in plain:
+        begin = plain.index("(")
+        inner = plain[begin + 1 : _closing(plain, begin) or begin + 1]
         marks = [i for i, t in enumerate(inner) if t in ("*", "&")]
-        if not begin or not marks or any(t in macros for t in kept):
+        if not begin or not marks or any(t in macros for t in plain):
             return None
-        before = inner[: marks[0]]
-        if before and before[-1] != "::":
+        prefix = inner[: marks[0]]
+        if prefix and prefix[-1] != "::":
             return None
-        rest = [t for t in inner[marks[-1] + 1 :] if t not in _QUALIFIERS]
-        if rest and _WORD.match(rest[0]):
-            name = rest[0]
+        suffix = [t for t in inner[marks[-1] + 1 :] if t not in _QUALIFIERS]
+        if suffix and _WORD.match(suffix[0]):
+            name = suffix[0]
         return Named(name, Type("", complex=True))
     dimensions = 0
-    while kept and kept[-1] == "]":
-        opening = len(kept) - 1 - kept[::-1].index("[")
-        kept = kept[:opening]
+    while plain and plain[-1] == "]":
+        opening = len(plain) - 1 - plain[::-1].index("[")
+        plain = plain[:opening]
         dimensions += 1
-    if not kept or "[" in kept or "]" in kept:
+    if not plain or "[" in plain or "]" in plain:
         return None
-    last = kept[-1]
+    last = plain[-1]
     if _WORD.match(last) and last not in _INTEGER | _PLAIN | _QUALIFIERS:
-        type_tokens = kept[:-1]
+        type_tokens = plain[:-1]
         if type_tokens[-1:] != ["::"] and any(t not in _QUALIFIERS for t in type_tokens):
-            name, kept = last, type_tokens
-    if name in macros or any(not macros.get(t, True) for t in kept):
+            name, plain = last, type_tokens
+    if name in macros or any(not macros.get(t, True) for t in plain):
         return None
     if dimensions > 1:
         return Named(name, Type("", complex=True))
-    type_ = _type(kept, macros, array=dimensions == 1)
+    type_ = _type(plain, macros, array=dimensions == 1)
     return Named(name, type_) if type_ is not None else None
 
 
@@ -474,26 +479,26 @@ def type_of(text: str) -> Type:
 
 
 def _type(tokens: Sequence[str], macros: Mapping[str, bool], array: bool = False) -> Type | None:
-    kept = [t for t in tokens if t not in _IGNORED]
-    if not kept:
+    plain = [t for t in tokens if t not in _IGNORED]
+    if not plain:
         return None
-    if any(t in macros for t in kept):
+    if any(t in macros for t in plain):
         return Type("", unknown=True)
-    # c++filt's (anonymous namespace)::S, and what is in corners, are part of a name.
+    # c++filt's (anonymous namespace)::S, and template arguments, are part of a name.
     base: list[str] = []
     operators: list[tuple[str, frozenset[str]]] = []
     qualifiers: set[str] = set()
     corners = depth = 0
-    for i, token in enumerate(kept):
+    for i, token in enumerate(plain):
         corners += (token == "<") - (token == ">")
-        if corners == 0 and token == "(" and kept[i + 1 : i + 2] != ["anonymous"]:
+        if corners == 0 and token == "(" and plain[i + 1 : i + 2] != ["anonymous"]:
             return Type("", complex=True)
         depth += (token == "(") - (token == ")")
         if corners or depth or token not in ("*", "&", *_QUALIFIERS):
             base.append(token)
         elif token in _QUALIFIERS and operators:
-            mark, own = operators[-1]
-            operators[-1] = (mark, own | {token})
+            mark, mark_qualifiers = operators[-1]
+            operators[-1] = (mark, mark_qualifiers | {token})
         elif token in _QUALIFIERS:
             qualifiers.add(token)
         else:
@@ -529,18 +534,18 @@ def resolved(type_: Type, source: Signatures, own: Iterable[str] = ()) -> Type:
     for _ in range(8):
         if type_.base not in aliases or type_.base in hidden or type_.complex or type_.unknown:
             break
-        meant = aliases[type_.base]
-        if meant is None or meant.unknown:
+        meaning = aliases[type_.base]
+        if meaning is None or meaning.unknown:
             return Type("", unknown=True)
-        if meant.complex:
-            return meant
-        inner, operators = meant.qualifiers, meant.operators
+        if meaning.complex:
+            return meaning
+        inner, operators = meaning.qualifiers, meaning.operators
         if operators:
-            mark, held = operators[-1]
-            behind = (*operators[:-1], (mark, held | type_.qualifiers), *type_.operators)
+            mark, mark_qualifiers = operators[-1]
+            behind = (*operators[:-1], (mark, mark_qualifiers | type_.qualifiers), *type_.operators)
         else:
             inner, behind = inner | type_.qualifiers, type_.operators
         if behind and not type_.operators:
             behind = (*behind[:-1], (behind[-1][0], frozenset()))
-        type_ = Type(meant.base, inner if behind else frozenset(), behind)
+        type_ = Type(meaning.base, inner if behind else frozenset(), behind)
     return type_

@@ -13,8 +13,8 @@ from typing import Generic, NamedTuple, Protocol, TypeVar, overload
 
 from inspector.model import Location
 
-# -- sequences that are made when they are looked at ----------------------------------------------
-# Sequences that are made when they are looked at, so that opening a listing is splitting it.
+# -- sequences that are computed on first use -----------------------------------------------------
+# Opening a listing only splits its text; lines and functions are parsed on first use.
 
 T = TypeVar("T")
 State = TypeVar("State")
@@ -86,8 +86,8 @@ def split_lines(text: str) -> Sequence[str]:
 class Scanner(Protocol[State]):
     """One language's parser, a stretch of lines at a time.
 
-    ``State`` is what the parser must know of the lines before (an open comment, the location).
-    It must be immutable, as it is used again when a chunk is parsed again.
+    ``State`` is what the parser must know of earlier lines (an open comment, the location). It must
+    be immutable, as it is used again when a chunk is parsed again.
     """
 
     def start(self) -> State:
@@ -106,7 +106,7 @@ class Scanner(Protocol[State]):
 class LazyLines(Sequence["Line"]):
     """The lines of one text; parsed in chunks, the least recently used of which are dropped.
 
-    ``texts`` are the lines' texts, at no cost. Safe to read from several threads.
+    ``texts`` are the lines' texts, which need no parsing. Safe to read from several threads.
     """
 
     def __init__(
@@ -125,10 +125,10 @@ class LazyLines(Sequence["Line"]):
     def __getitem__(self, index: slice) -> Sequence[Line]: ...
     def __getitem__(self, index: int | slice) -> Line | Sequence[Line]:
         if isinstance(index, slice):
-            wanted = range(len(self.texts))[index]
-            if wanted.step == 1:
-                return tuple(self.stretch(wanted.start, wanted.stop))
-            return tuple(self[i] for i in wanted)
+            indices = range(len(self.texts))[index]
+            if indices.step == 1:
+                return tuple(self.stretch(indices.start, indices.stop))
+            return tuple(self[i] for i in indices)
         if index < 0:
             index += len(self.texts)
         if not 0 <= index < len(self.texts):
@@ -178,19 +178,19 @@ class _Pages(Generic[State]):
 
     def get(self, page: int) -> list[Line]:
         with self._lock:
-            found = self._pages.get(page)
-            if found is None:
+            lines = self._pages.get(page)
+            if lines is None:
                 first = page * self.size
                 last = min(first + self.size, self._total)
-                found, after = self._scanner.parse(first, last, self._before(page))
+                lines, state_after = self._scanner.parse(first, last, self._before(page))
                 if len(self._states) == page + 1:
-                    self._states.append(after)
-                self._pages[page] = found
+                    self._states.append(state_after)
+                self._pages[page] = lines
                 if len(self._pages) > self._kept:
                     self._pages.popitem(last=False)
             else:
                 self._pages.move_to_end(page)
-            return found
+            return lines
 
     def _before(self, page: int) -> State:
         states = self._states
@@ -244,7 +244,7 @@ class Lazy(Sequence[T]):
 
 
 class Kind(StrEnum):
-    """What a line is. ``UNKNOWN`` is shown as it stands."""
+    """What a line is. ``UNKNOWN`` lines are shown as they are."""
 
     INSTRUCTION = "instruction"
     LABEL = "label"
@@ -313,7 +313,7 @@ class Function:
 class Listing:
     """A stage's text as lines. ``"\\n".join(line.text for line in lines)`` is the text again.
 
-    What a parser returns has ``lines`` and ``functions`` that are parsed when they are looked at.
+    In a parser's result, ``lines`` and ``functions`` are parsed on first use.
     """
 
     language: str
@@ -321,8 +321,10 @@ class Listing:
     functions: Sequence[Function] = ()
 
     def between(self, first: int, last: int) -> Iterator[Line]:
-        """Lines ``first`` to ``last``, both counted in, from 1: one after the other, so that a
-        function of a million lines need not be held at once."""
+        """Lines ``first`` to ``last``, both counted in, from 1.
+
+        An iterator, so that a function of a million lines need not be in memory at once.
+        """
         first = max(first, 1)
         if isinstance(self.lines, LazyLines):
             return self.lines.stretch(first - 1, min(last, len(self.lines)))

@@ -25,7 +25,7 @@ _HEX = re.compile(r"\\([0-9A-Fa-f]{2})")
 
 
 class Metadata:
-    """The numbered nodes of one module; read when a location is first asked for."""
+    """The numbered nodes of one module, read when the first location is needed."""
 
     def __init__(self, texts: list[str]) -> None:
         self._texts = texts
@@ -84,21 +84,21 @@ class Metadata:
         """The file of the nearest scope that names one."""
         if scope in self._files:
             return self._files[scope]
-        here, found = scope, None
+        node, file = scope, None
         seen: set[int] = set()
-        while here not in seen:
-            seen.add(here)
-            kind, body = self._node(here)
+        while node not in seen:
+            seen.add(node)
+            kind, body = self._node(node)
             references = {key: int(value) for key, value in _REFERENCE.findall(body)}
             if kind == "DIFile":
-                found = _path(body)
+                file = _path(body)
                 break
             following = references.get("file", references.get("scope"))
             if following is None:
                 break
-            here = following
-        self._files[scope] = found
-        return found
+            node = following
+        self._files[scope] = file
+        return file
 
 
 def _path(body: str) -> str:
@@ -154,14 +154,14 @@ class LlvmState(NamedTuple):
 
 
 def parse_llvm(text: str) -> Listing:
-    """The listing of a module. Nothing is parsed before it is looked at."""
+    """The listing of a module; lines are parsed on first use."""
     texts = text.split("\n")
     scanner = _LlvmScanner(texts)
     return Listing("llvm", LazyLines(texts, scanner), Lazy(scanner.functions))
 
 
 class _LlvmScanner:
-    """See ``lazy.Scanner``."""
+    """See ``line.Scanner``."""
 
     def __init__(self, texts: list[str]) -> None:
         self.texts = texts
@@ -203,7 +203,7 @@ class _LlvmScanner:
         return tuple(out)
 
     def _named_types(self) -> frozenset[str]:
-        """``%struct.x = type …`` looks like a value where it is used."""
+        """Names of types (``%struct.x = type …``), which look like values where they are used."""
         if self._types is None:
             self._types = frozenset(
                 t.partition(" ")[0] for t in self.texts if t[:1] == "%" and " = type " in t
@@ -258,14 +258,14 @@ class _LlvmScanner:
         code = bare.partition(" ;")[0] if ";" in bare else bare
         source = self.metadata.of_line(text) if "!dbg" in text else None
         defs: tuple[str, ...] = ()
-        at = 0
+        position = 0
         if assigned := _ASSIGNED.match(code):
-            defs, at = (assigned[1],), assigned.end()
-        word = _WORDS.match(code, at)
+            defs, position = (assigned[1],), assigned.end()
+        word = _WORDS.match(code, position)
         if word is None or (word[0] not in INSTRUCTIONS and not defs):
             return Line(n, text, Kind.UNKNOWN, source=source)
-        base, opcode, at = _opcode(code, word)
-        rest = code[at:]
+        base, opcode, position = _opcode(code, word)
+        rest = code[position:]
         if ", !" in rest:
             rest = rest[: rest.index(", !")]
         targets: tuple[str, ...] = ()
@@ -277,10 +277,10 @@ class _LlvmScanner:
         if base == "phi":
             rest = _PHI_BLOCK.sub("]", rest)
         elif base in ("call", "invoke", "callbr"):
-            called = _CALLEE.search(rest)
-            if called:
-                targets += (called[1],)
-                if called[1].startswith("llvm.dbg."):
+            callee = _CALLEE.search(rest)
+            if callee:
+                targets += (callee[1],)
+                if callee[1].startswith("llvm.dbg."):
                     rest = ""
         uses: tuple[str, ...] = ()
         if "%" in rest:
@@ -307,8 +307,8 @@ def _opcode(code: str, word: re.Match[str]) -> tuple[str, str, int]:
     """Base, opcode with its flags (``add nuw nsw``, ``icmp slt``), and where they end."""
     words = [word[0]]
     base = word[0]
-    at = word.end()
-    while following := _WORDS.match(code, at + 1):
+    end = word.end()
+    while following := _WORDS.match(code, end + 1):
         if base in PREFIXES:
             base = following[0]
         elif following[0] not in FLAGS and not (
@@ -316,8 +316,8 @@ def _opcode(code: str, word: re.Match[str]) -> tuple[str, str, int]:
         ):
             break
         words.append(following[0])
-        at = following.end()
-    return base, " ".join(words), at
+        end = following.end()
+    return base, " ".join(words), end
 
 
 def _after(text: str, state: LlvmState) -> LlvmState:

@@ -24,7 +24,7 @@ _DEPTH = 64
 
 
 class Aliases:
-    """The ``#loc`` aliases of one text, by name; resolved when asked for."""
+    """The ``#loc`` aliases of one text by name, resolved on request."""
 
     def __init__(self, texts: list[str]) -> None:
         self._where: dict[str, str] = {}
@@ -35,38 +35,38 @@ class Aliases:
                 self._where.setdefault(match[1], text[match.end() :])
 
     def get(self, name: str, depth: int = 0) -> Location | None:
-        """What an alias stands for; None if it is unknown, or not defined."""
+        """The location that an alias stands for; None if it is unknown or not defined."""
         if name in self._done:
             return self._done[name]
         if name not in self._where or depth > _DEPTH:
             return None
         self._done[name] = None  # a definition in terms of itself ends here
-        found = _Reader(self._where[name], 0, self, depth + 1).location()
-        self._done[name] = found
-        return found
+        location = _Reader(self._where[name], 0, self, depth + 1).location()
+        self._done[name] = location
+        return location
 
     def trailing(self, text: str) -> tuple[Location | None, int]:
-        """The location that ends a line, and where its ``loc(`` begins (-1 where none does)."""
+        """The location at a line's end, and where its ``loc(`` begins (-1 if there is none)."""
         end = len(text)
         for _ in range(4):
-            at = text.rfind("loc(", 0, end)
-            if at < 0:
+            start = text.rfind("loc(", 0, end)
+            if start < 0:
                 break
-            if _START.match(text, at):
-                inside = text[at + 4 :]
+            if _START.match(text, start):
+                inside = text[start + 4 :]
                 plain = inside.rstrip(" \t\r),:{")
                 if plain in self._done and plain[:1] == "#":
-                    return self._done[plain], at
+                    return self._done[plain], start
                 reader = _Reader(inside, 0, self, 0)
                 location = reader.location()
                 if not inside[reader.at :].strip(" \t\r),:{"):
-                    return location, at
-            end = at
+                    return location, start
+            end = start
         return None, -1
 
 
 class _Reader:
-    """Recursive descent over one location attribute; anything unforeseen is "no location"."""
+    """Recursive descent over one location attribute; unknown syntax means "no location"."""
 
     def __init__(self, text: str, at: int, aliases: Aliases, depth: int) -> None:
         self.text = text
@@ -87,13 +87,13 @@ class _Reader:
         return "", ""
 
     def _peek(self) -> tuple[str, str]:
-        at = self.at
+        position = self.at
         token = self._next()
-        self.at = at
+        self.at = position
         return token
 
     def location(self) -> Location | None:
-        """One location from here on."""
+        """The location that begins here; None if there is none."""
         self.depth += 1
         if self.depth > _DEPTH:
             self.at = len(self.text)
@@ -116,8 +116,8 @@ class _Reader:
         return None
 
     def _file_or_name(self, text: str) -> Location | None:
-        what = self._peek()
-        if what == ("p", ":"):
+        following = self._peek()
+        if following == ("p", ":"):
             self._next()
             line = self._number()
             column = 0
@@ -128,7 +128,7 @@ class _Reader:
                 while self._peek() in (("w", "to"), ("p", ":")) or self._peek()[0] == "d":
                     self._next()
             return Location(_unescape(text), line, column) if line else None
-        if what == ("p", "("):
+        if following == ("p", "("):
             self._next()
             child = self.location()
             self._skip(")")
@@ -163,8 +163,8 @@ class _Reader:
             return None
         first: Location | None = None
         while self._peek() not in (("p", "]"), ("", "")):
-            one = self.location()
-            first = first or one
+            part = self.location()
+            first = first or part
             if self._peek() != ("p", ","):
                 break
             self._next()
@@ -179,10 +179,10 @@ class _Reader:
 def _chain(callee: Location | None, caller: Location | None) -> Location | None:
     if callee is None or caller is None:
         return callee or caller
-    here: Location | None = caller
+    location: Location | None = caller
     for frame in reversed(callee.frames()):
-        here = Location(frame.file, frame.line, frame.column, here)
-    return here
+        location = Location(frame.file, frame.line, frame.column, location)
+    return location
 
 
 def _unescape(text: str) -> str:
@@ -192,9 +192,9 @@ def _unescape(text: str) -> str:
 
 
 def _escape(match: re.Match[str]) -> str:
-    what = match[1]
-    plain = {"n": "\n", "t": "\t", '"': '"', "\\": "\\"}.get(what)
-    return plain if plain is not None else chr(int(what, 16))
+    code = match[1]
+    plain = {"n": "\n", "t": "\t", '"': '"', "\\": "\\"}.get(code)
+    return plain if plain is not None else chr(int(code, 16))
 
 
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*+"')
@@ -214,9 +214,9 @@ _CALLS = re.compile(r"(?:\w+\.)?(?:call|callee|invoke)\b")
 
 
 def parse_mlir(text: str, language: str = "ttir") -> Listing:
-    """The listing of an MLIR text; it is parsed as a whole when a line is first looked at.
+    """The listing of an MLIR text, which is parsed as a whole on first use.
 
-    An operation with regions has the location that stands after its last ``}``. A definition's
+    An operation with regions has the location that follows its last ``}``. A definition's
     alias (``#blocked``, ``#loc3``, ``!t``) is its line's ``label``.
     """
     texts = text.split("\n")
@@ -227,15 +227,15 @@ def parse_mlir(text: str, language: str = "ttir") -> Listing:
 
 def definitions(listing: Listing) -> dict[str, Line]:
     """The lines that define ``#blocked``, ``#mma``, ``#shared`` and other aliases, by alias."""
-    found: dict[str, Line] = {}
+    by_alias: dict[str, Line] = {}
     for line in listing.lines:
         if line.label and line.label[0] in "#!":
-            found.setdefault(line.label, line)
-    return found
+            by_alias.setdefault(line.label, line)
+    return by_alias
 
 
 class _MlirScanner:
-    """See ``lazy.Scanner``; the whole text is one chunk."""
+    """See ``line.Scanner``; the whole text is one chunk."""
 
     def __init__(self, texts: list[str]) -> None:
         self.texts = texts
@@ -251,8 +251,8 @@ class _MlirScanner:
         out: list[Line] = []
         opened: list[int] = []
         for i, text in enumerate(self.texts):
-            location, at = aliases.trailing(text) if "loc(" in text else (None, -1)
-            body = (text[:at] if at >= 0 else text).strip()
+            location, start = aliases.trailing(text) if "loc(" in text else (None, -1)
+            body = (text[:start] if start >= 0 else text).strip()
             if body[:1] == "}":
                 self._close(out, opened, body, location)
             line = _line(i + 1, text, body, location)
@@ -264,7 +264,7 @@ class _MlirScanner:
     def _close(
         self, out: list[Line], opened: list[int], body: str, location: Location | None
     ) -> None:
-        """A ``}``: where no further region begins, what follows it is the opener's location."""
+        """Close a region: unless another begins, the location after ``}`` is the operation's."""
         if body[-1:] == "{" or not opened:
             return
         opener = opened.pop()
@@ -279,9 +279,9 @@ def _line(n: int, text: str, body: str, location: Location | None) -> Line:
     if body.startswith("//"):
         return Line(n, text, Kind.COMMENT)
     if first in "#!":
-        named = _DEFINITION.match(body)
-        if named:
-            return Line(n, text, Kind.DIRECTIVE, label=named[1])
+        definition = _DEFINITION.match(body)
+        if definition:
+            return Line(n, text, Kind.DIRECTIVE, label=definition[1])
     if first == "^":
         block = _BLOCK.match(body)
         if block:
@@ -309,8 +309,8 @@ def _operation(
     defs: list[str] = []
     if match["results"]:
         for value, count in _RESULT.findall(match["results"]):
-            several = int(count or 1)
-            defs += [f"{value}#{i}" for i in range(several)] if count else [value]
+            result_count = int(count or 1)
+            defs += [f"{value}#{i}" for i in range(result_count)] if count else [value]
     if _FUNCTION.fullmatch(name):
         arguments = tuple(dict.fromkeys(_ARGUMENT.findall(rest)))
         symbol = _SYMBOL.search(body)
@@ -340,15 +340,19 @@ def _functions(lines: LazyLines) -> tuple[Function, ...]:
         bare = line.text.strip()
         closes = bare[:1] == "}"
         if closes and opened and _without_location(bare)[-1:] != "{":
-            begun = opened.pop()
-            if begun:
-                out.append(Function(begun[0], begun[1], line.n, begun[2]))
+            opening = opened.pop()
+            if opening:
+                out.append(Function(opening[0], opening[1], line.n, opening[2]))
         elif bare[-1:] == "{" and not closes and line.kind is not Kind.COMMENT:
             is_function = line.base is not None and _FUNCTION.fullmatch(line.base)
             opened.append(
                 (line.label or "", line.n, " private " not in bare) if is_function else None
             )
-    out += [Function(rest[0], rest[1], len(lines), rest[2]) for rest in opened if rest]
+    out += [
+        Function(unclosed[0], unclosed[1], len(lines), unclosed[2])
+        for unclosed in opened
+        if unclosed
+    ]
     return tuple(sorted(out, key=lambda f: f.first))
 
 

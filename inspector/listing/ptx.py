@@ -1,7 +1,7 @@
-"""PTX: every line of a text, whatever wrote it (LLVM, NVVM, hands), without loss.
+"""PTX: every line of a text, whoever wrote it (LLVM, NVVM, a person), without loss.
 
-Written from the PTX ISA. A line that is one plain instruction is read here by one regular
-expression, as are ``.loc`` and comments; everything else goes the slow way round, ``ptx_line``.
+Written from the PTX ISA. A line that is one plain instruction is read by one regular expression,
+as are ``.loc`` and comments; every other line takes the slow way, through ``LineReader``.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ from inspector.text import words
 # The lines of PTX that are more than one plain instruction.
 #
 # Blocks, labels before an instruction, comments, directives, several statements on a line and
-# statements over several lines. ``ptx`` asks for them one by one; what a line leaves behind for
-# the next is a ``State``.
+# statements over several lines. They are read one by one; a ``PtxState`` carries over what the next
+# line needs.
 
 _OPERANDS = re.compile(r"[\s%\w$.,{}()\[\]+\-|!<>:&*~^]*+;?\s*+\Z")
 
@@ -57,15 +57,15 @@ ONE_LINE = words(
     ".b64 .byte .4byte .8byte .quad @@DWARF .dwarf .abi_preserve .abi_preserve_control "
     ".blocksareclusters"
 )
-"""Directives that end with their line rather than with a ``;``."""
+"""Directives that end with their line instead of a ``;``."""
 
 
 class PtxState(NamedTuple):
-    """What the lines before leave behind."""
+    """What a line needs to know of the lines before it."""
 
     comment: bool = False
     open: str = ""
-    """What goes on: ``i`` an instruction, ``d`` a directive, ``h`` a function's header."""
+    """What is unfinished: ``i`` an instruction, ``d`` a directive, ``h`` a function's header."""
     depth: int = 0
     """Open braces."""
     inside: bool = False
@@ -74,7 +74,7 @@ class PtxState(NamedTuple):
     names: frozenset[str] = frozenset()
     """Registers declared without ``%`` and in scope."""
     scopes: tuple[tuple[int, frozenset[str]], ...] = ()
-    """For each block that declared some: its depth, and ``names`` outside of it."""
+    """For each block that declares such registers: its depth, and ``names`` outside of it."""
 
 
 Event = tuple[int, str]
@@ -82,7 +82,7 @@ Event = tuple[int, str]
 
 
 class LineReader:
-    """Reads one line at a time, whatever is on it."""
+    """Reads one line at a time, of any kind."""
 
     def __init__(self, text: str, texts: Sequence[str]) -> None:
         self.texts = texts
@@ -100,8 +100,8 @@ class LineReader:
         if not bare:
             return Line(n, text, Kind.COMMENT if commented else Kind.BLANK), state
         if bare.startswith(".loc") and not bare[4:5].isalnum():
-            here = state.inside or state.depth > 0
-            location = self.locations.at(n, code) if here else None
+            in_function = state.inside or state.depth > 0
+            location = self.locations.at(n, code) if in_function else None
             return Line(n, text, Kind.DIRECTIVE), state._replace(location=location)
         if state.open:
             if state.open != "i" or (_OPERANDS.match(code) and not _fresh(text)):
@@ -136,15 +136,15 @@ class LineReader:
     def _statements(
         self, n: int, text: str, code: str, state: PtxState, events: list[Event]
     ) -> tuple[Line, PtxState]:
-        """A line that begins a statement; perhaps several, with blocks and labels."""
+        """A line that begins one or several statements, with blocks and labels."""
         reading = _StatementReading(n, code, state, events, self)
-        at = 0
-        while at < len(code):
-            at = reading.step(at)
+        position = 0
+        while position < len(code):
+            position = reading.step(position)
         return reading.line(text, state.location), reading.state
 
     def rest(self, n: int) -> str:
-        """What follows line ``n`` up to the statement's end."""
+        """The code after line ``n`` up to the statement's end."""
         parts: list[str] = []
         comment = False
         for text in self.texts[n : n + AHEAD]:
@@ -175,51 +175,51 @@ class _StatementReading:
         self.targets: tuple[str, ...] = ()
 
     def line(self, text: str, source: Location | None) -> Line:
-        """The whole; what an earlier statement of the line defines is not used by it."""
-        n, found, label = self.n, self.found, self.label
-        if not found:
+        """The whole line; registers that an earlier statement on it defines are not ``uses``."""
+        n, statements, label = self.n, self.found, self.label
+        if not statements:
             return Line(n, text, self.kind, label=label, targets=self.targets)
-        first = found[0]
+        first = statements[0]
         defs: dict[str, None] = {}
         uses: dict[str, None] = {}
-        done: set[str] = set()
-        for one in found:
-            uses.update((r, None) for r in one.uses if r not in done)
-            defs.update((r, None) for r in one.defs)
-            if not one.guarded:
-                done.update(one.defs)
-        targets = tuple(t for one in found for t in one.targets)
+        defined: set[str] = set()
+        for statement in statements:
+            uses.update((r, None) for r in statement.uses if r not in defined)
+            defs.update((r, None) for r in statement.defs)
+            if not statement.guarded:
+                defined.update(statement.defs)
+        targets = tuple(t for statement in statements for t in statement.targets)
         return Line(
             n, text, Kind.INSTRUCTION, first.base, first.opcode, tuple(defs), tuple(uses),
             source, label, targets,
         )  # fmt: skip
 
-    def step(self, at: int) -> int:
-        """Reads one piece at ``at``; where it ends."""
-        c = self.code[at]
+    def step(self, start: int) -> int:
+        """Read the piece that begins at ``start``; returns where it ends."""
+        c = self.code[start]
         if c.isspace() or c == ";":
-            return at + 1
+            return start + 1
         if c in "{}()":
             self._directive()
             if c == "{":
                 self.state = self.state._replace(depth=self.state.depth + 1)
             elif c == "}":
                 self._close()
-            return at + 1
-        if marked := LABEL.match(self.code, at):
+            return start + 1
+        if marked := LABEL.match(self.code, start):
             self.label = self.label or marked[1]
             self.kind = Kind.LABEL if self.kind is not Kind.INSTRUCTION else self.kind
             return marked.end()
-        if c == "." or self.code.startswith("@@DWARF", at):
-            return self._read_directive(at)
-        return self._instruction(at)
+        if c == "." or self.code.startswith("@@DWARF", start):
+            return self._read_directive(start)
+        return self._instruction(start)
 
     def _directive(self) -> None:
         if self.kind is Kind.UNKNOWN:
             self.kind = Kind.DIRECTIVE
 
     def _close(self) -> None:
-        """A ``}``: of a block, or of the function."""
+        """Leave a block or the function at its ``}``."""
         state = self.state
         depth = max(0, state.depth - 1)
         if depth == 0 and state.inside:
@@ -231,33 +231,33 @@ class _StatementReading:
             names, scopes = scopes[-1][1], scopes[:-1]
         self.state = state._replace(depth=depth, names=names, scopes=scopes)
 
-    def _read_directive(self, at: int) -> int:
+    def _read_directive(self, start: int) -> int:
         code, size = self.code, len(self.code)
         self._directive()
-        end = code.find(";", at)
+        end = code.find(";", start)
         until = end if end >= 0 else size
-        word = WORD.match(code, at)
+        word = WORD.match(code, start)
         name = word[1] if word else ""
-        if not self.state.depth and HEADER.match(code, at, min(size, at + 1024)):
-            return self._header(at, until)
+        if not self.state.depth and HEADER.match(code, start, min(size, start + 1024)):
+            return self._header(start, until)
         if name == ".reg":
-            self._declare(code[at:until])
+            self._declare(code[start:until])
         elif name == ".branchtargets":
-            self.targets = tuple(SYMBOL.findall(code[at:until])[1:])
+            self.targets = tuple(SYMBOL.findall(code[start:until])[1:])
         if end >= 0:
             return end + 1
         open_ = "" if name in ONE_LINE else "d"
-        if name == ".section" and (body := code.find("{", at)) >= 0:
+        if name == ".section" and (body := code.find("{", start)) >= 0:
             return body
-        depth = max(0, self.state.depth + code.count("{", at) - code.count("}", at))
+        depth = max(0, self.state.depth + code.count("{", start) - code.count("}", start))
         self.state = self.state._replace(open=open_, depth=depth)
         return size
 
-    def _header(self, at: int, until: int) -> int:
-        """``.entry`` or ``.func``, up to its body, its ``;`` or the line's end."""
+    def _header(self, start: int, until: int) -> int:
+        """Read ``.entry`` or ``.func`` up to its body, its ``;`` or the line's end."""
         self.events.append((self.n, "begin"))
         self.state = PtxState(self.state.comment, "h", inside=True)
-        body = self.code.find("{", at, until)
+        body = self.code.find("{", start, until)
         if body >= 0:
             self.state = self.state._replace(open="")
             return body
@@ -268,7 +268,7 @@ class _StatementReading:
         return until
 
     def _declare(self, statement: str) -> None:
-        """The names without ``%`` that a ``.reg`` declares; ``r<3>`` is r0, r1, r2."""
+        """Note the names without ``%`` that a ``.reg`` declares; ``r<3>`` is r0, r1, r2."""
         out: set[str] = set()
         for name, count in DECLARED.findall(statement):
             if name[0] == "%":
@@ -285,9 +285,9 @@ class _StatementReading:
             scopes = (*scopes, (state.depth, state.names))
         self.state = state._replace(names=state.names | out, scopes=scopes)
 
-    def _instruction(self, at: int) -> int:
-        end = self.code.find(";", at)
-        piece = self.code[at:end] if end >= 0 else self.code[at:]
+    def _instruction(self, start: int) -> int:
+        end = self.code.find(";", start)
+        piece = self.code[start:end] if end >= 0 else self.code[start:]
         parsed = parse_statement(piece, self.state.names)
         if end < 0 and parsed is not None:
             if parsed.base in KNOWN:
@@ -317,7 +317,7 @@ _LOC = re.compile(r"[ \t]*+\.loc[ \t]").match
 
 
 class _Opcode(NamedTuple):
-    """What an opcode says of its operands."""
+    """An opcode, whether its first operand is a result, and whether it is a branch."""
 
     base: str
     opcode: str
@@ -326,11 +326,11 @@ class _Opcode(NamedTuple):
 
 
 def parse_ptx(text: str) -> Listing:
-    """The listing of a PTX text. Nothing is parsed before it is looked at.
+    """The listing of a PTX text; lines are parsed on first use.
 
     ``source`` is that of the last ``.loc`` before a line in the same function, None if that
-    is line 0. Special registers (``%tid.x``) are no registers of the kernel: neither ``defs``
-    nor ``uses``. A ``call``'s target is the function.
+    is line 0. Special registers (``%tid.x``) are not registers of the kernel, so they are neither
+    in ``defs`` nor in ``uses``. A ``call``'s target is the function.
     """
     texts = split_lines(text)
     scanner = _PtxScanner(text, texts)
@@ -338,7 +338,7 @@ def parse_ptx(text: str) -> Listing:
 
 
 class _PtxScanner:
-    """See ``lazy.Scanner``."""
+    """See ``line.Scanner``."""
 
     def __init__(self, text: str, texts: Sequence[str]) -> None:
         self.texts = texts
@@ -357,10 +357,10 @@ class _PtxScanner:
         self._skim(0, len(self.texts), PtxState(), events)
         spans: list[tuple[int, int]] = []
         begin = 0
-        for n, what in events:
-            if what == "end":
+        for n, event in events:
+            if event == "end":
                 spans.append((begin, n))
-            begin = n if what == "begin" else 0
+            begin = n if event == "begin" else 0
         if begin:
             spans.append((begin, len(self.texts)))
         return tuple(self._function(first, last) for first, last in spans)
@@ -370,7 +370,7 @@ class _PtxScanner:
         return Function(name, first, last, entry)
 
     def _skim(self, first: int, last: int, state: PtxState, events: list[Event]) -> PtxState:
-        """The state after some lines. A plain instruction leaves it as it was."""
+        """The state after some lines; a plain instruction does not change it."""
         texts, plain, nothing, read = self.texts, PLAIN.match, _NOTHING, self.reader.read
         location = self.reader.locations.at
         mark: tuple[int, str] | None = None  # the last .loc, resolved when it matters
@@ -390,14 +390,14 @@ class _PtxScanner:
 
     def _opcode(self, opcode: str) -> _Opcode:
         base = opcode.partition(".")[0]
-        made = _Opcode(base, opcode, has_result(base, opcode), base in BRANCHES)
-        self._opcodes[opcode] = made
-        return made
+        described = _Opcode(base, opcode, has_result(base, opcode), base in BRANCHES)
+        self._opcodes[opcode] = described
+        return described
 
     def parse(self, first: int, last: int, state: PtxState) -> tuple[list[Line], PtxState]:
         # The hot loop: about 2 µs a line, so locals for globals, tuple.__new__ for Line(…).
         texts, plain, nothing, read = self.texts, PLAIN.match, _NOTHING, self.reader.read
-        find, locate, known = _REGISTERS, self.reader.locations.at, self._opcodes.get
+        find, locate, cached = _REGISTERS, self.reader.locations.at, self._opcodes.get
         make = tuple.__new__
         special = SPECIAL.isdisjoint
         instruction, directive = Kind.INSTRUCTION, Kind.DIRECTIVE
@@ -407,9 +407,9 @@ class _PtxScanner:
         events: list[Event] = []
         for i, text in enumerate(texts[first:last], first):
             if not state.comment and not state.open:
-                if found := plain(text):
-                    guard, name, operands = found.groups()
-                    base, opcode, result, branch = known(name) or self._opcode(name)
+                if match := plain(text):
+                    guard, name, operands = match.groups()
+                    base, opcode, result, branch = cached(name) or self._opcode(name)
                     if not branch and not state.names:
                         defs: tuple[str, ...] = ()
                         uses: tuple[str, ...] = ()

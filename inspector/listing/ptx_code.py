@@ -1,6 +1,6 @@
 """PTX as statements with operands: what an instruction reads, writes and names, scopes resolved.
 
-``ptx`` keeps every line of a text; this keeps what a machine that runs it must know. Written from
+``ptx`` keeps every line of a text; this module keeps what is needed to execute it. Written from
 the PTX ISA, chapters "Syntax" and "State Spaces, Types, and Variables". A register or a variable
 that is declared in a block ``{ }`` has a number or a name of its own.
 """
@@ -55,7 +55,7 @@ class SymbolOperand:
 
 @dataclass(frozen=True, slots=True)
 class AddressOperand:
-    """``[base+offset]``, with what else stands in the brackets (a TMA's coordinates)."""
+    """``[base+offset]``; ``more``: other operands in the brackets (a TMA's coordinates)."""
 
     base: Operand
     offset: int = 0
@@ -79,7 +79,7 @@ class PairOperand:
 
 @dataclass(frozen=True, slots=True)
 class SinkOperand:
-    """``_``: a result that nobody wants."""
+    """``_``: a result that is discarded."""
 
 
 Operand = (
@@ -96,9 +96,9 @@ Operand = (
 SINK = SinkOperand()
 
 MOST_REGISTERS = 1 << 20
-"""Registers of a function; compilers declare some thousands."""
+"""Most registers of a function that are read; compilers declare some thousands."""
 LONGEST = 1 << 16
-"""Characters of a statement; one that is longer is not read."""
+"""Most characters of a statement; a longer one is not read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ class PtxInstruction:
     guard: int | None = None
     """The predicate register under which it runs."""
     inverted: bool = False
-    """Whether it runs where the guard is false."""
+    """Whether it runs if the guard is false."""
 
     @property
     def base(self) -> str:
@@ -120,15 +120,15 @@ class PtxInstruction:
 
     @property
     def kind(self) -> str:
-        """The last type that the opcode names, which is mostly that of its operands."""
+        """The last type that the opcode names, usually that of its operands."""
         return self.parts[-1]
 
 
 @dataclass(frozen=True, slots=True)
 class PtxVariable:
-    """A variable or a parameter. ``size`` in bytes, 0 where ``.extern`` leaves it open.
+    """A variable or a parameter. ``size`` in bytes, 0 if ``.extern`` leaves it open.
 
-    ``initial`` are the values it begins with, as they are written, one an element.
+    ``initial`` are its initial values as they are written, one for each element.
     """
 
     name: str
@@ -161,12 +161,12 @@ class PtxFunction:
     """``.branchtargets`` by their label."""
     reqntid: tuple[int, int, int] | None = None
     unread: list[tuple[int, str]] = field(default_factory=list)
-    """Statements that are none that this reader knows: line and text."""
+    """Line and text of statements that this reader does not know."""
 
 
 @dataclass(frozen=True, slots=True)
 class PtxModule:
-    """What a PTX text defines. ``target`` is that of ``.target``, such as ``sm_90a``."""
+    """The functions and variables of a PTX text; ``target`` is ``.target``'s, as in ``sm_90a``."""
 
     target: str
     functions: dict[str, PtxFunction]
@@ -194,8 +194,8 @@ _INTEGER = re.compile(r"[+-]?(?:0[xX][\da-fA-F]+|0[bB][01]+|\d+)U?\Z")
 
 def size_of(kind: str) -> int:
     """Bytes of a fundamental type, such as ``f32`` or ``b8``."""
-    known = _SIZES.get(kind)
-    return known if known is not None else max(1, int(kind.lstrip("busftx") or 8) // 8)
+    size = _SIZES.get(kind)
+    return size if size is not None else max(1, int(kind.lstrip("busftx") or 8) // 8)
 
 
 def integer(text: str) -> int:
@@ -217,16 +217,16 @@ def read_module(listing: Listing) -> PtxModule:
             outside[n] = False
     variables: dict[str, PtxVariable] = {}
     for line, statement in _statements_outside(texts, outside):
-        if found := _TARGET.match(statement):
-            target = found[1]
-        elif made := _variable(statement, line):
-            variables[made.name] = made
+        if match := _TARGET.match(statement):
+            target = match[1]
+        elif variable := _variable(statement, line):
+            variables[variable.name] = variable
     functions = {f.name: _FunctionReading(texts, f, variables).read() for f in listing.functions}
     return PtxModule(target, functions, variables, texts)
 
 
 def _statements_outside(texts: Sequence[str], outside: Sequence[bool]) -> Iterator[tuple[int, str]]:
-    """Declarations of variables, and ``.target``, that stand in no function."""
+    """Declarations of variables, and ``.target``, outside of functions, with their lines."""
     comment, gathered, first = False, "", 0
     for n, text in enumerate(texts):
         if not outside[n]:
@@ -250,21 +250,26 @@ def _statements_outside(texts: Sequence[str], outside: Sequence[bool]) -> Iterat
 
 
 def _variable(statement: str, line: int, space: str = "") -> PtxVariable | None:
-    """The variable or parameter that a statement declares."""
-    one = variable_declaration(statement)
-    if one is None or not one.words:
+    """The variable or parameter that a statement declares; None if it declares none."""
+    declaration = variable_declaration(statement)
+    if declaration is None or not declaration.words:
         return None
-    rest = one.rest.strip()
-    names = [word for word, _ in one.words]
-    where = next((w for w in names if w in _SPACES), space)
-    if (rest and rest[0] != "=") or not where or (one.type is None and where != "tex"):
+    rest = declaration.rest.strip()
+    names = [word for word, _ in declaration.words]
+    state_space = next((w for w in names if w in _SPACES), space)
+    if (
+        (rest and rest[0] != "=")
+        or not state_space
+        or (declaration.type is None and state_space != "tex")
+    ):
         return None
     initial = tuple(v.strip() for v in re.sub(r"[{}=]", " ", rest).split(",") if v.strip())
-    each = size_of("b64") if one.type is None else one.element_bytes
-    count = prod(0 if size is None else size for size in one.sizes) or len(initial)
+    element_bytes = size_of("b64") if declaration.type is None else declaration.element_bytes
+    count = prod(0 if size is None else size for size in declaration.sizes) or len(initial)
     return PtxVariable(
-        one.name, where, one.type or "b64", one.align or each, each * count, line, initial,
-        "extern" in names, bool(one.sizes),
+        declaration.name, state_space, declaration.type or "b64",
+        declaration.align or element_bytes, element_bytes * count, line, initial,
+        "extern" in names, bool(declaration.sizes),
     )  # fmt: skip
 
 
@@ -279,16 +284,16 @@ class _FunctionReading:
         self.made = PtxFunction(function.name, function.entry, function.first)
         self.outer = outer
         self.scopes: list[dict[str, int | str]] = [{}]
-        """What names mean, innermost last: a register's number, or a variable's or label's name."""
+        """Meaning of names by scope, innermost last: a register's number, or a variable's name."""
         self.spans: list[int] = [0]
         self.opened = 0
         self.ranges: list[list[tuple[str, int, int]]] = [[]]
-        """Registers declared by their number: what the name begins with, how many, the first."""
+        """Numbered registers by scope: the beginning of the name, how many, the first number."""
         self.known: dict[str, Operand] = {}
         self.pending: list[tuple[int, tuple[int, ...]]] = []
-        """Branches, with the blocks that they stand in, until every label is known."""
+        """Branches, each with the blocks around it, to be resolved when all labels are known."""
         self.places: dict[str, dict[int, str]] = {}
-        """The names of a label by the block that it stands in."""
+        """The unique names of each label by the block that it is in."""
 
     def read(self) -> PtxFunction:
         body = self._header()
@@ -319,7 +324,7 @@ class _FunctionReading:
         return self.made
 
     def _header(self) -> str:
-        """Reads what stands before the body; gives what follows its brace on the same line."""
+        """Read the header; returns the code after the body's brace on the same line."""
         text, comment = "", False
         self._body_line = 0
         rest = ""
@@ -344,70 +349,70 @@ class _FunctionReading:
     def _parameters(self, text: str) -> tuple[PtxVariable, ...]:
         out = []
         for part in split(text):
-            made = _variable(part, self.first, "param")
-            if made is None:
+            parameter = _variable(part, self.first, "param")
+            if parameter is None:
                 continue
-            if made.space == "reg":
-                self._register(made.name, made.kind)
+            if parameter.space == "reg":
+                self._register(parameter.name, parameter.kind)
             else:
-                self.scopes[-1][made.name] = made.name
-                self.made.variables[made.name] = made
-            out.append(made)
+                self.scopes[-1][parameter.name] = parameter.name
+                self.made.variables[parameter.name] = parameter
+            out.append(parameter)
         return tuple(out)
 
     def _pieces(self, text: str, line: int, depth: int) -> tuple[str, int]:
-        """Reads whole statements off ``text``; what is left of it, and its open vectors."""
+        """Read whole statements of ``text``; returns the rest, and the open vectors in it."""
         start = 0
-        at = 0
+        position = 0
         size = len(text)
-        while at < size:
-            c = text[at]
-            if c == "{" and not depth and self._between(text[start:at], line):
+        while position < size:
+            c = text[position]
+            if c == "{" and not depth and self._between(text[start:position], line):
                 self.opened += 1
                 self.scopes.append({})
                 self.ranges.append([])
                 self.spans.append(self.opened)
-                start = at + 1
+                start = position + 1
             elif c == "{":
                 depth += 1
             elif c == "}" and depth:
                 depth -= 1
             elif c == "}":
-                self._between(text[start:at], line)
+                self._between(text[start:position], line)
                 if len(self.scopes) > 1:
                     self.scopes.pop()
                     self.ranges.pop()
                     self.spans.pop()
                     self.known.clear()
-                start = at + 1
+                start = position + 1
             elif c == ";":
-                self._statement(text[start:at], line)
-                start, depth = at + 1, 0
-            at += 1
+                self._statement(text[start:position], line)
+                start, depth = position + 1, 0
+            position += 1
         rest = text[start:]
         if not depth and self._between(rest, line):
             return "", 0
         return rest if rest.strip() else "", depth
 
     def _between(self, text: str, line: int) -> bool:
-        """Whether nothing but labels stands here; they are noted."""
-        at = 0
-        while found := LABEL.match(text, at):
-            at = found.end()
-        if text[at:].strip():
+        """Whether ``text`` holds nothing but labels, which are then noted."""
+        position = 0
+        while label := LABEL.match(text, position):
+            position = label.end()
+        if text[position:].strip():
             return False
         self._labels(text)
         return True
 
     def _labels(self, text: str) -> str:
-        """Notes the labels that ``text`` begins with; what follows them."""
-        while found := LABEL.match(text):
-            name = found[1]
-            taken = name in self.made.labels
-            unique = f"{name}@{self.spans[-1]}" if taken else name
+        """Note the labels that ``text`` begins with; returns the rest."""
+        while label := LABEL.match(text):
+            name = label[1]
+            repeated = name in self.made.labels
+            unique = f"{name}@{self.spans[-1]}" if repeated else name
             self.made.labels[unique] = len(self.made.instructions)
             self.places.setdefault(name, {})[self.spans[-1]] = unique
-            text = text[found.end() :]
+            text = text[label.end() :]
         return text
 
     def _statement(self, text: str, line: int) -> None:
@@ -418,11 +423,11 @@ class _FunctionReading:
         if bare[0] == ".":
             self._directive(bare, line)
             return
-        found = _OPCODE.match(bare)
-        if found is None:
+        match = _OPCODE.match(bare)
+        if match is None:
             self.made.unread.append((line, bare))
             return
-        self._instruction(line, found[2], found[1] == "!", found[3], found[4])
+        self._instruction(line, match[2], match[1] == "!", match[3], match[4])
 
     def _directive(self, text: str, line: int) -> None:
         if text.startswith(".reg") and not text[4:5].isalnum():
@@ -431,31 +436,31 @@ class _FunctionReading:
             labels = [x for x in re.split(r"[\s,]+", text[len(".branchtargets") :]) if x]
             name = next(reversed(self.made.labels))
             self.made.tables[name] = tuple(labels)
-        elif made := _variable(text, line):
-            unique, k = made.name, 0
+        elif variable := _variable(text, line):
+            unique, k = variable.name, 0
             while unique in self.made.variables or unique in self.outer:
-                unique, k = f"{made.name}@{k}", k + 1
-            self.scopes[-1][made.name] = unique
+                unique, k = f"{variable.name}@{k}", k + 1
+            self.scopes[-1][variable.name] = unique
             self.known.clear()
             self.made.variables[unique] = PtxVariable(
-                unique, made.space, made.kind, made.align, made.size, line, made.initial,
-                made.extern, made.array,
+                unique, variable.space, variable.kind, variable.align, variable.size, line,
+                variable.initial, variable.extern, variable.array,
             )  # fmt: skip
         elif not text.startswith(_ONE_LINE):
             self.made.unread.append((line, text))
 
     def _declare(self, statement: str, line: int) -> None:
-        for one in register_declarations(statement):
-            for name, count in one.names:
+        for declaration in register_declarations(statement):
+            for name, count in declaration.names:
                 if count is None:
-                    self._register(name, one.type)
+                    self._register(name, declaration.type)
                     continue
                 first = len(self.made.registers)
                 if first + count > MOST_REGISTERS:
                     self.made.unread.append((line, f".reg {name}<{count}>"))
                     continue
                 self.ranges[-1].append((name, count, first))
-                self.made.registers += [one.type] * count
+                self.made.registers += [declaration.type] * count
                 self.made.names += [f"{name}{i}" for i in range(count)]
         self.known.clear()
 
@@ -465,7 +470,7 @@ class _FunctionReading:
         self.made.names.append(name)
 
     def _meaning(self, name: str) -> int | str | None:
-        """What ``name`` stands for here; None where nothing of that name is declared."""
+        """The register or variable that ``name`` means here; None if it is not declared."""
         numbered = of_range(name)
         for scope, ranges in zip(reversed(self.scopes), reversed(self.ranges), strict=True):
             if name in scope:
@@ -495,11 +500,11 @@ class _FunctionReading:
         )
 
     def operand(self, text: str) -> Operand:
-        """One operand, by what its names mean here."""
-        known = self.known.get(text)
-        if known is None:
-            known = self.known[text] = self._operand(text)
-        return known
+        """One operand, with names resolved in the current scope."""
+        cached = self.known.get(text)
+        if cached is None:
+            cached = self.known[text] = self._operand(text)
+        return cached
 
     def _operand(self, text: str) -> Operand:
         text = text.strip()
@@ -528,10 +533,10 @@ class _FunctionReading:
     def _sum(self, text: str) -> tuple[Operand, int]:
         """``name+4`` or a name alone: the operand and the bytes added to it."""
         name, offset = text.strip(), 0
-        if found := _ADDED.match(name):
-            tail = re.sub(r"\s+", "", found[2]).replace("+-", "-")
+        if match := _ADDED.match(name):
+            tail = re.sub(r"\s+", "", match[2]).replace("+-", "-")
             if _INTEGER.match(tail):
-                name, offset = found[1], integer(tail)
+                name, offset = match[1], integer(tail)
         if name[:1].isdigit() or name[:1] in "-+.":
             return ImmediateOperand(name), offset
         meaning = self._meaning(name)
@@ -544,7 +549,7 @@ class _FunctionReading:
         return SymbolOperand(name), offset
 
     def _jumps(self) -> None:
-        """Gives branches the names of the labels that they mean, by the blocks around them."""
+        """Give branches the unique names of their labels, by the blocks around them."""
         for n, spans in self.pending:
             jump = self.made.instructions[n]
             operands = []

@@ -1,7 +1,7 @@
 """What PTX declares: registers, variables, parameters, and the bounds that stand in a header.
 
 Written from the PTX ISA, "Variables", "Kernel and Function Directives" and "Performance-Tuning
-Directives". Everybody who reads a declaration reads it here.
+Directives". All declarations are read here.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _TYPE_WORD = re.compile(r"\.([a-z]\w*)")
 class RegisterDeclaration(NamedTuple):
     """One ``.reg``. ``type`` is ``b32``, ``pred``, ``v2.f32``.
 
-    ``names`` are as they are written, with how many there are of each, None of a single one:
-    ``%r<28>`` is ``("%r", 28)``, which declares ``%r0`` to ``%r27``.
+    ``names`` are as written, each with its count, None for a single register: ``%r<28>`` is
+    ``("%r", 28)``, which declares ``%r0`` to ``%r27``.
     """
 
     type: str
@@ -38,7 +38,7 @@ class RegisterDeclaration(NamedTuple):
 
     @property
     def bits(self) -> int | None:
-        """The width of a register, or of an element of a vector; 1 of a predicate."""
+        """The width in bits of a register, or of an element of a vector; 1 for a predicate."""
         element = self.type.rpartition(".")[2]
         width = _WIDTH.match(element)
         return int(width[1]) if width else 1 if element == "pred" else None
@@ -48,7 +48,7 @@ _NUMBERED = re.compile(r"(.*?)(0|[1-9]\d{0,8})\Z", re.DOTALL)
 
 
 def of_range(name: str) -> tuple[str, int] | None:
-    """``("%r", 3)`` of ``%r3``, which ``%r<28>`` declares; None if it ends in no number."""
+    """``("%r", 3)`` for ``%r3``, which ``%r<28>`` declares; None if it ends in no number."""
     match = _NUMBERED.match(name)
     return (match[1], int(match[2])) if match else None
 
@@ -87,9 +87,9 @@ _SIZE = re.compile(r"\[([^\[\]]*+)\]")
 class VariableDeclaration(NamedTuple):
     """A variable or a parameter.
 
-    ``words`` are what stands before its name, each with its number if it has one: state space,
-    alignment, type. ``sizes`` are those of an array, None if its brackets are empty. ``rest`` is
-    what follows, such as its initial value.
+    ``words`` are those before its name, each with its number if it has one: state space,
+    alignment, type. ``sizes`` are those of an array, None for empty brackets. ``rest`` is the code
+    after it, such as its initial value.
     """
 
     words: tuple[tuple[str, int | None], ...]
@@ -99,12 +99,12 @@ class VariableDeclaration(NamedTuple):
 
     @property
     def type(self) -> str | None:
-        """``u64``; None if none is named."""
+        """The type, such as ``u64``; None if none is named."""
         return next((word for word, _ in self.words if _TYPE.match(word)), None)
 
     @property
     def element_bytes(self) -> int:
-        """Bytes of one element, all of a vector's; 1 of a predicate, 4 where no type is named."""
+        """Bytes of one element, or of a whole vector; 1 for a predicate, 4 if no type is named."""
         width = _TYPE.match(self.type or "b32")
         vector = next((int(word[1]) for word, _ in self.words if word in ("v2", "v4", "v8")), 1)
         packed = 2 if width and width[2] else 1
@@ -112,7 +112,7 @@ class VariableDeclaration(NamedTuple):
 
     @property
     def size(self) -> int | None:
-        """Bytes in all; None of an array whose brackets are empty."""
+        """Bytes in all; None for an array with empty brackets."""
         counts = [count for count in self.sizes if count is not None]
         return self.element_bytes * prod(counts) if len(counts) == len(self.sizes) else None
 
@@ -133,7 +133,7 @@ class VariableDeclaration(NamedTuple):
 
 
 def variable_declaration(code: str) -> VariableDeclaration | None:
-    """The variable that ``code`` begins with, from its state space or its type on."""
+    """The variable that ``code`` declares, from its state space or type on; None if it does not."""
     match = _VARIABLE.match(code)
     if match is None:
         return None
@@ -145,7 +145,7 @@ def variable_declaration(code: str) -> VariableDeclaration | None:
 
 
 def _size(text: str) -> int | None:
-    """The largest that is believed has thirty bits: text may be anybody's."""
+    """A size, limited to 30 bits since the text is untrusted; None if it is no number."""
     size = number(text.strip())
     return None if size is None else min(size, 1 << 30)
 
@@ -153,11 +153,11 @@ def _size(text: str) -> int | None:
 # -- headers -----------------------------------------------------------------------------------
 
 LONGEST = 4096
-"""Lines of a header that are looked at: more parameters than the 4,352 bytes they may take."""
+"""Most lines of a header that are read: more than 4,352 bytes of parameters need."""
 
 _ENTRY = re.compile(r"^[^/\n]*\.entry\s++([\w$%.]++)", re.MULTILINE)
 _HEADER = 20000
-"""Characters of a header that are looked at where no body follows."""
+"""Most characters of a header that are read if no body follows."""
 _BOUND = re.compile(
     r"\.(reqntid|maxntid|reqnctapercluster)\s++(\d{1,9}+)(?!\d)"
     r"(?:\s*+,\s*+(\d{1,9}+)(?!\d))?(?:\s*+,\s*+(\d{1,9}+)(?!\d))?"
@@ -177,7 +177,8 @@ class Declared:
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """Threads of a block by ``.reqntid``, by ``.maxntid``; blocks by ``.reqnctapercluster``."""
+    """A kernel's header: ``block`` and ``most`` are threads by ``.reqntid`` and ``.maxntid``,
+    ``cluster`` blocks by ``.reqnctapercluster``; None without the directive."""
 
     parameters: tuple[Declared, ...] = ()
     block: tuple[int, int, int] | None = None
@@ -204,8 +205,8 @@ def header_text(listing: Listing, function: Function) -> str:
 def read_header(listing: Listing, function: Function) -> Header:
     """The header of a function of a PTX listing."""
     text = header_text(listing, function)
-    named = re.search(r"(?<![\w$%])" + re.escape(function.name) + r"\s*\(", text)
-    parameters = _parameters(text[named.end() :]) if named and function.name else ()
+    name_match = re.search(r"(?<![\w$%])" + re.escape(function.name) + r"\s*\(", text)
+    parameters = _parameters(text[name_match.end() :]) if name_match and function.name else ()
     limits = bounds(text)
     return Header(
         parameters, limits.get("reqntid"), limits.get("maxntid"), limits.get("reqnctapercluster")
@@ -213,7 +214,7 @@ def read_header(listing: Listing, function: Function) -> Header:
 
 
 def bounds(header: str) -> dict[str, tuple[int, int, int]]:
-    """``reqntid``, ``maxntid``, ``reqnctapercluster`` of a header, as far as they stand there."""
+    """``reqntid``, ``maxntid`` and ``reqnctapercluster`` of a header, those that it has."""
     out: dict[str, tuple[int, int, int]] = {}
     for name, x, y, z in _BOUND.findall(header):
         out[name] = (int(x), int(y or 1), int(z or 1))
@@ -223,7 +224,7 @@ def bounds(header: str) -> dict[str, tuple[int, int, int]]:
 def entries(ptx: str) -> Iterator[tuple[str, str]]:
     """The kernels of a whole text by name, each with its header from the name on up to its ``{``.
 
-    Takes time linear in the text, for there may be thousands.
+    Takes time linear in the text, since there may be thousands.
     """
     entry = next(places := _ENTRY.finditer(ptx), None)
     while entry is not None:
@@ -235,18 +236,24 @@ def entries(ptx: str) -> Iterator[tuple[str, str]]:
 
 
 def _parameters(text: str) -> tuple[Declared, ...]:
-    """Each at the next offset that its alignment allows, as the PTX ISA lays them out."""
+    """Parameters, each at the next offset that its alignment allows, as the PTX ISA says."""
     end = text.find(")")
     out: list[Declared] = []
-    at = 0
+    offset = 0
     for part in text[: end if end >= 0 else len(text)].split(","):
         _, param, rest = part.partition(".param")
-        one = variable_declaration(rest) if param else None
-        if one is None:
+        declaration = variable_declaration(rest) if param else None
+        if declaration is None:
             continue
-        size = one.element_bytes * prod(1 if count is None else count for count in one.sizes)
-        align = one.align or one.element_bytes
-        at = (at + align - 1) // align * align
-        out.append(Declared(one.name, f".{one.type or 'b32'}", size, at, one.pointer))
-        at += size
+        size = declaration.element_bytes * prod(
+            1 if count is None else count for count in declaration.sizes
+        )
+        align = declaration.align or declaration.element_bytes
+        offset = (offset + align - 1) // align * align
+        out.append(
+            Declared(
+                declaration.name, f".{declaration.type or 'b32'}", size, offset, declaration.pointer
+            )
+        )
+        offset += size
     return tuple(out)

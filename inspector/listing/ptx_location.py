@@ -1,8 +1,8 @@
 """``.file`` and ``.loc``: the locations of a PTX text.
 
 PTX ISA, "Debugging Directives". ``.loc file line column[, function_name label[+offset],
-inlined_at file line column]``: the call site is the one of an earlier ``.loc``, so that chains
-are found by looking it up. nvcc writes ``.file`` at the end of the text.
+inlined_at file line column]``: the call site is that of an earlier ``.loc``, so chains are found
+by looking it up. nvcc writes ``.file`` at the end of the text.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _LOC = re.compile(
     r"[ \t]*\.loc[ \t]+(\d{1,18})[ \t]+(\d{1,18})(?:[ \t]+(\d{1,18}))?"
     r"(?:[^/\n]*?inlined_at[ \t]+(\d{1,18})[ \t]+(\d{1,18})(?:[ \t]+(\d{1,18}))?)?"
 )
-# LLVM's comment, which has the chain where the directive has none (Triton before 3.9).
+# LLVM's comment, which has the chain if the directive has none (Triton before 3.9).
 _COMMENT = re.compile(r"([^@\[\]\n]{1,4096}?):(\d{1,9}):(\d{1,9})[ \]]*\Z")
 _ESCAPE = re.compile(r"\\([0-7]{1,3}|.)")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
@@ -31,7 +31,7 @@ NEAR = 64
 """Lines above a ``.loc`` that are searched for its call site."""
 
 DEEPEST = 256
-"""Frames of a chain; the rest is left out."""
+"""Most frames of a chain; further ones are left out."""
 
 
 class LocPlace(NamedTuple):
@@ -43,7 +43,7 @@ class LocPlace(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """One ``.loc``: where, and the call site it names."""
+    """One ``.loc``: its place, and the call site it names."""
 
     place: LocPlace
     site: LocPlace | None
@@ -57,8 +57,8 @@ def unescape(text: str) -> str:
 
 
 def _escape(match: re.Match[str]) -> str:
-    what = match[1]
-    return chr(int(what, 8)) if what[0] in "01234567" else _ESCAPES.get(what, what)
+    code = match[1]
+    return chr(int(code, 8)) if code[0] in "01234567" else _ESCAPES.get(code, code)
 
 
 def read_mark(text: str) -> Mark | None:
@@ -74,7 +74,7 @@ def read_mark(text: str) -> Mark | None:
 
 
 class Locations:
-    """Every ``.file`` and, where the text has inlining, every ``.loc`` of one text."""
+    """Every ``.file`` and, if the text has inlining, every ``.loc`` of one text."""
 
     def __init__(self, text: str, texts: Sequence[str]) -> None:
         self._text = text
@@ -85,7 +85,7 @@ class Locations:
         self._plain: dict[str, Location | None] = {}
 
     def at(self, n: int, text: str) -> Location | None:
-        """What the ``.loc`` on line ``n`` says; None for line 0, which is "no location"."""
+        """The location of the ``.loc`` on line ``n``; None for line 0, which is "no location"."""
         cut = text.find("//")
         chained = cut >= 0 and " @[ " in text
         key = text if cut < 0 or chained else text[:cut]
@@ -97,24 +97,24 @@ class Locations:
             return None
         if mark.site is None:
             outer = self._commented(text[cut + 2 :]) if chained else None
-            found = self._plain[key] = self._location(mark.place, outer)
-            return found
+            location = self._plain[key] = self._location(mark.place, outer)
+            return location
         return self._chain(n, mark)
 
     def _commented(self, comment: str) -> Location | None:
         """The call sites of ``f.py:263:15 @[ g.py:293:36 @[ h.py:48:26 ] ]``."""
-        here: Location | None = None
+        location: Location | None = None
         for part in reversed(comment.split(" @[ ")[1 : DEEPEST + 1]):
             match = _COMMENT.match(part.strip())
             if match is None:
                 return None
             name = match[1]
             if line := int(match[2]):
-                here = Location(self._path_of(name), line, int(match[3]), here)
-        return here
+                location = Location(self._path_of(name), line, int(match[3]), location)
+        return location
 
     def _path_of(self, name: str) -> str:
-        """The only file of that name, with its folder; the name where there are several."""
+        """The path of the only file with that name; the bare name if there are several."""
         if self._names is None:
             self._names = {}
             for path in dict.fromkeys(self.files.values()):
@@ -128,27 +128,27 @@ class Locations:
 
     @property
     def files(self) -> dict[int, str]:
-        """File names by index. Of two names the first is the folder."""
+        """File names by index; if a ``.file`` has two names, the first is the folder."""
         if self._files is None:
             self._files = {}
             text = self._text
-            at = text.find(".file")
-            while at >= 0:
-                before = at
-                while before and text[before - 1] in " \t":
-                    before -= 1
-                if not before or text[before - 1] == "\n":
-                    self._read_file(at)
-                at = text.find(".file", at + 5)
+            position = text.find(".file")
+            while position >= 0:
+                line_start = position
+                while line_start and text[line_start - 1] in " \t":
+                    line_start -= 1
+                if not line_start or text[line_start - 1] == "\n":
+                    self._read_file(position)
+                position = text.find(".file", position + 5)
         return self._files
 
-    def _read_file(self, at: int) -> None:
-        match = _FILE.match(self._text, at)
+    def _read_file(self, start: int) -> None:
+        match = _FILE.match(self._text, start)
         if match and self._files is not None:
-            index, name, more = match.groups()
+            index, name, second_name = match.groups()
             path = unescape(name)
-            if more:
-                path = f"{path.rstrip('/')}/{unescape(more)}"
+            if second_name:
+                path = f"{path.rstrip('/')}/{unescape(second_name)}"
             self._files.setdefault(int(index), path)
 
     def _chain(self, n: int, mark: Mark) -> Location:
@@ -161,25 +161,25 @@ class Locations:
                 break
             seen.add(site)
             frames.append(outer)
-        here: Location | None = None
+        location: Location | None = None
         for frame in reversed(frames):
-            here = self._location(frame.place, here)
-        assert here is not None
-        return here
+            location = self._location(frame.place, location)
+        assert location is not None
+        return location
 
     def _before(self, n: int, place: LocPlace) -> tuple[int, Mark | None]:
         """The last ``.loc`` of ``place`` before line ``n``, and its line."""
-        for at in range(n - 2, max(-1, n - 2 - NEAR), -1):
-            text = self._texts[at]
-            if ".loc" in text and (one := read_mark(text)) and one.place == place:
-                return at + 1, one
+        for index in range(n - 2, max(-1, n - 2 - NEAR), -1):
+            text = self._texts[index]
+            if ".loc" in text and (mark := read_mark(text)) and mark.place == place:
+                return index + 1, mark
         if n - 2 < NEAR:
             return n, None
-        if self._marks is None:  # a call site is seldom far above; then all are looked up at once
+        if self._marks is None:  # a call site is rarely far above; if it is, all are indexed
             self._marks = {}
             for number, text in enumerate(self._texts, 1):
-                if ".loc" in text and (one := read_mark(text)):
-                    self._marks.setdefault(one.place, []).append((number, one))
-        known = self._marks.get(place, [])
-        at = bisect_left(known, n, key=lambda entry: entry[0]) - 1
-        return known[at] if at >= 0 else (n, None)
+                if ".loc" in text and (mark := read_mark(text)):
+                    self._marks.setdefault(mark.place, []).append((number, mark))
+        marks = self._marks.get(place, [])
+        index = bisect_left(marks, n, key=lambda entry: entry[0]) - 1
+        return marks[index] if index >= 0 else (n, None)

@@ -18,11 +18,11 @@ _FLAT = re.compile(r"[^\[\]{}()]*+(?:[\[{(][^\[\]{}(),]*+[\]})][^\[\]{}()]*+)*+\
 """No comma stands within a bracket."""
 
 LONGEST = 65536
-"""Characters of a statement that are looked at."""
+"""Most characters of a statement that are read."""
 
 
 class OperandKind(StrEnum):
-    """What an operand is. ``OTHER`` is shown as it stands."""
+    """What an operand is. ``OTHER`` is shown as it is written."""
 
     REGISTER = "register"
     SPECIAL = "special register"
@@ -41,9 +41,10 @@ class OperandKind(StrEnum):
 class Operand:
     """One operand.
 
-    ``parts`` are a vector's elements, the two of ``d|p``, what a call's parentheses hold, or an
-    address's base and what follows its comma. ``offset`` is the bytes added to an address's base.
-    ``value`` is a number's. ``negated`` is for ``!%p`` and ``-%r1``; ``text`` is as it is written.
+    ``parts`` are a vector's elements, the two of ``d|p``, the operands in a call's parentheses, or
+    an address's base and the operands after its comma. ``offset`` is in bytes, added to an
+    address's base. ``value`` is a number's. ``negated`` is for ``!%p`` and ``-%r1``; ``text`` is
+    the operand as written.
     """
 
     kind: OperandKind
@@ -55,7 +56,7 @@ class Operand:
 
     @property
     def name(self) -> str:
-        """A register's name without ``!``, ``-`` and what is selected of it (``.x``, ``.b0``)."""
+        """A register's name without ``!``, ``-`` and selectors (``.x``, ``.b0``)."""
         bare = self.text.lstrip("!- ")
         return bare.partition(".")[0] if self.kind is OperandKind.REGISTER else bare
 
@@ -71,7 +72,7 @@ class WordedStatement:
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """``ld``, ``global``, ``L1::no_allocate``, ``v4``, ``b32``."""
+        """The opcode's parts: ``ld``, ``global``, ``L1::no_allocate``, ``v4``, ``b32``."""
         return _parts(self.opcode)
 
 
@@ -142,7 +143,7 @@ def _register_operand(text: str) -> Operand:
 
 
 def operand(text: str, names: frozenset[str] = frozenset(), depth: int = 0) -> Operand:
-    """One operand, whatever it is."""
+    """One operand of any kind."""
     text = text.strip()
     if text == "_":
         return Operand(OperandKind.SINK, text)
@@ -182,8 +183,8 @@ def _address(text: str, inner: str, names: frozenset[str], depth: int) -> Operan
     base = parts[0]
     if (match := _OFFSET.match(base)) and (value := number(match[3])) is not None:
         base, offset = match[1], value if match[2] == "+" else -value
-    made = [operand(base, names, depth + 1), *(operand(p, names, depth + 1) for p in parts[1:])]
-    return Operand(OperandKind.ADDRESS, text, tuple(made), offset=offset)
+    operands = [operand(base, names, depth + 1), *(operand(p, names, depth + 1) for p in parts[1:])]
+    return Operand(OperandKind.ADDRESS, text, tuple(operands), offset=offset)
 
 
 def number(text: str) -> int | None:
@@ -205,7 +206,7 @@ def number(text: str) -> int | None:
 
 
 def real(text: str) -> float | None:
-    """A floating-point constant: ``0f3F800000``, ``0d…`` (the bits), ``1.5``; None elsewhere."""
+    """A floating-point constant: ``0f3F800000``, ``0d…`` (the bits), ``1.5``; None otherwise."""
     if match := _HEX_FLOAT.match(text):
         bits = bytes.fromhex(match[2] or match[3])
         value: float = struct.unpack(">f" if match[2] else ">d", bits)[0]
@@ -215,8 +216,8 @@ def real(text: str) -> float | None:
     return None
 
 
-def registers(one: Operand) -> list[Operand]:
+def registers(whole: Operand) -> list[Operand]:
     """The registers in an operand, in order."""
-    if one.kind is OperandKind.REGISTER:
-        return [one]
-    return [found for part in one.parts for found in registers(part)]
+    if whole.kind is OperandKind.REGISTER:
+        return [whole]
+    return [register for part in whole.parts for register in registers(part)]

@@ -28,7 +28,7 @@ DECLARED = re.compile(rf"(?<![%\w$]){REGISTER_RANGE.pattern}\s*+(?=[,;]|\Z)")
 HEADER = re.compile(r"\s*+(?:\.[a-z]++\s++)*?\.(entry|func)\b")
 
 AHEAD = 64
-"""Lines looked at for the rest of a statement."""
+"""Most lines that are read for the rest of a statement."""
 
 
 def strip(text: str, comment: bool) -> tuple[str, bool]:
@@ -36,14 +36,14 @@ def strip(text: str, comment: bool) -> tuple[str, bool]:
     if not comment and "/" not in text and '"' not in text:
         return text, False
     parts: list[str] = []
-    at = 0
+    position = 0
     if comment:
         end = text.find("*/")
         if end < 0:
             return "", True
-        at = end + 2
-    while mark := _COMMENT_OR_STRING.search(text, at):
-        parts.append(text[at : mark.start()])
+        position = end + 2
+    while mark := _COMMENT_OR_STRING.search(text, position):
+        parts.append(text[position : mark.start()])
         if mark[0] == "//":
             return "".join(parts), False
         if mark[0] == "/*":
@@ -51,11 +51,11 @@ def strip(text: str, comment: bool) -> tuple[str, bool]:
             if end < 0:
                 return "".join(parts), True
             parts.append(" ")
-            at = end + 2
+            position = end + 2
         else:
             parts.append('""')
-            at = mark.end()
-    parts.append(text[at:])
+            position = mark.end()
+    parts.append(text[position:])
     return "".join(parts), False
 
 
@@ -69,15 +69,15 @@ def function_header(texts: Sequence[str], first: int, last: int) -> tuple[str, b
         if "{" in code or len(header) > 65536:
             break
     match = _KIND.search(header)
-    at = match.end() if match else 0
-    while at < len(header) and (header[at].isspace() or header[at] in ".("):
-        if header[at] == "(":
-            at = header.find(")", at) + 1 or len(header)
-        elif header[at] == "." and (word := WORD.match(header, at)):
-            at = word.end()
+    position = match.end() if match else 0
+    while position < len(header) and (header[position].isspace() or header[position] in ".("):
+        if header[position] == "(":
+            position = header.find(")", position) + 1 or len(header)
+        elif header[position] == "." and (word := WORD.match(header, position)):
+            position = word.end()
         else:
-            at += 1
-    name = _NAME.match(header, at)
+            position += 1
+    name = _NAME.match(header, position)
     return name[0] if name else "", bool(match and match[1] == "entry")
 
 
@@ -102,8 +102,8 @@ KNOWN = NO_RESULT | words(
     "vabsdiff4 vadd vadd2 vadd4 vavrg2 vavrg4 vmad vmax vmax2 vmax4 vmin vmin2 vmin4 vote vset "
     "vset2 vset4 vshl vshr vsub vsub2 vsub4 wmma xor clusterlaunchcontrol"
 )
-"""Instructions known by name; only where a statement has no ``;`` on its first line is one asked
-for, so a newer instruction is parsed as well."""
+"""Known instructions, needed only if a statement has no ``;`` on its first line; so newer ones are
+parsed as well."""
 
 SPECIAL = words(
     "%tid %ntid %laneid %warpid %nwarpid %ctaid %nctaid %smid %nsmid %gridid "
@@ -114,11 +114,11 @@ SPECIAL = words(
     "%reserved_smem_offset_end %reserved_smem_offset_cap %reserved_smem_offset_0 "
     "%reserved_smem_offset_1"
 ) | frozenset([f"%pm{i}" for i in range(8)] + [f"%envreg{i}" for i in range(32)])
-"""Read-only values of the hardware: no registers of the kernel, so neither defined nor used."""
+"""Special registers, read-only values of the hardware: they are neither defined nor used."""
 
 _REGISTER = re.compile(r"%[\w$]+")
 GUARD = re.compile(r"@(!?)\s*+([%\w$]++)\s*+")
-"""What keeps an instruction from running: whether it is turned round, and its predicate."""
+"""The guard of an instruction: whether it is inverted, and its predicate."""
 OPCODE = re.compile(r"[a-z_][\w.]*+(?:::[\w.]++)*+")
 
 
@@ -142,7 +142,7 @@ class PtxStatement(NamedTuple):
 
 
 def has_result(base: str, opcode: str) -> bool:
-    """Whether the first operand of ``opcode``, where it is no address, is a destination."""
+    """Whether the first operand of ``opcode``, unless it is an address, is a destination."""
     if base in NO_RESULT:
         return _HAS_RESULT.match(opcode) is not None
     return _NO_RESULT_FORM.match(opcode) is None
@@ -167,13 +167,13 @@ def first_operand(text: str) -> int:
 def parse_statement(code: str, names: frozenset[str] = frozenset()) -> PtxStatement | None:
     """The instruction in ``code`` (no comment, no label, no ``;``), or None if it is not one."""
     uses: list[str] = []
-    at = 0
+    start = 0
     guard = GUARD.match(code)
     if guard:
         if guard[2][0] == "%" or guard[2] in names:
             uses.append(guard[2])
-        at = guard.end()
-    match = OPCODE.match(code, at)
+        start = guard.end()
+    match = OPCODE.match(code, start)
     if match is None:
         return None
     opcode = match[0]
@@ -200,7 +200,7 @@ def parse_statement(code: str, names: frozenset[str] = frozenset()) -> PtxStatem
             uses += defs
         uses += registers(rest[end:], names)
         if base in ("mov", "ld", "selp") and not defs and rest[:1] not in "_{%":
-            # a destination that is a name of the program, declared where we did not see it
+            # a destination with a name of the program's, declared in code that was not seen
             name = _NAME.match(rest)
             defs = [name[0]] if name and not name[0][0].isdigit() and names else []
     return PtxStatement(

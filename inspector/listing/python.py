@@ -1,7 +1,7 @@
 """Python text: the user's source and Inductor's ``output_code``.
 
-Lines are told apart by a scanner of strings and comments rather than by ``ast``, which wants a
-whole valid program of this interpreter's version and takes 50 times the text's memory.
+Lines are classified by a scanner of strings and comments instead of ``ast``, which needs a whole
+valid program of this interpreter's version and takes 50 times the text's memory.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def parse_python(text: str, path: str | None = None, language: str = "source") -
 
 
 class _PythonScanner:
-    """See ``lazy.Scanner``."""
+    """See ``line.Scanner``."""
 
     def __init__(self, texts: list[str], path: str | None) -> None:
         self.texts = texts
@@ -73,9 +73,9 @@ class _PythonScanner:
         out: list[Line] = []
         for i in range(first, last):
             text = self.texts[i]
-            before = state
-            code, state, comment = _scan(text, before)
-            out.append(self._line(i + 1, text, code, before, state, comment))
+            state_before = state
+            code, state, comment = _scan(text, state_before)
+            out.append(self._line(i + 1, text, code, state_before, state, comment))
         return out, state
 
     def _line(
@@ -83,8 +83,8 @@ class _PythonScanner:
         n: int,
         text: str,
         code: str | None,
-        before: PythonState,
-        after: PythonState,
+        state_before: PythonState,
+        state_after: PythonState,
         comment: bool,
     ) -> Line:
         if not text or text.isspace():
@@ -92,46 +92,48 @@ class _PythonScanner:
         source = Location(self.path, n) if self.path is not None else None
         if code is None or "\0" in text:
             return Line(n, text, Kind.UNKNOWN, source=source)
-        if comment and not code.strip() and not before.quote:
+        if comment and not code.strip() and not state_before.quote:
             return Line(n, text, Kind.COMMENT)
-        if before.quote and not code.strip():
+        if state_before.quote and not code.strip():
             return Line(n, text, Kind.INSTRUCTION, source=source)
-        base, defs, uses = _read(code, before.depth > 0 or before.joined)
+        base, defs, uses = _read(code, state_before.depth > 0 or state_before.joined)
         return Line(n, text, Kind.INSTRUCTION, base, base, defs, uses, source)
 
 
 def _scan(text: str, state: PythonState) -> tuple[str | None, PythonState, bool]:
-    """The code of a line with its strings emptied (None if a string does not end), the state
-    after it, and whether it has a comment."""
+    """A line's code with its strings emptied, the state after it, and whether it has a comment.
+
+    The code is None if a string does not end on the line although it must.
+    """
     parts: list[str] = []
-    at = 0
+    position = 0
     quote, depth, _ = state
     if quote:
         match = _REST[quote].match(text)
         if match is None:
             return "", state, False
         parts.append('""')
-        at = match.end()
+        position = match.end()
     comment = False
-    while piece := _PIECE.search(text, at):
-        parts.append(text[at : piece.start()])
-        opened = piece["quote"]
-        if opened is None:
+    while piece := _PIECE.search(text, position):
+        parts.append(text[position : piece.start()])
+        delimiter = piece["quote"]
+        if delimiter is None:
             comment = True
-            at = len(text)
+            position = len(text)
             break
-        ended = _REST[opened].match(text, piece.end())
-        if ended is None:
-            if len(opened) == 3:
+        closing = _REST[delimiter].match(text, piece.end())
+        if closing is None:
+            if len(delimiter) == 3:
                 code = "".join(parts)
-                return code + '""', PythonState(opened, _depth(code, depth)), comment
+                return code + '""', PythonState(delimiter, _depth(code, depth)), comment
             if text.rstrip("\r").endswith("\\"):
                 code = "".join(parts)
-                return code + '""', PythonState(opened, _depth(code, depth)), comment
+                return code + '""', PythonState(delimiter, _depth(code, depth)), comment
             return None, PythonState("", depth), comment
         parts.append('""')
-        at = ended.end()
-    parts.append(text[at:])
+        position = closing.end()
+    parts.append(text[position:])
     code = "".join(parts)
     joined = code.rstrip("\r")[-1:] == "\\"
     return code, PythonState("", _depth(code, depth), joined), comment
@@ -144,7 +146,7 @@ def _depth(code: str, depth: int) -> int:
 
 
 def _read(code: str, continued: bool) -> tuple[str | None, tuple[str, ...], tuple[str, ...]]:
-    """What a line does, assigns and reads."""
+    """The statement's keyword or callee, the names assigned, and the names read."""
     code = code[:65536]  # a longer line is data
     base: str | None = None
     defs: list[str] = []
@@ -173,9 +175,9 @@ def _read(code: str, continued: bool) -> tuple[str | None, tuple[str, ...], tupl
         variables, _, _ = loop[1].partition(" in ")
         defs += _NAME.findall(variables)
     if base in (None, "=", "return"):
-        called = _CALL.search(rest)
-        if called and called[1] not in _KEYWORDS:
-            base = called[1]
+        call = _CALL.search(rest)
+        if call and call[1] not in _KEYWORDS:
+            base = call[1]
     skip = _KEYWORDS.union(_KEYWORD_ARGUMENT.findall(rest)) if "=" in rest else _KEYWORDS
     uses = dict.fromkeys(n for n in _NAME.findall(rest) if n not in skip)
     for name in defs if loop else ():
@@ -184,17 +186,17 @@ def _read(code: str, continued: bool) -> tuple[str | None, tuple[str, ...], tupl
 
 
 def _functions(texts: list[str], lines: LazyLines) -> tuple[Function, ...]:
-    """Functions that stand in no other, decorators included; methods too."""
+    """Functions and methods that are not nested in others, from their decorators on."""
     out: list[Function] = []
     open_: tuple[str, int, int] | None = None  # name, first line, indentation
     decorated = 0
     last = 0
     state = PythonState()
     for n, text in enumerate(texts, 1):
-        before = state
-        state = _scan(text, before)[1]
+        state_before = state
+        state = _scan(text, state_before)[1]
         bare = text.strip()
-        if before.quote or before.depth or before.joined:
+        if state_before.quote or state_before.depth or state_before.joined:
             last = n if bare else last
             continue
         if not bare or bare[0] == "#":

@@ -1,6 +1,6 @@
 """SASS: the text of ``nvdisasm -c`` or ``cuobjdump -sass``, line by line.
 
-What other options add (locations, PTX lines, encodings) is joined on function and address.
+Locations, PTX lines and encodings, which other options print, are joined by function and address.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from inspector.listing.line import Control, Function, Kind, Lazy, LazyLines, Lin
 from inspector.listing.sass_operands import InstructionRegisters, read_operands
 from inspector.model import Location
 
-# -- what nvdisasm says of each address -----------------------------------------------------------
-# What ``nvdisasm -gi -gp -hex`` says of each address: location, PTX line, control word.
+# -- annotations of addresses ---------------------------------------------------------------------
+# What ``nvdisasm -gi -gp -hex`` prints for each address: location, PTX line, control word.
 #
-# ``//## File "f", line 7 inlined at "g", line 13`` lines stand before the first instruction of
-# their place, innermost frame first; they hold until the next ones, as rows of a DWARF line table
-# do. The PTX line is a table of its own, under the file name ``.nv_debug_ptx_txt``.
+# ``//## File "f", line 7 inlined at "g", line 13`` lines come before the first instruction of their
+# place, innermost frame first; they hold until the next ones, as rows of a DWARF line table do. The
+# PTX line is a separate table, under the file name ``.nv_debug_ptx_txt``.
 
 MARK = re.compile(
     r'\s*//## File "((?:[^"\\]|\\.)*+)", line (\d{1,9})'
@@ -31,7 +31,7 @@ PTX_FILE = ".nv_debug_ptx_txt"
 
 
 class Annotation(NamedTuple):
-    """What is known of one instruction."""
+    """Location, PTX line and control word of one instruction; None if not known."""
 
     source: Location | None
     ptx_line: int | None
@@ -70,22 +70,22 @@ def location_of(marks: list[re.Match[str]]) -> Location | None:
             frames.append(frame)
         if mark[3] is not None:
             frames.append((mark[3], int(mark[4])))
-    here: Location | None = None
+    location: Location | None = None
     for file, line in reversed(frames):
         if line:
-            here = Location(file, line, None, here)
-    return here if frames and frames[0][1] else None
+            location = Location(file, line, None, location)
+    return location if frames and frames[0][1] else None
 
 
 def read_annotations(texts: list[str]) -> dict[tuple[str, int], Annotation]:
-    """By function (section) and address."""
+    """Annotations by function (section) and address."""
     out: dict[tuple[str, int], Annotation] = {}
     section = ""
     source: Location | None = None
     ptx_line: int | None = None
     group: list[re.Match[str]] = []
     pending: tuple[str, int] | None = None
-    known: dict[tuple[str, ...], Location | None] = {}
+    locations: dict[tuple[str, ...], Location | None] = {}
     for text in texts:
         if "//## " in text and (mark := MARK.match(text)):
             if mark[1].startswith(PTX_FILE):
@@ -97,16 +97,16 @@ def read_annotations(texts: list[str]) -> dict[tuple[str, int], Annotation]:
         if address:
             if group:
                 key = tuple(m[0] for m in group)
-                if key not in known:
-                    known[key] = location_of(group)
-                source = known[key]
+                if key not in locations:
+                    locations[key] = location_of(group)
+                source = locations[key]
                 group = []
             pending = (section, int(address[1], 16))
             out[pending] = Annotation(source, ptx_line, None)
         elif pending and (word := WORD.search(text)):
             if word.start() == len(text) - len(text.lstrip()):
-                before = out[pending]
-                out[pending] = before._replace(control=control_of(int(word[1], 16)))
+                annotation = out[pending]
+                out[pending] = annotation._replace(control=control_of(int(word[1], 16)))
             pending = None
         elif (name := section_of(text)) is not None:
             section, source, ptx_line, group, pending = name, None, None, [], None
@@ -131,8 +131,8 @@ _NOTHING: dict[tuple[str, int], Annotation] = {}
 def parse_sass(plain: str, annotated: str | None = None) -> Listing:
     """The listing of ``plain``; ``annotated`` is ``nvdisasm -c -gi -gp -hex`` of the same cubin.
 
-    Where ``plain`` holds encodings or locations itself (cuobjdump, or nvdisasm with options),
-    they are read from it.
+    If ``plain`` itself holds encodings or locations (cuobjdump, or nvdisasm with options), they
+    are read from it.
     """
     texts = plain.split("\n")
     scanner = _SassScanner(texts, annotated)
@@ -140,7 +140,7 @@ def parse_sass(plain: str, annotated: str | None = None) -> Listing:
 
 
 class _SassScanner:
-    """See ``lazy.Scanner``; the state is the function (section) that a line stands in."""
+    """See ``line.Scanner``; the state is the function (section) that a line is in."""
 
     def __init__(self, texts: list[str], annotated: str | None) -> None:
         self.texts = texts
@@ -159,13 +159,13 @@ class _SassScanner:
         return state
 
     def parse(self, first: int, last: int, state: str) -> tuple[list[Line], str]:
-        known = self._annotations()
+        annotations = self._annotations()
         out: list[Line] = []
         for i in range(first, last):
             text = self.texts[i]
             match = _INSTRUCTION.match(text)
             if match:
-                out.append(self._instruction(i + 1, text, match, state, known))
+                out.append(self._instruction(i + 1, text, match, state, annotations))
                 continue
             if ".text." in text or "Function" in text:
                 state = section_of(text) or state
@@ -195,15 +195,15 @@ class _SassScanner:
         if registers is None:
             registers = self._memo[key] = read_operands(base, opcode, guard, operands)
         address = int(hexadecimal, 16)
-        more = annotations.get((section, address))
-        source, ptx_line, control = more or (None, None, None)
+        annotation = annotations.get((section, address))
+        source, ptx_line, control = annotation or (None, None, None)
         return Line(
             n, text, Kind.INSTRUCTION, base, opcode, registers.defs, registers.uses, source,
             None, registers.targets, address, ptx_line, control,
         )  # fmt: skip
 
     def functions(self) -> tuple[Function, ...]:
-        """One for each section of code; a function called within it is part of it."""
+        """A function for each section of code; functions called within it are part of it."""
         out: list[Function] = []
         name: str | None = None
         first = 0
@@ -214,10 +214,10 @@ class _SassScanner:
                 if name is not None:
                     out.append(Function(name, first, last, entry))
                 name, first = None, n
-            elif (begun := section_of(text)) is not None:
+            elif (section := section_of(text)) is not None:
                 if name is not None:
                     out.append(Function(name, first, last, entry))
-                name, entry = begun, FUNCTION.match(text) is not None
+                name, entry = section, FUNCTION.match(text) is not None
                 if not (first == n - 1 and self.texts[n - 2].startswith("//-----")):
                     first = n
             elif name and ".other" in text and "STO_CUDA_ENTRY" in text:

@@ -1,11 +1,10 @@
 """Which registers a SASS instruction defines and uses.
 
 NVIDIA documents the mnemonics (CUDA Binary Utilities, "Instruction Set Reference") and neither
-the operands nor their widths. What is here was read off ``nvdisasm -plr``, which marks the
-registers that each instruction defines and uses; the tests compare with it. Two things -plr
-knows and the text does not say: what a ``CALL`` does inside, and the descriptor in uniform
-registers that ``LDG.E R0, [R2.64]`` of sm_80 to sm_89 reads. One that the text says and -plr does
-not: the predicates that ``P2R`` reads.
+the operands nor their widths. The rules here were read off ``nvdisasm -plr``, which marks the
+registers that each instruction defines and uses; the tests compare with it. The text lacks two
+things that -plr shows: what a ``CALL`` does inside, and the descriptor in uniform registers that
+``LDG.E R0, [R2.64]`` of sm_80 to sm_89 reads. -plr lacks the predicates that ``P2R`` reads.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ def texture_widths(base: str, qualifiers: Sequence[str], operands: Sequence[str]
 
 
 def surface_widths(base: str, qualifiers: Sequence[str], operands: Sequence[str]) -> list[int]:
-    """The same for a surface: ``[R4]`` are coordinates, the data is as wide as the opcode says."""
+    """Like ``texture_widths``, for surfaces: ``[R4]`` are coordinates, the opcode has the width."""
     shape = next((_COORDINATES[q] for q in qualifiers if q in _COORDINATES), 1)
     data = next((_DATA[q] for q in qualifiers if q in _DATA), 1)
     out = [1] * len(operands)
@@ -149,7 +148,7 @@ def read_operands(base: str, opcode: str, guard: str | None, text: str) -> Instr
 
 
 def _masked(operands: list[str]) -> list[int]:
-    """The predicates that ``PR`` stands for under the mask that is the last operand."""
+    """Numbers of the predicates that ``PR`` stands for, by the mask in the last operand."""
     match = _ADDRESS_TARGET.match(operands[-1])
     mask = int(match[0], 16) if match and len(match[0]) < 8 else 0x7F
     return [p for p in range(7) if mask >> p & 1]
@@ -167,7 +166,7 @@ def _targets(base: str, text: str) -> tuple[str, ...]:
 
 
 def _add(out: dict[str, None], operand: str, width: int) -> None:
-    """The registers of an operand; ``width`` registers where it is a bare one."""
+    """Add the registers of an operand to ``out``; ``width`` of them if it is a plain register."""
     if operand.startswith("desc["):  # a descriptor of 64 bits, then the address
         descriptor, _, operand = operand.partition("]")
         _add(out, descriptor[5:], 2)
@@ -230,7 +229,7 @@ def _widths(base: str, qualifiers: list[str], operands: list[str]) -> list[int]:
 
 
 def _plain_widths(base: str, qualifiers: list[str], operands: list[str]) -> list[int]:
-    """One register each; two where a qualifier says that all values have 64 bits."""
+    """One register each; two if a qualifier says that all values have 64 bits."""
     if _WIDE.isdisjoint(qualifiers):
         return [1] * len(operands)
     return _pointer_widths(base, qualifiers, operands)
@@ -242,7 +241,7 @@ def _pointer_widths(base: str, qualifiers: list[str], operands: list[str]) -> li
 
 
 def _single_widths(base: str, qualifiers: list[str], operands: list[str]) -> list[int]:
-    """One register each; .64 is how far is shifted, not what."""
+    """One register each; ``.64`` says how far is shifted, not how wide the operands are."""
     return [1] * len(operands)
 
 
@@ -251,9 +250,9 @@ def _pair_widths(base: str, qualifiers: list[str], operands: list[str]) -> list[
     return [2] * len(operands)
 
 
-def _widths_of_one(operands: list[str], at: int, width: int) -> list[int]:
+def _widths_of_one(operands: list[str], index: int, width: int) -> list[int]:
     widths = [1] * len(operands)
-    widths[at] = width
+    widths[index] = width
     return widths
 
 
@@ -304,7 +303,7 @@ def _tensor_widths(base: str, qualifiers: list[str], operands: list[str]) -> lis
 
 
 def _conversion_widths(base: str, qualifiers: list[str], operands: list[str]) -> list[int]:
-    """``F2F.F64.F32``: destination's type first; where one is named it is the wide one's."""
+    """``F2F.F64.F32``: the destination's type comes first; a single type is the wide side's."""
     types = [q for q in qualifiers if re.fullmatch(r"[FSUB](?:8|16|32|64)", q)]
     widths = [1] * len(operands)
     if base == "I2F":
@@ -324,7 +323,7 @@ def _conversion_widths(base: str, qualifiers: list[str], operands: list[str]) ->
 
 
 def _memory_widths(base: str, qualifiers: list[str], operands: list[str]) -> list[int]:
-    """Loads, stores, atomics: the data's width from the opcode, the address' from how it stands."""
+    """Loads, stores, atomics: the data's width from the opcode, the address's from its form."""
     data = next((_WIDE_DATA[q] for q in qualifiers if q in _WIDE_DATA), 1)
     widths: list[int] = []
     for operand in operands:
@@ -391,4 +390,4 @@ _WIDTHS: dict[str, _Widths] = {
     **dict.fromkeys((*_BITS, *_GROUP_BITS), _matrix_widths),
     **dict.fromkeys((*_MEMORY, *_GLOBAL), _memory_widths),
 }
-"""How the widths of an opcode's operands are read; of all others: ``_plain_widths``."""
+"""How the widths of an opcode's operands are read; ``_plain_widths`` for all others."""
