@@ -1,1 +1,1 @@
-"""Running the program, and reading what the probes and the caches left."""
+"""Runs the program, and reads what the probes wrote and what caches hold."""

@@ -29,8 +29,10 @@ class Image:
 
 
 def carries_device_code(file: files.File) -> bool:
-    """Whether an opened file is a host object or library with a fat binary, without reading it
-    into memory."""
+    """Whether an opened file is a host object or library with a fat binary.
+
+    The file is not read into memory as a whole.
+    """
     file.seek(0)
     if not is_elf(file.take(4)):
         return False
@@ -38,9 +40,9 @@ def carries_device_code(file: files.File) -> bool:
 
 
 def images(path: Path, cache: DerivedCache | None = None) -> tuple[Image, ...]:
-    """Every cubin and PTX in a file, in its order; the file itself where it is a cubin.
+    """Every cubin and PTX in a file, in its order; the file itself if it is a cubin.
 
-    Raises ``ToolMissing`` without cuobjdump, ``Unreadable`` where the file cannot be read or
+    Raises ``ToolMissing`` without cuobjdump, ``Unreadable`` if the file cannot be read or
     holds no device code.
     """
     with files.opened(path) as file:
@@ -61,31 +63,31 @@ def _taken_out(binary: files.File) -> list[Image]:
     images: list[Image] = []
     allowance = files.Allowance()
     with tempfile.TemporaryDirectory(prefix="ptxview-") as folder:
-        # A link with a name of ours: an odd name or one that begins with a dash stays harmless.
+        # A link with a plain name: odd names, or one that begins with a dash, do no harm.
         ending = binary.path.suffix if _ENDING.fullmatch(binary.path.suffix) else ""
         inside = Path(folder) / f"input{ending}"
         inside.symlink_to(binary.again())
         for option in ("-xelf", "-xptx"):
             run_tool([tool.path, option, "all", inside], cwd=Path(folder), seconds=300)
         for file in sorted(files.files_in(Path(folder)), key=_number):
-            named = _NAMED.search(file.name)
-            if named:
+            match = _NAMED.search(file.name)
+            if match:
                 data = files.read(file, follow=False)
                 allowance.take(len(data), f"{file.name} of {binary.path}")
-                images.append(Image(named[1], data, named[2] == "ptx"))
+                images.append(Image(match[1], data, match[2] == "ptx"))
     if not images:
         raise Unreadable(f"cuobjdump found no device code in {binary.path}")
     return images
 
 
-def arch_of(held: files.File) -> str | None:
+def arch_of(cubin: files.File) -> str | None:
     """The architecture of a cubin as cuobjdump names it (``sm_90a``); None without cuobjdump."""
     tool = find("cuobjdump")
     if tool is None:
         return None
     with tempfile.TemporaryDirectory(prefix="ptxview-") as folder:
         inside = Path(folder) / "input.cubin"
-        inside.symlink_to(held.again())
+        inside.symlink_to(cubin.again())
         match = _NAMED.search(run_tool([tool.path, "-lelf", inside], seconds=60).text.strip())
     return match[1] if match else None
 

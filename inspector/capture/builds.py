@@ -28,11 +28,11 @@ from inspector.system.toolchain import find
 
 _REFERENCE = re.compile(r"\$(?:([$ :])|\{([^{}]*)\}|([A-Za-z0-9_-]+)|)")
 _WORD = re.compile(r"(?:[^ $]|\$(?s:.)|\$$)+")
-# Stands for a line that goes on: what indents the next is no part of it.
+# Stands for a joined line; the next line's indentation is not part of it.
 _JOINED = "\0"
 LONGEST = 1 << 20
-# All that is expanded together: so many times the text, and a little for a short one. A hundred
-# files of one long list of flags are 20 times their text.
+# The expanded text may be TIMES as long as the file, or LEAST characters if that is more. A hundred
+# commands with one long list of flags are 20 times as long as the file.
 TIMES, LEAST = 64, 1 << 16
 
 
@@ -52,7 +52,7 @@ def parse_ninja(text: str) -> tuple[Build, ...]:
     variables: dict[str, str] = {}
     rules: dict[str, dict[str, str]] = {}
     edges: list[_Edge] = []
-    # What the indented lines below belong to, and what their values may name already.
+    # The block to which indented lines belong, and the variables that their values may name.
     block: dict[str, str] | None = None
     scope: dict[str, str] | None = None
     for line in text.replace("$\r\n", _JOINED).replace("$\n", _JOINED).split("\n"):
@@ -88,7 +88,7 @@ class _Edge:
 
 def _edge(text: str, variables: dict[str, str], room: _Room) -> _Edge | None:
     left, colon, right = _split_colon(text)
-    # What stands behind a bar is implied: it orders the build and is in no command.
+    # Names after a bar are implicit: they order the build and are not part of the command.
     outputs = tuple(room.expand(w, variables.get) for w in _explicit(_words(left)))
     words = _words(right)
     if not colon or not words:
@@ -109,11 +109,11 @@ def _build(edge: _Edge, rule: dict[str, str], variables: dict[str, str], room: _
         return edge.variables.get(name, variables.get(name))
 
     def value(name: str) -> str | None:
-        # As ninja looks it up: a rule's go before the file's where the edge has some of its own.
+        # As ninja looks it up: the rule's variables come before the file's if the edge has some.
         first = edge.variables or variables
         if name in ("command", "in", "out") or name not in rule or name in first:
             return outside(name)
-        # A rule's own are expanded where they are used: once is all that torch's need.
+        # A rule's variables are expanded at each use; for torch's rules one level is enough.
         return room.expand(rule[name], outside)
 
     command = room.expand(edge.variables.get("command", rule.get("command", "")), value)
@@ -125,47 +125,47 @@ def _build(edge: _Edge, rule: dict[str, str], variables: dict[str, str], room: _
 
 
 def _split_colon(text: str) -> tuple[str, bool, str]:
-    at = 0
-    while at < len(text):
-        if text[at] == "$":
-            at += 2
-        elif text[at] == ":":
-            return text[:at], True, text[at + 1 :]
+    position = 0
+    while position < len(text):
+        if text[position] == "$":
+            position += 2
+        elif text[position] == ":":
+            return text[:position], True, text[position + 1 :]
         else:
-            at += 1
+            position += 1
     return text, False, ""
 
 
 def _words(text: str) -> list[str]:
-    """Words of a path list, their escapes (``$ ``, ``$:``, ``$$``) still in them."""
+    """Words of a path list, with their escapes (``$ ``, ``$:``, ``$$``) kept."""
     return _WORD.findall(text)
 
 
 class _Room:
-    """How much text may still be expanded, of a whole file: each value draws on it."""
+    """The characters that may still be expanded for a whole file; each value draws on them."""
 
     def __init__(self, left: int) -> None:
         self.left = left
 
     def expand(self, text: str, value: Callable[[str], str | None]) -> str:
-        """Text with its variables; nothing of it where it becomes too long to be a command."""
+        """Text with its variables expanded; empty if it becomes too long to be a command."""
         parts: list[str] = []
-        at = size = 0
+        position = size = 0
         for reference in _REFERENCE.finditer(text):
             parts += (
-                text[at : reference.start()],
+                text[position : reference.start()],
                 reference[1] or value(reference[2] or reference[3] or "") or "",
             )
-            at = reference.end()
+            position = reference.end()
             size += len(parts[-1]) + len(parts[-2])
             if size > min(LONGEST, self.left):
                 break
-        size += len(text) - at
+        size += len(text) - position
         if size > LONGEST or size > self.left:
             self.left = max(0, self.left - min(size, LONGEST))
             return ""
         self.left -= size
-        return "".join(parts) + text[at:]
+        return "".join(parts) + text[position:]
 
 
 Event = dict[str, object]
@@ -174,7 +174,7 @@ SOURCES = (".cu",)
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """One cubin of a build with what is known of how it was made."""
+    """One cubin of a build, with its source and the command that made it, if they are known."""
 
     object: Path
     arch: str
@@ -187,7 +187,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class LaterPtx:
-    """PTX that nvcc makes when somebody looks at it, once; ``lines`` takes the cubin instead."""
+    """PTX that nvcc makes when it is first read; with ``lines``, the cubin with line numbers."""
 
     found: Found
     argv: tuple[str, ...]
@@ -195,15 +195,15 @@ class LaterPtx:
     lines: bool = False
 
     def read(self) -> bytes:
-        made = rerun(self.found, self.argv, self.cache, lambda text: None)
-        data = made.lines_cubin if self.lines else made.ptx
+        code = rerun(self.found, self.argv, self.cache, lambda text: None)
+        data = code.lines_cubin if self.lines else code.ptx
         if data is None:
-            raise Unreadable(made.why or "the machine code differs with -lineinfo")
+            raise Unreadable(code.why or "the machine code differs with -lineinfo")
         return data
 
 
 def read_folder(directory: Path, cache: DerivedCache) -> Iterator[Found | str]:
-    """What a build folder holds; a sentence for each thing that could not be read."""
+    """Every cubin of a build folder, and a sentence for each file that could not be read."""
     builds: tuple[Build, ...] = ()
     problems: list[str] = []
     ninja = directory / "build.ninja"
@@ -214,25 +214,25 @@ def read_folder(directory: Path, cache: DerivedCache) -> Iterator[Found | str]:
     except Unreadable as error:
         problems.append(error.message)
     try:
-        held = objects(directory, problems.append)
+        object_files = objects(directory, problems.append)
     except Unreadable as error:
         yield error.message
         return
-    # setup.py's objects lie in folders of the sources' names, below the build's own.
+    # setup.py's objects are in folders named after the sources, below the build's folder.
     for edge in builds:
-        made = directory / edge.output
-        if made in held or not _cuda(edge):
+        output = directory / edge.output
+        if output in object_files or not _cuda(edge):
             continue
         try:
-            with files.opened(made, inside=directory) as file:
+            with files.opened(output, inside=directory) as file:
                 if carries_device_code(file):
-                    held.append(made)
+                    object_files.append(output)
         except files.Absent:
             continue
         except Unreadable as error:
             problems.append(error.message)
     yield from problems
-    for path in held:
+    for path in object_files:
         build = _maker(builds, directory, path)
         yield from read_object(path, build, directory, cache)
 
@@ -251,23 +251,23 @@ def _maker(builds: tuple[Build, ...], directory: Path, path: Path) -> Build | No
 def read_object(
     path: Path, build: Build | None, directory: Path, cache: DerivedCache
 ) -> Iterator[Found | str]:
-    """Every cubin of one object or library, each with the PTX that it carries, if it does."""
+    """Every cubin of one object or library, with the PTX for it if the file has that."""
     try:
-        held = images(path, cache)
+        device_images = images(path, cache)
     except PtxviewError as error:
         yield error.message
         return
     source = next((Path(i) for i in build.inputs if i.endswith(SOURCES)), None) if build else None
     if source is not None and not source.is_absolute():
         source = directory / source
-    carried = {i.arch: i.data for i in held if i.is_ptx}
-    asked = nvcc.architectures(build.argv) if build else []
-    for image in held:
+    carried = {i.arch: i.data for i in device_images if i.is_ptx}
+    architectures = nvcc.architectures(build.argv) if build else []
+    for image in device_images:
         if not image.is_ptx:
             # The command says whether it was sm_90 or sm_90a; the fat binary of an older tool
             # gives the number alone.
             number = re.sub(r"\D", "", image.arch)
-            exact = next((a for a in asked if re.sub(r"\D", "", a) == number), None)
+            exact = next((a for a in architectures if re.sub(r"\D", "", a) == number), None)
             yield Found(
                 path,
                 f"sm_{exact}" if exact else image.arch,
@@ -282,16 +282,18 @@ def read_object(
 def rerun(
     found: Found, argv: tuple[str, ...], cache: DerivedCache, say: Callable[[str], None]
 ) -> nvcc.DeviceCode:
-    """nvcc again for one cubin of a build."""
+    """Run nvcc again for one cubin of a build."""
     source = str(found.source or "")
     try:
         text = files.read(Path(source)) if source else b""
     except Unreadable:
         text = b""
-    given = next((w for w in argv if w.endswith(SOURCES) and Path(w).name == Path(source).name), "")
+    source_word = next(
+        (w for w in argv if w.endswith(SOURCES) and Path(w).name == Path(source).name), ""
+    )
     return nvcc.device_code(
         argv,
-        given or source,
+        source_word or source,
         found.arch.removeprefix("sm_"),
         read_cubin(found.cubin),
         found.directory,
@@ -302,7 +304,7 @@ def rerun(
 
 
 def _real_source(path: Path) -> Path | None:
-    """Where a source lies without links; None if it is not a file: a link may lead to any."""
+    """A source's real path; None if that is not a source file, since a link may lead anywhere."""
     try:
         real = path.resolve()
         return real if real.suffix in SOURCES and real.is_file() else None
@@ -321,7 +323,7 @@ def why_not(built: Found) -> str | None:
     return None
 
 
-# A build folder that somebody gave us is data: of its command only what cannot start a program.
+# A build folder that is opened is untrusted: of its command only flags that start no program.
 _HARMLESS = ("-D", "-U", "-I", "-O", "-std=", "--std=", "-isystem", "--expt-", "-use_fast_math",
              "--use_fast_math", "-m64", "-ftz", "-prec-", "-fmad", "--ftz", "--prec-", "--fmad",
              "-maxrregcount", "--maxrregcount", "-rdc", "-extended-lambda", "--extended-lambda",
@@ -348,7 +350,7 @@ def harmless(argv: tuple[str, ...], nvcc_path: Path, source: Path) -> tuple[str,
 
 
 def event_of(built: Found, cache: DerivedCache) -> Event:
-    """The event of one cubin in a folder that is only looked at; nvcc waits until it is asked."""
+    """The event of one cubin in a folder that is opened; nvcc runs only when its PTX is read."""
     event = _facts(built, lambda data: BytesContent(data))
     event["cubin"] = BytesContent(built.cubin)
     if built.source is not None:
@@ -358,7 +360,7 @@ def event_of(built: Found, cache: DerivedCache) -> Event:
                 break
     tool = find("nvcc")
     reason = why_not(built)
-    # From the root on: a path that begins with a dash would be an option.
+    # An absolute path, since one that begins with a dash would be an option.
     source = built.source.absolute() if built.source is not None else None
     if reason is None and not _PLAIN.fullmatch(str(source)):
         reason = "PTX needs nvcc, and nvcc would obey the odd characters in the source's path"
@@ -386,24 +388,24 @@ def recorded_event(
         event["source_blob"] = blob(files.read(built.source))
     reason = why_not(built)
     if reason is None:
-        made = rerun(built, built.argv, cache, say)
-        reason = made.why
-        event["ptx_command"] = list(made.command)
-        if made.ptx is not None:
-            event["ptx"] = blob(made.ptx)
+        code = rerun(built, built.argv, cache, say)
+        reason = code.why
+        event["ptx_command"] = list(code.command)
+        if code.ptx is not None:
+            event["ptx"] = blob(code.ptx)
             event["ptx_from"] = "the build's nvcc command again, with -lineinfo"
-        if made.lines_cubin is not None:
-            event["lineinfo_cubin"] = blob(made.lines_cubin)
+        if code.lines_cubin is not None:
+            event["lineinfo_cubin"] = blob(code.lines_cubin)
             digest = str(event["sha256"])
-            figures = [ptxas_event(digest, s, r) for s, r in from_ptxas(made.ptxas).items()]
-        elif made.ptx is not None:
+            figures = [ptxas_event(digest, s, r) for s, r in from_ptxas(code.ptxas).items()]
+        elif code.ptx is not None:
             event["no_lines"] = "with -lineinfo the machine code differs: no lines are shown"
     event["why"] = reason
     return [event, *figures]
 
 
 def ptxas_event(digest: str, symbol: str, resources: Resources) -> Event:
-    """What ``ptxas -v`` said of one function."""
+    """The event with the figures that ``ptxas -v`` printed for one function."""
     return {
         "event": "ptxas",
         "hash": digest,

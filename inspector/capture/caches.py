@@ -1,6 +1,6 @@
-"""Reads what lies about already: Triton's cache, Inductor's cache, extension build folders.
+"""Reads existing caches: Triton's, Inductor's, and build folders of extensions.
 
-Pickles are never loaded: Inductor's ``fxgraph`` and ``aotautograd`` entries are passed over.
+Pickles are never loaded: Inductor's ``fxgraph`` and ``aotautograd`` entries are ignored.
 """
 
 from __future__ import annotations
@@ -41,20 +41,20 @@ _NOT_CONFIG = frozenset(
 
 
 def is_tuning(name: str) -> bool:
-    """Whether a file of this name holds what a tuner found."""
+    """Whether a file of this name holds a tuner's result."""
     return name.endswith((BEST_CONFIG, TIMINGS))
 
 
 def from_file(path: Path, inside: Path, beside: Sequence[str]) -> Iterator[dict[str, object]]:
     """The tuning that a ``.best_config`` of Inductor's or a ``.autotune.json`` of Triton's holds.
 
-    The file lies in the folder ``inside``, which was opened. The former has the winner and no time
-    of it: its ``time_taken_ms`` is how long tuning took. ``beside`` are the names of the Python
-    files in its folder.
+    The file is in the folder ``inside``, which was opened. A ``.best_config`` has the winner
+    without its time: ``time_taken_ms`` is how long tuning took. ``beside`` are the names of the
+    Python files in its folder.
     """
     try:
         data = files.read(path, files.limits().line, inside=inside)
-        held = files.parsed(data, what=str(path))
+        stored = files.parsed(data, what=str(path))
     except files.TooLarge as error:
         yield _problem(path, error.message)
         return
@@ -62,8 +62,8 @@ def from_file(path: Path, inside: Path, beside: Sequence[str]) -> Iterator[dict[
         yield _problem(path, "is no JSON: truncated, or half-written")
         return
     event = None
-    if isinstance(held, dict):
-        event = _best(beside, held) if path.name.endswith(BEST_CONFIG) else _timings(path, held)
+    if isinstance(stored, dict):
+        event = _best(beside, stored) if path.name.endswith(BEST_CONFIG) else _timings(path, stored)
     if event is None:
         yield _problem(path, "holds no tuning: half-written, or foreign")
     else:
@@ -74,13 +74,13 @@ def _best(beside: Sequence[str], stored: Mapping[str, object]) -> dict[str, obje
     config = {k: v for k, v in stored.items() if k not in _NOT_CONFIG}
     if not isinstance(stored.get("num_warps"), int):
         return None
-    # Without a hash of what won, the kernel's file is the one that lies beside it, if it is one.
-    taken = finite(stored.get("time_taken_ms"))
+    # Without the winner's hash, the kernel's file is the only Python file beside it, if any.
+    milliseconds = finite(stored.get("time_taken_ms"))
     return {
         "by": "inductor",
         "file": beside[0] if len(beside) == 1 else None,
         "method": "coordinate descent" if stored.get("found_by_coordesc") is True else None,
-        "seconds": None if taken is None else taken / 1000,
+        "seconds": None if milliseconds is None else milliseconds / 1000,
         "configurations": [{"config": config, "cache_key": stored.get("triton_cache_hash")}],
         "winner": 0,
     }
@@ -88,7 +88,7 @@ def _best(beside: Sequence[str], stored: Mapping[str, object]) -> dict[str, obje
 
 def _timings(path: Path, stored: Mapping[str, object]) -> dict[str, object] | None:
     pairs = stored.get("configs_timings")
-    said: list[dict[str, object]] = []
+    configurations: list[dict[str, object]] = []
     for pair in pairs if isinstance(pairs, list) else []:
         if not isinstance(pair, list) or len(pair) != 2 or not isinstance(pair[0], dict):
             return None
@@ -97,16 +97,16 @@ def _timings(path: Path, stored: Mapping[str, object]) -> dict[str, object] | No
         times = pair[1] if isinstance(pair[1], list) else [pair[1]]
         failed = bool(times) and all(t == math.inf for t in times)
         reason = "failed when it was measured, in another run" if failed else None
-        said.append({"config": config, "times_ms": times, "reason": reason})
-    if not said:
+        configurations.append({"config": config, "times_ms": times, "reason": reason})
+    if not configurations:
         return None
-    medians = [configuration(c, "triton").time_us for c in said]
+    medians = [configuration(c, "triton").time_us for c in configurations]
     measured = [t for t in medians if t is not None]
     return {
         "by": "triton",
         "name": path.name[: -len(TIMINGS)],
         "key": stored.get("key"),
-        "configurations": said,
+        "configurations": configurations,
         "winner": medians.index(min(measured)) if measured else None,
     }
 
@@ -126,46 +126,46 @@ Event = dict[str, object]
 
 
 def scan(root: Path, allowance: files.Allowance | None = None) -> Iterator[Event]:
-    """Events of every known thing under a folder, and a ``problem`` for what is damaged.
+    """Events of every known file under a folder, and a ``problem`` for each damaged one.
 
-    What is kept of it is taken from the ``allowance``.
+    The memory that they take is drawn from the ``allowance``.
     """
     taking = allowance or files.Allowance()
-    left = taking.limits.names
+    names_left = taking.limits.names
     pending = [(root, 0)]
     deeper: Path | None = None
-    seen = 0
+    folders = 0
     while pending:
-        here, depth = pending.pop()
-        seen += 1
-        if seen > MOST_FOLDERS:
+        directory, depth = pending.pop()
+        folders += 1
+        if folders > MOST_FOLDERS:
             yield _problem(root, f"more than {MOST_FOLDERS} folders; the rest was not looked at")
             return
         try:
-            entries, more = files.names(here, left)
+            entries, cut = files.names(directory, names_left)
         except Unreadable as error:
-            yield _problem(here, error.message)
+            yield _problem(directory, error.message)
             continue
-        left -= len(entries)
+        names_left -= len(entries)
         below: list[Path] = []
         names: list[str] = []
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):
                 if entry.name not in PICKLES:
-                    below.append(here / entry.name)
+                    below.append(directory / entry.name)
             elif _of_interest(entry.name):
                 if _is_file(entry):
-                    if entry.is_symlink() and files.leads_out(here / entry.name, root):
+                    if entry.is_symlink() and files.leads_out(directory / entry.name, root):
                         text = f"is a link that leads out of {root}, and was not followed"
-                        yield _problem(here / entry.name, text)
+                        yield _problem(directory / entry.name, text)
                     else:
                         names.append(entry.name)
-                elif (why := files.why_not(here / entry.name, follow=True)) is not None:
-                    yield _problem(here / entry.name, why)
+                elif (why := files.why_not(directory / entry.name, follow=True)) is not None:
+                    yield _problem(directory / entry.name, why)
             elif entry.name.startswith(GROUP):
                 names.append(entry.name)
-        yield from _folder(here, names, root, taking)
-        if more:
+        yield from _folder(directory, names, root, taking)
+        if cut:
             yield _problem(root, files.more_names(root, taking.limits))
             return
         if depth < DEEPEST:
@@ -184,7 +184,7 @@ def _is_file(entry: os.DirEntry[str]) -> bool:
 
 
 def _folder(
-    here: Path, names: list[str], root: Path, allowance: files.Allowance
+    directory: Path, names: list[str], root: Path, allowance: files.Allowance
 ) -> Iterator[Event]:
     by_stem: dict[str, list[str]] = {}
     for name in names:
@@ -199,19 +199,21 @@ def _folder(
     ]
     if by_stem and metadata:
         for name in metadata:
-            yield from _triton(here, name, by_stem.get(name[: -len(".json")], []), root, allowance)
+            yield from _triton(
+                directory, name, by_stem.get(name[: -len(".json")], []), root, allowance
+            )
     elif by_stem and not tunings and groups:
-        yield _problem(here, "Triton's metadata is missing: a half-written entry")
+        yield _problem(directory, "Triton's metadata is missing: a half-written entry")
     scripts = [n for n in names if n.endswith(".py")] if tunings else []
     for name in tunings:
-        yield from from_file(here / name, root, scripts)
+        yield from from_file(directory / name, root, scripts)
     if "build.ninja" in names:
-        yield {"event": "build_folder", "directory": str(here)}
+        yield {"event": "build_folder", "directory": str(directory)}
     for name in names:
         if _INDUCTOR_FILE.fullmatch(name):
-            yield from _inductor(here / name, root)
+            yield from _inductor(directory / name, root)
         elif name.endswith(".log") and "torch_trace" in name:
-            yield from _trace(here / name, root)
+            yield from _trace(directory / name, root)
 
 
 def _of_interest(name: str) -> bool:
@@ -219,28 +221,28 @@ def _of_interest(name: str) -> bool:
 
 
 def _triton(
-    here: Path, name: str, beside: list[str], root: Path, allowance: files.Allowance
+    directory: Path, name: str, beside: list[str], root: Path, allowance: files.Allowance
 ) -> Iterator[Event]:
     """``beside``: the files of the metadata's own name."""
     stem = name[: -len(".json")]
     try:
-        data = files.read(here / name, allowance.limits.line, inside=root)
+        data = files.read(directory / name, allowance.limits.line, inside=root)
         metadata = files.parsed(data, allowance, name)
     except files.TooLarge as error:
-        yield _problem(here / name, error.message)
+        yield _problem(directory / name, error.message)
         return
     except (Unreadable, ValueError):
-        yield _problem(here / name, "is no JSON: truncated, or half-written")
+        yield _problem(directory / name, "is no JSON: truncated, or half-written")
         return
     if not isinstance(metadata, dict) or not isinstance(metadata.get("hash"), str):
         if beside:
-            yield _problem(here / name, "is not Triton's metadata: half-written, or foreign")
+            yield _problem(directory / name, "is not Triton's metadata: half-written, or foreign")
         return
-    found: dict[str, object] = {}
+    contents: dict[str, object] = {}
     paths: dict[str, str] = {}
-    for each in beside:
-        suffix = Path(each).suffix
-        file = here / each
+    for file_name in beside:
+        suffix = Path(file_name).suffix
+        file = directory / file_name
         try:
             size = file.stat().st_size
         except OSError as error:
@@ -251,16 +253,16 @@ def _triton(
             continue
         if size > allowance.limits.one and (why := files.why_not(file, follow=True)) is not None:
             yield _problem(file, why)
-        found[suffix[1:]] = FileContent(file, root)
+        contents[suffix[1:]] = FileContent(file, root)
         paths[suffix[1:]] = str(file)
-    if found:
+    if contents:
         yield {
             "event": "triton",
             "name": metadata.get("name") or stem,
             "hash": metadata.get("hash"),
-            "cache_key": here.name,
+            "cache_key": directory.name,
             "metadata": metadata,
-            "files": found,
+            "files": contents,
             "paths": paths,
         }
 
@@ -281,14 +283,14 @@ def _trace(path: Path, root: Path) -> Iterator[Event]:
     except Unreadable as error:
         yield _problem(path, error.message)
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
-        # One file of a folder that others wrote too: the rest of the folder is still read.
+        # One damaged file: the rest of the folder is still read.
         yield _problem(path, f"is not as torch writes it: {type(error).__name__}")
 
 
 def objects(directory: Path, say: Callable[[str], None]) -> list[Path]:
     """The files of a build folder that hold device code: objects, else libraries.
 
-    Why one was passed over is told to ``say``. Raises ``Unreadable``.
+    ``say`` is called with a sentence for each file that was left out. Raises ``Unreadable``.
     """
     entries, more = files.names(directory)
     if more:
@@ -300,8 +302,8 @@ def objects(directory: Path, say: Callable[[str], None]) -> list[Path]:
                 continue
             file = directory / entry.name
             try:
-                with files.opened(file, inside=directory) as held:
-                    if suffixes[0] == ".fatbin" or carries_device_code(held):
+                with files.opened(file, inside=directory) as opened:
+                    if suffixes[0] == ".fatbin" or carries_device_code(opened):
                         matches.append(file)
             except Unreadable as error:
                 say(error.message)
@@ -310,6 +312,6 @@ def objects(directory: Path, say: Callable[[str], None]) -> list[Path]:
     return []
 
 
-def _problem(where: Path, text: str) -> Event:
-    """``text`` may begin with where it is, which is said once."""
-    return {"event": "problem", "where": str(where), "text": text.removeprefix(f"{where} ")}
+def _problem(path: Path, text: str) -> Event:
+    """A problem with the file at ``path``, which a ``text`` need not repeat."""
+    return {"event": "problem", "where": str(path), "text": text.removeprefix(f"{path} ")}

@@ -1,9 +1,9 @@
-"""What the vendor's tools print of a cubin, kept by content: its SASS, its functions' figures.
+"""The vendor's tools' output for a cubin, cached by content: its SASS and its functions' figures.
 
-At most one call of ``nvdisasm`` gives the text and its annotations:
+As a rule one call of ``nvdisasm`` gives the text and its annotations:
 ``nvdisasm -c -gi -gp -hex`` prints what ``-c`` prints, with locations and PTX lines on lines of
-their own (``//## …``) and the encoding at the ends of lines (``/* 0x… */``). What ``-c`` would
-have printed is read from it where nothing else was added, which is checked; else it is asked.
+their own (``//## …``) and the encoding at the ends of lines (``/* 0x… */``). The output of ``-c``
+is derived from that if nothing else was added, which is checked; else nvdisasm is called again.
 """
 
 from __future__ import annotations
@@ -25,43 +25,43 @@ ANNOTATED = ("-c", "-gi", "-gp", "-hex")
 ENCODED = ("-c", "-hex")
 _ENCODING = re.compile(r"(?<![ \t])[ \t]*+/\* 0x[0-9a-f]{16} \*/\Z")
 _CODE = re.compile(r"\s*/\*[0-9a-f]{4,16}\*/\s+(?!\.)\S[^;]*;")
-# How a kept failure begins; no tool prints a zero byte.
+# How a cached failure begins; no tool prints a zero byte.
 _FAILED = b"\0nvdisasm: "
 _locks: OrderedDict[str, threading.Lock] = OrderedDict()
 _locks_lock = threading.Lock()
 
 
 def disassemble(cubin: bytes, cache: DerivedCache) -> tuple[str, str | None, str]:
-    """Plain text, the annotated one where there is one, and the version of the tool.
+    """The plain text, the annotated one or None, and the version of nvdisasm.
 
-    Raises ``Unreadable`` with the tool's complaint where none reads this cubin, ``ToolMissing``
-    where there is none.
+    Raises ``Unreadable`` with the tool's complaint if no nvdisasm reads this cubin, ``ToolMissing``
+    if there is none.
     """
     need("nvdisasm")
     complaint = ""
     for tool in every("nvdisasm"):
         version = tool.version or "?"
         for options in (ANNOTATED, ENCODED):
-            said = _run(tool, options, cubin, cache)
-            if isinstance(said, str):
-                complaint = complaint or said
+            printed = _run(tool, options, cubin, cache)
+            if isinstance(printed, str):
+                complaint = complaint or printed
                 continue
-            annotated = said.decode("utf-8", "surrogateescape")
+            annotated = printed.decode("utf-8", "surrogateescape")
             plain = plain_of(annotated)
             if plain is None:
-                asked = _run(tool, PLAIN, cubin, cache)
-                if isinstance(asked, str):
+                plain_printed = _run(tool, PLAIN, cubin, cache)
+                if isinstance(plain_printed, str):
                     continue
-                plain = asked.decode("utf-8", "surrogateescape")
+                plain = plain_printed.decode("utf-8", "surrogateescape")
             return plain, annotated, version
-        asked = _run(tool, PLAIN, cubin, cache)
-        if not isinstance(asked, str):
-            return asked.decode("utf-8", "surrogateescape"), None, version
+        plain_printed = _run(tool, PLAIN, cubin, cache)
+        if not isinstance(plain_printed, str):
+            return plain_printed.decode("utf-8", "surrogateescape"), None, version
     raise Unreadable(f"nvdisasm cannot read this cubin: {complaint}")
 
 
 def plain_of(annotated: str) -> str | None:
-    """What ``nvdisasm -c`` prints, or None if that cannot be told from the annotated text."""
+    """The output of ``nvdisasm -c``; None if it cannot be derived from the annotated text."""
     out: list[str] = []
     half = False
     for line in annotated.split("\n"):
@@ -69,7 +69,7 @@ def plain_of(annotated: str) -> str | None:
             continue
         match = _ENCODING.search(line)
         if match is None:
-            # Every instruction has its encoding; one without is printed in a way not known here.
+            # Every instruction has its encoding; a line without one has an unknown form.
             if half or _CODE.match(line):
                 return None
             out.append(line)
@@ -79,8 +79,8 @@ def plain_of(annotated: str) -> str | None:
             half = False
             continue
         if half or not rest.lstrip().startswith("/*"):
-            # Without a second word the encoding is of 64 bits (before sm_70), which -c may align
-            # in another way.
+            # Without a second word the encoding has 64 bits (before sm_70), and -c may align such
+            # lines in another way.
             return None
         half = True
         out.append(rest)
@@ -88,28 +88,28 @@ def plain_of(annotated: str) -> str | None:
 
 
 def _run(tool: Tool, options: tuple[str, ...], cubin: bytes, cache: DerivedCache) -> bytes | str:
-    """What the tool prints, or its complaint; both are kept."""
+    """The tool's output as bytes, or its complaint as a str; both are cached."""
     key = cache.key("nvdisasm", tool.version or "?", *options, cubin)
     with _lock(key):
-        kept = cache.get(key)
-        if kept is None:
+        output = cache.get(key)
+        if output is None:
             with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
                 file.write(cubin)
                 file.flush()
                 done = run_tool([tool.path, *options, file.name])
             if done.status != 0 or not done.out:
-                kept = _FAILED + (done.complaint or f"status {done.status}").encode()
+                output = _FAILED + (done.complaint or f"status {done.status}").encode()
             else:
-                kept = done.out
-            if done.status >= 0:  # one that was killed may do better the next time
-                cache.put(key, kept)
-    if kept.startswith(_FAILED):
-        return kept.removeprefix(_FAILED).decode("utf-8", "replace")
-    return kept
+                output = done.out
+            if done.status >= 0:  # a tool that was killed may succeed the next time
+                cache.put(key, output)
+    if output.startswith(_FAILED):
+        return output.removeprefix(_FAILED).decode("utf-8", "replace")
+    return output
 
 
 def _lock(key: str) -> threading.Lock:
-    """One lock an entry, so that two threads do not ask the tool the same thing."""
+    """One lock for each entry, so that two threads do not run a tool on the same cubin."""
     with _locks_lock:
         lock = _locks.setdefault(key, threading.Lock())
         while len(_locks) > 1024:
@@ -121,9 +121,9 @@ def _lock(key: str) -> threading.Lock:
 
 
 def usage_text(cubin: bytes, cache: DerivedCache) -> str:
-    """Figures of every function; "" of what is no ELF file.
+    """The output of ``cuobjdump -res-usage``: figures of every function; "" if it is no ELF file.
 
-    Raises ``ToolMissing`` without cuobjdump, ``Unreadable`` where it does not finish.
+    Raises ``ToolMissing`` without cuobjdump, ``Unreadable`` if it does not finish.
     """
     if not is_elf(cubin):
         return ""

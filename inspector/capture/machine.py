@@ -1,4 +1,4 @@
-"""What this machine and the user's interpreter have, without importing torch or waking the GPU."""
+"""Inspects this machine and the user's interpreter, without importing torch or waking the GPU."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from inspector.errors import PtxviewError
 from inspector.system.process import run_tool
 from inspector.system.toolchain import which
 
-# The folder that one stands in is no part of an interpreter: a json.py there stays asleep.
+# The current folder is taken off sys.path, so that a json.py in it is not imported.
 _ASK = """
 import sys; sys.path[:] = [p for p in sys.path if p]
 import importlib.metadata as m, json, sys, importlib.util as u
@@ -28,7 +28,7 @@ print(json.dumps({"python": sys.version.split()[0], "torch": v("torch"), "triton
 
 
 def gpu_present() -> bool:
-    """Whether programs of this user can see an NVIDIA GPU: a device node, and none forbidden."""
+    """Whether this user's programs see an NVIDIA GPU: a device node, not hidden from them."""
     if os.environ.get("CUDA_VISIBLE_DEVICES", "0").strip() in ("", "-1", "NoDevFiles"):
         return False
     nodes = [p for p in Path("/dev").glob("nvidia[0-9]*") if p.name[6:].isdigit()]
@@ -38,8 +38,8 @@ def gpu_present() -> bool:
 def interpreter(asked: str | None) -> str:
     """The Python for the user's program.
 
-    The one asked for; else the one that ptxview runs on, where torch or triton is installed with
-    it; else the activated environment's; else ``python3`` on PATH.
+    The one asked for; else the one that ptxview runs on, if torch or triton is installed there;
+    else the activated environment's; else ``python3`` on PATH.
     """
     if asked is not None:
         return asked
@@ -53,15 +53,15 @@ def interpreter(asked: str | None) -> str:
 
 
 def versions(python: str) -> dict[str, str | None]:
-    """Versions of Python, torch and triton in an interpreter, by its packages' metadata."""
+    """Versions of Python, torch, triton and ninja in an interpreter, and the packages' folders."""
     import json
 
     try:
         done = run_tool([python, "-c", _ASK], seconds=30)
-        held = json.loads(done.text) if done.status == 0 else {}
+        reported = json.loads(done.text) if done.status == 0 else {}
     except (PtxviewError, ValueError):
-        held = {}
-    return held if isinstance(held, dict) else {}
+        reported = {}
+    return reported if isinstance(reported, dict) else {}
 
 
 def nvidia_smi() -> dict[str, object] | None:

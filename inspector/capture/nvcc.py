@@ -1,8 +1,8 @@
-"""PTX of an nvcc build: the very same command again, into a place of ours.
+"""Makes the PTX of an nvcc build by running the same command again, into another folder.
 
 An ordinary build keeps neither PTX nor line information. ``-cubin -lineinfo --keep`` in one run
-gives both: the PTX as ``-ptx -lineinfo`` would write it, and a cubin whose line table belongs to
-the built object where, function by function, the machine code is the same.
+gives both: the PTX as ``-ptx -lineinfo`` would write it, and a cubin whose line table is valid for
+the built object if, function by function, the machine code is the same.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from inspector.system.process import run_tool
 from inspector.system.toolchain import path_folders
 
 _ARCH = re.compile(r"(?:compute|sm)_(\d+[af]?)")
-# With an argument of their own, and of no use to a second run that compiles for one architecture.
+# Options with an argument that a second run, which compiles for one architecture, does not need.
 _DROP_PAIR = {"-o", "--output-file", "-MF", "--dependency-output", "-gencode",
               "--generate-code", "-arch", "--gpu-architecture", "-code", "--gpu-code"}  # fmt: skip
 _DROP_ONE = {"-c", "--compile", "-dc", "--device-c", "-dw", "-MD", "-MMD", "-M",
@@ -34,10 +34,10 @@ _DROP_PREFIX = ("-gencode=", "--generate-code=", "-arch=", "--gpu-architecture="
 
 @dataclass(frozen=True, slots=True)
 class DeviceCode:
-    """What a second run gave. ``why`` says what is lacking where ``ptx`` is None.
+    """The result of a second run; if ``ptx`` is None, ``why`` says what is missing.
 
-    ``ptxas`` is what ``ptxas -v`` printed; it speaks of the built object where ``lines_cubin``
-    does, that is where the machine code is the same.
+    ``ptxas`` is the output of ``ptxas -v``. It holds for the built object if ``lines_cubin`` is
+    not None, that is, if the machine code is the same.
     """
 
     ptx: bytes | None
@@ -48,7 +48,7 @@ class DeviceCode:
 
 
 def again(argv: Sequence[str], source: str, arch: str, out: Path) -> list[str]:
-    """The command for one architecture (``90a``): as it was, but ``-cubin -lineinfo --keep``."""
+    """The same command for one architecture (``90a``), with ``-cubin -lineinfo --keep``."""
     words: list[str] = []
     skip = False
     for word in argv:
@@ -78,7 +78,7 @@ def device_code(
     source_bytes: bytes,
     say: Callable[[str], None] = lambda text: None,
 ) -> DeviceCode:
-    """Run nvcc again for a source of a build, or take what a run with the same content gave."""
+    """Run nvcc again for a source of a build, or take the cached result for the same content."""
     if not argv or not Path(argv[0]).is_file() or not Path(source).is_file():
         missing = argv[0] if not argv or not Path(argv[0]).is_file() else source
         return DeviceCode(
@@ -86,25 +86,25 @@ def device_code(
         )
     code = json.dumps(sorted((n, c.hex()) for n, c in built.code.items())) if built else ""
     key = cache.key("nvcc", "\0".join(argv), arch, source_bytes, code)
-    kept = {name: cache.get(cache.key(key, name)) for name in ("ptx", "cubin", "said")}
-    if kept["ptx"] is not None and kept["said"] is not None:
-        said = kept["said"].decode("utf-8", "replace")
-        return DeviceCode(kept["ptx"], kept["cubin"] or None, tuple(argv), ptxas=said)
+    cached = {name: cache.get(cache.key(key, name)) for name in ("ptx", "cubin", "said")}
+    if cached["ptx"] is not None and cached["said"] is not None:
+        messages = cached["said"].decode("utf-8", "replace")
+        return DeviceCode(cached["ptx"], cached["cubin"] or None, tuple(argv), ptxas=messages)
     say(f"nvcc again for {Path(source).name}, for its PTX (sm_{arch})")
-    with tempfile.TemporaryDirectory(prefix="ptxview-") as made:
-        command = again(argv, source, arch, Path(made))
+    with tempfile.TemporaryDirectory(prefix="ptxview-") as folder:
+        command = again(argv, source, arch, Path(folder))
         try:
             # It runs in the build's folder, and looks for the host's compiler on PATH.
             env = {**os.environ, "PATH": os.pathsep.join(path_folders())}
-            where = directory if directory.is_dir() else None
-            done = run_tool(command, cwd=where, env=env, seconds=900)
+            build_folder = directory if directory.is_dir() else None
+            done = run_tool(command, cwd=build_folder, env=env, seconds=900)
         except PtxviewError as error:
             return DeviceCode(None, None, tuple(command), error.message)
-        ptx = next(iter(sorted(Path(made).glob("*.ptx"))), None)
+        ptx = next(iter(sorted(Path(folder).glob("*.ptx"))), None)
         if done.status != 0 or ptx is None:
             return DeviceCode(None, None, tuple(command), f"nvcc failed: {done.complaint}")
         text = files.read(ptx)
-        cubin = files.read(Path(made) / "again.cubin")
+        cubin = files.read(Path(folder) / "again.cubin")
     lines = cubin if same_code(built, read_cubin(cubin)) else None
     cache.put(cache.key(key, "ptx"), text)
     cache.put(cache.key(key, "cubin"), lines or b"")
@@ -119,9 +119,9 @@ def same_code(built: Cubin | None, other: Cubin | None) -> bool:
 
 def architectures(argv: Sequence[str]) -> list[str]:
     """The real architectures that a command compiles for (``90a``), in order."""
-    found: list[str] = []
+    names: list[str] = []
     for word in argv:
         if "code=" in word or word.startswith(("-arch", "--gpu-arch")):
             real = re.findall(r"sm_(\d+[af]?)", word) or _ARCH.findall(word)
-            found += [r for r in real if r not in found]
-    return found
+            names += [r for r in real if r not in names]
+    return names

@@ -1,4 +1,4 @@
-"""Opens whatever a path is: a recording, a cache, a build folder, one file, a log."""
+"""Opens a path of any kind: a recording, a cache, a build folder, one file, a log."""
 
 from __future__ import annotations
 
@@ -49,44 +49,46 @@ LOG_HEAD = 1 << 22
 
 
 def user_cache() -> Path:
-    """Where derived things of this user belong."""
+    """The folder of this user's cache of derived content."""
     return Path(platformdirs.user_cache_dir("ptxview", appauthor=False)) / "derived"
 
 
 def recordings_folder() -> Path:
-    """Where recordings go that were given no place of their own."""
+    """The folder of recordings that were made without ``-o``."""
     return Path(platformdirs.user_state_dir("ptxview", appauthor=False)) / "recordings"
 
 
 def kept_cache() -> DerivedCache:
-    """The user's own cache of what tools make of content: nothing that was opened is believed to
-    hold what this machine derived."""
+    """The user's own cache of the output of tools.
+
+    Output stored in an opened recording or folder is never used, since anybody may have written it.
+    """
     return DerivedCache(user_cache())
 
 
 def newest() -> Path:
-    """The newest recording of this user. Raises ``UsageError`` where there is none."""
+    """The newest recording of this user. Raises ``UsageError`` if there is none."""
     root = recordings_folder()
     entries = files.names(root)[0] if root.is_dir() else []
-    found = [p for p in map(root.joinpath, (e.name for e in entries)) if is_recording(p)]
-    if not found:
+    recordings = [p for p in map(root.joinpath, (e.name for e in entries)) if is_recording(p)]
+    if not recordings:
         raise UsageError(
             "there is no recording yet",
             "Make one with: ptxview run script.py    or name a path to open.",
         )
-    return max(found, key=lambda p: p.stat().st_mtime)
+    return max(recordings, key=lambda p: p.stat().st_mtime)
 
 
 def open_path(path: Path) -> Recording:
-    """Read what a path holds.
+    """The content of a path as a recording.
 
-    Raises ``Unreadable`` where it does not exist, cannot be read, is damaged or of no known kind.
+    Raises ``Unreadable`` if it does not exist, cannot be read, is damaged or of no known kind.
     """
     if not path.exists():
         raise Unreadable(f"{path} does not exist", "Give " + KINDS + ".")
     if not path.is_dir() and not path.is_file():
-        what = files.kind(path.stat().st_mode)
-        raise Unreadable(f"{path} is {what}: neither a file nor a folder", "Give " + KINDS + ".")
+        kind = files.kind(path.stat().st_mode)
+        raise Unreadable(f"{path} is {kind}: neither a file nor a folder", "Give " + KINDS + ".")
     try:
         return _open(path)
     except OSError as error:
@@ -96,11 +98,11 @@ def open_path(path: Path) -> Recording:
 def _open(path: Path) -> Recording:
     if is_recording(path):
         real = path.resolve()
-        # What a link leads to may change; a path without any is told as it was given.
+        # A link may be changed later, so its target is opened; other paths are shown as given.
         events = read_events(path if path.absolute() == real else real, slim)
         problems = [*events.problems, *kept_problems(path)]
         ordered = list(events.events)
-        # The assembly lets events go once they are variants: nobody else may hold them.
+        # The assembly frees events once they are variants: no other reference may keep them.
         events = replace(events, events=())
         assembly = Assembly(partial(events.blob, say=problems.append))
         assembly.problems = problems
@@ -111,28 +113,28 @@ def _open(path: Path) -> Recording:
     events_found = [slim(e) for e in _within(allowance, items, path)]
     if not any(e.get("event") != "problem" for e in events_found):
         reasons = dict.fromkeys(f"{e.get('where')} {e.get('text')}" for e in events_found)
-        # That there is more than was looked at is the first thing to know.
-        said = "; ".join(sorted(reasons, key=lambda text: files.VARIABLE not in text)[:3])
+        # A reason that a limit was met comes first.
+        listed = "; ".join(sorted(reasons, key=lambda text: files.VARIABLE not in text)[:3])
         raise Unreadable(
-            f"{path} holds nothing that ptxview knows" + (f": {said}" if said else ""),
+            f"{path} holds nothing that ptxview knows" + (f": {listed}" if listed else ""),
             "Give " + KINDS + ".",
         )
     return assembly.recording(str(path), events_found)
 
 
 def _content(value: object) -> Content | None:
-    """Events of caches carry their contents themselves."""
+    """The content in an event of a cache, which carries it itself; None for other values."""
     return value if hasattr(value, "read") else None
 
 
 EVENT, PROBLEM = 2000, 300
-"""Bytes of memory that an event of a cache takes, beside the contents that it carries."""
+"""Bytes of memory that an event of a cache takes, besides its contents."""
 
 
 def _within(
     allowance: files.Allowance, events: Iterable[dict[str, object]], path: Path
 ) -> Iterator[dict[str, object]]:
-    """Events until they would fill more memory than there is leave for; then a problem."""
+    """Events until they would take more memory than the allowance; then a problem."""
     for event in events:
         carried = sum(len(v.data) for v in event.values() if isinstance(v, BytesContent))
         size = PROBLEM if event.get("event") == "problem" else EVENT + carried
@@ -160,7 +162,7 @@ def _folder(path: Path, allowance: files.Allowance) -> Iterable[dict[str, object
             any_event = True
             yield _of_build(item, cache, path)
     if not any_event:
-        for entry in files.names(path)[0]:  # that there are more was said by the scan
+        for entry in files.names(path)[0]:  # the scan has said if there are more
             file = path / entry.name
             if not entry.name.endswith((*TEXT_STAGES, ".cubin")):
                 continue
@@ -172,14 +174,14 @@ def _folder(path: Path, allowance: files.Allowance) -> Iterable[dict[str, object
                 yield _of_build(error.message, cache, file)
 
 
-def _of_build(item: Found | str, cache: DerivedCache, where: Path) -> dict[str, object]:
+def _of_build(item: Found | str, cache: DerivedCache, path: Path) -> dict[str, object]:
     if isinstance(item, str):
-        return {"event": "problem", "where": str(where), "text": item.removeprefix(f"{where} ")}
+        return {"event": "problem", "where": str(path), "text": item.removeprefix(f"{path} ")}
     return event_of(item, cache)
 
 
 def _file(path: Path, inside: Path | None = None) -> Iterable[dict[str, object]]:
-    """One file that the user named, or one of the folder ``inside`` that he named."""
+    """Events of a file that the user named, or of one in the folder ``inside`` that was named."""
     with files.opened(path, inside=inside) as file:
         head = file.take(LOG_HEAD)
         if not head:
@@ -240,7 +242,7 @@ def _binary(file: files.File, head: bytes) -> Iterable[dict[str, object]]:
                     build = path
             if build == path:
                 return
-    images(path, cache)  # says in one sentence what is wrong, where something is
+    images(path, cache)  # raises with one sentence if something is wrong
     for item in read_object(path, None, path.parent, cache):
         yield _of_build(item, cache, path)
 

@@ -41,7 +41,7 @@ from inspector.recording.layout import (
 from inspector.system.process import begin, instead_of_ending, run_program, stop_tools
 
 # -- when the program has ended -------------------------------------------------------------------
-# The device code of its builds, spills, versions, the device.
+# Adds the device code of the program's builds, spills, versions and the device.
 
 Say = Callable[[str], None]
 Event = dict[str, object]
@@ -55,10 +55,10 @@ def complete(
     say: Say,
     go_on: Callable[[], bool] = lambda: True,
 ) -> Recording | None:
-    """Add to a recording what is made of it after the run; what it then holds.
+    """Add to a recording what is derived after the run, and return its content.
 
     Whatever fails is a ``problem`` in the recording; nothing that was captured is lost. Raises
-    ``Stopped`` once ``go_on`` says no: what was made by then is kept.
+    ``Stopped`` once ``go_on`` says no: what was added by then is kept.
     """
 
     def still() -> None:
@@ -78,13 +78,13 @@ def complete(
 
     def events_of(item: Found | str) -> list[Event]:
         still()
-        made = _events_of(item, writer, cache, say)
-        still()  # a tool that was stopped has failed for no reason of its own
-        return made
+        item_events = _events_of(item, writer, cache, say)
+        still()  # the failure of a tool that was stopped is no problem of the recording
+        return item_events
 
     with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
-        for made in pool.map(events_of, builds):
-            for event in made:
+        for item_events in pool.map(events_of, builds):
+            for event in item_events:
                 writer.event(**event)
     if assemblers := spills.versions(versions.get("triton_folder")):
         writer.event(event="tools", tools=assemblers)
@@ -116,14 +116,14 @@ def _builds(events: list[Event], cache: DerivedCache) -> Iterator[Found | str]:
 
 
 def _held(events: list[Event], cache: DerivedCache) -> Iterator[Found | str]:
-    """Build folders before libraries: only they know the commands."""
+    """Cubins of build folders before those of libraries: only folders have the commands."""
     for folder in map(Path, _named(events, "extension", "directory")):
         if folder.is_dir():
             yield from read_folder(folder, cache)
     for library in map(Path, _named(events, "library", "path")):
         for ninja in sorted((library.parent / "build").glob("temp*/**/build.ninja")):
             yield from read_folder(ninja.parent, cache)
-        # One built for the emulated device has none: its kernels were recorded when compiled.
+        # A library for the emulated device has no code: its kernels were recorded when compiled.
         if _carries_code(library):
             yield from read_object(library, None, library.parent, cache)
 
@@ -137,8 +137,8 @@ def _carries_code(library: Path) -> bool:
 
 
 def _named(events: list[Event], kind: str, field: str) -> list[str]:
-    found = [str(e.get(field)) for e in events if e.get("event") == kind and e.get(field)]
-    return list(dict.fromkeys(found))
+    values = [str(e.get(field)) for e in events if e.get("event") == kind and e.get(field)]
+    return list(dict.fromkeys(values))
 
 
 def _measure(
@@ -147,7 +147,7 @@ def _measure(
     cache: DerivedCache,
     still: Callable[[], None],
 ) -> list[dict[str, object]]:
-    """``ptxas`` events for the variants of Triton whose spills nobody has said."""
+    """``ptxas`` events for Triton's variants whose spills are not recorded."""
     tools = spills.assemblers([triton_folder])
     todo = [
         v
@@ -157,23 +157,23 @@ def _measure(
 
     def one(variant: Variant) -> list[dict[str, object]]:
         still()
-        known = spills.of_variant(variant, tools, cache)
+        figures = spills.of_variant(variant, tools, cache)
         still()
-        return [ptxas_event(variant.hash, symbol, res) for symbol, res in known.items()]
+        return [ptxas_event(variant.hash, symbol, res) for symbol, res in figures.items()]
 
     with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
         return [event for events in pool.map(one, todo) for event in events]
 
 
 # -- following a recording that grows -------------------------------------------------------------
-# Follows a recording that grows: another look at it as soon as there is something new.
+# Follows a growing recording: reads it again as soon as there is something new.
 
 SPARE = 8
-"""Times that a look took which pass until the next: reading must not slow down what is read."""
+"""A look waits so many times as long as the last one took, so as not to slow the program down."""
 
 
 class Follower:
-    """Looks at a recording's folder when it is asked to; for one thread at a time."""
+    """Reads a recording's folder again on request; for one thread at a time."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -181,9 +181,9 @@ class Follower:
         self._not_before = 0.0
 
     def look(self) -> Recording | None:
-        """What the recording holds by now, or None if nothing came since the last look.
+        """The recording as it is by now; None if nothing is new since the last look.
 
-        A folder that is gone, or that cannot be read just now, has nothing new.
+        A folder that is gone, or cannot be read at the moment, has nothing new.
         """
         if time.monotonic() < self._not_before:
             return None
@@ -195,17 +195,17 @@ class Follower:
             return None
         began = time.monotonic()
         try:
-            found = open_path(self.path)
+            recording = open_path(self.path)
         except (PtxviewError, OSError):
             return None
         finally:
             self._not_before = time.monotonic() + SPARE * (time.monotonic() - began)
         self._sizes = sizes
-        return found
+        return recording
 
 
 def grows(path: Path, recording: Recording) -> bool:
-    """Whether it is worth following: a folder whose run has not ended, as far as it says."""
+    """Whether a recording is worth following: a folder without the event of the run's end."""
     return path.is_dir() and not recording.complete and os.access(path, os.R_OK)
 
 
@@ -216,7 +216,7 @@ DEFAULT_TARGET = "sm_90"
 
 @dataclass(frozen=True, slots=True)
 class RunRequest:
-    """What to run and how: ``kind`` is script, module or command; ``words`` what follows."""
+    """What to run and how: ``kind`` is script, module or command; ``words`` its command line."""
 
     kind: str
     words: tuple[str, ...]
@@ -228,7 +228,7 @@ class RunRequest:
 
 @dataclass(frozen=True, slots=True)
 class RunOutcome:
-    """How a run ended: its status, where the recording lies, what it holds, seconds of ours."""
+    """The end of a run: exit status, the recording's path and content, seconds of run and after."""
 
     status: int
     path: Path
@@ -238,9 +238,9 @@ class RunOutcome:
 
 
 def prepare(request: RunRequest) -> tuple[Path, Path | None]:
-    """The folder to record into and the file to make of it; both may be written.
+    """The folder to record into and the file to pack it into, or None; both are writable.
 
-    Raises ``RunFailed`` where they cannot, before the program has begun.
+    Raises ``RunFailed`` if they are not, before the program has begun.
     """
     out = request.out
     pack_to = out if out is not None and out.suffix == SUFFIX else None
@@ -276,7 +276,7 @@ def _name(request: RunRequest) -> str:
 
 
 def command_of(request: RunRequest) -> tuple[list[str], str]:
-    """The command to start, and the interpreter that its versions are asked of."""
+    """The command to start, and the interpreter whose versions are recorded."""
     python = machine.interpreter(request.python)
     if request.kind == "command":
         return list(request.words), python
@@ -288,7 +288,7 @@ def command_of(request: RunRequest) -> tuple[list[str], str]:
     if not script.exists():
         raise RunFailed(f"{script} does not exist", "Give the path of a Python script.")
     if is_recording(script):
-        # Python would run a __main__.py in it, whoever put that there.
+        # Python would run a __main__.py in it, which anybody may have put there.
         raise RunFailed(
             f"{script} is a recording, and no program",
             "ptxview open, list and show read it, ptxview time takes its times, ptxview profile "
@@ -300,10 +300,10 @@ def command_of(request: RunRequest) -> tuple[list[str], str]:
 
 
 def environment(folder: Path, request: RunRequest, target: str | None) -> dict[str, str]:
-    """The program's environment: his own, with the probes first on PYTHONPATH."""
+    """The program's environment: the user's, with the probes first on PYTHONPATH."""
     env = {k: v for k, v in os.environ.items() if not k.startswith("PTXVIEW_")}
-    before = env.get("PYTHONPATH")
-    env["PYTHONPATH"] = f"{PROBES}{os.pathsep}{before}" if before else str(PROBES)
+    python_path = env.get("PYTHONPATH")
+    env["PYTHONPATH"] = f"{PROBES}{os.pathsep}{python_path}" if python_path else str(PROBES)
     env["PTXVIEW_RECORDING"] = str(folder)
     if target is not None:
         env["PTXVIEW_TARGET"] = target
@@ -312,10 +312,10 @@ def environment(folder: Path, request: RunRequest, target: str | None) -> dict[s
 
 
 class Run:
-    """A run that has a recording but, as yet, no program: ``argv`` in ``env`` is to be started."""
+    """A run whose recording has begun; the caller starts its program, ``argv`` in ``env``."""
 
     def __init__(self, request: RunRequest) -> None:
-        """Begin the recording. Raises ``RunFailed`` where that cannot be."""
+        """Begin the recording. Raises ``RunFailed`` if that is not possible."""
         self.argv, self._python = command_of(request)
         folder, self._pack_to = prepare(request)
         target = request.target or (None if machine.gpu_present() else DEFAULT_TARGET)
@@ -342,24 +342,24 @@ class Run:
             ) from None
         self.env = environment(folder, request, target)
         if target is None:
-            # Half a second, once; it is there before the program has imported torch.
+            # It takes half a second, once, and ends before the program has imported torch.
             begin([self._python, "-I", NATIVE])
 
     @property
     def folder(self) -> Path:
-        """Where the recording grows."""
+        """The recording's folder."""
         return self._writer.folder
 
     def abandon(self) -> None:
-        """The program could not be started: there is no recording."""
+        """Remove the recording, since the program could not be started."""
         self._writer.close()
         remove(self._writer.folder)
 
     def ended(self, status: int, say: Callable[[str], None]) -> RunOutcome:
-        """Complete the recording, and pack it where that is asked."""
-        took = time.monotonic() - self._began
+        """Complete the recording, and pack it if that was asked for."""
+        seconds = time.monotonic() - self._began
         try:
-            self._writer.event(event="end", time=time.time(), exit_status=status, seconds=took)
+            self._writer.event(event="end", time=time.time(), exit_status=status, seconds=seconds)
             for text, mark in unwritten(self.folder):
                 self._writer.event(event="problem", where="recording", text=text)
                 mark.unlink(missing_ok=True)
@@ -368,18 +368,18 @@ class Run:
         except OSError as error:
             say(f"the end of the run could not be recorded: {error.strerror or error}")
         if self._pack_to is not None:
-            # Whatever becomes of us from here on, it is known where the recording is.
+            # From here on the user knows where the recording is, even if we are killed.
             say(f"{self._pack_to} is being made of {self.folder}, which can be opened as well")
         return self._close(status, say)
 
     def hurry(self) -> None:
-        """Somebody wants us to end: what is not yet made of the recording is left out."""
+        """Finish early, because we are asked to end: what is not derived yet is left out."""
         self._hurries = True
         stop_tools()
 
     @contextmanager
     def lasting(self) -> Iterator[None]:
-        """Within it, what would end us makes us hurry: the recording is still completed."""
+        """A context in which a signal to end makes us hurry; the recording is still completed."""
         with instead_of_ending(self.hurry):
             yield
 
@@ -413,12 +413,12 @@ class Run:
 
 
 def run(request: RunRequest, say: Callable[[str], None]) -> RunOutcome:
-    """Run the program, then complete the recording and pack it where that is asked."""
-    made = Run(request)
-    with made.lasting():
+    """Run the program, then complete the recording and pack it if that was asked for."""
+    started = Run(request)
+    with started.lasting():
         try:
-            status = run_program(made.argv, made.env)
+            status = run_program(started.argv, started.env)
         except PtxviewError:
-            made.abandon()
+            started.abandon()
             raise
-        return made.ended(status, say)
+        return started.ended(status, say)

@@ -1,9 +1,9 @@
 """Spilled bytes and barriers: from the cubin's own records, else from ``ptxas -v``.
 
 A kernel spills to local memory, which is on its stack, or to shared memory, which the cubin has on
-record: one with neither has spilled nothing. Where there is some, ``ptxas -v`` is asked, on the
-recorded PTX, where it is the same assembler. "The same" is proved, not assumed: the machine code
-that it writes must equal the recorded one.
+record: one with neither has spilled nothing. For others ``ptxas -v`` is run on the recorded PTX, if
+the same assembler is found. That is proved, not assumed: the machine code that it writes must equal
+the recorded one.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ OPTIONS: tuple[tuple[str, ...], ...] = (
     ("-lineinfo", "--fmad=false", "--regAllocOptLevel=2"),
     (),
 )
-# Kept in the place of machine code that an assembler would not make; no cubin begins so.
+# Cached instead of machine code if an assembler refused the PTX; no cubin begins so.
 _REFUSED = b"\0ptxas would not"
 
 
 def assemblers(folders: Iterable[str | None]) -> list[Path]:
     """Every ptxas in folders of triton packages, then those that the toolchain finds."""
-    found = [path for folder in folders if folder for path in _of_triton(folder)]
-    found += [t.path for t in every("ptxas")]
-    return list(dict.fromkeys(found))
+    paths = [path for folder in folders if folder for path in _of_triton(folder)]
+    paths += [t.path for t in every("ptxas")]
+    return list(dict.fromkeys(paths))
 
 
 def _of_triton(folder: str) -> list[Path]:
@@ -51,15 +51,15 @@ def _of_triton(folder: str) -> list[Path]:
 
 def versions(folder: str | None) -> dict[str, str]:
     """The versions of the assemblers in a folder of a triton package, by file name."""
-    named = {p.name: _version(p) for p in _of_triton(folder)} if folder else {}
-    return {name: version for name, version in named.items() if version is not None}
+    by_name = {p.name: _version(p) for p in _of_triton(folder)} if folder else {}
+    return {name: version for name, version in by_name.items() if version is not None}
 
 
 def on_record(cubin: bytes, usage: str) -> dict[str, Resources]:
-    """Barriers of each function, and that one without any memory to spill to has spilled nothing.
+    """Barriers of each function, and 0 spilled bytes if it has no memory to spill to.
 
-    ``usage`` is what ``cuobjdump -res-usage`` prints of the cubin. The kernels' figures are those
-    that ``ptxas -v`` printed when it made it; functions that they call may differ.
+    ``usage`` is the output of ``cuobjdump -res-usage`` for the cubin. The kernels' figures equal
+    those that ``ptxas -v`` printed when it made the cubin; functions that they call may differ.
     """
     clean = without_local_memory(usage)
     return {
@@ -70,39 +70,41 @@ def on_record(cubin: bytes, usage: str) -> dict[str, Resources]:
     }
 
 
-def of_variant(variant: Variant, tools: Sequence[Path], kept: DerivedCache) -> dict[str, Resources]:
-    """Spills and barriers for a variant: on record, else what ``measure`` finds.
+def of_variant(
+    variant: Variant, tools: Sequence[Path], cache: DerivedCache
+) -> dict[str, Resources]:
+    """Spills and barriers of a variant: on record in the cubin, else found by ``measure``.
 
-    Empty where its cubin, or the PTX that it would take, is not at hand.
+    Empty if the cubin, or the PTX that ``measure`` needs, is not available.
     """
     sass = variant.stages.get(Stage.SASS)
     if sass is None:
         return {}
     try:
         cubin = sass.content.read()
-        known = on_record(cubin, usage_text(cubin, kept)).get(variant.symbol)
+        recorded = on_record(cubin, usage_text(cubin, cache)).get(variant.symbol)
     except (PtxviewError, OSError):
-        known = None
-    if known is not None and known.spill_store_bytes is not None:
-        return {variant.symbol: known}
-    return assembled(variant, tools, kept)
+        recorded = None
+    if recorded is not None and recorded.spill_store_bytes is not None:
+        return {variant.symbol: recorded}
+    return assembled(variant, tools, cache)
 
 
-def assembled(variant: Variant, tools: Sequence[Path], kept: DerivedCache) -> dict[str, Resources]:
-    """What ``measure`` finds for a variant; empty where its PTX or its cubin is not at hand."""
+def assembled(variant: Variant, tools: Sequence[Path], cache: DerivedCache) -> dict[str, Resources]:
+    """The result of ``measure`` for a variant; empty if its PTX or cubin is not available."""
     ptx, sass = variant.stages.get(Stage.PTX), variant.stages.get(Stage.SASS)
     if ptx is None or ptx.costly or sass is None or variant.target is None:
         return {}
     try:
-        return measure(ptx.content.read(), sass.content.read(), variant.target, tools, kept)
+        return measure(ptx.content.read(), sass.content.read(), variant.target, tools, cache)
     except (PtxviewError, OSError):
         return {}
 
 
 def measure(
-    ptx: bytes, cubin: bytes, target: str, tools: Sequence[Path], kept: DerivedCache
+    ptx: bytes, cubin: bytes, target: str, tools: Sequence[Path], cache: DerivedCache
 ) -> dict[str, Resources]:
-    """Spills and barriers by function; empty where no assembler at hand makes the same code."""
+    """Spills and barriers by function; empty if no available assembler makes the same code."""
     built = read_cubin(cubin)
     if built is None:
         return {}
@@ -110,21 +112,21 @@ def measure(
         if not _may_be(built, tool):
             continue
         for options in OPTIONS:
-            printed = _assemble(tool, options, ptx, target, kept)
+            printed = _assemble(tool, options, ptx, target, cache)
             if printed is None:
-                # An assembler that does not take the PTX at all is not asked again; one that does
-                # not know an option may take the next.
+                # An assembler that refuses the PTX with the first options is not tried again; one
+                # that does not know an option may accept the next ones.
                 if options == OPTIONS[0]:
                     break
                 continue
-            text, made = printed
-            if same_code(built, read_cubin(made)):
+            text, assembled_cubin = printed
+            if same_code(built, read_cubin(assembled_cubin)):
                 return from_ptxas(text)
     return {}
 
 
 def _may_be(built: Cubin, tool: Path) -> bool:
-    """Whether a cubin may be this assembler's: the version that it names, else its ELF ABI's."""
+    """Whether this assembler may have made a cubin: by the version it names, else its ELF ABI."""
     version = _version(tool)
     if version is None or built.ptxas is not None:
         return version == built.ptxas
@@ -138,17 +140,17 @@ def _version(tool: Path) -> str | None:
 
 
 def _assemble(
-    tool: Path, options: tuple[str, ...], ptx: bytes, target: str, kept: DerivedCache
+    tool: Path, options: tuple[str, ...], ptx: bytes, target: str, cache: DerivedCache
 ) -> tuple[str, bytes] | None:
     stamp = tool.stat()
-    key = kept.key(
+    key = cache.key(
         "ptxas", str(tool), str(stamp.st_mtime_ns), str(stamp.st_size), *options, target, ptx
     )
-    said, made = kept.get(kept.key(key, "text")), kept.get(kept.key(key, "cubin"))
-    if made == _REFUSED:
+    messages, cubin = cache.get(cache.key(key, "text")), cache.get(cache.key(key, "cubin"))
+    if cubin == _REFUSED:
         return None
-    if said is not None and made is not None:
-        return said.decode("utf-8", "replace"), made
+    if messages is not None and cubin is not None:
+        return messages.decode("utf-8", "replace"), cubin
     with tempfile.TemporaryDirectory(prefix="ptxview-") as folder:
         file, out = Path(folder) / "kernel.ptx", Path(folder) / "kernel.cubin"
         file.write_bytes(ptx)
@@ -159,10 +161,10 @@ def _assemble(
         except PtxviewError:
             return None
         if done.status != 0 or not out.is_file():
-            if done.status > 0:  # one that was killed may do better the next time
-                kept.put(kept.key(key, "cubin"), _REFUSED)
+            if done.status > 0:  # an assembler that was killed may succeed the next time
+                cache.put(cache.key(key, "cubin"), _REFUSED)
             return None
-        said, made = done.err + done.out, files.read(out)
-    kept.put(kept.key(key, "cubin"), made)
-    kept.put(kept.key(key, "text"), said)
-    return said.decode("utf-8", "replace"), made
+        messages, cubin = done.err + done.out, files.read(out)
+    cache.put(cache.key(key, "cubin"), cubin)
+    cache.put(cache.key(key, "text"), messages)
+    return messages.decode("utf-8", "replace"), cubin

@@ -1,4 +1,4 @@
-"""``output_code`` out of what torch itself writes: TORCH_LOGS text and TORCH_TRACE folders."""
+"""Reads ``output_code`` from torch's own logs: TORCH_LOGS text and TORCH_TRACE folders."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def is_trace(text: str) -> bool:
 
 
 def from_log(text: str) -> Iterator[dict[str, object]]:
-    """Graph events of a saved log; lines of other loggers and of the program are passed over."""
+    """Graph events of a saved log; lines of other loggers and of the program are ignored."""
     open_listings: dict[str, tuple[str | None, list[str]]] = {}
 
     def flush(thread: str) -> Iterator[dict[str, object]]:
@@ -56,18 +56,18 @@ def from_log(text: str) -> Iterator[dict[str, object]]:
         rest = line[prefix.end() :] if prefix else ""
         if not prefix or not rest.startswith(_MARK):
             continue
-        said = rest[len(_MARK) :]
-        said = said.removeprefix(" ")
+        message = rest[len(_MARK) :]
+        message = message.removeprefix(" ")
         thread = prefix[1]
-        if said.rstrip() == "Output code:":
+        if message.rstrip() == "Output code:":
             yield from flush(thread)
             open_listings[thread] = (prefix[2], [])
-        elif said.startswith("Output code written to: "):
+        elif message.startswith("Output code written to: "):
             if thread in open_listings:
                 compiled, lines = open_listings.pop(thread)
-                yield _graph(_joined(lines), compiled, said.partition(": ")[2].strip())
+                yield _graph(_joined(lines), compiled, message.partition(": ")[2].strip())
         elif thread in open_listings:
-            open_listings[thread][1].append(said)
+            open_listings[thread][1].append(message)
     for thread in list(open_listings):
         yield from flush(thread)
 
@@ -78,8 +78,10 @@ def _joined(lines: list[str]) -> Content:
 
 @dataclass(frozen=True, slots=True)
 class Payload:
-    """What stands beneath a record of a TORCH_TRACE file, each line after a tab; read when it is
-    asked for: traces of a gigabyte are nothing unusual."""
+    """The lines beneath a record of a TORCH_TRACE file, each indented by a tab.
+
+    They are read only on request, since traces of a gigabyte are not unusual.
+    """
 
     path: Path
     inside: Path | None
@@ -101,50 +103,54 @@ def from_trace(text: str) -> Iterator[dict[str, object]]:
     """Graph events of a TORCH_TRACE text: a JSON record, its payload indented by a tab."""
     data = text.encode("utf-8", "surrogateescape")
     rows = io.BytesIO(data)  # lines as a file has them: a carriage return ends none
-    yield from _events(rows, lambda at, size: BytesContent(_bare(data[at : at + size])))
+    yield from _events(rows, lambda start, size: BytesContent(_bare(data[start : start + size])))
 
 
 def from_trace_file(path: Path, inside: Path | None = None) -> Iterator[dict[str, object]]:
-    """The same of a file, which is gone through line by line and never held as a whole.
+    """Graph events of a TORCH_TRACE file, which is read line by line.
 
-    Of one in an opened folder, ``inside`` that alone. Raises ``Unreadable``.
+    ``inside``: the opened folder out of which the file must not lead. Raises ``Unreadable``.
     """
-    # Code may stand in a line of its own: one may be as long as what is read as a whole.
+    # A whole graph's code may be one line, so a line may be as long as a file read at once.
     rows = files.lines(files.opened(path, inside=inside), longest=files.limits().one)
-    yield from _events(rows, lambda at, size: Payload(path, inside, at, size))
+    yield from _events(rows, lambda start, size: Payload(path, inside, start, size))
 
 
 def _events(
     rows: Iterable[bytes], content: Callable[[int, int], Content]
 ) -> Iterator[dict[str, object]]:
-    said: bytes | None = None
-    at = start = 0
+    record_line: bytes | None = None
+    position = start = 0
     for row in chain(rows, (b"",)):
         if row[:1] == b"\t":
-            at += len(row)
+            position += len(row)
             continue
-        if said is not None and at > start and (record := _record(said)) is not None:
-            yield from _of_trace(record, content(start, at - start))
-        at += len(row)
-        start, said = at, row
+        if (
+            record_line is not None
+            and position > start
+            and (record := _record(record_line)) is not None
+        ):
+            yield from _of_trace(record, content(start, position - start))
+        position += len(row)
+        start, record_line = position, row
 
 
 def _record(row: bytes) -> dict[str, Any] | None:
     """The JSON of a record's line, None if it is not one."""
     line = row.decode("utf-8", "surrogateescape").removesuffix("\n")
-    at = line.find("{") if _PREFIX.match(line) else -1
-    if at < 0:
+    start = line.find("{") if _PREFIX.match(line) else -1
+    if start < 0:
         return None
     try:
-        loaded = files.parsed(line[at:].encode("utf-8", "surrogatepass"), what="a record")
+        loaded = files.parsed(line[start:].encode("utf-8", "surrogatepass"), what="a record")
     except ValueError:
         return None
     return loaded if isinstance(loaded, dict) else None
 
 
 def _of_trace(record: dict[str, Any], payload: Content) -> Iterator[dict[str, object]]:
-    said = record.get("inductor_output_code")
-    if said is None:
+    graph = record.get("inductor_output_code")
+    if graph is None:
         if kind := next((k for k in GRAPHS if k in record), None):
             yield {
                 "event": "graph_text",
@@ -154,16 +160,16 @@ def _of_trace(record: dict[str, Any], payload: Content) -> Iterator[dict[str, ob
                 "frame_compile_id": record.get("frame_compile_id"),
             }
         return
-    path = said.get("file_path") or said.get("filename") if isinstance(said, dict) else None
+    path = graph.get("file_path") or graph.get("filename") if isinstance(graph, dict) else None
     frame, compiled = record.get("frame_id"), record.get("frame_compile_id")
     # An integer in JSON may have more digits than Python turns into a text.
-    told = [str(n) if type(n) is not int or abs(n) < 1 << 63 else "" for n in (frame, compiled)]
+    ids = [str(n) if type(n) is not int or abs(n) < 1 << 63 else "" for n in (frame, compiled)]
     path = path if isinstance(path, str) else None
-    yield _graph(payload, "/".join(told) if frame is not None else None, path)
+    yield _graph(payload, "/".join(ids) if frame is not None else None, path)
 
 
 def _number(text: str) -> int | None:
-    """A frame's number; None of what is none, such as a superscript 2 or thousands of digits."""
+    """A frame's number; None for other texts, such as a superscript 2 or thousands of digits."""
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else None
 
 
