@@ -280,10 +280,10 @@ def read_object(
 
 
 def rerun(
-    found: Found, argv: tuple[str, ...], cache: DerivedCache, say: Callable[[str], None]
+    built: Found, argv: tuple[str, ...], cache: DerivedCache, say: Callable[[str], None]
 ) -> nvcc.DeviceCode:
     """Run nvcc again for one cubin of a build."""
-    source = str(found.source or "")
+    source = str(built.source or "")
     try:
         text = files.read(Path(source)) if source else b""
     except Unreadable:
@@ -294,9 +294,9 @@ def rerun(
     return nvcc.device_code(
         argv,
         source_word or source,
-        found.arch.removeprefix("sm_"),
-        read_cubin(found.cubin),
-        found.directory,
+        built.arch.removeprefix("sm_"),
+        read_cubin(built.cubin),
+        built.directory,
         cache,
         text,
         say,

@@ -19,15 +19,15 @@ from inspector.trace.naming import register_names
 from inspector.trace.tracing import TraceLaunch, Triple
 
 MOST_TOLD = 20
-"""Lines that cannot be run, of which each is told."""
+"""Lines that cannot be run and are listed one by one."""
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchWish:
-    """What of a launch is another than the recorded call's.
+    """How a launch differs from the recorded call.
 
-    ``call`` is its number, None for the most frequent one; ``given`` are arrays by the names of
-    arguments. What is None is as it was recorded.
+    ``call`` is the call's number, None for the most frequent one; ``given`` are arrays by the
+    names of arguments. Fields that are None are as recorded.
     """
 
     call: int | None = None
@@ -40,7 +40,7 @@ class LaunchWish:
 
 @dataclass(frozen=True, slots=True)
 class ChosenLaunch:
-    """A kernel with what it is to be launched with. ``call`` is the number of the recorded call."""
+    """A kernel with its launch. ``call`` is the number of the recorded call, None without one."""
 
     reader: Reader
     kernel: Kernel
@@ -59,25 +59,24 @@ class ChosenLaunch:
 
     @property
     def seed(self) -> int | None:
-        """The seed, where any input was made anew."""
-        made = self.recorded is not None and any(
+        """The seed; None if no input was generated."""
+        any_made = self.recorded is not None and any(
             a.shape is not None and a.name not in self.wish.given for a in self.recorded.arguments
         )
-        return self.wish.seed if made else None
+        return self.wish.seed if any_made else None
 
     def make(self) -> LaunchInputs:
-        """Its inputs, made anew each time."""
+        """The launch's inputs, made anew at each call."""
         recorded = None if self.recorded is None else self.recorded.arguments
         return make_inputs(self.program, self.names, recorded, self.wish)
 
     def source(self, line: int) -> Location | None:
-        """Where a line of the PTX comes from."""
+        """The source location of a line of the PTX; None if it has none."""
         lines = self.reader.listing(self.variant, Stage.PTX).lines
         return lines[line - 1].source if 0 < line <= len(lines) else None
 
     def register_names(self) -> tuple[dict[int, str], str]:
-        """Names of the source by register number, and why they may be fewer than there are, or
-        ""."""
+        """Names in the source by register number, and why some may be missing, or ""."""
         reader, variant = self.reader, self.variant
         ttir, why = None, ""
         if Stage.TTIR in variant.stages:
@@ -95,10 +94,10 @@ class ChosenLaunch:
 def choose_launch(
     reader: Reader, kernel: Kernel, variant: Variant, wish: LaunchWish
 ) -> ChosenLaunch:
-    """What a variant is launched with. Raises PtxviewError; nothing has been run yet.
+    """The launch of a variant, by a recorded call and the user's wish; nothing is run yet.
 
-    ``ToolMissing`` where the kernel has lines that cannot be run, each told by its number;
-    ``UsageError`` where a launch is not known whole.
+    Raises ``ToolMissing`` if the kernel has lines that cannot be run, ``UsageError`` if the launch
+    is not completely known, ``Unreadable`` if the PTX is malformed.
     """
     listing = reader.listing(variant, Stage.PTX)
     try:
@@ -142,17 +141,17 @@ def _whole(sizes: Sequence[int]) -> Triple:
     return sizes[0], sizes[1], sizes[2]
 
 
-def _call(kernel: Kernel, variant: Variant, wanted: int | None) -> tuple[int | None, Call | None]:
-    """The recorded call that is meant, with its number."""
+def _call(kernel: Kernel, variant: Variant, number: int | None) -> tuple[int | None, Call | None]:
+    """The number of the wanted call, else of the most frequent one, and the call; or None, None."""
     calls = variant.calls
-    if wanted is not None:
-        if not 0 <= wanted < len(calls):
-            there = f"they are 0 to {len(calls) - 1}" if calls else "none of it was recorded"
+    if number is not None:
+        if not 0 <= number < len(calls):
+            available = f"they are 0 to {len(calls) - 1}" if calls else "none of it was recorded"
             raise UsageError(
-                f"there is no call {wanted} of {kernel.demangled}: {there}",
+                f"there is no call {number} of {kernel.demangled}: {available}",
                 "ptxview list --calls tells the recorded calls.",
             )
-        return wanted, calls[wanted]
+        return number, calls[number]
     if not calls:
         return None, None
     most = max(range(len(calls)), key=lambda n: (calls[n].count, -n))
@@ -160,16 +159,16 @@ def _call(kernel: Kernel, variant: Variant, wanted: int | None) -> tuple[int | N
 
 
 def must_run(program: Program) -> None:
-    """Raises ToolMissing where a kernel has lines that cannot be run."""
+    """Raises ``ToolMissing`` if a kernel has lines that cannot be run."""
     try:
         program.check()
     except CannotRun as error:
-        told = [f"  line {o.line}: {o.opcode}: {o.reason}" for o in error.obstacles[:MOST_TOLD]]
-        if (more := len(error.obstacles) - MOST_TOLD) > 0:
-            told.append(f"  and {more} more")
+        lines = [f"  line {o.line}: {o.opcode}: {o.reason}" for o in error.obstacles[:MOST_TOLD]]
+        if (unlisted := len(error.obstacles) - MOST_TOLD) > 0:
+            lines.append(f"  and {unlisted} more")
         raise ToolMissing(
             f"{program.name} cannot be run here; nothing was run. What cannot be:",
-            "\n".join(told),
+            "\n".join(lines),
         ) from None
 
 
@@ -179,4 +178,4 @@ def _scratch(reader: Reader, variant: Variant, launch: TraceLaunch) -> tuple[int
     if not is_recording(path):
         return 0, 0
     need = scratch(read_events(path).events).get(variant.hash, (0, 0))
-    return tuple(each * launch.blocks for each in need)
+    return tuple(bytes_each * launch.blocks for bytes_each in need)

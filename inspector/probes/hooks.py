@@ -16,7 +16,7 @@ _before: dict[str, list[Callable[[], object]]] = {}
 
 
 def when_imported(name: str, callback: AfterImport, first: bool = False) -> None:
-    """Call ``callback(module)`` right after the module has run; at once where it already has.
+    """Call ``callback(module)`` right after the module has run; at once if it already has.
 
     ``first``: before the callbacks already registered, so that their wrappers go around its own.
     """
@@ -31,7 +31,7 @@ def when_imported(name: str, callback: AfterImport, first: bool = False) -> None
 
 
 def before_import(name: str, callback: Callable[[], object]) -> None:
-    """Call ``callback()`` right before the module is first found; never where it is loaded."""
+    """Call ``callback()`` right before the module is first found; never if it is loaded."""
     if name not in sys.modules:
         _before.setdefault(name, []).append(callback)
 

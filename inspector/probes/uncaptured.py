@@ -1,4 +1,4 @@
-"""Kernels of compilers that nothing here captures: each is named as it is made, none is silent.
+"""Names the kernels of compilers that nothing here captures, as they are made.
 
 Only what makes kernels is watched, never what launches them: NVRTC as torch and cuda.core use it,
 the jiterator, CuPy, numba.cuda, JAX and PyCUDA.
@@ -50,7 +50,7 @@ def told(by: str, names: Iterable[object]) -> None:
 
 
 def kernels(source: object) -> list[str]:
-    """Names of the kernels that CUDA C++ (or PTX) defines; a word for them where none is seen."""
+    """Names of the kernels that CUDA C++ (or PTX) defines; a placeholder if none is seen."""
     if isinstance(source, bytes | bytearray):
         source = bytes(source).decode("utf-8", "replace")
     text = source if isinstance(source, str) else ""

@@ -37,12 +37,12 @@ os.register_at_fork(after_in_child=_in_child)
 
 
 def folder() -> str | None:
-    """The recording's folder, or None where nothing is recorded."""
+    """The recording's folder, or None if nothing is recorded."""
     return os.environ.get("PTXVIEW_RECORDING") or None
 
 
 def blob(data: bytes | str) -> str | None:
-    """Store content and give its SHA-256 in hex, or None where it cannot be written."""
+    """Store content and return its SHA-256 in hex, or None if it cannot be written."""
     raw = data.encode("utf-8", "surrogateescape") if isinstance(data, str) else data
     digest = hashlib.sha256(raw).hexdigest()
     root = folder()
@@ -56,7 +56,7 @@ def blob(data: bytes | str) -> str | None:
                 _write(part, raw, os.O_TRUNC)
                 os.replace(part, target)
             except OSError:
-                _unlink(part)  # on a full disk it is in the way of what is smaller
+                _unlink(part)  # on a full disk, a smaller file may still fit
                 raise
     except OSError as error:
         _now.unkept = error.strerror or str(error)
@@ -65,7 +65,7 @@ def blob(data: bytes | str) -> str | None:
 
 
 def file_blob(path: str) -> str | None:
-    """Store a file's content, or None where it cannot be read."""
+    """Store a file's content and return its SHA-256, or None if it cannot be read."""
     try:
         with open(path, "rb") as source:
             return blob(source.read())
@@ -74,7 +74,7 @@ def file_blob(path: str) -> str | None:
 
 
 def moved(path: str) -> str | None:
-    """Make a blob of a file beside the blobs without reading it whole; None where that fails."""
+    """Turn a file beside the blobs into a blob without loading it; None if that fails."""
     root = folder()
     if root is None:
         return None

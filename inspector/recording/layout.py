@@ -350,7 +350,7 @@ class Writer:
     """Writes a recording's folder: blobs first, then the events that name them."""
 
     def __init__(self, folder: Path) -> None:
-        """Make the folder. Raises ``OSError`` where that is not allowed."""
+        """Make the folder. Raises ``OSError`` if that is not allowed."""
         self.folder = folder
         (folder / "blobs").mkdir(parents=True, exist_ok=True)
         self._events = (folder / "events.jsonl").open("ab", buffering=0)

@@ -1,4 +1,4 @@
-"""Which variant of a recording a profiled launch was of: by name, then by what it took.
+"""Finds the variant of each profiled launch: by name, then by registers, code and shape.
 
 Nothing is guessed: a launch that fits several variants alike is attached to none.
 """
@@ -15,7 +15,7 @@ from inspector.listing.line import Function, Kind, Line, Listing
 from inspector.measure.ncu.model import Dim3, MeasuredInstruction, NcuLaunch
 
 # -- whether the machine code is that of a listing ------------------------------------------------
-# Whether the machine code of a report is that of a listing, and where its samples stand there.
+# Checks that a report's machine code is that of a listing, and places its samples there.
 #
 # ncu prints where branches went in memory, nvdisasm a label; ncu leaves out which operands are
 # kept for reuse. Everything else must be equal, instruction by instruction, for samples to be

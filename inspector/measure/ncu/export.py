@@ -173,7 +173,7 @@ def _page(cells: list[str], name: str) -> Page | None:
 
     Raises ``Unreadable`` for a source page of anything but SASS.
     """
-    # Headers begin so; most rows are none, and are told apart quickly.
+    # Headers begin with these; most rows are no headers, and are rejected quickly.
     if cells[0].strip() not in ("ID", "Address", "#", "Source"):
         return None
     names = {c.strip() for c in cells}
@@ -286,7 +286,7 @@ def source(table: Table, number: int, name: str) -> NcuLaunch:
 def _sampling(
     columns: Sequence[str], numbers: Notation
 ) -> Callable[[Sequence[str]], Samples | None]:
-    """A function that reads the samples of a row; None of it if the page has no samples."""
+    """A function that reads the samples of a row, and returns None if the page has none."""
     all_column = next((columns.index(c) for c in ALL if c in columns), None)
     quiet_column = next((columns.index(c) for c in NOT_ISSUED if c in columns), None)
     stalls = {

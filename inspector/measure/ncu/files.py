@@ -193,7 +193,7 @@ def _kept(record: dict[str, object]) -> Report:
 
 
 def store(path: Path, csv: str, command: Iterable[str]) -> None:
-    """Keep a report with its recording. Raises ``OSError`` where that is not allowed."""
+    """Store a report with its recording. Raises ``OSError`` if that is not allowed."""
     taken = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     keep(
         path, {"schema": SCHEMA, "taken": taken, "command": list(command), "csv": csv}, REPORTS

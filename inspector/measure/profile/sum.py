@@ -213,7 +213,7 @@ def _kernels(trace: GatheredTrace) -> Iterable[GpuWork]:
 
 
 def _bounds(trace: GatheredTrace) -> tuple[int, int]:
-    """First and last ns of the window: its steps' where it has any, and the device's to its end."""
+    """First and last ns of the window: of its steps if it has any, and of the device's work."""
     if trace.steps:
         first = min(s for _, s, _ in trace.steps)
         last = max(e for _, _, e in trace.steps)

@@ -52,7 +52,7 @@ def warned(profile: Profile, facts: Sequence[ProcessFacts]) -> Profile:
         if what.startswith("Triton's ") and _us(times, within) > 0
     ]
     compiling = (*profile.compiling, *triton)
-    named = [
+    names = [
         f"{what} ({place})" if place else what
         for f in mine
         for what, place, times in f.compiles
@@ -60,21 +60,21 @@ def warned(profile: Profile, facts: Sequence[ProcessFacts]) -> Profile:
     ]
     changed = replace(profile, compiling=compiling)
     warnings = [
-        *_compiled(changed, named),
+        *_compiled(changed, names),
         *(w for f in mine for w in _calls(f, within)),
         *(w for f in mine for w in _pairs(f)),
     ]
     return replace(changed, warnings=tuple(dict.fromkeys(warnings)))
 
 
-def _compiled(profile: Profile, named: Sequence[str] = ()) -> Iterator[str]:
+def _compiled(profile: Profile, names: Sequence[str] = ()) -> Iterator[str]:
     """A warning if the window holds compiling: of what, for how long, in how many steps."""
     spent = sum(c.us for c in profile.compiling)
     if spent <= 0:
         return
     window = profile.window
     window_us = profile.overhead.window_us
-    what = ", ".join(dict.fromkeys(named or (c.what for c in profile.compiling)))
+    what = ", ".join(dict.fromkeys(names or (c.what for c in profile.compiling)))
     steps = sorted({n for c in profile.compiling for n in c.steps})
     part = f" of its {_time(window_us)}" if window_us else ""
     if len(steps) > 1:

@@ -54,12 +54,12 @@ class Again:
     asked: frozenset[tuple[str, str]] = frozenset()
     code_path: str | None = None
 
-    def timing(self, **known: object) -> Timing:
+    def timing(self, **fields: object) -> Timing:
         """The call's timing before its time is taken."""
         return Timing(
             kernel=self.call.name, variant="", call=self.number, stopwatch=None, cache=None,
             count=self.call.count, inputs=inputs(self.call.arguments), kind=self.call.kind,
-            **known,  # type: ignore[arg-type]
+            **fields,  # type: ignore[arg-type]
         )  # fmt: skip
 
 

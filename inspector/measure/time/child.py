@@ -95,7 +95,7 @@ class ChildEnd(NamedTuple):
 def run_child(
     python: str, module: str, job: Said, limit: float, folder: Path, seconds: float, child: Child
 ) -> ChildEnd:
-    """Give a job to a module of ``probes/replay`` in a process of its own, and wait for its end.
+    """Run a module of ``probes/replay`` with a job in a separate process, and wait for its end.
 
     After ``limit`` seconds in one step the child ends itself; ``seconds`` limits it as a whole.
     Raises ``ToolMissing`` if the interpreter cannot be started.

@@ -24,12 +24,12 @@ class PlannedLaunch:
     number: int
     call: Call
 
-    def timing(self, **known: object) -> Timing:
+    def timing(self, **fields: object) -> Timing:
         """The launch's timing before its time is taken."""
         return Timing(
             kernel=self.kernel.name, variant=self.variant.id, call=self.number, stopwatch=None,
             cache=None, grid=self.call.grid, block=self.call.block, count=self.call.count,
-            inputs=inputs(self.call.arguments), **known,  # type: ignore[arg-type]
+            inputs=inputs(self.call.arguments), **fields,  # type: ignore[arg-type]
         )  # fmt: skip
 
 

@@ -261,7 +261,7 @@ def timing_row(timing: Timing) -> dict[str, object]:
 
 
 def stored_session(session: Session) -> dict[str, object]:
-    """A session as it is kept in a recording."""
+    """A session as it is stored with a recording."""
     return {
         "taken": session.taken,
         "device": dict(session.device),

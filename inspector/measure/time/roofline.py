@@ -1,4 +1,4 @@
-"""A roofline: what a call could reach at most, by what it computes on each byte that it moves.
+"""A roofline: the operations per second a call can reach, by its operations per byte moved.
 
 S. Williams, A. Waterman, D. Patterson, "Roofline: An Insightful Visual Performance Model for
 Multicore Architectures", CACM 52 (4), 2009. The slanted roofs are bandwidths: of a copy that was

@@ -112,7 +112,7 @@ class StoredTimes:
 
         def rank(entry: tuple[int, Taken]) -> tuple[bool, int, bool, int]:
             number, timing = entry[0], entry[1].timing
-            # A launch of its own says more than one among others.
+            # A launch timed alone comes before one within a call of many.
             return timing.cache != COLD, -number, timing.kind != "triton", -timing.count
 
         entries = [entry for entry in self._of(kernel, variant) if _is_own(entry[1])]

@@ -298,5 +298,5 @@ def data_sheet(device: Mapping[str, object]) -> float | None:
 
 
 def store(path: Path, session: Session) -> None:
-    """Keep a session with its recording. Raises ``OSError`` where that is not allowed."""
+    """Store a session with its recording. Raises ``OSError`` if that is not allowed."""
     keep(path, stored_session(session))

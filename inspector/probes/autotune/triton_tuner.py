@@ -276,7 +276,7 @@ def _file(function: Any) -> str | None:
 
 
 def _key(tuning: Tuning, key: Any) -> Any:
-    """The key's values under the arguments' names; Triton's bare values where they do not fit."""
+    """The key's values by argument name; Triton's bare values if the names do not fit."""
     owner = tuning.owner
     arguments = {k: v for k, v in tuning.arguments.items() if k in owner.arg_names}
     named = [(k, arguments[k]) for k in owner.keys if k in arguments]

@@ -4,13 +4,13 @@ Whatever fails here fails silently: a program must not notice that it is recorde
 """
 
 
-def _chain(here: str) -> None:
+def _chain(own_folder: str) -> None:
     """Run the ``sitecustomize`` that would have been found without this one."""
     import sys
     from importlib.machinery import PathFinder
     from importlib.util import module_from_spec
 
-    path = [p for p in sys.path if p != here]
+    path = [p for p in sys.path if p != own_folder]
     spec = PathFinder.find_spec("sitecustomize", path)
     if spec is None or spec.loader is None:
         return
@@ -20,14 +20,14 @@ def _chain(here: str) -> None:
     spec.loader.exec_module(module)
 
 
-def _wake(here: str) -> None:
+def _wake(own_folder: str) -> None:
     import os
     import sys
     from importlib.util import module_from_spec, spec_from_file_location
 
     if not os.environ.get("PTXVIEW_RECORDING") or "ptxview_probes" in sys.modules:
         return
-    folder = os.path.dirname(here)
+    folder = os.path.dirname(own_folder)
     spec = spec_from_file_location(
         "ptxview_probes",
         os.path.join(folder, "__init__.py"),
@@ -46,12 +46,12 @@ def _wake(here: str) -> None:
 def _main() -> None:
     import os
 
-    here = os.path.dirname(os.path.abspath(__file__))
+    own_folder = os.path.dirname(os.path.abspath(__file__))
     try:
-        _wake(here)
+        _wake(own_folder)
     except Exception:
         pass
-    _chain(here)
+    _chain(own_folder)
 
 
 _main()

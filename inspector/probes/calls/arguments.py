@@ -24,7 +24,7 @@ class Traced(Exception):
 
 
 def sign(value: Any) -> Any:
-    """A hashable by which a call's argument is told apart; cheap, and without any reference."""
+    """A hashable that tells a call's argument apart, cheap and without a reference to it."""
     try:
         return value.dtype, value.shape, value.stride(), value.data_ptr() & mask(value)
     except AttributeError:

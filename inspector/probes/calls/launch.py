@@ -128,7 +128,7 @@ class Known:
         self.check = guards.check
         self.masks = tuple(map(mask, tensors))
         self.ways: dict[Any, Entry] = {}
-        self.only: Entry | None = None  # of the ways, where there is but one
+        self.only: Entry | None = None  # the entry, if there is only one
 
     def entry(self, tensors: Any) -> Entry | None:
         """The call of tensors of this layout that are aligned as these are."""
@@ -166,7 +166,7 @@ def remember(subject: Subject, key: Any, tensors: Any, entry: Entry) -> Known | 
 
 
 def known_call(subject: Subject, key: Any, tensors: Any) -> Known | None:
-    """The layout of these tensors, where it is remembered."""
+    """The remembered layout of these tensors; None if there is none."""
     for layout in subject.quick.get(key, ()):
         if layout.check(*tensors):
             return layout
@@ -189,7 +189,7 @@ def split(args: Any) -> tuple[Any, list[Any]]:
 
 
 def again(subject: Subject, args: Any, always: bool = False) -> Entry | None:
-    """The entry of a call that is remembered; None where it is not, or has odd arguments.
+    """The entry of a remembered call; None if it is not remembered, or has odd arguments.
     ``always``: look at addresses, though the call was made often."""
     try:
         layout = subject.whole
@@ -381,7 +381,7 @@ class Stand:
             self._last = (len(roles.each), roles.scalars, roles.tensors, *last)
 
     def _one_by_one(self, args: tuple[Any, ...]) -> subjects.Entry:
-        """The entry of a call by what each of its arguments is."""
+        """The entry of a call, found by comparing each of its arguments."""
         subject = self.held
         values = args[self.leading :]
         try:

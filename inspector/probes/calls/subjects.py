@@ -25,7 +25,7 @@ MOST_CALLS = 256
 # Keys that lead to them: addresses differ more often than their alignment does.
 MOST_KEYS = 4096
 # A call's count; the count at which it, or its tensors, are to be looked at; the call's number; the
-# count at which it is told again, which is when it has grown by an eighth.
+# count at which it is written again, which is when it has grown by an eighth.
 Entry = list[int]
 FORGOTTEN = -2  # in the place of a number
 _all: dict[tuple[str, str], Subject] = {}
@@ -227,7 +227,7 @@ def benchmark() -> Any:
 
 
 def as_benchmark(owner: Any, name: str) -> None:
-    """Count what this method launches as autotuning's; nothing where there is no such method."""
+    """Count what a method launches as autotuning's; nothing happens if there is no such method."""
     import functools
 
     original = vars(owner).get(name)

@@ -84,7 +84,7 @@ def _caches(kernel: Any, meta: Any) -> list[str]:
 
 
 def _arguments(kernel: Any) -> list[str] | None:
-    """Names of the arguments that the kernel declares ``tl.constexpr``, where it says so."""
+    """Names of the arguments that the kernel declares ``tl.constexpr``; None if unknown."""
     function: Any = getattr(getattr(kernel, "src", None), "fn", None)
     names = getattr(kernel, "arg_names", None) or getattr(function, "arg_names", None)
     declared = getattr(kernel, "declared_constexprs", None)

@@ -397,7 +397,7 @@ class Session:
 
 
 def install() -> None:
-    """Profile this process, where it is the program's own and not a helper's of torch."""
+    """Profile this process if it is the program's own, not a helper of torch's."""
     wish = os.environ.get(VARIABLE)
     if not wish or folder() is None:
         return

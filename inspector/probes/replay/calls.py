@@ -91,7 +91,7 @@ def _constant(torch: Any, name: str, text: str, device: str) -> Any:
 
 
 def _function(call: dict[str, Any]) -> Callable[..., Any]:
-    """A function of an extension's library, which is loaded from where it lay."""
+    """A function of an extension's library, which is loaded from its recorded path."""
     module = sys.modules.get(call["module"]) or _imported(call["module"], call["library"])
     function = getattr(module, call["function"], None)
     if not callable(function):

@@ -205,7 +205,7 @@ class Inputs(Memory):
             self._kept.append(scratch)
             address = (
                 int(scratch.data_ptr()) if scratch_bytes else 0
-            )  # Triton gives a null where none is
+            )  # Triton passes a null if none is needed
             self.values.append(address.to_bytes(8, "little"))
 
     def _value(self, argument: dict[str, Any], size: int, device: str, most: int) -> bytes:

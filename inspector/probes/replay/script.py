@@ -249,7 +249,7 @@ class Declared:
         return tuple(arguments) if isinstance(arguments, tuple | list) else (arguments,)
 
     def amount(self, name: str, arguments: tuple[Any, ...]) -> int | None:
-        """``bytes_of`` or ``flops_of`` these arguments; None where it is not declared."""
+        """``bytes_of`` or ``flops_of`` these arguments; None if it is not declared."""
         function = getattr(self, name)
         return None if function is None else int(function(*arguments))
 
@@ -310,7 +310,7 @@ REFUSED, WRONG_SIZE = 46, 47
 BUILDING = 300
 # Compiled code may settle after its first calls only (CUDA graphs); none of these is timed.
 WARM_CALLS = 3
-# While something is compiled for so many seconds, the device idles, and its clocks fall.
+# Seconds of compiling after which the idle device's clocks have fallen.
 IDLE = 0.2
 
 
@@ -403,7 +403,7 @@ class Comparison:
                 session.say(n=n, stopwatch=stopwatch, cache=state, error=str(error))
                 continue
             except RuntimeError as error:  # as of what cannot be captured in a graph
-                self._synchronize()  # raises where nothing can be launched any more
+                self._synchronize()  # raises if nothing can be launched any more
                 session.say(n=n, stopwatch=stopwatch, cache=state, error=said(error))
                 continue
             session.say(**result, n=n)

@@ -282,7 +282,7 @@ def by_each(session: Session, n: int, launch: Any, inputs: Memory, measure: Any)
             session.say(n=n, stopwatch=stopwatch, cache=state, error=str(error))
             continue
         except RuntimeError as error:
-            torch.cuda.synchronize()  # raises where nothing can be launched any more
+            torch.cuda.synchronize()  # raises if nothing can be launched any more
             session.say(n=n, stopwatch=stopwatch, cache=state, error=first_line(error))
             continue
         grown = [name for name in inputs.overflowed() if name not in odd]

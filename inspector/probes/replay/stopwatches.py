@@ -30,7 +30,7 @@ MOST_RECORDS = 100_000
 FIRST, SECOND = 20, 100
 # No kernel is that short; a graph without any takes some ns.
 LEAST_US = 0.1
-# The device's clock goes in steps of so many µs (32 ns on an H200): no samples tell more.
+# The device's clock advances in steps of so many µs (32 ns on an H200), the limit of precision.
 TICK_US = 0.032
 
 
@@ -140,9 +140,9 @@ def _testing() -> Any:
     return triton.testing
 
 
-# Those that are no CUPTI.
+# The stopwatches that do not use CUPTI.
 STOPWATCHES = {"event": events, "do_bench": do_bench, "cudagraph": cudagraph}
-# Those that bring the L2 into a state of their own.
+# The stopwatches that bring the L2 into a certain state themselves.
 OWN_CACHE = {"do_bench": "dirty", "cudagraph": "hot"}
 
 
@@ -221,7 +221,7 @@ def learn(trace: Trace, launch: Launch) -> list[str]:
 
 
 def kernels_alone(trace: Trace, launch: Launch) -> list[str]:
-    """``learn`` of a call. Raises ``Unavailable`` also where nothing is seen of it."""
+    """Like ``learn``, for a call. Raises ``Unavailable`` also if nothing of it is seen."""
     names = learn(trace, launch)
     if not names:
         raise Unavailable(
@@ -274,7 +274,7 @@ def calls(
 
 
 # -- without CUPTI's tracing ----------------------------------------------------------------------
-# How long a kernel takes without CUPTI's tracing, where that slows it.
+# The time of a kernel without CUPTI's tracing, if that slows it.
 #
 # To trace kernels that may run at once CUPTI adds code to each, which notes when its blocks begin
 # and end (NVIDIA calls it the instrumentation overhead of concurrent kernel tracing). Most kernels
@@ -284,7 +284,7 @@ def calls(
 # as long as the queue is full, and an empty kernel tells how much that is.
 
 Launch = Callable[[], Any]
-# A difference below either is not told from chance.
+# A difference below either may be chance.
 PART, LEAST_DIFFERENCE_US = 0.02, 0.2
 SAMPLES, BATCH, FEWEST_PAIRS = 80, 20, 6
 # All of them together, in µs: a launch that takes longer is looked at less often, or not at all.

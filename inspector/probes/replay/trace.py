@@ -64,7 +64,7 @@ class Records:
         Waits until the records are ``enough``, for a quarter of a second at most. Raises
         ``Unavailable``.
         """
-        if self._lost:  # as where what was called has a profiler of its own
+        if self._lost:  # for example, if the called code runs a profiler
             self._begin()
         events: list[Event] = []
         try:
