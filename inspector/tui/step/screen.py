@@ -224,8 +224,10 @@ class StepScreen(Screen[None]):
         if before is not None and before.launched is not None:
             self.kernel.count(before.launched)
             self._fill()
-        else:
+        elif ended is None:
             self.runner.count(run.chosen)
+        else:
+            self.kernel.uncounted = ended
 
     def _in_trouble(self, notice: Notice) -> None:
         """Say why there is nothing to step through, instead of the code."""
@@ -545,7 +547,8 @@ class StepScreen(Screen[None]):
     def action_search(self) -> None:
         """Ask for a regular expression."""
         self.status.display = False
-        self.prompt.ask("search", self.search.begin())
+        self._typed["search"] = self.search.begin()
+        self.prompt.ask("search", self._typed["search"])
 
     def action_goto(self) -> None:
         """Ask for a line."""
@@ -570,11 +573,14 @@ class StepScreen(Screen[None]):
         elif message.accepted and message.text:
             self._asked(message.kind, message.text)
 
+    @on(Pane.Found)
+    def _found(self, message: Pane.Found) -> None:
+        self.search.found(message)
+
     def _search(self, text: str) -> None:
         """To the first match; asked for what was looked for before, to the next."""
         view = self.panes.active.view
-        again = view.pattern is not None and view.pattern.pattern == text
-        if again and view.cursor in view.matches:
+        if text == self._typed["search"] and view.cursor in view.matches:
             view.action_match(1)
         else:
             self.search.look_for(text)
