@@ -24,6 +24,7 @@ from inspector.tui.diff.view import DiffView
 from inspector.tui.main import screen as acting
 from inspector.tui.main.screen import MainScreen
 from inspector.tui.main.understanding import HintList
+from inspector.tui.step.screen import StepScreen
 from inspector.tui.timing.screen import TimingScreen
 from inspector.tui.tree.kernel_tree import KernelTree
 from inspector.tui.variants.screen import VariantsScreen
@@ -90,6 +91,7 @@ def test_the_action_exists(one: object) -> None:
     name = chosen.action.partition("(")[0]
     screens: dict[Where, type] = {
         Where.DIFF: DiffScreen, Where.VARIANTS: VariantsScreen, Where.TIMING: TimingScreen,
+        Where.STEP: StepScreen,
     }  # fmt: skip
     homes: dict[str, type] = {
         "screen": screens.get(chosen.where, MainScreen), "app": PtxviewApp,
@@ -97,6 +99,7 @@ def test_the_action_exists(one: object) -> None:
     own = {
         Where.SCREEN: MainScreen, Where.PANE: CodeView, Where.TREE: KernelTree,
         Where.DIFF: DiffView, Where.VARIANTS: VariantTable, Where.TIMING: TimingScreen,
+        Where.STEP: StepScreen,
     }  # fmt: skip
     space, _, rest = name.rpartition(".")
     if name == "tell_app":
@@ -105,8 +108,8 @@ def test_the_action_exists(one: object) -> None:
 
 
 def test_every_command_has_a_test() -> None:
-    # In test_diff_screen.py and in test_timing.py.
-    elsewhere = (Where.DIFF, Where.VARIANTS, Where.TIMING)
+    # In test_diff_screen.py, in test_timing.py and in test_step_screen.py.
+    elsewhere = (Where.DIFF, Where.VARIANTS, Where.TIMING, Where.STEP)
     assert {c.id.replace(".", "_") for c in TABLE if c.where not in elsewhere} <= {
         name.removeprefix("test_key_") for name in globals()
     }
@@ -695,6 +698,18 @@ async def test_key_time(start: Start) -> None:
         while not screen.settled:
             await ui.pause(0.01)
         assert "is no recording: only one knows" in " ".join(text_of(ui).split())
+
+
+async def test_key_block(start: Start) -> None:
+    async with start("x") as (ui, _):
+        screen = ui.app.screen
+        assert isinstance(screen, StepScreen)
+        while not screen.settled:
+            await ui.pause(0.01)
+        await ui.pause()
+        assert "there is no kernel square_kernel in this PTX" in text_of(ui)
+        await ui.press("escape")
+        assert len(ui.app.screen_stack) == 1
 
 
 async def test_key_edit(start: Start, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
