@@ -25,9 +25,12 @@ LEAST = 64
 """Cells of the frame at least: what its keys are called must fit beneath it."""
 
 
-def lanes_text(strip: LaneStrip, lane: int, width: int) -> list[tuple[str, str]]:
-    """The chosen lane's warp in numbers, then the whole block as levels, a warp a row."""
-    return [*_head(strip, lane), *_numbers(strip, lane, width), *_levels(strip, lane)]
+def lanes_text(strip: LaneStrip, lane: int, width: int, height: int = 99) -> list[tuple[str, str]]:
+    """The chosen lane's warp in numbers, then the block as levels, a warp a row: of a large one as
+    many around the chosen lane's as there is room for."""
+    above = [*_head(strip, lane), *_numbers(strip, lane, width)]
+    room = height - sum(text.count("\n") for text, _ in above)
+    return [*above, *_levels(strip, lane, max(3, room))]
 
 
 def _head(strip: LaneStrip, lane: int) -> Parts:
@@ -78,9 +81,11 @@ def _numbers(strip: LaneStrip, lane: int, width: int) -> Parts:
     yield "\n", ""
 
 
-def _levels(strip: LaneStrip, lane: int) -> Parts:
+def _levels(strip: LaneStrip, lane: int, most: int) -> Parts:
     signs = report.levels(strip)
-    for at in range(0, len(signs), WARP):
+    warps = -(-len(signs) // WARP)
+    first = max(0, min(lane // WARP - most // 2, warps - most))
+    for at in range(WARP * first, min(WARP * (first + most), len(signs)), WARP):
         yield f"{at:>{NUMBERS - 2}}  ", "$quiet"
         for n in range(at, min(at + WARP, len(signs))):
             yield signs[n], _style(strip, n, lane)
@@ -134,7 +139,8 @@ class LaneGrid(ModalScreen[int | None]):
         self._show()
 
     def _show(self) -> None:
-        parts = lanes_text(self.strips[self.which], self.lane, self.size.width - 6)
+        width, height = self.size.width - 6, self.size.height - 3
+        parts = lanes_text(self.strips[self.which], self.lane, width, height)
         text = Content.assemble(*parts)
         self.text.update(text)
         widest = max(line.cell_length for line in text.split("\n"))

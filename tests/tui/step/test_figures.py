@@ -15,7 +15,7 @@ from inspector.model import Stage
 from inspector.reader.reader import Reader
 from inspector.reader.selecting import select_one
 from inspector.trace.block import trace_block
-from inspector.trace.stepper import Stepper
+from inspector.trace.stepper import LaneStrip, Stepper
 from inspector.trace.tracing import trace_launch
 from inspector.tui.code.gutter import (
     CONFLICTS,
@@ -206,3 +206,13 @@ def test_lanes_stand_32_a_row_and_the_chosen_one_is_marked() -> None:
     assert all(len(row) <= 74 for row in rows)
     assert [style for _, style in parts if "reverse" in style] == ["reverse"] * 2
     assert {style for text, style in parts if text == "·"} == {"dim"}
+
+
+def test_of_a_large_block_the_warps_around_the_chosen_lane_are_shown() -> None:
+    active = (True,) * 1024
+    strip = LaneStrip("%r1", None, "s32", 0, tuple(range(1024)), active)
+    for lane in (0, 500, 1023):
+        rows = "".join(text for text, _ in lanes_text(strip, lane, 74, 21)).splitlines()
+        levels = [int(row.split()[0]) for row in rows[rows.index("", 4) + 1 :]]
+        assert len(rows) == 21 and lane // 32 * 32 in levels
+        assert levels == list(range(levels[0], levels[-1] + 1, 32))
