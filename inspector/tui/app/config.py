@@ -5,7 +5,7 @@ A file that is damaged, or has entries that mean nothing, costs one warning and 
     theme = "light"             # dark, light or auto: as the terminal says, else dark
 
     [keys]                      # by the id of a command, as the help shows it
-    "stage.next" = "x"          # one key: x, X, /, ctrl+x, alt+enter, f5, space
+    "stage.next" = "J"          # one key: J, j, /, ctrl+x, alt+enter, f5, space
     zoom = ["z", "f11"]         # or several; [] for none
 """
 

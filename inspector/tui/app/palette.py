@@ -41,7 +41,7 @@ def help_text(recording: Recording, keys: Mapping[str, str] | None = None) -> Co
     parts += [
         ("\nYour own keys\n", "bold $primary"),
         (f"  in {label(str(config_path()))}, by the names at the right of each line:\n", ""),
-        ('    theme = "light"\n    [keys]\n    "stage.next" = "x"\n    zoom = ["z", "f11"]\n',
+        ('    theme = "light"\n    [keys]\n    "stage.next" = "J"\n    zoom = ["z", "f11"]\n',
          "$quiet"),
     ]  # fmt: skip
     return Content.assemble(*parts)

@@ -112,7 +112,7 @@ def test_a_key_that_is_taken_from_another_command_is_told(
         ('[keys]\nzoom = "hyper+x"', "zoom: hyper+x is no key"),
         ("[keys]\nzoom = 5", "zoom: 5 is no key"),
         ('[keys]\nzoom = ""', "zoom:  is no key"),
-        ('[keys]\nzoom = "x"\nturn = "x"', "x is asked for by zoom and by turn"),
+        ('[keys]\nzoom = "Z"\nturn = "Z"', "Z is asked for by zoom and by turn"),
         ('[keys]\n"\\u001b[31mred" = "x"', "there is no command ␛[31mred"),
     ],
 )
