@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
 
 from textual import on
@@ -80,6 +80,16 @@ class Gutter:
     telling: Telling = NOTHING
     wanted: tuple[str, ...] = ()
     run: RunFigures | None = None
+    columns: tuple[str, ...] = field(init=False)
+    """The columns that are wanted and there, and have cells of their own."""
+    width: int = field(init=False)
+    """Cells of all columns."""
+
+    def __post_init__(self) -> None:
+        """Once, and not for each row that is drawn."""
+        columns = tuple(c for c in self.there if c in self.wanted and c != NOTES)
+        object.__setattr__(self, "columns", columns)
+        object.__setattr__(self, "width", sum(map(_width, columns)))
 
     @property
     def there(self) -> tuple[str, ...]:
@@ -93,16 +103,6 @@ class Gutter:
             *(() if self.run is None else self.run.columns),
             *((NOTES,) if telling.noted else ()),
         )
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Those of them that are wanted and have cells of their own."""
-        return tuple(c for c in self.there if c in self.wanted and c != NOTES)
-
-    @property
-    def width(self) -> int:
-        """Cells of all columns."""
-        return sum(map(_width, self.columns))
 
     @property
     def heads(self) -> str:
