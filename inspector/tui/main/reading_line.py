@@ -17,6 +17,7 @@ from inspector.analyse.telling import (
     Told,
     Words,
 )
+from inspector.text import plural
 from inspector.tui.code.gutter import SIGNS
 from inspector.tui.code.view import CodeView
 from inspector.tui.main.outcome import attempt
@@ -117,10 +118,9 @@ class ReadingLine(Widget):
         rolled = self.said.told.rolled
         if rolled is not None and rolled.live.get("gpr"):
             peak = ": the kernel's peak" if rolled.peak else ""
-            many = "instruction" if rolled.instructions == 1 else "instructions"
-            stall = "" if rolled.stall is None else f", {rolled.stall} stall cycles"
-            text = (f"{rolled.instructions} SASS {many}, up to {rolled.live['gpr']} registers "
-                    f"live{peak}{stall}")  # fmt: skip
+            stall = "" if rolled.stall is None else f", {plural(rolled.stall, 'stall cycle')}"
+            text = (f"{plural(rolled.instructions, 'SASS instruction')}, up to "
+                    f"{plural(rolled.live['gpr'], 'register')} live{peak}{stall}")  # fmt: skip
             out.append((text, "$quiet"))
         return [(label(text), style) for text, style in out]
 
