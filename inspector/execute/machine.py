@@ -7,6 +7,8 @@ loop which may wait for what others store let the others go first.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from math import prod
 from typing import Any, Protocol
 
 import numpy as np
@@ -120,17 +122,28 @@ class Machine:
         if self.observer is not None:
             self.observer.step(self.lanes, instruction, mask)
 
-    def multiply_group(self, instruction: int, *operands: Any) -> list[Array]:
+    def multiply_group(
+        self, instruction: int, mask: Mask, shape: tuple[int, int, int], kinds: Sequence[str],
+        a: Sequence[Array] | Array, b: Array, *rest: Any,
+    ) -> list[Array]:  # fmt: skip
         """``wgmma.mma_async``; Fault where its descriptor names what is not there."""
         if self.lanes.width % 128:
             said = f"a block of {self.lanes.threads} threads has no whole warp group of 128"
             raise self.fault("warp group", said, instruction)
-        m, n, k = operands[0]
-        self.work.multiply(self.lanes.blocks * (self.lanes.width // 128) * m * n * k)
+        self.work.multiply(self.lanes.blocks * (self.lanes.width // 128) * prod(shape))
+        if mask is not None:
+            b = self._of_active(mask, b)
+            a = self._of_active(mask, a) if isinstance(a, np.ndarray) else a
         try:
-            return matrix.multiply_group(self.lanes, self.memory.shared, *operands)
+            return matrix.multiply_group(self.lanes, self.memory.shared, shape, kinds, a, b, *rest)
         except IndexError as error:
             raise self.fault("out of bounds", str(error), instruction, space="shared") from None
+
+    def _of_active(self, mask: Array, descriptor: Array) -> Array:
+        """A descriptor in every lane: in those that do not run it means nothing."""
+        every, on = self.lanes.full(descriptor), self.lanes.full_mask(mask)
+        some = every[on]
+        return np.where(on, every, some[0]) if some.size else every
 
     def fault(
         self, cause: str, sentence: str, instruction: int, where: tuple[int, int] | None = None,

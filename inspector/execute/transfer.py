@@ -186,7 +186,8 @@ def _multiply_group(t: Translator, row: PtxInstruction) -> None:
     old = ", ".join(t.read(o, "u32") for o in t.elements(target))
     saturate = "satfinite" in row.parts
     t.emit(
-        f"L = m.multiply_group({t.number}, {shape}, {kinds!r}, {left}, {t.read(b, 'u64')}, "
+        f"L = m.multiply_group({t.number}, {t.mask}, {shape}, {kinds!r}, {left}, "
+        f"{t.read(b, 'u64')}, "
         f"{t.read(keep, 'pred')}, {signs}, {turned}, [{old}], {saturate})"
     )
     for k, register in enumerate(t.elements(target)):

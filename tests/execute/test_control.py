@@ -236,3 +236,51 @@ def test_what_is_constant_is_not_written() -> None:
     with pytest.raises(Fault) as caught:
         launch(CONTROL, (1,), 32, [x, buffer, 10], "past_end", memory=memory)
     assert (caught.value.cause, caught.value.buffer) == ("read only", "weights")
+
+
+GROUPS = """
+.version 8.7
+.target sm_90a
+.address_size 64
+.visible .entry groups(.param .u64 out) .reqntid 128, 1, 1 {
+  .reg .pred %p<3>;
+  .reg .b32 %r<6>;
+  .reg .b64 %rd<6>;
+  .reg .f32 %f<5>;
+  .shared .align 1024 .b8 tile[4096];
+  ld.param.u64 %rd1, [out];
+  mov.u32 %r1, %tid.x;
+  mov.u32 %r2, %ctaid.x;
+  shl.b32 %r3, %r1, 5;
+  mov.u32 %r4, tile;
+  add.u32 %r3, %r3, %r4;
+  mov.b32 %r5, 0x3C003C00;
+  st.shared.v4.b32 [%r3], {%r5, %r5, %r5, %r5};
+  st.shared.v4.b32 [%r3+16], {%r5, %r5, %r5, %r5};
+  bar.sync 0;
+  mov.f32 %f1, 0f3F800000; mov.f32 %f2, %f1; mov.f32 %f3, %f1; mov.f32 %f4, %f1;
+  setp.eq.u32 %p1, %r2, 0;
+  // a descriptor of what is not there, in the block that does not multiply
+  selp.b64 %rd2, 0x0000000000003FFF, 0x0000000800080000, %p1;
+  setp.eq.u32 %p2, %r2, %r2;
+  @%p1 bra DONE;
+  wgmma.fence.sync.aligned;
+  wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16
+    {%f1, %f2, %f3, %f4}, %rd2, %rd2, %p2, 1, 1, 0, 0;
+  wgmma.commit_group.sync.aligned;
+  wgmma.wait_group.sync.aligned 0;
+DONE:
+  mad.lo.u32 %r3, %r2, 128, %r1;
+  mul.wide.u32 %rd3, %r3, 4;
+  add.u64 %rd4, %rd1, %rd3;
+  st.global.f32 [%rd4], %f4;
+  ret;
+}
+"""
+
+
+@pytest.mark.parametrize("chunk", CHUNKS)
+def test_a_block_that_does_not_multiply_has_no_part_in_a_product(chunk: int) -> None:
+    out = np.zeros((3, 128), np.float32)
+    launch(read_module(parse_ptx(GROUPS)), (3,), 128, [out], "groups", chunk=chunk)
+    assert (out == np.array([[1], [17], [17]], np.float32)).all()
