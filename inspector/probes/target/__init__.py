@@ -39,6 +39,7 @@ def install(target: str) -> None:
     _current = _settings.read(target)
     before_import("torch", _load_shim)
     when_imported("torch", lambda module: _part("cuda", module))
+    when_imported("torch", lambda module: _part("cudart", module))
     when_imported("torch", lambda module: _part("lacking", module))
     when_imported("triton.runtime.driver", lambda module: _part("driver", module))
     when_imported("triton.runtime.driver", lambda module: _part("lacking", module))

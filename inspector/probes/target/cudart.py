@@ -63,11 +63,9 @@ _modules: dict[tuple[int, int], _Module] = {}
 _making = threading.Lock()
 
 
-def attach() -> None:
-    """Let extensions reach this interpreter; called once in a process."""
+def attach(torch: Any) -> None:
+    """Let extensions reach this interpreter, those too that were built in another process."""
     global _services
-    if _services is not None or not native.loaded():
-        return
     library = native.library()
 
     def address(function: Any) -> int | None:

@@ -18,7 +18,7 @@ from typing import Any
 
 from ..calls import graphs
 from ..writer import emit, file_blob
-from . import build, cudart, current, hostbuild, nvcc, records, say
+from . import build, current, hostbuild, nvcc, records, say
 
 CUDA_LIBRARIES = ("cudart", "c10_cuda", "torch_cuda")
 CUDA_LINK_FLAGS = tuple(f"-l{name}" for name in CUDA_LIBRARIES)
@@ -30,7 +30,6 @@ def attach(module: Any) -> None:
     global _module
     _module = module
     graphs.listen_to_launches()
-    cudart.attach()
     if nvcc.homes():
         module.CUDA_HOME = nvcc.homes()[0]
     module._get_build_directory = _build_directory(module, module._get_build_directory)
