@@ -20,6 +20,7 @@ from inspector.system.process import run_tool
 from inspector.system.toolchain import need
 
 VARIABLES = (
+    ".visible .global .attribute(.managed) .align 4 .u32 shared_with_host = 40;",
     ".global .b8 plain[5];",
     ".global .align 16 .b32 aligned[3];",
     ".global .v4 .f32 vector;",

@@ -192,10 +192,16 @@ def _signature(text: str) -> tuple[str, list[str] | None]:
     return text[:at], [*types, last] if last else types
 
 
+# What a type's name ends with that is local to a kernel (ptxview_stubs.h).
+_LOCAL = "E12ptxview_here"
+
+
 def _local(name: str) -> str:
     """The mangled name of the function that a local type's name says it is in."""
-    inside = re.fullmatch(r"\A\*?Z(.+)E\d+ptxview_here", name)
-    return f"_Z{inside[1]}" if inside else name
+    inside = name.removeprefix("*")
+    if not (inside.startswith("Z") and inside.endswith(_LOCAL)):
+        return name
+    return f"_{inside.removesuffix(_LOCAL)}"
 
 
 # -- one library's device code --------------------------------------------------------------------

@@ -262,32 +262,33 @@ def _device(text: str, start: int, after: int, module: str, number: int) -> list
     return [_Edit(brace, last, ";" + broken)]
 
 
-def _declared(text: str) -> str | None:
-    """The name that a declaration (``float c[4] = {1};``) declares; None where it is not plain."""
-    ends = [at for at in map(text.find, ("=", "{", ";")) if at >= 0]
-    head = text[: min(ends, default=0)].rstrip()
-    while head.endswith("]"):
-        head = head[: max(head.rfind("["), 0)].rstrip()
-    start = len(head)
-    while start and (head[start - 1].isalnum() or head[start - 1] == "_"):
-        start -= 1
-    plain = head[:start].strip() and not head[start : start + 1].isdecimal()
-    return head[start:] if plain and start < len(head) else None
-
-
 def _variable(
     text: str, begin: int, after: int, limit: int | None, module: str, number: int
 ) -> list[_Edit]:
     """``__constant__ float c[4];``: its registration follows it."""
     end = text.find(";", after)
-    name = _declared(text[after : end + 1])
-    before = text[begin:after]
-    if limit is not None or end < 0 or name is None:
+    name = "" if end < 0 else _declared(text[after:end])
+    if limit is not None or not name:
         raise CannotRewrite("a variable of the device's in an unusual form")
-    if re.search(r"\b(?:extern|inline|template)\b", before):
+    if re.search(r"\b(?:extern|inline|template)\b", text[begin:after]):
         raise CannotRewrite("a variable of the device's that is not this source's alone")
     made = (
         f" static ::ptxview_cuda::Variable ptxview_variable_{number}"
         f'({module}, "{name}", &{name}, sizeof({name}));'
     )
     return [_Edit(end + 1, end + 1, made)]
+
+
+def _declared(declaration: str) -> str:
+    """The name that ``float c[4] = {1}`` declares; empty where that is not plain."""
+    if len(_split(declaration, 0, len(declaration))) != 1:
+        return ""
+    for mark in "={[":
+        declaration = declaration.partition(mark)[0]
+    declaration = declaration.rstrip()
+    start = len(declaration)
+    while start and (declaration[start - 1].isalnum() or declaration[start - 1] == "_"):
+        start -= 1
+    kind, name = declaration[:start], declaration[start:]
+    plain = kind.strip() and not kind.rstrip().endswith("::")
+    return name if plain and ("(" not in kind or "align" in kind) and name.isidentifier() else ""

@@ -133,7 +133,7 @@ def test_the_host_s_part_has_no_device_code() -> None:
 __device__ float twice(float x) { asm("..."); return 2 * x; }
 __host__ __device__ int both(int n) { return n; }
 struct S { __device__ S() : a(1) {} int a; };
-namespace n { __constant__ float table[4] = {1, 2}; }
+namespace n { __constant__ float table[4] = {1, 2}; __device__ P<int, 2> pairs; }
 template <class T>
 __global__ void __launch_bounds__(64) k(const T* __restrict__ x, unsigned, n::P p, T more) {
   __syncthreads();
@@ -151,6 +151,7 @@ int after = __LINE__;
     assert "float twice(float x) ;" in text and "asm" not in text and "__syncthreads" not in text
     assert "int both(int n) { return n; }" in text and "S() : a(1) {} int a;" in text
     assert '"table", &table, sizeof(table));' in text
+    assert '"pairs", &pairs, sizeof(pairs));' in text
     assert "unsigned ptxview_1, n::P p, T more) { struct ptxview_here {};" in text
     assert '"x,ptxview_1,p,more", x, ptxview_1, p, more); \n\n}' in text
     assert "void declared(int*);" in text and '"x", x); \\\n\\\n}\n' in text
@@ -167,6 +168,9 @@ int after = __LINE__;
         "__global__ void k(void (*f)(int)) {}",
         "#define KERNEL __global__ void __launch_bounds__(64)\nKERNEL k(int* x) { }",
         "extern __constant__ int c[4];",
+        "__device__ int a, b;",
+        "__constant__ float a[2] = {1, 2}, b[2];",
+        "__device__ int N::count;",
         "#include <cub/cub.cuh>",
         "void f() { cudaLaunchKernel((void*)k, 1, 1, a); }",
         "auto f = [] __device__ (int x) { return x; };",
