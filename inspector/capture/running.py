@@ -320,6 +320,12 @@ class Run:
         folder, self._pack_to = prepare(request)
         target = request.target or (None if machine.gpu_present() else DEFAULT_TARGET)
         self._mode = "gpu" if target is None else "target"
+        verify = ("PTXVIEW_VERIFY", "1") in request.environment
+        if verify and target is None:
+            raise RunFailed(
+                "--verify is of the emulated device, and this machine has a GPU",
+                "Give a --target, such as sm_90: the program then runs without the GPU.",
+            )
         self._hurries = False
         self._began = time.monotonic()
         try:
@@ -334,6 +340,7 @@ class Run:
                 started=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
                 mode=self._mode,
                 target=target,
+                **({"verify": True} if verify else {}),
             )
         except OSError as error:
             raise RunFailed(

@@ -27,7 +27,7 @@ from inspector.model import Kernel, Recording, Variant
 from inspector.printing import narrate
 from inspector.reader.figures import GLANCE
 from inspector.reader.reader import Reader
-from inspector.report import calls, jsons, ncu, tables, timings
+from inspector.report import calls, jsons, ncu, tables, timings, verification
 from inspector.text import plural, shown
 
 
@@ -73,6 +73,8 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     if rec.kernels and not alone:
         print_kernels(reader, out, clock_of(rec))
     tables.graphs(rec, out)
+    if said := verification.sentence(rec):
+        out.print(shown(said), soft_wrap=True)
     if profiled.report.launches or profiled.report.problems:
         print_launches(profiled, out, alone)
     if not alone:

@@ -22,7 +22,7 @@ from inspector.commands.open import browse, on_terminal
 from inspector.errors import Exit, PtxviewError, RunFailed
 from inspector.printing import narrate
 from inspector.reader.reader import Reader
-from inspector.report import tables
+from inspector.report import tables, verification
 from inspector.text import plural
 
 # Seconds for all times of a run, for one time, and after which a launch is given up.
@@ -85,6 +85,13 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         type=float,
         metavar="S",
         help="the budget of one launch in seconds (20), each of them a fixed amount of work",
+    )
+    emulated.add_argument(
+        "--verify",
+        action="store_true",
+        help="interpret each Triton launch, too, on a copy of its memory, and compare what its PTX "
+        "and its Python leave there: bit for bit, floats within what rounding may change. Values "
+        "are the PTX's; the exit status is 1 where a launch differs",
     )
     emulated.add_argument(
         "--debug", metavar="KERNEL", help="stop at breakpoint() inside this Triton kernel"
@@ -151,7 +158,17 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         tables.problems(outcome.recording, err)
         if args.time:
             _times(reader, outcome.path, args.python or _typed(request))
-    return outcome.status
+    return verified(outcome)
+
+
+def verified(outcome: RunOutcome) -> int:
+    """Say what comparing PTX with Python came to; the run's exit status."""
+    rec = outcome.recording
+    if rec is None or rec.verified is None:
+        return outcome.status
+    for told in (*verification.details(rec), verification.sentence(rec)):
+        narrate(f"ptxview: {told}")
+    return Exit.DIFFERENT if any(one.differ for one in rec.verified) else outcome.status
 
 
 def _typed(request: RunRequest) -> str | None:
@@ -207,17 +224,26 @@ def _watched(request: RunRequest) -> int:
     if wanted and outcome.recording is not None:
         made = reader_of(outcome.recording)
         browse(lambda: (made, None), outcome.path.name)
-    return outcome.status
+    return verified(outcome)
 
 
 def emulation(args: argparse.Namespace) -> tuple[tuple[str, str], ...]:
-    """Settings of the emulated device and of the probes, as the environment carries them."""
+    """Settings of the emulated device and of the probes, as the environment carries them.
+
+    Raises ``RunFailed`` where there is nothing that values could be compared with.
+    """
+    if args.verify and args.values in ("interpreter", "none"):
+        raise RunFailed(
+            f"--verify compares what the PTX gives, and with --values {args.values} it is not run",
+            "Leave --values out, or give --values ptx.",
+        )
     given = {
         "PTXVIEW_DEVICES": args.devices,
         "PTXVIEW_VALUES": args.values,
         "PTXVIEW_VALUE_SECONDS": args.value_seconds,
         "PTXVIEW_DEBUG_KERNEL": args.debug,
         "PTXVIEW_DEBUG_PROGRAM": args.debug_program,
+        "PTXVIEW_VERIFY": "1" if args.verify else None,
         "PTXVIEW_RANGES": "0" if args.no_ranges else None,
     }
     return tuple((k, str(v)) for k, v in given.items() if v is not None)

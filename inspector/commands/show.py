@@ -22,7 +22,7 @@ from inspector.printing import narrate
 from inspector.reader.listings import decode
 from inspector.reader.reader import Reader
 from inspector.reader.selecting import select_graph, select_one
-from inspector.report import annotated, card, jsons, ncu, tables, timings
+from inspector.report import annotated, card, jsons, ncu, tables, timings, verification
 from inspector.text import shown
 
 STAGES = tuple(s.value for s in Stage)
@@ -170,6 +170,11 @@ def _annotated(reader: Reader, kernel: Kernel, variant: Variant, stage: Stage) -
     if (taken := times(reader.recording.path).of(kernel, variant)) is not None:
         told = timings.sentence(taken, datetime.datetime.now(datetime.UTC))
         out.print(f"  {'time':<{card.LABEL}}{told}", soft_wrap=True)
+    if (verified := verification.of_variant(reader.recording, variant)) is not None:
+        told = shown(verification.of_launches(verified))
+        out.print(f"  {'verified':<{card.LABEL}}{told}", soft_wrap=True)
+        for one in verified.differences:
+            out.print(f"  {'':<{card.LABEL}}{shown(one.text)}", soft_wrap=True)
     for why in reader.lacking(variant):
         out.print(f"  {'not known':<{card.LABEL}}{shown(why)}", soft_wrap=True)
     for finding in reader.findings(variant):
@@ -245,4 +250,9 @@ def _function(
         kernel.name, variant.id, reader.resources(variant), at, notes,
         card.as_json(reader.card(variant)), ncu.variant(profiled.measured(variant)),
     )  # fmt: skip
-    return {**out, "timing": timings.timing(times(reader.recording.path).of(kernel, variant))}
+    verified = verification.of_variant(reader.recording, variant)
+    return {
+        **out,
+        "timing": timings.timing(times(reader.recording.path).of(kernel, variant)),
+        "verification": verification.values(verified) or None,
+    }

@@ -33,6 +33,7 @@ from inspector.recording.calls import Calls
 from inspector.recording.facts import as_int, as_map, as_text, figures_of
 from inspector.recording.origins import Origins, joined
 from inspector.recording.variants import Key, VariantOfKernel, key_of
+from inspector.recording.verification import Verifications
 from inspector.system.toolchain import demangle
 
 MOST_NAMED = 20
@@ -79,6 +80,7 @@ class Assembly:
         self._unmade: list[Unmade] = []
         self._facts: dict[str, object] = {}
         self._calls = Calls()
+        self._verifications = Verifications()
         self._tunings = autotune.Tunings()
         self.problems: list[str] = []
 
@@ -90,6 +92,7 @@ class Assembly:
         for index, event in enumerate(ordered):
             self._origins.take(event, index)
             self._calls.take(event)
+            self._verifications.take(event)
             self._tunings.take(event)
         graphs = [(index, e) for index, e in enumerate(ordered) if e.get("event") == "graph"]
         # The same text may be in a cache and in a log: the event with a frame names the graph.
@@ -362,4 +365,5 @@ class Assembly:
             calls=self._calls.rest(graphs),
             uncaptured=tuple(self._uncaptured),
             unmade=tuple(self._unmade),
+            verified=self._verifications.values(),
         )

@@ -22,6 +22,7 @@ from inspector.model import (
     Tuning,
     Variant,
 )
+from inspector.report import verification
 
 SCHEMA = 1
 Figures = Callable[[Variant], Resources]
@@ -145,6 +146,7 @@ def recording(
         ],
         "kernels": rows(kernel(k, figures, profiled, hints) for k in rec.kernels),
         "calls": [call(c) for c in rec.calls],
+        "verification": verification.document(rec),
     }
 
 

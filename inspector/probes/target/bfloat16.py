@@ -1,8 +1,9 @@
 """What the interpreter gets wrong, mended for the length of a launch.
 
 It stores bfloat16 as uint16 and computes on the integers; its casts go by value between fp32 and
-bfloat16 alone, truncating; and it leaves a float argument a Python float, where the compiler
-makes it fp32. Here bfloat16 is computed in fp32 and rounded to nearest even, as on a GPU.
+bfloat16 alone, truncating; one that rounds up to an 8-bit float loses the carry; and it leaves a
+float argument a Python float, where the compiler makes it fp32. Here bfloat16 is computed in fp32
+and rounded to nearest even, as on a GPU.
 """
 
 from __future__ import annotations
@@ -14,6 +15,10 @@ ELEMENTWISE = (
     "binary_op", "unary_op", "ternary_op", "create_fabs", "create_erf", "create_rsqrt",
     "create_fma", "create_clampf",
 )  # fmt: skip
+
+
+# 8-bit floats by their names in Triton and in torch.
+EIGHT_BITS = {"fp8e4nv": "float8_e4m3fn", "fp8e5": "float8_e5m2"}
 
 
 class _Mended:
@@ -87,9 +92,39 @@ class _Mended:
             kinds = (src.dtype.scalar, dst.scalar)
             if self.tl.bfloat16 in kinds and not any(k.is_fp8() for k in kinds):
                 return self.cast(builder, src, dst)
+            nearest = rounding is None or str(rounding).endswith("RTNE")
+            if nearest and any(str(k) in EIGHT_BITS for k in kinds):
+                return self.eight_bits(src, dst)
             return original(builder, src, dst, rounding)
 
         return create_fp_to_fp
+
+    def eight_bits(self, src: Any, dst: Any) -> Any:
+        """To and from an 8-bit float: to nearest even, and the greatest for what is beyond it."""
+        np, torch, tl = self.np, self.torch, self.tl
+        source, wanted = str(src.dtype.scalar), str(dst.scalar)
+        if source in EIGHT_BITS:
+            form = getattr(torch, EIGHT_BITS[source])
+            bits = torch.from_numpy(
+                np.ascontiguousarray(src.data).reshape(-1).view(np.uint8).copy()
+            )
+            wide = bits.view(form).float().numpy().reshape(src.data.shape)
+            made = self.handle(wide, tl.float32)
+            return made if wanted == "fp32" else self.create(made, dst)
+        wide = src if source == "fp32" else self.cast(None, src, tl.float32)
+        form = getattr(torch, EIGHT_BITS[wanted])
+        most = float(torch.finfo(form).max)
+        flat = np.clip(np.ascontiguousarray(wide.data).reshape(-1), -most, most)
+        bits = torch.from_numpy(flat.astype(np.float32)).to(form).view(torch.uint8).numpy()
+        return self.handle(bits.reshape(src.data.shape), dst.scalar)
+
+    def create(self, src: Any, dst: Any) -> Any:
+        """fp32 as any other float."""
+        return (
+            self.eight_bits(src, dst)
+            if str(dst.scalar) in EIGHT_BITS
+            else self.cast(None, src, dst)
+        )
 
     def reduction(self, original: Any) -> Any:
         """Reduce and scan bfloat16 in fp32; other members of a tuple (an index) as they are."""

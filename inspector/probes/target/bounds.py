@@ -98,6 +98,11 @@ def at(program: tuple[int, int, int]) -> None:
     _program = program
 
 
+def program() -> tuple[int, int, int]:
+    """The program that runs now."""
+    return _program
+
+
 def _around(start: int, end: int) -> Range | None:
     for known in _ranges:
         if known.first <= start and end <= known.end:

@@ -16,7 +16,9 @@ from typing import Any
 from . import (
     bfloat16,
     bounds,
+    carrying,
     constructs,
+    current,
     debug,
     descriptors,
     frames,
@@ -91,6 +93,8 @@ class _Launch:
             _mended.extend(descriptors.patches(self.interpreter))
             _mended.extend(_assertions(self.interpreter))
             _mended.extend(work.patches(self.interpreter, _mended))
+            if current().verify:
+                _mended.extend(carrying.patches(self.interpreter, _mended))
         for owner in (tl, tl.core, tl.math, tl.core.tensor, tl.core.dtype,
                       getattr(tl.core, "tensor_descriptor_base", None),
                       getattr(tl.core, "tensor_descriptor", None),
@@ -126,6 +130,8 @@ class _Launch:
         language.tensor.__index__ = lambda tensor: int(tensor.handle.data.reshape(-1)[0])
         # The compiler has checked these, and knows types better.
         language.static_assert = lambda *args, **given: None
+        if current().verify:
+            carrying.watch_language(language)
 
     def _once(self, fn: Any) -> Any:
         self.enter_globals(fn)
@@ -245,6 +251,8 @@ def run(
     if getattr(fn, "is_gluon", lambda: False)():
         raise NotInterpretable("it is written in Gluon, which Triton's interpreter does not know")
     function = fn.fn
+    if function is None:  # Inductor sends kernels between processes without it
+        raise NotInterpretable("its Python is in the process that compiled it")
     constexprs = {p.name for p in fn.params if p.is_constexpr}
     interpreter = _interpreter()
     builder = interpreter.interpreter_builder

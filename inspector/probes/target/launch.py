@@ -93,7 +93,10 @@ class Launcher:
         speaks = python and (debug.wanted(fn) or debug.speaks(fn))
         if current().engine == "ptx" and not speaks:
             try:
-                self._execute(grid, fn, named)
+                if current().verify:
+                    self._verified(name, grid, fn, named)
+                else:
+                    self._execute(grid, fn, named)
                 return ""
             except ptx.NotExecutable as error:
                 reason = str(error)
@@ -109,11 +112,10 @@ class Launcher:
             return why
         from . import interp
 
-        checked = bool(getattr(self.metadata, "debug", False)) and bool(
-            getattr(self.metadata, "sanitize_overflow", False)
-        )
+        if current().verify and speaks:
+            self._unverified(name, "it prints, asserts or stops, and is interpreted alone")
         try:
-            interp.run(fn, grid, named, allowance(), checked)
+            interp.run(fn, grid, named, allowance(), self._checked)
         except interp.NotInterpretable as error:
             why = f"the kernel {name} cannot be interpreted here ({error}), only compiled"
             if reason:
@@ -128,7 +130,47 @@ class Launcher:
             )
         return ""
 
-    def _execute(self, grid: tuple[int, int, int], fn: Any, named: dict[str, Any]) -> None:
+    @property
+    def _checked(self) -> bool:
+        """Whether the kernel was compiled so that it looks for overflows."""
+        options = (getattr(self.metadata, name, False) for name in ("debug", "sanitize_overflow"))
+        return all(options)
+
+    def _unverified(self, name: str, why: str) -> None:
+        from . import verify
+
+        verify.leave_out(name, str(getattr(self.metadata, "hash", "") or ""), why)
+
+    def _verified(
+        self, name: str, grid: tuple[int, int, int], fn: Any, named: dict[str, Any]
+    ) -> None:
+        """Run the grid's PTX and interpret its Python; raises what ``ptx.run`` raises."""
+        from . import interp, verify
+
+        def interpret() -> None:
+            interp.run(fn, grid, named, allowance(), self._checked)
+
+        def again() -> None:
+            self._execute(grid, fn, named, check.observer)
+
+        asm = getattr(self.src, "_ptxview_asm", {})
+        tensors = dict(pair for key, value in named.items() for pair in _tensors_of(key, value))
+        check = verify.Check(name, asm, self.metadata, tensors)
+        if hasattr(fn, "fn"):
+            check.interpret(interpret)
+        try:
+            again()
+        except ptx.NotExecutable as error:
+            self._unverified(name, f"its PTX cannot be run ({error})")
+            raise
+        except Exception as error:
+            check.failed(error, grid)
+            raise
+        check.compare(grid, interpret, again, _file_of(fn))
+
+    def _execute(
+        self, grid: tuple[int, int, int], fn: Any, named: dict[str, Any], observer: Any = None
+    ) -> None:
         """Run the grid's PTX; raises what ``ptx.run`` raises."""
         fixed = _constants(self.src, list(named))
         passed = {
@@ -139,11 +181,10 @@ class Launcher:
         tensors: dict[str, Any] = {}
         for name, (_, value) in passed.items():
             tensors.update(_tensors_of(name, value))
-        code = getattr(getattr(fn, "fn", None), "__code__", None)
         ptx.run(
             getattr(self.src, "_ptxview_asm", {}), self.metadata,
             dict(getattr(self.src, "signature", None) or {}), grid, passed, tensors,
-            getattr(code, "co_filename", ""), allowance(),
+            _file_of(fn), allowance(), observer,
         )  # fmt: skip
 
     def _make_absent(self, named: dict[str, Any], why: str) -> None:
@@ -191,6 +232,12 @@ def _mark_behind(passed: list[Any], written: writes.Written, why: str, tables_on
                 starts.append(tensor.data_ptr())
         for start in addresses.behind(starts, steps):
             native.mark_absent_at(start, why)
+
+
+def _file_of(fn: Any) -> str:
+    """The file that a kernel stands in."""
+    code = getattr(getattr(fn, "fn", None), "__code__", None)
+    return str(getattr(code, "co_filename", ""))
 
 
 def _constants(src: Any, names: list[str]) -> dict[str, Any]:

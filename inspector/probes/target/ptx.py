@@ -58,13 +58,14 @@ class KernelFault(RuntimeError):
 def run(
     asm: Any, metadata: Any, signature: dict[Any, Any], grid: tuple[int, int, int],
     passed: dict[str, tuple[int, Any]], tensors: dict[str, Any], file: str, seconds: float,
+    observer: Any = None,
 ) -> None:  # fmt: skip
     """Run every program of the grid, within so many seconds' work.
 
     ``passed``: the arguments that were not compiled in, by name, each with its position among all;
     ``tensors``: those of them that are tensors, as an error names them; ``file``: the kernel's
-    source. Raises NotExecutable,
-    Failed, OverBudget, bounds.AbsentValue, and what is the kernel's own fault.
+    source; ``observer`` makes who is told what happens, from the program and its listing. Raises
+    NotExecutable, Failed, OverBudget, bounds.AbsentValue, and what is the kernel's own fault.
     """
     text = asm.get("ptx")
     if not isinstance(text, str):
@@ -87,6 +88,7 @@ def run(
                 execute, program, grid, _block(program, metadata), arguments, memory,
                 int(getattr(metadata, "shared", 0) or 0), seconds,
                 _Names(name, "program", listing, file, lambda: tensors),
+                None if observer is None else observer(program, listing),
             )  # fmt: skip
         finally:
             for part in held:
@@ -140,14 +142,16 @@ class _Names(NamedTuple):
 def _execute(
     execute: Any, program: Any, grid: tuple[int, int, int], block: tuple[int, int, int],
     arguments: list[Any], memory: Any, shared: int, seconds: float, names: _Names,
+    observer: Any = None,
 ) -> Any:  # fmt: skip
     """One launch; raises as ``run`` does."""
     number = bounds.launched(names.kernel)
     budget = None if math.isinf(seconds) else int(seconds * LANES_A_SECOND)
     try:
         done = execute.execute(
-            program, grid, block, arguments, memory=memory, shared=shared, budget=budget
-        )
+            program, grid, block, arguments, memory=memory, shared=shared, budget=budget,
+            observer=observer,
+        )  # fmt: skip
         BENCHMARKS.used(done.cost / LANES_A_SECOND)
         return done
     except (execute.CannotRun, execute.LaunchError) as error:
@@ -156,7 +160,10 @@ def _execute(
         BENCHMARKS.used(seconds)
         raise OverBudget(error.work / LANES_A_SECOND) from None
     except execute.Fault as fault:
-        raise _error(fault, names, number, grid) from None
+        made: Any = _error(fault, names, number, grid)
+        made.fault = fault
+        made.source = source(names.listing, fault.place.line, names.file)
+        raise made from None
     except Exception as error:  # its own, of a kernel that the compiler took
         kind = Failed if memory.written else NotExecutable
         raise kind(f"{type(error).__name__}: {error}"[:300]) from error
@@ -180,7 +187,7 @@ def _program(execute: Any, text: str, name: str, file: str) -> tuple[Any, Any]:
     obstacles = made[0].cannot()
     if obstacles:
         first, more = obstacles[0], len(obstacles) - 1
-        place = _source(made[1], first.line, file)
+        place = source(made[1], first.line, file)
         raise NotExecutable(
             f"{first.opcode} in line {first.line} of its PTX: {first.reason}"
             + (f", and {more} more" if more else "")
@@ -415,7 +422,7 @@ _MEMORY = _DeviceMemory()
 def _error(fault: Any, names: _Names, number: int, grid: tuple[int, int, int]) -> Exception:
     """What a fault is to the program: an exception that says who did it, where, and how far off."""
     place = fault.place
-    line = _source(names.listing, place.line, names.file)
+    line = source(names.listing, place.line, names.file)
     address = fault.address
     if fault.space == "global" and address is not None:
         around = native.memory_around(address, address + 1)
@@ -447,7 +454,7 @@ def _error(fault: Any, names: _Names, number: int, grid: tuple[int, int, int]) -
     return kind(text)
 
 
-def _source(listing: Any, line: int, file: str) -> str:
+def source(listing: Any, line: int, file: str) -> str:
     """The line of the program that a line of PTX was made of; empty where that is not known."""
     if not 0 < line <= len(listing.lines):
         return ""
