@@ -122,6 +122,10 @@ class Note:
     rule: str
     severity: str
     text: str
+    estimated: bool = False
+    """Whether it is a guess, of the code alone."""
+    blocks: tuple[int, int] | None = None
+    """Of what was counted when blocks were run: how many of how many."""
 
 
 @dataclass(frozen=True, slots=True)

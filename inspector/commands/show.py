@@ -17,7 +17,7 @@ from inspector.errors import Exit, PtxviewError, UsageError
 from inspector.listing.line import Function, Line, Listing
 from inspector.measure.ncu.samples import Profiled
 from inspector.measure.time.stored import times
-from inspector.model import Graph, Kernel, Note, Stage, Variant
+from inspector.model import Graph, Kernel, Stage, Variant
 from inspector.printing import narrate
 from inspector.reader.listings import decode
 from inspector.reader.reader import Reader
@@ -25,6 +25,9 @@ from inspector.reader.selecting import select_graph, select_one
 from inspector.report import annotated, card, jsons, ncu, tables, timings, verification
 from inspector.text import shown
 
+EXECUTED, EXECUTED_MOST = 10_000_000, 200_000_000
+"""Lane-instructions that ``--execute`` spends, and after which it gives up: about a second, and
+about ten."""
 STAGES = tuple(s.value for s in Stage)
 
 
@@ -47,6 +50,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="the card and the hints, and at each line live registers, stall cycles and what it "
         "does; without it the text alone",
+    )
+    parser.add_argument(
+        "--execute",
+        action="store_true",
+        help="run some blocks of the most frequent recorded call first, as trace does, so that "
+        "hints of accesses, branches and idle lanes are counted; kept for the next time",
     )
     parser.add_argument(
         "--device",
@@ -74,6 +83,8 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         return _graph(reader, graph, args)
     kernel, variant = select_one(reader.recording, selector)
     stage = Stage(args.stage) if args.stage else _default(variant)
+    if args.execute:
+        _execute(reader, kernel, variant, args)
     beside = Stage(args.beside) if args.beside else None
     if args.json:
         value = _json(profiled, kernel, variant, stage)
@@ -86,6 +97,32 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     if args.annotate:
         return _annotated(reader, kernel, variant, stage)
     return _print(reader.text(variant, stage).text, stage, variant.stages[stage].origin_path)
+
+
+def _execute(reader: Reader, kernel: Kernel, variant: Variant, args: argparse.Namespace) -> None:
+    """Have some blocks of a recorded call counted, unless they have been."""
+    if not args.annotate and not args.json:
+        raise UsageError(
+            "--execute is of what is told beside a stage", "Give -a or --json with it."
+        )
+    if reader.executed(variant) is not None:
+        return
+    # Imported here: few run anything.
+    from inspector.measure.recorded_launch import LaunchWish, choose_launch
+    from inspector.trace.tracing import trace_launch
+
+    chosen = choose_launch(reader, kernel, variant, LaunchWish())
+    launched = trace_launch(
+        chosen.program, chosen.launch, chosen.make, budget=EXECUTED_MOST, cheap=EXECUTED,
+        values=False,
+    )  # fmt: skip
+    executed = launched.executed
+    if executed is not None:
+        reader.keep_executed(variant, executed)
+        return
+    ended = launched.fault or launched.spent
+    said = "" if ended is None else f": {ended.message}"
+    narrate(f"ptxview: the call did not come to its end{said}; hints are of the code alone")
 
 
 def _default(variant: Variant) -> Stage:
@@ -245,7 +282,7 @@ def _function(
 ) -> dict[str, object]:
     """One kernel of a listing with its resources, hints, card and newest time."""
     reader = profiled.reader
-    notes = [Note(f.rule, f.severity, f.text) for f in reader.findings(variant)]
+    notes = [finding.note for finding in reader.findings(variant)]
     out = jsons.function(
         kernel.name, variant.id, reader.resources(variant), at, notes,
         card.as_json(reader.card(variant)), ncu.variant(profiled.measured(variant)),

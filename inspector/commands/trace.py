@@ -8,12 +8,13 @@ recorded kind. An access out of bounds is told with its block, thread, address a
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from rich.console import Console
 from rich.text import Text
 
 from inspector import printing
+from inspector.analyse.hints.subject import Finding
 from inspector.commands.common import print_json
 from inspector.commands.launching import amount, chosen_launch, place, takes_launch
 from inspector.errors import Exit, PtxviewError, UsageError
@@ -22,7 +23,7 @@ from inspector.measure.recorded_launch import ChosenLaunch
 from inspector.model import Location, Stage
 from inspector.printing import narrate
 from inspector.reader import tables as reference
-from inspector.report import tables
+from inspector.report import annotated, tables
 from inspector.report import trace as report
 from inspector.text import shown
 from inspector.trace.lines import ExecutedLine, executed_lines, executed_totals, rolled_up
@@ -92,15 +93,20 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     except LaunchError as error:
         raise UsageError(error.message, error.hint) from None
     told = _told(chosen, launched)
+    executed = launched.executed
+    found = () if executed is None else chosen.reader.counted(chosen.variant, executed)
+    if executed is not None and _usual(args, chosen):
+        chosen.reader.keep_executed(chosen.variant, executed)
     lines = executed_lines(launched.facts)
     rolled = None if links is None else _between(rolled_up(launched.facts, links), args.lines)
     if rolled is None:
         lines = _between(lines, args.lines)
     if args.json:
         of_stage = {} if by is None or rolled is None else {by: rolled}
-        print_json(report.document(told, lines, of_stage))
+        print_json(report.document(told, lines, of_stage, found))
     else:
-        _print(told, chosen, lines if rolled is None else rolled, by or Stage.PTX, args.bars)
+        listed = lines if rolled is None else rolled
+        _print(told, chosen, listed, by or Stage.PTX, args.bars, found)
     if launched.spent is not None:
         narrate(
             f"ptxview: {launched.spent.message}; what is told came before that.\n"
@@ -108,6 +114,16 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         )
     ended = launched.fault is not None or launched.spent is not None
     return Exit.DIFFERENT if ended else Exit.OK
+
+
+def _usual(args: argparse.Namespace, chosen: ChosenLaunch) -> bool:
+    """Whether it is the recorded call that hints are about, as it was, and a fair sample of it."""
+    changed = (args.call, args.inputs, args.grid, args.threads, args.shared)
+    return (
+        chosen.recorded is not None
+        and all(one is None for one in changed)
+        and args.blocks in ("auto", "all")
+    )
 
 
 def _told(chosen: ChosenLaunch, launched: TracedLaunch) -> report.TracedKernel:
@@ -135,7 +151,7 @@ def _between(
 
 def _print(
     told: report.TracedKernel, chosen: ChosenLaunch, lines: tuple[ExecutedLine, ...],
-    stage: Stage, drawn: str,
+    stage: Stage, drawn: str, found: Sequence[Finding],
 ) -> None:  # fmt: skip
     out = printing.out()
     head = "  ".join(filter(None, (told.kernel, told.variant, told.target, told.settings)))
@@ -143,6 +159,8 @@ def _print(
     if told.launched.fault is not None:
         _labelled(out, report.fault_rows(told, told.launched.fault), "red")
     _labelled(out, report.summary(told), "")
+    for finding in found:
+        out.print(annotated.hint(finding), soft_wrap=True)
     out.print()
     if not lines:
         narrate("none of these lines was run, or is tied to one that was")

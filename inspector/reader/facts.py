@@ -21,6 +21,7 @@ from inspector.analyse.card import Card, card
 from inspector.analyse.flow.graph import Flow
 from inspector.analyse.function_facts import FunctionFacts
 from inspector.analyse.hints import hints
+from inspector.analyse.hints.executed import ExecutedFacts, with_executed
 from inspector.analyse.hints.subject import Finding, HintSubject
 from inspector.analyse.occupancy import Device, base_arch
 from inspector.analyse.opcodes import OpcodeLines
@@ -116,7 +117,8 @@ class Memo:
 class VariantFacts:
     """Analyses what is listed of variants. Safe to use from several threads.
 
-    ``device`` and ``measured`` are as for a ``Reader``.
+    ``device`` and ``measured`` are as for a ``Reader``; ``executed`` says what was counted when
+    blocks of a call were run.
     """
 
     def __init__(
@@ -127,6 +129,7 @@ class VariantFacts:
         memo: Memo,
         device: str | None = None,
         measured: Measurements = nothing_measured,
+        executed: Callable[[Variant], ExecutedFacts | None] = lambda _: None,
     ) -> None:
         if device is not None and base_arch(device) not in tables.devices():
             raise UsageError(
@@ -134,6 +137,7 @@ class VariantFacts:
                 f"Known are: {', '.join(tables.devices())}",
             )
         self.measured = measured
+        self.executed = executed
         self._recorded_on = recording.device
         self._listings = listings
         self._figures = figures
@@ -232,6 +236,15 @@ class VariantFacts:
             lambda: hints(self._subject(variant), tables.table("hints")),
         )
 
+    def forget_hints(self, variant: Variant) -> None:
+        """What the hints depend on has changed."""
+        self._memo.forget({id(variant)})
+
+    def counted(self, variant: Variant, facts: ExecutedFacts) -> tuple[Finding, ...]:
+        """The hints that these counts of a launch give, and no others."""
+        subject = replace(self._subject(variant), executed=facts)
+        return with_executed(subject, (), tables.table("hints"))
+
     def _subject(self, variant: Variant) -> HintSubject:
         return HintSubject(
             kernel=self.kernel(variant),
@@ -243,6 +256,7 @@ class VariantFacts:
             calls=variant.calls,
             device=self.device(variant),
             built_for=tables.devices().get(base_arch(variant.target or "")),
+            executed=self.executed(variant),
         )
 
     def lacking(self, variant: Variant) -> tuple[str, ...]:
@@ -362,7 +376,7 @@ class HintCounts:
         told = (
             sorted(tables.table("hints").items()), variant.symbol, variant.calls,
             dict(variant.config), dict(variant.signature), self._facts.device(variant),
-            self._facts.kernel(variant).fusion,
+            self._facts.kernel(variant).fusion, self._facts.executed(variant),
         )  # fmt: skip
         # Names are a stranger's: not every one of them can be encoded.
         parts: list[bytes | str] = ["hints", __version__, ascii(told)]

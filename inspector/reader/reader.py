@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from inspector.analyse.card import Card
 from inspector.analyse.function_facts import FunctionFacts
+from inspector.analyse.hints.executed import ExecutedFacts
 from inspector.analyse.hints.subject import Finding
 from inspector.analyse.links import StageNames
 from inspector.analyse.occupancy import Device
@@ -13,6 +14,7 @@ from inspector.analyse.sentences.context import Context
 from inspector.analyse.telling import Explained, Samples, Telling
 from inspector.listing.line import Function, Listing
 from inspector.model import Graph, Kernel, Recording, Resources, Stage, Variant
+from inspector.reader.executions import Executions
 from inspector.reader.facts import (
     COUNTING,
     HintCounts,
@@ -48,7 +50,10 @@ class Reader:
         memo = Memo()
         self._listings = Listings(cache)
         self._figures = VariantFigures(cache)
-        self._facts = VariantFacts(recording, self._listings, self._figures, memo, device, measured)
+        self._executions = Executions(cache)
+        self._facts = VariantFacts(
+            recording, self._listings, self._figures, memo, device, measured, self._executions.of
+        )
         self._hint_counts = HintCounts(self._facts, cache)
         self._teller = Teller(self._listings, self._figures, self._facts, memo)
 
@@ -117,6 +122,19 @@ class Reader:
     def findings(self, variant: Variant) -> tuple[Finding, ...]:
         """The hints on the variant, then those of the profiler that measured it."""
         return self._facts.findings(variant)
+
+    def executed(self, variant: Variant) -> ExecutedFacts | None:
+        """What was counted when blocks of a call of the variant were run; None if none were."""
+        return self._executions.of(variant)
+
+    def counted(self, variant: Variant, facts: ExecutedFacts) -> tuple[Finding, ...]:
+        """The hints that these counts of a launch of the variant give, and no others."""
+        return self._facts.counted(variant, facts)
+
+    def keep_executed(self, variant: Variant, facts: ExecutedFacts) -> None:
+        """Blocks of a recorded call of the variant were run: from now on its hints tell of them."""
+        self._executions.keep(variant, facts)
+        self._facts.forget_hints(variant)
 
     def lacking(self, variant: Variant) -> tuple[str, ...]:
         """Why figures of the machine code are not known, where it was recorded: a missing tool,

@@ -166,7 +166,7 @@ class Teller:
         """Notes by line: where a hint was seen, or what is linked with where it was seen."""
         out: dict[int, tuple[Note, ...]] = {}
         for finding in self._facts.findings(variant):
-            note = Note(finding.rule, finding.severity, finding.text)
+            note = finding.note
             for n in self._places(variant, stage, finding):
                 out[n] = (*out.get(n, ()), note)
         return out

@@ -129,6 +129,11 @@ def hint(finding: Finding) -> Text:
     )
     mark, style = MARKS.get(finding.severity, "·"), STYLES.get(finding.severity, "")
     where = f" ({places})" if places else ""
+    if finding.blocks is not None:
+        ran, of = finding.blocks
+        where += f", counted in {'all' if ran == of else f'{ran:,} of'} {of:,} blocks"
+    elif finding.estimated:
+        where += ", a guess from the code"
     # What a profiler's rules say comes from a file.
     return Text.assemble(
         (f"  {mark} {shown(finding.rule)}", style), f"{where}: {shown(finding.text)}"

@@ -325,7 +325,9 @@ def rolled_up(rolled: Rolled | None) -> dict[str, object] | None:
 
 def note(one: Note) -> dict[str, object]:
     """One remark of the analysis."""
-    return {"rule": one.rule, "severity": one.severity, "text": one.text}
+    blocks = None if one.blocks is None else {"run": one.blocks[0], "of": one.blocks[1]}
+    return {"rule": one.rule, "severity": one.severity, "text": one.text,
+            "estimated": one.estimated, "blocks": blocks}  # fmt: skip
 
 
 def function(

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from rich.text import Text
 
+from inspector.analyse.hints.subject import Finding
 from inspector.execute import Approximation, Buffer, Fault
 from inspector.execute.facts import AccessFacts, MemoryUse, ValueFacts
 from inspector.listing.line import Listing
@@ -525,8 +526,9 @@ def document(
     told: TracedKernel,
     lines: Iterable[ExecutedLine],
     rolled: Mapping[Stage, Iterable[ExecutedLine]],
+    found: Iterable[Finding] = (),
 ) -> dict[str, object]:
-    """``trace``: the launch, its totals, and each line."""
+    """``trace``: the launch, its totals, its hints, and each line."""
     launched = told.launched
     launch = launched.launch
     spent, where = launched.spent, launched.inputs.at
@@ -550,6 +552,9 @@ def document(
         "approximate": [
             {"n": one.line, "opcode": one.opcode, "bound": one.bound, "section": one.section}
             for one in told.approximate
+        ],
+        "hints": [
+            {**jsons.note(one.note), "lines": list(one.lines.get(Stage.PTX, ()))} for one in found
         ],
         "lines": jsons.Rows(_line(one, where) for one in lines),
         **{

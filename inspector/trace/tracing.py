@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from inspector.analyse.hints.executed import ExecutedFacts
 from inspector.execute import Facts, Fault, Observer, OutOfBudget, Program, execute
 from inspector.execute.launch import choose
 from inspector.trace.inputs import LaunchInputs
+from inspector.trace.touched import Touches, executed_facts
 from inspector.trace.watched import Stop, Watched
 
 Triple = tuple[int, int, int]
@@ -70,6 +72,7 @@ class TracedLaunch:
     launch: TraceLaunch
     inputs: LaunchInputs
     facts: Facts
+    touches: Touches
     ran: int | None = 0
     work: int = 0
     sampled: bool = False
@@ -77,6 +80,13 @@ class TracedLaunch:
     """What lanes said by printf, one text a call, of groups of blocks that came to their end."""
     fault: Fault | None = None
     spent: OutOfBudget | None = None
+
+    @property
+    def executed(self) -> ExecutedFacts | None:
+        """What the hints are told of it; None of a launch that did not come to its end."""
+        if not self.ran:
+            return None
+        return executed_facts(self.facts, self.touches, self.ran, self.launch.blocks)
 
 
 def trace_launch(
@@ -87,13 +97,15 @@ def trace_launch(
     blocks: Wanted = "auto",
     budget: int = BUDGET,
     cheap: int = CHEAP,
+    values: bool = True,
     stop: Stop | None = None,
 ) -> TracedLaunch:
     """Runs a launch and counts what happens at each line.
 
-    ``make`` gives its inputs, anew each time that it is called. Raises CannotRun before anything
-    is run, LaunchError for a launch that no device would take, Stopped where ``stop`` says so; a
-    fault and a budget that is spent are results.
+    ``make`` gives its inputs, anew each time that it is called; ``values``: also what registers
+    held, which takes longer. Raises CannotRun before anything is run, LaunchError for a launch that
+    no device would take, Stopped where ``stop`` says so; a fault and a budget that is spent are
+    results.
     """
     program.check()
     if blocks != "auto":
@@ -101,14 +113,14 @@ def trace_launch(
         if not isinstance(blocks, str):
             wanted = blocks
         chosen = choose(launch.grid, wanted).tolist()
-        return _Runner(program, launch, make(), budget, stop).run(chosen)
+        return _Runner(program, launch, make(), budget, values, stop).run(chosen)
     total = launch.blocks
     first = total // 2
-    runner = _Runner(program, launch, make(), budget, stop)
+    runner = _Runner(program, launch, make(), budget, values, stop)
     begun = runner.run([first])
     if begun.fault is not None and begun.fault.cause == "deadlock" and total > 1:
         # It waits for blocks that were not run: only all of them together come to an end.
-        return _Runner(program, launch, make(), budget, stop).run(range(total))
+        return _Runner(program, launch, make(), budget, values, stop).run(range(total))
     if begun.ran is None or total == 1:
         return begun
     each = max(1, begun.work)
@@ -121,17 +133,21 @@ def trace_launch(
     return runner.run(rest)
 
 
+def _never() -> bool:
+    return False
+
+
 class _Runner:
     """Runs blocks of one launch, a group after the other, and counts them together."""
 
     def __init__(
         self, program: Program, launch: TraceLaunch, inputs: LaunchInputs, budget: int,
-        stop: Stop | None,
+        values: bool, stop: Stop | None,
     ) -> None:  # fmt: skip
         self.budget = budget
-        self.out = TracedLaunch(program, launch, inputs, Facts(program))
-        facts = self.out.facts
-        self.observer: Observer = facts if stop is None else Watched((facts,), stop)
+        facts, touches = Facts(program, values=values), Touches(program)
+        self.out = TracedLaunch(program, launch, inputs, facts, touches)
+        self.observer: Observer = Watched((facts, touches), stop or _never)
 
     def run(self, numbers: Sequence[int]) -> TracedLaunch:
         """Runs these blocks after those that were run before."""

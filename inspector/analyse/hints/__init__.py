@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 
 from inspector.analyse.hints.access import narrow_access, narrow_rows, uncoalesced_layout
 from inspector.analyse.hints.banks import bank_conflicts
+from inspector.analyse.hints.executed import with_executed
 from inspector.analyse.hints.fp64 import fp64_promotion, no_tensor_cores, slow_division
 from inspector.analyse.hints.launching import (
     local_memory,
@@ -56,9 +57,10 @@ RULES = (
 
 
 def hints(subject: HintSubject, thresholds: Thresholds) -> tuple[Finding, ...]:
-    """Every finding of every hint, in the order of ``HINTS``.
+    """Every finding of every hint, in the order of ``HINTS``, then what was counted.
 
-    A hint whose stage cannot be read (no disassembler, a blob that is gone) says nothing.
+    Where blocks were run, what was counted stands in place of guesses. A hint whose stage cannot be
+    read (no disassembler, a blob that is gone) says nothing.
     """
     out: list[Finding] = []
     for hint in HINTS:
@@ -66,4 +68,4 @@ def hints(subject: HintSubject, thresholds: Thresholds) -> tuple[Finding, ...]:
             out += hint(subject, thresholds)
         except PtxviewError:
             continue
-    return tuple(out)
+    return with_executed(subject, out, thresholds)

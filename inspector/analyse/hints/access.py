@@ -151,6 +151,7 @@ def narrow_access(subject: HintSubject, thresholds: Thresholds) -> Iterator[Find
         f"instruction and a place in the queue of memory, however little it moves. "
         f"{_advice(subject, accesses)}",
         {Stage.PTX: numbers([access.line for access in accesses])},
+        estimated=True,
     )
 
 
@@ -241,8 +242,9 @@ def uncoalesced_layout(subject: HintSubject, thresholds: Thresholds) -> Iterator
         f"{plural(len(lines), 'access')} to global memory in which the lanes of a warp are far "
         f"apart{unless}: the worst touches {sectors} sectors of 32 bytes for data that fill "
         f"{needed}. Memory moves whole sectors, so most of what it moves is thrown away. Let "
-        f"neighbouring lanes have neighbouring elements: {_cure(subject)}.",
+        f"neighbouring lanes have neighbouring elements: {cure_of_layout(subject)}.",
         {Stage.PTX: numbers(accesses)},
+        estimated=True,
     )
 
 
@@ -252,7 +254,8 @@ def _unless(subject: HintSubject) -> str:
     return " (unless the argument that their index is multiplied by is 1)"
 
 
-def _cure(subject: HintSubject) -> str:
+def cure_of_layout(subject: HintSubject) -> str:
+    """What lets neighbouring lanes have neighbouring elements."""
     if subject.kernel.origin in (Origin.TRITON, Origin.INDUCTOR):
         return (
             "pass a tensor whose stride along the block's fastest axis is 1 (contiguous()), or "

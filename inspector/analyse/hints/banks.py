@@ -52,12 +52,14 @@ def bank_conflicts(subject: HintSubject, thresholds: Thresholds) -> Iterator[Fin
         f"{plural(len(bad), 'access')} to shared memory with bank conflicts,{several} {worst}-way "
         f"in the worst: lanes of a warp want different words of the same of its {BANKS} banks, and "
         f"the access is repeated until all are served (computed from the addresses of a block's "
-        f"first warp). {_cure(subject)}",
+        f"first warp). {cure_of_conflicts(subject)}",
         {Stage.PTX: numbers([accessed[0][n].line for n in bad])},
+        estimated=True,
     )
 
 
-def _cure(subject: HintSubject) -> str:
+def cure_of_conflicts(subject: HintSubject) -> str:
+    """What takes bank conflicts away."""
     if subject.kernel.origin in (Origin.TRITON, Origin.INDUCTOR):
         return (
             "Triton chose this layout by how the block is loaded and used (turned round for "

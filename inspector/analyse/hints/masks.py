@@ -60,6 +60,7 @@ def masked_lanes(subject: HintSubject, thresholds: Thresholds) -> Iterator[Findi
         "all the same. Choose a block size that divides the size better: a smaller power of two "
         "in a loop or on another grid axis.",
         {Stage.TTGIR: numbers([s.line for s in bad])},
+        estimated=not worst.exact,
     )
 
 

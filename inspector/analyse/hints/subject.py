@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from inspector.analyse.flow.graph import Flow
 from inspector.analyse.function_facts import FunctionFacts
 from inspector.analyse.occupancy import Device, Occupancy, occupancy
 from inspector.analyse.opcodes import LinesAgain, OpcodeLines
 from inspector.listing.line import Function, Line, Listing
-from inspector.model import Call, Kernel, Resources, Stage, Variant
+from inspector.model import Call, Kernel, Note, Resources, Stage, Variant
 from inspector.text import some as some_of
 from inspector.text import word_for
+
+if TYPE_CHECKING:
+    from inspector.analyse.hints.executed import ExecutedFacts
 
 WARP = 32
 MACHINE = (Stage.PTX, Stage.SASS)
@@ -36,6 +40,15 @@ class Finding:
     severity: str
     text: str
     lines: Mapping[Stage, tuple[int, ...]] = field(default_factory=dict)
+    estimated: bool = False
+    """Whether it is a guess: worked out from the code under assumptions, and not seen."""
+    blocks: tuple[int, int] | None = None
+    """Where it was counted when blocks were run: how many of how many; else None."""
+
+    @property
+    def note(self) -> Note:
+        """What it says, without its lines."""
+        return Note(self.rule, self.severity, self.text, self.estimated, self.blocks)
 
 
 @dataclass(frozen=True)
@@ -57,6 +70,8 @@ class HintSubject:
     device: Device | None = None
     built_for: Device | None = None
     facts: Mapping[Stage, FunctionFacts | None] = field(default_factory=dict)
+    executed: ExecutedFacts | None = None
+    """What was counted when blocks of the launch were run; None where none were."""
 
     @cached_property
     def memo(self) -> dict[object, object]:
