@@ -21,12 +21,14 @@ ORDERED = frozenset(("volatile", "acquire", "relaxed", "mmio"))
 """Loads that must be made again: somebody else may have stored."""
 MOST_SEEN = 4_000_000
 """Addresses of lanes of a chunk that are remembered; beyond them, repetitions are not counted."""
-LANE_BITS = 15
-"""A chunk has no more lanes than 2^15, and an address no more bits than 48."""
+FOLLOWED = 1024
+"""Lanes of a chunk of blocks that are followed, whole blocks, at least one: all do alike, and to
+follow all would take longer than to run them. With a lane's number of at most 15 bits an address of
+48 is one number."""
 
 
 class Touches:
-    """An observer of accesses to global memory.
+    """An observer of accesses to global memory, by the first lanes of each chunk of blocks.
 
     Accesses of one stretch of code, load or store, whose lanes lie within a few sectors of each
     other are taken together: four loads of neighbouring words waste nothing, though each alone
@@ -37,6 +39,7 @@ class Touches:
         self.program = program
         self.together: Counter[int] = Counter()
         self.filled: Counter[int] = Counter()
+        self.followed: Counter[int] = Counter()
         self.repeated: Counter[int] = Counter()
         self._lanes: Lanes | None = None
         self._seen: Array = np.empty(0, u64)
@@ -64,10 +67,11 @@ class Touches:
             if kind != "load":
                 self._stored(access.address)
             return
-        keep = lanes.full_mask(access.mask)
+        rows = max(1, FOLLOWED // lanes.width)
+        keep = lanes.full_mask(access.mask)[:rows]
         if not keep.any():
             return
-        address = np.ascontiguousarray(lanes.full(access.address)[keep]).view(u64)
+        address = np.ascontiguousarray(lanes.full(access.address)[:rows][keep]).view(u64)
         lane = np.flatnonzero(keep).astype(u64)
         warp = lane >> u64(5)
         if kind == "load":
@@ -109,6 +113,7 @@ class Touches:
         return int((-(-counts.astype(i64) * unit // SECTOR)).sum())
 
     def _loaded(self, line: int, address: Array, lane: Array) -> None:
+        self.followed[line] += len(address)
         keys = (lane << u64(48)) | (address & u64((1 << 48) - 1))
         if len(self._seen):
             self.repeated[line] += int(np.isin(keys, self._seen).sum())
@@ -143,6 +148,7 @@ def executed_facts(facts: Facts, touches: Touches, ran: int, of: int) -> Execute
                 more = {"sectors": one.sectors, "least_sectors": one.least_sectors,
                         "together": touches.together[line.line],
                         "filled": touches.filled[line.line],
+                        "followed": touches.followed[line.line],
                         "repeated": touches.repeated[line.line]}  # fmt: skip
             elif one.space == "shared":
                 more = {"wavefronts": one.wavefronts, "least_wavefronts": one.least_wavefronts}

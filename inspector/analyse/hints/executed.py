@@ -27,8 +27,9 @@ class ExecutedAccess:
     ``kind`` is ``load``, ``store`` or ``atomic``; ``requests`` are a warp's, ``lanes`` those that
     were part of one. Of global memory: ``sectors`` of 32 bytes, ``least_sectors`` that would do;
     ``together`` and ``filled`` the same of all accesses of its stretch of code that move together,
-    where each sector counts once a warp. ``repeated`` are lanes that load what they have loaded
-    before, and nobody has stored to since. Of shared memory: wavefronts.
+    where each sector counts once a warp, of the warps that were followed. ``repeated`` of the
+    ``followed`` lanes load what they have loaded before, and nobody has stored to since. Of shared
+    memory: wavefronts.
     """
 
     line: int
@@ -40,6 +41,7 @@ class ExecutedAccess:
     least_sectors: int = 0
     together: int = 0
     filled: int = 0
+    followed: int = 0
     repeated: int = 0
     wavefronts: int = 0
     least_wavefronts: int = 0
@@ -216,19 +218,19 @@ def _idle(facts: ExecutedFacts, thresholds: Thresholds) -> Iterator[Finding]:
 
 
 def _repeated(facts: ExecutedFacts, thresholds: Thresholds) -> Iterator[Finding]:
-    loads = [a for a in facts.accesses if a.space == "global" and a.kind == "load" and a.lanes]
+    loads = [a for a in facts.accesses if a.space == "global" and a.kind == "load" and a.followed]
     share = number(thresholds, REPEATED, "share")
-    bad = [one for one in loads if one.repeated >= share * one.lanes]
-    again, lanes = sum(one.repeated for one in loads), sum(one.lanes for one in loads)
+    bad = [one for one in loads if one.repeated >= share * one.followed]
+    again, lanes = sum(one.repeated for one in loads), sum(one.followed for one in loads)
     if not bad or again < share * lanes:
         return
     yield Finding(
         REPEATED,
         "hint",
-        f"{again:,} of {lanes:,} loads of lanes from global memory are of what the same thread has "
+        f"{again:,} of {lanes:,} loads of lanes from global memory that were followed are of what the same thread has "
         "loaded before, and nothing was stored there since: a cache may answer them, and each "
-        "takes an instruction and its latency all the same. Keep the value in a register, or load "
-        "it before the loop; __restrict__ lets the compiler of CUDA C++ do so.",
+        "takes an instruction and its latency all the same. Keep the value in a register, or "
+        "load it before the loop; __restrict__ lets the compiler of CUDA C++ do so.",
         _lines(bad),
         blocks=facts.blocks,
     )
