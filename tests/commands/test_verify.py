@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.helpers.hostile import MORE
 from tests.helpers.ptxview import call, environment, ptxview, write_events
 from tests.probes.target.test_verify import ROWS, STEPS, changed
 
@@ -106,6 +107,37 @@ def test_counts_of_several_processes_are_one(tmp_path: Path) -> None:
     text = call("list", folder)
     assert b"\x1b[31m" not in text.out + text.err
     assert "9 launches of 1 kernel agree, bit for bit; 1 differs (other); 3 could not" in text.text
+
+
+ODD: tuple[object, ...] = (
+    "²",
+    "9" * 5000,
+    10**400,
+    float("nan"),
+    -1,
+    None,
+    [],
+    {},
+    [[]],
+    "\x1b[2J\udc9b",
+    True,
+    1e308,
+)
+
+
+def test_nothing_in_any_field_of_it_is_obeyed_or_a_traceback(tmp_path: Path) -> None:
+    head = {"event": "recording", "schema": 1, "command": ["x"], "verify": True, "time": 1}
+    sound = [event for event in MORE if event["event"] in ("verified", "differs")]
+    assert len(sound) == 2
+    for number, odd in enumerate(ODD):
+        changed = [{**one, name: odd} for one in sound for name in one if name != "event"]
+        nested = [{**sound[0], "unverified": {str(odd)[:99]: odd}, "worst": {"ulps": odd}}]
+        folder = write_events(tmp_path / str(number), head, *changed, *nested)
+        for words in (("list", folder), ("list", folder, "--json")):
+            done = call(*words)
+            assert done.status == 0 and "Traceback" not in done.said, done.said
+            assert b"\x1b" not in done.out + done.err
+        assert done.json["verification"]["kernels"]
 
 
 def test_a_recording_that_was_not_verified_says_nothing(tmp_path: Path) -> None:

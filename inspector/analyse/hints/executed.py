@@ -227,10 +227,10 @@ def _repeated(facts: ExecutedFacts, thresholds: Thresholds) -> Iterator[Finding]
     yield Finding(
         REPEATED,
         "hint",
-        f"{again:,} of {lanes:,} loads of lanes from global memory that were followed are of what the same thread has "
-        "loaded before, and nothing was stored there since: a cache may answer them, and each "
-        "takes an instruction and its latency all the same. Keep the value in a register, or "
-        "load it before the loop; __restrict__ lets the compiler of CUDA C++ do so.",
+        f"{again:,} of {lanes:,} loads of lanes from global memory that were followed are of what "
+        "the same thread has loaded before, and nothing was stored there since: a cache may answer "
+        "them, and each takes an instruction and its latency all the same. Keep the value in a "
+        "register, or load it before the loop; __restrict__ lets the compiler of CUDA C++ do so.",
         _lines(bad),
         blocks=facts.blocks,
     )
