@@ -14,7 +14,9 @@ from typing import Any
 from . import bounds, frames, native, rounding
 
 # Bytes that the copies for one launch may take, and stores that are kept to find the first.
-MOST_COPIED = 4 << 30
+MOST_COPIED = 5 << 30
+# Bytes that are kept for each that is written: as it was, as it became, its type, its bound.
+TAKEN = 5
 MOST_STORES = 200_000
 
 
@@ -36,12 +38,30 @@ class Piece:
         self.now = np.frombuffer(memory, np.uint8)
         self.before = self.now.copy()
         self.interpreted: Any = self.before
-        # By byte: the type of the element, from 1; and lazily its bound at its first byte, the sum
-        # of the sizes that were added to it, and how many.
+        # By byte, the type of the element, from 1. By two bytes, from when one is not exact: its
+        # bound, the sum of the sizes that were added to it, and how many they were.
         self.kinds = np.zeros(self.size, np.uint8)
         self.bound: Any = None
         self.added: Any = None
         self.count: Any = None
+
+    def bounds(self, offsets: Any) -> Any:
+        """The bounds of elements at these offsets."""
+        import numpy as np
+
+        if self.bound is None:
+            return np.zeros(len(offsets))
+        return self.bound[offsets >> 1].astype(np.float64)
+
+    def begin(self, counted: bool) -> None:
+        """From now on bounds are kept; ``counted``: sums, too."""
+        import numpy as np
+
+        half = self.size // 2 + 1
+        if self.bound is None:
+            self.bound = np.zeros(half, np.float32)
+        if counted and self.added is None:
+            self.added, self.count = np.zeros(half, np.float32), np.zeros(half, np.int32)
 
 
 class Copies:
@@ -90,7 +110,7 @@ class Copies:
         piece = self.pieces.get(number)
         if piece is None:
             first, end = self.places[number]
-            self.copied += 4 * (end - first)
+            self.copied += TAKEN * (end - first)
             if self.copied > MOST_COPIED:
                 raise TooMuch
             piece = self.pieces[number] = Piece(first, end)
@@ -132,7 +152,7 @@ class Copies:
             if piece is not None and piece.bound is not None:
                 offsets = (flat[places] - np.uint64(piece.first)).astype(np.int64)
                 inside = (offsets >= 0) & (offsets < piece.size)
-                out[places] = np.where(inside, piece.bound[np.where(inside, offsets, 0)], 0.0)
+                out[places] = np.where(inside, piece.bounds(np.where(inside, offsets, 0)), 0.0)
         return out.reshape(addresses.shape)
 
     def _offsets(self, addresses: Any, size: int) -> Iterator[tuple[Piece, Any, Any]]:
@@ -163,13 +183,16 @@ class Copies:
                 piece.kinds[offsets + byte] = self._kind(kind)
             if exact and piece.bound is None:
                 continue
-            if piece.bound is None:
-                piece.bound = np.zeros(piece.size, np.float32)
+            piece.begin(counted=False)
+            at = offsets >> 1
             with np.errstate(over="ignore"):
-                piece.bound[offsets] = bound[places] * 1.000001
+                if size == 1:  # two share a place: neither is taken for more exact than it is
+                    np.maximum.at(piece.bound, at, bound[places] * 1.000001)
+                else:
+                    piece.bound[at] = bound[places] * 1.000001
             if piece.count is not None:
-                piece.count[offsets] = 0
-                piece.added[offsets] = 0
+                piece.count[at] = 0
+                piece.added[at] = 0
         self._log(addresses, size, kind)
 
     def added(self, addresses: Any, kind: str, size: int, bound: Any, values: Any) -> None:
@@ -180,23 +203,23 @@ class Copies:
         for piece, places, offsets in self._offsets(addresses, size):
             for byte in range(size):
                 piece.kinds[offsets + byte] = self._kind(kind)
-            if piece.bound is None:
-                piece.bound = np.zeros(piece.size, np.float32)
-            if piece.added is None:
-                piece.added = np.zeros(piece.size, np.float32)
-                piece.count = np.zeros(piece.size, np.int32)
+            piece.begin(counted=True)
+            at, where = offsets >> 1, np.unique(offsets)
+            there = np.abs(decoded(piece.before, where, kind))
+            there = np.where(np.isfinite(there), there, 0.0)
             sizes = np.where(np.isfinite(values[places]), np.abs(values[places]), 0.0)
+
+            def own(piece: Piece = piece, where: Any = where >> 1, there: Any = there) -> Any:
+                """Of n sums each may be off by half a unit of all that was added, either way."""
+                count = np.where(piece.count[where] > 1, piece.count[where], 0)
+                return 2 * half * np.minimum(count, 1 / half) * (piece.added[where] + there)
+
             with np.errstate(over="ignore", invalid="ignore"):
-                np.add.at(piece.bound, offsets, bound[places] * 1.000001)
-                np.add.at(piece.added, offsets, sizes * 1.000001)
-                np.add.at(piece.count, offsets, 1)
-                # Of n sums each may be off by half a unit of all that was added by then, twice.
-                where = np.unique(offsets)
-                there = np.abs(decoded(piece.before, where, kind))
-                whole = piece.added[where] + np.where(np.isfinite(there), there, 0.0)
-                own = 2 * half * np.minimum(piece.count[where], 1 / half) * whole
-                several = piece.count[where] > 1
-                piece.bound[where] = np.maximum(piece.bound[where], np.where(several, own, 0.0))
+                before = own()
+                np.add.at(piece.bound, at, bound[places] * 1.000001)
+                np.add.at(piece.added, at, sizes * 1.000001)
+                np.add.at(piece.count, at, 1)
+                piece.bound[where >> 1] += (own() - before) * 1.000001
         self._log(addresses, size, kind)
 
     def _log(self, addresses: Any, size: int, kind: str) -> None:
@@ -258,7 +281,7 @@ def judged(
     the others the nearest to its bound. ``kind`` is empty where the interpreter stored nothing."""
     import numpy as np
 
-    limit = np.zeros(len(starts)) if piece.bound is None else piece.bound[starts].astype(np.float64)
+    limit = piece.bounds(starts)
     if kind not in ELEMENT:
         unknown = np.isinf(limit)
         return starts[~unknown], int(unknown.sum()), None

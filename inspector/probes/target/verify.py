@@ -22,6 +22,7 @@ from .copies import (
     ELEMENT,
     MOST_COPIED,
     MOST_STORES,
+    TAKEN,
     TORCH,
     Copies,
     Piece,
@@ -32,7 +33,7 @@ from .copies import (
 )
 from .work import OverBudget
 
-TOO_MUCH = f"it writes to more memory than can be compared ({MOST_COPIED >> 32} GiB)"
+TOO_MUCH = f"it writes to more memory than can be compared ({MOST_COPIED // TAKEN >> 30} GiB)"
 # Addresses that are followed to the store that differs first.
 MOST_FOLLOWED = 100_000
 # Differences of one kernel that are told each for itself.
@@ -367,10 +368,12 @@ class Check:
                      if p.first <= address < p.first + p.size), None)  # fmt: skip
 
     def _bound_at(self, address: int) -> float:
+        import numpy as np
+
         piece = self._piece_at(address)
-        if piece is None or piece.bound is None:
+        if piece is None:
             return 0.0
-        return float(piece.bound[address - piece.first])
+        return float(piece.bounds(np.array([address - piece.first]))[0])
 
     def _told(
         self, found: Differing, grid: Any, at: int, mine: Any, theirs: Any, file: str

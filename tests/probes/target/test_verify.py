@@ -233,6 +233,23 @@ def test_a_store_that_is_gone_is_named_by_the_python(run: Run, tmp_path: Path) -
     assert told["ptx_value"] is None and told["python_value"] is not None
 
 
+def test_the_kernels_of_a_compiled_graph_are_verified_where_they_run(run: Run) -> None:
+    program = """
+import torch
+def model(x):
+    return torch.softmax(torch.nn.functional.gelu(x), -1)
+print(torch.compile(model)(torch.randn(33, 64, device="cuda")).sum().round().item())
+"""
+    done = ok(run(program, values="ptx", env=VERIFY))
+    (count,) = last(done).values()
+    assert count["agree"] == count["launches"] >= 1 and not done.of("differs")
+    assert done.out == "33.0\n"
+    # Operator by operator no kernel runs: nothing is claimed of it.
+    done = ok(run(program, env=VERIFY))
+    assert not done.of("verified")
+    assert any("--values ptx runs the kernels" in event["text"] for event in done.of("problem"))
+
+
 def test_what_cannot_be_verified_is_counted_and_not_passed(run: Run) -> None:
     done = ok(run(
         HEAD
