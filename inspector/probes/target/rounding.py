@@ -480,6 +480,8 @@ def _comparison(done: Done) -> None:
     a, b = done.args[:2]
     if of(a) is None and of(b) is None:
         return
+    if a.data is b.data:
+        return  # whether a value is NaN: rounding does not change that
     with np.errstate(all="ignore"):
         apart = np.abs(real(a) - real(b))
         turns = ~(apart > bounds_of(a) + bounds_of(b)) & ((bounds_of(a) > 0) | (bounds_of(b) > 0))

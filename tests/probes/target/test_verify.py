@@ -178,6 +178,15 @@ def test_a_mask_that_is_gone_from_a_load_is_a_fault_of_the_ptx_alone(
     assert "illegal memory access" in json.loads(done.out), "the program sees what a GPU says"
 
 
+def test_every_change_that_shows_in_the_result_is_found(run: Run) -> None:
+    """Changes of one line each. Those that are not found change no bit, or, of softmax,
+    which maximum is taken away from all, one unit in the last place."""
+    done = ok(run("mutated.py", "50", env=VERIFY))
+    found, equal, others = json.loads(done.out)
+    assert found + equal + len(others) >= 70 and found > 40
+    assert all(name == "rows_kernel" and apart < 1e-7 for name, _, _, apart in others), others
+
+
 STEPS = """
 @triton.jit
 def steps_kernel(half, brain, total, whole, x, y, n: tl.constexpr):
@@ -272,6 +281,7 @@ def unsure_kernel(out, x, n: tl.constexpr):
     tl.store(out + i, tl.where(v / tl.sum(v) * n > 1.0, 1, 0))
 x, out = torch.ones(128, device="cuda"), torch.zeros(1, device="cuda")
 says_kernel[(1,)](x)
+the_kernel[(1,)](torch.zeros(128, device="cuda"), x)
 long_kernel[(1,)](out, 3000)
 print(out.item())
 signs = torch.zeros(128, device="cuda", dtype=torch.int32)
@@ -284,6 +294,8 @@ unsure_kernel[(1,)](signs, x, 128)
     assert not done.of("differs")
     (why,) = counts["says_kernel"]["unverified"]
     assert "prints" in why and counts["says_kernel"]["agree"] == 0
+    (why,) = counts["the_kernel"]["unverified"]
+    assert "written in Gluon" in why
     (why,) = counts["long_kernel"]["unverified"]
     assert "interpreting it would take more than the time allowed" in why
     assert float(done.out.split()[-1]) > 0, "the PTX ran, and its value is there"
