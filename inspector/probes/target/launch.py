@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from . import addresses, bounds, current, debug, native, ptx, say, tuning, work, writes
+from . import addresses, bounds, constructs, current, debug, native, ptx, say, tuning, work, writes
 
 
 def allowance() -> float:
@@ -91,9 +91,11 @@ class Launcher:
         python = hasattr(fn, "fn")
         reason = ""
         speaks = python and (debug.wanted(fn) or debug.speaks(fn))
-        if current().engine == "ptx" and not speaks:
+        # What it says, it says when it is interpreted; its PTX is run besides.
+        verifies = current().verify and not (python and debug.wanted(fn))
+        if current().engine == "ptx" and (verifies or not speaks):
             try:
-                if current().verify:
+                if verifies:
                     self._verified(name, grid, fn, named)
                 else:
                     self._execute(grid, fn, named)
@@ -112,8 +114,8 @@ class Launcher:
             return why
         from . import interp
 
-        if current().verify and speaks:
-            self._unverified(name, "it prints, asserts or stops, and is interpreted alone")
+        if current().verify and python and debug.wanted(fn):
+            self._unverified(name, "it is being debugged")
         try:
             interp.run(fn, grid, named, allowance(), self._checked)
         except interp.NotInterpretable as error:
@@ -158,6 +160,8 @@ class Launcher:
         check = verify.Check(name, asm, self.metadata, tensors)
         if hasattr(fn, "fn"):
             check.interpret(interpret)
+        if isinstance(check.fault, constructs.KernelAssertion):
+            raise check.fault
         try:
             again()
         except ptx.NotExecutable as error:

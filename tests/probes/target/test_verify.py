@@ -268,6 +268,7 @@ def test_what_cannot_be_verified_is_counted_and_not_passed(run: Run) -> None:
 @triton.jit
 def says_kernel(x):
     tl.device_print("x is", tl.load(x))
+    tl.store(x, tl.load(x))
 @triton.jit
 def long_kernel(out, n):
     total = tl.zeros((), tl.float32)
@@ -292,8 +293,8 @@ unsure_kernel[(1,)](signs, x, 128)
     ))  # fmt: skip
     counts = {name: count for (name, _), count in last(done).items()}
     assert not done.of("differs")
-    (why,) = counts["says_kernel"]["unverified"]
-    assert "prints" in why and counts["says_kernel"]["agree"] == 0
+    # What a kernel prints it prints once, and its values are those of the PTX.
+    assert counts["says_kernel"]["agree"] == 1 and done.out.count("x is") == 1
     (why,) = counts["the_kernel"]["unverified"]
     assert "written in Gluon" in why
     (why,) = counts["long_kernel"]["unverified"]
@@ -302,6 +303,34 @@ unsure_kernel[(1,)](signs, x, 128)
     # exp(1)/(128 exp(1)) is 1 but for rounding: whichever way it falls, nothing is said of it.
     unsure = counts["unsure_kernel"]
     assert unsure["differ"] == 0 and (unsure["identical"] or unsure["unverified"])
+
+
+def test_an_assertion_of_the_kernels_own_is_made_and_its_values_are_verified(run: Run) -> None:
+    done = ok(run(
+        HEAD
+        + """
+@triton.jit
+def table_kernel(out, x, at, n: tl.constexpr):
+    i = tl.arange(0, n)
+    place = tl.load(at + i)
+    tl.device_assert(place < n, "index out of bounds")
+    tl.store(out + i, tl.load(x + place))
+x, out = torch.randn(64, device="cuda"), torch.zeros(64, device="cuda")
+at = torch.arange(63, -1, -1, device="cuda")
+table_kernel[(1,)](out, x, at, 64)
+print(torch.equal(out.cpu(), x.cpu().flip(0)))
+at[3] = 64
+try:
+    table_kernel[(1,)](out, x, at, 64)
+except AssertionError as error:
+    print(error)
+print(torch.equal(out.cpu(), x.cpu().flip(0)))
+""",
+        env=VERIFY,
+    ))  # fmt: skip
+    assert done.out.splitlines() == ["True", "index out of bounds", "True"]
+    (count,) = last(done).values()
+    assert (count["agree"], count["launches"]) == (1, 1)
 
 
 def test_what_the_interpreter_rounds_to_eight_bits_is_what_torch_does(run: Run) -> None:
