@@ -58,7 +58,7 @@ class Reading:
             why["time"] = "nobody took its time (ptxview time)"
         if limits.forbidden:
             if any(stage in variant.stages for stage in (Stage.PTX, Stage.SASS, Stage.TTGIR)):
-                findings = self.reader.findings(variant)
+                findings = self.reader.findings(variant, counted=False)
             else:
                 findings, why["hints"] = None, "there is no code of it to read"
         return Figures(values, findings, why, lambda name: self._place(kernel, variant, name))
@@ -119,7 +119,7 @@ class Reading:
         if name in ("registers", "occupancy"):
             peaks = self.reader.telling(variant, stage).peaks
             return listing.lines[peaks[0] - 1] if peaks else None
-        for finding in self.reader.findings(variant):
+        for finding in self.reader.findings(variant, counted=False):
             if finding.rule == name and finding.lines.get(stage):
                 return listing.lines[finding.lines[stage][0] - 1]
         return None

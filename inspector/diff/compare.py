@@ -134,7 +134,7 @@ def side(reader: Reader, variant: Variant, stage: Stage) -> VariantSide:
         kernel=reader.kernel(variant),
         variant=variant,
         card=reader.card(variant),
-        findings=reader.findings(variant),
+        findings=reader.findings(variant, counted=False),
         opcodes=of_stage(reader, variant, stage, summary.opcodes) or {},
         stalls=of_stage(reader, variant, Stage.SASS, summary.stalls),
         source=own_source(reader, variant),

@@ -223,17 +223,18 @@ class VariantFacts:
             subject.launch, threads, flows, subject.built_for, codes,
         )  # fmt: skip
 
-    def findings(self, variant: Variant) -> tuple[Finding, ...]:
-        """The hints on the variant, then those of the profiler that measured it."""
+    def findings(self, variant: Variant, counted: bool = True) -> tuple[Finding, ...]:
+        """The hints on the variant, then those of the profiler that measured it; those of the code
+        alone where what was ``counted`` when it was run is not wanted."""
         measured = self.measured(variant)
-        own = self.hints(variant)
+        own = self.hints(variant, counted)
         return own if measured is None else (*own, *measured.findings)
 
-    def hints(self, variant: Variant) -> tuple[Finding, ...]:
+    def hints(self, variant: Variant, counted: bool = True) -> tuple[Finding, ...]:
         """The hints of ours alone."""
         return self._memo.once(
-            ("hints", id(variant)),
-            lambda: hints(self._subject(variant), tables.table("hints")),
+            ("hints", id(variant), counted),
+            lambda: hints(self._subject(variant, counted), tables.table("hints")),
         )
 
     def forget_hints(self, variant: Variant) -> None:
@@ -245,7 +246,7 @@ class VariantFacts:
         subject = replace(self._subject(variant), executed=facts)
         return with_executed(subject, (), tables.table("hints"))
 
-    def _subject(self, variant: Variant) -> HintSubject:
+    def _subject(self, variant: Variant, counted: bool = True) -> HintSubject:
         return HintSubject(
             kernel=self.kernel(variant),
             variant=variant,
@@ -256,7 +257,7 @@ class VariantFacts:
             calls=variant.calls,
             device=self.device(variant),
             built_for=tables.devices().get(base_arch(variant.target or "")),
-            executed=self.executed(variant),
+            executed=self.executed(variant) if counted else None,
         )
 
     def lacking(self, variant: Variant) -> tuple[str, ...]:

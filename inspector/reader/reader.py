@@ -119,9 +119,13 @@ class Reader:
         """What the variant takes, what limits it and what it is made of; what was measured."""
         return self._facts.card(variant)
 
-    def findings(self, variant: Variant) -> tuple[Finding, ...]:
-        """The hints on the variant, then those of the profiler that measured it."""
-        return self._facts.findings(variant)
+    def findings(self, variant: Variant, counted: bool = True) -> tuple[Finding, ...]:
+        """The hints on the variant, then those of the profiler that measured it.
+
+        ``counted``: with what was counted when blocks of a call were run, if they were on this
+        machine; two variants are held against each other, and against limits, by the code alone.
+        """
+        return self._facts.findings(variant, counted)
 
     def executed(self, variant: Variant) -> ExecutedFacts | None:
         """What was counted when blocks of a call of the variant were run; None if none were."""

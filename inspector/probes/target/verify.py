@@ -166,7 +166,8 @@ class Check:
             self.refused = f"it reads what has no value ({error})"
         except interp.OWN_ERRORS as error:
             self.fault = error
-        self.copies.taken_back()
+        finally:  # who interrupts a program finds its memory as it was
+            self.copies.taken_back()
 
     def _interpreting(self, run: Callable[[], None]) -> None:
         import numpy as np
