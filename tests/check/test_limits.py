@@ -91,6 +91,7 @@ def test_every_rule_of_a_hint_can_be_forbidden() -> None:
     import pkgutil
 
     import inspector.analyse.hints as package
+    from inspector.analyse.hints import executed
 
     named = set()
     for module in pkgutil.iter_modules(package.__path__):
@@ -101,4 +102,5 @@ def test_every_rule_of_a_hint_can_be_forbidden() -> None:
             if (name.isupper() and isinstance(value, str) and value.replace("-", "").isalnum()
             and "-" in value) or value == "spills"
         }  # fmt: skip
-    assert set(RULES) == named
+    # The gate reads code, and runs none.
+    assert set(RULES) == named - executed.COUNTED_ALONE
