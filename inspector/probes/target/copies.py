@@ -7,7 +7,6 @@ far the compiled code may be from it (``rounding``).
 from __future__ import annotations
 
 import ctypes
-import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -270,8 +269,8 @@ WIDTHS = {"8": 1, "1": 1, "16": 2, "32": 4, "64": 8}
 def size_of(kind: str) -> int:
     if kind in ELEMENT:
         return ELEMENT[kind]
-    match = re.search(r"(\d+)$", kind)
-    return WIDTHS.get(match[1], 8 if kind.startswith("pointer") else 1) if match else 8
+    bits = kind[len(kind.rstrip("0123456789")) :]
+    return WIDTHS.get(bits, 8 if kind.startswith("pointer") else 1) if bits else 8
 
 
 def judged(

@@ -58,10 +58,10 @@ class Allowed(NamedTuple):
 def allowed(ptx: str) -> Allowed:
     """What a PTX text makes use of."""
     return Allowed(
-        re.search(r"\b(fma|mad)\.\w*\.?\w*\.?\w*\.?b?f\d", ptx) is not None,
+        re.search(r"\b(?:fma|mad)\.[\w.]{0,40}?\bb?f\d", ptx) is not None,
         re.search(r"\b(div\.(full|approx)|rcp\.approx)", ptx) is not None,
-        re.search(r"\b(add|sub|mul|fma|div\.full)\.[\w.]*ftz", ptx) is not None,
-        re.search(r"\bcvt\.rn\.[\w.]*e[45]m[23]x2", ptx) is not None,
+        re.search(r"\b(?:add|sub|mul|fma|div\.full)\.[\w.]{0,40}?ftz", ptx) is not None,
+        re.search(r"\bcvt\.rn\.[\w.]{0,40}?e[45]m[23]x2", ptx) is not None,
     )
 
 
