@@ -79,6 +79,10 @@ def attach(module: Any) -> None:
         ):
             if hasattr(module, name):
                 setattr(module, name, do_bench)
+        # What perf_report runs is for its times alone, do_bench's own function and all before it.
+        mark = getattr(module, "Mark", None)
+        if mark is not None and hasattr(mark, "_run"):
+            mark._run = work.BENCHMARKS.within(mark._run)
         return
     tuner = module.Autotuner
     original = tuner._bench

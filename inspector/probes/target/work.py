@@ -8,8 +8,9 @@ fast or how busy the machine is.
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -43,6 +44,16 @@ class Benchmarks:
             yield
         finally:
             self.depth -= 1
+
+    def within(self, run: Callable[..., Any]) -> Callable[..., Any]:
+        """A function whose launches are a benchmark's."""
+
+        @functools.wraps(run)
+        def call(*args: Any, **given: Any) -> Any:
+            with self.running():
+                return run(*args, **given)
+
+        return call
 
     def used(self, seconds: float) -> None:
         """A launch took so much work."""
