@@ -20,6 +20,7 @@ The package runs in the user's interpreter and imports nothing of ours but its t
                 rounding: how far floats may differ;  carrying: in the interpreter
     tuning      autotuning and benchmarks that measure nothing
     inductor    torch.compile
+    waiting     what a long program waits for, said now and then
     lacking     NVIDIA's own libraries and tools, which are not here
     extension   load_inline, load, CUDAExtension;  nvcc, hostbuild, hostpart: parts of it
     cudart      what extensions ask of the CUDA runtime: launches, variables

@@ -19,6 +19,7 @@ from typing import Any
 from ..calls import graphs
 from ..writer import emit, file_blob
 from . import build, current, hostbuild, nvcc, records, say
+from .waiting import WAITING
 
 CUDA_LIBRARIES = ("cudart", "c10_cuda", "torch_cuda")
 CUDA_LINK_FLAGS = tuple(f"-l{name}" for name in CUDA_LIBRARIES)
@@ -140,7 +141,8 @@ def _jit(original: Callable[..., Any]) -> Callable[..., Any]:
             _report(folder, cuda, "no nvcc")
             return _stand_in(name, nvcc.lacking())
         try:
-            made = original(*args, **given)
+            with WAITING.on("extensions built", name):
+                made = original(*args, **given)
         except ImportError as error:
             why = _why_not_on_host(folder, cuda) or str(error)
             text = f"the extension {name} was captured, and cannot run on the host: {why}"

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from . import addresses, bounds, constructs, current, debug, native, ptx, say, tuning, work, writes
+from .waiting import WAITING
 
 
 def allowance() -> float:
@@ -70,7 +71,8 @@ class Launcher:
         if not why:
             allowed = allowance()
             try:
-                why = self._compute(name, grid, fn, named)
+                with WAITING.on("launches computed", name):
+                    why = self._compute(name, grid, fn, named)
             except work.OverBudget as over:
                 why = (
                     f"the kernel {name} was not run to its end: its {math.prod(grid)} programs "
@@ -328,3 +330,8 @@ def attach(compiler: Any) -> None:
             pass
 
     kernel.__init__ = init
+    compiler.compile = WAITING.counted("kernels compiled", _compiled_name, compiler.compile)
+
+
+def _compiled_name(src: Any, *args: Any, **given: Any) -> str:
+    return str(getattr(src, "name", None) or "a kernel")

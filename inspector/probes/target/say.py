@@ -15,6 +15,14 @@ def problem(text: str) -> None:
     emit({"event": "problem", "where": "target", "text": text[:2000]})
 
 
+def aloud(text: str) -> None:
+    """Say one line on stderr, where there is one."""
+    try:
+        print(f"ptxview: {text}", file=sys.stderr, flush=True)
+    except (OSError, ValueError):
+        pass
+
+
 def once(key: str, text: str) -> None:
     """Say one line on stderr the first time that ``key`` comes up in this run.
 
@@ -26,7 +34,4 @@ def once(key: str, text: str) -> None:
     _said.add(key)
     os.environ["PTXVIEW_SAID"] = " ".join([*told, key])
     problem(text)
-    try:
-        print(f"ptxview: {text}", file=sys.stderr, flush=True)
-    except (OSError, ValueError):
-        pass
+    aloud(text)
