@@ -25,10 +25,25 @@ What to look for in it (nvcc 13.0 for sm_90; ``ptxview show … NAME``, and the 
 from __future__ import annotations
 
 import functools
+import inspect
 from typing import Any
 
 import torch
 from torch.utils.cpp_extension import load_inline
+
+TENSORS = "#include <ATen/core/Tensor.h>\n"
+BINDINGS = f"""{TENSORS}#include <torch/csrc/Exceptions.h>
+#include <torch/csrc/utils/pybind.h>
+"""
+HEADERS = f"""{TENSORS}#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <c10/cuda/CUDAException.h>
+"""
+"""What the sources need of torch; all of its headers take the compilers far longer to read."""
+
+LEAN: dict[str, Any] = {"no_implicit_headers": True}
+if LEAN.keys() - inspect.signature(load_inline).parameters.keys():
+    LEAN = {}  # an older torch puts all of them in front anyway
 
 KERNEL = r"""
 // -- registers ---------------------------------------------------------------------------------
@@ -204,15 +219,13 @@ __global__ void inlined(const float* in, float* out, int n) {
 """
 
 HOST = r"""
-#include <c10/cuda/CUDAException.h>
-
-void check(const torch::Tensor& x) {
+void check(const at::Tensor& x) {
     TORCH_CHECK(x.is_cuda() && x.is_contiguous(), "a contiguous CUDA tensor is wanted");
 }
 
-torch::Tensor mixed(torch::Tensor x, bool bounded) {
+at::Tensor mixed(at::Tensor x, bool bounded) {
     check(x);
-    auto y = torch::empty_like(x);
+    auto y = at::empty_like(x);
     int n = x.size(1);
     if (bounded) spilled<<<n / 256, 256>>>(x.data_ptr<float>(), y.data_ptr<float>(), n);
     else kept<<<n / 256, 256>>>(x.data_ptr<float>(), y.data_ptr<float>(), n);
@@ -220,10 +233,10 @@ torch::Tensor mixed(torch::Tensor x, bool bounded) {
     return y;
 }
 
-torch::Tensor picked(torch::Tensor x, torch::Tensor pick, bool array) {
+at::Tensor picked(at::Tensor x, at::Tensor pick, bool array) {
     check(x);
     int rows = x.size(0), n = x.size(1), blocks = (n + 255) / 256;
-    auto y = torch::empty({n}, x.options());
+    auto y = at::empty({n}, x.options());
     const float* in = x.data_ptr<float>();
     const int* which = pick.data_ptr<int>();
     if (array) indexed<<<blocks, 256>>>(in, which, y.data_ptr<float>(), n, rows);
@@ -232,9 +245,9 @@ torch::Tensor picked(torch::Tensor x, torch::Tensor pick, bool array) {
     return y;
 }
 
-torch::Tensor squared(torch::Tensor x, bool scalar) {
+at::Tensor squared(at::Tensor x, bool scalar) {
     check(x);
-    auto y = torch::empty_like(x);
+    auto y = at::empty_like(x);
     int n = x.numel();
     if (scalar) narrow<<<(n / 4 + 255) / 256, 256>>>(x.data_ptr<float>(), y.data_ptr<float>(), n);
     else wide<<<(n / 4 + 255) / 256, 256>>>(x.data_ptr<float>(), y.data_ptr<float>(), n);
@@ -242,9 +255,9 @@ torch::Tensor squared(torch::Tensor x, bool scalar) {
     return y;
 }
 
-torch::Tensor doubled(torch::Tensor x, bool columns) {
+at::Tensor doubled(at::Tensor x, bool columns) {
     check(x);
-    auto y = torch::empty_like(x);
+    auto y = at::empty_like(x);
     int rows = x.size(0), cols = x.size(1);
     dim3 down((rows + 127) / 128, cols), along((cols + 127) / 128, rows);
     const float* in = x.data_ptr<float>();
@@ -254,19 +267,19 @@ torch::Tensor doubled(torch::Tensor x, bool columns) {
     return y;
 }
 
-torch::Tensor summed(torch::Tensor x, bool one_by_one) {
+at::Tensor summed(at::Tensor x, bool one_by_one) {
     check(x);
     int rows = x.size(0), n = x.size(1);
-    auto y = torch::empty({rows, 256}, x.options());
+    auto y = at::empty({rows, 256}, x.options());
     if (one_by_one) waiting<<<rows, 256>>>(x.data_ptr<float>(), y.data_ptr<float>(), n);
     else ahead<<<rows, 256>>>(x.data_ptr<float>(), y.data_ptr<float>(), n);
     C10_CUDA_KERNEL_LAUNCH_CHECK();
     return y;
 }
 
-torch::Tensor turned(torch::Tensor x, bool conflicts) {
+at::Tensor turned(at::Tensor x, bool conflicts) {
     check(x);
-    auto y = torch::empty_like(x);
+    auto y = at::empty_like(x);
     int size = x.size(0);
     dim3 block(32, 32), grid(size / 32, size / 32);
     if (conflicts) unpadded<<<grid, block>>>(x.data_ptr<float>(), y.data_ptr<float>(), size);
@@ -275,19 +288,19 @@ torch::Tensor turned(torch::Tensor x, bool conflicts) {
     return y;
 }
 
-torch::Tensor reduced(torch::Tensor x, bool barriers) {
+at::Tensor reduced(at::Tensor x, bool barriers) {
     check(x);
     int rows = x.size(0);
-    auto y = torch::empty({rows}, x.options());
+    auto y = at::empty({rows}, x.options());
     if (barriers) treed<<<rows, 256>>>(x.data_ptr<float>(), y.data_ptr<float>());
     else shuffled<<<rows, 256>>>(x.data_ptr<float>(), y.data_ptr<float>());
     C10_CUDA_KERNEL_LAUNCH_CHECK();
     return y;
 }
 
-torch::Tensor placed(torch::Tensor x, bool division) {
+at::Tensor placed(at::Tensor x, bool division) {
     check(x);
-    auto y = torch::empty_like(x);
+    auto y = at::empty_like(x);
     int rows = x.size(0), width = x.size(1);
     if (division) divided<<<132, 128>>>(x.data_ptr<int>(), y.data_ptr<int>(), rows * width, width);
     else by_rows<<<dim3((width + 127) / 128, rows), 128>>>(
@@ -296,9 +309,9 @@ torch::Tensor placed(torch::Tensor x, bool division) {
     return y;
 }
 
-torch::Tensor raised(torch::Tensor x, bool call) {
+at::Tensor raised(at::Tensor x, bool call) {
     check(x);
-    auto y = torch::empty_like(x);
+    auto y = at::empty_like(x);
     int n = x.numel();
     if (call) called<<<(n + 255) / 256, 256>>>(x.data_ptr<float>(), y.data_ptr<float>(), n);
     else inlined<<<(n + 255) / 256, 256>>>(x.data_ptr<float>(), y.data_ptr<float>(), n);
@@ -308,15 +321,15 @@ torch::Tensor raised(torch::Tensor x, bool call) {
 """
 
 DECLARED = """
-torch::Tensor mixed(torch::Tensor x, bool bounded);
-torch::Tensor picked(torch::Tensor x, torch::Tensor pick, bool array);
-torch::Tensor squared(torch::Tensor x, bool scalar);
-torch::Tensor doubled(torch::Tensor x, bool columns);
-torch::Tensor summed(torch::Tensor x, bool one_by_one);
-torch::Tensor turned(torch::Tensor x, bool conflicts);
-torch::Tensor reduced(torch::Tensor x, bool barriers);
-torch::Tensor placed(torch::Tensor x, bool division);
-torch::Tensor raised(torch::Tensor x, bool call);
+at::Tensor mixed(at::Tensor x, bool bounded);
+at::Tensor picked(at::Tensor x, at::Tensor pick, bool array);
+at::Tensor squared(at::Tensor x, bool scalar);
+at::Tensor doubled(at::Tensor x, bool columns);
+at::Tensor summed(at::Tensor x, bool one_by_one);
+at::Tensor turned(at::Tensor x, bool conflicts);
+at::Tensor reduced(at::Tensor x, bool barriers);
+at::Tensor placed(at::Tensor x, bool division);
+at::Tensor raised(at::Tensor x, bool call);
 """
 
 FUNCTIONS = (
@@ -334,14 +347,15 @@ FUNCTIONS = (
 
 @functools.cache
 def extension() -> Any:
-    """Build the extension on first use (half a minute, then torch's cache has it)."""
+    """Build the extension on first use; then torch's cache has it."""
     return load_inline(
         name="hint_pairs_extension",
-        cpp_sources=DECLARED,
-        cuda_sources=KERNEL + HOST,
+        cpp_sources=BINDINGS + DECLARED,
+        cuda_sources=HEADERS + KERNEL + HOST,
         functions=list(FUNCTIONS),
         with_cuda=True,
         extra_cuda_cflags=["-O2"],
+        **LEAN,
     )
 
 
