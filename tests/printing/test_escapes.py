@@ -12,13 +12,17 @@ import json
 import os
 import shutil
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from inspector.commands import common
+from inspector.commands import list as list_command
+from inspector.commands import show as show_command
+from inspector.measure.ncu.samples import Profiled
 from tests.helpers import ncu_data
 from tests.helpers.hostile import (
     EVIL,
@@ -58,6 +62,43 @@ def few_colours(monkeypatch: pytest.MonkeyPatch) -> None:
     """A terminal that has colours, which the user does not want: what is red is a stranger's."""
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.setenv("NO_COLOR", "1")
+
+
+opened: dict[tuple[object, ...], Profiled] = {}
+"""What was opened in this test, by the command's words and the state of every file it may see."""
+
+
+def state(path: Path) -> tuple[object, ...]:
+    """What tells whether a path, or what lies beside a file, has changed."""
+    below = path.rglob("*") if path.is_dir() else path.parent.iterdir()
+    found = [(str(each), each.lstat()) for each in below]
+    return tuple(sorted((name, how.st_mtime_ns, how.st_size, how.st_ino) for name, how in found))
+
+
+@pytest.fixture(autouse=True)
+def opened_once(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A recording is read once for all commands: what they make of each field is what is tested.
+
+    The recording that others are compared with is the same for every test.
+    """
+    own = common.open_profiled
+
+    def shared(
+        path: str | None, device: str | None = None, reports: Sequence[str] = ()
+    ) -> Profiled:
+        if path is None:
+            return own(path, device, reports)
+        where = state(Path(path)) if Path(path).exists() else ()
+        key = (path, device, tuple(reports), where, *(state(Path(r)) for r in reports))
+        if key not in opened:
+            opened[key] = own(path, device, reports)
+        return opened[key]
+
+    for module in (common, list_command, show_command):
+        monkeypatch.setattr(module, "open_profiled", shared)
+    yield
+    for key in [key for key in opened if key[0] != str(RECORDING)]:
+        del opened[key]
 
 
 def commands(path: Path, *, kernel: str = SQUARE, recording: bool = True) -> Iterator[list[str]]:
