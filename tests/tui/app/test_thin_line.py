@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+import pytest
 from rich.cells import cell_len
 from textual._compositor import ChopsUpdate, CompositorUpdate, LayoutUpdate
 
@@ -12,6 +13,11 @@ from inspector.tui.app.app import PtxviewApp
 from tests.helpers.sample import reader, settle
 
 TOKEN = re.compile(r"\x1b\[([\d;]*)([Hm])|\x1b\]8;[^\x1b]*\x1b\\\\|([^\x1b])", re.DOTALL)
+
+
+@pytest.fixture(autouse=True)
+def frames_at_rest() -> None:
+    """Every frame is drawn here: they are what is tested."""
 
 
 class Terminal:
