@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from textual.pilot import Pilot
+from textual.worker import WorkerCancelled, WorkerFailed
 
 from inspector.commands.common import open_reader
 from inspector.model import Argument, Call, Kernel, Origin, Recording, Stage, StageFile, Variant
@@ -63,6 +65,8 @@ async def rest(ui: Ui) -> StepScreen:
         if screen.settled and not busy and all(p.settled for p in screen.panes.panes):
             await ui.pause()
             return screen
+        with suppress(WorkerCancelled, WorkerFailed):  # a thread has the processor to itself
+            await ui.app.workers.wait_for_complete(busy)
         await asyncio.sleep(0.01)
     raise AssertionError("it never came to rest")
 
