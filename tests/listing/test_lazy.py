@@ -53,7 +53,8 @@ def test_only_what_is_shown_is_parsed() -> None:
 
 
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lazy, "KEPT", 3)
+    monkeypatch.setattr(lazy, "KEPT", 5)
+    monkeypatch.setattr(lazy, "KEPT_OF_LONG", 3)
     texts = [str(i) for i in range(100)]
     scanner = Counting(texts)
     lines = LazyLines(texts, scanner, chunk=10)

@@ -79,8 +79,10 @@ def serve(to: socket.socket) -> dict[str, Any] | None:
 
 def become(program: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     """Have what a process of this program has; its text, and the names of its module."""
+    # Where the device is found in this very process, which no environment from outside says.
+    runtime = {k: v for k, v in os.environ.items() if k == "PTXVIEW_RUNTIME"}
     os.environ.clear()
-    os.environ.update(program["env"])
+    os.environ.update(program["env"] | runtime)
     os.chdir(program["cwd"])
     for number, path in enumerate(program["streams"]):
         stream = os.open(path, os.O_RDWR | os.O_CREAT | (os.O_APPEND if number else 0), 0o644)
