@@ -30,6 +30,7 @@ class Waiting:
         self._begun = self._told = clock()
         self._spent: dict[str, tuple[int, float]] = {}
         self._inside = False
+        self._process = os.getpid()
 
     @contextmanager
     def on(self, kind: str, name: str) -> Iterator[None]:
@@ -59,7 +60,7 @@ class Waiting:
         return call
 
     def _say(self, now: float, what: str) -> None:
-        if now - self._told < EVERY or not self._spent:
+        if now - self._told < EVERY or not self._spent or os.getpid() != self._process:
             return
         self._told = now
         parts = [f"{kind}: {count:,} in {s:.0f} s" for kind, (count, s) in self._spent.items()]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from inspector.probes.target.waiting import Waiting
@@ -38,6 +40,17 @@ def test_a_long_one_says_once_a_minute_what_it_waits_for() -> None:
     assert told[0] == "1 min so far: launches computed: 6 in 60 s; last softmax, 10 s"
     counts = [int(line.split(": ")[2].split()[0]) for line in told]
     assert counts == sorted(set(counts))
+
+
+def test_a_child_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock()
+    told: list[str] = []
+    waiting = Waiting(clock, told.append)
+    monkeypatch.setattr(os, "getpid", lambda: 1)
+    for _ in range(30):
+        with waiting.on("launches computed", "softmax"):
+            clock.now += 10
+    assert told == []
 
 
 def test_what_takes_long_is_named_before_it_is_waited_for() -> None:
