@@ -35,12 +35,13 @@ class Place:
 class Figures:
     """What is known of one variant, by the names of ``FIGURES``; None and missing are not known.
 
-    ``findings`` are None where hints could not be had. ``why`` says why a figure is not known.
+    ``findings`` are the hints on it. ``why`` says why a figure is not known, or why nobody can say
+    whether a rule of hints holds.
     ``place`` finds the line at which a figure, or a rule of hints, comes about.
     """
 
     values: Mapping[str, float | None]
-    findings: tuple[Finding, ...] | None = ()
+    findings: tuple[Finding, ...] = ()
     why: Mapping[str, str] = field(default_factory=dict)
     place: Callable[[str], Place] = lambda name: Place()
 
@@ -90,10 +91,8 @@ def judge(
     for name in FIGURES:
         if name == "kernels":
             continue
-        if name in limits.most:
-            yield _figure(subject, figures, name, limits.most[name])
-        if name in limits.least:
-            yield _figure(subject, figures, name, limits.least[name])
+        if name in limits.bounds:
+            yield _figure(subject, figures, name, limits.bounds[name])
         if before is not None and name in limits.allowed:
             allowed = limits.allowed[name]
             sides = (figures.values.get(name), before.values.get(name))
@@ -128,21 +127,20 @@ def _paired(
 
 
 def _hint(subject: Subject, figures: Figures, rule: str) -> Iterator[Verdict]:
-    if figures.findings is None:
-        yield Verdict(subject, rule, Outcome.UNKNOWN, said=_why(figures, "hints"))
-        return
     found = [finding for finding in figures.findings if finding.rule == rule]
     for finding in found:
         place = figures.place(rule)
         yield Verdict(subject, rule, Outcome.BROKEN, said=finding.text, place=place)
-    if not found:
+    if not found and rule in figures.why:
+        yield Verdict(subject, rule, Outcome.UNKNOWN, said=figures.why[rule])
+    elif not found:
         yield Verdict(subject, rule, Outcome.KEPT)
 
 
 def judge_graph(name: str, kernels: int, limits: Limits) -> Iterator[Verdict]:
     """Whether a graph has no more kernels than it may."""
-    if "kernels" in limits.most:
-        limit = limits.most["kernels"]
+    if "kernels" in limits.bounds:
+        limit = limits.bounds["kernels"]
         outcome = Outcome.BROKEN if kernels > limit else Outcome.KEPT
         yield Verdict(Subject(graph=name), "kernels", outcome, kernels, limit)
 

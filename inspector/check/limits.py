@@ -19,13 +19,19 @@ from inspector.errors import UsageError
 class Figure:
     """A figure of a variant that can be limited.
 
-    ``least`` where less is worse (occupancy). ``unit`` stands behind a value; ``title`` before it.
+    ``least`` where less is worse (occupancy), so that its bound is the least that is allowed; other
+    bounds are the most. ``unit`` stands behind a value; ``title`` before it.
     """
 
     name: str
     title: str
     unit: str
     least: bool = False
+
+    @property
+    def option(self) -> str:
+        """The option, and the key in a file, that bounds it."""
+        return f"{'min' if self.least else 'max'}-{self.name}"
 
 
 FIGURES = {
@@ -36,7 +42,7 @@ FIGURES = {
         Figure("stack", "stack", "bytes a thread"),
         Figure("shared", "shared memory", "bytes a block"),
         Figure("instructions", "instructions", "of SASS"),
-        Figure("fp64", "fp64 instructions", "of PTX"),
+        Figure("fp64", "fp64 instructions", "of PTX, else SASS"),
         Figure("occupancy", "occupancy", "% of the warps", least=True),
         Figure("time", "time", "µs"),
         Figure("kernels", "kernels", "of a graph"),
@@ -74,25 +80,23 @@ NOT_WORSE = {name: Allowance(0, implied=True) for name in ("registers", "spills"
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one kernel may be. ``most`` and ``least`` are by name of the figure, both inclusive;
-    ``forbidden`` are rules of hints, ``allowed`` what may be worse than in the baseline."""
+    """What one kernel may be. ``bounds`` are by name of the figure, inclusive; ``forbidden`` are
+    rules of hints, ``allowed`` what may be worse than in the baseline."""
 
-    most: Mapping[str, float] = field(default_factory=dict)
-    least: Mapping[str, float] = field(default_factory=dict)
+    bounds: Mapping[str, float] = field(default_factory=dict)
     forbidden: frozenset[str] = frozenset()
     allowed: Mapping[str, Allowance] = field(default_factory=dict)
 
     def over(self, other: Limits) -> Limits:
         """These, and of ``other`` what these do not say."""
         return Limits(
-            {**other.most, **self.most},
-            {**other.least, **self.least},
+            {**other.bounds, **self.bounds},
             self.forbidden | other.forbidden,
             {**other.allowed, **self.allowed},
         )
 
     def __bool__(self) -> bool:
-        return bool(self.most or self.least or self.forbidden or self.allowed)
+        return bool(self.bounds or self.forbidden or self.allowed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,20 +115,11 @@ class Rules:
         return out
 
 
-OPTIONS: Mapping[str, tuple[str, str]] = {
-    "max-registers": ("most", "registers"),
-    "max-spills": ("most", "spills"),
-    "max-stack": ("most", "stack"),
-    "max-shared": ("most", "shared"),
-    "max-instructions": ("most", "instructions"),
-    "max-fp64": ("most", "fp64"),
-    "max-time": ("most", "time"),
-    "max-kernels": ("most", "kernels"),
-    "min-occupancy": ("least", "occupancy"),
-}
-"""Options that take a number, by the figure that they limit."""
+OPTIONS = {figure.option: name for name, figure in FIGURES.items()}
+"""Options that take a number, by the figure that they bound."""
 SWITCHES = {"no-spills": "spills", "no-fp64": "fp64"}
-"""Options that mean a limit of 0."""
+"""Options that mean a bound of 0."""
+OPTIONS_OF_GRAPHS = {FIGURES["kernels"].option}
 OTHERS = ("forbid", "allow", "baseline", "kernels")
 
 
@@ -168,6 +163,10 @@ def read(table: object, where: str, rules: Sequence[str]) -> Rules:
         selector = inner.pop("select", None)
         if not isinstance(selector, str):
             raise UsageError(f"{where}, kernels {n}: select says no kernel", 'select = "matmul*"')
+        if OPTIONS_OF_GRAPHS & inner.keys():
+            raise UsageError(
+                f"{where}, {selector}: max-kernels is a limit of graphs, not of kernels"
+            )
         kernels.append((selector, _limits(inner, f"{where}, {selector}", rules, ())))
     return Rules(_limits(settings, where, rules, ("baseline", "kernels")), tuple(kernels), baseline)
 
@@ -179,14 +178,13 @@ def _limits(
     for name, value in settings.items():
         at = f"{where}: {name}"
         if name in OPTIONS:
-            side, figure = OPTIONS[name]
             if isinstance(value, bool) or not isinstance(value, int | float):
                 raise UsageError(f"{at} is no number")
-            out = limited(out, side, figure, _finite(float(value), at))
+            out = bounded(out, OPTIONS[name], _finite(float(value), at))
         elif name in SWITCHES:
             if not isinstance(value, bool):
                 raise UsageError(f"{at} is neither true nor false")
-            out = limited(out, "most", SWITCHES[name], 0.0) if value else out
+            out = bounded(out, SWITCHES[name], 0.0) if value else out
         elif name == "forbid":
             words = cast(list[object], value) if isinstance(value, list) else [value]
             out = replace(out, forbidden=frozenset(rule_named(w, rules, at) for w in words))
@@ -200,11 +198,9 @@ def _limits(
     return out
 
 
-def limited(limits: Limits, side: str, figure: str, value: float) -> Limits:
-    """These limits with one more."""
-    if side == "least":
-        return replace(limits, least={**limits.least, figure: value})
-    return replace(limits, most={**limits.most, figure: value})
+def bounded(limits: Limits, figure: str, value: float) -> Limits:
+    """These limits with one bound more."""
+    return replace(limits, bounds={**limits.bounds, figure: value})
 
 
 def rule_named(word: object, rules: Sequence[str], where: str) -> str:

@@ -17,9 +17,13 @@ from inspector.model import Kernel, Location, Resources, Stage, Variant
 from inspector.reader.reader import Reader
 
 MACHINE = (Stage.SASS, Stage.PTX)
+READ = (Stage.TTGIR, Stage.PTX, Stage.SASS)
+"""Stages that hints read."""
 _MOVES = frozenset(("mov", "ld", "ldu", "st", "selp", "cp", "call", "slct"))
 """Instructions of PTX that move a double and compute nothing."""
-_DOUBLE = frozenset(("DADD", "DMUL", "DFMA", "DSETP", "DMMA", "DMNMX", "DFMAI"))
+_DOUBLE = frozenset(("DADD", "DMUL", "DFMA", "DSETP", "DMMA", "DMNMX"))
+_IN_DOUBLE = frozenset(("F64", "64H"))
+"""What the names of SASS's conversions and reciprocals of doubles have in them."""
 _LOCAL = frozenset(("STL", "LDL"))
 
 
@@ -32,11 +36,11 @@ class Reading:
 
     def figures(self, kernel: Kernel, variant: Variant, limits: Limits) -> Figures:
         """What of a variant the limits ask for; nothing else is read."""
-        asked = {*limits.most, *limits.least, *limits.allowed}
+        asked = {*limits.bounds, *limits.allowed}
         resources = self.reader.resources(variant)
         values: dict[str, float | None] = dict(_taken(resources))
         why = dict.fromkeys(values, self._lacking(variant))
-        findings: tuple[Finding, ...] | None = ()
+        findings: tuple[Finding, ...] = ()
         if asked & {"shared", "occupancy"}:
             card = self.reader.card(variant)
             if card.static_shared_bytes is not None and card.dynamic_shared_bytes is not None:
@@ -48,7 +52,12 @@ class Reading:
             else:
                 why["occupancy"] = "what a launch asks for, or the device, is not known"
         if "instructions" in asked:
-            values["instructions"], why["instructions"] = self._instructions(variant)
+            made = self.reader.card(variant).of(Stage.SASS)
+            known = made is not None and made.mix is not None
+            values["instructions"] = made.mix.total if made and made.mix else None
+            why["instructions"] = (
+                "" if known else self._unreadable(variant) or self._lacking(variant)
+            )
         if "fp64" in asked:
             found, why["fp64"] = self._double(variant)
             values["fp64"] = None if found is None else len(found[1])
@@ -57,10 +66,8 @@ class Reading:
             values["time"] = None if stored is None else stored.median_us
             why["time"] = "nobody took its time (ptxview time)"
         if limits.forbidden:
-            if any(stage in variant.stages for stage in (Stage.PTX, Stage.SASS, Stage.TTGIR)):
-                findings = self.reader.findings(variant, counted=False)
-            else:
-                findings, why["hints"] = None, "there is no code of it to read"
+            findings = self.reader.findings(variant, counted=False)
+            why |= self._not_asked(variant, limits.forbidden)
         return Figures(values, findings, why, lambda name: self._place(kernel, variant, name))
 
     def _lacking(self, variant: Variant) -> str:
@@ -79,9 +86,26 @@ class Reading:
         lines = listing.between(function.first, function.last)
         return tuple(line for line in lines if line.opcode is not None), ""
 
-    def _instructions(self, variant: Variant) -> tuple[float | None, str]:
-        lines, why = self._lines(variant, Stage.SASS)
-        return (None, why) if lines is None else (len(lines), "")
+    def _unreadable(self, variant: Variant) -> str:
+        """Why a stage that hints read cannot be read; "" where all that are there can."""
+        there = [stage for stage in READ if stage in variant.stages]
+        if not there:
+            return "there is no code of it to read"
+        return next(filter(None, (self._lines(variant, stage)[1] for stage in there)), "")
+
+    def _not_asked(self, variant: Variant, rules: frozenset[str]) -> dict[str, str]:
+        """Rules of hints that could not be asked, each with the reason: one whose code cannot be
+        read says nothing, as one does that has nothing to say."""
+        if reason := self._unreadable(variant) or next(iter(self.reader.lacking(variant)), ""):
+            return dict.fromkeys(rules, reason)
+        card = self.reader.card(variant)
+        lacking = {
+            "low-occupancy": card.occupancy is None,
+            "small-grid": card.waves is None,
+            "tail-effect": card.waves is None,
+        }
+        said = "what a launch asks for, or the device, is not known"
+        return {rule: said for rule in rules if lacking.get(rule)}
 
     def _double(self, variant: Variant) -> tuple[tuple[Stage, list[Line]] | None, str]:
         """Instructions that compute in double precision: of PTX, else of SASS."""
@@ -91,7 +115,7 @@ class Reading:
         machine, _ = self._lines(variant, Stage.SASS)
         if machine is None:
             return None, why
-        return (Stage.SASS, [line for line in machine if line.base in _DOUBLE]), ""
+        return (Stage.SASS, [line for line in machine if _is_double_machine(line)]), ""
 
     # -- where ------------------------------------------------------------------------------
 
@@ -127,6 +151,11 @@ class Reading:
 
 def _is_double(line: Line) -> bool:
     return line.base not in _MOVES and "f64" in (line.opcode or "").split(".")
+
+
+def _is_double_machine(line: Line) -> bool:
+    parts = (line.opcode or "").split(".")
+    return parts[0] in _DOUBLE or any(p in _IN_DOUBLE or p.endswith("64H") for p in parts[1:])
 
 
 def _taken(resources: Resources) -> Mapping[str, float | None]:

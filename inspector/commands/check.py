@@ -18,7 +18,7 @@ from inspector import files, printing
 from inspector.analyse.hints import RULES
 from inspector.check import judging, limits, reading
 from inspector.check.judging import Outcome, Verdict
-from inspector.check.limits import NOT_WORSE, OPTIONS, SWITCHES, Limits, Rules
+from inspector.check.limits import FIGURES, NOT_WORSE, OPTIONS, SWITCHES, Limits, Rules
 from inspector.commands.common import open_reader, print_json
 from inspector.errors import Exit, Unreadable, UsageError
 from inspector.measure.time.stored import times
@@ -30,15 +30,15 @@ from inspector.report import check as report
 from inspector.text import plural, shown
 
 HELP = {
-    "max-registers": ("N", "registers of a thread"),
-    "max-spills": ("BYTES", "bytes that a thread spills, stores and loads together"),
-    "max-stack": ("BYTES", "stack of a thread"),
-    "max-shared": ("BYTES", "shared memory of a block, static and dynamic"),
-    "max-instructions": ("N", "instructions of SASS"),
-    "max-fp64": ("N", "instructions of PTX that compute in double precision"),
-    "max-time": ("US", "measured microseconds (ptxview time)"),
-    "max-kernels": ("N", "kernels of a graph of torch.compile"),
-    "min-occupancy": ("PERCENT", "theoretical occupancy, at least"),
+    "registers": ("N", "registers of a thread"),
+    "spills": ("BYTES", "bytes that a thread spills, stores and loads together"),
+    "stack": ("BYTES", "stack of a thread"),
+    "shared": ("BYTES", "shared memory of a block, static and dynamic"),
+    "instructions": ("N", "instructions of SASS"),
+    "fp64": ("N", "instructions of PTX that compute in double precision"),
+    "time": ("US", "measured microseconds (ptxview time)"),
+    "kernels": ("N", "kernels of a graph of torch.compile"),
+    "occupancy": ("PERCENT", "theoretical occupancy"),
 }
 GIT = ".git"
 
@@ -49,9 +49,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "path", nargs="?", metavar="PATH", help="what to check; the newest recording if left out"
     )
     parser.add_argument("other", nargs="?", metavar="BASELINE", help="as --baseline")
-    for name, (value, text) in HELP.items():
-        least = "" if name.startswith("min-") else ", at most"
-        parser.add_argument(f"--{name}", type=_amount, metavar=value, help=f"{text}{least}")
+    for name, figure in FIGURES.items():
+        value, text = HELP[name]
+        side = "at least" if figure.least else "at most"
+        parser.add_argument(
+            f"--{figure.option}", type=_amount, metavar=value, help=f"{text}, {side}"
+        )
     parser.add_argument("--no-spills", action="store_true", help="as --max-spills 0")
     parser.add_argument("--no-fp64", action="store_true", help="as --max-fp64 0")
     parser.add_argument(
@@ -95,10 +98,13 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _amount(text: str) -> float:
-    value = float(text)
-    if not 0 <= value < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text} is no amount")
-    return value
+    try:
+        value = float(text)
+        if 0 <= value < float("inf"):
+            return value
+    except ValueError:
+        pass
+    raise argparse.ArgumentTypeError(f"{text} is no amount")
 
 
 def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
@@ -141,13 +147,13 @@ def _reading(reader: Reader) -> reading.Reading:
 def _rules(args: argparse.Namespace) -> Rules:
     """Limits of the options over those of the file."""
     own = Limits()
-    for name, (side, figure) in OPTIONS.items():
+    for name, figure in OPTIONS.items():
         value = getattr(args, name.replace("-", "_"))
         if value is not None:
-            own = limits.limited(own, side, figure, value)
+            own = limits.bounded(own, figure, value)
     for name, figure in SWITCHES.items():
         if getattr(args, name.replace("-", "_")):
-            own = limits.limited(own, "most", figure, 0.0)
+            own = limits.bounded(own, figure, 0.0)
     forbidden = frozenset(limits.rule_named(word, RULES, "--forbid") for word in args.forbid)
     own = replace(own, forbidden=forbidden, allowed=limits.allowances(args.allow))
     config = _config(args.config)
@@ -209,19 +215,19 @@ def _checked(
         raise UsageError(f"{recording.path} has no variant to check")
     for _ in now.reader.figures([variant for _, variant in used]):
         pass
-    fitting = [{v.hash for _, v in select(recording, part)} for part, _ in rules.kernels]
-    for (selector, _), hashes in zip(rules.kernels, fitting, strict=True):
-        if not hashes:
+    fitting = [{_key(v) for _, v in select(recording, part)} for part, _ in rules.kernels]
+    for (selector, _), keys in zip(rules.kernels, fitting, strict=True):
+        if not keys:
             narrate(f"! nothing here fits the limits of {shown(selector)}")
     partners = _partners(before, now)
     verdicts: list[Verdict] = []
     new = 0
     for kernel, variant in used:
-        allowed = rules.of([variant.hash in hashes for hashes in fitting])
+        allowed = rules.of([_key(variant) in keys for keys in fitting])
         figures = now.figures(kernel, variant, allowed)
         base = None
         if before is not None:
-            other = partners.get((variant.hash, variant.symbol))
+            other = partners.get(_key(variant))
             new += other is None
             if other is not None:
                 base = before.figures(before.reader.kernel(other), other, allowed)
@@ -230,6 +236,13 @@ def _checked(
     if not args.kernel:
         for graph in recording.graphs:
             verdicts += judging.judge_graph(graph.id, len(graph.kernels), rules.limits)
+    if not verdicts:
+        raise UsageError(
+            f"nothing was checked: no limit is of what {recording.path} holds",
+            "A baseline says nothing of what is new; --max-registers and the like do.",
+        )
+    if not recording.complete:
+        narrate("! the recording was not finished: kernels may be missing in it")
     kernels = len({kernel.id for kernel, _ in used})
     return report.Checked(
         str(recording.path),
@@ -242,6 +255,11 @@ def _checked(
     )
 
 
+def _key(variant: Variant) -> tuple[str, str]:
+    """What tells a variant from others: kernels of one cubin share its hash."""
+    return variant.hash, variant.symbol
+
+
 def _chosen(selectors: Sequence[str], now: reading.Reading) -> tuple[tuple[Kernel, Variant], ...]:
     recording = now.reader.recording
     if not selectors:
@@ -252,7 +270,7 @@ def _chosen(selectors: Sequence[str], now: reading.Reading) -> tuple[tuple[Kerne
         if not matches:
             raise UsageError(f"no kernel of {recording.path} is called {selector}",
                              "ptxview list shows those there are.")  # fmt: skip
-        out |= {(variant.hash, variant.symbol): (kernel, variant) for kernel, variant in matches}
+        out |= {_key(variant): (kernel, variant) for kernel, variant in matches}
     return tuple(out.values())
 
 
@@ -262,7 +280,7 @@ def _partners(
     if before is None:
         return {}
     return {
-        (variant.hash, variant.symbol): other
+        _key(variant): other
         for variant, other in reading.partners(before.reader, now.reader)
         if other is not None
     }

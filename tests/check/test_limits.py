@@ -35,14 +35,12 @@ max-registers = 64
         "matmul*", "matmul_small",
     ]  # fmt: skip
     everywhere = rules.of([False, False])
-    assert everywhere.most == {"registers": 128, "spills": 0} and everywhere.least == {
-        "occupancy": 50
-    }
+    assert everywhere.bounds == {"registers": 128, "spills": 0, "occupancy": 50}
     assert everywhere.allowed == {"registers": Allowance(2), "time": Allowance(5, True)}
     large = rules.of([True, False])
-    assert large.most == {"registers": 255, "spills": 0}
+    assert large.bounds == {"registers": 255, "spills": 0, "occupancy": 50}
     assert large.forbidden == {"bank-conflicts", "spills"}
-    assert rules.of([True, True]).most["registers"] == 64
+    assert rules.of([True, True]).bounds["registers"] == 64
 
 
 @pytest.mark.parametrize(
@@ -62,6 +60,7 @@ max-registers = 64
         ("[[kernels]]\nmax-registers = 1", "select says no kernel", ""),
         ("[[kernels]]\nselect = 'x'\nbaseline = 'y'", "nothing is called baseline", ""),
         ("baseline = 3", "baseline is no path", ""),
+        ("[[kernels]]\nselect = 'x'\nmax-kernels = 2", "a limit of graphs", ""),
     ],
 )
 def test_what_is_meant_otherwise_is_said(text: str, message: str, hint: str) -> None:
@@ -81,8 +80,8 @@ def test_how_much_worse_is_allowed() -> None:
 
 
 def test_what_is_said_first_wins() -> None:
-    own, other = Limits(most={"registers": 1}), Limits(most={"registers": 2, "stack": 3})
-    assert own.over(other).most == {"registers": 1, "stack": 3}
+    own, other = Limits({"registers": 1}), Limits({"registers": 2, "stack": 3})
+    assert own.over(other).bounds == {"registers": 1, "stack": 3}
     assert not Limits() and own
 
 

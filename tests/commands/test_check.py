@@ -120,6 +120,33 @@ def test_what_is_not_known_does_not_pass() -> None:
     assert timed["outcome"] == "unknown"
 
 
+def test_instructions_are_those_of_the_diff() -> None:
+    """Without what only fills the code up to a boundary."""
+    kernels = [f"{RECORDING}::{name}" for name in ("gelu_kernel", "gelu_float_kernel")]
+    summary = call("diff", *kernels, "--summary").text
+    row = re.search(r"SASS instructions +(\d+) +(\d+)", summary)
+    assert row
+    for name, count in zip(("gelu_kernel", "gelu_float_kernel"), row.groups(), strict=True):
+        told = checks(RECORDING, "--kernel", name, "--max-instructions", count, status=0)
+        assert told["instructions"]["value"] == int(count)
+
+
+def test_a_hint_that_could_not_be_asked_is_not_absent(tmp_path: Path, free: Path) -> None:
+    words = ["--kernel", "gelu_kernel", "--forbid", "low-occupancy"]
+    assert checks(RECORDING, *words, status=1)["low-occupancy"]["outcome"] == "unknown"
+    assert checks(free, "--forbid", "bank-conflicts", status=0)
+    for path in free.rglob("*.cubin"):
+        path.write_bytes(path.read_bytes()[:4000])
+    damaged = checks(free, "--forbid", "bank-conflicts", status=1)["bank-conflicts"]
+    assert damaged["outcome"] == "unknown" and damaged["text"]
+
+
+def test_where_nothing_was_judged_nothing_passes(free: Path) -> None:
+    """A baseline that knows none of the kernels that were asked for."""
+    done = call("check", RECORDING, "--kernel", "gelu_kernel", "--baseline", free)
+    assert done.status == 2 and "nothing was checked" in done.said
+
+
 def test_double_precision_is_found_at_its_line() -> None:
     found = checks(RECORDING, "--kernel", "gelu_kernel", "--no-fp64", status=1)["fp64"]
     shown = call("show", RECORDING, "gelu_kernel", "--json").json["lines"]
