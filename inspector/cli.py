@@ -19,11 +19,15 @@ from inspector.errors import Exit, PtxviewError, UsageError
 
 @dataclass(frozen=True, slots=True)
 class Subcommand:
-    """A command: its module has ``arguments(parser)`` and ``run(args) -> int``."""
+    """A command: its module has ``arguments(parser)`` and ``run(args) -> int``.
+
+    Examples are lines to type: a command, and after "#" what it is good for.
+    """
 
     name: str
     usage: str
     help: str
+    examples: tuple[str, ...]
 
     @property
     def module(self) -> str:
@@ -35,47 +39,119 @@ COMMANDS = (
         "run",
         "ptxview run [options] SCRIPT [ARGS…] | -m MODULE [ARGS…] | -- COMMAND [ARGS…]",
         "run a program and record every kernel that it makes",
+        (
+            "ptxview run train.py --lr 1e-3  # look at its kernels while it runs",
+            "ptxview run --target sm_90 --no-tui -o x.ptxview train.py  # without a GPU",
+        ),
     ),
     Subcommand(
-        "open", "ptxview open [PATH]", "browse a recording, a cache or a file in the terminal"
+        "open",
+        "ptxview open [PATH]",
+        "browse a recording, a cache or a file in the terminal",
+        (
+            "ptxview open  # the newest recording",
+            "ptxview open ~/.triton/cache  # what was compiled before",
+        ),
     ),
-    Subcommand("list", "ptxview list [PATH]", "kernels and variants, as a table"),
-    Subcommand("show", "ptxview show [PATH] KERNEL", "one stage of a kernel, or two side by side"),
     Subcommand(
-        "diff", "ptxview diff A B", "what differs: two variants, all of a kernel, recordings"
+        "list",
+        "ptxview list [PATH]",
+        "kernels and variants, as a table",
+        (
+            "ptxview list x.ptxview  # registers, spills, shared memory, hints",
+            "ptxview list x.ptxview --calls  # with which sizes each was called",
+        ),
+    ),
+    Subcommand(
+        "show",
+        "ptxview show [PATH] KERNEL",
+        "one stage of a kernel, or two side by side",
+        (
+            "ptxview show x.ptxview softmax_kernel --stage ptx -a  # a sentence a line",
+            "ptxview show x.ptxview softmax_kernel --stage sass --beside source  # side by side",
+        ),
+    ),
+    Subcommand(
+        "diff",
+        "ptxview diff A B",
+        "what differs: two variants, all of a kernel, recordings",
+        (
+            "ptxview diff before.ptxview after.ptxview --summary  # what became worse",
+            "ptxview diff x.ptxview gelu_kernel gelu_float_kernel --stage ptx  # two kernels",
+        ),
     ),
     Subcommand(
         "time",
         "ptxview time [PATH] [KERNEL…] | SCRIPT.py",
         "measured times of recorded launches, or of a script's variants",
+        (
+            "ptxview time x.ptxview  # every recorded launch",
+            "ptxview time bench.py --sweep N=1024:8192:1024  # the variants of a script",
+        ),
     ),
     Subcommand(
         "profile",
         "ptxview profile [options] SCRIPT [ARGS…] | -m MODULE [ARGS…] | -- COMMAND [ARGS…]",
         "run a program under torch.profiler: operators, kernels, overhead",
+        (
+            "ptxview profile train.py  # three steps of it",
+            "ptxview profile --stored x.ptxview  # again, what was measured",
+        ),
     ),
     Subcommand(
         "ncu",
         "ptxview ncu [options] SCRIPT [ARGS…] | -m MODULE [ARGS…] | -- COMMAND [ARGS…]",
         "run a program under Nsight Compute, and tie what it measures to the kernels",
+        (
+            "ptxview ncu train.py  # sections and samples of all kernels",
+            "ptxview ncu --kernel softmax_kernel --launch-count 1 train.py  # of one",
+        ),
     ),
     Subcommand(
         "trace",
         "ptxview trace [PATH] KERNEL",
         "run a recorded call's PTX on the CPU: what happened at each line",
+        (
+            "ptxview trace x.ptxview softmax_kernel --by source  # what each Python line did",
+            "ptxview trace x.ptxview softmax_kernel --bars sectors  # where memory is touched",
+        ),
     ),
     Subcommand(
         "step",
         "ptxview step [PATH] KERNEL",
         "step through a block of a recorded call: every register, forwards and backwards",
+        (
+            "ptxview step x.ptxview softmax_kernel --block 3  # and then: help",
+            "ptxview step x.ptxview softmax_kernel --commands 'until 45; print %r5'  # without a prompt",
+        ),
     ),
     Subcommand(
         "check",
         "ptxview check [PATH] [BASELINE]",
         "a gate for CI: limits that kernels must keep, and nothing worse than before",
+        (
+            "ptxview check x.ptxview --max-registers 128 --no-spills  # exits with 1 if not so",
+            "ptxview check after.ptxview before.ptxview  # nothing worse than before",
+        ),
     ),
-    Subcommand("explain", "ptxview explain WORD…", "what a word of PTX or SASS means"),
-    Subcommand("doctor", "ptxview doctor", "what is on this machine, and what each lack costs"),
+    Subcommand(
+        "explain",
+        "ptxview explain WORD…",
+        "what a word of PTX or SASS means",
+        (
+            "ptxview explain 'ld.global.nc.v4.f32'  # part by part",
+            "ptxview explain mbarrier  # every word of a family",
+        ),
+    ),
+    Subcommand(
+        "doctor",
+        "ptxview doctor",
+        "what is on this machine, and what each lack costs",
+        (
+            "ptxview doctor  # tools, compilers, devices",
+            "ptxview doctor --python ~/env/bin/python  # of another environment",
+        ),
+    ),
 )
 
 # What stands around a program of the user's, whose own exit statuses it gives.
@@ -227,6 +303,12 @@ def _threads_say_it_in_a_sentence() -> Iterator[None]:
         threading.excepthook = before
 
 
+def _examples(command: Subcommand) -> str:
+    """The examples of a command, what each is good for in a line of its own above it."""
+    pairs = [line.partition("  # ")[::2] for line in command.examples]
+    return "examples:\n" + "\n".join(f"  # {what}\n  {line}" for line, what in pairs)
+
+
 def _dispatch(given: list[str]) -> int:
     if not given:
         printing.narrate(parser().format_help().rstrip())
@@ -247,6 +329,7 @@ def _dispatch(given: list[str]) -> int:
         allow_abbrev=False,
     )
     module.arguments(own)
+    own.epilog = "\n\n".join(filter(None, (own.epilog, _examples(command))))
     status: int = module.run(own, given[1:])
     printing.flush()
     return status
