@@ -122,7 +122,7 @@ COMMANDS = (
         "step through a block of a recorded call: every register, forwards and backwards",
         (
             "ptxview step x.ptxview softmax_kernel --block 3  # and then: help",
-            "ptxview step x.ptxview softmax_kernel --commands 'until 45; print %r5'  # without a prompt",
+            "ptxview step x.ptxview softmax_kernel --commands 'until 45; print %r5'  # no prompt",
         ),
     ),
     Subcommand(
