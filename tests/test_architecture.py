@@ -426,6 +426,18 @@ def joined(a: str, b: str) -> bool:
     )
 
 
+def test_no_module_needs_itself() -> None:
+    """Circles of imports, those for types among them: such modules are one, or cut wrongly."""
+    needs = {
+        name: {m for _, m in module.imports if m in MODULES and m != name}
+        for name, module in MODULES.items()
+        if module.path.name != "__init__.py"  # it hands on what its modules define
+    }
+    while free := {name for name, others in needs.items() if not others & needs.keys()}:
+        needs = {name: others for name, others in needs.items() if name not in free}
+    assert not needs, sorted(needs)
+
+
 def test_a_journey_is_one_way_through_the_code() -> None:
     """Imports join the files that a journey names; probes are started instead."""
     assert len(journeys()) == 5

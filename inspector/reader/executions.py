@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 
 from inspector import __version__
-from inspector.analyse.hints.executed import ExecutedAccess, ExecutedBranch, ExecutedFacts
+from inspector.analyse.hints.counts import ExecutedAccess, ExecutedBranch, ExecutedFacts
 from inspector.errors import PtxviewError
 from inspector.model import Stage, Variant
 from inspector.recording.layout import DerivedCache

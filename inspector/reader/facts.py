@@ -21,7 +21,8 @@ from inspector.analyse.card import Card, card
 from inspector.analyse.flow.graph import Flow
 from inspector.analyse.function_facts import FunctionFacts
 from inspector.analyse.hints import hints
-from inspector.analyse.hints.executed import ExecutedFacts, with_executed
+from inspector.analyse.hints.counts import ExecutedFacts
+from inspector.analyse.hints.executed import with_executed
 from inspector.analyse.hints.subject import Finding, HintSubject
 from inspector.analyse.occupancy import Device, base_arch
 from inspector.analyse.opcodes import OpcodeLines

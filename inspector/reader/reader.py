@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from inspector.analyse.card import Card
 from inspector.analyse.function_facts import FunctionFacts
-from inspector.analyse.hints.executed import ExecutedFacts
+from inspector.analyse.hints.counts import ExecutedFacts
 from inspector.analyse.hints.subject import Finding
 from inspector.analyse.links import StageNames
 from inspector.analyse.occupancy import Device

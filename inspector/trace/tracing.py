@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from inspector.analyse.hints.executed import ExecutedFacts
+from inspector.analyse.hints.counts import ExecutedFacts
 from inspector.execute import Facts, Fault, Observer, OutOfBudget, Program, execute
 from inspector.execute.launch import choose
 from inspector.trace.inputs import LaunchInputs

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from inspector.analyse.hints.executed import ExecutedFacts, with_executed
+from inspector.analyse.hints.counts import ExecutedFacts
+from inspector.analyse.hints.executed import with_executed
 from inspector.analyse.hints.subject import HintSubject
 from inspector.execute import Program
 from inspector.model import Stage

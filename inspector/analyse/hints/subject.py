@@ -5,19 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from inspector.analyse.flow.graph import Flow
 from inspector.analyse.function_facts import FunctionFacts
+from inspector.analyse.hints.counts import ExecutedFacts
 from inspector.analyse.occupancy import Device, Occupancy, occupancy
 from inspector.analyse.opcodes import LinesAgain, OpcodeLines
 from inspector.listing.line import Function, Line, Listing
 from inspector.model import Call, Kernel, Note, Resources, Stage, Variant
 from inspector.text import some as some_of
 from inspector.text import word_for
-
-if TYPE_CHECKING:
-    from inspector.analyse.hints.executed import ExecutedFacts
 
 WARP = 32
 MACHINE = (Stage.PTX, Stage.SASS)

@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from . import current, devices, memory, native, nvcc, runtime, say, streams, unmade
+from . import current, devices, memory, native, nvcc, runtime, streams, unmade
 from .scoped import Patches
 
 
@@ -233,13 +233,3 @@ def _initialise_again(torch: Any) -> None:
 def _named(function: Any, name: str) -> Any:
     function.__name__ = function.__qualname__ = name
     return function
-
-
-def timeless() -> float:
-    """Not a number, and said once: nothing ran on a GPU, so there is nothing to measure."""
-    say.once(
-        "no-times",
-        "there is no GPU here, so CUDA times are NaN: kernels are compiled for the target and "
-        "their values computed on the CPU, and nothing is measured",
-    )
-    return float("nan")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import native
+from . import native, say
 
 CUDA = 1  # DeviceType::CUDA
 
@@ -110,8 +110,6 @@ def _external_class(torch: Any, stream_class: Any) -> type:
 
 
 def _event_class(torch: Any) -> type:
-    from . import cuda as ours
-
     class Event(torch.Event):
         """An event: recorded at once, and its times are NaN."""
 
@@ -149,7 +147,7 @@ def _event_class(torch: Any) -> type:
                 raise ValueError("Both events must be created with argument 'enable_timing=True'.")
             if not (self._recorded and end_event._recorded):
                 raise ValueError("Both events must be recorded before calculating elapsed time.")
-            return ours.timeless()
+            return _timeless()
 
         def __repr__(self) -> str:
             state = f"{self.cuda_event:#x}" if self._recorded else "uninitialized"
@@ -160,3 +158,13 @@ def _event_class(torch: Any) -> type:
 
 def _timed(args: tuple[Any, ...], given: dict[str, Any]) -> bool:
     return bool(args[0] if args else given.get("enable_timing", False))
+
+
+def _timeless() -> float:
+    """Not a number, and said once: nothing ran on a GPU, so there is nothing to measure."""
+    say.once(
+        "no-times",
+        "there is no GPU here, so CUDA times are NaN: kernels are compiled for the target and "
+        "their values computed on the CPU, and nothing is measured",
+    )
+    return float("nan")
