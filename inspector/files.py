@@ -413,10 +413,10 @@ def why_not(path: Path, most: int | None = None, *, follow: bool = False) -> str
 
 def digest(file: File) -> str:
     """The SHA-256 of what follows, in hex; it is not kept. Raises ``Unreadable``."""
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for data in _pieces(file):
-        found.update(data)
-    return found.hexdigest()
+        digest.update(data)
+    return digest.hexdigest()
 
 
 def contains(file: File, words: Sequence[bytes]) -> bool:
@@ -427,10 +427,10 @@ def contains(file: File, words: Sequence[bytes]) -> bool:
     overlap = max(map(len, words)) - 1
     before = b""
     for data in _pieces(file):
-        held = before + data
-        if any(word in held for word in words):
+        seen = before + data
+        if any(word in seen for word in words):
             return True
-        before = held[-overlap:]
+        before = seen[-overlap:]
     return False
 
 
@@ -506,18 +506,18 @@ def names(folder: Path, most: int | None = None) -> tuple[list[os.DirEntry[str]]
     Raises ``Unreadable``.
     """
     bound = limits().names if most is None else most
-    found: list[os.DirEntry[str]] = []
+    entries: list[os.DirEntry[str]] = []
     try:
-        with os.scandir(folder) as entries:
-            for entry in entries:
-                if len(found) >= bound:
-                    return sorted(found, key=lambda e: e.name), True
-                found.append(entry)
+        with os.scandir(folder) as listed:
+            for entry in listed:
+                if len(entries) >= bound:
+                    return sorted(entries, key=lambda e: e.name), True
+                entries.append(entry)
     except FileNotFoundError:
         raise Absent(f"{folder} does not exist") from None
     except (OSError, ValueError) as error:
         raise _cannot(folder, error) from None
-    return sorted(found, key=lambda e: e.name), False
+    return sorted(entries, key=lambda e: e.name), False
 
 
 def more_names(folder: Path, bounds: Limits) -> str:
@@ -738,11 +738,11 @@ def archive(path: Path) -> Archive:
     """
     with _archives_lock:
         now = identity(path)
-        known = _archives.get(now) if now is not None else None
-        if known is None:
-            known = Archive(opened(path))
-            _archives[known.identity] = known
-        return known
+        archive = _archives.get(now) if now is not None else None
+        if archive is None:
+            archive = Archive(opened(path))
+            _archives[archive.identity] = archive
+        return archive
 
 
 def is_zip(path: Path) -> bool:

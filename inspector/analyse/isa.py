@@ -127,7 +127,7 @@ def qualifiers_of(word: str, opcode: str) -> list[str]:
 # The known words that are spelled most like one that is not known.
 
 
-def closest(word: str, known: Iterable[str], n: int = 3) -> tuple[str, ...]:
+def closest(word: str, words: Iterable[str], n: int = 3) -> tuple[str, ...]:
     """Up to ``n`` known words, the closest first; none where nothing is near.
 
     Case counts less than any letter. Near is at most a third of the letters changed, and one where
@@ -135,8 +135,8 @@ def closest(word: str, known: Iterable[str], n: int = 3) -> tuple[str, ...]:
     """
     folded = word.casefold()
     most = max(1, (len(folded.strip(".%@")) + 1) // 3)
-    found: list[tuple[float, float, int, str]] = []
-    for order, name in enumerate(dict.fromkeys(known)):
+    near: list[tuple[float, float, int, str]] = []
+    for order, name in enumerate(dict.fromkeys(words)):
         other = name.casefold()
         if abs(len(other) - len(folded)) > most:
             continue
@@ -145,8 +145,8 @@ def closest(word: str, known: Iterable[str], n: int = 3) -> tuple[str, ...]:
             # Of two that are as far: letters swapped, then more of the letters in their order.
             alike = SequenceMatcher(None, folded, other, autojunk=False).ratio()
             alike += sorted(folded) == sorted(other)
-            found.append((far + (0 if _same_case(word, name) else 0.5), -alike, order, name))
-    return tuple(name for *_, name in sorted(found)[:n])
+            near.append((far + (0 if _same_case(word, name) else 0.5), -alike, order, name))
+    return tuple(name for *_, name in sorted(near)[:n])
 
 
 def distance(one: str, other: str, most: int) -> int:
@@ -211,14 +211,14 @@ class Isa:
         An opcode of PTX with a qualifier that PTX does not have is no word: ``unknown`` names it.
         """
         word = word.strip()
-        found: dict[tuple[str, str, str], ReferenceEntry] = {}
+        entries: dict[tuple[str, str, str], ReferenceEntry] = {}
         for entry in self._as_written(word):
-            found.setdefault((entry.language, entry.kind, entry.word), entry)
-        if word.isidentifier() or (not found and self._read(word)[1] is None):
+            entries.setdefault((entry.language, entry.kind, entry.word), entry)
+        if word.isidentifier() or (not entries and self._read(word)[1] is None):
             for name in self._in_any_case(word):
                 for entry in self._as_written(name):
-                    found.setdefault((entry.language, entry.kind, entry.word), entry)
-        return tuple(found.values())
+                    entries.setdefault((entry.language, entry.kind, entry.word), entry)
+        return tuple(entries.values())
 
     def entries(
         self, language: str | None = None, kind: str | None = None
@@ -270,9 +270,9 @@ class Isa:
         out: dict[str, None] = {}
         for name in closest(head, (h for h in heads if "." not in h), n) if rest else ():
             whole = ".".join([name, *word.split(".")[1:]])
-            known = self._read(whole)
-            if known[1] is not None:
-                out.update(dict.fromkeys(self._mended(known[0], known[1], whole, 1) or (whole,)))
+            read = self._read(whole)
+            if read[1] is not None:
+                out.update(dict.fromkeys(self._mended(read[0], read[1], whole, 1) or (whole,)))
         families = (joined(split(h)[:parts]) for h in heads for parts in (1, 2))
         names = (e.word for e in self.entries() if not e.word.startswith((".", "%", "@")))
         out.update(dict.fromkeys(closest(word, [*names, *families], n)))
@@ -286,16 +286,16 @@ class Isa:
         if component := _COMPONENT.fullmatch(word):
             yield from self._as_written(component[1])
         if word[:1] not in (".", "%", "@", ""):
-            language, found = self._read(word)
-            if found is not None and (language == SASS or not self.unknown(word)):
-                yield found
+            language, entry = self._read(word)
+            if entry is not None and (language == SASS or not self.unknown(word)):
+                yield entry
 
     def _in_any_case(self, word: str) -> list[str]:
         head = split(word)[0] if word[:1] not in (".", "%", "@", "") else word
         component = _COMPONENT.fullmatch(word.casefold())
-        known = self._folded.get(component[1] if component else head.casefold(), [])
+        names = self._folded.get(component[1] if component else head.casefold(), [])
         out = []
-        for name in known:
+        for name in names:
             if name == head:
                 continue
             rest = word[len(head) :]
@@ -311,14 +311,14 @@ class Isa:
         return order[0], None
 
     def _instruction(self, language: str, opcode: str) -> ReferenceEntry | None:
-        known = self._heads.get((language, split(opcode)[0]))
-        if known is None:
+        heads = self._heads.get((language, split(opcode)[0]))
+        if heads is None:
             return None
         key = f"{language} {opcode}"
         if key not in self._words:
             parts = split(opcode)
             word = max(
-                (w for w in known if stands_in(w, parts)),
+                (w for w in heads if stands_in(w, parts)),
                 # Of two that are as long, the one that the opcode begins with.
                 key=lambda w: (len(w), parts[: len(w)] == w),
                 default=None,
@@ -330,8 +330,8 @@ class Isa:
     def _get(self, language: str, kinds: Sequence[str], word: str) -> list[ReferenceEntry]:
         """The entries of exactly this word, or of the family that has it."""
         tables = (self._entries.get((language, kind), {}) for kind in kinds)
-        if found := [table[word] for table in tables if word in table]:
-            return found
+        if entries := [table[word] for table in tables if word in table]:
+            return entries
         for pattern, names, family in self._families:
             if family.language == language and family.kind in kinds:
                 given = pattern.fullmatch(word)

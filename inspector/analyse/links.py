@@ -201,11 +201,11 @@ def _links(blocks: Sequence[tuple[tuple[int, ...], tuple[int, ...]]]) -> Links:
     out: Links = {}
     for n in sorted(member):
         key = tuple(member[n])
-        found = united.get(key)
-        if found is None:
+        lines_of_both = united.get(key)
+        if lines_of_both is None:
             lines = {line for at in key for line in blocks[at][1]}
-            found = united[key] = tuple(sorted(lines))
-        out[n] = found
+            lines_of_both = united[key] = tuple(sorted(lines))
+        out[n] = lines_of_both
     return out
 
 
@@ -215,11 +215,11 @@ def composed(first: Mapping[int, tuple[int, ...]], then: Mapping[int, tuple[int,
     out: Links = {}
     for n, middle in first.items():
         key = _key(middle)
-        found = then.get(middle[0], ()) if len(middle) == 1 else united.get(key)
-        if found is None:
-            found = united[key] = tuple(sorted({x for m in middle for x in then.get(m, ())}))
-        if found:
-            out[n] = found
+        reached = then.get(middle[0], ()) if len(middle) == 1 else united.get(key)
+        if reached is None:
+            reached = united[key] = tuple(sorted({x for m in middle for x in then.get(m, ())}))
+        if reached:
+            out[n] = reached
     return out
 
 
@@ -268,8 +268,8 @@ def relate(
     if stages == (Stage.PTX, Stage.SASS):
         return Relation.of(_direct(lower, upper)).turned()
     if first in places:
-        found = _from_source(upper, lower, places[first])
-        return found if through is None else _and_through(found, lower, through)
+        relation = _from_source(upper, lower, places[first])
+        return relation if through is None else _and_through(relation, lower, through)
     if first in (Stage.SOURCE, Stage.OUTPUT_CODE):
         return Relation(())
     if second is Stage.SASS and through is not None:
@@ -312,8 +312,8 @@ def _from_source(source: Listing, lower: Listing, place: StageNames) -> Relation
     # A call whose whole body was inlined has no instruction of its own: what came of it is its.
     taken = set(inner.values())
     blocks += [
-        ((n,), [line.n for location in held for line in locations[location]])
-        for n, held in sites.items()
+        ((n,), [line.n for location in within for line in locations[location]])
+        for n, within in sites.items()
         if n not in taken
     ]
     return Relation(blocks)

@@ -127,8 +127,8 @@ class Device:
             value = device.get(key)
             if isinstance(value, int) and not isinstance(value, bool) and value > 0:
                 figures[figure] = value * unit
-        known = replace(self, name=name, **figures)  # type: ignore[arg-type]
-        return known if name == self.name else replace(known, memory_bandwidth=None)
+        varied = replace(self, name=name, **figures)  # type: ignore[arg-type]
+        return varied if name == self.name else replace(varied, memory_bandwidth=None)
 
 
 def arch_of(device: Mapping[str, object]) -> str | None:
@@ -300,10 +300,10 @@ def _by_shared(device: Device, use: _Use) -> int:
     a_block = _shared_a_block(device, use)
     if a_block > device.shared_per_block_optin + device.shared_reserved_per_block:
         return 0
-    held = device.shared_per_sm if use.carveout is None else use.carveout
-    if held < a_block:  # one block is always made room for
-        held = next((c for c in device.shared_carveouts if c >= a_block), device.shared_per_sm)
-    return held // a_block
+    available = device.shared_per_sm if use.carveout is None else use.carveout
+    if available < a_block:  # one block is always made room for
+        available = next((c for c in device.shared_carveouts if c >= a_block), device.shared_per_sm)
+    return available // a_block
 
 
 # -- what the next step would take --------------------------------------------------------------
@@ -338,8 +338,8 @@ def _fewer_registers(device: Device, use: _Use, blocks: int) -> int | None:
 
 def _less_shared(device: Device, use: _Use, blocks: int) -> int | None:
     """The most shared memory a block, in bytes, with which more than ``blocks`` fit."""
-    held = device.shared_per_sm if use.carveout is None else use.carveout
-    most = min(held // (blocks + 1), device.shared_per_block_optin + _reserved(device))
+    available = device.shared_per_sm if use.carveout is None else use.carveout
+    most = min(available // (blocks + 1), device.shared_per_block_optin + _reserved(device))
     unit = device.shared_allocation_unit
     left = most // unit * unit - _reserved(device)
     return left if 0 <= left < use.shared_bytes else None

@@ -55,13 +55,13 @@ def mnemonics(table: Mapping[str, object]) -> dict[str, Mnemonic]:
     for entry in table.values():
         if isinstance(entry, Mapping):
             scoreboard, pipe = entry.get("scoreboard"), entry.get("pipe")
-            known = Mnemonic(
+            mnemonic = Mnemonic(
                 str(entry.get("noun", "")),
                 str(scoreboard) if scoreboard else None,
                 str(pipe) if pipe else None,
                 entry.get("chained") is True,
             )
-            out.update((opcode, known) for opcode in str(entry.get("opcodes", "")).split())
+            out.update((opcode, mnemonic) for opcode in str(entry.get("opcodes", "")).split())
     return out
 
 
@@ -102,9 +102,9 @@ class InFlight:
             ours = self.pending.setdefault(barrier, {})
             before = dict(ours)
             for key, (least, most) in theirs.items():
-                known = ours.get(key)
+                span = ours.get(key)
                 ours[key] = (
-                    (least, most) if known is None else (min(known[0], least), max(known[1], most))
+                    (least, most) if span is None else (min(span[0], least), max(span[1], most))
                 )
             if len(ours) > _MANY:
                 for key in sorted(ours)[:-_MANY]:
@@ -203,7 +203,7 @@ def waited(
         [e for n in range(b.first, b.last + 1) if (e := event(lines[n - 1], by_mnemonic))]
         for b in blocks
     ]
-    ages = counted([e for held in events for e in held])
+    ages = counted([e for waiting in events for e in waiting])
     into: list[InFlight | None] = [None] * len(blocks)
     todo: list[int] = []
     for i, block in enumerate(blocks):
@@ -296,8 +296,8 @@ class Schedule:
         out: list[Wait] = []
         for barrier, line, kind in self._waited.get(n, ()):
             by = self._lines[line - 1]
-            known = self._known.get(by.base or "")
-            scoreboard = known.scoreboard if known and kind != OPERANDS else None
+            mnemonic = self._known.get(by.base or "")
+            scoreboard = mnemonic.scoreboard if mnemonic and kind != OPERANDS else None
             out.append(Wait(line, barrier, by.address, by.opcode, kind, scoreboard))
         return tuple(out)
 
@@ -313,12 +313,12 @@ class Schedule:
         if self._flow is None or not 0 < n <= len(self._lines):
             return None
         line = self._lines[n - 1]
-        known = self._known.get(line.base or "")
-        if line.control is None or (line.control.write_barrier is None and known is None):
+        mnemonic = self._known.get(line.base or "")
+        if line.control is None or (line.control.write_barrier is None and mnemonic is None):
             return None
         if all(register[0] != "R" and register[:2] != "UR" for register in line.defs):
             return None
-        return _first_use(self._flow, self._lines, line, known.chained if known else False)
+        return _first_use(self._flow, self._lines, line, mnemonic.chained if mnemonic else False)
 
     def sentences(self, n: int) -> tuple[str, ...]:
         """What is to be said of line ``n``: what it waits for, and who waits for it."""

@@ -53,14 +53,14 @@ class Reading:
                 why["occupancy"] = "what a launch asks for, or the device, is not known"
         if "instructions" in asked:
             made = self.reader.card(variant).of(Stage.SASS)
-            known = made is not None and made.mix is not None
+            readable = made is not None and made.mix is not None
             values["instructions"] = made.mix.total if made and made.mix else None
             why["instructions"] = (
-                "" if known else self._unreadable(variant) or self._lacking(variant)
+                "" if readable else self._unreadable(variant) or self._lacking(variant)
             )
         if "fp64" in asked:
-            found, why["fp64"] = self._double(variant)
-            values["fp64"] = None if found is None else len(found[1])
+            double, why["fp64"] = self._double(variant)
+            values["fp64"] = None if double is None else len(double[1])
         if "time" in asked:
             stored = self.times.of(kernel, variant)
             values["time"] = None if stored is None else stored.median_us
@@ -135,8 +135,8 @@ class Reading:
     def _line(self, variant: Variant, stage: Stage, name: str) -> Line | None:
         listing = self.reader.listing(variant, stage)
         if name == "fp64":
-            found, _ = self._double(variant)
-            return found[1][0] if found and found[0] is stage and found[1] else None
+            double, _ = self._double(variant)
+            return double[1][0] if double and double[0] is stage and double[1] else None
         if name in ("spills", "stack") and stage is Stage.SASS:
             lines_of, _ = self._lines(variant, stage)
             return next((x for x in lines_of or () if x.base in _LOCAL), None)

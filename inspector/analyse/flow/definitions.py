@@ -41,10 +41,10 @@ class Chains:
 
         Empty where the line does not read it, or nothing in the function writes it.
         """
-        found = self._find(n, register, reads=True)
-        if found is None:
+        place = self._find(n, register, reads=True)
+        if place is None:
             return ()
-        row, number = found
+        row, number = place
         block = self._block(row)
         rows, others = self._above(number, self._graph.starts[block], row)
         if others:
@@ -56,10 +56,10 @@ class Chains:
 
         Empty where the line does not write it.
         """
-        found = self._find(n, register, reads=False)
-        if found is None:
+        place = self._find(n, register, reads=False)
+        if place is None:
             return ()
-        row, number = found
+        row, number = place
         reads = self._reads.of(number)
         out: list[int] = []
         block = self._block(row)
@@ -142,13 +142,13 @@ class Chains:
         return Dominators(self._graph.successors, self._graph.entries)
 
     def _places_of(self, number: int) -> _Places:
-        known = self._places.get(number)
-        if known is None:
+        places = self._places.get(number)
+        if places is None:
             if len(self._places) >= MOST_PLACES:
                 self._places.clear()
             written = {self._block(row) for row in self._writes.of(number)}
-            known = self._places[number] = _Places(written, self._tree)
-        return known
+            places = self._places[number] = _Places(written, self._tree)
+        return places
 
 
 class _RowsByRegister:
@@ -205,8 +205,8 @@ class _Places:
             at = self._above[at]
         if at < 0:
             return None
-        found = self._blocks[at]
-        return found if found in self.written else ~found
+        nearest = self._blocks[at]
+        return nearest if nearest in self.written else ~nearest
 
 
 def chains(steps: Steps, graph: FlowGraph, *, calls: bool) -> Chains:

@@ -77,12 +77,12 @@ def local_memory(subject: HintSubject, thresholds: Thresholds) -> Iterator[Findi
     if any(_REDUCTION_TABLE in line.text for line in subject.of(Stage.PTX, "mov", "ld")):
         return
     size = _depot(subject) or subject.resources.stack_bytes
-    held = f"{plural(size, 'byte')} a thread" if size else "an array"
+    what = f"{plural(size, 'byte')} a thread" if size else "an array"
     count = len(machine) or len(accesses)
     yield Finding(
         LOCAL,
         "hint",
-        f"{held[0].upper()}{held[1:]} in local memory, by {plural(count, 'instruction')}, and not "
+        f"{what[0].upper()}{what[1:]} in local memory, by {plural(count, 'instruction')}, and not "
         "because registers spilled: an array that is indexed by a value not known when compiling "
         "cannot be kept in registers, so each access is one of memory. Unroll the loops that "
         "index it until every index is a constant, or keep it in shared memory.",
@@ -111,8 +111,8 @@ def _waves(subject: HintSubject) -> tuple[int, int, int] | None:
     """Blocks of the launch, multiprocessors, and blocks that one of them holds."""
     if subject.launch is None or subject.device is None or subject.occupancy is None:
         return None
-    blocks, sms, held = blocks_of(subject.launch), subject.device.sms, subject.occupancy.blocks
-    return (blocks, sms, held) if blocks and sms and held else None
+    blocks, sms, resident = blocks_of(subject.launch), subject.device.sms, subject.occupancy.blocks
+    return (blocks, sms, resident) if blocks and sms and resident else None
 
 
 def small_grid(subject: HintSubject, thresholds: Thresholds) -> Iterator[Finding]:

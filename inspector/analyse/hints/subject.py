@@ -80,15 +80,15 @@ class HintSubject:
 
         Those of PTX and SASS are read again each time they are gone through: there may be millions.
         """
-        known = self.memo.get(stage)
-        if not isinstance(known, Sequence):
+        instructions = self.memo.get(stage)
+        if not isinstance(instructions, Sequence):
             if stage in MACHINE:
                 code = self.code(stage)
-                known = () if code is None else code.lines()
+                instructions = () if code is None else code.lines()
             else:
-                known = tuple(line for line in self.lines(stage) if line.opcode is not None)
-            self.memo[stage] = known
-        return known
+                instructions = tuple(line for line in self.lines(stage) if line.opcode is not None)
+            self.memo[stage] = instructions
+        return instructions
 
     def lines(self, stage: Stage) -> LinesAgain:
         """Every line of the kernel in a stage; none where the stage is not to be had."""
@@ -100,8 +100,8 @@ class HintSubject:
 
     def code(self, stage: Stage) -> OpcodeLines | None:
         """The kernel's instructions in PTX or SASS by opcode; None where it is not to be had."""
-        known = self._known(stage)
-        return None if known is None else known.code
+        facts = self._known(stage)
+        return None if facts is None else facts.code
 
     def of(self, stage: Stage, *bases: str) -> Sequence[Line]:
         """The kernel's instructions in PTX or SASS whose opcodes begin with one of these words."""
@@ -110,8 +110,8 @@ class HintSubject:
 
     def flow(self, stage: Stage) -> Flow | None:
         """Blocks and loops of the kernel in PTX or SASS; None if the stage is not to be had."""
-        known = self._known(stage)
-        return None if known is None else known.flow
+        facts = self._known(stage)
+        return None if facts is None else facts.flow
 
     def _known(self, stage: Stage) -> FunctionFacts | None:
         facts = self.facts.get(stage)
@@ -143,8 +143,8 @@ class HintSubject:
     @cached_property
     def launch(self) -> Call | None:
         """The launch that hints are about: the most frequent one, of those the largest."""
-        known = [call for call in self.calls if call.grid is not None and call.kind != "graph"]
-        return max(known, key=lambda c: (c.count, blocks_of(c) or 0), default=None)
+        gridded = [call for call in self.calls if call.grid is not None and call.kind != "graph"]
+        return max(gridded, key=lambda c: (c.count, blocks_of(c) or 0), default=None)
 
     @property
     def block(self) -> tuple[int, int, int] | None:

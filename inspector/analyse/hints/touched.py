@@ -25,29 +25,29 @@ def runs(subject: HintSubject, scalar: int = 1000003) -> tuple[Run, ...]:
     lines = subject.lines(Stage.PTX)
     if not lines:
         return ()
-    known = subject.memo.get(("touched", scalar))
-    if not isinstance(known, tuple):
+    touched = subject.memo.get(("touched", scalar))
+    if not isinstance(touched, tuple):
         given = arguments(subject, scalar)
-        known = tuple(
+        touched = tuple(
             {a.line.n: a for a in Warp(lines, shape, given).accesses}
             for shape in _shapes(subject, lines)
         )
-        subject.memo["touched", scalar] = known
-    return known
+        subject.memo["touched", scalar] = touched
+    return touched
 
 
 def arguments(subject: HintSubject, scalar: int = 1000003) -> Arguments:
     """What is known of the kernel's parameters: Triton's specialisation, and the launch."""
     names = parameters(subject)
     sixteenths = frozenset(at for at, name in enumerate(names) if name in divisible(subject))
-    known = {}
+    numbers = {}
     if subject.launch is not None and subject.launch.kind == "triton":
         values = {argument.name: argument.value for argument in subject.launch.arguments}
         for at, name in enumerate(names):
             value = values.get(name)
             if isinstance(value, int):
-                known[at] = int(value)
-    return Arguments(tuple(sorted(known.items())), sixteenths, scalar)
+                numbers[at] = int(value)
+    return Arguments(tuple(sorted(numbers.items())), sixteenths, scalar)
 
 
 def parameters(subject: HintSubject) -> tuple[str, ...]:

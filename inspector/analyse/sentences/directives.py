@@ -76,14 +76,14 @@ class _Pieces:
         one = next(register_declarations(f".reg {self.rest}"), None)
         if one is None:
             return f"registers: {self.rest}"
-        known = self.templates.section("types").get(one.type, one.type)
+        of_type = self.templates.section("types").get(one.type, one.type)
         names = ", ".join(
             name if count is None else f"{name}0 … {name}{max(0, count - 1)}"
             for name, count in one.names
         )
-        what = "predicates" if one.type == "pred" else f"registers of type {known}"
+        what = "predicates" if one.type == "pred" else f"registers of type {of_type}"
         if one.type[:1] == "b":
-            what = f"registers of {known}"
+            what = f"registers of {of_type}"
         return f"{what}: {names}"
 
     def _parameter(self) -> str:
@@ -93,10 +93,10 @@ class _Pieces:
             return f"the parameter {self._variable()}"
         place = f", at byte {p.offset} of the parameters" if p.offset is not None else ""
         own = " (the compiler's own)" if p.hidden else ""
-        known = f", {p.value} in this launch" if p.value is not None else ""
+        value = f", {p.value} in this launch" if p.value is not None else ""
         multiple = f", a multiple of {p.multiple}" if p.multiple and p.value is None else ""
         head = f"parameter {p.index} is {p.shown}" if p.name else p.shown
-        return f"{head}{own}{multiple}{known}{place}"
+        return f"{head}{own}{multiple}{value}{place}"
 
     def _variable(self) -> str:
         one = variable_declaration(self.rest)
@@ -120,7 +120,7 @@ def _rest(text: str) -> str:
     return text.partition(".file")[2].strip()
 
 
-def label(name: str, line: int, jumps: list[int], known: bool) -> str:
+def label(name: str, line: int, jumps: list[int], all_seen: bool) -> str:
     """What a label is there for; ``known`` where all jumps of the function were looked at."""
     if jumps:
         back = [n for n in jumps if n >= line]
@@ -129,7 +129,7 @@ def label(name: str, line: int, jumps: list[int], known: bool) -> str:
         return f"{name}: the head of a loop, {text}" if back else f"{name}: {text}"
     if _DEBUGGING.match(name):
         return f"{name}: a place that debugging information names"
-    return f"{name}: no jump names it" if known else name
+    return f"{name}: no jump names it" if all_seen else name
 
 
 def _listed(lines: list[int]) -> str:

@@ -57,10 +57,10 @@ class Pieces(Basic):
     # -- matrices ---------------------------------------------------------------------------
 
     def _shape(self) -> str:
-        found = next((size for p in self.parts if (size := _SHAPE.match(p))), None)
-        if found is None:
+        shape = next((size for p in self.parts if (size := _SHAPE.match(p))), None)
+        if shape is None:
             return "matrices"
-        m, n, k = found.groups()
+        m, n, k = shape.groups()
         types = self.types
         if len(types) == 2 and self.parts[0] == "wmma":  # the sums' alone: the factors are f16
             types = (types[0], "f16", "f16")
@@ -71,17 +71,17 @@ class Pieces(Basic):
 
     def _share(self) -> str:
         """Which matrix ``wmma.load`` and ``wmma.store`` move."""
-        found = next((s for p in self.parts if (s := _SHAPE.match(p))), None)
+        shape = next((s for p in self.parts if (s := _SHAPE.match(p))), None)
         which = next((part for part in self.parts[1:] if part in ("a", "b", "c", "d")), "")
-        if found is None or not which:
+        if shape is None or not which:
             return "a matrix"
-        m, n, k = found.groups()
+        m, n, k = shape.groups()
         size = {"a": f"{m}×{k}", "b": f"{k}×{n}"}.get(which, f"{m}×{n}")
         return f"matrix {which.upper()}, {size}" + (f" {self.types[-1]}" if self.types else "")
 
     def _tiles(self) -> str:
-        found = next((m for p in self.parts if (m := _TILE.match(p))), None)
-        size = f"{found[1]}×{found[2]}" if found else "8×8"
+        tile = next((m for p in self.parts if (m := _TILE.match(p))), None)
+        size = f"{tile[1]}×{tile[2]}" if tile else "8×8"
         bits = self.types[-1][1:] if self.types else "16"
         many = next((p[1:] for p in self.parts if re.fullmatch(r"x[124]", p)), "1")
         plural = f"{many} {size} matrices" if many != "1" else f"one {size} matrix"
@@ -89,8 +89,8 @@ class Pieces(Basic):
 
     def _eachlane(self) -> str:
         many = next((int(p[1:]) for p in self.parts if re.fullmatch(r"x[124]", p)), 1)
-        found = next((tile for p in self.parts if (tile := _TILE.match(p))), None)
-        return f"0…{min(32, many * (int(found[1]) if found else 8)) - 1}"
+        tile = next((tile for p in self.parts if (tile := _TILE.match(p))), None)
+        return f"0…{min(32, many * (int(tile[1]) if tile else 8)) - 1}"
 
     def _sum(self) -> str:
         product = f"{self._letter(0)} · {self._letter(1)}"
@@ -233,16 +233,16 @@ class PtxReader:
         if line is None:
             return None
         if line.kind is Kind.INSTRUCTION:
-            found = self.statements.at(n)
-            if not found:
+            statements = self.statements.at(n)
+            if not statements:
                 return self._rest(n)
-            said = [text for one in found if (text := self._instruction(one, line))]
+            said = [text for one in statements if (text := self._instruction(one, line))]
             return "; then ".join(said) or None
         if line.kind is Kind.LABEL and line.label is not None:
-            known = self.function.last - self.function.first < MOST_LINES
+            followed = self.function.last - self.function.first < MOST_LINES
             if ".callprototype" in line.text:
                 return f"{line.label}: what the functions called by it take and give"
-            return label(line.label, n, self.statements.jumps(line.label), known)
+            return label(line.label, n, self.statements.jumps(line.label), followed)
         if line.kind is Kind.DIRECTIVE:
             if line.text.strip() == "}" and n == self.function.last:
                 return "the function ends"
@@ -268,8 +268,8 @@ class PtxReader:
             text = self._summary(one, pieces)
         else:
             text = fill(template, pieces.get)
-            known = self._result(one, line)
-            text = f"{text} ({known})" if known else text
+            result = self._result(one, line)
+            text = f"{text} ({result})" if result else text
         if text is None:
             return None
         return f"{self._guard(one)}{text}"
@@ -348,8 +348,8 @@ class PtxReader:
         if self._unlaunched is None:
             bare = before_launch(self.context, self.listing, self.function)
             self._unlaunched = Values(self.statements, bare)
-        known = self._unlaunched.condition(name)
-        return known is not None and known.always is not None
+        condition = self._unlaunched.condition(name)
+        return condition is not None and condition.always is not None
 
     @staticmethod
     def _launched(always: bool) -> str:
@@ -440,14 +440,14 @@ class _Worded(Pieces):
         leaves = forms.leaves(value)
         if all(leaf.op == "register" and leaf.name == base.name for leaf in leaves) and leaves:
             return text
-        known = self.reader.wording.form(value, self.line.n)
-        return f"{text} ({known})" if known else text
+        form = self.reader.wording.form(value, self.line.n)
+        return f"{text} ({form})" if form else text
 
     def added(self) -> bool | None:
         said = super().added()
         if said is None and self.args[2].kind is OperandKind.REGISTER:
-            known = self.reader.values.condition(self.args[2].name)
-            return known.always if known is not None else None
+            condition = self.reader.values.condition(self.args[2].name)
+            return condition.always if condition is not None else None
         return said
 
     def is_predicate(self, one: Operand) -> bool:
@@ -465,8 +465,8 @@ class _Worded(Pieces):
             return f"what {name} holds"
         if p.name is None:
             return p.shown
-        known = f", {p.value} in this launch" if p.value is not None else ""
-        return f"{p.shown} (parameter {p.index}{known})"
+        value = f", {p.value} in this launch" if p.value is not None else ""
+        return f"{p.shown} (parameter {p.index}{value})"
 
     def _where(self) -> str:
         target = next((o.text for o in reversed(self.one.operands)), "")

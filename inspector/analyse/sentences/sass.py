@@ -50,9 +50,9 @@ class Banks:
         self._context = context
         self._layout: Mapping[str, object] = {}
         if isinstance(layouts, Mapping) and sm is not None:
-            known = [(int(k), v) for k, v in layouts.items()
+            by_architecture = [(int(k), v) for k, v in layouts.items()
                      if str(k).isdecimal() and isinstance(v, Mapping)]  # fmt: skip
-            fitting = [kv for kv in known if kv[0] <= sm]
+            fitting = [kv for kv in by_architecture if kv[0] <= sm]
             if fitting:
                 self._layout = max(fitting, key=lambda kv: kv[0])[1]
 
@@ -72,9 +72,9 @@ class Banks:
         named = self._layout.get("named")
         if isinstance(named, Mapping):
             # Keys of TOML are strings.
-            found = named.get(hex(offset))
-            if isinstance(found, str):
-                return found
+            name = named.get(hex(offset))
+            if isinstance(name, str):
+                return name
         start = self._layout.get("parameters")
         if isinstance(start, int) and start <= offset < start + 0x8000:
             return self._parameter(offset - start, size, whole)
@@ -105,9 +105,9 @@ class Banks:
 
 
 def _value(parameter: Parameter) -> str:
-    known = parameter.value
+    value = parameter.value
     return (
-        f" ({known})" if known is not None and parameter.type and "*" not in parameter.type else ""
+        f" ({value})" if value is not None and parameter.type and "*" not in parameter.type else ""
     )
 
 
@@ -227,18 +227,18 @@ class SassReader:
 
     def _of(self, base: str) -> Mapping[str, object]:
         """The entry of an opcode, with what the one that it is ``like`` says."""
-        known = self._told.get(base)
-        if known is None:
+        merged_tables = self._told.get(base)
+        if merged_tables is None:
             entry = self._entry(base)
             like = entry.get("like")
             merged = {**self._entry(like), **entry} if isinstance(like, str) else entry
-            known = self._told[base] = merged
-        return known
+            merged_tables = self._told[base] = merged
+        return merged_tables
 
     def _entry(self, name: str) -> Mapping[str, object]:
         opcodes = self._table.get("opcodes")
-        found = opcodes.get(name) if isinstance(opcodes, Mapping) else None
-        return found if isinstance(found, Mapping) else {}
+        fields = opcodes.get(name) if isinstance(opcodes, Mapping) else None
+        return fields if isinstance(fields, Mapping) else {}
 
 
 def _filled(template: str, pieces: Pieces) -> str | None:

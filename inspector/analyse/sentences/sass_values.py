@@ -30,11 +30,11 @@ A, B, C = 0xF0, 0xCC, 0xAA
 ALL = 0xFF
 
 
-def restrict(table: int, known: Sequence[int | None]) -> int:
+def restrict(table: int, constants: Sequence[int | None]) -> int:
     """The table where some inputs are always 0 or always 1 (None: not known)."""
     out = 0
     for i, bits in enumerate(product((0, 1), repeat=3)):
-        fixed = [b if k is None else k for b, k in zip(bits, known, strict=True)]
+        fixed = [b if k is None else k for b, k in zip(bits, constants, strict=True)]
         out |= (table >> (fixed[0] << 2 | fixed[1] << 1 | fixed[2]) & 1) << i
     return out
 
@@ -50,8 +50,8 @@ def _formulas() -> dict[int, str]:
     best: dict[int, tuple[int, int, str]] = {}  # cost, precedence, text
 
     def offer(table: int, cost: int, level: int, text: str) -> bool:
-        known = best.get(table)
-        if known is not None and known[0] <= cost:
+        cheapest = best.get(table)
+        if cheapest is not None and cheapest[0] <= cost:
             return False
         best[table] = (cost, level, text)
         return True
@@ -68,7 +68,7 @@ def _formulas() -> dict[int, str]:
         items = sorted(best.items(), key=lambda kv: (kv[1][0], kv[1][2]))
         # Two that were the same the last time make what they made then, and so do two the other way
         # round; and where each table has a formula, none is shorter than the longest of all.
-        changed = {table for table, known in items if last.get(table) != known}
+        changed = {table for table, cheapest in items if last.get(table) != cheapest}
         last = dict(items)
         most = max(cost for cost, _, _ in best.values()) if len(best) > ALL else None
         for n, (x, (cx, lx, tx)) in enumerate(items):
@@ -328,8 +328,8 @@ def logic(i: SassInstruction) -> Pieces | None:
     inputs = [operands[n] for n in "abc"]
     # An inverted input is one whose column of the table is read backwards.
     names = [_name(i, o) for o in inputs]
-    known = [(1 if o.inverted else 0) if o.zero else None for o in inputs]
-    text = named(formula(restrict(table, known)), names)
+    constants = [(1 if o.inverted else 0) if o.zero else None for o in inputs]
+    text = named(formula(restrict(table, constants)), names)
     d = destination(i, operands["d"])
     flag = operands.get("p")
     also = ""
@@ -363,7 +363,7 @@ def predicates(i: SassInstruction) -> Pieces | None:
     if not {"p", "q", "a", "b", "c", "lut"} <= operands.keys():
         return None
     inputs = [operands[n] for n in "abc"]
-    known = [None if o.always is None else int(o.always) for o in inputs]
+    constants = [None if o.always is None else int(o.always) for o in inputs]
     names = [o.bare for o in inputs]
     out: list[str] = []
     for target, lut in (("p", "lut"), ("q", "lut2")):
@@ -374,7 +374,7 @@ def predicates(i: SassInstruction) -> Pieces | None:
         for n, o in enumerate(inputs):
             if o.inverted and o.always is None:
                 table = _flipped(table, n)
-        text = named(formula(restrict(table, known)), names)
+        text = named(formula(restrict(table, constants)), names)
         text = {"0": "false", "1": "true"}.get(text, text)
         for sign, word in ((" & ", " and "), (" | ", " or "), (" ^ ", " xor "), ("~", "not ")):
             text = text.replace(sign, word)

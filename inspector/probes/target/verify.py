@@ -212,17 +212,17 @@ class Check:
                 f"its Python ends in an error, and its PTX does not ({_brief(self.fault)})"
             )
             return
-        found = self._compared()
-        if found.differing is not None and self.copies.reasons:
+        compared = self._compared()
+        if compared.differing is not None and self.copies.reasons:
             tally.left_out(next(iter(self.copies.reasons)))
-        elif found.differing is not None:
-            told = self._first(found.differing, grid, again, by_ptx, file)
+        elif compared.differing is not None:
+            told = self._first(compared.differing, grid, again, by_ptx, file)
             tally.differs(told)
-        elif found.unsure:
+        elif compared.unsure:
             tally.left_out("what it stores depends on a comparison, a reduction or an order of "
                            "which no bound is known")  # fmt: skip
         else:
-            tally.agrees(found)
+            tally.agrees(compared)
 
     def failed(self, error: BaseException, grid: Any) -> None:
         """The PTX ended in a fault, or was not run to its end."""
@@ -294,8 +294,8 @@ class Check:
     # -- the first that differs -------------------------------------------------------------------
 
     def _first(
-        self, found: Differing, grid: Any, again: Callable[[], None], by_ptx: Callable[[], None],
-        file: str,
+        self, differing: Differing, grid: Any, again: Callable[[], None],
+        by_ptx: Callable[[], None], file: str,
     ) -> dict[str, Any]:  # fmt: skip
         """Do both again, and find of the stores in question the first that differs."""
         import numpy as np
@@ -304,7 +304,7 @@ class Check:
         kept = {number: piece.now.copy() for number, piece in self.copies.pieces.items()}
         python: list[Any] = []
         stores: list[Any] = []
-        follow = np.sort(found.addresses)[:MOST_FOLLOWED]
+        follow = np.sort(differing.addresses)[:MOST_FOLLOWED]
         try:
             self.copies.restore()
             self.copies.follow = follow
@@ -321,11 +321,11 @@ class Check:
             for number, piece in self.copies.pieces.items():
                 if number in kept:
                     piece.now[:] = kept[number]
-        at, mine, theirs = self._earliest(found, stores, python)
-        return self._told(found, grid, at, mine, theirs, file)
+        at, mine, theirs = self._earliest(differing, stores, python)
+        return self._told(differing, grid, at, mine, theirs, file)
 
     def _earliest(
-        self, found: Differing, stores: list[Any], python: list[Any]
+        self, differing: Differing, stores: list[Any], python: list[Any]
     ) -> tuple[int, tuple[Any, int, int] | None, tuple[Any, int] | None]:
         """An address, the store of the PTX there that differs first, and the Python's of the same
         turn; None where one of the two stores nothing there."""
@@ -333,7 +333,7 @@ class Check:
         for entry in python:
             for k, address in enumerate(entry[0].tolist()):
                 by_python.setdefault(address, []).append((entry, k))
-        wrong = dict(zip(found.addresses.tolist(), found.kinds, strict=True))
+        wrong = dict(zip(differing.addresses.tolist(), differing.kinds, strict=True))
         turns: dict[int, int] = {}
         for n, entry in enumerate(stores):
             for k, address in enumerate(entry[0].tolist()):
@@ -377,18 +377,18 @@ class Check:
         return float(piece.bounds(np.array([address - piece.first]))[0])
 
     def _told(
-        self, found: Differing, grid: Any, at: int, mine: Any, theirs: Any, file: str
+        self, differing: Differing, grid: Any, at: int, mine: Any, theirs: Any, file: str
     ) -> dict[str, Any]:
         """What the difference is, as values and as a sentence."""
         assert self.stores is not None
         piece = self._piece_at(at)
         assert piece is not None
-        kind = found.kinds[found.addresses.tolist().index(at)]
+        kind = differing.kinds[differing.addresses.tolist().index(at)]
         size, offset = size_of(kind), at - piece.first
         by_ptx = _shown(piece.now[offset : offset + size], kind)
         by_python = _shown(piece.interpreted[offset : offset + size], kind)
         out: dict[str, Any] = {
-            "kind": "value", "grid": list(grid), "address": at, "elements": found.elements,
+            "kind": "value", "grid": list(grid), "address": at, "elements": differing.elements,
             "type": kind, "bound": _finite(self._bound_at(at)) if kind in ELEMENT else None,
         }  # fmt: skip
         out["tensor"], out["index"], name = self._element(at)
@@ -523,10 +523,10 @@ class _Tally:
         """All of them."""
         return self.agree + self.differ + sum(self.unverified.values())
 
-    def agrees(self, found: Compared) -> None:
+    def agrees(self, compared: Compared) -> None:
         self.agree += 1
-        self.identical += found.identical
-        near = found.worst
+        self.identical += compared.identical
+        near = compared.worst
         if near and (self.worst is None or near[0] * self.worst[1] > self.worst[0] * near[1]):
             self.worst = near
         self._count()
