@@ -90,8 +90,8 @@ class Barriers:
                 counts = count[np.arange(self.lanes.blocks), first].astype(np.int64)
                 reached = lanes.any(1)
                 before = barrier.counts
-                known = np.zeros(self.lanes.blocks, np.int64) if before is None else before
-                barrier.counts = np.where(reached, counts, known)
+                earlier = np.zeros(self.lanes.blocks, np.int64) if before is None else before
+                barrier.counts = np.where(reached, counts, earlier)
             elif barrier.counts is not None:
                 barrier.counts = np.where(lanes.any(1), 0, barrier.counts)
             barrier.arrived = barrier.arrived | lanes

@@ -96,9 +96,9 @@ def funnel_shift(a: Array, b: Array, amount: Array, left: bool, wrap: bool) -> A
 
 def logic3(a: Array, b: Array, c: Array, table: int) -> Array:
     """``lop3``: bit k of ``table`` is the result where the three bits are those of k."""
-    known = _LOGIC3.get(table)
-    if known is not None:
-        result: Array = known(a, b, c)
+    formula = _LOGIC3.get(table)
+    if formula is not None:
+        result: Array = formula(a, b, c)
         return result
     out: Array | None = None
     for k in range(8):
@@ -258,16 +258,16 @@ def find_nth(a: Array, base: Array, offset: Array) -> Array:
     left = np.where(offset < 0, -offset, offset).astype(i64)
     position = base.astype(i64)
     step = np.where(offset < 0, -1, 1)
-    found = np.zeros(a.shape, bool)
+    settled = np.zeros(a.shape, bool)
     left = np.where(offset == 0, 1, left)
     limit = np.where(offset == 0, 1, 32)
     for k in range(32):
         inside = (position >= 0) & (position < 32) & (k < limit)
         bit = ((a >> (position & 31).astype(u32)) & u32(1)).astype(bool) & inside
         left = left - bit
-        hit = bit & (left == 0) & ~found
+        hit = bit & (left == 0) & ~settled
         out = np.where(hit, position.astype(u32), out)
-        found |= hit
+        settled |= hit
         position = position + step
     return out
 

@@ -38,8 +38,8 @@ def formatted(form: str, data: bytes, string_at: Callable[[int], str]) -> str:
         value: int | float = struct.unpack("<" + kind, piece)[0]
         return value
 
-    def shown(found: re.Match[str]) -> str:
-        flags, width, precision, length, letter = found.groups()
+    def shown(specifier: re.Match[str]) -> str:
+        flags, width, precision, length, letter = specifier.groups()
         if letter == "%":
             return "%"
         sizes = [str(take(4, "i")) if part == "*" else part for part in (width, precision)]

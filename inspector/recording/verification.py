@@ -70,8 +70,8 @@ class Verifications:
 
 def _worst(told: Iterable[Mapping[str, object]]) -> tuple[float | None, float | None]:
     pairs = [(_float(one.get("ulps")), _float(one.get("bound_ulps"))) for one in told]
-    known = [(u, b) for u, b in pairs if u is not None and b]
-    return max(known, key=lambda pair: pair[0] / pair[1]) if known else (None, None)
+    bounded = [(u, b) for u, b in pairs if u is not None and b]
+    return max(bounded, key=lambda pair: pair[0] / pair[1]) if bounded else (None, None)
 
 
 def _difference(event: Event) -> StoreDifference:

@@ -88,11 +88,11 @@ def rolled_up(facts: Facts, links: Mapping[int, tuple[int, ...]]) -> tuple[Execu
 
     A line of PTX that is tied to several counts on each.
     """
-    found: dict[int, list[LineFacts]] = {}
+    by_line: dict[int, list[LineFacts]] = {}
     for one in facts.lines():
         for n in links.get(one.line, ()):
-            found.setdefault(n, []).append(one)
-    return tuple(_line(n, found[n]) for n in sorted(found))
+            by_line.setdefault(n, []).append(one)
+    return tuple(_line(n, by_line[n]) for n in sorted(by_line))
 
 
 def _line(n: int, those: Iterable[LineFacts], values: tuple[ValueFacts, ...] = ()) -> ExecutedLine:

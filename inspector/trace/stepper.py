@@ -503,8 +503,8 @@ class Stepper:
         of_source = [r for r, name in self.names.items() if name == word and self._is_own(r)]
         if of_source:
             return sorted(of_source)
-        known = [*names, *dict.fromkeys(self.names.values())]
-        near = difflib.get_close_matches(word, known, n=2)
+        candidates = [*names, *dict.fromkeys(self.names.values())]
+        near = difflib.get_close_matches(word, candidates, n=2)
         hint = f"; did you mean {' or '.join(near)}?" if near else ""
         raise NotUnderstood(f"there is no register {word}{hint}")
 
@@ -516,8 +516,8 @@ class Stepper:
             return tensor.address + (_number(offset) if plus else 0)
         if name and not plus and (name[0].isdigit()):
             return _number(name)
-        known = ", ".join(b.name for b in self.inputs.memory.buffers)
-        raise NotUnderstood(f"say where to: store 0x7f…, or a tensor's name and bytes ({known})")
+        buffers = ", ".join(b.name for b in self.inputs.memory.buffers)
+        raise NotUnderstood(f"say where to: store 0x7f…, or a tensor's name and bytes ({buffers})")
 
 
 Handler = Callable[[Stepper, str, list[str]], StepAnswer]

@@ -23,7 +23,7 @@ def behind(starts: Iterable[int], steps: int) -> set[int]:
     pieces = native.memory()
     firsts = np.array([first for first, _ in pieces], np.uint64)
     ends = np.array([end for _, end in pieces], np.uint64)
-    found: set[int] = set()
+    pieces_seen: set[int] = set()
     edge = {piece for address in starts for piece in _holding(firsts, ends, [address])}
     for _ in range(steps):
         reached: set[int] = set()
@@ -31,9 +31,9 @@ def behind(starts: Iterable[int], steps: int) -> set[int]:
             first, end = pieces[piece]
             if not native.absence_at(first):
                 reached |= _holding(firsts, ends, _words(first, end))
-        edge = reached - found
-        found |= reached
-    return {pieces[piece][0] for piece in found}
+        edge = reached - pieces_seen
+        pieces_seen |= reached
+    return {pieces[piece][0] for piece in pieces_seen}
 
 
 def _words(first: int, end: int) -> Any:

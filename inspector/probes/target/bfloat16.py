@@ -196,19 +196,19 @@ def patches(interpreter: Any) -> list[tuple[Any, str, Any]]:
     """Everything to set while a launch runs, as (owner, name, value)."""
     mended = _Mended(interpreter)
     builder = mended.builder
-    found: list[tuple[Any, str, Any]] = [
+    patches: list[tuple[Any, str, Any]] = [
         (interpreter, "_implicit_cvt", mended.float_argument(interpreter._implicit_cvt)),
         (builder, "cast_impl", lambda b, src, dst: mended.cast(b, src, dst)),
         (builder, "create_dot", mended.dot(builder.create_dot)),
         (builder, "create_fp_to_fp", mended.fp_to_fp(builder.create_fp_to_fp)),
         (builder, "create_atomic_rmw", mended.atomic(builder.create_atomic_rmw)),
     ]
-    found.extend(
+    patches.extend(
         (builder, name, mended.elementwise(getattr(builder, name)))
         for name in ELEMENTWISE
         if hasattr(builder, name)
     )
-    found.extend(
+    patches.extend(
         (ops, "apply_impl", mended.reduction(ops.apply_impl))
         for ops in (interpreter.ReduceOps, interpreter.ScanOps)
     )
@@ -218,5 +218,5 @@ def patches(interpreter: Any) -> list[tuple[Any, str, Any]]:
             array = mended.np.array([value], mended.np.float32)
             return mended.down(mended.handle(array, mended.tl.float32))
 
-        found.append((builder, "get_bf16", get_bf16))
-    return found
+        patches.append((builder, "get_bf16", get_bf16))
+    return patches

@@ -104,9 +104,9 @@ def program() -> tuple[int, int, int]:
 
 
 def _around(start: int, end: int) -> Range | None:
-    for known in _ranges:
-        if known.first <= start and end <= known.end:
-            return known
+    for extent in _ranges:
+        if extent.first <= start and end <= extent.end:
+            return extent
     bounds = native.memory_around(start, end)
     if bounds is None:
         return None

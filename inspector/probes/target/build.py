@@ -35,8 +35,8 @@ def torch_folder() -> Path | None:
 def torch_version(torch: Path) -> str:
     """``2.13.0+cpu`` and the commit, as torch/version.py says."""
     text = (torch / "version.py").read_text(encoding="utf-8")
-    found = dict(re.findall(r"^(__version__|git_version)[^=]*= *'([^']*)'", text, re.MULTILINE))
-    return f"{found.get('__version__', 'unknown')} {found.get('git_version', '')}"
+    versions = dict(re.findall(r"^(__version__|git_version)[^=]*= *'([^']*)'", text, re.MULTILINE))
+    return f"{versions.get('__version__', 'unknown')} {versions.get('git_version', '')}"
 
 
 def cache_root() -> Path:
@@ -48,9 +48,9 @@ def cache_root() -> Path:
 def compiler() -> str | None:
     """A C++ compiler: ``$CXX``, g++, c++ or clang++."""
     for name in (os.environ.get("CXX", "").split(" ")[0], "g++", "c++", "clang++"):
-        found = shutil.which(name) if name else None
-        if found:
-            return found
+        compiler = shutil.which(name) if name else None
+        if compiler:
+            return compiler
     return None
 
 

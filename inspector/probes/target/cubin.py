@@ -69,12 +69,12 @@ def _read(data: bytes, name: str) -> Binary:
 
 
 def _attributes(data: bytes) -> list[tuple[int, bytes]]:
-    found, at = [], 0
+    attributes, at = [], 0
     while at + 4 <= len(data):
         form, attribute, size = struct.unpack_from("<BBH", data, at)
         at += 4
         if form != 0x04:  # the value is the size field itself
             continue
-        found.append((attribute, data[at : at + size]))
+        attributes.append((attribute, data[at : at + size]))
         at += size
-    return found
+    return attributes

@@ -73,11 +73,11 @@ def toolkit_version() -> str | None:
     candidates.extend(Path(folder) / bundled for folder in sys.path)
     for header in candidates:
         try:
-            found = re.search(r"#define CUDA_VERSION (\d+)", header.read_text(errors="replace"))
+            version = re.search(r"#define CUDA_VERSION (\d+)", header.read_text(errors="replace"))
         except OSError:
             continue
-        if found:
-            number = int(found[1])
+        if version:
+            number = int(version[1])
             return f"{number // 1000}.{number % 1000 // 10}"
     return None
 

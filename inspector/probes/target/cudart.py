@@ -218,10 +218,10 @@ class _Module:
 
     def entry(self, name: str) -> str:
         """The PTX's name of a kernel, from its name or that of a type that is local to it."""
-        found = self._entries.get(name)
-        if found is None:
-            found = self._entries[name] = self._find(_local(name), ptx.entries(self.text))
-        return found
+        entry = self._entries.get(name)
+        if entry is None:
+            entry = self._entries[name] = self._find(_local(name), ptx.entries(self.text))
+        return entry
 
     @staticmethod
     def _find(name: str, among: tuple[str, ...]) -> str:

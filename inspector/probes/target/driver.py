@@ -20,13 +20,13 @@ class Utils:
 
     def load_binary(self, name: str, kernel: bytes, shared: int, device: int) -> tuple[Any, ...]:
         """Module, function, registers, spilled words (as the driver counts them), threads."""
-        found = cubin.read(kernel, name)
+        kernel_facts = cubin.read(kernel, name)
         limits = devices.find(current().target)
         most = limits.max_threads_per_block
-        if found.registers:
-            warps = limits.registers_per_sm // (-(-found.registers * 32 // 256) * 256)
+        if kernel_facts.registers:
+            warps = limits.registers_per_sm // (-(-kernel_facts.registers * 32 // 256) * 256)
             most = min(most, warps // 4 * 4 * 32)
-        loaded = (1, 1, found.registers, found.stack_bytes // 4, most)
+        loaded = (1, 1, kernel_facts.registers, kernel_facts.stack_bytes // 4, most)
         return loaded if _wants_threads() else loaded[:4]
 
     def unload_module(self, module: Any) -> None:

@@ -51,11 +51,11 @@ class _Finder:
         file = inside if os.path.exists(inside) else f"{place}.py"
         if not os.path.exists(file):
             return None
-        found = spec_from_file_location(name, file, loader=_Loader(name, file))
-        if found is not None:
+        spec = spec_from_file_location(name, file, loader=_Loader(name, file))
+        if spec is not None:
             # No other finder has anything to say of what lies below.
-            found.submodule_search_locations = [] if file == inside else None
-        return found
+            spec.submodule_search_locations = [] if file == inside else None
+        return spec
 
 
 def load() -> Any:

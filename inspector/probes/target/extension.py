@@ -97,10 +97,10 @@ def _link_flags(original: Callable[..., list[str]]) -> Callable[..., list[str]]:
 
 def _include_paths(original: Callable[..., list[str]]) -> Callable[..., list[str]]:
     def include_paths(*args: Any, **given: Any) -> list[str]:
-        found = list(original(*args, **given))
+        flags = list(original(*args, **given))
         if (args[:1] or [given.get("device_type", given.get("cuda"))])[0] in ("cuda", True):
-            found += hostbuild.cpu_build()[1:]
-        return found
+            flags += hostbuild.cpu_build()[1:]
+        return flags
 
     return include_paths
 

@@ -55,7 +55,7 @@ def _seeded(torch: Any) -> dict[Any, Any]:
     the prims' own eager implementations ignore it.
     """
     prims = torch.ops.prims
-    found: dict[Any, Any] = {}
+    replacements: dict[Any, Any] = {}
 
     def generator(seed: Any) -> Any:
         made = torch.Generator(device=seed.device)
@@ -86,5 +86,5 @@ def _seeded(torch: Any) -> dict[Any, Any]:
         ("inductor_lookup_seed", lookup_seed),
     ):
         if hasattr(prims, name):
-            found[getattr(prims, name).default] = function
-    return found
+            replacements[getattr(prims, name).default] = function
+    return replacements

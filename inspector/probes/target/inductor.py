@@ -202,8 +202,8 @@ class _StaticLauncher:
                 "Reducing block sizes or `num_stages` may help."
             )
         with open(path, "rb") as file:
-            found = cubin.read(file.read(), name)
-        loaded = (1, found.registers, found.stack_bytes // 4)
+            facts = cubin.read(file.read(), name)
+        loaded = (1, facts.registers, facts.stack_bytes // 4)
         kernel = getattr(module, "StaticallyLaunchedTritonKernel", None)
         if kernel is not None and "self.module, self.function" in inspect.getsource(
             kernel.load_kernel

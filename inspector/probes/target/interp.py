@@ -230,10 +230,10 @@ def _assertions(interpreter: Any) -> list[tuple[Any, str, Any]]:
         create_assert(builder, condition, "Assume failed")
 
     builder = interpreter.InterpreterBuilder
-    found: list[tuple[Any, str, Any]] = [(builder, "create_assert", create_assert)]
+    patches: list[tuple[Any, str, Any]] = [(builder, "create_assert", create_assert)]
     if hasattr(builder, "create_assume"):
-        found.append((builder, "create_assume", create_assume))
-    return found
+        patches.append((builder, "create_assume", create_assume))
+    return patches
 
 
 def run(

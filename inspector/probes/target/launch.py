@@ -199,13 +199,13 @@ class Launcher:
         written = writes.written(ttir)
         fixed = _constants(self.src, list(named))
         passed = [value for name, value in named.items() if name not in fixed]
-        known = written is not None and len(passed) == len(writes.parameters(ttir))
-        if written is None or not known:
+        matches = written is not None and len(passed) == len(writes.parameters(ttir))
+        if written is None or not matches:
             everything = range(len(passed))
             written = writes.Written(
                 frozenset(everything), dict.fromkeys(everything, writes.MOST_STEPS)
             )
-        _mark_behind(passed, written, why, tables_only=not known)
+        _mark_behind(passed, written, why, tables_only=not matches)
         for position in written.arguments:
             for tensor in _tensors([passed[position]]):
                 native.mark_absent(tensor, why)
@@ -248,16 +248,16 @@ def _file_of(fn: Any) -> str:
 
 def _constants(src: Any, names: list[str]) -> dict[str, Any]:
     """Arguments that were compiled in, with their values where they are known."""
-    found: dict[str, Any] = {}
+    constants: dict[str, Any] = {}
     signature = getattr(src, "signature", None) or {}
     for key, kind in dict(signature).items():
         if kind == "constexpr":
-            found[names[key] if isinstance(key, int) else str(key)] = None
+            constants[names[key] if isinstance(key, int) else str(key)] = None
     for key, value in dict(getattr(src, "constants", None) or {}).items():
         path = key[0] if isinstance(key, tuple) else key
         if not isinstance(key, tuple) or len(key) == 1:
-            found[names[path] if isinstance(path, int) else str(path)] = value
-    return found
+            constants[names[path] if isinstance(path, int) else str(path)] = value
+    return constants
 
 
 def _named(fn: Any, src: Any, args: tuple[Any, ...]) -> dict[str, Any]:

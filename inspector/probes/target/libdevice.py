@@ -79,13 +79,13 @@ def patches() -> list[tuple[Any, str, Any]]:
     """Every function of the libdevice modules, replaced."""
     import sys
 
-    found = []
+    replacements = []
     for title in MODULES:
         module = sys.modules.get(title)
         for name, value in list(vars(module).items()) if module else ():
             if callable(value) and getattr(value, "__module__", "") in MODULES:
-                found.append((module, name, _replacement(name)))
-    return found
+                replacements.append((module, name, _replacement(name)))
+    return replacements
 
 
 def names(space: dict[str, Any]) -> list[tuple[str, Any]]:

@@ -62,8 +62,8 @@ def memory_around(start: int, end: int) -> tuple[int, int] | None:
     if not loaded():
         return None
     first, last = ctypes.c_uint64(), ctypes.c_uint64()
-    found = library().ptxview_range(start, end, ctypes.byref(first), ctypes.byref(last))
-    return (first.value, last.value) if found else None
+    is_inside = library().ptxview_range(start, end, ctypes.byref(first), ctypes.byref(last))
+    return (first.value, last.value) if is_inside else None
 
 
 def pinned_around(address: int) -> tuple[int, int] | None:
@@ -71,8 +71,8 @@ def pinned_around(address: int) -> tuple[int, int] | None:
     if not loaded():
         return None
     first, last = ctypes.c_uint64(), ctypes.c_uint64()
-    found = library().ptxview_pinned_range(address, ctypes.byref(first), ctypes.byref(last))
-    return (first.value, last.value) if found else None
+    is_inside = library().ptxview_pinned_range(address, ctypes.byref(first), ctypes.byref(last))
+    return (first.value, last.value) if is_inside else None
 
 
 def memory() -> list[tuple[int, int]]:
@@ -93,8 +93,8 @@ def absence_at(address: int) -> str:
     if not loaded():
         return ""
     text = ctypes.create_string_buffer(2000)
-    found = library().ptxview_absence_at(address, text, len(text))
-    return text.value.decode(errors="replace") if found else ""
+    is_absent = library().ptxview_absence_at(address, text, len(text))
+    return text.value.decode(errors="replace") if is_absent else ""
 
 
 def mark_absent_at(address: int, why: str) -> None:

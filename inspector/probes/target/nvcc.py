@@ -22,19 +22,19 @@ from . import build
 def homes() -> tuple[str, ...]:
     """Toolkits at hand, best first: each has bin/nvcc and the runtime's headers."""
     variables = ("CUDA_HOME", "CUDA_PATH")
-    found = [Path(os.environ[name]) for name in variables if os.environ.get(name)]
+    homes = [Path(os.environ[name]) for name in variables if os.environ.get(name)]
     on_path = shutil.which("nvcc")
     if on_path:
-        found.append(Path(on_path).resolve().parents[1])
-    found.append(Path("/usr/local/cuda"))
+        homes.append(Path(on_path).resolve().parents[1])
+    homes.append(Path("/usr/local/cuda"))
     for folder in sys.path:
         wheels = Path(folder) / "nvidia"
         if wheels.is_dir():
-            found.extend(sorted(wheels.glob("cu[0-9]*"), reverse=True))
-            found.append(wheels / "cuda_nvcc")
+            homes.extend(sorted(wheels.glob("cu[0-9]*"), reverse=True))
+            homes.append(wheels / "cuda_nvcc")
     whole = [
         str(home)
-        for home in dict.fromkeys(found)
+        for home in dict.fromkeys(homes)
         if (home / "bin" / "nvcc").exists() and (home / "include" / "cuda_runtime.h").exists()
     ]
     return tuple(whole)
@@ -218,14 +218,14 @@ class Device:
             text = (self.folder / "depends").read_text(errors="replace") if self.folder else ""
         except OSError:
             return {}
-        found = {}
-        known = (str(build.torch_folder()), self.home, os.path.realpath(self.home), "/usr/")
+        digests = {}
+        others = (str(build.torch_folder()), self.home, os.path.realpath(self.home), "/usr/")
         for path in text.replace("\\\n", " ").split()[1:]:
-            if not path.startswith(known) and os.path.isabs(path):
+            if not path.startswith(others) and os.path.isabs(path):
                 digest = _digest(Path(path))
                 if digest:
-                    found[path] = digest
-        return found
+                    digests[path] = digest
+        return digests
 
 
 def _digest(path: Path) -> str | None:

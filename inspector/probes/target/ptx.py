@@ -80,8 +80,8 @@ def run(
         arguments = list(_arguments(execute, program, metadata, signature, passed))
         memory = _MEMORY.now(execute, tensors.values())
         scratch = _scratch(program, metadata, math.prod(grid), len(arguments))
-        held = [memory.add(f"scratch {i}", part) for i, part in enumerate(scratch)]
-        arguments += [part.address if part.size else 0 for part in held]
+        buffers = [memory.add(f"scratch {i}", part) for i, part in enumerate(scratch)]
+        arguments += [part.address if part.size else 0 for part in buffers]
         arguments += [0] * (len(program.parameters) - len(arguments))
         try:
             _execute(
@@ -91,7 +91,7 @@ def run(
                 None if observer is None else observer(program, listing),
             )  # fmt: skip
         finally:
-            for part in held:
+            for part in buffers:
                 memory.remove(part)
 
 

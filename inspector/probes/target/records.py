@@ -31,7 +31,7 @@ def write(item: Path, record: dict[str, Any]) -> None:
 def read(item: Path) -> dict[str, Any] | None:
     """An object's record, or None."""
     try:
-        found: dict[str, Any] = json.loads(_place(item).read_text(encoding="utf-8"))
-        return found
+        record: dict[str, Any] = json.loads(_place(item).read_text(encoding="utf-8"))
+        return record
     except (OSError, ValueError):
         return None

@@ -145,15 +145,15 @@ def _asserts(file: str) -> tuple[tuple[int, int, bool], ...]:
         tree = ast.parse("".join(linecache.getlines(file)))
     except (SyntaxError, ValueError, RecursionError):
         return ()
-    found = []
+    asserts = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Assert):
             test, wanted = node.test, True
             while isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
                 test, wanted = test.operand, not wanted
             if not any(isinstance(part, ast.Not) for part in ast.walk(test)):
-                found.append((node.lineno, node.end_lineno or node.lineno, wanted))
-    return tuple(found)
+                asserts.append((node.lineno, node.end_lineno or node.lineno, wanted))
+    return tuple(asserts)
 
 
 # -- where, and how often -------------------------------------------------------------------------

@@ -125,13 +125,13 @@ class DiffSummary(Widget):
 
     def __init__(self) -> None:
         super().__init__()
-        self.held: Compared | None = None
+        self.comparison: Compared | None = None
         self.wanted = True
         self.display = False
 
     def show(self, comparison: Compared | None) -> None:
         """Tell of a comparison, None: of nothing."""
-        self.held = comparison
+        self.comparison = comparison
         self.fit()
 
     def flip(self) -> None:
@@ -141,7 +141,9 @@ class DiffSummary(Widget):
 
     def fit(self) -> None:
         """As high as what is to be told, but no higher than a quarter of the screen."""
-        lines = self._lines(max(20, self.screen.size.width - 2)) if self.held is not None else []
+        lines = (
+            self._lines(max(20, self.screen.size.width - 2)) if self.comparison is not None else []
+        )
         self.display = self.wanted and bool(lines) and self.screen.size.height >= 12
         self.styles.height = min(len(lines), self._most())
         self.refresh()
@@ -150,7 +152,7 @@ class DiffSummary(Widget):
         return max(2, min(12, self.screen.size.height // 4))
 
     def _lines(self, width: int) -> list[tuple[str, str]]:
-        comparison = self.held
+        comparison = self.comparison
         if comparison is None:
             return []
         out: list[tuple[str, str]] = []
@@ -206,10 +208,10 @@ class DiffStatus(Widget):
         """The cursor of a view."""
         self._said = None
         outcome, row = view.outcome, view.row
-        held = None if outcome is None else outcome.held
+        comparison = None if outcome is None else outcome.comparison
         self._left = self._right = ""
-        if held is not None and row is not None:
-            self._left = "  ".join(_where(held, row))
+        if comparison is not None and row is not None:
+            self._left = "  ".join(_where(comparison, row))
             at, many = view.change(), len(view.changes)
             if not many:
                 self._right = "identical"

@@ -60,7 +60,7 @@ class DiffRows:
     """Makes the rows of one comparison; ``part`` gives the style of a component by its name."""
 
     def __init__(self, part: Callable[[str], Style]) -> None:
-        self.held: Compared | None = None
+        self.comparison: Compared | None = None
         self.sources: tuple[Highlighter, ...] = ()
         self.dark = True
         self.plain = Style()
@@ -73,7 +73,7 @@ class DiffRows:
 
     def show(self, comparison: Compared | None, sources: tuple[Highlighter, ...]) -> None:
         """Make rows of another comparison from now on."""
-        self.held, self.sources = comparison, sources
+        self.comparison, self.sources = comparison, sources
         self.forget()
         self._intra.cache_clear()
 
@@ -206,9 +206,9 @@ class DiffRows:
         return min(out, default=None)
 
     def _make_intra(self, a: int, b: int) -> tuple[Spans, Spans]:
-        if self.held is None:
+        if self.comparison is None:
             return (), ()
         try:
-            return self.held.intra(a, b)
+            return self.comparison.intra(a, b)
         except Exception:  # what differs in a line is not worth the line
             return (), ()

@@ -114,7 +114,7 @@ class DiffScreen(DiffSearching):
             self._start(self.request)
             return
         self.view.show(outcome)
-        self.summary.show(outcome.held)
+        self.summary.show(outcome.comparison)
         self._landed = self.view.place
         self._tell()
         self.search_again()
@@ -122,12 +122,14 @@ class DiffScreen(DiffSearching):
     def _tell(self) -> None:
         """What the lines above say."""
         request, view = self.request, self.view
-        held = None if view.outcome is None else view.outcome.held
-        stage = held.stage if held is not None and self._reading is None else request.stage
+        comparison = None if view.outcome is None else view.outcome.comparison
+        stage = (
+            comparison.stage if comparison is not None and self._reading is None else request.stage
+        )
         parts = ["exact"] if request.exact else []
         if self._reading is not None:
             parts.append("◔")
-        elif held is not None:
+        elif comparison is not None:
             many = len(view.changes)
             parts.append("identical" if not many else f"{many} change{'s' * (many > 1)}")
         self.bar.show(shared_stages(request.a, request.b), stage, " · ".join(parts))
@@ -173,16 +175,16 @@ class DiffScreen(DiffSearching):
 
     def action_exchange(self) -> None:
         """What was a is b."""
-        known, here = self.request, self.view.place
+        asked, here = self.request, self.view.place
         at = None if here is None else DiffPlace(here.stage, here.b, here.a)
         self._trail = {}
-        self._ask(DiffRequest(known.b, known.a, self._stage(), known.exact, at))
+        self._ask(DiffRequest(asked.b, asked.a, self._stage(), asked.exact, at))
 
     def action_exact(self) -> None:
         """Compare the text, or what it means."""
-        known = self.request
-        exact = not known.exact
-        self._ask(DiffRequest(known.a, known.b, self._stage(), exact, self.view.place or known.at))
+        asked = self.request
+        exact = not asked.exact
+        self._ask(DiffRequest(asked.a, asked.b, self._stage(), exact, self.view.place or asked.at))
 
     def _stage(self) -> Stage | None:
         here = self.view.place
@@ -194,11 +196,11 @@ class DiffScreen(DiffSearching):
 
     def action_figures(self) -> None:
         """Every figure, over the screen."""
-        held = self.summary.held
-        if held is None:
+        comparison = self.summary.comparison
+        if comparison is None:
             self.status.say("There is nothing to tell of yet.")
             return
-        rows = diff_text.lines(held.summary, held.explanation, FIGURES)
+        rows = diff_text.lines(comparison.summary, comparison.explanation, FIGURES)
         text = "\n".join(label(row.plain) for row in rows)
         self.app.push_screen(Overlay("What differs", Content(text)))
 

@@ -76,15 +76,15 @@ class DiffView(ScrollView, can_focus=True, inherit_bindings=False):
     def place(self) -> DiffPlace | None:
         """The lines under the cursor."""
         row = self.row
-        if row is None or self.outcome is None or self.outcome.held is None:
+        if row is None or self.outcome is None or self.outcome.comparison is None:
             return None
-        return DiffPlace(self.outcome.held.stage, row.a, row.b)
+        return DiffPlace(self.outcome.comparison.stage, row.a, row.b)
 
     def show(self, outcome: DiffOutcome) -> None:
         """Show a comparison; the cursor goes to the place that was kept, else to a change."""
         self.outcome, self.notice = outcome, outcome.notice
         self.rows.dark, self.rows.plain = self.app.current_theme.dark, self.rich_style
-        self.rows.show(outcome.held, outcome.sources or ())
+        self.rows.show(outcome.comparison, outcome.sources or ())
         self._beside = self._fits()
         self._lay()
         at = outcome.at
@@ -95,7 +95,7 @@ class DiffView(ScrollView, can_focus=True, inherit_bindings=False):
         self._open(row)
         self._measure()
         self._center()
-        if outcome.held is not None and at is None:
+        if outcome.comparison is not None and at is None:
             self._sideways_to_mark()
         self.post_message(self.Moved())
 
@@ -110,9 +110,9 @@ class DiffView(ScrollView, can_focus=True, inherit_bindings=False):
 
     def _lay(self) -> None:
         """The rows of the layout that is wanted, everything equal folded."""
-        known = self.outcome
-        found = None if known is None else known.beside if self._beside else known.unified
-        self._layout = found or EMPTY
+        outcome = self.outcome
+        layout = None if outcome is None else outcome.beside if self._beside else outcome.unified
+        self._layout = layout or EMPTY
         self._close(self._layout.stretches)
 
     def _close(self, closed: tuple[tuple[int, int], ...]) -> None:
@@ -176,8 +176,8 @@ class DiffView(ScrollView, can_focus=True, inherit_bindings=False):
         place = self.place
         self._beside = self._fits()
         self._lay()
-        found = None if place is None else self._layout.find(place.a, place.b)
-        self.cursor = found or 0
+        row = None if place is None else self._layout.find(place.a, place.b)
+        self.cursor = row or 0
         self._open(self.cursor)
         self._measure()
         self._center()
@@ -314,8 +314,8 @@ class DiffView(ScrollView, can_focus=True, inherit_bindings=False):
         fold = self._fold_at(index)
         if fold is not None:
             here = "▸" if fold[0] <= self.cursor < fold[1] else " "
-            held = BesideRow(Sign.FOLD, row.a, row.b, None, fold[1] - fold[0])
-            return self.rows.fold(held, here, width)
+            fold_row = BesideRow(Sign.FOLD, row.a, row.b, None, fold[1] - fold[0])
+            return self.rows.fold(fold_row, here, width)
         here = "▸" if index == self.cursor else " "
         draw = self.rows.beside if self._beside else self.rows.unified
         return draw(row, here, self.scroll_offset.x, width)

@@ -59,8 +59,8 @@ class Layout:
     @classmethod
     def of(cls, rows: Iterable[BesideRow]) -> Layout:
         """Find the stretches of rows."""
-        held = tuple(rows)
-        runs = list(_runs(held))
+        every = tuple(rows)
+        runs = list(_runs(every))
         folds = []
         for number, (first, last, equal) in enumerate(runs):
             if equal:
@@ -68,7 +68,7 @@ class Layout:
                 end = last - CONTEXT * (number + 1 < len(runs))
                 if end - begin >= FOLDED:
                     folds.append((begin, end))
-        return cls(held, tuple(folds), tuple((x, y) for x, y, equal in runs if not equal))
+        return cls(every, tuple(folds), tuple((x, y) for x, y, equal in runs if not equal))
 
     def find(self, a: int | None, b: int | None) -> int | None:
         """The row of line ``a``, else that of ``b``; None if neither was compared."""
@@ -86,7 +86,7 @@ class DiffOutcome:
     or a notice. ``at`` is the place that was kept, None: the cursor goes to the first change."""
 
     request: DiffRequest
-    held: Compared | None = None
+    comparison: Compared | None = None
     sources: tuple[Highlighter, Highlighter] | None = None
     beside: Layout | None = None
     unified: Layout | None = None
@@ -145,17 +145,17 @@ def _load(reads: Reader, request: DiffRequest) -> DiffOutcome:
     if a is None or b is None:
         raise PtxviewError("Two variants are compared.", "Mark them with d in the tree.")
     stage = compare.stage_of(a, b, request.stage)
-    held = compare.compare((reads, reads), (a, b), stage, exact=request.exact)
+    comparison = compare.compare((reads, reads), (a, b), stage, exact=request.exact)
     sources = (
-        highlighter_for(held.listings[0], stage, a.stages[stage].origin_path),
-        highlighter_for(held.listings[1], stage, b.stages[stage].origin_path),
+        highlighter_for(comparison.listings[0], stage, a.stages[stage].origin_path),
+        highlighter_for(comparison.listings[1], stage, b.stages[stage].origin_path),
     )
-    beside = Layout.of(held.rows())
+    beside = Layout.of(comparison.rows())
     one = Layout.of(unified(beside.rows))
     width = max(width_of(source.texts) for source in sources)
     at = attempt(lambda: landing(reads, request, (a, b), stage, beside))
     place = at if isinstance(at, DiffPlace) else None
-    return DiffOutcome(request, held, sources, beside, one, width, place)
+    return DiffOutcome(request, comparison, sources, beside, one, width, place)
 
 
 def landing(
@@ -170,9 +170,9 @@ def landing(
         if n is None:
             continue
         compared = {row.b if side else row.a for row in layout.rows}
-        found = _nearest(reads.links(variant, place.stage, stage), n, compared)
-        if found is not None:
-            return DiffPlace(stage, None, found) if side else DiffPlace(stage, found, None)
+        line = _nearest(reads.links(variant, place.stage, stage), n, compared)
+        if line is not None:
+            return DiffPlace(stage, None, line) if side else DiffPlace(stage, line, None)
     return None
 
 
@@ -187,7 +187,7 @@ def _nearest(
         near.append(lines[at])
         at += 1
     for line in sorted(near, key=lambda m: abs(m - n)):
-        found = next((m for m in links[line] if m in wanted), None)
-        if found is not None:
-            return found
+        nearest = next((m for m in links[line] if m in wanted), None)
+        if nearest is not None:
+            return nearest
     return None

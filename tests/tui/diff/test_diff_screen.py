@@ -277,7 +277,7 @@ SEARCH = ("slash", *"mul", "full_stop", "asterisk", *"f10", "vertical_line", *"m
 
 def place_of(screen: DiffScreen) -> str:
     """The line of b under the cursor."""
-    place, held = screen.view.place, screen.summary.held
+    place, held = screen.view.place, screen.summary.comparison
     assert place is not None and place.b is not None and held is not None
     return held.listings[1].lines[place.b - 1].text.split()[0]
 
