@@ -8,7 +8,7 @@ kernel by the CPU (three tensors, six scalars, the queue never full), of the fir
 of several sizes, and of a training step of a compiled model. Where it is recorded it also takes
 away, in turn with itself, all that stands before launchers and graphs: processes differ from one
 another by more than recording costs, and what is judged is that difference within one. Exits with 1
-where it is more than 1 µs a repeated launch or 3 % of a training step.
+where it is more than 0.5 µs a repeated launch or 3 % of a training step.
 """
 
 from __future__ import annotations
@@ -177,7 +177,7 @@ def main(argv: list[str]) -> int:
     print(
         f"a training step: {step:+.1%} of {steps['with']:.2f} ms ({between:+.1%} between processes)"
     )
-    fine = launch < 1 and step < 0.03
+    fine = launch < 0.5 and step < 0.03
     print("as it should be" if fine else "NOT as it should be")
     return 0 if fine else 1
 

@@ -27,13 +27,16 @@ def aligned(*shape: int, dtype: torch.dtype = torch.float32, by: int = 0) -> tor
 
 @pytest.fixture(scope="session")
 def compiled(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """The type of launch.c, compiled here."""
+    """The module of launch.c, compiled here."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         patch.setattr(launch_native, "_loaded", [])
-        assert launch_native.launch_type() is None
+        assert launch_native.native() is None
         assert launch_native.build() is not None, "no C compiler, or no Python.h"
-        return launch_native.launch_type()
+        launch_native._loaded.clear()
+        module = launch_native.native()
+        assert module is not None, "this torch is not known again"
+        return module
 
 
 @pytest.fixture(params=["in Python", "in C"])

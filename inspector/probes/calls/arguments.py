@@ -116,7 +116,7 @@ def ranges(tensors: list[tuple[Described, Any]]) -> None:
         return
     for description, tensor in integer_tensors:
         try:
-            with torch.no_grad(), _unseen(torch):
+            with unseen(torch), torch.no_grad():
                 low, high = torch.aminmax(tensor.detach())
                 description["low"], description["high"] = int(low.item()), int(high.item())
         except Exception:
@@ -131,12 +131,19 @@ def _integer(torch: Any, tensor: Any) -> bool:
 
 
 @contextmanager
-def _unseen(torch: Any) -> Any:
-    """A context in which our operators are hidden from the program's torch modes."""
+def unseen(torch: Any) -> Any:
+    """A context in which our operators are hidden from the program's torch modes and profiles."""
     from torch.utils._python_dispatch import _disable_current_modes
 
-    with _disable_current_modes(), torch._C.DisableTorchFunction():
-        yield
+    profiled = torch.autograd._profiler_enabled()
+    if profiled:
+        torch.autograd._enable_record_function(False)
+    try:
+        with _disable_current_modes(), torch._C.DisableTorchFunction():
+            yield
+    finally:
+        if profiled:
+            torch.autograd._enable_record_function(True)
 
 
 def _may_wait(torch: Any) -> bool:

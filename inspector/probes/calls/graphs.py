@@ -35,12 +35,10 @@ def counted(
     return result
 
 
-def _entry(
-    subject: subjects.Subject, args: Any, kwargs: dict[str, Any], always: bool = False
-) -> subjects.Entry | None:
+def _entry(subject: subjects.Subject, args: Any, kwargs: dict[str, Any]) -> subjects.Entry | None:
     """The call's entry, described before its arguments change; None if a compiler is calling."""
     if subject.quick and not kwargs:
-        entry = launch.again(subject, args, always)
+        entry = launch.again(subject, args)
         if entry is not None:
             return entry
     key = (tuple(map(sign, args)), tuple((k, sign(v)) for k, v in kwargs.items()))
@@ -88,8 +86,7 @@ def _with_inputs(subject: subjects.Subject, original: Callable[..., Any], inputs
     if settled is not None and settled.begin():
         return settled.run(original, inputs)
     try:
-        # If some of a graph's calls skip its launches, the others are looked at in full.
-        entry = _entry(subject, inputs, {}, bool(subject.launched))
+        entry = _entry(subject, inputs, {})
     except Exception as error:
         entry = subject.others
         subjects.failed("a graph's call", error)

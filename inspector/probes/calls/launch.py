@@ -2,7 +2,7 @@
 
 What is called for each launch compares it with the last call, scalars one by one and tensors in one
 look, and asks ``Stand`` about all others. That is an object of ``launch.c`` where it could be
-compiled, and else a function that does the same in twice the time.
+compiled, and else a function that does the same in ten times the time.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from threading import get_ident
 from typing import Any, NamedTuple, cast
 
 from . import launch_native, subjects
-from .arguments import ALIGNMENT, Item, mask, sign
+from .arguments import ALIGNMENT, Item, aligned, mask, sign, unseen
 from .subjects import Entry, Subject
 
 # -- the arguments of one kernel ------------------------------------------------------------------
@@ -98,49 +98,65 @@ def items(parameters: Parameters, values: tuple[Any, ...]) -> Iterator[Item]:
 
 
 # -- calls that are recognised by one check -------------------------------------------------------
-# Calls that are recognised by one check of all their tensors.
-#
-# torch's own guards compare sizes, strides, dtype and device of many tensors in one call, and keep
-# no reference to any. Addresses are looked at here, now and then: what is aligned in another way
-# is another call.
 
 # How many layouts of a launcher may be remembered so; with ever new ones it would not pay.
-MOST_QUICK = 16
-# After so many launches of a call, addresses are looked at every 32nd time: asking torch for three
-# of them costs as much as comparing all else of three tensors. What is less aligned than 16 bytes
-# is another compilation to Triton in any case.
-SURE, RARELY = 64, 31
+MOST_QUICK = 32
 
 
-class Known:
-    """One layout of tensors: a check whether others have it too, and its calls by alignment."""
+class Known(NamedTuple):
+    """A layout of tensors, as a check whether others have it too, and the call that has it."""
 
-    __slots__ = ("check", "masks", "only", "ways")
+    check: Callable[..., bool]
+    entry: Entry
 
-    def __init__(self, tensors: Any) -> None:
-        # The guards hold sizes, strides, dtype and device of each tensor, and no reference to it.
-        torch: Any = sys.modules["torch"]
-        guards = torch._C._dynamo.guards.TensorGuards(
-            *tensors, dynamic_dims_sizes=None, dynamic_dims_strides=None
-        )
-        if not guards.check(*tensors):
-            raise ValueError("tensors that are not even like themselves")
-        self.check = guards.check
-        self.masks = tuple(map(mask, tensors))
-        self.ways: dict[Any, Entry] = {}
-        self.only: Entry | None = None  # the entry, if there is only one
 
-    def entry(self, tensors: Any) -> Entry | None:
-        """The call of tensors of this layout that are aligned as these are."""
-        return self.ways.get(self._aligned(tensors))
+def _check_of(tensors: tuple[Any, ...]) -> Callable[..., bool]:
+    """Whether tensors have the sizes, strides, dtype, device and alignment of these, to which no
+    reference is kept; raises if that cannot be told of them."""
+    masks = tuple(map(_bits_of_alignment, tensors))
+    native = launch_native.native()
+    if native is None:
+        check = _check_by_guards(tensors, masks)
+    else:
+        # What wraps another tensor may have no sizes or no address to tell.
+        if any(launch_native.keys(t) & ~_plain_keys(t.device) for t in tensors):
+            raise ValueError("tensors that are not plain")
+        check = native.Layout(tensors, masks)
+    if not check(*tensors):
+        raise ValueError("tensors that are not even like themselves")
+    return check
 
-    def add(self, tensors: Any, entry: Entry) -> None:
-        """Remember the call of tensors that are aligned as these are."""
-        self.ways[self._aligned(tensors)] = entry
-        self.only = entry if len(self.ways) == 1 else None
 
-    def _aligned(self, tensors: Any) -> tuple[int, ...]:
-        return tuple(map(and_, map(_address(), tensors), self.masks))
+def _check_by_guards(tensors: tuple[Any, ...], masks: tuple[int, ...]) -> Callable[..., bool]:
+    """What a ``Layout`` of launch.c says, by torch's own guards, which also compare many tensors in
+    one call, but not their addresses."""
+    torch: Any = sys.modules["torch"]
+    guards = torch._C._dynamo.guards.TensorGuards(
+        *tensors, dynamic_dims_sizes=None, dynamic_dims_strides=None
+    )
+    alike, address = guards.check, torch.Tensor.data_ptr
+    expected = tuple(map(and_, map(address, tensors), masks))
+
+    def check(*others: Any) -> bool:
+        return alike(*others) and tuple(map(and_, map(address, others), masks)) == expected
+
+    return check
+
+
+@cache
+def _plain_keys(device: Any) -> int:
+    torch: Any = sys.modules["torch"]
+    with unseen(torch), torch.inference_mode(False):
+        return launch_native.keys(torch.empty(0, device=device))
+
+
+def _bits_of_alignment(tensor: Any) -> int:
+    """The bits of an address that all addresses of the same alignment have in common."""
+    address, most = tensor.data_ptr(), mask(tensor) + 1
+    alignment = aligned(address, most)
+    if alignment is None:
+        return sys.maxsize * 2 + 1
+    return most - 1 if alignment == most else 2 * alignment - 1
 
 
 def remember(subject: Subject, key: Any, tensors: Any, entry: Entry) -> Known | None:
@@ -150,16 +166,11 @@ def remember(subject: Subject, key: Any, tensors: Any, entry: Entry) -> Known | 
     """
     try:
         plain = _plain()
-        if any(type(t) not in plain for t in tensors):
+        if subject.turns >= MOST_QUICK or any(type(t) not in plain for t in tensors):
             return None
-        layout = known_call(subject, key, tensors)
-        if layout is None:
-            if subject.turns >= MOST_QUICK:
-                return None
-            subject.turns += 1
-            layout = Known(tensors)
-            subject.quick.setdefault(key, []).append(layout)
-        layout.add(tensors, entry)
+        subject.turns += 1
+        layout = Known(_check_of(tuple(tensors)), entry)
+        subject.quick.setdefault(key, []).append(layout)
         return layout
     except Exception:
         return None  # this torch has no guards: each tensor is looked at by itself
@@ -173,11 +184,6 @@ def known_call(subject: Subject, key: Any, tensors: Any) -> Known | None:
     return None
 
 
-def look(count: int) -> int:
-    """The count at which the addresses of a call made ``count`` times are looked at next."""
-    return count + 1 if count < SURE else (count | RARELY) + 1
-
-
 # -- calls of graphs and functions ----------------------------------------------------------------
 
 
@@ -188,20 +194,13 @@ def split(args: Any) -> tuple[Any, list[Any]]:
     return key, [a for a in args if type(a) in plain]
 
 
-def again(subject: Subject, args: Any, always: bool = False) -> Entry | None:
-    """The entry of a remembered call; None if it is not remembered, or has odd arguments.
-    ``always``: look at addresses, though the call was made often."""
+def again(subject: Subject, args: Any) -> Entry | None:
+    """The entry of a remembered call; None if it is not remembered, or has odd arguments."""
     try:
         layout = subject.whole
         if layout is None or not layout.check(*args):
-            key, args = split(args)
-            layout = known_call(subject, key, args)
-            if layout is None:
-                return None
-        only = layout.only
-        if only is not None and only[0] > SURE and only[0] & RARELY and not always:
-            return only
-        return layout.entry(args)
+            layout = known_call(subject, *split(args))
+        return None if layout is None else layout.entry
     except Exception:
         return None
 
@@ -226,13 +225,8 @@ def _plain() -> frozenset[Any]:
     return frozenset((torch.Tensor, torch.nn.Parameter))
 
 
-@cache
-def _address() -> Any:
-    return sys.modules["torch"].Tensor.data_ptr
-
-
 # Stands for the last call if there is none: no launch has -1 arguments.
-_NOTHING: tuple[Any, ...] = (-1, None, None, None, None, None, None)
+_NOTHING: tuple[Any, ...] = (-1, None, None, None, None, None)
 
 
 class Stand:
@@ -251,18 +245,11 @@ class Stand:
         self._kinds: list[int] | None = None  # the roles of the kernel's arguments, once seen
         self._roles: Roles | None = None
         self._last = _NOTHING
-        native = launch_native.launch_type()
+        native = launch_native.native()
         self.native = native is not None
         if native is not None:
-            self.call: Any = native(
-                inner,
-                self,
-                self._slow,
-                self._due,
-                self._which,
-                subjects._tuning,
-                subjects.graph,
-                skips,
+            self.call: Any = native.Launch(
+                inner, self, self._slow, self._due, subjects._tuning, subjects.graph, skips
             )
             return
         self.call = self._in_python()
@@ -282,23 +269,19 @@ class Stand:
             if skips and graph[0] and graph[0] == get_ident():
                 graph[3] += 1
                 return inner(*args, **kwargs)
-            arity, scalars, tensors, key, check, entry, layout = self._last
+            arity, scalars, tensors, key, check, entry = self._last
             if (
                 len(args) != arity or kwargs or tuning[0]
                 or scalars(args) != key or not check(*tensors(args))
             ):  # fmt: skip
                 return self._slow(args, kwargs)
-            if entry is None:
-                entry = self._which(layout, args)
-                if entry is None:
-                    return self._slow(args)
             result = inner(*args)
             count = entry[0] + 1
             entry[0] = count
             if skips and graph[1] and graph[1] == get_ident():
                 graph[2].append(entry)
             if count >= entry[1]:
-                self._due(entry, layout, args)
+                self._due(entry, args)
             return result
 
         return call
@@ -314,27 +297,10 @@ class Stand:
             subjects.graph[2].append(entry)
         return result
 
-    def _which(self, layout: Known, args: tuple[Any, ...]) -> subjects.Entry | None:
-        """The entry of a call whose layout several calls share; None if the call is new."""
-        roles = self._roles
-        try:
-            return None if roles is None else layout.entry(roles.tensors(args))
-        except Exception:
-            return None
-
-    def _due(self, entry: subjects.Entry, layout: Any, args: tuple[Any, ...]) -> None:
-        """Report a count, and check that the launch just counted has the alignment of its call."""
-        if entry[2] == subjects.FORGOTTEN:
-            current = None
-        else:
-            if entry[0] >= entry[3]:
-                subjects.grown(self.held, entry)
-            if layout.only is not entry:
-                entry[1] = entry[3]
-                return  # addresses were looked at before
-            entry[1] = min(entry[3], look(entry[0]))
-            current = self._which(layout, args)
-        if current is entry:
+    def _due(self, entry: subjects.Entry, args: tuple[Any, ...]) -> None:
+        """Report a count, unless it is that of a process before a fork."""
+        if entry[2] != subjects.FORGOTTEN:
+            subjects.grown(self.held, entry)
             return
         self._compare_with(None)
         entry[0] -= 1
@@ -350,26 +316,18 @@ class Stand:
         key, tensors = roles.scalars(args), roles.tensors(args)
         try:
             layout = known_call(self.held, key, tensors)
-            entry = None if layout is None else layout.entry(tensors)
         except Exception:
             return self._one_by_one(args)  # values that have no place in a key
-        if entry is None:
+        if layout is None:
             entry = self._one_by_one(args)
             layout = remember(self.held, key, tensors, entry)
-        if layout is not None:
-            self._compare(key, layout)
-        return entry
+            if layout is None:
+                return entry
+        self._compare_with((key, *layout))
+        return layout.entry
 
-    def _compare(self, key: Any, layout: Known) -> None:
-        """Compare the next launch with calls of this layout. Where that is one call, addresses are
-        looked at now and then; where it is more, each time, since only they tell them apart."""
-        entry = layout.only
-        if entry is not None:
-            entry[1] = min(entry[3], look(entry[0]))
-        self._compare_with((key, layout.check, entry, layout))
-
-    def _compare_with(self, last: tuple[Any, Any, Any, Any] | None) -> None:
-        """Compare the next launch with (key, check, entry, known), or with none."""
+    def _compare_with(self, last: tuple[Any, Any, subjects.Entry] | None) -> None:
+        """Compare the next launch with (key, check, entry), or with none."""
         roles = self._roles
         if roles is None:
             return

@@ -2,7 +2,11 @@
 
 Run as a script by ``ptxview run``, in the program's interpreter and beside the program, which does
 not wait for it: a process of the program's own might be noticed by it. Where there is no C compiler
-or no ``Python.h``, launches are counted in Python, which costs a third of a microsecond more.
+or no ``Python.h``, launches are counted in Python, which costs a microsecond more.
+
+What tensors are, the compiled file asks torch itself, through the plain C interface that libraries
+of AOTInductor use (``torch/csrc/inductor/aoti_torch/c/shim.h``): no header of torch's, which would
+take half a minute to compile.
 """
 
 from __future__ import annotations
@@ -16,9 +20,12 @@ import sys
 import sysconfig
 from typing import Any
 
+WORD = 8
+# A TensorImpl had 160 to 208 bytes so far; its keys are its last word, or almost.
+LARGEST_TENSOR = 208
 SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "launch.c")
 NAME = "ptxview_launch"
-_loaded: list[Any] = []
+_loaded: list[Any] = []  # the module or None, once that is decided
 
 
 @functools.cache
@@ -50,7 +57,7 @@ def build() -> str | None:
         return None
     part = f"{target}.{os.getpid()}"
     flags = ["-O2", "-fPIC", "-shared", "-w", f"-I{include}"]
-    command = [compiler, *flags, SOURCE, "-o", part]
+    command = [compiler, *flags, SOURCE, "-o", part, "-ldl"]
     try:
         subprocess.run(
             command, check=True, timeout=120, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL
@@ -72,26 +79,99 @@ def _compiler() -> str | None:
     return None
 
 
-def launch_type() -> Any:
-    """The compiled ``Launch`` type; None if it is not compiled or cannot be loaded."""
-    if _loaded:
-        return _loaded[0]
-    try:
-        path = library()
-        if not os.path.exists(path):
-            return None  # perhaps a moment later
-        from importlib.machinery import ExtensionFileLoader
-        from importlib.util import module_from_spec, spec_from_loader
-
-        loader = ExtensionFileLoader(NAME, path)
-        spec = spec_from_loader(NAME, loader)
-        assert spec is not None
-        module = module_from_spec(spec)
-        loader.exec_module(module)
-        _loaded.append(module.Launch)
-    except Exception:
-        _loaded.append(None)
+def native() -> Any:
+    """The compiled module, which knows this process's torch: decided once. None if it is not
+    compiled or cannot be loaded, or if torch does not tell it what it tells Python."""
+    if not _loaded:
+        _loaded.append(_ready())
     return _loaded[0]
+
+
+def _ready() -> Any:
+    path = library()
+    if "torch" not in sys.modules or not os.path.exists(path):
+        return None
+    try:
+        module = load(path)
+        return module if knows_torch(module) else None
+    except Exception:
+        return None
+
+
+def load(path: str) -> Any:
+    """The module of a compiled file; raises ImportError if it is none."""
+    from importlib.machinery import ExtensionFileLoader
+    from importlib.util import module_from_spec, spec_from_loader
+
+    loader = ExtensionFileLoader(NAME, path)
+    spec = spec_from_loader(NAME, loader)
+    assert spec is not None
+    module = module_from_spec(spec)
+    loader.exec_module(module)
+    return module
+
+
+def knows_torch(module: Any) -> bool:
+    """Tell the module where this torch keeps what, and whether it then tells the same of tensors
+    as Python does: of views, scalars, many dimensions, every dtype, a parameter …
+
+    Where a tensor of Python's holds torch's own tensor, and where that holds its dispatch keys,
+    differs by version: both are looked for, by ``_cdata`` and ``_dispatch_keys``, in all of them.
+    """
+    import torch
+
+    from .arguments import unseen
+
+    with unseen(torch), torch.no_grad(), torch.inference_mode(False):
+        samples = _samples(torch)
+        in_python = range(object.__basicsize__, torch.Tensor.__basicsize__, WORD)
+        tensor_at = _offset(in_python, [(id(t), t._cdata) for t in samples])
+        in_torch = range(WORD, LARGEST_TENSOR, WORD)
+        keys_at = _offset(in_torch, [(t._cdata, keys(t)) for t in samples])
+        if tensor_at is None or keys_at is None:
+            return False
+        module.use_torch(torch.Tensor, torch.nn.Parameter, tensor_at, keys_at)
+        numbers = {t.dtype: module.describe(t)[1] for t in samples}
+        return len(set(numbers.values())) == len(numbers) and all(
+            module.describe(t) == (
+                keys(t), numbers[t.dtype], -1, (*t.shape,), t.stride(), t.data_ptr()
+            )
+            for t in samples
+            if t.layout == torch.strided
+        )  # fmt: skip
+
+
+def _samples(torch: Any) -> list[Any]:
+    memory = torch.empty(48, dtype=torch.float32, device="cpu")
+    wide = memory[8:32].view(1, 2, 3, 1, 4, 1, 1)
+    samples = [
+        memory, memory[3:], memory[2], memory.view(6, 8).t(), memory[:0].view(0, 5), wide,
+        memory.view(6, 8)[1:5:2, ::3], memory[:1].expand(7, 3), memory.detach().requires_grad_(),
+        torch.nn.Parameter(memory), torch.empty(3, dtype=torch.complex64, device="cpu").conj(),
+        torch.empty(3, dtype=torch.float32, device="meta"),
+    ]  # fmt: skip
+    names = "float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool float8_e4m3fn float8_e5m2"
+    samples += [torch.empty(2, dtype=getattr(torch, n), device="cpu") for n in names.split()]
+    with torch.inference_mode():
+        samples.append(torch.empty(2, dtype=torch.float32, device="cpu"))
+    return samples
+
+
+def keys(tensor: Any) -> int:
+    """The dispatch keys of a tensor, a bit each."""
+    torch: Any = sys.modules["torch"]
+    return int(torch._C._dispatch_keys(tensor).raw_repr())
+
+
+def _offset(offsets: range, wanted: list[tuple[int, int]]) -> int | None:
+    """Where the same word stands in all objects at these addresses: none of them, or one."""
+    import ctypes
+
+    for offset in offsets:
+        # One after another: what lies beyond an object is not read without need.
+        if all(ctypes.c_uint64.from_address(at + offset).value == word for at, word in wanted):
+            return offset
+    return None
 
 
 if __name__ == "__main__":

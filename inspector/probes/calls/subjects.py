@@ -24,8 +24,8 @@ from .arguments import Described, Item, describe, ranges
 MOST_CALLS = 256
 # Keys that lead to them: addresses differ more often than their alignment does.
 MOST_KEYS = 4096
-# A call's count; the count at which it, or its tensors, are to be looked at; the call's number; the
-# count at which it is written again, which is when it has grown by an eighth.
+# A call's count; the count at which it is written again, which is when it has grown by an eighth;
+# the call's number.
 Entry = list[int]
 FORGOTTEN = -2  # in the place of a number
 _all: dict[tuple[str, str], Subject] = {}
@@ -74,8 +74,8 @@ class Subject:
         self.launched: list[int] | None = None
         self.settled: Any = None
         # Calls beyond MOST_CALLS, and launches by autotuning, counted as one call each.
-        self.others: Entry = [0, 1, -1, 1]
-        self.benchmarks: Entry = [0, 1, -1, 1]
+        self.others: Entry = [0, 1, -1]
+        self.benchmarks: Entry = [0, 1, -1]
 
     def entry(self, key: Any, items: Iterable[Item], grid: Any = None) -> Entry:
         """The entry of a call that ``seen`` lacks; raises Traced on a compiler's stand-ins."""
@@ -100,7 +100,7 @@ class Subject:
 
     def _new(self, exact: Any, described: list[Described], grid: Any) -> Entry:
         global _next
-        entry = [0, 1, _next, 1]
+        entry = [0, 1, _next]
         _next += 1
         self.calls[exact] = entry
         emit(
@@ -142,7 +142,7 @@ def _pending() -> list[tuple[Entry, int]]:
 def add(subject: Subject, entry: Entry, times: int = 1) -> None:
     """Add ``times`` calls to a count."""
     entry[0] += times
-    if entry[0] >= entry[3]:
+    if entry[0] >= entry[1]:
         grown(subject, entry)
 
 
@@ -152,7 +152,7 @@ def grown(subject: Subject, entry: Entry) -> None:
     A program of many kernels has many counts that grow: writing each took 0.3 ms of a step of 120
     kernels. So only some are written per second, and the rest together.
     """
-    entry[1] = entry[3] = entry[0] + max(1, entry[0] >> 3)
+    entry[1] = entry[0] + max(1, entry[0] >> 3)
     if entry[2] >= 0 and entry[0] <= 1:  # the call's own event has counted the first
         return
     now = time.monotonic()
@@ -257,14 +257,14 @@ def _forget() -> None:
     for subject in _all.values():
         for entry in subject.calls.values():
             # Whoever compares with it still learns so at the next call.
-            entry[:] = [0, 0, FORGOTTEN, 0]
+            entry[:] = [0, 0, FORGOTTEN]
         subject.calls.clear()
         subject.seen.clear()
         subject.quick.clear()
         subject.turns, subject.whole = 0, None
         subject.launched, subject.settled = None, None
-        subject.others[:] = [0, 1, -1, 1]
-        subject.benchmarks[:] = [0, 1, -1, 1]
+        subject.others[:] = [0, 1, -1]
+        subject.benchmarks[:] = [0, 1, -1]
     _tuning[0] = 0
     graph[:] = [0, 0, None, 0]
     util = sys.modules.get("multiprocessing.util")
