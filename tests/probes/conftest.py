@@ -137,16 +137,17 @@ def run(caches: Path, tmp_path: Path) -> Run:
 def parents(
     caches: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Callable[..., Forks]]:
-    """``parents(module, …)``: an interpreter with these modules on a device of sm_90."""
+    """``parents(module, …, values=…)``: an interpreter with these modules on a device of sm_90."""
     needs_torch()
     started: dict[tuple[str, ...], Forks] = {}
 
-    def parent(*modules: str) -> Forks:
-        if modules not in started:
+    def parent(*modules: str, values: str = "budget") -> Forks:
+        if (*modules, values) not in started:
             folder = tmp_path_factory.mktemp("parent")
-            env = recorded(caches, folder / "recording", PTXVIEW_TARGET="sm_90")
-            started[modules] = Forks(modules, env, folder)
-        return started[modules]
+            env = recorded(caches, folder / "recording", PTXVIEW_TARGET="sm_90",
+                           PTXVIEW_VALUES=values)  # fmt: skip
+            started[*modules, values] = Forks(modules, env, folder)
+        return started[*modules, values]
 
     yield parent
     for each in started.values():
@@ -158,8 +159,9 @@ def forked(parents: Callable[..., Forks], caches: Path, tmp_path: Path) -> Run:
     """As ``run``, but in a child of an interpreter that has imported torch and Triton.
 
     What a program does once it has them is the same, and the import takes four fifths of its time.
-    ``inductor``: it has imported Inductor too, whose graphs are to run as they did at the import;
-    nor can what is allocated without memory (``values="none"``) be asked for later.
+    ``inductor``: it has imported Inductor too, which was told at the import whether its graphs run
+    their kernels (``values="ptx"``). What is allocated without memory (``values="none"``) cannot
+    be asked for later.
     """
 
     def start(
@@ -172,14 +174,20 @@ def forked(parents: Callable[..., Forks], caches: Path, tmp_path: Path) -> Run:
         inductor: bool = False,
     ) -> Outcome:
         recording = tmp_path / f"recording{len(list(tmp_path.iterdir()))}"
-        script = tmp_path / "program.py"
-        script.write_text(program)
+        if program.endswith(".py"):
+            script = PROGRAMS / program
+        else:
+            script = tmp_path / "program.py"
+            script.write_text(program)
         asked = {"PTXVIEW_VALUES": values, "PTXVIEW_TARGET": "sm_90"}
         if seconds is not None:
             asked["PTXVIEW_VALUE_SECONDS"] = str(seconds)
-        modules = INDUCTOR if inductor else TRITON
         given = recorded(caches, recording, **{**asked, **(env or {})})
-        return outcome(recording, *parents(*modules).run(script, args, given, stdin))
+        if inductor:
+            parent = parents(*INDUCTOR, values="ptx" if values == "ptx" else "budget")
+        else:
+            parent = parents(*TRITON)
+        return outcome(recording, *parent.run(script, args, given, stdin, tmp_path))
 
     return start
 

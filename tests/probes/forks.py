@@ -40,13 +40,16 @@ class Forks:
         self.socket = ours
 
     def run(
-        self, script: Path, args: Sequence[str], env: Mapping[str, str], stdin: str
+        self, script: Path, args: Sequence[str], env: Mapping[str, str], stdin: str, folder: Path
     ) -> tuple[int, str, str]:
-        """The exit status of a program in a child, and what it wrote to its two streams."""
-        streams = [script.parent / f"{name}.{os.urandom(4).hex()}" for name in ("in", "out", "err")]
+        """The exit status of a program in a child, and what it wrote to its two streams.
+
+        It works in the folder, which its streams are kept in.
+        """
+        streams = [folder / f"{name}.{os.urandom(4).hex()}" for name in ("in", "out", "err")]
         streams[0].write_text(stdin)
         asked = {
-            "argv": [str(script), *args], "env": dict(env), "cwd": str(script.parent),
+            "argv": [str(script), *args], "env": dict(env), "cwd": str(folder),
             "streams": [str(path) for path in streams],
         }  # fmt: skip
         try:
@@ -89,7 +92,7 @@ def become(program: dict[str, Any]) -> tuple[str, dict[str, Any]]:
         os.dup2(stream, number)
         os.close(stream)
     sys.argv = program["argv"]
-    sys.path[0] = program["cwd"]
+    sys.path[0] = str(Path(sys.argv[0]).parent)
     # What the emulated device was asked for is read when the interpreter starts.
     target: Any = sys.modules["ptxview_probes.target"]
     target._current = target._settings.read(target._current.target)

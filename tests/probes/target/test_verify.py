@@ -72,9 +72,9 @@ def test_sound_kernels_agree(run: Run) -> None:
     assert any(c["worst"] and c["worst"]["ulps"] > 100 for c in counts.values())
 
 
-def test_descriptors_and_constructs_agree(run: Run) -> None:
+def test_descriptors_and_constructs_agree(forked: Run) -> None:
     for program in ("descriptors.py", "constructs.py"):
-        done = ok(run(program, env=VERIFY))
+        done = ok(forked(program, env=VERIFY))
         counts = last(done)
         assert counts and not done.of("differs"), done.of("differs")
         assert all(c["agree"] == c["launches"] for c in counts.values()), counts
@@ -104,10 +104,10 @@ except RuntimeError as error:
 STORE = "tl.store(out + row * n + i, scaled, mask=i < n)"
 
 
-def test_the_harness_changes_nothing_else(run: Run, tmp_path: Path) -> None:
+def test_the_harness_changes_nothing_else(forked: Run, tmp_path: Path) -> None:
     """A change of a comment: the kernel is sound."""
     text = changed("//", "// changed", ROWS)
-    done = ok(run(text, env={**VERIFY, "TRITON_CACHE_DIR": str(tmp_path / "triton")}))
+    done = ok(forked(text, env={**VERIFY, "TRITON_CACHE_DIR": str(tmp_path / "triton")}))
     (count,) = last(done).values()
     assert count["agree"] == 1 and not done.of("differs")
 
@@ -127,10 +127,10 @@ def test_the_harness_changes_nothing_else(run: Run, tmp_path: Path) -> None:
          "off by one", "another function", "another lane of a sum"],
 )  # fmt: skip
 def test_a_change_of_the_ptx_is_found_and_named(
-    run: Run, tmp_path: Path, pattern: str, replacement: str, kind: str, beside: int
+    forked: Run, tmp_path: Path, pattern: str, replacement: str, kind: str, beside: int
 ) -> None:
     text = changed(pattern, replacement, ROWS)
-    done = ok(run(text, env={**VERIFY, "TRITON_CACHE_DIR": str(tmp_path / "triton")}))
+    done = ok(forked(text, env={**VERIFY, "TRITON_CACHE_DIR": str(tmp_path / "triton")}))
     (told,), (count,) = done.of("differs"), last(done).values()
     assert (count["differ"], count["agree"], count["unverified"]) == (1, 0, {})
     assert told["kind"] == kind and told["tensor"] == "out"
@@ -164,10 +164,10 @@ def _line_of(tmp_path: Path) -> int:
 
 
 def test_a_mask_that_is_gone_from_a_load_is_a_fault_of_the_ptx_alone(
-    run: Run, tmp_path: Path
+    forked: Run, tmp_path: Path
 ) -> None:
     text = changed(r"@%p\d+ (ld\.global)", r"\1", ROWS)
-    done = ok(run(text, env={**VERIFY, "TRITON_CACHE_DIR": str(tmp_path / "triton")}))
+    done = ok(forked(text, env={**VERIFY, "TRITON_CACHE_DIR": str(tmp_path / "triton")}))
     (told,) = done.of("differs")
     assert told["kind"] == "fault"
     line = ptx_of(done, tmp_path, "rows_kernel")[told["line"] - 1]
@@ -178,10 +178,10 @@ def test_a_mask_that_is_gone_from_a_load_is_a_fault_of_the_ptx_alone(
     assert "illegal memory access" in json.loads(done.out), "the program sees what a GPU says"
 
 
-def test_every_change_that_shows_in_the_result_is_found(run: Run) -> None:
+def test_every_change_that_shows_in_the_result_is_found(forked: Run) -> None:
     """Changes of one line each. Those that are not found change no bit, or, of softmax,
     which maximum is taken away from all, one unit in the last place."""
-    done = ok(run("mutated.py", "50", env=VERIFY))
+    done = ok(forked("mutated.py", "50", env=VERIFY))
     found, equal, others = json.loads(done.out)
     assert found + equal + len(others) >= 70 and found > 40
     assert all(name == "rows_kernel" and apart < 1e-7 for name, _, _, apart in others), others
@@ -215,13 +215,13 @@ steps_kernel[(1,)](half, brain, total, whole, x, y, 128)
     ids=["fp16", "bf16", "sum", "integer", "none"],
 )
 def test_a_wrong_rounding_is_found(
-    run: Run, tmp_path: Path, pattern: str, replacement: str, tensor: str | None
+    forked: Run, tmp_path: Path, pattern: str, replacement: str, tensor: str | None
 ) -> None:
     """One unit in the last place is enough where nothing lets it differ."""
     if tensor is None:
         pattern, replacement = "//", "// no change"
     text = changed(pattern, replacement, STEPS)
-    done = ok(run(text, env={**VERIFY, "TRITON_CACHE_DIR": str(tmp_path / "triton")}))
+    done = ok(forked(text, env={**VERIFY, "TRITON_CACHE_DIR": str(tmp_path / "triton")}))
     (count,) = last(done).values()
     if tensor is None:
         assert count["identical"] == 1
@@ -233,34 +233,34 @@ def test_a_wrong_rounding_is_found(
     assert told["ptx_value"] == pytest.approx(told["python_value"], rel=0.01, abs=1)
 
 
-def test_a_store_that_is_gone_is_named_by_the_python(run: Run, tmp_path: Path) -> None:
+def test_a_store_that_is_gone_is_named_by_the_python(forked: Run, tmp_path: Path) -> None:
     text = changed(r"st\.global\.v?\d?\.?b16 [^;]*;", "", STEPS)
-    done = ok(run(text, env={**VERIFY, "TRITON_CACHE_DIR": str(tmp_path / "triton")}))
+    done = ok(forked(text, env={**VERIFY, "TRITON_CACHE_DIR": str(tmp_path / "triton")}))
     (told,) = done.of("differs")
     assert told["kind"] == "missing" and told["tensor"] in ("half", "brain")
     assert f"tl.store({told['tensor']} + i" in told["python"]
     assert told["ptx_value"] is None and told["python_value"] is not None
 
 
-def test_the_kernels_of_a_compiled_graph_are_verified_where_they_run(run: Run) -> None:
+def test_the_kernels_of_a_compiled_graph_are_verified_where_they_run(forked: Run) -> None:
     program = """
 import torch
 def model(x):
     return torch.softmax(torch.nn.functional.gelu(x), -1)
 print(torch.compile(model)(torch.randn(33, 64, device="cuda")).sum().round().item())
 """
-    done = ok(run(program, values="ptx", env=VERIFY))
+    done = ok(forked(program, values="ptx", env=VERIFY, inductor=True))
     (count,) = last(done).values()
     assert count["agree"] == count["launches"] >= 1 and not done.of("differs")
     assert done.out == "33.0\n"
     # Operator by operator no kernel runs: nothing is claimed of it.
-    done = ok(run(program, env=VERIFY))
+    done = ok(forked(program, env=VERIFY, inductor=True))
     assert not done.of("verified")
     assert any("--values ptx runs the kernels" in event["text"] for event in done.of("problem"))
 
 
-def test_what_cannot_be_verified_is_counted_and_not_passed(run: Run) -> None:
-    done = ok(run(
+def test_what_cannot_be_verified_is_counted_and_not_passed(forked: Run) -> None:
+    done = ok(forked(
         HEAD
         + GLUON
         + READ
@@ -305,8 +305,8 @@ unsure_kernel[(1,)](signs, x, 128)
     assert unsure["differ"] == 0 and (unsure["identical"] or unsure["unverified"])
 
 
-def test_an_assertion_of_the_kernels_own_is_made_and_its_values_are_verified(run: Run) -> None:
-    done = ok(run(
+def test_an_assertion_of_the_kernels_own_is_made_and_its_values_are_verified(forked: Run) -> None:
+    done = ok(forked(
         HEAD
         + """
 @triton.jit
@@ -333,8 +333,8 @@ print(torch.equal(out.cpu(), x.cpu().flip(0)))
     assert (count["agree"], count["launches"]) == (1, 1)
 
 
-def test_what_the_interpreter_rounds_to_eight_bits_is_what_torch_does(run: Run) -> None:
-    done = ok(run(
+def test_what_the_interpreter_rounds_to_eight_bits_is_what_torch_does(forked: Run) -> None:
+    done = ok(forked(
         HEAD
         + """
 @triton.jit
