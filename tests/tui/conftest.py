@@ -18,6 +18,8 @@ from typing import Any
 import pytest
 from textual import app as textual_app
 from textual import pilot as textual_pilot
+from textual._compositor import Compositor
+from textual._context import active_app
 from textual.app import App
 from textual.css.model import RuleSet
 from textual.css.stylesheet import Stylesheet
@@ -46,38 +48,75 @@ def styles_parsed_once() -> Iterator[None]:
 
 SLICE = 0.001
 """Seconds in which a process that is at rest uses next to nothing, a thread's work included."""
+MOST = 60
+"""Seconds after which a loop that never comes to rest is left alone."""
+
+
+def brought_up_to_date() -> bool:
+    """Have the screen laid out if it waits for its sixtieth of a second."""
+    app = active_app.get(None)
+    if app is None or not app._running or not app._screen_stack:
+        return False
+    screen = app.screen
+    if not screen._update_timer._active.is_set():
+        return False
+    screen._on_timer_update()
+    return True
 
 
 async def at_rest(min_sleep: float = 0, max_sleep: float = 1) -> None:
-    """Wait until the loop has nothing to call and no thread of this process computes.
+    """Wait until the loop has nothing to call, and until no thread of this process computes.
 
-    Textual's own asks twenty times as seldom, twice a key: a third of these tests was sleeping.
+    For a thread it waits as long as Textual's own does, which sleeps for a fiftieth of a second at
+    least, twice a key.
     """
     ready = asyncio.get_running_loop()._ready  # type: ignore[attr-defined]
     begun = monotonic()
-    while monotonic() - begun < max_sleep:
+    while monotonic() - begun < MOST:
         await asyncio.sleep(0)
-        if ready:
+        if ready or brought_up_to_date():
             continue
         used = process_time()
         await asyncio.sleep(SLICE)
-        if not ready and process_time() - used < SLICE / 2 and monotonic() - begun >= min_sleep:
+        if ready or brought_up_to_date():
+            continue
+        waited = monotonic() - begun
+        quiet = process_time() - used < SLICE / 2
+        if waited >= max_sleep or (quiet and waited >= min_sleep):
             return
 
 
 @pytest.fixture(scope="session", autouse=True)
 def waits_for_what_is_to_be_done() -> Iterator[None]:
-    """Wait until all is done, and no longer."""
+    """Wait until all is done, and no longer.
+
+    A message to each widget says when all are done, a hundred of them a pause; none is needed
+    where the loop is at rest and no widget has one left.
+    """
+    own = Pilot._wait_for_screen
+
+    async def waited(self: Pilot[Any], timeout: float = 30.0) -> bool:
+        await at_rest()
+        app = self.app
+        if not app._running or app._exception is not None or not app._screen_stack:
+            return await own(self, timeout)
+        if any(one.message_queue_size for one in [app, *app.screen.walk_children(with_self=True)]):
+            return await own(self, timeout)
+        return True
+
     with pytest.MonkeyPatch.context() as patch:
         for module in (textual_app, textual_pilot):
             patch.setattr(module, "wait_for_idle", at_rest)
+        patch.setattr(Pilot, "_wait_for_screen", waited)
         yield
+
+
 Waits = Callable[..., Awaitable[Any]]
 
 
 @pytest.fixture(autouse=True)
 def frames_at_rest(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Draw what a test can see, when it can see it; a module about frames has all of them."""
+    """Draw what a test can see before it goes on; a module about frames has all of them."""
     undrawn: set[App[Any]] = set()
     draw = Screen._compositor_refresh
 
@@ -90,18 +129,32 @@ def frames_at_rest(monkeypatch: pytest.MonkeyPatch) -> None:
         self._dirty_widgets.clear()
         app._update_mouse_over(self)
 
-    def drawn_after(wait: Waits) -> Waits:
-        @wraps(wait)
-        async def waited(self: Pilot[Any], *args: Any, **more: Any) -> Any:
-            answer = await wait(self, *args, **more)
-            if self.app in undrawn and self.app._running:
-                undrawn.discard(self.app)
-                with self.app._context():
-                    draw(self.app.screen)
-            return answer
+    def drawn(app: App[Any]) -> None:
+        if app in undrawn and app._running and app._exception is None:
+            undrawn.discard(app)
+            with app._context():
+                draw(app.screen)
 
-        return waited
+    def drawn_before(act: Waits) -> Waits:
+        @wraps(act)
+        async def acted(self: Pilot[Any], *args: Any, **more: Any) -> Any:
+            drawn(self.app)
+            return await act(self, *args, **more)
+
+        return acted
+
+    async def shut_down(self: App[Any]) -> None:
+        drawn(self)
+        await end(self)
+
+    def looked_at(self: Compositor, *args: Any, **more: Any) -> Any:
+        # A test that has all lines of a screen made has drawn it.
+        undrawn.difference_update([app for app in undrawn if app.screen._compositor is self])
+        return render(self, *args, **more)
 
     monkeypatch.setattr(Screen, "_compositor_refresh", put_off)
-    for name in ("press", "pause"):
-        monkeypatch.setattr(Pilot, name, drawn_after(getattr(Pilot, name)))
+    for name in ("press", "resize_terminal", "_post_mouse_events"):
+        monkeypatch.setattr(Pilot, name, drawn_before(getattr(Pilot, name)))
+    end, render = App._shutdown, Compositor.render_strips
+    monkeypatch.setattr(App, "_shutdown", shut_down)
+    monkeypatch.setattr(Compositor, "render_strips", looked_at)

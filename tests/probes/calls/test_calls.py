@@ -11,7 +11,7 @@ import torch
 
 from inspector.probes.replay.calls import Again
 from inspector.probes.target import nvcc
-from tests.probes.conftest import BINDINGS, TENSORS, Outcome, Run, ok
+from tests.probes.conftest import BINDINGS, PROGRAMS, Outcome, Run, ok
 
 KERNEL = """
 import torch, triton
@@ -289,31 +289,25 @@ def _again(event: dict[str, Any]) -> Any:
 
 @pytest.mark.skipif(not nvcc.homes(), reason="no CUDA toolkit: nvcc with its headers")
 def test_launches_of_cuda(forked: Run) -> None:
-    text = (
-        f"TENSORS, BINDINGS = {TENSORS!r}, {BINDINGS!r}"
-        + '''
+    text = f"""
+import sys; sys.path.insert(0, {str(PROGRAMS)!r})
 import torch
-from torch.utils.cpp_extension import load_inline
-cuda = TENSORS + """
-template <typename T> __global__ void fill(T* x, T value, int n) {
-  extern __shared__ char unused[];
-  int at = blockIdx.x * blockDim.x + threadIdx.x;
-  if (at < n) x[at] = value;
-}
-at::Tensor filled(at::Tensor x) {
-  fill<float><<<dim3((x.numel() + 31) / 32), 32, 64>>>(x.data_ptr<float>(), 2.0f, x.numel());
-  return x;
-}
+from cuda_runtime import load_module
+module = load_module()
+host = torch.zeros(64, dtype=torch.int32)
+for n in (64, 64, 32): module.adds(host.data_ptr(), n)
+assert host[:16].tolist() == [15] * 16
+x = torch.zeros(64, dtype=torch.float64, device="cuda")
+module.packed(x.data_ptr())
+assert x[0].item() == 10.5
 """
-module = load_inline("calls_cuda_extension", BINDINGS + "at::Tensor filled(at::Tensor x);",
-                     cuda_sources=cuda, functions=["filled"], no_implicit_headers=True)
-for n in (100, 100, 40): assert module.filled(torch.empty(n, device="cuda")).eq(2).all()
-'''
-    )
     done = ok(forked(text))
     found = [(e["name"], e["grid"], e["block"], e["shared_bytes"], counts(done)[e["id"]])
              for e in done.of("call") if e["kind"] == "cuda"]  # fmt: skip
-    assert found == [("fill", [4, 1, 1], [32, 1, 1], 64, 2), ("fill", [2, 1, 1], [32, 1, 1], 64, 1)]
+    assert found == [
+        ("adds_int", [2, 1, 1], [32, 1, 1], 0, 2), ("adds_int", [1, 1, 1], [32, 1, 1], 0, 1),
+        ("packed", [1, 1, 1], [8, 1, 1], 64, 1), ("packed", [1, 1, 1], [8, 1, 1], 32, 1),
+    ]  # fmt: skip
 
 
 def test_inductors_own_launcher_and_the_faster_one_that_it_becomes(forked: Run) -> None:

@@ -192,7 +192,8 @@ def test_inductor_is_captured_cold_and_warm_alike(tmp_path: Path) -> None:
                       HOME=str(folder))  # fmt: skip
     found = []
     for name in ("cold", "warm"):
-        done = ptxview("run", "-o", folder / name, path, env=env)
+        # The second has nothing to compile, and needs no pool of processes that import torch.
+        done = ptxview("run", "-o", folder / name, path, env=env | (NO_POOL if found else {}))
         assert (done.status, done.out) == (0, b"done\n"), done.said
         found.append(call("list", folder / name, "--json").json)
     seen = []
@@ -237,44 +238,48 @@ def without_what_varies(text: str) -> list[str]:
     return text.splitlines()
 
 
-def test_his_torch_logs_are_as_without_us(tmp_path: Path) -> None:
-    path = tmp_path / "logged.py"
+@pytest.fixture(scope="module")
+def logged(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, bytes, bytes, Done]:
+    """A program that has torch log and trace, alone and with us: both streams, and its run."""
+    folder = tmp_path_factory.mktemp("logged")
+    path = folder / "logged.py"
     path.write_text(LOGGED)
-    env = environment(TORCH_LOGS="output_code,graph_code", TRITON_DEFAULT_FP_FUSION="1",
-                      TORCHINDUCTOR_CACHE_DIR=str(tmp_path / "inductor"),
-                      CUDA_VISIBLE_DEVICES="", **NO_POOL)  # fmt: skip
-    alone = subprocess.run([sys.executable, path], env=env, capture_output=True, check=True)
-    shutil.rmtree(tmp_path / "inductor")
-    done = ptxview("run", "-o", tmp_path / "rec", path, env=env)
-    assert done.status == 0 and done.out == alone.stdout
+    env = {
+        name: environment(TORCH_LOGS="output_code,graph_code", TRITON_DEFAULT_FP_FUSION="1",
+                          TORCHINDUCTOR_CACHE_DIR=str(folder / "inductor"),
+                          TORCH_TRACE=str(folder / name), CUDA_VISIBLE_DEVICES="", **NO_POOL)
+        for name in ("alone", "with")
+    }  # fmt: skip
+    alone = subprocess.run([sys.executable, path], env=env["alone"], capture_output=True,
+                           check=True)  # fmt: skip
+    shutil.rmtree(folder / "inductor")
+    done = ptxview("run", "-o", folder / "rec", path, env=env["with"])
+    return folder, alone.stdout, alone.stderr, done
+
+
+def test_his_torch_logs_are_as_without_us(logged: tuple[Path, bytes, bytes, Done]) -> None:
+    folder, out, said, done = logged
+    assert done.status == 0 and done.out == out
     mine = without_what_varies(done.said)
-    his = without_what_varies(alone.stderr.decode())
+    his = without_what_varies(said.decode())
     assert any("[__output_code]" in line for line in his)
     assert mine[: len(his)] == his
     # Then our line, and the graph that it tells of.
     assert mine[len(his)].startswith("ptxview: ")
-    value = call("list", tmp_path / "rec", "--json").json
+    value = call("list", folder / "rec", "--json").json
     (graph,) = value["graphs"]
-    text = call("show", tmp_path / "rec", graph["id"]).text
-    logged = [line.split("[__output_code] ", 1)[1] for line in alone.stderr.decode().splitlines()
-              if "[__output_code] " in line]  # fmt: skip
-    assert text.split("\n")[0] in logged and "extern_kernels.mm" in text
+    text = call("show", folder / "rec", graph["id"]).text
+    logged_code = [line.split("[__output_code] ", 1)[1] for line in said.decode().splitlines()
+                   if "[__output_code] " in line]  # fmt: skip
+    assert text.split("\n")[0] in logged_code and "extern_kernels.mm" in text
     assert [k["origin"] for k in value["kernels"]] == ["extern"]
 
 
-def test_his_torch_trace_is_written_as_without_us(tmp_path: Path) -> None:
-    path = tmp_path / "logged.py"
-    path.write_text(LOGGED)
+def test_his_torch_trace_is_written_as_without_us(logged: tuple[Path, bytes, bytes, Done]) -> None:
+    folder, *_ = logged
     counts = []
     for name in ("alone", "with"):
-        env = environment(TORCH_TRACE=str(tmp_path / name),
-                          TORCHINDUCTOR_CACHE_DIR=str(tmp_path / f"inductor-{name}"),
-                          **NO_POOL)  # fmt: skip
-        if name == "alone":
-            subprocess.run([sys.executable, path], env=env, capture_output=True, check=True)
-        else:
-            assert ptxview("run", "-o", tmp_path / "rec", path, env=env).status == 0
-        (log,) = (tmp_path / name).glob("*.log")
+        (log,) = (folder / name).glob("*.log")
         heads = [x.split("] ", 1)[1] for x in log.read_text().splitlines() if x.startswith("V")]
         counts.append([min(json.loads(h)) for h in heads if h.startswith("{")])
     assert counts[0] == counts[1]

@@ -11,9 +11,11 @@ from tests.probes.conftest import Run, ok
 
 
 @pytest.mark.parametrize("values", ["budget", "ptx"])
-def test_values_of_compiled_programs(run: Run, values: str) -> None:
-    # A pool of processes compiles, as it does for the user.
-    done = ok(run("compiled.py", values=values, env={"TORCHINDUCTOR_COMPILE_THREADS": "2"}))
+def test_values_of_compiled_programs(run: Run, forked: Run, values: str) -> None:
+    if values == "budget":  # a pool of processes compiles, as it does for the user
+        done = ok(run("compiled.py", values=values, env={"TORCHINDUCTOR_COMPILE_THREADS": "2"}))
+    else:
+        done = ok(forked("compiled.py", values=values, inductor=True))
     assert done.out.split()[-1] == "done"
     names = {str(e["name"]) for e in done.of("triton")}
     assert any("backward" in name for name in names)
@@ -21,9 +23,7 @@ def test_values_of_compiled_programs(run: Run, values: str) -> None:
     assert len(done.said("the first, not a winner")) == 1
 
 
-def test_a_graphs_values_are_those_of_its_kernels_where_that_is_asked(
-    run: Run, forked: Run
-) -> None:
+def test_a_graphs_values_are_those_of_its_kernels_where_that_is_asked(forked: Run) -> None:
     """A fused kernel rounds once where operators round each time: which of them ran shows."""
     text = """
 import torch
@@ -35,11 +35,11 @@ once = ((a.float() * b.float() + c.float()) * a.float()).bfloat16()
 each = (a * b + c) * a
 print(torch.equal(made, once), torch.equal(made, each), torch.equal(once, each))
 """
-    assert ok(run(text, values="ptx")).out == "True False False\n"
+    assert ok(forked(text, values="ptx", inductor=True)).out == "True False False\n"
     assert ok(forked(text, inductor=True)).out == "False True False\n"
 
 
-def test_a_graphs_kernel_over_the_budget_leaves_an_absent_value(run: Run) -> None:
+def test_a_graphs_kernel_over_the_budget_leaves_an_absent_value(forked: Run) -> None:
     text = """
 import torch
 x = torch.randn(500_000, device="cuda")
@@ -50,7 +50,7 @@ try:
 except RuntimeError as error:
     print(error)
 """
-    shape, absent = ok(run(text, values="ptx", seconds=0.01)).out.splitlines()
+    shape, absent = ok(forked(text, values="ptx", seconds=0.01, inductor=True)).out.splitlines()
     assert shape == "torch.Size([500000])"
     assert "triton_poi_fused_mul_sin_0 was not run to its end" in absent
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from inspector.probes.target import nvcc
-from tests.probes.conftest import BINDINGS, PROGRAMS, TENSORS, Run, ok
+from tests.probes.conftest import PROGRAMS, Run, ok
 
 needs_nvcc = pytest.mark.skipif(not nvcc.homes(), reason="no CUDA toolkit: nvcc with its headers")
 
@@ -19,6 +19,10 @@ def test_load_inline_has_device_code_and_values(run: Run) -> None:
     (code,) = done.of("device_code")
     assert code["ptx"] and code["cubin"] and code["lineinfo_cubin"] and code["why"] is None
     assert code["arch"] == "sm_90" and "ptxview_sm_90" in code["directory"]
+    launches = [(c["name"], c["grid"], c["block"], c["shared_bytes"])
+                for c in done.of("call") if c["kind"] == "cuda"]  # fmt: skip
+    assert launches == [("row_sum_kernel", [53, 1, 1], [256, 1, 1], 1024),
+                        ("warp_sum_kernel", [53, 1, 1], [64, 1, 1], 0)]  # fmt: skip
     again = ok(run("extension.py"))  # already built: captured all the same
     (second,) = again.of("device_code")
     assert (second["ptx"], second["cubin"]) == (code["ptx"], code["cubin"])
@@ -49,10 +53,8 @@ def test_what_a_kernel_over_budget_may_write_is_absent(run: Run) -> None:
             f"""
 import sys; sys.path.insert(0, {str(PROGRAMS)!r})
 import torch
-from torch.utils.cpp_extension import load
-from cuda_runtime import FOLDER, raised
-sources = [str(FOLDER / name) for name in ("bound.cpp", "many.cu", "others.cu")]
-module = load("ptxview_test_runtime", sources, with_cuda=True)
+from cuda_runtime import load_module, raised
+module = load_module()
 a, b, c = (torch.ones(32, device="cuda") for _ in range(3))
 module.by_value(b.data_ptr(), a.data_ptr())
 print(a.sum().item(), c.sum().item())
@@ -71,18 +73,23 @@ print(raised(module.of_file, a.data_ptr(), 3))
 def test_what_the_host_cannot_compile_is_captured_and_refuses_calls(forked: Run) -> None:
     done = ok(
         forked(
-            f"TENSORS, BINDINGS = {TENSORS!r}, {BINDINGS!r}"
-            + '''
+            '''
 import torch
 from torch.utils.cpp_extension import load_inline
-module = load_inline("ptxview_test_asm", BINDINGS + "at::Tensor f(at::Tensor x);", TENSORS + r"""
+module = load_inline("ptxview_test_asm", """
+#include <cstdint>
+#include <pybind11/pybind11.h>
+void f(int64_t x);
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("f", f); }
+""", r"""
+#include <cstdint>
 __global__ void lane_kernel(int* x) {
   int l; asm("mov.u32 %0, %%laneid;" : "=r"(l)); x[threadIdx.x] = l;
 }
-at::Tensor f(at::Tensor x) { lane_kernel<<<1, 32>>>(x.data_ptr<int>()); return x; }
-""", functions=["f"], with_cuda=True, no_implicit_headers=True)
+void f(int64_t x) { lane_kernel<<<1, 32>>>(reinterpret_cast<int*>(x)); }
+""", with_cuda=True, no_implicit_headers=True)
 try:
-    module.f(torch.zeros(32, dtype=torch.int32, device="cuda"))
+    module.f(torch.zeros(32, dtype=torch.int32, device="cuda").data_ptr())
 except RuntimeError as error:
     print(str(error).splitlines()[0])
 ''',

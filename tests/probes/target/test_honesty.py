@@ -20,9 +20,9 @@ assert torch.allclose(out, x * 2), "the kernel is wrong"
     assert done.status == 1 and "AssertionError: the kernel is wrong" in done.err
 
 
-def test_times_are_absent_and_said_once(run: Run) -> None:
+def test_times_are_absent_and_said_once(forked: Run) -> None:
     done = ok(
-        run("""
+        forked("""
 import torch, math
 for _ in range(3):
     a, b = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
@@ -125,7 +125,7 @@ def test_without_values_no_check_is_made_and_all_kernels_are_had(run: Run) -> No
     assert any("12 checks of the program were not made" in e["text"] for e in done.of("problem"))
 
 
-def test_with_values_every_check_is_made(run: Run) -> None:
-    done = run(UNMADE.replace("x - 1", "x + 1"))
+def test_with_values_every_check_is_made(forked: Run) -> None:
+    done = forked(UNMADE.replace("x - 1", "x + 1"))
     assert done.status == 1 and "AssertionError: any" in done.err
     assert not done.of("unmade") and not done.said("not made")

@@ -80,13 +80,13 @@ print(product.best_config.kwargs, [t[0] for t in product.configs_timings.values(
     assert done.out.strip() == "{'b': 32} [inf, nan]"
 
 
-def test_autotuning_leaves_no_times_in_tritons_cache(run: Run) -> None:
+def test_autotuning_leaves_no_times_in_tritons_cache(forked: Run) -> None:
     text = program(
         before="""
 square_kernel = triton.autotune([triton.Config({}, num_warps=w) for w in (1, 2)], key=["n"],
                                 cache_results=True)(square_kernel)"""
     )
-    done = ok(run(text.replace("cache_results=True", ""), env={"TRITON_CACHE_AUTOTUNING": "1"}))
+    done = ok(forked(text.replace("cache_results=True", ""), env={"TRITON_CACHE_AUTOTUNING": "1"}))
     assert done.of("triton")
     import pathlib
 
@@ -178,9 +178,9 @@ print(huge.weight.grad.shape, loss.item())
     assert "absent was read, as zero" in done.err and "--values none" in done.err
 
 
-def test_benchmarks_share_what_their_launches_may_take(run: Run) -> None:
+def test_benchmarks_share_what_their_launches_may_take(forked: Run) -> None:
     done = ok(
-        run("""
+        forked("""
 import sys
 from unittest.mock import MagicMock
 import torch, triton, triton.language as tl, triton.testing

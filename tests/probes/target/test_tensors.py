@@ -13,8 +13,10 @@ def test_a_program_sees_a_cuda_device(run: Run) -> None:
     assert len(done.said("ptxview:")) == 1, done.err  # CUDA times are NaN, and no more
 
 
-def test_memory_figures_are_labelled_in_the_recording(run: Run) -> None:
-    done = ok(run("import torch; x = torch.ones(3, device='cuda'); torch.cuda.memory_allocated()"))
+def test_memory_figures_are_labelled_in_the_recording(forked: Run) -> None:
+    done = ok(
+        forked("import torch; x = torch.ones(3, device='cuda'); torch.cuda.memory_allocated()")
+    )
     assert any("bytes that CUDA tensors hold" in e["text"] for e in done.of("problem"))
     assert done.err == ""
 
@@ -38,6 +40,6 @@ def test_a_failed_build_says_one_line_and_the_program_goes_on(run: Run, tmp_path
     assert "no emulated CUDA device" in line
 
 
-def test_dynamo_can_be_reset(run: Run) -> None:
-    done = ok(run("import torch; torch.cuda.init(); torch._dynamo.reset(); print('reset')"))
+def test_dynamo_can_be_reset(forked: Run) -> None:
+    done = ok(forked("import torch; torch.cuda.init(); torch._dynamo.reset(); print('reset')"))
     assert done.out.split()[-1] == "reset"

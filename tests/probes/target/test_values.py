@@ -19,8 +19,8 @@ def read(name, tensor):
 """
 
 
-def test_pythons_constructs_mean_what_the_compiler_makes_of_them(run: Run) -> None:
-    assert ok(run("constructs.py")).out == "done\n"
+def test_pythons_constructs_mean_what_the_compiler_makes_of_them(forked: Run) -> None:
+    assert ok(forked("constructs.py")).out == "done\n"
 
 
 @pytest.mark.parametrize("arch", ["sm_90", "sm_100"])
@@ -357,8 +357,8 @@ for out in outs:
     assert first.startswith("rows absent:") and second == "rows [2.0]"
 
 
-def test_nvidias_libraries_and_tools_are_said_to_be_missing(run: Run) -> None:
-    ok(run("import torch"))  # the device is there: what follows finds no compiler
+def test_nvidias_libraries_and_tools_are_said_to_be_missing(run: Run, forked: Run) -> None:
+    ok(forked("import torch"))  # the device is there: what follows finds no compiler
     done = ok(
         run("""
 import ctypes, subprocess, torch, triton
@@ -389,8 +389,8 @@ torch.testing.assert_close(c, a @ b.T)
     assert len(done.said("there is no cuBLAS here")) == 1
 
 
-def test_what_else_stands_in_a_kernels_module_is_left_alone(run: Run) -> None:
-    done = ok(run(HEAD + """
+def test_what_else_stands_in_a_kernels_module_is_left_alone(forked: Run) -> None:
+    done = ok(forked(HEAD + """
 from triton._C.libtriton import nvidia
 class Odd:
     def __getattr__(self, name):
@@ -458,6 +458,7 @@ def test_an_aot_package_without_a_driver_is_one_sentence(forked: Run) -> None:
 import torch
 from torch._inductor import config
 config.cpp_cache_precompile_headers = False  # they would be used once
+config.aot_inductor.compile_wrapper_opt_level = "O0"  # it is never run
 class Twice(torch.nn.Module):
     def forward(self, x):
         return torch.relu(x) * 2

@@ -9,6 +9,12 @@ from torch.utils.cpp_extension import load
 FOLDER = Path(__file__).parent / "cuda"
 
 
+def load_module():
+    """What the sources are built to, once for all programs that have the same cache."""
+    sources = [str(FOLDER / name) for name in ("bound.cpp", "many.cu", "others.cu")]
+    return load("ptxview_test_runtime", sources, with_cuda=True)
+
+
 def raised(function, *given):
     """What it says that it cannot."""
     try:
@@ -19,11 +25,7 @@ def raised(function, *given):
 
 
 if __name__ == "__main__":
-    module = load(
-        "ptxview_test_runtime",
-        [str(FOLDER / name) for name in ("bound.cpp", "many.cu", "others.cu")],
-        with_cuda=True,
-    )
+    module = load_module()
 
     def zeros(n, dtype=torch.float32):
         return torch.zeros(n, dtype=dtype, device="cuda")

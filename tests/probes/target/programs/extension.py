@@ -4,7 +4,19 @@
 import torch
 from torch.utils.cpp_extension import load_inline
 
+# What load_inline itself puts before CUDA C++; before C++, which only g++ sees, it would put all of
+# torch/extension.h.
+BINDINGS = r"""
+#include <ATen/core/Tensor.h>
+#include <torch/csrc/Exceptions.h>
+#include <torch/csrc/utils/pybind.h>
+at::Tensor row_sum(at::Tensor x);
+at::Tensor warp_sum(at::Tensor x);
+"""
 SOURCE = r"""
+#include <torch/types.h>
+#include <cuda.h>
+#include <cuda_runtime.h>
 #include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAStream.h>
 template <typename T> __global__ void row_sum_kernel(const T* x, T* y, int n) {
@@ -43,10 +55,11 @@ torch::Tensor warp_sum(torch::Tensor x) {
 if __name__ == "__main__":
     module = load_inline(
         "ptxview_test_sums",
-        "torch::Tensor row_sum(torch::Tensor x); torch::Tensor warp_sum(torch::Tensor x);",
+        BINDINGS,
         SOURCE,
         functions=["row_sum", "warp_sum"],
         with_cuda=True,
+        no_implicit_headers=True,
     )
     x = torch.randn(53, 781, device="cuda")
     for way in (module.row_sum, module.warp_sum):
