@@ -41,6 +41,11 @@ SLOW = ("analyse/flow", "analyse/test_reference_sass.py", "execute/test_integers
         "execute/test_values.py", "listing/test_lossless.py")  # fmt: skip
 
 
+LONG = ("probes", "kernels", "examples", "capture", "test_sizes.py", "test_trust.py")
+"""Compilers, interpreters with torch, whole programs. One of two workers begins with these, and
+builds once what they share; the other takes from the rest, and neither ends with a long one."""
+
+
 def is_fast(path: Path) -> bool:
     """Whether a file's tests are fast, or a folder may hold such files."""
     place = path.relative_to(TESTS)
@@ -56,7 +61,8 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark by folders."""
+    """Mark by folders, and put first what takes long."""
+    items.sort(key=lambda item: item.path.relative_to(TESTS).parts[0] not in LONG)
     for item in items:
         if item.path.parent != TESTS and is_fast(item.path):
             item.add_marker(pytest.mark.fast)

@@ -198,7 +198,7 @@ def one_function(lines: int) -> str:
 def test_a_long_function_takes_little_memory_a_line(tmp_path: Path, shared: Path, how: str) -> None:
     """What is known of every instruction at once is kept in a few numbers each."""
     peaks, lines = [], []
-    for size in (10_000, 60_000):
+    for size in (10_000, 35_000):
         file = tmp_path / f"{size}.ptx"
         file.write_text(one_function(size))
         lines.append(file.read_text().count("\n"))
@@ -249,7 +249,7 @@ def test_beyond_what_is_kept_a_line_costs_little_more_than_its_text(
     peaks, sizes = [], []
     monkeypatch.setattr("inspector.listing.ptx_operands._register_operand", operand)
     monkeypatch.setattr("inspector.reader.facts.FUNCTIONS", 4)
-    for lines in (3_000, 6_000):
+    for lines in (2_000, 4_000):
         file = tmp_path / f"{lines}.ptx"
         file.write_text(make(lines))
         sizes.append(file.read_text().count("\n"))

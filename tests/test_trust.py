@@ -32,6 +32,11 @@ from inspector.tui.main.screen import editor, file_name
 from inspector.tui.timing.screen import TimingScreen, TimingState
 from tests.helpers.ptxview import EXTENSION, REPOSITORY, SQUARE, Done, call, environment, ptxview
 from tests.helpers.ptxview import LECTURE as CACHES
+from tests.tui.conftest import (  # noqa: F401
+    frames_at_rest,
+    styles_parsed_once,
+    waits_for_what_is_to_be_done,
+)
 
 SAMPLE = REPOSITORY / "examples" / "recordings" / "lecture-h200.ptxview"
 TOOLS = ("nvdisasm", "cuobjdump", "ptxas", "nvcc", "c++filt", "cu++filt", "ncu", "gcc", "g++")

@@ -84,6 +84,8 @@ def recorded(caches: Path, recording: Path, **more: str) -> dict[str, str]:
         "TORCH_EXTENSIONS_DIR": str(caches / "extensions"),
         # Each process of a pool imports torch; what asks for a pool says so itself.
         "TORCHINDUCTOR_COMPILE_THREADS": "1",
+        # Headers that are compiled for later take longer than the two sources that include them.
+        "TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS": "0",
         "PYTHONWARNINGS": "ignore",
         **more,
     }
