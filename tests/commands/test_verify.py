@@ -17,8 +17,8 @@ if find_spec("torch") is None or find_spec("triton") is None:
 
 
 @pytest.fixture
-def env(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    shim = os.environ.get("PTXVIEW_TEST_CACHE") or str(tmp_path_factory.getbasetemp() / "cache")
+def env(tmp_path: Path, common: Path) -> dict[str, str]:
+    shim = os.environ.get("PTXVIEW_TEST_CACHE") or str(common / "target-caches")
     return environment(
         XDG_CACHE_HOME=shim, XDG_STATE_HOME=str(tmp_path / "state"), PYTHONWARNINGS="ignore",
         TRITON_CACHE_DIR=str(tmp_path / "triton"),

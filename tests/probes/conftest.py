@@ -169,6 +169,7 @@ def forked(parents: Callable[..., Forks], caches: Path, tmp_path: Path) -> Run:
     def start(
         program: str,
         *args: str,
+        arch: str = "sm_90",
         values: str = "budget",
         seconds: float | None = None,
         stdin: str = "",
@@ -181,7 +182,7 @@ def forked(parents: Callable[..., Forks], caches: Path, tmp_path: Path) -> Run:
         else:
             script = tmp_path / "program.py"
             script.write_text(program)
-        asked = {"PTXVIEW_VALUES": values, "PTXVIEW_TARGET": "sm_90"}
+        asked = {"PTXVIEW_VALUES": values, "PTXVIEW_TARGET": arch}
         if seconds is not None:
             asked["PTXVIEW_VALUE_SECONDS"] = str(seconds)
         given = recorded(caches, recording, **{**asked, **(env or {})})

@@ -95,7 +95,8 @@ def become(program: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     sys.path[0] = str(Path(sys.argv[0]).parent)
     # What the emulated device was asked for is read when the interpreter starts.
     target: Any = sys.modules["ptxview_probes.target"]
-    target._current = target._settings.read(target._current.target)
+    target._current = target._settings.read(program["env"]["PTXVIEW_TARGET"])
+    sys.modules["ptxview_probes.target.cuda"].__dict__["_properties"].clear()
     module = ModuleType("__main__")
     module.__file__ = sys.argv[0]
     sys.modules["__main__"] = module

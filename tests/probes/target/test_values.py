@@ -24,8 +24,8 @@ def test_pythons_constructs_mean_what_the_compiler_makes_of_them(forked: Run) ->
 
 
 @pytest.mark.parametrize("arch", ["sm_90", "sm_100"])
-def test_tensor_descriptors(run: Run, arch: str) -> None:
-    assert ok(run("descriptors.py", arch=arch)).out == "done\n"
+def test_tensor_descriptors(forked: Run, arch: str) -> None:
+    assert ok(forked("descriptors.py", arch=arch)).out == "done\n"
 
 
 @pytest.mark.parametrize(
