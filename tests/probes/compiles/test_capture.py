@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -190,7 +191,7 @@ def test_inductor_is_captured_cold_and_warm_alike(tmp_path: Path) -> None:
     path.write_text(INDUCTOR)
     env = environment(TRITON_CACHE_DIR=None, TORCHINDUCTOR_CACHE_DIR=str(folder / "inductor"),
                       HOME=str(folder))  # fmt: skip
-    found = []
+    found: list[Any] = []
     for name in ("cold", "warm"):
         # The second has nothing to compile, and needs no pool of processes that import torch.
         done = ptxview("run", "-o", folder / name, path, env=env | (NO_POOL if found else {}))
