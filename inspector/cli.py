@@ -152,10 +152,22 @@ COMMANDS = (
             "ptxview doctor --python ~/env/bin/python  # of another environment",
         ),
     ),
+    Subcommand(
+        "completion",
+        "ptxview completion bash|zsh|fish",
+        "print what makes a shell complete commands, options, recordings and kernels",
+        (
+            'ptxview completion bash  # in ~/.bashrc: eval "$(ptxview completion bash)"',
+            "ptxview completion fish  # to ~/.config/fish/completions/ptxview.fish",
+        ),
+    ),
 )
 
 # What stands around a program of the user's, whose own exit statuses it gives.
 RUNS = (["run"], ["profile"])
+
+COMPLETING = "_ARGCOMPLETE"
+"""Set by a shell's function that asks what may stand where the cursor is."""
 
 LONGEST = 200
 """Characters that are told of an error nobody has foreseen."""
@@ -185,6 +197,9 @@ def parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; its exit status. Errors become one sentence and what to do about it."""
+    if COMPLETING in os.environ:
+        status: int = importlib.import_module("inspector.commands.completing").answer(COMMANDS)
+        return status
     given = list(sys.argv[1:] if argv is None else argv)
     printing.with_streams()
     with printing.guarded(), _threads_say_it_in_a_sentence():
