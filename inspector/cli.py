@@ -185,7 +185,7 @@ def parser() -> argparse.ArgumentParser:
         epilog=f"commands:\n{table}\n\n"
         "PATH is a recording (the newest if left out), a .triton or Inductor cache, a build\n"
         "folder of an extension, a .ptx .cubin .so .o .fatbin .ttir .ttgir .llir file, saved\n"
-        "TORCH_LOGS text or a TORCH_TRACE folder.\n"
+        "TORCH_LOGS text, a TORCH_TRACE folder, a trace of tritonparse, or an archive of them.\n"
         "KERNEL is a name, a glob, a variant's id, or NAME#2.\n"
         "ptxview COMMAND --help says more.",
         formatter_class=argparse.RawDescriptionHelpFormatter,

@@ -11,7 +11,7 @@ from pathlib import Path
 import platformdirs
 
 from inspector import files
-from inspector.capture import torch_logs
+from inspector.capture import torch_logs, tritonparse
 from inspector.capture.binaries import FATBIN_MAGIC, arch_of, images
 from inspector.capture.builds import Found, event_of, read_folder, read_object
 from inspector.capture.caches import scan
@@ -228,7 +228,7 @@ def _folder(path: Path, allowance: files.Allowance) -> Iterable[dict[str, object
     if not any_event:
         for entry in files.names(path)[0]:  # the scan has said if there are more
             file = path / entry.name
-            if not entry.name.endswith((*TEXT_STAGES, ".cubin")):
+            if not entry.name.endswith((*TEXT_STAGES, ".cubin", *tritonparse.ENDINGS)):
                 continue
             if entry.is_symlink() and files.leads_out(file, path):
                 continue
@@ -252,6 +252,9 @@ def _file(path: Path, inside: Path | None = None) -> Iterable[dict[str, object]]
             raise Unreadable(f"{path} is empty")
         if is_elf(head) or FATBIN_MAGIC in head[:64]:
             yield from _binary(file, head)
+            return
+        if tritonparse.is_trace(unpacking.head(path, tritonparse.HEAD, inside=inside)):
+            yield from tritonparse.from_trace_file(path, inside)
             return
         yield from _text(file, head, inside)
 

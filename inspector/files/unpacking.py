@@ -55,6 +55,9 @@ DEEPEST, SAID = 64, 20
 HEADER = 1 << 20
 """Bytes of a tar's extended header: a name, not a novel."""
 
+DICTIONARY = 128 << 20
+"""Bytes of memory that xz may need whatever the bound: `xz -9` does with half of them."""
+
 _GZIP, _BZIP2, _XZ, _ZSTD = b"\x1f\x8b", b"BZh", b"\xfd7zXZ\x00", b"\x28\xb5\x2f\xfd"
 _PACKED = (_GZIP, _BZIP2, _XZ, _ZSTD)
 _USTAR = slice(257, 262)
@@ -102,7 +105,7 @@ def _decompressors(begin: bytes, path: Path, bounds: Limits) -> Callable[[], _De
     if begin.startswith(_BZIP2):
         return bz2.BZ2Decompressor
     if begin.startswith(_XZ):
-        return lambda: lzma.LZMADecompressor(memlimit=bounds.one)
+        return lambda: lzma.LZMADecompressor(memlimit=max(bounds.one, DICTIONARY))
     try:
         made: Callable[[], _Decompressor]
         made = importlib.import_module("compression.zstd").ZstdDecompressor
@@ -196,9 +199,9 @@ def packed_lines(path: Path, *, inside: Path | None = None) -> Iterator[bytes]:
         yield from _split(io.BufferedReader(raw, CHUNK), str(path), bounds, None, bounds.one)
 
 
-def head(path: Path, most: int) -> bytes:
+def head(path: Path, most: int, *, inside: Path | None = None) -> bytes:
     """The first bytes of what a file holds, unpacked if it is packed. Raises ``Unreadable``."""
-    with opened(path) as file:
+    with opened(path, inside=inside) as file:
         begin = file.take(max(most, 512))
         if not begin.startswith(_PACKED):
             return begin[:most]
