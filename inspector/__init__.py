@@ -1,3 +1,42 @@
-"""ptxview: walk from a line of Python to the SASS that it became."""
+"""ptxview: walk from a line of Python to the SASS that it became.
+
+``with inspector.record() as recording:`` records what a block of a program compiles and launches;
+``%load_ext inspector`` gives a notebook ``%%ptxview``. Nothing else is loaded until one is used.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from inspector.notebook.recorder import Recorder
 
 __version__ = "0.1.0"
+
+
+def record(path: str | os.PathLike[str] | None = None, *, target: str | None = None) -> Recorder:
+    """Record what a block compiles and launches: ``with inspector.record() as recording: …``.
+
+    ``path`` is where the recording goes: a folder, or one file (``x.ptxview``); without it, a
+    folder of its own in the user's state folder. ``target`` (``sm_90``) gives the program an
+    emulated device, before it has imported torch. At the block's end the program is as it was
+    before. Raises ``inspector.errors.PtxviewError`` where nothing can be recorded.
+    """
+    from inspector.notebook.recorder import Recorder
+
+    return Recorder(path, target)
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """``%load_ext inspector``: ``%%ptxview`` records a cell and shows what it compiled."""
+    from inspector.notebook import magic
+
+    magic.load(shell)
+
+
+def unload_ipython_extension(shell: Any) -> None:
+    """``%unload_ext inspector``."""
+    from inspector.notebook import magic
+
+    magic.unload(shell)

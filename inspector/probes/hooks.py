@@ -89,6 +89,18 @@ def _call(name: str, callback: AfterImport, module: ModuleType) -> None:
         problem(f"probing {name}", error)
 
 
+def forget(but: str) -> None:
+    """Call back nobody but functions of the package ``but``, and look for no module without one."""
+    for waiting in (_after, _before):
+        for name, callbacks in list(waiting.items()):
+            kept = [c for c in callbacks if str(getattr(c, "__module__", "")).startswith(but)]
+            waiting[name] = kept  # type: ignore[assignment]
+            if not kept:
+                del waiting[name]
+    if not _after and not _before:
+        sys.meta_path[:] = [f for f in sys.meta_path if not isinstance(f, Finder)]
+
+
 def install() -> None:
     """Put the finder in place, once."""
     if not any(isinstance(f, Finder) for f in sys.meta_path):
