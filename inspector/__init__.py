@@ -7,15 +7,12 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from inspector.notebook.recorder import Recorder
+from typing import Any
 
 __version__ = "0.1.0"
 
 
-def record(path: str | os.PathLike[str] | None = None, *, target: str | None = None) -> Recorder:
+def record(path: str | os.PathLike[str] | None = None, *, target: str | None = None) -> Any:
     """Record what a block compiles and launches: ``with inspector.record() as recording: …``.
 
     ``path`` is where the recording goes: a folder, or one file (``x.ptxview``); without it, a
@@ -23,20 +20,22 @@ def record(path: str | os.PathLike[str] | None = None, *, target: str | None = N
     emulated device, before it has imported torch. At the block's end the program is as it was
     before. Raises ``inspector.errors.PtxviewError`` where nothing can be recorded.
     """
-    from inspector.notebook.recorder import Recorder
-
-    return Recorder(path, target)
+    return _room("recorder").Recorder(path, target)
 
 
 def load_ipython_extension(shell: Any) -> None:
     """``%load_ext inspector``: ``%%ptxview`` records a cell and shows what it compiled."""
-    from inspector.notebook import magic
-
-    magic.load(shell)
+    _room("magic").load(shell)
 
 
 def unload_ipython_extension(shell: Any) -> None:
     """``%unload_ext inspector``."""
-    from inspector.notebook import magic
+    _room("magic").unload(shell)
 
-    magic.unload(shell)
+
+def _room(name: str) -> Any:
+    """A module of the notebook's room, by its name: every room stands below this one, and the
+    executor's come into the program without the notebook's. ``__init__.pyi`` has the types."""
+    from importlib import import_module
+
+    return import_module(f"{__name__}.notebook.{name}")

@@ -210,7 +210,7 @@ def grows(path: Path, recording: Recording) -> bool:
     return path.is_dir() and not recording.complete and os.access(path, os.R_OK)
 
 
-PROBES = Path(__file__).resolve().parent.parent / "probes" / "bootstrap"
+PROBES: Path = Path(__file__).resolve().parent.parent / "probes" / "bootstrap"
 NATIVE = PROBES.parent / "calls" / "launch_native.py"
 DEFAULT_TARGET = "sm_90"
 

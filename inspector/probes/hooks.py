@@ -91,11 +91,11 @@ def _call(name: str, callback: AfterImport, module: ModuleType) -> None:
 
 def forget(but: str) -> None:
     """Call back nobody but functions of the package ``but``, and look for no module without one."""
-    for waiting in (_after, _before):
+    registries: tuple[dict[str, list[Any]], ...] = (_after, _before)
+    for waiting in registries:
         for name, callbacks in list(waiting.items()):
-            kept = [c for c in callbacks if str(getattr(c, "__module__", "")).startswith(but)]
-            waiting[name] = kept  # type: ignore[assignment]
-            if not kept:
+            waiting[name] = [c for c in callbacks if str(c.__module__).startswith(but)]
+            if not waiting[name]:
                 del waiting[name]
     if not _after and not _before:
         sys.meta_path[:] = [f for f in sys.meta_path if not isinstance(f, Finder)]
