@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from html import escape
 from typing import TYPE_CHECKING
 
+from inspector.errors import PtxviewError
 from inspector.report import tables
 from inspector.text import shown
 
@@ -12,6 +14,14 @@ if TYPE_CHECKING:
     from inspector.reader.reader import Reader
 
 HEIGHT = 640
+MOST = 2_000_000
+"""Characters of all stages together: a notebook keeps what it shows."""
+
+STYLE = (
+    ":root{color-scheme:light dark}body{font:14px system-ui,sans-serif}pre{overflow-x:auto}"
+    "td,th{text-align:left;padding:0 1em 0 0}td:first-child{overflow-wrap:anywhere}"
+    "summary{cursor:pointer}h2{font-size:1em}"
+)
 HEAD = ("kernel", "variant", "configuration", "registers", "spills", "shared", "hints", "stages")
 
 
@@ -24,8 +34,27 @@ def framed(reader: Reader) -> str:
     )
 
 
-def _page(reader: Reader) -> list[str]:
-    return ["<!doctype html><meta charset=utf-8>", table(reader)]
+def _page(reader: Reader) -> Iterator[str]:
+    """A page that stands alone: the table, and beneath it the stages of each variant."""
+    yield f"<!doctype html><meta charset=utf-8><title>ptxview</title><style>{STYLE}</style>"
+    yield f"<p>{escape(shown(tables.heading(reader.recording)))}</p>{table(reader)}"
+    left = MOST
+    for kernel, variant in reader.recording.variants():
+        yield f"<h2>{escape(shown(kernel.demangled))} <small>{escape(variant.id)}</small></h2>"
+        for stage, file in variant.stages.items():
+            if file.costly:
+                continue
+            try:
+                text = reader.text(variant, stage).text
+            except PtxviewError as error:
+                yield f"<p>{stage.value}: {escape(shown(error.message))}</p>"
+                continue
+            left -= len(text)
+            if left < 0:
+                yield "<p>Of the rest nothing is shown: ptxview open has it all.</p>"
+                return
+            body = escape("\n".join(map(shown, text.split("\n"))))
+            yield f"<details><summary>{stage.value}</summary><pre>{body}</pre></details>"
 
 
 def table(reader: Reader) -> str:
