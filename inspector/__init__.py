@@ -1,3 +1,41 @@
-"""ptxview: walk from a line of Python to the SASS that it became."""
+"""ptxview: walk from a line of Python to the SASS that it became.
+
+``with inspector.record() as recording:`` records what a block of a program compiles and launches;
+``%load_ext inspector`` gives a notebook ``%%ptxview``. Nothing else is loaded until one is used.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
 
 __version__ = "0.1.0"
+
+
+def record(path: str | os.PathLike[str] | None = None, *, target: str | None = None) -> Any:
+    """Record what a block compiles and launches: ``with inspector.record() as recording: …``.
+
+    ``path`` is where the recording goes: a folder, or one file (``x.ptxview``); without it, a
+    folder of its own in the user's state folder. ``target`` (``sm_90``) gives the program an
+    emulated device, before it has imported torch. At the block's end the program is as it was
+    before. Raises ``inspector.errors.PtxviewError`` where nothing can be recorded.
+    """
+    return _room("recorder").Recorder(path, target)
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """``%load_ext inspector``: ``%%ptxview`` records a cell and shows what it compiled."""
+    _room("magic").load(shell)
+
+
+def unload_ipython_extension(shell: Any) -> None:
+    """``%unload_ext inspector``."""
+    _room("magic").unload(shell)
+
+
+def _room(name: str) -> Any:
+    """A module of the notebook's room, by its name: every room stands below this one, and the
+    executor's come into the program without the notebook's. ``__init__.pyi`` has the types."""
+    from importlib import import_module
+
+    return import_module(f"{__name__}.notebook.{name}")

@@ -152,10 +152,22 @@ COMMANDS = (
             "ptxview doctor --python ~/env/bin/python  # of another environment",
         ),
     ),
+    Subcommand(
+        "completion",
+        "ptxview completion bash|zsh|fish",
+        "print what makes a shell complete commands, options, recordings and kernels",
+        (
+            'ptxview completion bash  # in ~/.bashrc: eval "$(ptxview completion bash)"',
+            "ptxview completion fish  # to ~/.config/fish/completions/ptxview.fish",
+        ),
+    ),
 )
 
 # What stands around a program of the user's, whose own exit statuses it gives.
 RUNS = (["run"], ["profile"])
+
+COMPLETING = "_ARGCOMPLETE"
+"""Set by a shell's function that asks what may stand where the cursor is."""
 
 LONGEST = 200
 """Characters that are told of an error nobody has foreseen."""
@@ -173,7 +185,7 @@ def parser() -> argparse.ArgumentParser:
         epilog=f"commands:\n{table}\n\n"
         "PATH is a recording (the newest if left out), a .triton or Inductor cache, a build\n"
         "folder of an extension, a .ptx .cubin .so .o .fatbin .ttir .ttgir .llir file, saved\n"
-        "TORCH_LOGS text or a TORCH_TRACE folder.\n"
+        "TORCH_LOGS text, a TORCH_TRACE folder, a trace of tritonparse, or an archive of them.\n"
         "KERNEL is a name, a glob, a variant's id, or NAME#2.\n"
         "ptxview COMMAND --help says more.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -185,6 +197,9 @@ def parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; its exit status. Errors become one sentence and what to do about it."""
+    if COMPLETING in os.environ:
+        status: int = importlib.import_module("inspector.commands.completing").answer(COMMANDS)
+        return status
     given = list(sys.argv[1:] if argv is None else argv)
     printing.with_streams()
     with printing.guarded(), _threads_say_it_in_a_sentence():

@@ -339,13 +339,13 @@ def _printer() -> Callable[..., Console]:
             return Printer(
                 file=stream, width=width, force_terminal=colours, legacy_windows=False,
                 color_system="standard" if colours else None, highlight=False, markup=False,
-                emoji=False, _environ=environment,
+                force_jupyter=False, emoji=False, _environ=environment,
             )  # fmt: skip
         if not stream.isatty():
             width = int(fit.get("COLUMNS", 0)) or PAGE
         return Printer(
             file=cast(TextIO, _Fitting(stream)), width=width, highlight=False, markup=False,
-            emoji=False, _environ=environment,
+            force_jupyter=False, emoji=False, _environ=environment,
         )  # fmt: skip
 
     return make

@@ -11,15 +11,17 @@ from pathlib import Path
 import platformdirs
 
 from inspector import files
-from inspector.capture import torch_logs
+from inspector.capture import torch_logs, tritonparse
 from inspector.capture.binaries import FATBIN_MAGIC, arch_of, images
 from inspector.capture.builds import Found, event_of, read_folder, read_object
 from inspector.capture.caches import scan
 from inspector.errors import PtxviewError, Unreadable, UsageError
+from inspector.files import unpacking
 from inspector.listing.cubin import debug_ptx, is_cubin, is_elf, read_cubin
 from inspector.listing.ptx_declaration import entries
 from inspector.model import Content, Recording, Stage
 from inspector.recording.assemble import Assembly
+from inspector.recording.facts import as_map
 from inspector.recording.kept import problems as kept_problems
 from inspector.recording.layout import (
     BytesContent,
@@ -39,7 +41,8 @@ TEXT_STAGES = {
 }
 KINDS = (
     "a recording, a .triton or Inductor cache, an extension's build folder, a .ptx .cubin .so .o "
-    ".fatbin .ttir .ttgir .llir file, saved TORCH_LOGS=output_code text, or a TORCH_TRACE folder"
+    ".fatbin .ttir .ttgir .llir file, saved TORCH_LOGS=output_code text, a TORCH_TRACE folder, a "
+    "trace of tritonparse's, or a .tgz .tar.xz .tar.bz2 .zip of any of them"
 )
 _TT_FUNC = re.compile(r"tt\.func public @([\w$.]+)")
 _DEFINE = re.compile(
@@ -107,9 +110,59 @@ def _open(path: Path) -> Recording:
         assembly = Assembly(partial(events.blob, say=problems.append))
         assembly.problems = problems
         return replace(assembly.recording(str(path), ordered), real=str(real))
+    if path.is_file() and unpacking.is_archive(path):
+        return _packed(path)
+    return _read(path)
+
+
+def _packed(path: Path) -> Recording:
+    """What an archive holds, unpacked to a folder that is removed when this process ends."""
+    held = unpacking.unpacked(path)
+    inner = _inner(held.folder, path)
+    if is_recording(inner):
+        recording = _open(inner)
+    else:
+        try:
+            recording = _read(inner, path)
+        except Unreadable as error:
+            said = error.message.replace(str(inner), str(path)).replace(str(held.folder), str(path))
+            left = f"; {'; '.join(held.problems[:3])}" if held.problems else ""
+            raise Unreadable(f"{said}{left}", error.hint) from None
+    problems = (*held.problems, *recording.problems)
+    return replace(recording, path=str(path), real=str(path.resolve()), problems=problems)
+
+
+def _inner(folder: Path, path: Path) -> Path:
+    """Where what was packed begins: a recording, or the first folder with more than a folder in it.
+
+    Raises ``Unreadable`` where there are several recordings.
+    """
+    while True:
+        entries = files.names(folder)[0]
+        recordings = [p for p in (folder / e.name for e in entries) if is_recording(p)]
+        if is_recording(folder):
+            return folder
+        if len(recordings) == 1:
+            return recordings[0]
+        if recordings:
+            listed = ", ".join(p.name for p in recordings[:5])
+            raise Unreadable(
+                f"{path} holds {len(recordings)} recordings: {listed}",
+                "Unpack it, and open one of them.",
+            )
+        if len(entries) != 1 or not entries[0].is_dir(follow_symlinks=False):
+            return folder
+        folder = folder / entries[0].name
+
+
+def _read(path: Path, packed: Path | None = None) -> Recording:
+    """What a folder or a file that is no recording holds; ``packed`` is what it was unpacked from,
+    by which it goes by then."""
     assembly = Assembly(_content)
     allowance = files.Allowance()
     items = _folder(path, allowance) if path.is_dir() else _file(path)
+    if packed is not None:
+        items = (_renamed(event, str(path), str(packed)) for event in items)
     events_found = [slim(e) for e in _within(allowance, items, path)]
     if not any(e.get("event") != "problem" for e in events_found):
         reasons = dict.fromkeys(f"{e.get('where')} {e.get('text')}" for e in events_found)
@@ -120,6 +173,17 @@ def _open(path: Path) -> Recording:
             "Give " + KINDS + ".",
         )
     return assembly.recording(str(path), events_found)
+
+
+def _renamed(event: dict[str, object], real: str, said: str) -> dict[str, object]:
+    """An event of an unpacked file, with paths as they are within the archive."""
+    out = {k: v.replace(real, said) if isinstance(v, str) else v for k, v in event.items()}
+    contents = as_map(event.get("files"))
+    places = {k: str(c.path) for k, c in contents.items() if isinstance(c, FileContent)}
+    paths = {**places, **{k: str(v) for k, v in as_map(event.get("paths")).items()}}
+    if paths:
+        out["paths"] = {kind: path.replace(real, said) for kind, path in paths.items()}
+    return out
 
 
 def _content(value: object) -> Content | None:
@@ -164,7 +228,7 @@ def _folder(path: Path, allowance: files.Allowance) -> Iterable[dict[str, object
     if not any_event:
         for entry in files.names(path)[0]:  # the scan has said if there are more
             file = path / entry.name
-            if not entry.name.endswith((*TEXT_STAGES, ".cubin")):
+            if not entry.name.endswith((*TEXT_STAGES, ".cubin", *tritonparse.ENDINGS)):
                 continue
             if entry.is_symlink() and files.leads_out(file, path):
                 continue
@@ -188,6 +252,9 @@ def _file(path: Path, inside: Path | None = None) -> Iterable[dict[str, object]]
             raise Unreadable(f"{path} is empty")
         if is_elf(head) or FATBIN_MAGIC in head[:64]:
             yield from _binary(file, head)
+            return
+        if tritonparse.is_trace(unpacking.head(path, tritonparse.HEAD, inside=inside)):
+            yield from tritonparse.from_trace_file(path, inside)
             return
         yield from _text(file, head, inside)
 

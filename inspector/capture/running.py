@@ -6,8 +6,9 @@ import datetime
 import os
 import re
 import secrets
+import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -209,7 +210,7 @@ def grows(path: Path, recording: Recording) -> bool:
     return path.is_dir() and not recording.complete and os.access(path, os.R_OK)
 
 
-PROBES = Path(__file__).resolve().parent.parent / "probes" / "bootstrap"
+PROBES: Path = Path(__file__).resolve().parent.parent / "probes" / "bootstrap"
 NATIVE = PROBES.parent / "calls" / "launch_native.py"
 DEFAULT_TARGET = "sm_90"
 
@@ -314,11 +315,18 @@ def environment(folder: Path, request: RunRequest, target: str | None) -> dict[s
 class Run:
     """A run whose recording has begun; the caller starts its program, ``argv`` in ``env``."""
 
-    def __init__(self, request: RunRequest) -> None:
-        """Begin the recording. Raises ``RunFailed`` if that is not possible."""
-        self.argv, self._python = command_of(request)
+    def __init__(self, request: RunRequest, here: Sequence[str] | None = None) -> None:
+        """Begin the recording, of a program to be started or of this one, whose words are ``here``.
+
+        Raises ``RunFailed`` if that is not possible.
+        """
+        self.argv, self._python = (
+            command_of(request) if here is None else (list(here), sys.executable)
+        )
         folder, self._pack_to = prepare(request)
-        target = request.target or (None if machine.gpu_present() else DEFAULT_TARGET)
+        target = request.target
+        if target is None and here is None and not machine.gpu_present():
+            target = DEFAULT_TARGET
         self._mode = "gpu" if target is None else "target"
         verify = ("PTXVIEW_VERIFY", "1") in request.environment
         if verify and target is None:

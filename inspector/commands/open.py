@@ -69,8 +69,10 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         listing.arguments(plain)
         given = [args.path] if args.path is not None else []
         return listing.run(plain, given + [w for r in args.ncu for w in ("--ncu", r)])
-    if args.path is None or not Path(args.path).exists():
-        args.path = str(_where(args.path))  # what is wrong with it is said without a screen
+    if args.path is None or not Path(args.path).exists() or _is_packed(Path(args.path)):
+        # What is wrong with it is said without a screen, and an archive is unpacked before, too:
+        # signals, at which its folder is removed, reach the main thread.
+        args.path = str(_where(args.path))
 
     def opener() -> tuple[Reader, Live | None]:
         from inspector.commands.common import open_profiled
@@ -92,6 +94,12 @@ def on_terminal() -> bool:
 def in_browser() -> bool:
     """Whether the terminal is a browser's: textual-serve has started this process."""
     return os.environ.get("TEXTUAL_DRIVER", "").startswith("textual.drivers.web_driver:")
+
+
+def _is_packed(path: Path) -> bool:
+    from inspector.files import unpacking
+
+    return path.is_file() and path.suffix != ".ptxview" and unpacking.is_archive(path)
 
 
 def _where(path: str | None) -> Path:

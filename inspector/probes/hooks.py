@@ -89,6 +89,18 @@ def _call(name: str, callback: AfterImport, module: ModuleType) -> None:
         problem(f"probing {name}", error)
 
 
+def forget(but: str) -> None:
+    """Call back nobody but functions of the package ``but``, and look for no module without one."""
+    registries: tuple[dict[str, list[Any]], ...] = (_after, _before)
+    for waiting in registries:
+        for name, callbacks in list(waiting.items()):
+            waiting[name] = [c for c in callbacks if str(c.__module__).startswith(but)]
+            if not waiting[name]:
+                del waiting[name]
+    if not _after and not _before:
+        sys.meta_path[:] = [f for f in sys.meta_path if not isinstance(f, Finder)]
+
+
 def install() -> None:
     """Put the finder in place, once."""
     if not any(isinstance(f, Finder) for f in sys.meta_path):

@@ -40,7 +40,8 @@ def start() -> None:
         try:
             from . import target as emulated
 
-            emulated.install(target)
+            if not emulated.installed():  # a program that records now and then keeps its device
+                emulated.install(target)
         except Exception as error:
             problem("target", error)
     if os.environ.get("PTXVIEW_PROFILE"):

@@ -36,6 +36,13 @@ def _in_child() -> None:
 os.register_at_fork(after_in_child=_in_child)
 
 
+def begin_anew() -> None:
+    """Write to a new file from now on: another recording begins."""
+    with _lock:
+        _state.update(pid=None, path=None, begun=False, lost=0, why="")
+    _now.__dict__.clear()
+
+
 def folder() -> str | None:
     """The recording's folder, or None if nothing is recorded."""
     return os.environ.get("PTXVIEW_RECORDING") or None

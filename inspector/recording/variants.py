@@ -89,7 +89,7 @@ def from_triton(
         stages[Stage.SASS] = StageFile(cubin, path_of(cubin, paths.get("cubin")), "nvdisasm -c")
     missing = {s: _LEFT_NONE[s] for s in STAGES if s not in stages}
     if cubin is None:
-        missing[Stage.SASS] = _LEFT_NONE[Stage.SASS]
+        missing[Stage.SASS] = as_text(event.get("lacks")) or _LEFT_NONE[Stage.SASS]
     source = as_map(event.get("source"))
     file = as_text(source.get("file")) or _file_of(stages.get(Stage.TTIR)) or ""
     graph = graph_files.get(PurePath(file).name) if file else None

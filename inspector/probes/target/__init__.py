@@ -55,6 +55,11 @@ def install(target: str) -> None:
     when_imported("torch.utils.cpp_extension", lambda module: _part("extension", module))
 
 
+def installed() -> bool:
+    """Whether this process has an emulated device, or will have one when torch is imported."""
+    return _current is not None
+
+
 def current() -> _settings.Settings:
     """The settings of this process; install() must have run."""
     assert _current is not None

@@ -700,6 +700,16 @@ class Archive:
             yield from _split(buffered, name, bounds, too_long, longest)
             _must_have(self.path, member, size, buffered.tell())
 
+    def members(self) -> list[zipfile.ZipInfo]:
+        """What the directory says of all members, in its order."""
+        return self._zip.infolist()
+
+    @contextmanager
+    def member(self, info: zipfile.ZipInfo) -> Iterator[IO[bytes]]:
+        """The content of a member, no more of it than it says. Raises ``Unreadable``."""
+        with self._opened(info) as stream:
+            yield stream
+
     @contextmanager
     def _member(self, member: str, bound: int, bounds: Limits) -> Iterator[tuple[Any, int]]:
         try:
@@ -708,12 +718,18 @@ class Archive:
             raise Absent(f"{self.path} lacks {member}: it is incomplete") from None
         if info.file_size > bound:
             raise _too_large(f"{member} in {self.path}", info.file_size, bound, bounds)
+        with self._opened(info) as stream:
+            yield stream, info.file_size
+
+    @contextmanager
+    def _opened(self, info: zipfile.ZipInfo) -> Iterator[IO[bytes]]:
+        member = info.filename
         if info.compress_type not in _METHODS:
             # Python unpacks the others a piece at a time only as they were packed: bounded by none.
             raise Unreadable(f"{self.path} is damaged: {member} is packed in a way of its own")
         try:
             with self._zip.open(info) as stream:
-                yield stream, info.file_size
+                yield stream
         except DAMAGE as error:
             raise Unreadable(f"{self.path} is damaged: {member}: {error}") from None
 

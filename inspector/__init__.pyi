@@ -1,0 +1,12 @@
+import os
+from typing import Any
+
+from inspector.notebook.recorder import Recorder
+
+__version__: str
+
+def record(
+    path: str | os.PathLike[str] | None = None, *, target: str | None = None
+) -> Recorder: ...
+def load_ipython_extension(shell: Any) -> None: ...
+def unload_ipython_extension(shell: Any) -> None: ...

@@ -1,0 +1,245 @@
+"""Traces of tritonparse: what it writes is opened, what is exported it parses, both by itself."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tritonparse.parse.trace_processor import parse_single_file
+
+from inspector.commands.common import open_reader
+from inspector.errors import PtxviewError
+from inspector.model import Stage, Variant
+from inspector.reader.reader import Reader
+from inspector.report import tritonparse as trace
+from tests.helpers.ptxview import REPOSITORY, call, command, environment
+
+RECORDING = REPOSITORY / "examples" / "recordings" / "lecture-h200.ptxview"
+PROGRAM = """
+import tritonparse.structured_logging as log
+log.init("logs", enable_trace_launch=True)
+import torch, triton, triton.language as tl
+
+@triton.jit
+def add_kernel(x, y, out, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = at < n
+    tl.store(out + at, tl.load(x + at, mask=mask) + tl.load(y + at, mask=mask), mask=mask)
+
+x = torch.rand(1000, device="cuda")
+out = torch.empty_like(x)
+for n in (1000, 1000, 500):
+    add_kernel[(triton.cdiv(n, 256),)](x, x, out, n, BLOCK=256)
+"""
+
+
+def texts(reader: Reader) -> Any:
+    """What gives the stages' texts to an export, as the command does."""
+
+    def text(variant: Variant, stage: Stage) -> str | None:
+        try:
+            told = reader.text(variant, stage)
+        except PtxviewError:
+            return None
+        return told.annotated or told.text if stage is Stage.SASS else told.text
+
+    return text
+
+
+def exported(recording: Path, target: Path) -> Path:
+    reader = open_reader(str(recording))
+    target.write_text("".join(trace.lines(reader.recording, texts(reader))), "ascii")
+    return target
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A program traced by tritonparse while it is recorded: the trace and the recording."""
+    folder = tmp_path_factory.mktemp("traced")
+    (folder / "traced.py").write_text(PROGRAM)
+    subprocess.run(
+        command(["run", "--target", "sm_90", "--no-tui", "-o", "x.ptxview", "traced.py"]),
+        check=True, capture_output=True, cwd=folder,
+        env=environment(PYTHONPATH=str(REPOSITORY), TRITON_CACHE_DIR=str(folder / "cache")),
+    )  # fmt: skip
+    (written,) = (folder / "logs").iterdir()
+    return written, folder / "x.ptxview"
+
+
+def variant_of(path: Path) -> Any:
+    (kernel,) = call("list", path, "--json").json["kernels"]
+    (variant,) = kernel["variants"]
+    return variant
+
+
+def test_what_tritonparse_wrote_is_what_was_recorded(made: tuple[Path, Path]) -> None:
+    written, recording = made
+    mine, theirs = variant_of(recording), variant_of(written)
+    for field in ("id", "hash", "target", "config", "launches"):
+        assert theirs[field] == mine[field], field
+    assert set(mine["stages"]) - set(theirs["stages"]) == {"sass"}
+    assert "no machine code" in theirs["missing"]["sass"]
+    for stage in ("ttir", "ttgir", "llir", "ptx"):
+        shown = [call("show", path, mine["id"], "--stage", stage).out for path in made]
+        assert shown[0] == shown[1] and shown[0]
+    calls = [
+        [(c["count"], c["grid"], c["block"], [(a["name"], a["shape"]) for a in c["arguments"]])
+         for c in variant["calls"]]
+        for variant in (mine, theirs)
+    ]  # fmt: skip
+    assert calls[0] == calls[1] and [c[0] for c in calls[0]] == [2, 1]
+
+
+def test_its_python_stands_where_it_stood(made: tuple[Path, Path]) -> None:
+    """A trace has the function alone; the PTX's locations are of the file."""
+    linked = []
+    for path in made:
+        lines = call("show", path, "add_kernel", "--stage", "ptx", "--json").json["lines"]
+        linked.append([line["links"].get("source") for line in lines])
+    assert linked[0] == linked[1] and any(linked[0])
+    shown = call("show", made[0], "add_kernel", "--stage", "source").text.split("\n")
+    for n, line in enumerate(PROGRAM.split("\n")):
+        assert shown[n] == line if 5 <= n <= 9 else not shown[n:][:1] or not shown[n]
+
+
+def test_a_trace_is_opened_packed_and_in_its_folder(
+    made: tuple[Path, Path], tmp_path: Path
+) -> None:
+    written, _ = made
+    data = written.read_bytes()
+    events = data.splitlines(keepends=True)
+    packed = tmp_path / "x.ndjson.gz"
+    packed.write_bytes(gzip.compress(data))
+    members = tmp_path / "y.bin.ndjson"  # newer ones: a member of gzip an event
+    members.write_bytes(b"".join(map(gzip.compress, events)))
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    (folder / "trace_rank_0.ndjson").write_bytes(data)
+    expected = variant_of(written)
+    for path in (packed, members, folder):
+        assert variant_of(path) == expected
+    # What tritonparse makes of a trace is one, too.
+    parse_single_file(str(written), str(tmp_path / "parsed"))
+    (parsed,) = (tmp_path / "parsed").iterdir()
+    assert variant_of(parsed)["hash"] == expected["hash"]
+
+
+def test_a_damaged_trace_is_read_as_far_as_it_can_be(
+    made: tuple[Path, Path], tmp_path: Path
+) -> None:
+    events = made[0].read_bytes().splitlines(keepends=True)
+    cut = tmp_path / "cut.ndjson"
+    cut.write_bytes(events[0] + b'{"event_type": broken\n' + events[1] + events[2][:100])
+    done = call("list", cut, "--json").json
+    assert done["kernels"][0]["variants"][0]["launches"] == 1
+    assert [p for p in done["recording"]["problems"] if "line 2 is no JSON" in p]
+    packed = gzip.compress(b"".join(events))
+    (tmp_path / "cut.ndjson.gz").write_bytes(
+        gzip.compress(events[0]) + gzip.compress(events[1])[:-20]
+    )
+    done = call("list", tmp_path / "cut.ndjson.gz", "--json").json
+    assert done["kernels"] and "cut short" in " ".join(done["recording"]["problems"])
+    (tmp_path / "head.ndjson.gz").write_bytes(packed[:40])
+    done_ = call("list", tmp_path / "head.ndjson.gz")
+    assert done_.status == 4 and "Traceback" not in done_.said
+    for text in (b'{"event_type": "launch"}\n', b'{"event_type": "compilation", "payload": 3}\n'):
+        (tmp_path / "odd.ndjson").write_bytes(text * 30)
+        assert call("list", tmp_path / "odd.ndjson").status == 4
+
+
+@pytest.mark.parametrize("field", ["name", "hash", "file", "message", "argument"])
+def test_whatever_stands_in_a_trace_reaches_the_terminal_harmless(
+    made: tuple[Path, Path], tmp_path: Path, field: str
+) -> None:
+    evil = "\x1b[2J\x9b31m\u202e"
+    events = [json.loads(line) for line in made[0].read_text().splitlines()]
+    payload = events[0]["payload"]
+    if field in ("name", "hash"):
+        payload["metadata"][field] = evil
+    elif field == "file":
+        payload["file_path"] = dict.fromkeys(payload["file_path"], evil)
+        payload["python_source"]["file_path"] = evil
+    elif field == "message":
+        payload["file_content"]["add_kernel.ptx"] = f"<error {evil}>"
+    else:
+        events[1]["extracted_args"][evil] = {"type": "int", "value": evil}
+    path = tmp_path / "evil.ndjson"
+    path.write_text("".join(json.dumps(event) + "\n" for event in events))
+    asked: tuple[list[str], ...] = (["list"], ["list", "--calls"], ["show", "-a"])
+    for command_, *options in asked:
+        done = call(command_, path, *options)
+        assert "Traceback" not in done.said
+        assert not re.search(rb"\x1b|\xc2\x9b|\xe2\x80\xae", done.out + done.err)
+
+
+@pytest.fixture(scope="module")
+def parsed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Any]]:
+    """What tritonparse makes of an export of a recording that an H200 left."""
+    folder = tmp_path_factory.mktemp("exported")
+    parse_single_file(str(exported(RECORDING, folder / "x.ndjson")), str(folder / "parsed"))
+    (file,) = (folder / "parsed").iterdir()
+    yield [json.loads(line) for line in file.read_text().splitlines()]
+
+
+def test_tritonparse_parses_every_kernel_of_an_export(parsed: list[Any]) -> None:
+    compiled = [e["payload"] for e in parsed if e["event_type"] == "compilation"]
+    reader = open_reader(str(RECORDING))
+    variants = {v.hash: v for _, v in trace.variants(reader.recording)}
+    assert {p["metadata"]["hash"] for p in compiled} == set(variants) and len(variants) == 13
+    for payload in compiled:
+        mapped = payload["source_mappings"]
+        assert {"ttir", "ttgir", "llir", "ptx", "sass", "python"} <= {
+            k for k in mapped if mapped[k]
+        }
+    launches = [e for e in parsed if e["event_type"] == "launch"]
+    assert len(launches) == sum(len(v.calls) for v in variants.values())
+
+
+def test_lines_that_tritonparse_ties_to_python_are_those_that_we_do(parsed: list[Any]) -> None:
+    (payload,) = (
+        e["payload"] for e in parsed
+        if e["event_type"] == "compilation" and e["payload"]["metadata"]["name"] == "softmax_kernel"
+    )  # fmt: skip
+    mapped = payload["source_mappings"]["ptx"]
+    shown = call("show", RECORDING, "softmax_kernel", "--stage", "ptx", "--json").json["lines"]
+    ours = {line["n"]: line["source"] for line in shown if line["kind"] == "instruction"}
+    agreed = 0
+    for number, theirs in mapped.items():
+        source = ours.get(int(number))
+        if source is not None and theirs["file"].endswith(source["file"].rpartition("/")[2]):
+            assert theirs["line"] == source["line"]
+            agreed += 1
+    assert agreed > 100
+
+
+def test_an_export_that_is_opened_says_the_same(tmp_path: Path) -> None:
+    path = exported(RECORDING, tmp_path / "x.ndjson")
+    before, after = (
+        {v["hash"]: v for k in call("list", p, "--json").json["kernels"] for v in k["variants"]}
+        for p in (RECORDING, path)
+    )
+    assert len(after) == 13
+    for digest, variant in after.items():
+        recorded = before[digest]
+        for field in ("id", "target", "config"):
+            assert variant[field] == recorded[field], field
+        # Of what a tuner timed and left, a trace has no launch to count.
+        assert variant["launches"] == (recorded["launches"] or None)
+        for stage in set(variant["stages"]) & {"ttir", "ttgir", "llir", "ptx"}:
+            shown = [call("show", p, digest[:12], "--stage", stage).out for p in (RECORDING, path)]
+            assert shown[0] == shown[1]
+
+
+def test_nothing_of_it_needs_tritonparse() -> None:
+    code = (
+        "import sys, inspector.capture.opening, inspector.report.tritonparse\n"
+        "assert 'tritonparse' not in sys.modules and 'orjson' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
