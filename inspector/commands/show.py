@@ -129,11 +129,12 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         return _beside(reader, variant, stage, beside, lines)
     if args.annotate:
         return _annotated(reader, kernel, variant, stage, lines)
-    origin = variant.stages[stage].origin_path
+    first = 1
+    text = reader.text(variant, stage).text
     if lines is not None:
-        texts = reader.listing(variant, stage).texts(*lines)
-        return _print("".join(f"{text}\n" for text in texts), stage, origin, lines[0])
-    return _print(reader.text(variant, stage).text, stage, origin)
+        first = lines[0]
+        text = "".join(f"{each}\n" for each in reader.listing(variant, stage).texts(*lines))
+    return _print(text, stage, variant.stages[stage].origin_path, first)
 
 
 def _across(

@@ -83,7 +83,7 @@ def test_what_may_be_asked_next_can_be_asked(words: list[str]) -> None:
 
 @pytest.fixture(scope="module")
 def counted() -> Path:
-    """The recording, once all its hints are counted: a list takes seconds for it, and keeps them."""
+    """The recording, once all its hints are counted: a list takes its time, and keeps them."""
     for _ in range(20):
         listed = variants_of(call("list", RECORDED, "--json").json)
         if all(variant["hints"] is not None for _, variant in listed):
