@@ -144,6 +144,15 @@ COMMANDS = (
         ),
     ),
     Subcommand(
+        "mcp",
+        "ptxview mcp [--root FOLDER]… [--allow-run]",
+        "serve an assistant over the Model Context Protocol",
+        (
+            "ptxview mcp  # what a client starts: it reads the working directory, and runs nothing",
+            "ptxview mcp --root ~/kernels --allow-run  # other folders, and leave to run programs",
+        ),
+    ),
+    Subcommand(
         "doctor",
         "ptxview doctor",
         "what is on this machine, and what each lack costs",

@@ -32,6 +32,8 @@ from typing import IO, Any
 from inspector.errors import Unreadable, UsageError
 
 VARIABLE = "PTXVIEW_MAX_BYTES"
+ROOTS = "PTXVIEW_ROOTS"
+"""The variable that names the only folders of which anything may be read, a line each."""
 DEFAULT = 1 << 30
 LEAST = 1 << 16
 CHUNK = 1 << 20
@@ -282,10 +284,20 @@ def _opened(path: Path, name: Path, at: int | None, follow: bool) -> File:
     try:
         status = os.fstat(descriptor)
         _must_be_file(path, status.st_mode)
+        if ROOTS in os.environ:
+            _must_be_within(path, Path(f"/proc/self/fd/{descriptor}"))
         return File(path, descriptor, status)
     except BaseException:
         os.close(descriptor)
         raise
+
+
+def _must_be_within(path: Path, what: Path) -> None:
+    """Raises ``Unreadable`` where what lies there is in none of the folders that may be read."""
+    real = what.resolve()
+    roots = [Path(line) for line in os.environ.get(ROOTS, "").split("\n") if line]
+    if not any(real.is_relative_to(root) for root in roots):
+        raise Unreadable(f"{path} lies outside of the folders that may be read here")
 
 
 def read(
@@ -507,6 +519,8 @@ def names(folder: Path, most: int | None = None) -> tuple[list[os.DirEntry[str]]
     """
     bound = limits().names if most is None else most
     entries: list[os.DirEntry[str]] = []
+    if ROOTS in os.environ:
+        _must_be_within(folder, folder)
     try:
         with os.scandir(folder) as listed:
             for entry in listed:

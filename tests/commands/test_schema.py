@@ -74,7 +74,7 @@ LINES = [
     ["doctor"],
 ]
 # What these print is an interface, or a program's own output.
-WITHOUT = {"run", "open", "ncu"}
+WITHOUT = {"run", "open", "ncu", "mcp"}
 
 
 def prints_json(command: str) -> bool:

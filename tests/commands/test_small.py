@@ -12,7 +12,7 @@ import pytest
 from inspector.listing import parse
 from inspector.model import Stage
 from inspector.report import brief
-from tests.helpers.ptxview import REPOSITORY, call, variants_of, write_events
+from tests.helpers.ptxview import REPOSITORY, call, count_hints, variants_of, write_events
 
 RECORDED = REPOSITORY / "examples" / "recordings" / "lecture-h200.ptxview"
 KERNELS = ["softmax_kernel", "ff3a7da2", "_Z11gelu_kernelPKfPfi", "ba6e6b76", "square_loop_kernel"]
@@ -82,13 +82,9 @@ def test_what_may_be_asked_next_can_be_asked(words: list[str]) -> None:
 
 
 @pytest.fixture(scope="module")
-def counted() -> Path:
-    """The recording, once all its hints are counted: a list takes its time, and keeps them."""
-    for _ in range(20):
-        listed = variants_of(call("list", RECORDED, "--json").json)
-        if all(variant["hints"] is not None for _, variant in listed):
-            return RECORDED
-    raise AssertionError("no list has counted the hints")
+def counted() -> None:
+    """All hints of the recording are counted."""
+    count_hints(RECORDED)
 
 
 @pytest.mark.usefixtures("counted")
@@ -229,8 +225,8 @@ def test_a_great_kernel_of_long_names_is_still_short(tmp_path: Path) -> None:
     folder.mkdir(parents=True)
     path = folder / "great.ptx"
     path.write_text(ptx, "utf-8")
-    for words in (["list", path], ["show", path]):
-        done = call(*words, "--brief", "--json")
+    for command in ("list", "show"):
+        done = call(command, path, "--brief", "--json")
         assert len(done.out) <= BRIEF and done.json["next"]
     assert len(parse(Stage.PTX, ptx).lines) > 4000
 

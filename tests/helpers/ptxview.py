@@ -129,6 +129,15 @@ def printed(*argv: str | Path) -> bytes:
     return subprocess.run([str(a) for a in argv], capture_output=True, check=True).stdout
 
 
+def count_hints(path: Path) -> None:
+    """Has all hints of a recording counted: a list gives it some seconds, and keeps what it has."""
+    for _ in range(50):
+        listed = call("list", path, "--json").json
+        if all(variant["hints"] is not None for _, variant in variants_of(listed)):
+            return
+    raise AssertionError("no list has counted the hints")
+
+
 def variants_of(listed: Any) -> list[tuple[Any, Any]]:
     """Every variant of ``list --json`` with its kernel."""
     return [(k, v) for k in listed["kernels"] for v in k["variants"]]
