@@ -34,11 +34,14 @@ from inspector.report import (
     timings,
     verification,
 )
+from inspector.report.prompt import LEAST, prompt
 from inspector.text import shown
 
 EXECUTED, EXECUTED_MOST = 10_000_000, 200_000_000
 """Lane-instructions that ``--execute`` spends, and after which it gives up: about a second, and
 about ten."""
+TOKENS = 4000
+"""Tokens of a text for a language model."""
 STAGES = tuple(s.value for s in Stage)
 
 
@@ -77,8 +80,23 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         parser, "the kernel", lines="these lines of the stage alone, by their numbers (40:80)",
         more=f"; of each line: {', '.join(fields.LINE_FIELDS)}",
     )  # fmt: skip
+    parser.add_argument(
+        "--prompt", action="store_true",
+        help="the kernel as one text for a language model: figures, hints, source and the code "
+        "that they are about, in so many tokens at most",
+    )  # fmt: skip
+    parser.add_argument(
+        "--tokens", type=_tokens, metavar="N",
+        help=f"tokens of --prompt, counted so that usual tokenizers come to less ({TOKENS})",
+    )  # fmt: skip
     takes_reports(parser)
     parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def _tokens(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) < 10 and int(text) >= LEAST):
+        raise argparse.ArgumentTypeError(f"{text} is no number of tokens from {LEAST} on")
+    return int(text)
 
 
 def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
@@ -88,6 +106,10 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         parser.error("give at most a PATH and a KERNEL")
     small.refuse_together(args, "brief", "fields", "annotate", "beside")
     small.refuse_together(args, "brief", "lines")
+    for name in ("brief", "fields", "lines", "annotate", "beside", "json"):
+        small.refuse_together(args, "prompt", name)
+    if args.tokens is not None and not args.prompt:
+        raise UsageError("--tokens is of a text for a language model", "Give --prompt with it.")
     named = (
         fields.chosen(args.fields, (*fields.FIELDS, *fields.LINE_FIELDS))
         if args.fields is not None
@@ -107,6 +129,13 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     stage = Stage(args.stage) if args.stage else _default(variant)
     if args.execute:
         _execute(reader, kernel, variant, args)
+    if args.prompt:
+        # Imported here: few ask for it.
+        from inspector.commands.prompting import gathered
+
+        told = gathered(reader, kernel, variant, stage)
+        printing.lines([prompt(told, args.tokens or TOKENS).removesuffix("\n")])
+        return Exit.OK
     if args.brief:
         value = small.kernel_in_short(reader, kernel, variant, stage)
         return small.print_kernel(value, args.json)
@@ -217,6 +246,10 @@ def _graph(reader: Reader, graph: Graph, args: argparse.Namespace) -> int:
         raise UsageError(
             f"{graph.id} is a graph: it has output_code alone",
             f"Its kernels have the other stages: {', '.join(graph.kernels)}",
+        )
+    if args.prompt:
+        raise UsageError(
+            f"{graph.id} is a graph, and no kernel", f"Name one: {', '.join(graph.kernels)}"
         )
     if args.fields is not None:
         raise UsageError(

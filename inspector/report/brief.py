@@ -71,15 +71,23 @@ def _cut(value: object, text: int, members: int, name: str = "") -> object:
     if name in _WHOLE:
         return value
     if isinstance(value, str):
-        # Beyond ASCII a character is six bytes of JSON, or twelve.
-        room = text if value.isascii() and value.isprintable() else text // 6
-        return value if len(value) <= room else f"{value[: room - 1]}…"
+        return _shortened(value, text)
     if isinstance(value, list | tuple):
         return [_cut(each, text, members) for each in value[:members]]
     if isinstance(value, Mapping):
         kept = list(value.items())[: max(members, FIGURES) if name != "config" else members]
         return {str(_cut(k, text, 1)): _cut(each, text, members, str(k)) for k, each in kept}
     return value
+
+
+def _shortened(text: str, most: int) -> str:
+    """A text of at most so many bytes of JSON: what is not ASCII is six of them, or twelve."""
+    if len(text) <= most // 12 or (size := len(jsons.dumps(text))) <= most:
+        return text
+    kept = text[: most * len(text) // size]
+    while kept and len(jsons.dumps(kept)) > most - 6:
+        kept = kept[: len(kept) * 9 // 10]
+    return f"{kept}…"
 
 
 def _next(questions: Iterable[Question]) -> list[dict[str, object]]:
@@ -219,6 +227,7 @@ def _questions(told: KernelInShort) -> Iterator[Question]:
             if one.first is not None and one.last is not None:
                 words += ["--lines", span(one.first, min(one.last, one.first + STRETCH))]
             yield Question(show(*words), f"its {one.stage.value}")
+    yield Question(show("--prompt"), "source, code, figures and hints in 4,000 tokens")
     if len(told.kernel.variants) > 1:
         yield Question(ask(told.path, "diff", told.kernel.name, "--variants", "--brief"),
                        "its variants beside one another")  # fmt: skip
