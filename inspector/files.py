@@ -284,19 +284,24 @@ def _opened(path: Path, name: Path, at: int | None, follow: bool) -> File:
     try:
         status = os.fstat(descriptor)
         _must_be_file(path, status.st_mode)
-        if ROOTS in os.environ:
-            _must_be_within(path, Path(f"/proc/self/fd/{descriptor}"))
+        _must_be_within(path, Path(f"/proc/self/fd/{descriptor}"))
         return File(path, descriptor, status)
     except BaseException:
         os.close(descriptor)
         raise
 
 
+def may_be_read(path: Path) -> bool:
+    """Whether a path lies where anything may be read: everywhere, unless ``ROOTS`` says where."""
+    if ROOTS not in os.environ:
+        return True
+    real = path.resolve()
+    return any(real.is_relative_to(root) for root in os.environ[ROOTS].split("\n") if root)
+
+
 def _must_be_within(path: Path, what: Path) -> None:
     """Raises ``Unreadable`` where what lies there is in none of the folders that may be read."""
-    real = what.resolve()
-    roots = [Path(line) for line in os.environ.get(ROOTS, "").split("\n") if line]
-    if not any(real.is_relative_to(root) for root in roots):
+    if not may_be_read(what):
         raise Unreadable(f"{path} lies outside of the folders that may be read here")
 
 
@@ -519,8 +524,7 @@ def names(folder: Path, most: int | None = None) -> tuple[list[os.DirEntry[str]]
     """
     bound = limits().names if most is None else most
     entries: list[os.DirEntry[str]] = []
-    if ROOTS in os.environ:
-        _must_be_within(folder, folder)
+    _must_be_within(folder, folder)
     try:
         with os.scandir(folder) as listed:
             for entry in listed:

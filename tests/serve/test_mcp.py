@@ -225,6 +225,12 @@ async def test_nothing_outside_of_the_roots_is_read(root: Path, tmp_path: Path) 
             "show", {"path": "build", "kernel": "gelu_kernel", "stage": "source", "lines": "1:5"}
         )
         assert "the secret" not in text(result)
+    # A file of limits above the roots is none of theirs.
+    (tmp_path / "pyproject.toml").write_text("[tool.ptxview.check]\nmax-registers = 1\n")
+    async with connected(root) as client:
+        value = answer(await client.call_tool("check", {"path": "x.ptxview", "max_registers": 255}))
+        assert value["passed"]
+    assert call("check", root / "x.ptxview", "--config", tmp_path / "pyproject.toml").status == 1
     # Without roots it would have been read: the test would see it.
     assert "the secret" in call("show", root / "build", "gelu_kernel", "--stage", "source").text
     async with connected(root, "--root", str(outside)) as client:
