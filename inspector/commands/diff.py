@@ -193,8 +193,11 @@ def _compare(
         printing.json_line(jsons.dumps(value))
         return status
     if args.lines is not None:
-        rows = _between(compared.rows(), args.lines)
-        _text(printing.out(), compared, rows, args.width or printing.out().width)
+        wanted = list(_between(compared.rows(), args.lines))
+        if not wanted:
+            there = " and ".join(f"{mark} has {span}" for mark, span in _spans(compared))
+            raise UsageError(f"none of these lines of {stage.value} was compared: {there}")
+        _text(printing.out(), compared, wanted, args.width or printing.out().width)
         return status
     rows = beside.folded(compared.rows(), args.context)
     if args.markdown:
@@ -228,6 +231,13 @@ def _between(rows: Iterable[BesideRow], lines: tuple[int, int]) -> Iterator[Besi
     for row in rows:
         if any(n is not None and first <= n <= last for n in (row.a, row.b)):
             yield row
+
+
+def _spans(compared: Compared) -> Iterator[tuple[str, str]]:
+    """Which lines of both sides were compared."""
+    for mark, function, listing in zip("ab", compared.functions, compared.listings, strict=True):
+        first, last = (function.first, function.last) if function else (1, len(listing.lines))
+        yield mark, f"{first} to {last}"
 
 
 def _fields(

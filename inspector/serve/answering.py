@@ -18,7 +18,7 @@ from threading import Lock
 
 import inspector
 from inspector.capture.opening import user_cache
-from inspector.errors import Exit
+from inspector.errors import Exit, Unreadable
 from inspector.files import ROOTS
 from inspector.serve.tools import Server, ToolCall
 from inspector.system.process import run_tool
@@ -96,13 +96,16 @@ class Answers:
 
     def _asked(self, call: ToolCall, go_on: Callable[[], bool]) -> Answer:
         with tempfile.TemporaryDirectory(prefix="ptxview-") as folder:
-            done = run_tool(
-                [sys.executable, "-P", "-c", _BEGIN, str(PACKAGE.parent), *call.words],
-                seconds=SECONDS if call.confined else LONG,
-                cwd=self._server.roots[0],
-                env=self._environment(call, Path(folder)),
-                go_on=go_on,
-            )
+            limit = SECONDS if call.confined else LONG
+            try:
+                done = run_tool(
+                    [sys.executable, "-P", "-c", _BEGIN, str(PACKAGE.parent), *call.words],
+                    seconds=limit, cwd=self._server.roots[0],
+                    env=self._environment(call, Path(folder)), go_on=go_on,
+                )  # fmt: skip
+            except Unreadable:
+                said = f"{call.words[0]} did not come to an end within {limit:.0f} s"
+                return failure(Exit.UNREADABLE, f"{said}\nAsk for less: a file, or one kernel.")
         said = _harmless(done.err.decode("utf-8", "replace"))[:SAID].strip()
         if done.status not in ENDED_WELL:
             return failure(done.status, said or _harmless(done.text)[-SAID:])

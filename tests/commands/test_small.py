@@ -196,6 +196,14 @@ def test_two_variants_in_short_have_the_figures_that_differ() -> None:
     assert 0 < len(lines) < len(long["hunks"])
 
 
+def test_lines_that_were_not_compared_are_refused_with_those_that_were() -> None:
+    words = (RECORDED, "square_grid_kernel", "square_loop_kernel", "--lines")
+    done = call("diff", *words, "5000:6000")
+    (function,) = whole("square_grid_kernel")["functions"]
+    assert done.status == 2 and f"a has {function['first']} to {function['last']}" in done.said
+    assert call("diff", RECORDED, RECORDED, "--lines", "3").status == 2
+
+
 def test_recordings_in_short_have_what_is_not_the_same(tmp_path: Path) -> None:
     data = REPOSITORY / "tests" / "data" / "core" / "lecture" / "triton"
     short = call("diff", RECORDED, data, "--brief", "--json")
