@@ -144,6 +144,15 @@ COMMANDS = (
         ),
     ),
     Subcommand(
+        "mcp",
+        "ptxview mcp [--root FOLDER]… [--allow-run]",
+        "serve an assistant over the Model Context Protocol",
+        (
+            "ptxview mcp  # what a client starts: it reads the working directory, and runs nothing",
+            "ptxview mcp --root ~/kernels --allow-run  # other folders, and leave to run programs",
+        ),
+    ),
+    Subcommand(
         "doctor",
         "ptxview doctor",
         "what is on this machine, and what each lack costs",
@@ -191,6 +200,9 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     top.add_argument("--version", action="version", version=f"ptxview {__version__}")
+    top.add_argument(
+        "--schema", metavar="COMMAND", help="the JSON Schema of what COMMAND --json prints"
+    )
     top.add_argument("command", nargs="?", metavar="COMMAND", help=argparse.SUPPRESS)
     return top
 
@@ -329,8 +341,12 @@ def _dispatch(given: list[str]) -> int:
         printing.narrate(parser().format_help().rstrip())
         return Exit.USAGE
     if given[0].startswith("-"):
-        parser().parse_args(given)
-        return Exit.USAGE
+        asked: str | None = parser().parse_args(given).schema
+        if asked is None:
+            return Exit.USAGE
+        status: int = importlib.import_module("inspector.commands.schemas").show(asked)
+        printing.flush()
+        return status
     command = next((c for c in COMMANDS if c.name == given[0]), None)
     if command is None:
         names = ", ".join(c.name for c in COMMANDS)
@@ -345,7 +361,7 @@ def _dispatch(given: list[str]) -> int:
     )
     module.arguments(own)
     own.epilog = "\n\n".join(filter(None, (own.epilog, _examples(command))))
-    status: int = module.run(own, given[1:])
+    status = module.run(own, given[1:])
     printing.flush()
     return status
 

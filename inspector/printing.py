@@ -109,6 +109,16 @@ def guarded() -> Iterator[None]:
         sys.stdout, sys.stderr = before
 
 
+@contextlib.contextmanager
+def lent() -> Iterator[None]:
+    """Within it ``sys.stdout`` is the stream itself, for a library that speaks a protocol there."""
+    before, sys.stdout = sys.stdout, _stdout()
+    try:
+        yield
+    finally:
+        sys.stdout = before
+
+
 def with_streams() -> None:
     """Started with a stream closed, Python has none; a program that is run still has none."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):

@@ -191,6 +191,8 @@ def _found() -> Path | None:
     """The nearest pyproject.toml, here or above, but not beyond the repository."""
     here = Path.cwd()
     for folder in (here, *here.parents):
+        if not files.may_be_read(folder):
+            return None
         if (folder / "pyproject.toml").is_file():
             return folder / "pyproject.toml"
         if (folder / GIT).exists():

@@ -17,6 +17,7 @@ from rich.live import Live
 from rich.text import Text
 
 from inspector import printing
+from inspector.commands import small
 from inspector.commands.common import open_profiled, print_json, takes_reports
 from inspector.errors import Exit
 from inspector.measure.ncu.attach import Key
@@ -27,7 +28,7 @@ from inspector.model import Kernel, Recording, Variant
 from inspector.printing import narrate
 from inspector.reader.figures import GLANCE
 from inspector.reader.reader import Reader
-from inspector.report import calls, jsons, ncu, tables, timings, verification
+from inspector.report import brief, calls, fields, jsons, ncu, tables, timings, verification
 from inspector.text import plural, shown
 
 
@@ -42,6 +43,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         help="the distinct calls of each kernel, graph and extension's function with their counts, "
         "and what differs between them",
     )
+    small.takes_small(parser, "what there is")
     takes_reports(parser)
     parser.add_argument("--json", action="store_true", help="print JSON")
 
@@ -49,9 +51,17 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     """Print the table, or JSON."""
     args = parser.parse_args(argv)
+    small.refuse_together(args, "brief", "fields", "calls")
+    names: tuple[str, ...] = fields.GLANCE
+    if args.fields is not None:
+        names = fields.chosen(args.fields, tuple(fields.FIELDS))
     profiled = open_profiled(args.path, reports=args.ncu)
     reader = profiled.reader
     rec = reader.recording
+    if args.brief:
+        return _brief(reader, names, args.json)
+    if args.fields is not None:
+        return _fields(reader, names, args.json)
     if args.calls and not args.json:
         return _calls(rec)
     if args.json:
@@ -79,6 +89,34 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         print_launches(profiled, out, alone)
     if not alone:
         tables.problems(rec, printing.err())
+    return Exit.OK
+
+
+def _brief(reader: Reader, names: tuple[str, ...], as_json: bool) -> int:
+    """The recording in short."""
+    rec = reader.recording
+    pairs = rec.variants()
+    about = {
+        "path": rec.path, "mode": rec.mode, "target": rec.target, "complete": rec.complete,
+        "kernels": len(rec.kernels), "variants": len(pairs), "graphs": len(rec.graphs),
+        "problems": len(rec.problems),
+    }  # fmt: skip
+    rows = list(small.figures(reader, pairs, names))
+    value = brief.listed(rec.path, about, rows, names, lambda n: small.handle(rec, *pairs[n]))
+    if as_json:
+        print_json(value)
+    else:
+        printing.lines(brief.listed_lines(value))
+    return Exit.OK
+
+
+def _fields(reader: Reader, names: tuple[str, ...], as_json: bool) -> int:
+    """These figures of every variant, and nothing else."""
+    rows = small.figures(reader, reader.recording.variants(), names)
+    if as_json:
+        print_json({"schema": jsons.SCHEMA, "variants": jsons.Rows(rows)})
+    else:
+        printing.lines(fields.table(list(rows)))
     return Exit.OK
 
 

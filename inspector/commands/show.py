@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import argparse
 import datetime
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from inspector import printing
+from inspector.commands import small
 from inspector.commands.common import open_profiled, print_json, split_path, takes_reports
 from inspector.errors import Exit, PtxviewError, UsageError
 from inspector.listing.line import Function, Line, Listing
@@ -22,12 +23,25 @@ from inspector.printing import narrate
 from inspector.reader.listings import decode
 from inspector.reader.reader import Reader
 from inspector.reader.selecting import select_graph, select_one
-from inspector.report import annotated, card, jsons, ncu, tables, timings, verification
+from inspector.report import (
+    annotated,
+    brief,
+    card,
+    fields,
+    jsons,
+    ncu,
+    tables,
+    timings,
+    verification,
+)
+from inspector.report.prompt import LEAST, prompt
 from inspector.text import shown
 
 EXECUTED, EXECUTED_MOST = 10_000_000, 200_000_000
 """Lane-instructions that ``--execute`` spends, and after which it gives up: about a second, and
 about ten."""
+TOKENS = 4000
+"""Tokens of a text for a language model."""
 STAGES = tuple(s.value for s in Stage)
 
 
@@ -62,8 +76,27 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         metavar="ARCH",
         help="what occupancy and hints are told for (sm_80); default: what it was compiled for",
     )
+    small.takes_small(
+        parser, "the kernel", lines="these lines of the stage alone, by their numbers (40:80)",
+        more=f"; of each line: {', '.join(fields.LINE_FIELDS)}",
+    )  # fmt: skip
+    parser.add_argument(
+        "--prompt", action="store_true",
+        help="the kernel as one text for a language model: figures, hints, source and the code "
+        "that they are about, in so many tokens at most",
+    )  # fmt: skip
+    parser.add_argument(
+        "--tokens", type=_tokens, metavar="N",
+        help=f"tokens of --prompt, counted so that usual tokenizers come to less ({TOKENS})",
+    )  # fmt: skip
     takes_reports(parser)
     parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def _tokens(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) < 10 and int(text) >= LEAST):
+        raise argparse.ArgumentTypeError(f"{text} is no number of tokens from {LEAST} on")
+    return int(text)
 
 
 def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
@@ -71,6 +104,17 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     args = parser.parse_args(argv)
     if len(args.words) > 2:
         parser.error("give at most a PATH and a KERNEL")
+    small.refuse_together(args, "brief", "fields", "annotate", "beside")
+    small.refuse_together(args, "brief", "lines")
+    for name in ("brief", "fields", "lines", "annotate", "beside", "json"):
+        small.refuse_together(args, "prompt", name)
+    if args.tokens is not None and not args.prompt:
+        raise UsageError("--tokens is of a text for a language model", "Give --prompt with it.")
+    named = (
+        fields.chosen(args.fields, (*fields.FIELDS, *fields.LINE_FIELDS))
+        if args.fields is not None
+        else ()
+    )
     path, selector = split_path(args.words)
     profiled = open_profiled(path, args.device, args.ncu)
     reader = profiled.reader
@@ -85,18 +129,77 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     stage = Stage(args.stage) if args.stage else _default(variant)
     if args.execute:
         _execute(reader, kernel, variant, args)
+    if args.prompt:
+        # Imported here: few ask for it.
+        from inspector.commands.prompting import gathered
+
+        told = gathered(reader, kernel, variant, stage)
+        printing.lines([prompt(told, args.tokens or TOKENS).removesuffix("\n")])
+        return Exit.OK
+    if args.brief:
+        value = small.kernel_in_short(reader, kernel, variant, stage)
+        return small.print_kernel(value, args.json)
+    lines = None
+    if args.lines is not None:
+        lines = small.within(args.lines, reader.listing(variant, stage), stage)
+    if named:
+        return _fields(profiled, kernel, variant, stage, named, lines, args.json)
     beside = Stage(args.beside) if args.beside else None
     if args.json:
-        value = _json(profiled, kernel, variant, stage)
+        value = _json(profiled, kernel, variant, stage, lines)
         if beside is not None:
-            value["beside"] = _json(profiled, kernel, variant, beside)
+            value["beside"] = _json(
+                profiled, kernel, variant, beside,
+                None if lines is None else _across(reader, variant, stage, beside, lines),
+            )  # fmt: skip
         print_json(value)
         return Exit.OK
     if beside is not None:
-        return _beside(reader, variant, stage, beside)
+        return _beside(reader, variant, stage, beside, lines)
     if args.annotate:
-        return _annotated(reader, kernel, variant, stage)
-    return _print(reader.text(variant, stage).text, stage, variant.stages[stage].origin_path)
+        return _annotated(reader, kernel, variant, stage, lines)
+    first = 1
+    text = reader.text(variant, stage).text
+    if lines is not None:
+        first = lines[0]
+        text = "".join(f"{each}\n" for each in reader.listing(variant, stage).texts(*lines))
+    return _print(text, stage, variant.stages[stage].origin_path, first)
+
+
+def _across(
+    reader: Reader, variant: Variant, stage: Stage, other: Stage, lines: tuple[int, int]
+) -> tuple[int, int]:
+    """The lines of the other stage from the first to the last that these are tied to."""
+    links = reader.links(variant, stage, other)
+    linked = [n for line in range(lines[0], lines[1] + 1) for n in links.get(line, ())]
+    return (min(linked), max(linked)) if linked else (1, 0)
+
+
+def _fields(
+    profiled: Profiled, kernel: Kernel, variant: Variant, stage: Stage,
+    names: tuple[str, ...], lines: tuple[int, int] | None, as_json: bool,
+) -> int:  # fmt: skip
+    """Some figures of the kernel and, where fields of lines are named, those of its lines."""
+    reader = profiled.reader
+    one = small.subject(reader, times(reader.recording.path), kernel, variant)
+    figures = {name: fields.FIELDS[name](one) for name in names if name in fields.FIELDS}
+    of_lines = [name for name in names if name in fields.LINE_FIELDS]
+    listing = reader.listing(variant, stage)
+    own = reader.function(variant, stage)
+    first, last = lines or ((own.first, own.last) if own else (1, len(listing.lines)))
+    rows = (
+        {"n": line["n"], **{name: line[name] for name in of_lines}}
+        for line in _line_values(profiled, variant, stage, listing.between(first, last),
+                                 "links" in of_lines)
+    ) if of_lines else ()  # fmt: skip
+    if as_json:
+        value = {"schema": jsons.SCHEMA, "kernel": kernel.name, "variant": variant.id,
+                 "stage": stage.value, "figures": figures}  # fmt: skip
+        print_json(value | ({"lines": jsons.Rows(rows)} if of_lines else {}))
+        return Exit.OK
+    printing.lines(brief.figure_lines(figures))
+    printing.lines(fields.table(list(rows)))
+    return Exit.OK
 
 
 def _execute(reader: Reader, kernel: Kernel, variant: Variant, args: argparse.Namespace) -> None:
@@ -144,13 +247,31 @@ def _graph(reader: Reader, graph: Graph, args: argparse.Namespace) -> int:
             f"{graph.id} is a graph: it has output_code alone",
             f"Its kernels have the other stages: {', '.join(graph.kernels)}",
         )
+    if args.prompt:
+        raise UsageError(
+            f"{graph.id} is a graph, and no kernel", f"Name one: {', '.join(graph.kernels)}"
+        )
+    if args.fields is not None:
+        raise UsageError(
+            f"{graph.id} is a graph: its text has lines, and no figures",
+            f"--fields is for its kernels: {', '.join(graph.kernels)}",
+        )
     held = graph.stages[Stage.OUTPUT_CODE]
-    if not args.json:
-        return _print(decode(held.content.read()), Stage.OUTPUT_CODE, held.origin_path)
+    if args.brief:
+        return small.print_graph(reader, graph, args.json)
     listing = reader.graph_listing(graph)
+    lines = (1, len(listing.lines))
+    if args.lines is not None:
+        lines = small.within(args.lines, listing, Stage.OUTPUT_CODE)
+    if not args.json:
+        text = decode(held.content.read())
+        if args.lines is not None:
+            text = "".join(f"{each}\n" for each in listing.texts(*lines))
+        return _print(text, Stage.OUTPUT_CODE, held.origin_path, lines[0])
     print_json({"schema": jsons.SCHEMA, "stage": "output_code", "text_from": held.text_from,
                 "functions": _in_graph(reader, graph), "notes": [],
-                "lines": jsons.Rows(jsons.line(line, {}) for line in listing.lines)})  # fmt: skip
+                "lines": jsons.Rows(jsons.line(line, {})
+                                    for line in listing.between(*lines))})  # fmt: skip
     return Exit.OK
 
 
@@ -166,7 +287,7 @@ def _in_graph(reader: Reader, graph: Graph) -> list[dict[str, object]]:
     return out
 
 
-def _print(text: str, stage: Stage, path: str | None) -> int:
+def _print(text: str, stage: Stage, path: str | None, first: int = 1) -> int:
     if not printing.to_terminal():
         printing.verbatim(text)
         return Exit.OK
@@ -175,16 +296,21 @@ def _print(text: str, stage: Stage, path: str | None) -> int:
     from inspector.listing.lexers import lexer_for
 
     safe = "\n".join(shown(line.rstrip("\r")) for line in text.split("\n"))
-    printing.out().print(Syntax(safe, lexer_for(stage, path), line_numbers=True, theme="ansi_dark"))
+    lexer = lexer_for(stage, path)
+    printing.out().print(
+        Syntax(safe, lexer, line_numbers=True, start_line=first, theme="ansi_dark")
+    )
     return Exit.OK
 
 
-def _beside(reader: Reader, variant: Variant, stage: Stage, other: Stage) -> int:
+def _beside(
+    reader: Reader, variant: Variant, stage: Stage, other: Stage, lines: tuple[int, int] | None
+) -> int:
     left, right = reader.listing(variant, stage), reader.listing(variant, other)
     links = reader.links(variant, stage, other)
     out = printing.out()
     table = tables.beside(
-        _part(left, reader.function(variant, stage)),
+        _part(left, reader.function(variant, stage), lines),
         {line.n: line for line in right.lines},
         links,
         out.width,
@@ -196,7 +322,9 @@ def _beside(reader: Reader, variant: Variant, stage: Stage, other: Stage) -> int
     return Exit.OK
 
 
-def _annotated(reader: Reader, kernel: Kernel, variant: Variant, stage: Stage) -> int:
+def _annotated(
+    reader: Reader, kernel: Kernel, variant: Variant, stage: Stage, lines: tuple[int, int] | None
+) -> int:
     out = printing.out()
     listing = reader.listing(variant, stage)
     telling = reader.telling(variant, stage)
@@ -220,22 +348,46 @@ def _annotated(reader: Reader, kernel: Kernel, variant: Variant, stage: Stage) -
     if said := annotated.legend(telling, stage):
         out.print(said, style="dim", soft_wrap=True)
     out.print(annotated.heading(telling), style="dim", soft_wrap=True)
-    part = _part(listing, reader.function(variant, stage))
+    part = _part(listing, reader.function(variant, stage), lines)
     printing.rows(annotated.rows(part, telling, out.width))
     return Exit.OK
 
 
-def _part(listing: Listing, function: Function | None) -> Iterator[Line]:
-    """The lines of a function one after the other, or of the whole: a listing may have millions."""
+def _part(
+    listing: Listing, function: Function | None, lines: tuple[int, int] | None
+) -> Iterator[Line]:
+    """The lines that were asked for one after the other, else those of a function, or of the whole:
+    a listing may have millions."""
+    if lines is not None:
+        return listing.between(*lines)
     first, last = (1, len(listing.lines)) if function is None else (function.first, function.last)
     return listing.between(first, last)
 
 
-def _json(profiled: Profiled, kernel: Kernel, variant: Variant, stage: Stage) -> dict[str, object]:
+def _json(
+    profiled: Profiled, kernel: Kernel, variant: Variant, stage: Stage,
+    lines: tuple[int, int] | None = None,
+) -> dict[str, object]:  # fmt: skip
     reader = profiled.reader
     listing = reader.listing(variant, stage)
+    wanted = listing.lines if lines is None else listing.between(*lines)
+    return {
+        "schema": jsons.SCHEMA,
+        "stage": stage.value,
+        "text_from": reader.text(variant, stage).text_from,
+        "functions": jsons.Rows(_functions(profiled, kernel, variant, stage, listing)),
+        "notes": [],
+        "lines": jsons.Rows(_line_values(profiled, variant, stage, wanted)),
+    }
+
+
+def _line_values(
+    profiled: Profiled, variant: Variant, stage: Stage, lines: Iterable[Line], linked: bool = True
+) -> Iterator[dict[str, object]]:
+    """What is known of lines, one after the other; ``linked``: their links too."""
+    reader = profiled.reader
     links = {}
-    for other in jsons.ordered(variant.stages):
+    for other in jsons.ordered(variant.stages) if linked else ():
         if other is stage or variant.stages[other].costly:
             continue
         try:
@@ -243,17 +395,8 @@ def _json(profiled: Profiled, kernel: Kernel, variant: Variant, stage: Stage) ->
         except PtxviewError as error:
             narrate(f"ptxview: no links to {other.value}: {error.message}")
     telling = reader.telling(variant, stage, whole=True)
-    return {
-        "schema": jsons.SCHEMA,
-        "stage": stage.value,
-        "text_from": reader.text(variant, stage).text_from,
-        "functions": jsons.Rows(_functions(profiled, kernel, variant, stage, listing)),
-        "notes": [],
-        "lines": jsons.Rows(
-            jsons.line(line, links, telling.at(line.n), telling.words(line.n))
-            for line in listing.lines
-        ),
-    }
+    for line in lines:
+        yield jsons.line(line, links, telling.at(line.n), telling.words(line.n))
 
 
 def _functions(

@@ -17,6 +17,7 @@ from inspector import printing
 from inspector.analyse.hints.subject import Finding
 from inspector.commands.common import print_json
 from inspector.commands.launching import amount, chosen_launch, place, takes_launch
+from inspector.commands.small import span
 from inspector.errors import Exit, PtxviewError, UsageError
 from inspector.execute import LaunchError, approximations
 from inspector.measure.recorded_launch import ChosenLaunch
@@ -67,15 +68,6 @@ def wanted(text: str) -> Wanted:
     if count < 1:
         raise argparse.ArgumentTypeError("at least one block is run")
     return count
-
-
-def span(text: str) -> tuple[int, int]:
-    """``47``, ``40:60``."""
-    first, colon, last = text.partition(":")
-    parts = [first, last] if colon else [first]
-    if all(p.isascii() and p.isdecimal() and len(p) < 10 for p in parts):
-        return int(parts[0]), int(parts[-1])
-    raise argparse.ArgumentTypeError(f"{text} is no line and no range of lines")
 
 
 def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:

@@ -32,6 +32,8 @@ from typing import IO, Any
 from inspector.errors import Unreadable, UsageError
 
 VARIABLE = "PTXVIEW_MAX_BYTES"
+ROOTS = "PTXVIEW_ROOTS"
+"""The variable that names the only folders of which anything may be read, a line each."""
 DEFAULT = 1 << 30
 LEAST = 1 << 16
 CHUNK = 1 << 20
@@ -282,10 +284,25 @@ def _opened(path: Path, name: Path, at: int | None, follow: bool) -> File:
     try:
         status = os.fstat(descriptor)
         _must_be_file(path, status.st_mode)
+        _must_be_within(path, Path(f"/proc/self/fd/{descriptor}"))
         return File(path, descriptor, status)
     except BaseException:
         os.close(descriptor)
         raise
+
+
+def may_be_read(path: Path) -> bool:
+    """Whether a path lies where anything may be read: everywhere, unless ``ROOTS`` says where."""
+    if ROOTS not in os.environ:
+        return True
+    real = path.resolve()
+    return any(real.is_relative_to(root) for root in os.environ[ROOTS].split("\n") if root)
+
+
+def _must_be_within(path: Path, what: Path) -> None:
+    """Raises ``Unreadable`` where what lies there is in none of the folders that may be read."""
+    if not may_be_read(what):
+        raise Unreadable(f"{path} lies outside of the folders that may be read here")
 
 
 def read(
@@ -507,6 +524,7 @@ def names(folder: Path, most: int | None = None) -> tuple[list[os.DirEntry[str]]
     """
     bound = limits().names if most is None else most
     entries: list[os.DirEntry[str]] = []
+    _must_be_within(folder, folder)
     try:
         with os.scandir(folder) as listed:
             for entry in listed:

@@ -17,8 +17,11 @@ import pytest
 
 from inspector.cli import main
 from inspector.system.toolchain import find
+from tests.helpers import schemas
 from tests.helpers.samples import said_of
 
+HELD = 100_000
+"""Bytes of a document up to which every test holds it against its schema."""
 DATA = Path(__file__).resolve().parent.parent / "data" / "core"
 REPOSITORY = DATA.parents[2]
 LECTURE = DATA / "lecture"
@@ -34,6 +37,7 @@ class Done:
     status: int
     out: bytes
     err: bytes
+    command: str = ""
 
     @property
     def said(self) -> str:
@@ -47,9 +51,13 @@ class Done:
 
     @property
     def json(self) -> Any:
-        """Standard output as JSON; strictly JSON, so that NaN is an error."""
+        """Standard output as JSON; strictly JSON, so that NaN is an error, and as the command's
+        schema says, which of great documents a test of its own asks."""
         assert self.status == 0, self.said
-        return json.loads(self.out, parse_constant=_refuse)
+        value = json.loads(self.out, parse_constant=_refuse)
+        if len(self.out) <= HELD:
+            schemas.hold(self.command, value)
+        return value
 
 
 def _refuse(name: str) -> object:
@@ -67,7 +75,7 @@ def call(*args: str | Path) -> Done:
             status = int(main([str(a) for a in args]))
         except SystemExit as stop:
             status = int(stop.code or 0)
-        return Done(status, out.getvalue(), err.getvalue())
+        return Done(status, out.getvalue(), err.getvalue(), str(args[0]) if args else "")
 
 
 def environment(**changes: str | None) -> dict[str, str]:
@@ -97,7 +105,7 @@ def ptxview(
         timeout=seconds,
         check=False,
     )
-    return Done(done.returncode, done.stdout, done.stderr)
+    return Done(done.returncode, done.stdout, done.stderr, str(args[0]) if args else "")
 
 
 def command(args: Sequence[str | Path]) -> list[str]:
@@ -119,6 +127,15 @@ def printed(*argv: str | Path) -> bytes:
     if Path(tool).name in ("nvdisasm", "cuobjdump") and Path(last).is_file():
         return said_of(last, tool, *options)
     return subprocess.run([str(a) for a in argv], capture_output=True, check=True).stdout
+
+
+def count_hints(path: Path) -> None:
+    """Has all hints of a recording counted: a list gives it some seconds, and keeps what it has."""
+    for _ in range(50):
+        listed = call("list", path, "--json").json
+        if all(variant["hints"] is not None for _, variant in variants_of(listed)):
+            return
+    raise AssertionError("no list has counted the hints")
 
 
 def variants_of(listed: Any) -> list[tuple[Any, Any]]:

@@ -1,0 +1,57 @@
+"""Serve an assistant over the Model Context Protocol: list, show, diff, explain, check and time.
+
+It speaks over standard input and output, as a client that starts it expects. What it reads lies in
+the folders that --root names, and no file outside of them is opened; it runs no program unless it
+was started with --allow-run. Answers are in short, and bounded.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+from inspector.capture.opening import recordings_folder
+from inspector.errors import Exit, ToolMissing, UsageError
+from inspector.printing import narrate
+from inspector.serve.tools import Server
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of ``mcp``."""
+    parser.add_argument(
+        "--root", action="append", default=[], metavar="FOLDER",
+        help="a folder of which anything may be read; again for more (default: the working "
+        "directory and the user's recordings)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--allow-run", action="store_true",
+        help="let it run programs too: record a script, compile a .py, measure times",
+    )  # fmt: skip
+
+
+def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
+    """Serve until standard input ends."""
+    args = parser.parse_args(argv)
+    server = Server(_roots(args.root), args.allow_run)
+    if find_spec("mcp") is None:
+        raise ToolMissing(
+            "the protocol's SDK is not installed", "Get it with: pip install 'ptxview[mcp]'"
+        )
+    from inspector.serve.protocol import speak
+
+    if sys.stdin.isatty():
+        narrate("ptxview: waiting for a client of the Model Context Protocol; Ctrl-D ends it")
+    speak(server)
+    return Exit.OK
+
+
+def _roots(given: list[str]) -> tuple[Path, ...]:
+    """The folders that may be read, without links."""
+    if not given:
+        return Path.cwd(), recordings_folder().resolve()
+    for name in given:
+        if not Path(name).is_dir():
+            raise UsageError(f"--root {name}: there is no such folder")
+    return tuple(Path(name).resolve() for name in given)

@@ -1,0 +1,432 @@
+"""The tools that are served: each is a command, asked with arguments instead of words.
+
+What an option is called, means and may be is the command's own parser's; what is served of it
+stands in ``TOOLS``. Nothing here needs the protocol's SDK.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import importlib.util
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from inspector.capture.opening import newest
+from inspector.errors import UsageError
+from inspector.text import shown
+
+Arguments = Mapping[str, object]
+Words = list[str]
+MOST_LINES = 400
+"""Lines of a stage that are given at once."""
+LINE_FIELDS = "text,sentence,notes"
+"""What is told of lines where nobody says what."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """What a call of a tool comes to: a command's words, and how it may be run.
+
+    ``confined``: it reads nothing outside of the folders that may be read, since it runs nothing of
+    anybody else's; ``as_json``: what it prints is JSON.
+    """
+
+    words: Words
+    confined: bool = True
+    as_json: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """What a server was started with: the folders that may be read, and leave to run programs."""
+
+    roots: tuple[Path, ...]
+    may_run: bool = False
+
+    def path(self, value: object) -> str:
+        """A path within the folders that may be read, its links resolved.
+
+        Raises ``UsageError`` for one outside.
+        """
+        if not isinstance(value, str) or not value or "\0" in value:
+            raise UsageError("a path is a text, and not empty")
+        try:
+            real = (self.roots[0] / Path(value).expanduser()).resolve()
+        except (OSError, RuntimeError, ValueError):
+            raise UsageError(f"{shown(value)} is no path") from None
+        if not any(real.is_relative_to(root) for root in self.roots):
+            raise UsageError(
+                f"{shown(value)} lies outside of the folders that may be read here",
+                f"They are {', '.join(shown(str(root)) for root in self.roots)}; "
+                "ptxview mcp --root FOLDER serves others.",
+            )
+        return str(real)
+
+    def recording(self, value: object) -> str:
+        """A path, or the newest recording where none is given."""
+        return self.path(str(newest()) if value is None else value)
+
+    def leave(self, what: str) -> None:
+        """Raises ``UsageError`` where there is no leave to run programs."""
+        if not self.may_run:
+            raise UsageError(
+                f"{what} runs a program, and this server was started without leave to run any",
+                "ptxview mcp --allow-run gives it.",
+            )
+
+
+Making = Callable[[Server, Arguments, "ServedTool"], ToolCall]
+
+
+@dataclass(frozen=True, slots=True)
+class ServedTool:
+    """A command as a tool.
+
+    ``own`` are the parameters that the command has no option for, each with its JSON Schema;
+    ``options`` those of the command's options that are served, by name without dashes; ``make``
+    puts arguments into words. ``reads`` says whether nothing but our own caches changes by it;
+    ``runs`` whether it may run a program, and ``hidden`` whether without leave it does nothing.
+    """
+
+    name: str
+    title: str
+    description: str
+    make: Making
+    own: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+    options: Sequence[str] = ()
+    required: Sequence[str] = ()
+    reads: bool = True
+    runs: bool = False
+    hidden: bool = False
+
+
+# -- from a command's parser ----------------------------------------------------------------------
+
+
+def is_there(tool: ServedTool) -> bool:
+    """Whether there is a command of that name."""
+    return importlib.util.find_spec(f"inspector.commands.{tool.name}") is not None
+
+
+def _actions(command: str) -> dict[str, argparse.Action]:
+    """A command's options by name, without dashes."""
+    parser = argparse.ArgumentParser(add_help=False)
+    importlib.import_module(f"inspector.commands.{command}").arguments(parser)
+    return {
+        option.removeprefix("--"): action
+        for action in parser._actions
+        for option in action.option_strings
+        if option.startswith("--")
+    }
+
+
+def _schema_of(action: argparse.Action) -> dict[str, object]:
+    """What an option may be given, as JSON Schema."""
+    text: dict[str, object] = {"description": (action.help or "").replace("%%", "%")}
+    if action.nargs == 0:
+        return {"type": "boolean", **text}
+    one: dict[str, object] = {"type": ["string", "number"]}
+    if action.choices is not None:
+        one = {"enum": [str(choice) for choice in action.choices]}
+    if isinstance(action, argparse._AppendAction):
+        return {"type": "array", "items": one, **text}
+    return {**one, **text}
+
+
+def input_schema(tool: ServedTool) -> dict[str, object]:
+    """What a tool is given, as JSON Schema."""
+    known = _actions(tool.name)
+    options = {
+        name.replace("-", "_"): _schema_of(known[name]) for name in tool.options if name in known
+    }
+    return {
+        "type": "object",
+        "properties": {**{name: dict(one) for name, one in tool.own.items()}, **options, **CURSOR},
+        "required": list(tool.required),
+        "additionalProperties": False,
+    }
+
+
+def checked(tool: ServedTool, given: Arguments) -> None:
+    """Raises ``UsageError`` for arguments that the tool does not have, or lacks."""
+    there = [*tool.own, *(name.replace("-", "_") for name in tool.options), *CURSOR]
+    for name in given:
+        if name not in there:
+            raise UsageError(
+                f"{tool.name} has no argument {shown(str(name))}; it has {', '.join(there)}"
+            )
+    for name in tool.required:
+        if given.get(name) is None:
+            raise UsageError(f"{tool.name} needs the argument {name}")
+
+
+def _options(tool: ServedTool, given: Arguments, without: Sequence[str] = ()) -> Words:
+    """The options among arguments, as the command takes them: what a value begins with, an option
+    of its own it never is."""
+    known = _actions(tool.name)
+    out: Words = []
+    for name in tool.options:
+        value = given.get(name.replace("-", "_"))
+        if name in without or name not in known or value is None or value is False:
+            continue
+        if known[name].nargs == 0:
+            out.append(f"--{name}")
+            continue
+        for each in value if isinstance(value, list) else [value]:
+            out.append(f"--{name}={_word(name, each)}")
+    return out
+
+
+def _word(name: str, value: object) -> str:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise UsageError(f"{name} is a text or a number")
+    if "\0" in str(value):
+        raise UsageError(f"{name} holds a character that none may")
+    return str(value)
+
+
+def _name(given: Arguments, name: str) -> str:
+    """A kernel's name, as a word that is no option."""
+    value = _word(name, given[name])
+    if value.startswith("-"):
+        raise UsageError(f"{shown(value)} is no kernel's name")
+    return value
+
+
+def _listed(value: object) -> str:
+    """``["a", "b"]`` or ``"a,b"`` as an option takes it."""
+    return ",".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+# -- tools ----------------------------------------------------------------------------------------
+
+CURSOR: Mapping[str, Mapping[str, object]] = {
+    "cursor": {
+        "type": "string",
+        "description": "where to go on in an answer that was cut, as that answer says",
+    }
+}
+_PATH = {
+    "type": "string",
+    "description": "a recording, a .triton or Inductor cache, a build folder, a .ptx .cubin .so .o "
+    ".ttir .ttgir .llir file; left out: the newest recording",
+}
+_KERNEL = {
+    "type": "string",
+    "description": "a name, a glob, a variant's id or NAME#2, as the tool list gives them",
+}
+_FULL = {
+    "type": "boolean",
+    "description": "everything, and not in short: long, and cut where it is too long",
+}
+_FIELDS = {
+    "type": "array",
+    "items": {"type": "string"},
+    "description": "these figures alone: registers, spills, shared, occupancy, hints, rules, time, "
+    "config, instructions …",
+}
+_LINES = {"type": "string", "description": f"lines alone, 40:80; at most {MOST_LINES} at once"}
+
+
+def _small(given: Arguments, lines: bool = False) -> Words:
+    """How much is wanted: these fields or lines, or everything, else in short."""
+    if given.get("fields") is not None:
+        return [f"--fields={_listed(given['fields'])}"]
+    if lines and given.get("lines") is not None:
+        return []
+    return [] if given.get("full") is True else ["--brief"]
+
+
+def _lines(given: Arguments) -> Words:
+    """The lines that are wanted, no more of them than are given at once."""
+    text = _word("lines", given["lines"])
+    first, colon, last = text.partition(":")
+    if not all(part.isascii() and part.isdecimal() and len(part) < 11 for part in (first, last)
+               if part) or not (first or last):  # fmt: skip
+        raise UsageError(f"{shown(text)} is no range of lines", "Give one as 40:80.")
+    begin = int(first or 1)
+    most = begin + MOST_LINES - 1
+    end = begin if not colon else most if not last else min(int(last), most)
+    return [f"--lines={begin}:{max(begin, end)}"]
+
+
+def _list(server: Server, given: Arguments, tool: ServedTool) -> ToolCall:
+    return ToolCall(["list", server.recording(given.get("path")), *_small(given), "--json"])
+
+
+def _show(server: Server, given: Arguments, tool: ServedTool) -> ToolCall:
+    words = ["show", server.recording(given.get("path"))]
+    if given.get("kernel") is not None:
+        words.append(_name(given, "kernel"))
+    words += _options(tool, given)
+    if given.get("prompt") is not None:
+        return ToolCall(
+            [*words, "--prompt", f"--tokens={_word('prompt', given['prompt'])}"], as_json=False
+        )
+    words += _small(given, lines=True)
+    if given.get("lines") is not None:
+        words += _lines(given)
+        if given.get("fields") is None and given.get("full") is not True:
+            words.append(f"--fields={LINE_FIELDS}")
+    return ToolCall([*words, "--json"])
+
+
+def _diff(server: Server, given: Arguments, tool: ServedTool) -> ToolCall:
+    a = server.recording(given.get("path_a"))
+    b = a if given.get("path_b") is None else server.path(given["path_b"])
+    sides = []
+    for path, name in ((a, "kernel_a"), (b, "kernel_b")):
+        kernel = "" if given.get(name) is None else f"::{_name(given, name)}"
+        # The longest beginning that exists is the path: it must be the one that was looked at.
+        if kernel and Path(path + kernel).exists():
+            raise UsageError(f"{shown(path + kernel)} is a path of its own")
+        sides.append(path + kernel)
+    if given.get("kernel_a") is not None and given.get("kernel_b") is None and b == a:
+        words = ["diff", sides[0], "--variants"]
+    else:
+        words = ["diff", *sides]
+    words += [*_options(tool, given), *_small(given, lines=True)]
+    return ToolCall([*words, *(_lines(given) if given.get("lines") is not None else []), "--json"])
+
+
+def _explain(server: Server, given: Arguments, tool: ServedTool) -> ToolCall:
+    value = given["words"]
+    asked = [_word("words", each) for each in (value if isinstance(value, list) else [value])]
+    return ToolCall(["explain", "--json", "--", *asked])
+
+
+def _check(server: Server, given: Arguments, tool: ServedTool) -> ToolCall:
+    words = ["check", server.recording(given.get("path"))]
+    if given.get("baseline") is not None:
+        words.append(f"--baseline={server.path(given['baseline'])}")
+    return ToolCall([*words, *_options(tool, given), "--json"])
+
+
+def _time(server: Server, given: Arguments, tool: ServedTool) -> ToolCall:
+    words = ["time", server.recording(given.get("path"))]
+    if given.get("kernel") is not None:
+        words.append(_name(given, "kernel"))
+    if given.get("measure") is not True:
+        return ToolCall([*words, "--stored", "--json"])
+    server.leave("time with measure")
+    return ToolCall([*words, *_options(tool, given), "--json"], confined=False)
+
+
+def _compile(server: Server, given: Arguments, tool: ServedTool) -> ToolCall:
+    value = given["files"]
+    paths = [server.path(each) for each in (value if isinstance(value, list) else [value])]
+    for path in paths:
+        if path.endswith(".py"):
+            server.leave(f"compile of {Path(path).name}")
+    if given.get("options") is not None:
+        server.leave("compile with options of a compiler's own")
+    return ToolCall(
+        ["compile", *paths, *_options(tool, given), "--no-tui", "--json"], confined=False
+    )
+
+
+def _run(server: Server, given: Arguments, tool: ServedTool) -> ToolCall:
+    server.leave("run")
+    script = server.path(given["script"])
+    value = given.get("arguments", [])
+    words = [_word("arguments", each) for each in (value if isinstance(value, list) else [value])]
+    return ToolCall(
+        ["run", "--no-tui", *_options(tool, given), script, *words], confined=False, as_json=False
+    )
+
+
+TOOLS = (
+    ServedTool(
+        "list", "Kernels of a recording",
+        "What a recording, a cache or a file holds: kernels, variants, registers, spills, hints. "
+        "In short; with full, everything.",
+        _list, {"path": _PATH, "fields": _FIELDS, "full": _FULL},
+    ),
+    ServedTool(
+        "show", "One kernel",
+        "One kernel: figures, hints, lines to look at first and what to ask next; with lines the "
+        "text of a stage (source, output_code, ttir, ttgir, llir, ptx, sass), what each line does "
+        "and the hints on it; with prompt a text for reading, of so many tokens at most.",
+        _show,
+        {"path": _PATH, "kernel": _KERNEL, "lines": _LINES,
+         "fields": {**_FIELDS, "description": f"{_FIELDS['description']}; of each line text, "
+                    "sentence, live, source, links, notes"},
+         "prompt": {"type": "integer", "description": "source, PTX, figures and hints as one text "
+                    "of at most so many tokens (4000)"},
+         "full": _FULL},
+        ("stage", "device"),
+    ),
+    ServedTool(
+        "diff", "What differs",
+        "What differs between two kernels, all variants of one (kernel_a alone), or two "
+        "recordings: figures, hints, what explains it; with lines the hunks there.",
+        _diff,
+        {"path_a": _PATH, "kernel_a": _KERNEL,
+         "path_b": {"type": "string", "description": "where kernel_b is; left out: path_a"},
+         "kernel_b": _KERNEL, "lines": _LINES, "fields": _FIELDS, "full": _FULL},
+        ("stage", "exact", "device"),
+    ),
+    ServedTool(
+        "explain", "A word of PTX or SASS",
+        "What an opcode, a directive, a special register, a qualifier, a family or a whole "
+        "instruction of PTX or SASS means.",
+        _explain,
+        {"words": {"type": "array", "items": {"type": "string"},
+                   "description": "ld.global.v4.b32, HGMMA, %tid …"}},
+        required=("words",),
+    ),
+    ServedTool(
+        "check", "A gate",
+        "Hold kernels to limits, and to what they were in a baseline: which limit is broken, by "
+        "how much, at which line.",
+        _check, {"path": _PATH, "baseline": {**_PATH, "description": "a recording than which no "
+                                             "kernel may be worse"}},
+        ("max-registers", "max-spills", "no-spills", "max-stack", "max-shared", "max-instructions",
+         "max-fp64", "no-fp64", "max-time", "max-kernels", "min-occupancy", "forbid", "allow",
+         "kernel", "all-variants", "allow-unknown", "device"),
+    ),
+    ServedTool(
+        "time", "Measured times",
+        "The times that are kept of a recording; with measure its recorded launches are made again "
+        "on this machine's GPU (needs leave to run).",
+        _time,
+        {"path": _PATH, "kernel": _KERNEL,
+         "measure": {"type": "boolean", "description": "launch and measure now"}},
+        ("stopwatch", "cache", "seconds", "limit", "calls"), reads=False, runs=True,
+    ),
+    ServedTool(
+        "compile", "Compile for several targets",
+        "Compile a .cu, .ptx, .ttir, .ttgir, .llir, or a .py with Triton kernels (which is run: "
+        "needs leave) for several targets without a GPU: registers, spills, errors at their lines.",
+        _compile,
+        {"files": {"type": "array", "items": {"type": "string"}, "description": "what to compile"}},
+        ("target", "options", "language", "signature", "constexpr", "kernel"),
+        required=("files",), reads=False, runs=True,
+    ),
+    ServedTool(
+        "run", "Record a program",
+        "Run a Python script and record every kernel that it makes; where the recording lies is "
+        "said at the end. With target (sm_90) no GPU is needed.",
+        _run,
+        {"script": {"type": "string", "description": "a Python file"},
+         "arguments": {"type": "array", "items": {"type": "string"},
+                       "description": "the script's own"}},
+        ("target", "values"), required=("script",), reads=False, runs=True, hidden=True,
+    ),
+)  # fmt: skip
+"""Every tool, in the order in which it is listed."""
+
+
+def served(server: Server) -> tuple[ServedTool, ...]:
+    """The tools that are listed: without leave to run, none that does nothing without."""
+    return tuple(tool for tool in TOOLS if is_there(tool) and (server.may_run or not tool.hidden))
+
+
+def tool_named(name: str) -> ServedTool:
+    """The tool of a name. Raises ``UsageError`` with those there are."""
+    known = {tool.name: tool for tool in TOOLS if is_there(tool)}
+    if name not in known:
+        raise UsageError(f"there is no tool {shown(name)}; there are {', '.join(known)}")
+    return known[name]

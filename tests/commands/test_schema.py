@@ -1,0 +1,210 @@
+"""The schemas of JSON: of every command that prints any, held against documents and documentation.
+
+Every test that reads a command's JSON holds it against the schema too (tests/helpers/schemas.py).
+To give a command a schema, add its file to inspector/reference/schema, its section to docs/json.md,
+and a line of what it prints to ``LINES``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import dataclasses
+import importlib
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from inspector.cli import COMMANDS
+from inspector.model import Stage
+from inspector.reader.tables import REFERENCE, schema
+from inspector.report import fields, profile, race, timings
+from tests.helpers.profile_traces import Made
+from tests.helpers.ptxview import REPOSITORY, call
+from tests.helpers.schemas import hold, validator
+from tests.measure.profile.test_traces import of
+from tests.measure.time import test_results as results
+from tests.measure.time.test_racing import compared
+
+RECORDED = str(REPOSITORY / "examples" / "recordings" / "lecture-h200.ptxview")
+LECTURE = str(REPOSITORY / "tests" / "data" / "core" / "lecture")
+LISTING = REPOSITORY / "tests" / "data" / "listing"
+EVERY = ",".join(fields.FIELDS)
+LINES = [
+    ["list", RECORDED],
+    ["list", LECTURE],
+    ["list", str(LISTING / "zoo_sm90.cubin")],
+    ["list", RECORDED, "--brief"],
+    ["list", LECTURE, "--fields", EVERY],
+    ["show", RECORDED, "ba6e6b76", "--beside", "source"],
+    ["show", RECORDED, "softmax_kernel", "--stage", "sass"],
+    ["show", RECORDED, "softmax_kernel", "--stage", "ttgir", "--execute"],
+    ["show", RECORDED, "gelu_kernel", "--stage", "source"],
+    ["show", RECORDED, "0/0"],
+    ["show", RECORDED, "0/0", "--brief"],
+    ["show", str(LISTING / "matmul_sm90.ptx"), "--brief"],
+    ["show", RECORDED, "ff3a7da2", "--fields", f"{EVERY},{','.join(fields.LINE_FIELDS)}"],
+    ["diff", RECORDED, "square_grid_kernel", "square_loop_kernel"],
+    ["diff", RECORDED, "square_grid_kernel", "square_loop_kernel", "--brief"],
+    ["diff", RECORDED, "square_grid_kernel", "softmax_kernel", "--fields", EVERY],
+    ["diff", RECORDED, "matmul_kernel", "--variants"],
+    ["diff", RECORDED, "matmul_kernel", "--variants", "--brief"],
+    ["diff", RECORDED, "matmul_kernel", "--variants", "--fields", "registers"],
+    ["diff", RECORDED, LECTURE],
+    ["diff", RECORDED, LECTURE, "--brief"],
+    ["diff", RECORDED, LECTURE, "--fields", "spills,rules"],
+    ["diff", str(LISTING / "zoo_sm90.cubin"), str(LISTING / "zoo_sm75.cubin"), "--stage", "sass"],
+    ["diff", str(LISTING / "zoo_sm90.cubin"), str(LISTING / "zoo_sm75.cubin"), "--brief"],
+    ["time", RECORDED, "--stored"],
+    ["profile", "--stored", RECORDED],
+    ["trace", RECORDED, "softmax_kernel", "--by", "source"],
+    [
+        "step",
+        RECORDED,
+        "softmax_kernel",
+        "--commands",
+        "step; print %r5; lanes %r5; list; nonsense",
+    ],
+    ["check", RECORDED, RECORDED, "--max-registers", "64", "--forbid", "small-grid"],
+    ["explain", "ld.global.v4.b32", "HGMMA", "mbarrier", "%tid", "ldx"],
+    ["doctor"],
+]
+# What these print is an interface, or a program's own output.
+WITHOUT = {"run", "open", "ncu", "mcp"}
+
+
+def prints_json(command: str) -> bool:
+    """Whether a command has ``--json``."""
+    parser = argparse.ArgumentParser(add_help=False)
+    importlib.import_module(f"inspector.commands.{command}").arguments(parser)
+    return any("--json" in action.option_strings for action in parser._actions)
+
+
+@pytest.mark.parametrize("command", [c.name for c in COMMANDS])
+def test_a_command_with_json_has_a_schema_and_no_other_has(command: str) -> None:
+    assert prints_json(command) is (command not in WITHOUT)
+    assert (validator(command) is not None) is prints_json(command)
+    if prints_json(command):
+        assert command in {line[0] for line in LINES}, "nothing of it is held against the schema"
+
+
+def test_no_schema_is_of_a_command_that_is_not_there() -> None:
+    files = {path.stem for path in (REFERENCE / "schema").glob("*.json")}
+    assert files - {"common"} <= {c.name for c in COMMANDS}
+
+
+@pytest.mark.parametrize("line", LINES, ids=lambda line: " ".join(w.split("/")[-1] for w in line))
+def test_what_is_printed_is_as_the_schema_says(line: list[str]) -> None:
+    done = call(*line, "--json")
+    assert done.out, done.said
+    for document in done.text.splitlines():
+        hold(line[0], json.loads(document))
+
+
+def test_what_only_a_gpu_can_measure_is_as_the_schema_says() -> None:
+    """Of made-up times and a made-up trace, put into words by what puts true ones into words."""
+    failed = dataclasses.replace(results.BARE, stopwatch=None, cache=None, error="no memory")
+    timed = timings.document(results.session(results.taken([2.0] * 60), failed))
+    made = Made()
+    made.launched(["aten::sum", "aten::sum"], "reduce", at=0, took=9)
+    found = of(made)
+    for command, document in (
+        ("time", timed),
+        ("time", {"schema": 1, "sessions": [timed], "rows": []}),
+        ("time", race.document(compared([{"N": 4}, {"N": 8}], "N"))),
+        ("profile", profile.document("x", [found.window], found, [])),
+    ):
+        hold(command, json.loads(json.dumps(document)))
+        assert document["schema"] == 1
+
+
+def objects(value: object) -> Iterator[dict[str, Any]]:
+    """Every part of a schema that says which members an object has."""
+    if isinstance(value, dict):
+        if isinstance(value.get("properties"), dict):
+            yield value
+        for member in value.values():
+            yield from objects(member)
+    elif isinstance(value, list):
+        for member in value:
+            yield from objects(member)
+
+
+@pytest.mark.parametrize("command", sorted({line[0] for line in LINES}))
+def test_a_member_that_no_schema_names_is_refused(command: str) -> None:
+    value = schema(command)
+    parts = list(objects(value))
+    assert parts and all(part["additionalProperties"] is False for part in parts)
+    line = next(line for line in LINES if line[0] == command)
+    document = json.loads(call(*line, "--json").text.splitlines()[0])
+    known = Draft202012Validator(value)  # type: ignore[arg-type]
+    assert known.is_valid(document)
+    assert not known.is_valid({**document, "undocumented": 1})
+    assert not known.is_valid({k: v for k, v in document.items() if k != "schema"})
+    deeper = copy.deepcopy(document)
+    for member in deeper.values():
+        inner = member[0] if isinstance(member, list) and member else member
+        if isinstance(inner, dict) and "schema" not in inner and "name" in inner:
+            inner["undocumented"] = 1
+            assert not known.is_valid(deeper)
+            break
+
+
+def test_a_line_of_a_stage_with_a_field_too_many_is_refused() -> None:
+    document = call("show", RECORDED, "softmax_kernel", "--json").json
+    known = validator("show")
+    assert known is not None and known.is_valid(document)
+    for part in (document["lines"][60], document["functions"][0], document["functions"][0]["card"]):
+        part["undocumented"] = None
+        assert not known.is_valid(document)
+        del part["undocumented"]
+    assert known.is_valid(document)
+
+
+# -- the documentation ----------------------------------------------------------------------------
+
+PAGE = (REPOSITORY / "docs" / "json.md").read_text("utf-8")
+FIELD = re.compile(r'"(\w+)"')
+
+
+def documented(section: str) -> set[str]:
+    """The names that a section gives as members of documents."""
+    part = PAGE.split(f"\n## {section}\n", 1)[1].split("\n## ", 1)[0]
+    spans = "".join(re.findall(r"`([^`]*)`", part))
+    return set(FIELD.findall(spans))
+
+
+def named(value: object) -> set[str]:
+    """The members that a schema names, wherever they stand; the words that a text may be, and the
+    keys of the examples that it gives of a mapping."""
+    names = {name for part in objects(value) for name in part["properties"]}
+    if isinstance(value, dict):
+        names |= {str(word) for word in value.get("enum", ())}
+        names |= {key for one in value.get("examples", ()) for key in one}
+        for member in value.values():
+            names |= named(member)
+    elif isinstance(value, list):
+        for member in value:
+            names |= named(member)
+    return names
+
+
+def _by_source(name: re.Match[str]) -> str:
+    """``by_source`` stands for that of every stage."""
+    return "by_source" if name[1] in set(Stage) else name[0]
+
+
+@pytest.mark.parametrize("command", sorted({line[0] for line in LINES}))
+def test_every_documented_field_is_in_the_schema_and_the_other_way_round(command: str) -> None:
+    value = schema(command)
+    assert documented(command) <= named(value), "documented, and in no schema"
+    members = {
+        re.sub(r"^global_(store|atomic)_", "global_load_", re.sub(r"^by_(\w+)$", _by_source, name))
+        for part in objects(value) for name in part["properties"]
+    }  # fmt: skip
+    spans = " ".join(re.findall(r"`([^`]*)`", PAGE))  # what commands share stands at one of them
+    assert members <= set(re.findall(r"\w+", spans)), "in a schema, and not documented"

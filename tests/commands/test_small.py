@@ -1,0 +1,269 @@
+"""Small answers: in short and bounded, of some lines, of some figures; held against the whole."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from inspector.listing import parse
+from inspector.model import Stage
+from inspector.report import brief
+from tests.helpers.ptxview import REPOSITORY, call, count_hints, variants_of, write_events
+
+RECORDED = REPOSITORY / "examples" / "recordings" / "lecture-h200.ptxview"
+KERNELS = ["softmax_kernel", "ff3a7da2", "_Z11gelu_kernelPKfPfi", "ba6e6b76", "square_loop_kernel"]
+BRIEF = 8000
+
+
+def whole(kernel: str, *options: str) -> Any:
+    return call("show", RECORDED, kernel, *options, "--json").json
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_a_kernel_in_short_says_what_the_whole_says(kernel: str) -> None:
+    done = call("show", RECORDED, kernel, "--brief", "--json")
+    short, long = done.json, whole(kernel)
+    assert len(done.out) <= BRIEF < len(call("show", RECORDED, kernel, "--json").out)
+    (function,) = [f for f in long["functions"] if f["variant"] == short["variant"]][:1]
+    held = function["resources"]
+    figures = short["figures"]
+    assert figures["registers"] == held["registers"] is not None
+    assert figures["spills"] == held["spill_store_bytes"] + held["spill_load_bytes"]
+    assert [h["rule"] for h in short["hints"]] == [n["rule"] for n in function["notes"]]
+    assert figures["rules"] == [h["rule"] for h in short["hints"]]
+    occupancy = function["card"]["occupancy"]
+    assert figures["occupancy"] == (occupancy and occupancy["percent"])
+    stage = next(s for s in short["stages"] if s["stage"] == short["stage"])
+    assert stage["lines"] == len(long["lines"])
+    assert (stage["first"], stage["last"]) == (function["first"], function["last"])
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_lines_to_look_at_are_what_they_are_said_to_be(kernel: str) -> None:
+    short, long = call("show", RECORDED, kernel, "--brief", "--json").json, whole(kernel)
+    lines = {line["n"]: line for line in long["lines"]}
+    peaks = [h for h in short["hottest"] if h["by"] == "registers"]
+    loops = [h for h in short["hottest"] if h["by"] == "loop"]
+    for peak in peaks:
+        most = max(sum(n for name, n in (line["live"] or {}).items() if name != "pred")
+                   if short["stage"] == "ptx" else (line["live"] or {}).get("gpr", 0)
+                   for line in lines.values())  # fmt: skip
+        assert peak["live"] == most and peak["text"] == lines[peak["first"]]["text"].strip()
+    for loop in loops:  # one of its lines jumps back to where it begins, or before its label
+        inside = [lines[n] for n in range(loop["first"], loop["last"] + 1)]
+        assert any(line["base"] in ("bra", "BRA") for line in inside)
+    assert peaks
+    if kernel in ("ff3a7da2", "square_loop_kernel"):
+        assert loops
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["list"], ["show", "ff3a7da2"], ["show", "_Z11gelu_kernelPKfPfi"], ["show", "0/0"],
+     ["diff", "matmul_kernel", "--variants"], ["diff", "square_grid_kernel", "square_loop_kernel"]],
+    ids=" ".join,
+)  # fmt: skip
+def test_what_may_be_asked_next_can_be_asked(words: list[str]) -> None:
+    command, *rest = words
+    done = call(command, RECORDED, *rest, "--brief", "--json")
+    assert len(done.out) <= BRIEF
+    assert done.json["next"]
+    for one in done.json["next"]:
+        program, *typed = shlex.split(one["command"])
+        answered = call(*typed)
+        assert program == "ptxview" and answered.status == 0, one["command"]
+        assert answered.out and one["answers"]
+    said = call(command, RECORDED, *rest, "--brief").text
+    assert all(one["command"] in said for one in done.json["next"])
+
+
+@pytest.fixture(scope="module")
+def counted() -> None:
+    """All hints of the recording are counted."""
+    count_hints(RECORDED)
+
+
+@pytest.mark.usefixtures("counted")
+def test_a_list_in_short_has_what_the_list_has() -> None:
+    short = call("list", RECORDED, "--brief", "--json").json
+    known = {v["id"]: (k, v) for k, v in variants_of(call("list", RECORDED, "--json").json)}
+    assert {row["variant"] for row in short["variants"]} == set(known)
+    for row in short["variants"]:
+        kernel, variant = known[row["variant"]]
+        assert row["kernel"] == kernel["name"]
+        assert row["registers"] == variant["resources"]["registers"]
+        assert row["hints"] == variant["hints"]
+    hints = [row["hints"] for row in short["variants"]]
+    assert hints == sorted(hints, reverse=True), "none of them spills"
+    assert short["recording"]["variants"] == len(known)
+
+
+@pytest.mark.usefixtures("counted")
+def test_fields_are_those_of_the_whole_in_the_order_they_were_named() -> None:
+    shown = call("list", RECORDED, "--fields", "spills,registers", "--json").json
+    assert {tuple(row) for row in shown["variants"]} == {
+        ("kernel", "variant", "spills", "registers")
+    }
+    rows = [line.split() for line in
+            call("list", RECORDED, "--fields", "registers,hints").text.splitlines()]  # fmt: skip
+    assert rows[0] == ["kernel", "variant", "registers", "hints"]
+    listed = variants_of(call("list", RECORDED, "--json").json)
+    assert [row[1:] for row in rows[1:]] == [
+        [v["id"], str(v["resources"]["registers"]), str(v["hints"])] for _, v in listed
+    ]
+    # What is not known is null and a dash: without its launch nobody knows a CUDA kernel's memory.
+    cuda = call("show", RECORDED, "gelu_kernel", "--fields", "shared")
+    assert cuda.text.split() == ["shared", "–"]
+    assert call("show", RECORDED, "gelu_kernel", "--fields", "shared", "--json").json[
+        "figures"
+    ] == {"shared": None}
+
+
+def test_fields_of_lines_are_those_of_the_whole() -> None:
+    names = ("text", "live", "links", "sentence")
+    shown = whole("softmax_kernel", "--fields", ",".join(names), "--lines", "60:80")
+    long = {line["n"]: line for line in whole("softmax_kernel")["lines"]}
+    assert [line["n"] for line in shown["lines"]] == list(range(60, 81))
+    for line in shown["lines"]:
+        assert line == {"n": line["n"], **{name: long[line["n"]][name] for name in names}}
+    assert shown["figures"] == {}
+
+
+@pytest.mark.parametrize("command", ["list", "show", "diff"])
+def test_an_unknown_field_is_a_sentence_with_those_there_are(command: str) -> None:
+    kernel = [] if command == "list" else ["softmax_kernel"]
+    done = call(command, RECORDED, *kernel, "--fields", "registers,spilz")
+    assert done.status == 2 and not done.out
+    (sentence,) = done.said.splitlines()
+    assert "spilz" in sentence and "registers" in sentence and "spills" in sentence
+
+
+@pytest.mark.parametrize(
+    ("asked", "first", "last"), [("40:80", 40, 80), ("7", 7, 7), (":5", 1, 5), ("110:", 110, None)]
+)
+def test_lines_are_those_of_the_text(asked: str, first: int, last: int | None) -> None:
+    text = call("show", RECORDED, "softmax_kernel").text.split("\n")
+    assert call("show", RECORDED, "softmax_kernel", "--lines", asked).text == "".join(
+        f"{line}\n" for line in text[first - 1 : last]
+    )
+    shown = whole("softmax_kernel", "--lines", asked)
+    long = whole("softmax_kernel")
+    assert shown["lines"] == long["lines"][first - 1 : last]
+    assert shown["functions"] == long["functions"]
+
+
+def test_lines_beside_others_are_those_they_are_tied_to() -> None:
+    shown = whole("softmax_kernel", "--lines", "60:70", "--beside", "sass")
+    tied = {n for line in shown["lines"] for n in line["links"].get("sass", ())}
+    beside = [line["n"] for line in shown["beside"]["lines"]]
+    assert tied and (beside[0], beside[-1]) == (min(tied), max(tied))
+
+
+@pytest.mark.parametrize("asked", ["0", "5000:6000", "80:40"])
+def test_lines_that_are_not_there_are_refused_with_those_that_are(asked: str) -> None:
+    done = call("show", RECORDED, "softmax_kernel", "--lines", asked)
+    many = len(call("show", RECORDED, "softmax_kernel").text.split("\n"))
+    assert done.status == 2 and str(many) in done.said and not done.out
+
+
+@pytest.mark.parametrize("asked", ["x", "1:2:3", ":", "-4", "²"])
+def test_what_is_no_range_of_lines_is_refused(asked: str) -> None:
+    assert call("show", RECORDED, "softmax_kernel", f"--lines={asked}").status == 2
+
+
+def test_answers_that_exclude_one_another_are_refused() -> None:
+    for options in (["--brief", "--fields", "registers"], ["--brief", "--lines", "1:2"]):
+        done = call("show", RECORDED, "softmax_kernel", *options)
+        assert done.status == 2 and options[0] in done.said and options[1] in done.said
+
+
+def test_two_variants_in_short_have_the_figures_that_differ() -> None:
+    words = (RECORDED, "square_grid_kernel", "square_loop_kernel")
+    short, long = (call("diff", *words, *options, "--json").json for options in (["--brief"], []))
+    assert short["resources"] == [r for r in long["resources"] if r["a"] != r["b"]] != []
+    assert short["identical"] is False and short["explanation"] == long["explanation"]
+    ops = [h["op"] for h in long["hunks"]]
+    assert short["hunks"] == {op: ops.count(op) for op in ("moved", "replace", "delete", "insert")}
+    lines = call("diff", *words, "--lines", "40:50", "--json").json["hunks"]
+    assert lines == [
+        h for h in long["hunks"]
+        if any(side[0] <= 50 and side[1] > 40 for side in (h["a"], h["b"]))
+    ]  # fmt: skip
+    assert 0 < len(lines) < len(long["hunks"])
+
+
+def test_lines_that_were_not_compared_are_refused_with_those_that_were() -> None:
+    words = (RECORDED, "square_grid_kernel", "square_loop_kernel", "--lines")
+    done = call("diff", *words, "5000:6000")
+    (function,) = whole("square_grid_kernel")["functions"]
+    assert done.status == 2 and f"a has {function['first']} to {function['last']}" in done.said
+    assert call("diff", RECORDED, RECORDED, "--lines", "3").status == 2
+
+
+def test_recordings_in_short_have_what_is_not_the_same(tmp_path: Path) -> None:
+    data = REPOSITORY / "tests" / "data" / "core" / "lecture" / "triton"
+    short = call("diff", RECORDED, data, "--brief", "--json")
+    long = call("diff", RECORDED, data, "--json").json
+    changed = [p for p in long["pairs"] if p["state"] != "same"]
+    assert len(short.out) <= BRIEF
+    assert [p["kernel"] for p in short.json["pairs"]] == [
+        p["kernel"] for p in changed[: len(short.json["pairs"])]
+    ]
+    assert short.json["left_out"].get("pairs", 0) + len(short.json["pairs"]) == len(changed)
+    assert short.json["counts"] == long["counts"]
+    for pair in short.json["pairs"]:
+        assert all(one["a"] != one["b"] for one in pair["resources"])
+    shown = call("diff", RECORDED, data, "--fields", "registers", "--json").json
+    assert len(shown["pairs"]) == len(long["pairs"])
+
+
+def test_a_great_kernel_of_long_names_is_still_short(tmp_path: Path) -> None:
+    """Thousands of lines, and names and reasons that a stranger made as long as he could."""
+    name = "k" + "é☃" * 4000
+    body = "\n".join(f"    add.s32 %r{n + 1}, %r{n}, {n};" for n in range(1, 4000))
+    ptx = (
+        f".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry {name}()\n{{\n"
+        f"    .reg .b32 %r<4001>;\n$L:\n{body}\n    bra $L;\n    ret;\n}}\n"
+    )
+    folder = tmp_path / ("long-" * 30) / ("name" * 40)
+    folder.mkdir(parents=True)
+    path = folder / "great.ptx"
+    path.write_text(ptx, "utf-8")
+    for command in ("list", "show"):
+        done = call(command, path, "--brief", "--json")
+        assert len(done.out) <= BRIEF and done.json["next"]
+    assert len(parse(Stage.PTX, ptx).lines) > 4000
+
+
+def test_every_answer_fits_whatever_is_in_it() -> None:
+    """The bound holds by construction: of a value that has far too much of everything."""
+    text = "\x1b[31m‮" + "ü" * 5000
+    value = {
+        "schema": 1, "path": text, "kernel": text, "figures": {f"f{n}": text for n in range(16)},
+        "hints": [{"rule": text, "severity": text, "text": text, "lines": {"ptx": list(range(99))}}
+                  for _ in range(300)],
+        "hottest": [{"text": text, "source": {"file": text, "line": 1}} for _ in range(300)],
+        "next": [{"command": "ptxview show " + "x" * 230, "answers": text} for _ in range(9)],
+    }  # fmt: skip
+    answer = brief.bounded(value)
+    written = json.dumps(answer)
+    assert len(written) <= BRIEF
+    assert answer["left_out"] == {
+        name: len(value[name]) - len(answer[name])  # type: ignore[arg-type]
+        for name in ("hints", "hottest", "next")
+    }
+
+
+def test_where_there_is_nothing_to_say_it_is_said(tmp_path: Path) -> None:
+    empty = tmp_path / "empty.ptx"
+    empty.write_text(".version 8.0\n.target sm_90\n")
+    short = call("show", empty, "--brief", "--json").json
+    assert short["hottest"] == short["hints"] == [] and short["figures"]["registers"] is None
+    assert [call(*shlex.split(one["command"])[1:]).status for one in short["next"]] == [0, 0]
+    none = write_events(tmp_path / "none.ptxview", {"type": "session", "version": 1})
+    done = call("list", none, "--brief")
+    assert done.status == 0 and "0 kernels" in done.text
