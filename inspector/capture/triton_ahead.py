@@ -1,0 +1,8 @@
+"""x"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class GivenKernels:
+    pass
