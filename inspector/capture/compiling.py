@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from inspector import __version__, files
-from inspector.capture import triton_ahead
+from inspector.capture import machine, triton_ahead
 from inspector.capture.builds import ptxas_event
 from inspector.capture.compilers import (
     Compiled,
@@ -31,7 +31,7 @@ from inspector.capture.compilers import (
 )
 from inspector.capture.opening import open_path
 from inspector.capture.running import RunRequest, prepare
-from inspector.errors import PtxviewError, RunFailed, ToolMissing, Unreadable, UsageError
+from inspector.errors import PtxviewError, RunFailed, Unreadable, UsageError
 from inspector.model import Recording
 from inspector.recording.compilations import message_event
 from inspector.recording.layout import SCHEMA, Writer, pack, remove
@@ -67,7 +67,7 @@ class CompileRequest:
     inputs: tuple[CompilerInput, ...]
     targets: tuple[str, ...] = ()
     options: tuple[tuple[str, ...], ...] = ((),)
-    given: triton_ahead.GivenKernels = field(default_factory=lambda: triton_ahead.GivenKernels())
+    given: triton_ahead.GivenKernels = field(default_factory=triton_ahead.GivenKernels)
     out: Path | None = None
     python: str | None = None
     limit: float = 600.0
@@ -250,8 +250,6 @@ def _torch_includes(source: CompilerInput, python: str | None) -> tuple[Path, ..
     """Where torch's headers lie in the user's interpreter, for a file that includes some."""
     if not re.search(rb'^\s*#\s*include\s*[<"](?:torch|ATen|c10)/', source.data, re.MULTILINE):
         return ()
-    from inspector.capture import machine
-
     found = machine.versions(machine.interpreter(python))
     torch, own = found.get("torch_folder"), found.get("include")
     if torch is None:
@@ -316,4 +314,20 @@ def _by_triton(
     request: CompileRequest, inputs: Sequence[CompilerInput], writer: Writer, say: Say, go_on: GoOn
 ) -> None:
     """Have Triton compile what is its own, in the user's interpreter, which writes the events."""
-    raise ToolMissing("Triton is not there yet")
+    python = machine.interpreter(request.python)
+    for source in inputs:
+        say(
+            f"running {source.name} for its calls"
+            if source.language == "triton" and request.given.signature is None
+            else f"{source.name} through Triton"
+        )
+        columns = tuple(
+            (target, options)
+            for target in targets_of(source, request.targets)
+            for options in request.options
+        )
+        job = triton_ahead.AheadJob(source, columns, request.given, python, request.limit)
+        said = triton_ahead.compile_by_triton(job, writer, go_on)
+        if said is not None:
+            say(said)
+            writer.event(event="problem", time=time.time(), where=source.name, text=said)

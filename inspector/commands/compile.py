@@ -21,6 +21,12 @@ from inspector import printing
 from inspector.capture import compiling
 from inspector.capture.compilers import CompilerInput, check_options
 from inspector.capture.compiling import CompileOutcome, CompileRequest, compile_files
+from inspector.capture.triton_ahead import (
+    GivenKernels,
+    constexprs_of,
+    settings_of,
+    signature_of,
+)
 from inspector.commands.common import print_json, reader_of
 from inspector.commands.open import browse, on_terminal
 from inspector.errors import Exit, UsageError
@@ -65,6 +71,19 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         help="where the recording goes: a folder, or a single file x.ptxview (default: a folder of "
         "its own in the user's state folder)",
     )  # fmt: skip
+    kernels = parser.add_argument_group("kernels of a .py, without running it for its calls")
+    kernels.add_argument(
+        "--signature", metavar="'x: *fp32:16, n: i32'",
+        help="types of a kernel's arguments; :16 where one is divisible by 16. A tuner's "
+        "configurations are compiled each, unless --constexpr says what they choose",
+    )  # fmt: skip
+    kernels.add_argument(
+        "--constexpr", action="append", default=[], metavar="NAME=VALUE",
+        help="the value of a constant; again for more",
+    )  # fmt: skip
+    kernels.add_argument(
+        "--kernel", action="append", default=[], metavar="NAME", help="which kernel; again for more"
+    )
     parser.add_argument("--python", metavar="PATH", help="the interpreter that has Triton")
     parser.add_argument(
         "--limit", type=_seconds, default=LIMIT, metavar="S",
@@ -117,7 +136,10 @@ def request_of(
     for options in sets:
         for source in inputs:
             check_options(options, source.language)
+            if source.language in compiling.BY_TRITON:
+                settings_of(options)
     return CompileRequest(
+        given=_given(args, inputs),
         inputs=inputs,
         targets=targets(args.target),
         options=tuple(dict.fromkeys(sets)),
@@ -125,6 +147,24 @@ def request_of(
         python=args.python,
         limit=args.limit,
         command=("ptxview", "compile", *argv),
+    )
+
+
+def _given(args: argparse.Namespace, inputs: Sequence[CompilerInput]) -> GivenKernels:
+    """How kernels are to be compiled, where that was given. Raises ``UsageError``."""
+    given = args.signature is not None or args.constexpr or args.kernel
+    if given and not any(source.language == "triton" for source in inputs):
+        raise UsageError("--signature, --constexpr and --kernel are of a .py with Triton kernels")
+    if args.signature is None and (args.constexpr or args.kernel):
+        raise UsageError(
+            "--constexpr and --kernel go with a signature",
+            "Give --signature 'x: *fp32:16, n: i32' as well, or none of them: the .py is then run "
+            "for its own calls.",
+        )
+    return GivenKernels(
+        tuple(args.kernel),
+        None if args.signature is None else signature_of(args.signature),
+        constexprs_of(args.constexpr),
     )
 
 
