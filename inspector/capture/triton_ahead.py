@@ -1,9 +1,9 @@
 """Has Triton compile for other targets than a machine's own, in the user's interpreter.
 
-A program is run once, on the emulated device and without values, and each kernel that it launches is
-compiled for every target; where signatures are given its module is only imported. A file of IR goes
-through the stages that follow. The child writes the recording's events itself; one that dies of a
-compilation is started again without it.
+A program is run once, on the emulated device and without values, and each kernel that it launches
+is compiled for every target; where signatures are given its module is only imported. A file of IR
+goes through the stages that follow. The child writes the recording's events itself; one that dies
+of a compilation is started again without it.
 """
 
 from __future__ import annotations
@@ -20,16 +20,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from inspector import files
-from inspector.capture import machine
+from inspector.capture.compiler_messages import first_error, messages_of, renamed
 from inspector.capture.compilers import CompilerInput, GoOn
 from inspector.capture.running import PROBES
 from inspector.errors import PtxviewError, ToolMissing, Unreadable, UsageError
+from inspector.model import CompilerMessage
+from inspector.recording.compilations import message_event
 from inspector.recording.layout import Writer, read_events
 from inspector.system.process import Finished, run_tool
 from inspector.text import at_commas
 
 MAIN = PROBES.parent / "ahead" / "main.py"
 NO_TRITON, DOES_NOT_FIT = 3, 2
+_CAUSE = re.compile(r"Assertion|LLVM ERROR|UNREACHABLE|Segmentation")
+# LLVM writes the number right behind its sentence.
+_BAD_IR = re.compile(r"failed to parse IR: (.*?)lineno: (\d{1,9})")
 MOST_DEATHS = 20
 """Times that a child is started again because a compilation has ended it."""
 
@@ -58,7 +63,7 @@ class GivenKernels:
 
 
 def signature_of(text: str) -> dict[str, str]:
-    """``x: *fp32:16, n: i32`` by argument. Raises ``UsageError`` for what is no type of Triton's."""
+    """``x: *fp32:16, n: i32`` by argument. Raises ``UsageError`` where a type is not Triton's."""
     out: dict[str, str] = {}
     for part in filter(None, at_commas(text, "<([", ">)]")):
         name, colon, kind = (word.strip() for word in part.partition(":"))
@@ -83,7 +88,7 @@ def signature_of(text: str) -> dict[str, str]:
 
 
 def constexprs_of(words: Sequence[str]) -> dict[str, object]:
-    """``BLOCK=1024`` by name, the value as Python writes it, else as text. Raises ``UsageError``."""
+    """``BLOCK=1024`` by name, the value as in Python, else as text. Raises ``UsageError``."""
     return dict(_setting(word, "--constexpr") for word in words)
 
 
@@ -124,11 +129,11 @@ def compile_by_triton(job: AheadJob, writer: Writer, go_on: GoOn) -> str | None:
     """
     with tempfile.TemporaryDirectory(prefix="ptxview-") as name:
         folder = Path(name)
-        doing, done = folder / "doing", folder / "done"
+        doing, done, said = folder / "doing", folder / "done", folder / "said"
         done.touch()
         path = _named(job.source, folder)
         asked = folder / "job.json"
-        asked.write_text(json.dumps(_asked(job, path, done, doing)), "utf-8")
+        asked.write_text(json.dumps(_asked(job, path, done, doing, said)), "utf-8")
         env = _environment(job, writer.folder, asked, folder)
         own_calls = job.source.language == "triton" and job.given.signature is None
         argv = [job.python, str(path)] if own_calls else [job.python, str(MAIN)]
@@ -146,11 +151,11 @@ def compile_by_triton(job: AheadJob, writer: Writer, go_on: GoOn) -> str | None:
                 return f"it was ended after {job.limit:g} s (--limit)"
             if ended.status >= 0 or not doing.exists():
                 break
-            _died(job, writer, doing, done, ended)
+            _died(job, writer, doing, done, said, path, ended)
         return _ended(job, ended, writer.folder, before, own_calls)
 
 
-def _asked(job: AheadJob, path: Path, done: Path, doing: Path) -> dict[str, object]:
+def _asked(job: AheadJob, path: Path, done: Path, doing: Path, said: Path) -> dict[str, object]:
     columns = [
         {"target": target, "options": shlex.join(options), "settings": settings_of(options)}
         for target, options in job.columns
@@ -161,6 +166,7 @@ def _asked(job: AheadJob, path: Path, done: Path, doing: Path) -> dict[str, obje
         "columns": columns, "kernels": list(job.given.names),
         "signature": None if signature is None else dict(signature),
         "constexprs": dict(job.given.constexprs), "done": str(done), "doing": str(doing),
+        "said": str(said),
     }  # fmt: skip
 
 
@@ -201,7 +207,9 @@ def _emulated(target: str) -> str:
     return f"sm_{max((n for n in _EMULATED if n <= number), default=_EMULATED[0])}"
 
 
-def _died(job: AheadJob, writer: Writer, doing: Path, done: Path, ended: Finished) -> None:
+def _died(
+    job: AheadJob, writer: Writer, doing: Path, done: Path, said: Path, path: Path, ended: Finished
+) -> None:
     """A compilation has ended its process: it is written down, and not tried again."""
     read = files.parsed(files.read(doing))
     fields = read if isinstance(read, dict) else {}
@@ -209,17 +217,42 @@ def _died(job: AheadJob, writer: Writer, doing: Path, done: Path, ended: Finishe
     doing.unlink()
     with done.open("a") as file:
         file.write(f"{fields.get('key')}\n")
-    said = ended.complaint.splitlines()
     failed = f"Triton's compiler was ended by signal {-ended.status}"
-    if cause := next((row for row in said if "Assertion" in row or "LLVM ERROR" in row), None):
+    printed = files.text(said) if said.is_file() else ended.err.decode("utf-8", "replace")
+    rows = job.source.text.splitlines()
+    messages = renamed(
+        messages_of(printed, "triton", lambda file, n: rows[n - 1] if n <= len(rows) else None),
+        {path.name: job.source.name},
+    )
+    if (bad := _BAD_IR.search(printed)) is not None:
+        n = int(bad[2])
+        text = rows[n - 1] if 0 < n <= len(rows) else None
+        at = CompilerMessage("error", bad[1].strip(), "triton", job.source.name, n, text=text)
+        messages = (at, *(m for m in messages if m.severity != "error"))
+    failed = first_error(messages) or failed
+    if bad is None and (cause := next((r for r in printed.splitlines() if _CAUSE.search(r)), None)):
         failed += f": {cause.strip()[:300]}"
+    if not any(message.severity == "error" for message in messages):
+        messages = (CompilerMessage("error", failed, "triton", job.source.name), *messages)
     writer.event(
         event="compiled", time=time.time(), file=job.source.name, language=job.source.language,
         kernel=parts[0] if parts else None, target=parts[-2] if len(parts) > 1 else "",
         options=parts[-1] if parts else "", signature=parts[2] if len(parts) > 4 else "",
         config=_config(parts), failed=failed,
-        messages=[{"severity": "error", "message": failed, "tool": "triton"}],
+        messages=[message_event(message) for message in messages],
     )  # fmt: skip
+
+
+_EXCEPTION = re.compile(
+    r"[\w.]*(?:Error|Exception|Failure|Interrupt|Exit|Refused)\w*(?:: .*|\(.*)?"
+)
+
+
+def _last_words(ended: Finished) -> str:
+    """The line in which a program's end says what was wrong."""
+    rows = [r.strip() for r in ended.err.decode("utf-8", "replace").splitlines() if r.strip()]
+    errors = [row for row in rows[-50:] if _EXCEPTION.fullmatch(row)]
+    return (errors or rows or [""])[-1][:500]
 
 
 def _config(parts: Sequence[str]) -> dict[str, object]:
@@ -242,7 +275,7 @@ def _ended(
     job: AheadJob, ended: Finished, folder: Path, before: int, own_calls: bool
 ) -> str | None:
     """What is to be said of a child that has ended, or raised."""
-    last = next((r.strip() for r in reversed(ended.complaint.splitlines()) if r.strip()), "")
+    last = _last_words(ended)
     name = job.source.name
     if not own_calls and ended.status == NO_TRITON:
         raise ToolMissing(

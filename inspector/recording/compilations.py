@@ -71,7 +71,8 @@ class Columns:
         for one in compilations:
             targets.add(one.target)
             options.add(one.options)
-            for symbol in one.symbols if one.hash else ():
+            names = one.symbols or ((one.kernel,) if one.kernel else ())
+            for symbol in names if one.hash else ():
                 self._of.setdefault((one.hash or "", symbol), []).append(one)
         self._several = (len(targets) > 1, len(options) > 1)
 

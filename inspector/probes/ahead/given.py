@@ -40,7 +40,7 @@ def _load(path: str) -> Any:
 
 
 def _unwrapped(value: Any) -> tuple[Any, list[Any], list[str]]:
-    """The function beneath its decorators, the tuner's configurations, what is computed of calls."""
+    """The function beneath its decorators, a tuner's configurations, what is computed of calls."""
     configs: list[Any] = []
     computed: list[str] = []
     while not hasattr(value, "starting_line_number") and hasattr(value, "fn"):

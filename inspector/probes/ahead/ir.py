@@ -25,7 +25,7 @@ def run(job: Job) -> None:
         match = _KERNEL.search(text)
         name = (match[1] or match[2]) if match else job.file
         for column in job.columns:
-            _one(job, column, name, lambda column=column: _from_llir(text, column))  # type: ignore[misc]
+            _one(job, column, name, lambda column=column: _from_llir(text, column))
         return
     from triton.compiler import compiler
 
@@ -35,7 +35,7 @@ def run(job: Job) -> None:
         target, settings = one.gpu_target(column.number), dict(column.settings)
         _one(
             job, column, match[1] if match else job.file,
-            lambda target=target, settings=settings: own(  # type: ignore[misc]
+            lambda target=target, settings=settings: own(
                 job.path, target=target, options=settings
             ),
         )  # fmt: skip

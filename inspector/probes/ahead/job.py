@@ -2,7 +2,8 @@
 
 The file is JSON: ``file`` (how the user calls it), ``path``, ``language``, ``columns`` (each with
 ``target``, ``options`` as shown, ``settings`` by name), ``kernels``, ``signature``, ``constexprs``,
-``done`` and ``doing`` (files in which finished compilations, and the one under way, are noted).
+``done``, ``doing`` and ``said`` (files for the finished compilations, for the one under way, and
+for what is printed meanwhile: a process that dies says nothing else).
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ class Job:
         self.signature: dict[str, str] | None = values["signature"]
         self.constexprs: dict[str, Any] = values["constexprs"]
         self._done, self._doing = values["done"], values["doing"]
+        self.said: str = values["said"]
         with open(self._done, encoding="ascii") as file:
             self._known = set(file.read().split())
 

@@ -9,7 +9,6 @@ import importlib
 import inspect
 import os
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -122,7 +121,7 @@ def one(
     began, before = time.time(), _cached()
     error: BaseException | None = None
     kernel = None
-    with _lock, _printed() as text:
+    with _lock, _printed(job.said) as text:
         clock = time.perf_counter()
         try:
             kernel = make()
@@ -222,12 +221,12 @@ def _left(before: set[str]) -> dict[str, str]:
 
 
 @contextmanager
-def _printed() -> Iterator[Callable[[], str]]:
+def _printed(path: str) -> Iterator[Callable[[], str]]:
     """Within it, what is written to standard output and error goes into what is given."""
     kept: list[str] = []
     sys.stdout.flush()
     sys.stderr.flush()
-    with tempfile.TemporaryFile() as file:
+    with open(path, "w+b") as file:
         before = [os.dup(1), os.dup(2)]
         try:
             os.dup2(file.fileno(), 1)
