@@ -177,8 +177,8 @@ class Listings:
 
 
 def functions_of(stage: Stage, listing: Listing, name: str = "") -> Sequence[Function]:
-    """The functions of a listing; PTX that has none is a part of one, as somebody copied it."""
-    if listing.functions or stage is not Stage.PTX:
+    """The functions of a listing; PTX or SASS that has none is a part of one, as it was copied."""
+    if listing.functions or stage not in (Stage.PTX, Stage.SASS):
         return listing.functions
     return (Function(name, 1, len(listing.lines)),) if len(listing.lines) else ()
 
