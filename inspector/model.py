@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
+EDIT, BEFORE = "edit", "before"
+"""What the configuration of a variant says that was compiled before its source was edited."""
+
 # -- autotuning -----------------------------------------------------------------------------------
 # What autotuning looked at and chose: frozen, plain values beside those of ``model``.
 

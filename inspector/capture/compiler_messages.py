@@ -23,26 +23,28 @@ _SEVERITY = (
     r"(?P<severity>catastrophic error|fatal error|internal error|error|warning|remark|note|fatal)"
 )
 _EDG = re.compile(
-    rf"(?P<file>[^\s(][^(\n]*)\((?P<line>\d{{1,9}})\): {_SEVERITY}(?: #[\w-]+)?: (?P<message>.+)",
+    rf"\A(?P<file>[^\s(][^(\n]*+)\((?P<line>\d{{1,9}}+)\): {_SEVERITY}(?: #[\w-]++)?: "
+    r"(?P<message>.+)",
     re.IGNORECASE,
 )
 _CLANG = re.compile(
-    rf"(?P<file>[^\s:][^:\n]*):(?P<line>\d{{1,9}}):(?:(?P<column>\d{{1,9}}):)? "
+    rf"\A(?P<file>[^\s:][^:\n]*+):(?P<line>\d{{1,9}}+):(?:(?P<column>\d{{1,9}}+):)? "
     rf"{_SEVERITY}: (?P<message>.+)"
 )
 _MLIR = re.compile(
-    rf'loc\("(?P<file>[^"\n]+)":(?P<line>\d{{1,9}}):(?P<column>\d{{1,9}})\): '
+    rf'\Aloc\("(?P<file>[^"\n]++)":(?P<line>\d{{1,9}}+):(?P<column>\d{{1,9}}+)\): '
     rf"{_SEVERITY}: (?P<message>.+)"
 )
 _PTXAS = re.compile(
-    r"(?P<tool>ptxas)[\w-]*(?: (?P<file>.+), line (?P<line>\d{1,9});)?\s+"
-    r"(?P<severity>error|warning|fatal|info)\s*: (?P<message>.+)"
+    r"\A(?P<tool>ptxas)[\w-]*+(?: (?P<file>[^;\n]+), line (?P<line>\d{1,9}+);)?\s++"
+    r"(?P<severity>error|warning|fatal|info)\s*+: (?P<message>.+)"
 )
 _TOOL = re.compile(
-    r"(?P<tool>nvcc|nvlink|cicc|cudafe\+\+)\s+(?P<severity>error|warning|fatal)\s*: (?P<message>.+)"
+    r"\A(?P<tool>nvcc|nvlink|cicc|cudafe\+\+)\s++(?P<severity>error|warning|fatal)\s*+: "
+    r"(?P<message>.+)"
 )
 _BARE = re.compile(
-    r"(?:[\w+-]+: )?(?P<severity>fatal error|error|warning): (?P<message>.+)", re.IGNORECASE
+    r"\A(?:[\w+-]++: )?(?P<severity>fatal error|error|warning): (?P<message>.+)", re.IGNORECASE
 )
 _FORMS = (_PTXAS, _TOOL, _MLIR, _EDG, _CLANG, _BARE)
 _CARET = re.compile(r"\s*\^[~\s]*$")

@@ -60,7 +60,7 @@ class Compiled:
     """What a compiler made: PTX and a cubin as far as it came, and what it said.
 
     ``failed`` is one sentence on why there is no cubin; ``printed`` is what ptxas says with
-    ``-v``.
+    ``-v``; ``read`` are the user's own files that it includes.
     """
 
     ptx: bytes | None = None
@@ -71,6 +71,7 @@ class Compiled:
     failed: str | None = None
     messages: tuple[CompilerMessage, ...] = ()
     printed: str = ""
+    read: tuple[str, ...] = ()
 
     @property
     def symbols(self) -> tuple[str, ...]:
@@ -128,6 +129,7 @@ def compile_cuda(
         argv = [
             str(tool.path), *options, *(f"-I{include}" for include in includes),
             f"-gencode=arch=compute_{arch},code=sm_{arch}", "-cubin", *lines, "-Xptxas", "-v",
+            "-MD", "-MF", str(folder / "read"),
             "--keep", "--keep-dir", str(folder), str(path), "-o", str(folder / "made.cubin"),
         ]  # fmt: skip
         env = {**os.environ, "PATH": os.pathsep.join([str(tool.path.parent), *path_folders()])}
@@ -139,10 +141,26 @@ def compile_cuda(
         ptx_path = next(iter(sorted(folder.glob("*.ptx"))), None)
         ptx = None if ptx_path is None else files.read(ptx_path)
         own = {path.name: source.name} | ({ptx_path.name: "ptx"} if ptx_path else {})
-        return _outcome(
+        made = _outcome(
             done, "nvcc", _named(tool), argv, took, folder / "made.cubin", ptx, own,
             {path.name: source.text} | ({ptx_path.name: _text(ptx)} if ptx_path else {}),
         )  # fmt: skip
+        return replace(made, read=_included(folder / "read", tool))
+
+
+def _included(listed: Path, tool: Tool) -> tuple[str, ...]:
+    """The files that nvcc read, but for the system's, torch's and its own."""
+    try:
+        text = files.text(listed)
+    except (PtxviewError, OSError):
+        return ()
+    known = ("/usr/", str(tool.path.parents[1]), os.path.realpath(tool.path.parents[1]))
+    paths = text.replace("\\\n", " ").split()[1:]
+    return tuple(
+        p
+        for p in paths
+        if Path(p).is_absolute() and not p.startswith(known) and "/site-packages/" not in p
+    )
 
 
 def compile_ptx(

@@ -15,7 +15,7 @@ import shlex
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from inspector import __version__, files
@@ -32,7 +32,7 @@ from inspector.capture.compilers import (
 from inspector.capture.opening import open_path
 from inspector.capture.running import RunRequest, prepare
 from inspector.errors import PtxviewError, RunFailed, Unreadable, UsageError
-from inspector.model import Recording
+from inspector.model import BEFORE, EDIT, Kernel, Recording
 from inspector.recording.compilations import message_event
 from inspector.recording.layout import SCHEMA, Writer, pack, remove
 from inspector.recording.resources import from_ptxas
@@ -53,6 +53,7 @@ LANGUAGES = {
 ENDINGS = {"cuda": ".cu", "ptx": ".ptx", "ttir": ".ttir", "ttgir": ".ttgir", "llir": ".llir",
            "triton": ".py"}  # fmt: skip
 BY_TRITON = ("ttir", "ttgir", "llir", "triton")
+_TORCH = re.compile(rb'^[ \t]*+#[ \t]*+include[ \t]*+[<"](?:torch|ATen|c10)/', re.MULTILINE)
 _TTGIR_TARGET = re.compile(r'ttg\.target\s*=\s*"cuda:(\d+)"')
 
 
@@ -170,6 +171,26 @@ def compile_files(request: CompileRequest, say: Say, go_on: GoOn = lambda: True)
         raise
 
 
+def with_before(now: Recording, before: Recording) -> Recording:
+    """A recording with the variants of an earlier one beside those that took their places.
+
+    Their configuration says so: ``edit=before``. What is the same code is there once.
+    """
+    earlier = {kernel.id: kernel for kernel in before.kernels}
+
+    def kernel(one: Kernel) -> Kernel:
+        made = {variant.hash for variant in one.variants}
+        old = earlier.get(one.id)
+        kept = [] if old is None else [
+            replace(v, config={**v.config, EDIT: BEFORE})
+            for v in old.variants
+            if v.hash not in made and v.config.get(EDIT) != BEFORE
+        ]  # fmt: skip
+        return replace(one, variants=(*one.variants, *kept))
+
+    return replace(now, kernels=tuple(kernel(one) for one in now.kernels))
+
+
 def _place(request: CompileRequest) -> tuple[Path, Path | None]:
     """The folder to record into, and the file to pack it into. Raises ``UsageError``."""
     name = Path(request.inputs[0].name).name
@@ -248,7 +269,7 @@ def _machine_code(
 
 def _torch_includes(source: CompilerInput, python: str | None) -> tuple[Path, ...]:
     """Where torch's headers lie in the user's interpreter, for a file that includes some."""
-    if not re.search(rb'^\s*#\s*include\s*[<"](?:torch|ATen|c10)/', source.data, re.MULTILINE):
+    if not _TORCH.search(source.data):
         return ()
     found = machine.versions(machine.interpreter(python))
     torch, own = found.get("torch_folder"), found.get("include")
@@ -302,6 +323,7 @@ def _events(job: _Job, made: Compiled, writer: Writer) -> Iterator[Event]:
         "seconds": made.seconds,
         "tool": made.tool,
         "command": list(made.command),
+        "read": list(made.read),
         "failed": made.failed,
         "messages": [message_event(message) for message in made.messages],
     }

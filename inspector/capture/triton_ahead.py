@@ -33,8 +33,6 @@ from inspector.text import at_commas
 MAIN = PROBES.parent / "ahead" / "main.py"
 NO_TRITON, DOES_NOT_FIT = 3, 2
 _CAUSE = re.compile(r"Assertion|LLVM ERROR|UNREACHABLE|Segmentation")
-# LLVM writes the number right behind its sentence.
-_BAD_IR = re.compile(r"failed to parse IR: (.*?)lineno: (\d{1,9})")
 MOST_DEATHS = 20
 """Times that a child is started again because a compilation has ended it."""
 
@@ -224,11 +222,9 @@ def _died(
         messages_of(printed, "triton", lambda file, n: rows[n - 1] if n <= len(rows) else None),
         {path.name: job.source.name},
     )
-    if (bad := _BAD_IR.search(printed)) is not None:
-        n = int(bad[2])
-        text = rows[n - 1] if 0 < n <= len(rows) else None
-        at = CompilerMessage("error", bad[1].strip(), "triton", job.source.name, n, text=text)
-        messages = (at, *(m for m in messages if m.severity != "error"))
+    bad = _bad_ir(printed, job.source.name, rows)
+    if bad is not None:
+        messages = (bad, *(m for m in messages if m.severity != "error"))
     failed = first_error(messages) or failed
     if bad is None and (cause := next((r for r in printed.splitlines() if _CAUSE.search(r)), None)):
         failed += f": {cause.strip()[:300]}"
@@ -241,6 +237,17 @@ def _died(
         config=_config(parts), failed=failed,
         messages=[message_event(message) for message in messages],
     )  # fmt: skip
+
+
+def _bad_ir(printed: str, name: str, rows: Sequence[str]) -> CompilerMessage | None:
+    """What LLVM says of a text that it cannot read: the line stands right behind the sentence."""
+    said, mark, number = printed.partition("failed to parse IR: ")[2].partition("lineno: ")
+    digits = number.split("\n", 1)[0].strip()[:9]
+    if not mark or not digits.isdecimal():
+        return None
+    n = int(digits)
+    text = rows[n - 1] if 0 < n <= len(rows) else None
+    return CompilerMessage("error", said.strip()[:500], "triton", name, n, text=text)
 
 
 _EXCEPTION = re.compile(

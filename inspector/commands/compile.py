@@ -10,11 +10,13 @@ compile for some target.
 from __future__ import annotations
 
 import argparse
+import hashlib
 import re
 import shlex
 import sys
 import tempfile
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from inspector import printing
@@ -30,10 +32,12 @@ from inspector.capture.triton_ahead import (
 from inspector.commands.common import print_json, reader_of
 from inspector.commands.open import browse, on_terminal
 from inspector.errors import Exit, UsageError
+from inspector.listing.cubin import read_cubin
 from inspector.model import Compilation, Kernel, Stage, Variant
 from inspector.names import base_name
 from inspector.printing import narrate
 from inspector.reader.reader import Reader
+from inspector.recording.layout import SUFFIX
 from inspector.report import compiled as report
 from inspector.report.compiled import CompiledCell, CompiledRow, CompiledTable
 from inspector.text import plural
@@ -93,6 +97,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--diff", nargs=2, metavar=("A", "B"),
         help="compare two columns, by target (sm_80 sm_90a) or number (1 2), kernel by kernel",
     )  # fmt: skip
+    parser.add_argument(
+        "--watch", action="store_true",
+        help="compile again whenever a file, or one that it includes, is saved, and show what that "
+        "changed",
+    )  # fmt: skip
     parser.add_argument("--no-tui", action="store_true", help="print the table on a terminal, too")
     parser.add_argument("--json", action="store_true", help="print JSON")
 
@@ -114,10 +123,42 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     common = argv[at + 1 :]
     if not args.files:
         parser.error("give a file, or - for standard input")
+    if args.watch:
+        return _watch(args, common, argv)
     with tempfile.TemporaryDirectory(prefix="ptxview-") as folder:
         request = request_of(args, common, Path(folder), argv)
         outcome = compile_files(request, lambda text: narrate(f"ptxview: {text}"))
     return finish(args, outcome)
+
+
+def _watch(args: argparse.Namespace, common: Sequence[str], argv: Sequence[str]) -> int:
+    """Compile, and again on every save. Raises ``UsageError``."""
+    from inspector.commands import compile_watch
+
+    out = Path(args.out) if args.out else None
+    if "-" in args.files:
+        raise UsageError("--watch is of files: standard input is read once")
+    if args.diff:
+        raise UsageError("--diff and --watch: each save is compared with the one before it")
+    if out is not None and (out.suffix != SUFFIX or out.is_dir()):
+        raise UsageError("--watch writes one file anew on every save", "Give -o x.ptxview.")
+
+    def make() -> CompileRequest:
+        return replace(request_of(args, common, Path(), argv), out=None)
+
+    first = compile_files(make(), lambda text: narrate(f"ptxview: {text}"))
+    compiles = compile_watch.Compiles(make, out, first)
+    if on_terminal() and not args.no_tui and not args.json:
+        return compile_watch.watch_in_interface(compiles, table_of, browse)
+
+    def show(outcome: CompileOutcome) -> None:
+        table = table_of(reader_of(outcome.recording))
+        if args.json:
+            print_json(report.as_json(table))
+        else:
+            print_table(table, outcome.path)
+
+    return compile_watch.watch_plainly(compiles, table_of, show, args.json)
 
 
 def request_of(
@@ -303,7 +344,16 @@ def _cell(reader: Reader, one: Compilation, found: tuple[Kernel, Variant] | None
         reader.resources(variant),
         made.mix.total if made is not None and made.mix is not None else None,
         card.occupancy.percent if card.occupancy is not None else None,
+        _code(variant),
     )
+
+
+def _code(variant: Variant) -> str | None:
+    """A digest of a kernel's machine code; None where there is none."""
+    file = variant.stages.get(Stage.SASS)
+    cubin = None if file is None else read_cubin(file.content.read())
+    own = None if cubin is None else cubin.code.get(variant.symbol)
+    return None if own is None else hashlib.sha256(own).hexdigest()
 
 
 def selector(reader: Reader, kernel: Kernel, variant: Variant) -> str:

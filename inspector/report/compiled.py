@@ -27,7 +27,8 @@ class CompiledCell:
     """One kernel in one column.
 
     ``variant`` is None where it did not compile; ``name`` is what selects it in the recording.
-    ``instructions`` are SASS's, ``occupancy`` is in percent, both None where they are not known.
+    ``instructions`` are SASS's, ``occupancy`` is in percent, ``code`` is a digest of the kernel's
+    machine code; None where they are not known.
     """
 
     compilation: Compilation
@@ -36,6 +37,7 @@ class CompiledCell:
     resources: Resources = field(default_factory=Resources)
     instructions: int | None = None
     occupancy: float | None = None
+    code: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,6 +213,69 @@ def _of(one: Compilation) -> Iterable[CompilerMessage]:
     if one.failed is not None and not any(m.severity == "error" for m in one.messages):
         yield CompilerMessage("error", one.failed, "", one.file)
     yield from one.messages
+
+
+# -- before and after an edit ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class RowChange:
+    """A kernel in one column whose code is not what it was: None where it was, or is, not there."""
+
+    row: CompiledRow
+    column: str
+    before: CompiledCell | None
+    after: CompiledCell | None
+
+    @property
+    def title(self) -> str:
+        """The kernel and the column."""
+        return f"{self.row.kernel or PurePath(self.row.file).name} {self.column}"
+
+    def figures(self) -> Iterator[tuple[str, str, str]]:
+        """The figures that differ: name, before, after."""
+        if self.before is None or self.after is None:
+            return
+        for title, make in FIGURES:
+            if title in ("compiled in", "variant"):
+                continue
+            before, after = (_cell(make, cell) for cell in (self.before, self.after))
+            if before != after and "" not in (before, after):
+                yield title.partition(",")[0], before, after
+
+
+def changes(before: CompiledTable, after: CompiledTable) -> Iterator[RowChange]:
+    """The cells whose code differs from what stood in their places before."""
+    earlier = {_key(row): row for row in before.rows}
+    places = {column: at for at, column in enumerate(before.columns)}
+    for row in after.rows:
+        old = earlier.get(_key(row))
+        for column, cell in zip(after.columns, row.cells, strict=True):
+            at = places.get(column)
+            was = None if old is None or at is None else old.cells[at]
+            if _hash(was) != _hash(cell):
+                yield RowChange(row, label(column, after.columns), was, cell)
+
+
+def _key(row: CompiledRow) -> tuple[object, ...]:
+    return row.file, row.kernel, repr(sorted(row.config.items())), row.signature
+
+
+def _hash(cell: CompiledCell | None) -> str | None:
+    """The kernel's own code: others may stand in the same file."""
+    return None if cell is None or cell.variant is None else cell.code or cell.variant.hash
+
+
+def change_lines(changed: Iterable[RowChange]) -> Iterator[Text]:
+    """A line for each cell that changed: ``square sm_90a: registers 8 → 12``."""
+    for one in changed:
+        out = Text(f"  {shown(one.title)}: ")
+        figures = [f"{name} {a} → {b}" for name, a, b in one.figures()]
+        if one.before is None or one.before.variant is None:
+            figures = ["compiles" if one.before is not None else "is new"]
+        elif one.after is None or one.after.variant is None:
+            figures = ["does not compile"]
+        yield out.append(shown(", ".join(figures)) or "other code, the same figures")
 
 
 # -- JSON -----------------------------------------------------------------------------------------
