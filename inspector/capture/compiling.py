@@ -188,7 +188,11 @@ def with_before(now: Recording, before: Recording) -> Recording:
         ]  # fmt: skip
         return replace(one, variants=(*one.variants, *kept))
 
-    return replace(now, kernels=tuple(kernel(one) for one in now.kernels))
+    return replace(
+        now,
+        kernels=tuple(kernel(one) for one in now.kernels),
+        compilations=(*now.compilations, *before.compilations),
+    )
 
 
 def _place(request: CompileRequest) -> tuple[Path, Path | None]:

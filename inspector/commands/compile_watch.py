@@ -97,7 +97,7 @@ class Compiles:
         """Compile once more. Raises what ``compile_files`` raises."""
         made = compile_files(self._make(), lambda text: None, go_on)
         # Where nothing compiled there is nothing to compare with: what did before that stays.
-        left = self.before if _any(self.outcome) else self.outcome
+        left: CompileOutcome | None = self.outcome
         if _any(self.outcome) or self.before is None:
             left, self.before = self.before, self.outcome
         self.outcome = made

@@ -19,7 +19,7 @@ from textual.screen import Screen
 from textual.worker import Worker, WorkerState
 
 from inspector import printing
-from inspector.model import Kernel, Recording, Variant
+from inspector.model import EDIT, Kernel, Recording, Variant
 from inspector.text import lines_shown, shown
 from inspector.tui.app.config import Config, read_config
 from inspector.tui.app.live import Choice, Live
@@ -208,13 +208,11 @@ class Growing(App[None]):
 def successor(kernel: Kernel, variant: Variant) -> Variant:
     """The variant with this hash; compiled anew from an edited source, the one in its place."""
     told = dict(variant.config)
-    return next(
-        (v for v in kernel.variants if v.hash == variant.hash),
-        next(
-            (v for v in kernel.variants if dict(v.config) == told and v.symbol == variant.symbol),
-            kernel.variants[0] if kernel.variants else variant,
-        ),
-    )
+    # What was compiled before the edit may still be there, beside what took its place.
+    own = [v for v in kernel.variants if EDIT in told or EDIT not in v.config]
+    alike = [v for v in own if v.hash == variant.hash]
+    alike += [v for v in own if dict(v.config) == told and v.symbol == variant.symbol]
+    return (alike or own or [variant])[0]
 
 
 def resolve(recording: Recording, subject: TreeSubject) -> TreeSubject:
