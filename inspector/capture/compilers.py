@@ -110,11 +110,11 @@ def compile_cuda(
     target: str,
     options: Sequence[str],
     *,
-    includes: Sequence[Path] = (),
+    more: Sequence[str] = (),
     seconds: float = 600,
     go_on: GoOn | None = None,
 ) -> Compiled:
-    """CUDA C++ for one target with nvcc. Raises ``ToolMissing`` where there is none."""
+    """CUDA C++ for one target with nvcc; ``more`` are options of ours. Raises ``ToolMissing``."""
     tool = need("nvcc")
     path = source.path.absolute()
     if not _PLAIN.fullmatch(str(path)):
@@ -127,12 +127,13 @@ def compile_cuda(
     with tempfile.TemporaryDirectory(prefix="ptxview-") as name:
         folder = Path(name)
         argv = [
-            str(tool.path), *options, *(f"-I{include}" for include in includes),
+            str(tool.path), *options, *more,
             f"-gencode=arch=compute_{arch},code=sm_{arch}", "-cubin", *lines, "-Xptxas", "-v",
             "-MD", "-MF", str(folder / "read"),
             "--keep", "--keep-dir", str(folder), str(path), "-o", str(folder / "made.cubin"),
         ]  # fmt: skip
-        env = {**os.environ, "PATH": os.pathsep.join([str(tool.path.parent), *path_folders()])}
+        path_list = os.pathsep.join([str(tool.path.parent), *path_folders()])
+        env = {**os.environ, "PATH": path_list, "TMPDIR": str(folder)}  # it leaves files there
         began = time.monotonic()
         done = _run(argv, env, seconds, go_on)
         took = time.monotonic() - began

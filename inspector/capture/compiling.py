@@ -30,7 +30,7 @@ from inspector.capture.compilers import (
     own_target,
 )
 from inspector.capture.opening import open_path
-from inspector.capture.running import RunRequest, prepare
+from inspector.capture.running import PROBES, RunRequest, prepare
 from inspector.errors import PtxviewError, RunFailed, Unreadable, UsageError
 from inspector.model import BEFORE, EDIT, Kernel, Recording
 from inspector.recording.compilations import message_event
@@ -41,6 +41,7 @@ from inspector.system.process import stop_tools
 Event = dict[str, object]
 Say = Callable[[str], None]
 DEFAULT_TARGET = "sm_90"
+CPU_BUILD = PROBES.parent / "target" / "include" / "cpu_build"
 LANGUAGES = {
     ".cu": "cuda",
     ".ptx": "ptx",
@@ -236,8 +237,9 @@ def _machine_code(
         for target in targets_of(source, request.targets)
         for options in request.options
     ]
-    includes = {
-        s.name: _torch_includes(s, request.python) for s in request.inputs if s.language == "cuda"
+    every = [word for options in request.options for word in options]
+    more = {
+        s.name: _for_torch(s, request.python, every) for s in request.inputs if s.language == "cuda"
     }
     stopped = False
 
@@ -250,7 +252,7 @@ def _machine_code(
                     job.source, job.target, job.options, seconds=request.limit, go_on=go_on
                 )
             return compile_cuda(
-                job.source, job.target, job.options, includes=includes[job.source.name],
+                job.source, job.target, job.options, more=more[job.source.name],
                 seconds=request.limit, go_on=go_on,
             )  # fmt: skip
         except PtxviewError as error:
@@ -271,16 +273,34 @@ def _machine_code(
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _torch_includes(source: CompilerInput, python: str | None) -> tuple[Path, ...]:
-    """Where torch's headers lie in the user's interpreter, for a file that includes some."""
+def _for_torch(source: CompilerInput, python: str | None, options: Sequence[str]) -> list[str]:
+    """Options for a file that includes torch's headers: where they and what they need lie.
+
+    cuBLAS, cuSPARSE and cuSOLVER, which ``ATen/cuda/CUDAContext.h`` includes, come with CUDA builds
+    of torch; they are looked at last, since the compiler has the rest of CUDA itself.
+    """
     if not _TORCH.search(source.data):
-        return ()
+        return []
     found = machine.versions(machine.interpreter(python))
-    torch, own = found.get("torch_folder"), found.get("include")
-    if torch is None:
-        return ()
-    include = Path(torch) / "include"
-    return (include, include / "torch" / "csrc" / "api" / "include", *([Path(own)] if own else []))
+    folder, own = found.get("torch_folder"), found.get("include_folder")
+    if folder is None:
+        return []
+    include = Path(folder) / "include"
+    places = [
+        include,
+        include / "torch" / "csrc" / "api" / "include",
+        *([Path(own)] if own else []),
+    ]
+    if not (include / "c10" / "cuda" / "impl" / "cuda_cmake_macros.h").exists():
+        places.append(CPU_BUILD)  # what torch's CPU wheels leave out
+    out = [f"-I{place}" for place in places]
+    wheels = Path(folder).parent / "nvidia"
+    for name in ("cublas_v2.h", "cusparse.h", "cusolverDn.h"):
+        headers = sorted(wheels.glob(f"*/include/{name}"))
+        out += [f"-Xcompiler=-idirafter,{header.parent}" for header in headers]
+    if not any(word.lstrip("-").startswith("std") for word in options):
+        out.append("-std=c++20")
+    return [*dict.fromkeys(out), "--expt-relaxed-constexpr"]  # as torch builds extensions
 
 
 def _events(job: _Job, made: Compiled, writer: Writer) -> Iterator[Event]:

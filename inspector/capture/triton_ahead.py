@@ -196,6 +196,7 @@ def _environment(job: AheadJob, recording: Path, asked: Path, folder: Path) -> d
         "TORCHINDUCTOR_COMPILE_THREADS": "1",
         "PYTHONDONTWRITEBYTECODE": "1",
         "CUDA_VISIBLE_DEVICES": "",
+        "TMPDIR": str(folder),  # Triton leaves PTX there that ptxas has refused
     }
 
 

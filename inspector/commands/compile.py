@@ -48,6 +48,7 @@ Cells = dict[Key, dict[tuple[str, str], CompiledCell]]
 Heads = dict[Key, tuple[str, str | None, dict[str, object], str]]
 LANGUAGES = ("cuda", "ptx", "ttir", "ttgir", "llir", "triton")
 _TARGET = re.compile(r"(?:sm_|compute_)?(\d{2,3}[af]?)")
+_LIBRARY = re.compile(r"(?:cublas|cusparse|cusolver)\w*\.h: No such file")
 LIMIT = 600.0
 MOST_INPUT = 64 << 20
 
@@ -267,6 +268,12 @@ def print_table(table: CompiledTable, path: Path) -> None:
         out.print(line, soft_wrap=True)
     for line in report.messages(table):
         out.print(line, soft_wrap=True)
+    said = [m.message for one in table.compilations for m in one.messages]
+    if any(_LIBRARY.match(text) for text in said):
+        narrate(
+            "ptxview: headers of cuBLAS, cuSPARSE and cuSOLVER come with a CUDA toolkit, with CUDA "
+            "builds of torch, and with pip install 'ptxview[cuda]'"
+        )
     failed = sum(one.failed is not None for one in table.compilations)
     if failed:
         narrate(f"ptxview: {failed} of {plural(len(table.compilations), 'compilation')} failed")
