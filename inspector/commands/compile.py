@@ -20,6 +20,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from inspector import printing
+from inspector.analyse.card import Card
+from inspector.analyse.occupancy import occupancy
 from inspector.capture import compiling
 from inspector.capture.compilers import CompilerInput, check_options
 from inspector.capture.compiling import CompileOutcome, CompileRequest, compile_files
@@ -95,6 +97,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         help=f"seconds that one compiler may take ({LIMIT:.0f})",
     )  # fmt: skip
     parser.add_argument(
+        "--threads", type=_threads, metavar="N",
+        help="threads of a block, for the occupancy of kernels that do not say how many; without "
+        "dynamic shared memory",
+    )  # fmt: skip
+    parser.add_argument(
         "--diff", nargs=2, metavar=("A", "B"),
         help="compare two columns, by target (sm_80 sm_90a) or number (1 2), kernel by kernel",
     )  # fmt: skip
@@ -105,6 +112,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument("--no-tui", action="store_true", help="print the table on a terminal, too")
     parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def _threads(text: str) -> int:
+    if not text.isascii() or not text.isdecimal() or not 0 < int(text[:9]) <= 1024:
+        raise argparse.ArgumentTypeError(f"{text} is no number of threads: 1 to 1024 are")
+    return int(text)
 
 
 def _seconds(text: str) -> float:
@@ -147,19 +160,21 @@ def _watch(args: argparse.Namespace, common: Sequence[str], argv: Sequence[str])
     def make() -> CompileRequest:
         return replace(request_of(args, common, Path(), argv), out=None)
 
-    first = compile_files(make(), lambda text: narrate(f"ptxview: {text}"))
-    compiles = compile_watch.Compiles(make, out, first)
+    def table(reader: Reader) -> CompiledTable:
+        return table_of(reader, args.threads)
+
+    compiles = compile_watch.Compiles(make, out, lambda text: narrate(f"ptxview: {text}"))
     if on_terminal() and not args.no_tui and not args.json:
-        return compile_watch.watch_in_interface(compiles, table_of, browse)
+        return compile_watch.watch_in_interface(compiles, table, browse)
 
     def show(outcome: CompileOutcome) -> None:
-        table = table_of(reader_of(outcome.recording))
+        made = table(reader_of(outcome.recording))
         if args.json:
-            print_json(report.as_json(table))
+            print_json(report.as_json(made))
         else:
-            print_table(table, outcome.path)
+            print_table(made, out or outcome.path)
 
-    return compile_watch.watch_plainly(compiles, table_of, show, args.json)
+    return compile_watch.watch_plainly(compiles, table, show, args.json)
 
 
 def request_of(
@@ -252,12 +267,12 @@ def finish(args: argparse.Namespace, outcome: CompileOutcome) -> int:
     if args.diff:
         return _diff(args, outcome, reader) or status
     if args.json:
-        print_json(report.as_json(table_of(reader)))
+        print_json(report.as_json(table_of(reader, args.threads)))
         return status
     if on_terminal() and not args.no_tui:
         browse(lambda: (reader, None), outcome.path.name)
         return status
-    print_table(table_of(reader), outcome.path)
+    print_table(table_of(reader, args.threads), outcome.path)
     return status
 
 
@@ -288,8 +303,9 @@ def _names(row: CompiledRow) -> list[str]:
     return list(dict.fromkeys(shlex.quote(c.name) for c in row.cells if c is not None and c.name))
 
 
-def table_of(reader: Reader) -> CompiledTable:
-    """The table of a recording that ``compile`` made."""
+def table_of(reader: Reader, threads: int | None = None) -> CompiledTable:
+    """The table of a recording that ``compile`` made; occupancy of blocks of ``threads`` threads
+    where a kernel does not say how many."""
     tried = reader.recording.compilations
     columns = tuple(dict.fromkeys(one.column for one in tried))
     made: dict[tuple[str, str], tuple[Kernel, Variant]] = {}
@@ -306,7 +322,7 @@ def table_of(reader: Reader) -> CompiledTable:
             heads.setdefault(key, (one.file, title, dict(one.config), one.signature))
             if found is not None or key not in rows:
                 heads[key] = (one.file, title, dict(one.config), one.signature)
-            rows.setdefault(key, {})[one.column] = _cell(reader, one, found)
+            rows.setdefault(key, {})[one.column] = _cell(reader, one, found, threads)
     for one in tried:
         _everywhere(one, rows, heads)
     return CompiledTable(
@@ -338,7 +354,12 @@ def _everywhere(
         rows[key].setdefault(one.column, CompiledCell(one))
 
 
-def _cell(reader: Reader, one: Compilation, found: tuple[Kernel, Variant] | None) -> CompiledCell:
+def _cell(
+    reader: Reader,
+    one: Compilation,
+    found: tuple[Kernel, Variant] | None,
+    threads: int | None,
+) -> CompiledCell:
     if found is None or one.failed is not None:
         return CompiledCell(one)
     kernel, variant = found
@@ -350,9 +371,23 @@ def _cell(reader: Reader, one: Compilation, found: tuple[Kernel, Variant] | None
         selector(reader, kernel, variant),
         reader.resources(variant),
         made.mix.total if made is not None and made.mix is not None else None,
-        card.occupancy.percent if card.occupancy is not None else None,
+        _occupancy(card, threads),
         _code(variant),
     )
+
+
+def _occupancy(card: Card, threads: int | None) -> float | None:
+    """In percent; of blocks of ``threads`` threads without dynamic shared memory, where only that
+    is not known."""
+    full = card.occupancy
+    if full is None and threads is not None and card.device is not None:
+        own = card.static_shared_bytes
+        shared = None if own is None else own + (card.dynamic_shared_bytes or 0)
+        taken = card.resources
+        full = occupancy(
+            card.device, card.threads or threads, taken.registers, shared, barriers=taken.barriers
+        )
+    return None if full is None else full.percent
 
 
 def _code(variant: Variant) -> str | None:

@@ -34,21 +34,24 @@ SETTLED = 0.1
 MOST_ROWS = 40
 """Rows of one difference that are printed."""
 
-Stamp = tuple[tuple[str, int, int, int], ...]
+Stamps = dict[Path, tuple[int, int, int]]
 Make = Callable[[], CompileRequest]
 Table = Callable[[Reader], CompiledTable]
 
 
-def stamp(paths: list[Path]) -> Stamp:
-    """What changes when one of the files is written anew, or another put in its place."""
-    out = []
+GONE = (0, -1, 0)
+
+
+def stamps(paths: list[Path]) -> Stamps:
+    """What changes of each file when it is written anew, or another put in its place."""
+    out: Stamps = {}
     for path in paths:
         try:
             status = path.stat()
-            out.append((str(path), status.st_mtime_ns, status.st_size, status.st_ino))
+            out[path] = (status.st_mtime_ns, status.st_size, status.st_ino)
         except OSError:  # between two names, as editors have it
-            out.append((str(path), 0, -1, 0))
-    return tuple(out)
+            out[path] = GONE
+    return out
 
 
 def _any(outcome: CompileOutcome) -> bool:
@@ -59,16 +62,17 @@ def _any(outcome: CompileOutcome) -> bool:
 class Compiles:
     """The files, their last compilation, and the one before it."""
 
-    def __init__(self, make: Make, out: Path | None, first: CompileOutcome) -> None:
+    def __init__(self, make: Make, out: Path | None, say: Callable[[str], None]) -> None:
+        """Compile for the first time. Raises what ``compile_files`` raises."""
         self._make, self._out = make, out
-        self.outcome = first
         self.before: CompileOutcome | None = None
-        self._given = [source.path for source in make().inputs]
-        self._stamp = stamp(self.paths)
-        self._publish()
+        request = make()
+        self._given = [source.path for source in request.inputs]
+        self._stamps = stamps(self._given)
+        self.outcome = compile_files(request, say)
+        self._compiled()
 
-    @property
-    def paths(self) -> list[Path]:
+    def _read(self) -> list[Path]:
         """The files that were given, and those that they include."""
         read: dict[Path, None] = dict.fromkeys(self._given)
         try:
@@ -82,15 +86,14 @@ class Compiles:
         return list(read)
 
     def changed(self) -> bool:
-        """Whether a file was written, and is whole again."""
-        now = stamp(self.paths)
-        given = set(map(str, self._given))
-        if now == self._stamp or any(size < 0 for path, _, size, _ in now if path in given):
+        """Whether a file was written since it was read, and is whole again."""
+        now = stamps(list(self._stamps))
+        if now == self._stamps or any(now.get(path) == GONE for path in self._given):
             return False
         time.sleep(SETTLED)
-        if stamp(self.paths) != now:
+        if stamps(list(now)) != now:
             return False
-        self._stamp = now
+        self._stamps = now
         return True
 
     def again(self, go_on: Callable[[], bool]) -> CompileOutcome:
@@ -103,8 +106,7 @@ class Compiles:
         self.outcome = made
         if left is not None:
             remove(left.path)
-        self._stamp = stamp(self.paths)
-        self._publish()
+        self._compiled()
         return made
 
     def close(self) -> Path:
@@ -116,7 +118,10 @@ class Compiles:
         remove(self.outcome.path)
         return self._out
 
-    def _publish(self) -> None:
+    def _compiled(self) -> None:
+        """Look at what was read from now on; a file that was saved meanwhile has changed."""
+        known = stamps(self._read()) | self._stamps
+        self._stamps = {path: known[path] for path in self._read()}
         if self._out is not None:
             pack(self.outcome.path, self._out)
 

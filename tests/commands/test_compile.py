@@ -108,7 +108,7 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def compiled(*words: str | Path, status: int = 0) -> Any:
     """The JSON of a compilation into ``x.ptxview``."""
-    done = call("compile", *words, "-o", "x.ptxview", "--json")
+    done = call("compile", "-o", "x.ptxview", "--json", *words)
     assert done.status == status, done.said
     return json.loads(done.out)
 
@@ -171,16 +171,18 @@ def test_a_file_of_ptx_has_the_figures_of_ptxas_for_every_target(work: Path) -> 
 
 def test_options_are_the_compilers_own_and_columns(work: Path) -> None:
     hungry = DATA / "matmul_sm90.ptx"
-    value = compiled(hungry, "--options=-O3", "--options=-O3 --maxrregcount 40")
-    assert [c["options"] for c in value["columns"]] == ["-O3", "-O3 --maxrregcount 40"]
+    value = compiled(hungry, "--options=-O3", "--options=-O1 --fmad=false")
+    assert [c["options"] for c in value["columns"]] == ["-O3", "-O1 --fmad=false"]
     assert {c["target"] for c in value["columns"]} == {"sm_90a"}  # which the file names
     (row,) = value["rows"]
-    free, bound = (cell["resources"] for cell in row["cells"])
-    said = ptxas_says(hungry, "sm_90a", "-O3", "--maxrregcount", "40")[row["kernel"]]
-    assert (bound["registers"], bound["spill_store_bytes"], bound["spill_load_bytes"]) == said
-    assert bound["registers"] <= 40 < free["registers"]
+    for cell, options in zip(row["cells"], (["-O3"], ["-O1", "--fmad=false"]), strict=True):
+        taken = cell["resources"]
+        assert (taken["registers"], taken["spill_store_bytes"], taken["spill_load_bytes"]) == (
+            ptxas_says(hungry, "sm_90a", *options)[row["kernel"]]
+        )
+    assert row["cells"][0]["instructions"] != row["cells"][1]["instructions"]
     listed = call("list", "x.ptxview").text
-    assert "options=-O3 --maxrregcount 40" in listed
+    assert "options=-O1 --fmad=false" in listed
 
 
 def test_what_follows_two_dashes_is_added_to_every_set(work: Path) -> None:
@@ -213,7 +215,8 @@ def test_an_error_of_ptxas_stands_at_its_line(work: Path) -> None:
     assert all(cell["compiled"] for cell in by_file["square.ptx"])
     assert not any(cell["compiled"] for cell in by_file["bad.ptx"])
     assert "mulx" in by_file["bad.ptx"][0]["failed"]
-    told = call("show", "x.ptxview", "square#3", "-a")  # the third variant of that name
+    failed = next(c["hash"] for c in value["compilations"] if c["failed"])
+    told = call("show", "x.ptxview", failed[:12], "-a")
     rows = told.text.splitlines()
     at = next(n for n, row in enumerate(rows) if "mulx.f32" in row)
     assert "ptxas-error: Not a name of any known instruction: 'mulx'" in rows[at + 1]
@@ -296,9 +299,12 @@ def test_cuda_goes_through_nvcc_and_ends_as_its_figures(work: Path) -> None:
     assert warning["text"] == "    int unused;"
     known = next(r for r in value["rows"] if r["kernel"].startswith("reversed"))
     unknown = next(r for r in value["rows"] if r["kernel"].startswith("square"))
-    # One says how many threads a block has; of the other nobody knows.
-    assert known["cells"][0]["occupancy_percent"] is not None
+    # A bound is not a size, and nobody has said how much shared memory a launch asks for.
+    assert known["cells"][0]["occupancy_percent"] is None
     assert unknown["cells"][0]["occupancy_percent"] is None
+    value = compiled("square.cu", "--target", "sm_80", "--threads", "1024")
+    # 2,048 threads are what an SM of sm_80 holds: two such blocks, whatever else they take.
+    assert [cell["occupancy_percent"] for _, _, cell in cells(value)] == [100, 100]
 
 
 @pytest.mark.nvcc
@@ -612,7 +618,7 @@ def test_a_save_compiles_again_and_shows_what_changed(work: Path) -> None:
         assert [len(first), len(second)] == [1, 1] and first[0]["hash"] != second[0]["hash"]
         (work / "square.ptx").write_text(edited.replace("fma.rn.f32", "fma.no.f32"))
         says("1 of 1 compilation failed")
-        says("square.ptx:20: error")
+        says("square.ptx:19: error")
         (work / "square.ptx").write_text(PTX)
         # Against what compiled last, not against what failed.
         wait_for(lambda: re.search(r"instructions \d+ → \d+(?s:.*)instructions \d+ → \d+",
@@ -639,8 +645,8 @@ def test_a_header_that_is_saved_compiles_what_includes_it(work: Path) -> None:
     def make() -> compiling.CompileRequest:
         return compiling.CompileRequest((compiling.read_input("scale.cu", None),), ("sm_90",))
 
-    first = compiling.compile_files(make(), lambda text: None)
-    compiles = Compiles(make, None, first)
+    compiles = Compiles(make, None, lambda text: None)
+    first = compiles.outcome
     assert not compiles.changed()
     (work / "factor.h").write_text("#define FACTOR 3.0f + threadIdx.y\n")
     assert compiles.changed()

@@ -187,7 +187,9 @@ def _record(kernel: Any, src: Any, began: float, job: Job) -> tuple[str, str]:
         emit(
             {
                 "event": "triton", "name": symbol, "hash": digest, "metadata": plain(metadata),
-                "files": {job.language: blob(text), "ptx": blob(kernel.asm["ptx"])}, "paths": {job.language: job.file},
+                # The PTX says which flavour of the target it is for.
+                "files": {job.language: blob(text), "ptx": blob(kernel.asm["ptx"])},
+                "paths": {job.language: job.file},
             }
         )  # fmt: skip
     triton_compiles._record(kernel, src, began)
