@@ -268,6 +268,9 @@ def _machine_code(
             told = "" if made.failed is None else f": {made.failed}"
             say(f"{number} of {len(jobs)}: {job.source.name} for {job.target}{told}")
             yield from _events(job, made, writer)
+    except BaseException:
+        stop_tools()
+        raise
     finally:
         stopped = True
         pool.shutdown(wait=True, cancel_futures=True)

@@ -269,8 +269,10 @@ def finish(args: argparse.Namespace, outcome: CompileOutcome) -> int:
     if args.json:
         print_json(report.as_json(table_of(reader, args.threads)))
         return status
-    if on_terminal() and not args.no_tui:
+    # Where nothing compiled there is nothing to browse: what the compilers say is what one wants.
+    if on_terminal() and not args.no_tui and outcome.failed < len(outcome.recording.compilations):
         browse(lambda: (reader, None), outcome.path.name)
+        narrate(f"ptxview: {outcome.path}")
         return status
     print_table(table_of(reader, args.threads), outcome.path)
     return status

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from inspector.model import Compilation, CompilerMessage, Resources, Variant
 from inspector.report import tables
-from inspector.report.jsons import SCHEMA
+from inspector.report.jsons import SCHEMA, compilation
 from inspector.text import plural, shown
 
 Column = tuple[str, str]
@@ -319,26 +319,4 @@ def _cell_json(cell: CompiledCell | None) -> dict[str, object] | None:
         "instructions": cell.instructions,
         "occupancy_percent": cell.occupancy,
         "seconds": cell.compilation.seconds,
-    }
-
-
-def compilation(one: Compilation) -> dict[str, object]:
-    """One attempt, with what the compiler said."""
-    return {
-        "file": one.file,
-        "language": one.language,
-        "target": one.target,
-        "options": one.options,
-        "kernel": one.kernel,
-        "config": dict(one.config),
-        "signature": one.signature or None,
-        "hash": one.hash,
-        "symbols": list(one.symbols),
-        "seconds": one.seconds,
-        "tool": one.tool,
-        "failed": one.failed,
-        "messages": [
-            {name: getattr(message, name) for name in CompilerMessage.__dataclass_fields__}
-            for message in one.messages
-        ],
     }

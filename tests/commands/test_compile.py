@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from inspector.cli import COMMANDS
 from tests.helpers.ptxview import (
     REPOSITORY,
     Done,
@@ -578,6 +580,37 @@ def test_ctrl_c_leaves_no_half_recording(work: Path) -> None:
     _, said = child.communicate(timeout=60)
     assert child.returncode == 130 and b"Traceback" not in said
     assert not list((state / "ptxview" / "recordings").iterdir())
+
+
+@pytest.mark.nvcc
+def test_a_compiler_is_ended_by_ctrl_c(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only we are told, as by `kill`: what we have started must not be waited for."""
+    tools = work / "bin"
+    tools.mkdir()
+    (tools / "slow").write_text("#!/bin/sh\necho $$ > begun\nexec sleep 600\n")
+    (tools / "slow").chmod(0o755)
+    tool("nvcc")
+    child = subprocess.Popen(
+        command(["compile", "square.cu", "--no-tui", "--", "-ccbin", tools / "slow"]), cwd=work,
+        env=environment(XDG_STATE_HOME=str(work / "state")), stderr=subprocess.PIPE,
+    )  # fmt: skip
+    wait_for(lambda: (work / "begun").exists() and (work / "begun").read_text())
+    child.send_signal(signal.SIGINT)
+    try:
+        _, said = child.communicate(timeout=30)
+    finally:
+        os.kill(int((work / "begun").read_text()), signal.SIGKILL)
+    assert child.returncode == 130 and b"Traceback" not in said
+
+
+@pytest.mark.nvcc
+def test_the_examples_of_the_help_work(work: Path) -> None:
+    tool("nvcc")
+    (lines,) = (c.examples for c in COMMANDS if c.name == "compile")
+    for line in lines:
+        words = shlex.split(line.partition("  # ")[0])[2:]
+        done = call("compile", *words)
+        assert done.status == 0 and "square(float*, int)" in done.text, done.said
 
 
 # On every save
