@@ -10,12 +10,14 @@ compile for some target.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import hashlib
 import re
 import shlex
+import signal
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -137,12 +139,32 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     common = argv[at + 1 :]
     if not args.files:
         parser.error("give a file, or - for standard input")
-    if args.watch:
-        return _watch(args, common, argv)
-    with tempfile.TemporaryDirectory(prefix="ptxview-") as folder:
-        request = request_of(args, common, Path(folder), argv)
-        outcome = compile_files(request, lambda text: narrate(f"ptxview: {text}"))
+    with _ended_like_ctrl_c():
+        if args.watch:
+            return _watch(args, common, argv)
+        with tempfile.TemporaryDirectory(prefix="ptxview-") as folder:
+            request = request_of(args, common, Path(folder), argv)
+            outcome = compile_files(request, lambda text: narrate(f"ptxview: {text}"))
     return finish(args, outcome)
+
+
+@contextlib.contextmanager
+def _ended_like_ctrl_c() -> Iterator[None]:
+    """Within it a request to end is an interruption: no compiler and no program is left running."""
+
+    def end(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    before = {
+        number: signal.signal(number, end)
+        for number in (signal.SIGTERM, signal.SIGHUP)
+        if signal.getsignal(number) is signal.SIG_DFL
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _watch(args: argparse.Namespace, common: Sequence[str], argv: Sequence[str]) -> int:

@@ -567,23 +567,30 @@ def test_without_an_assembler_it_says_where_to_get_one(
     assert not (work / "x.ptxview").exists()
 
 
-def test_ctrl_c_leaves_no_half_recording(work: Path) -> None:
-    (work / "slow.py").write_text("import time\nopen('begun', 'w')\ntime.sleep(600)\n")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_who_ends_us_ends_the_program_and_no_half_recording_is_left(
+    work: Path, number: signal.Signals
+) -> None:
+    """We alone are told, as by `kill`."""
+    (work / "slow.py").write_text(
+        "import os, time\nopen('part', 'w').write(str(os.getpid()))\nos.rename('part', 'begun')\n"
+        "time.sleep(600)\n"
+    )
     state = work / "state"
     child = subprocess.Popen(
         command(["compile", "slow.py", "--no-tui"]), cwd=work,
         env=environment(XDG_STATE_HOME=str(state)), stderr=subprocess.PIPE,
-        start_new_session=True,
     )  # fmt: skip
-    wait_for(lambda: (work / "begun").exists())
-    os.killpg(child.pid, signal.SIGINT)
+    wait_for((work / "begun").exists)
+    child.send_signal(number)
     _, said = child.communicate(timeout=60)
     assert child.returncode == 130 and b"Traceback" not in said
     assert not list((state / "ptxview" / "recordings").iterdir())
+    wait_for(lambda: not Path(f"/proc/{(work / 'begun').read_text()}").exists())
 
 
 @pytest.mark.nvcc
-def test_a_compiler_is_ended_by_ctrl_c(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_compiler_is_ended_by_ctrl_c(work: Path) -> None:
     """Only we are told, as by `kill`: what we have started must not be waited for."""
     tools = work / "bin"
     tools.mkdir()
