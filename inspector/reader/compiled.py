@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import PurePath
 
 from inspector.analyse.hints.subject import Finding
@@ -33,11 +33,14 @@ class CompiledVariants:
         """The compilations of a variant, in order."""
         return self._of.get((variant.hash, variant.symbol)) or self._of.get((variant.hash, ""), [])
 
-    def said(self, variant: Variant) -> tuple[Finding, ...]:
-        """Each message once: of a file's, those that no other kernel's lines are meant by."""
-        return tuple(self._said(variant))
+    def said(self, variant: Variant, lines_of: Callable[[Stage], int]) -> tuple[Finding, ...]:
+        """Each message once: of a file's, those that no other kernel's lines are meant by.
 
-    def _said(self, variant: Variant) -> Iterator[Finding]:
+        ``lines_of`` says how many lines a stage has: a recording may name others.
+        """
+        return tuple(self._said(variant, lines_of))
+
+    def _said(self, variant: Variant, lines_of: Callable[[Stage], int]) -> Iterator[Finding]:
         seen: set[CompilerMessage] = set()
         for one in self.of(variant):
             for message in one.messages:
@@ -45,7 +48,9 @@ class CompiledVariants:
                 if message in seen or self._is_of_another(message, stage, variant):
                     continue
                 seen.add(message)
-                lines = {} if stage is None or message.line is None else {stage: (message.line,)}
+                n, lines = message.line, {}
+                if stage is not None and n is not None and 0 < n <= lines_of(stage):
+                    lines = {stage: (n,)}
                 yield Finding(
                     f"{message.tool or 'compiler'}-{message.severity}",
                     SEVERITIES.get(message.severity, "info"), _sentence(message, stage), lines,

@@ -231,8 +231,19 @@ class VariantFacts:
         measured it; those of the code alone where what was ``counted`` when it was run is not
         wanted."""
         measured = self.measured(variant)
-        own = (*self.hints(variant, counted), *self._compiled.said(variant))
+        own = (*self.hints(variant, counted), *self._said(variant))
         return own if measured is None else (*own, *measured.findings)
+
+    def _said(self, variant: Variant) -> tuple[Finding, ...]:
+        """What the compiler said, at the lines that there are."""
+
+        def lines_of(stage: Stage) -> int:
+            try:
+                return len(self._listings.listing(variant, stage).lines)
+            except PtxviewError:
+                return 0
+
+        return self._compiled.said(variant, lines_of)
 
     def hints(self, variant: Variant, counted: bool = True) -> tuple[Finding, ...]:
         """The hints of ours alone."""
