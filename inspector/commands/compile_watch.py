@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.text import Text
 
@@ -26,6 +27,9 @@ from inspector.report import compiled as report
 from inspector.report import diff_text
 from inspector.report.compiled import CompiledTable, RowChange
 from inspector.text import plural, shown
+
+if TYPE_CHECKING:
+    from inspector.tui.app.live import Live
 
 LOOK = 0.25
 """Seconds between two looks at the files."""
@@ -249,15 +253,12 @@ def watch_in_interface(compiles: Compiles, table: Table, browse: Callable[..., N
 def _compile_for(
     compiles: Compiles,
     table: Table,
-    live: object,
+    live: Live,
     fresh: list[Reader],
     shown_now: list[Reader],
     stop: threading.Event,
 ) -> None:
     """One save, for the interface: a reader of what it gives, and a word on what has changed."""
-    from inspector.tui.app.live import Live
-
-    assert isinstance(live, Live)
     live.said = "◔ compiling"
     clock = time.strftime("%H:%M:%S")
     try:

@@ -70,7 +70,11 @@ def _kernels(module: Any, job: Job) -> list[tuple[Any, list[Any]]]:
         return [known[name] for name in job.kernels]
     asked = set(job.signature or ()) | set(job.constexprs)
     fit = [k for k in known.values() if asked <= set(k[0].arg_names)]
-    fit = [k for k in fit if not _lacking(k[0], k[1], job)] or fit
+    fit = [
+        (fn, configs)
+        for fn, configs in fit
+        if not any(_lacking(fn, config, job) for config in _configurations(fn, configs, job))
+    ] or fit
     if len(fit) != 1:
         what = "fits no kernel" if not fit else "fits several kernels"
         raise CannotCompile(f"the signature {what} of {job.file}: name one with --kernel, of "
@@ -92,14 +96,15 @@ def _configurations(fn: Any, configs: list[Any], job: Job) -> list[dict[str, Any
     return every
 
 
-def _lacking(fn: Any, configs: list[Any], job: Job) -> list[str]:
-    """Arguments of a kernel that nothing is said of."""
-    told = set(job.signature or ()) | set(job.constexprs)
-    for config in _configurations(fn, configs, job):
-        told |= set(config)
+def _lacking(fn: Any, config: dict[str, Any], job: Job) -> list[str]:
+    """Arguments of a kernel that neither the job nor a configuration says anything of."""
+    told = {*(job.signature or ()), *job.constexprs, *config}
     defaults = inspect.signature(fn.fn).parameters
-    return [n for n in fn.arg_names
-            if n not in told and defaults[n].default is inspect.Parameter.empty]  # fmt: skip
+    return [
+        name
+        for name in fn.arg_names
+        if name not in told and defaults[name].default is inspect.Parameter.empty
+    ]
 
 
 def _value(value: Any) -> Any:
@@ -116,7 +121,7 @@ def _value(value: Any) -> Any:
 def _subject(fn: Any, config: dict[str, Any], job: Job) -> one.Subject:
     from triton.compiler import ASTSource
 
-    lacking = _lacking(fn, [], job) if not config else _missing(fn, config, job)
+    lacking = _lacking(fn, config, job)
     if lacking:
         raise CannotCompile(
             f"nothing is said of {', '.join(lacking)} of {fn.__name__}: give the type in "
@@ -149,13 +154,6 @@ def _subject(fn: Any, config: dict[str, Any], job: Job) -> one.Subject:
         raise CannotCompile("--signature needs Triton 3.3 or later")
     source = ASTSource(fn=fn, signature=signature, constexprs=constants, attrs=attributes)
     return one.Subject(source, options, str(source.name))
-
-
-def _missing(fn: Any, config: dict[str, Any], job: Job) -> list[str]:
-    told = set(job.signature or ()) | set(job.constexprs) | set(config)
-    defaults = inspect.signature(fn.fn).parameters
-    return [n for n in fn.arg_names
-            if n not in told and defaults[n].default is inspect.Parameter.empty]  # fmt: skip
 
 
 def refused(job: Job, error: BaseException) -> None:
