@@ -126,6 +126,15 @@ COMMANDS = (
         ),
     ),
     Subcommand(
+        "compile",
+        "ptxview compile FILE… [options] [-- OPTIONS]",
+        "compile files for several targets, without a GPU: a column each",
+        (
+            "ptxview compile square.cu --target sm_80,sm_90a,sm_100  # their figures side by side",
+            "ptxview compile square.cu --options=-O1 --options=-O3 --no-tui  # by options",
+        ),
+    ),
+    Subcommand(
         "check",
         "ptxview check [PATH] [BASELINE]",
         "a gate for CI: limits that kernels must keep, and nothing worse than before",

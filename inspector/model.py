@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
+EDIT, BEFORE = "edit", "before"
+"""What the configuration of a variant says that was compiled before its source was edited."""
+
 # -- autotuning -----------------------------------------------------------------------------------
 # What autotuning looked at and chose: frozen, plain values beside those of ``model``.
 
@@ -426,6 +429,55 @@ class Verified:
 
 
 @dataclass(frozen=True, slots=True)
+class CompilerMessage:
+    """What a compiler said, and of which line.
+
+    ``severity`` is error, warning or note; ``tool`` is nvcc, ptxas or triton. ``file`` is as it was
+    given to the compiler, or ``ptx`` where the compiler read PTX that it had made itself.
+    ``line`` and ``column`` count from 1, ``text`` is that line; None where it was not said.
+    """
+
+    severity: str
+    message: str
+    tool: str
+    file: str | None = None
+    line: int | None = None
+    column: int | None = None
+    text: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Compilation:
+    """One attempt to compile a file, or a kernel of it, for one target with one set of options.
+
+    ``kernel`` is a kernel of Triton's, with its ``config`` and ``signature`` (``x: *fp32:16``);
+    None where the compiler took the file as a whole. ``hash`` and ``symbols`` name what came of
+    it: the variants with this hash and these functions. ``seconds`` is how long the compiler ran,
+    ``tool`` which it was, with its version. ``failed`` says why there is no machine code, None
+    where there is.
+    """
+
+    file: str
+    language: str
+    target: str
+    options: str = ""
+    kernel: str | None = None
+    config: Mapping[str, object] = field(default_factory=dict)
+    signature: str = ""
+    hash: str | None = None
+    symbols: tuple[str, ...] = ()
+    seconds: float | None = None
+    tool: str | None = None
+    failed: str | None = None
+    messages: tuple[CompilerMessage, ...] = ()
+
+    @property
+    def column(self) -> tuple[str, str]:
+        """The target and the options: what the columns of a table are."""
+        return self.target, self.options
+
+
+@dataclass(frozen=True, slots=True)
 class Recording:
     """What one run left behind, or what lay in a cache or a file, ready to be walked."""
 
@@ -446,6 +498,8 @@ class Recording:
     unmade: tuple[Unmade, ...] = ()
     verified: tuple[Verified, ...] | None = None
     """What comparing PTX with Python came to, by variant; None where nobody asked for it."""
+    compilations: tuple[Compilation, ...] = ()
+    """What ``ptxview compile`` tried, in order."""
     real: str = ""
     """Where it lay when it was opened, without links: what they lead to may change since."""
 

@@ -14,7 +14,7 @@ from inspector.system.toolchain import which
 # The current folder is taken off sys.path, so that a json.py in it is not imported.
 _ASK = """
 import sys; sys.path[:] = [p for p in sys.path if p]
-import importlib.metadata as m, json, sys, importlib.util as u
+import importlib.metadata as m, json, sys, sysconfig, importlib.util as u
 def v(n):
     try: return m.version(n)
     except Exception: return None
@@ -23,7 +23,8 @@ def where(n):
     except Exception: return None
     return list(s.submodule_search_locations)[0] if s and s.submodule_search_locations else None
 print(json.dumps({"python": sys.version.split()[0], "torch": v("torch"), "triton": v("triton"),
-    "ninja": v("ninja"), "torch_folder": where("torch"), "triton_folder": where("triton")}))
+    "ninja": v("ninja"), "include_folder": sysconfig.get_path("include"),
+    "torch_folder": where("torch"), "triton_folder": where("triton")}))
 """
 
 

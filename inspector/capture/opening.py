@@ -38,16 +38,18 @@ TEXT_STAGES = {
     ".ttgir": Stage.TTGIR,
     ".llir": Stage.LLIR,
     ".ll": Stage.LLIR,
+    ".sass": Stage.SASS,
 }
 KINDS = (
     "a recording, a .triton or Inductor cache, an extension's build folder, a .ptx .cubin .so .o "
-    ".fatbin .ttir .ttgir .llir file, saved TORCH_LOGS=output_code text, a TORCH_TRACE folder, a "
-    "trace of tritonparse's, or a .tgz .tar.xz .tar.bz2 .zip of any of them"
+    ".fatbin .ttir .ttgir .llir .sass file, saved TORCH_LOGS=output_code text, a TORCH_TRACE "
+    "folder, a trace of tritonparse's, or a .tgz .tar.xz .tar.bz2 .zip of any of them"
 )
 _TT_FUNC = re.compile(r"tt\.func public @([\w$.]+)")
 _DEFINE = re.compile(
     r"^define [^@\n]*ptx_kernel[^@\n]* @\"?([\w$.]+)|^define void @([\w$.]+)", re.MULTILINE
 )
+_SASS_TEXT = re.compile(r"^[ \t]*+\.text\.([^\s:,]++):|^[ \t]*+Function : (\S++)", re.MULTILINE)
 LOG_HEAD = 1 << 22
 
 
@@ -184,6 +186,14 @@ def _renamed(event: dict[str, object], real: str, said: str) -> dict[str, object
     if paths:
         out["paths"] = {kind: path.replace(real, said) for kind, path in paths.items()}
     return out
+def open_text(data: bytes, name: str, stage: Stage) -> Recording:
+    """One stage's text that lies in no file, as a recording; ``name`` is what it is called."""
+    content = BytesContent(data)
+    event: dict[str, object] = {
+        "event": "file", "stage": stage.value, "path": name, "blob": content,
+        "symbols": _symbols(stage, content),
+    }  # fmt: skip
+    return Assembly(_content).recording(name, [event])
 
 
 def _content(value: object) -> Content | None:
@@ -336,6 +346,8 @@ def _symbols(stage: Stage, content: Content) -> list[str]:
         return []
     if stage is Stage.PTX:
         return [name for name, _ in entries(text)]
+    if stage is Stage.SASS:
+        return list(dict.fromkeys(a or b for a, b in _SASS_TEXT.findall(text)))
     if stage in (Stage.TTIR, Stage.TTGIR):
         return _TT_FUNC.findall(text)
     return [a or b for a, b in _DEFINE.findall(text)]

@@ -9,16 +9,20 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import sys
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 from inspector import printing
-from inspector.commands import small
+from inspector.capture.opening import kept_cache, open_path, open_text
+from inspector.commands import common, small
 from inspector.commands.common import open_profiled, print_json, split_path, takes_reports
-from inspector.errors import Exit, PtxviewError, UsageError
+from inspector.errors import Exit, PtxviewError, Unreadable, UsageError
+from inspector.listing.language import language_of
 from inspector.listing.line import Function, Line, Listing
 from inspector.measure.ncu.samples import Profiled
 from inspector.measure.time.stored import times
-from inspector.model import Graph, Kernel, Stage, Variant
+from inspector.model import Graph, Kernel, Recording, Stage, Variant
 from inspector.printing import narrate
 from inspector.reader.listings import decode
 from inspector.reader.reader import Reader
@@ -35,7 +39,7 @@ from inspector.report import (
     verification,
 )
 from inspector.report.prompt import LEAST, prompt
-from inspector.text import shown
+from inspector.text import plural, shown
 
 EXECUTED, EXECUTED_MOST = 10_000_000, 200_000_000
 """Lane-instructions that ``--execute`` spends, and after which it gives up: about a second, and
@@ -43,6 +47,8 @@ about ten."""
 TOKENS = 4000
 """Tokens of a text for a language model."""
 STAGES = tuple(s.value for s in Stage)
+LANGUAGES = tuple(s.value for s in (Stage.PTX, Stage.SASS, Stage.TTIR, Stage.TTGIR, Stage.LLIR))
+MOST_INPUT = 64 << 20
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -52,7 +58,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         nargs="*",
         metavar="[PATH] KERNEL",
         help="what to open, and which kernel of it: a name, a glob, a variant's id, NAME#2, "
-        "or a graph's id",
+        "or a graph's id; - is standard input",
     )
     parser.add_argument("--stage", choices=STAGES, help="default: ptx, else the lowest there is")
     parser.add_argument(
@@ -74,7 +80,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--device",
         metavar="ARCH",
-        help="what occupancy and hints are told for (sm_80); default: what it was compiled for",
+        help="what occupancy and hints are told for, and a .ptx is assembled for (sm_80); default: "
+        "what it was compiled for",
+    )
+    parser.add_argument(
+        "--language", choices=LANGUAGES, help="of standard input, where that is not clear"
     )
     small.takes_small(
         parser, "the kernel", lines="these lines of the stage alone, by their numbers (40:80)",
@@ -116,7 +126,9 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         else ()
     )
     path, selector = split_path(args.words)
-    profiled = open_profiled(path, args.device, args.ncu)
+    if args.words[:1] == ["-"]:
+        path, selector = "-", next(iter(args.words[1:]), None)
+    profiled = _opened(path, args)
     reader = profiled.reader
     graph = select_graph(reader.recording, selector)
     if graph is None and selector is None and not reader.recording.variants():
@@ -200,6 +212,61 @@ def _fields(
     printing.lines(brief.figure_lines(figures))
     printing.lines(fields.table(list(rows)))
     return Exit.OK
+
+
+def _opened(path: str | None, args: argparse.Namespace) -> Profiled:
+    """What is to be shown; PTX that stands alone with the machine code that ptxas makes of it."""
+    if path == "-":
+        recording = _standard_input(args.language)
+    elif args.language is not None:
+        raise UsageError("--language is of standard input", "Files are told by their endings.")
+    elif path is None or Path(path).suffix.lower() != ".ptx" or not Path(path).is_file():
+        return open_profiled(path, args.device, args.ncu)
+    else:
+        recording = open_path(Path(path))
+    # Imported here: the rest assembles nothing.
+    from inspector.capture.assembling import assembled
+    from inspector.measure.ncu import files as reports
+
+    recording = assembled(recording, kept_cache(), args.device)
+    if not args.annotate and not args.json:
+        _narrate(recording)
+    report = reports.load([Path(r) for r in args.ncu]) if args.ncu else None
+    return common.profiled(recording, args.device, report)
+
+
+def _narrate(recording: Recording) -> None:
+    """What became of PTX alone, beside its text."""
+    for one in recording.compilations:
+        if one.failed is not None:
+            narrate(f"ptxview: no machine code: {one.failed}")
+        elif one.tool is not None or one.symbols:
+            names = plural(len(one.symbols), "kernel")
+            narrate(
+                f"ptxview: {names} assembled for {one.target}: -a tells registers and spills, "
+                "--stage sass shows the machine code"
+            )
+
+
+def _standard_input(language: str | None) -> Recording:
+    data = sys.stdin.buffer.read(MOST_INPUT + 1)
+    if len(data) > MOST_INPUT:
+        raise UsageError(
+            f"standard input is longer than {MOST_INPUT >> 20} MiB", "Show it from a file."
+        )
+    if not data.strip():
+        raise Unreadable("standard input is empty")
+    if b"\0" in data[:65536]:
+        raise Unreadable(
+            "standard input is binary", "Give cubins and objects as files: ptxview show x.cubin"
+        )
+    stage = Stage(language) if language else language_of(decode(data))
+    if stage is None:
+        raise UsageError(
+            "what standard input holds cannot be told",
+            f"Say it: --language {', '.join(LANGUAGES)}",
+        )
+    return open_text(data, "<stdin>", stage)
 
 
 def _execute(reader: Reader, kernel: Kernel, variant: Variant, args: argparse.Namespace) -> None:

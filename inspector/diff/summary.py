@@ -16,7 +16,7 @@ from inspector.analyse.accesses import Access, instructions
 from inspector.analyse.card import Card, StageContent
 from inspector.analyse.hints.subject import Finding
 from inspector.listing.line import Function, Listing
-from inspector.model import Kernel, Stage, Variant
+from inspector.model import EDIT, Kernel, Stage, Variant
 
 WARP = 32
 TUNER = "tuner"
@@ -194,7 +194,10 @@ def config(a: Variant, b: Variant) -> tuple[FigureChange, ...]:
     """Target and configuration where they differ; nvcc's flags as those that one side has alone."""
     out = [FigureChange("target", a.target, b.target)]
     names = dict.fromkeys((*a.config, *b.config))
-    for name in names:
+    # The target is told above, options are the flags as they were written, and what was compiled
+    # before an edit is so by where it stands.
+    told = {"target", EDIT, *(("flags",) if "options" in names else ())}
+    for name in (n for n in names if n not in told):
         left, right = a.config.get(name), b.config.get(name)
         if name == "flags":
             left, right = _flags(left, right), _flags(right, left)

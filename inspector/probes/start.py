@@ -44,6 +44,8 @@ def start() -> None:
                 emulated.install(target)
         except Exception as error:
             problem("target", error)
+    if os.environ.get("PTXVIEW_COMPILE"):
+        hooks.when_imported("triton.compiler.compiler", _lazily("ahead.calls"))
     if os.environ.get("PTXVIEW_PROFILE"):
         try:
             from .profile import session

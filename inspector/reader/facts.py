@@ -34,8 +34,9 @@ from inspector.listing.cuda_signatures import Signatures, signatures
 from inspector.listing.line import Function, Listing
 from inspector.model import Kernel, Recording, Stage, Variant
 from inspector.reader import tables
+from inspector.reader.compiled import CompiledVariants
 from inspector.reader.figures import VariantFigures
-from inspector.reader.listings import Listings
+from inspector.reader.listings import Listings, functions_of
 from inspector.recording.layout import DerivedCache
 
 T = TypeVar("T")
@@ -145,6 +146,7 @@ class VariantFacts:
         self._memo = memo
         self._chosen = device
         self._kernels = {id(v): k for k, v in recording.variants()}
+        self._compiled = CompiledVariants(recording)
 
     # -- the kernel as a whole ----------------------------------------------------------------
 
@@ -225,11 +227,23 @@ class VariantFacts:
         )  # fmt: skip
 
     def findings(self, variant: Variant, counted: bool = True) -> tuple[Finding, ...]:
-        """The hints on the variant, then those of the profiler that measured it; those of the code
-        alone where what was ``counted`` when it was run is not wanted."""
+        """The hints on the variant, then what its compiler said and those of the profiler that
+        measured it; those of the code alone where what was ``counted`` when it was run is not
+        wanted."""
         measured = self.measured(variant)
-        own = self.hints(variant, counted)
+        own = (*self.hints(variant, counted), *self._said(variant))
         return own if measured is None else (*own, *measured.findings)
+
+    def _said(self, variant: Variant) -> tuple[Finding, ...]:
+        """What the compiler said, at the lines that there are."""
+
+        def lines_of(stage: Stage) -> int:
+            try:
+                return len(self._listings.listing(variant, stage).lines)
+            except PtxviewError:
+                return 0
+
+        return self._compiled.said(variant, lines_of)
 
     def hints(self, variant: Variant, counted: bool = True) -> tuple[Finding, ...]:
         """The hints of ours alone."""
@@ -291,7 +305,7 @@ class VariantFacts:
 
     def of_function(self, variant: Variant, stage: Stage, n: int) -> FunctionFacts | None:
         """What is known of the function of PTX or SASS that line ``n`` stands in."""
-        functions = self._listings.listing(variant, stage).functions
+        functions = functions_of(stage, self._listings.listing(variant, stage), variant.symbol)
         at = bisect_right(functions, n, key=lambda f: f.first) - 1
         if at < 0 or functions[at].last < n:
             return None

@@ -6,7 +6,7 @@ Nothing is disassembled or parsed before it is asked for, and each result is kep
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
@@ -107,7 +107,8 @@ class Listings:
         if stage in (Stage.SOURCE, Stage.OUTPUT_CODE):
             lines = variant.lines_in(stage)
             return Function(base_name(variant.symbol), *lines) if lines is not None else None
-        functions = self.listing(variant, stage).functions
+        listing = self.listing(variant, stage)
+        functions = functions_of(stage, listing, variant.symbol)
         return next((f for f in functions if f.name == variant.symbol), None) or (
             functions[0] if len(functions) == 1 else None
         )
@@ -173,6 +174,13 @@ class Listings:
         if lower is not Stage.OUTPUT_CODE:
             model = composed(self.links(variant, lower, Stage.OUTPUT_CODE), model)
         return Relation.of(model).turned()
+
+
+def functions_of(stage: Stage, listing: Listing, name: str = "") -> Sequence[Function]:
+    """The functions of a listing; PTX or SASS that has none is a part of one, as it was copied."""
+    if listing.functions or stage not in (Stage.PTX, Stage.SASS):
+        return listing.functions
+    return (Function(name, 1, len(listing.lines)),) if len(listing.lines) else ()
 
 
 def _to_copy(variant: Variant, source: Listing, code: Listing) -> Relation:

@@ -14,6 +14,7 @@ from pathlib import PurePath
 
 from inspector.errors import PtxviewError
 from inspector.model import (
+    Compilation,
     Content,
     Fusion,
     Graph,
@@ -28,7 +29,7 @@ from inspector.model import (
     Variant,
 )
 from inspector.names import base_name, shortest_ids
-from inspector.recording import autotune, output_code, variants
+from inspector.recording import autotune, compilations, output_code, variants
 from inspector.recording.calls import Calls
 from inspector.recording.facts import as_int, as_map, as_text, figures_of
 from inspector.recording.origins import Origins, joined
@@ -79,6 +80,7 @@ class Assembly:
         self._uncaptured: dict[Uncaptured, None] = {}
         self._unmade: list[Unmade] = []
         self._facts: dict[str, object] = {}
+        self._compilations: list[Compilation] = []
         self._calls = Calls()
         self._verifications = Verifications()
         self._tunings = autotune.Tunings()
@@ -227,6 +229,9 @@ class Assembly:
         elif kind == "tools":
             for name, version in as_map(event.get("tools")).items():
                 self._tool(name, version)
+        elif kind == "compiled":
+            if (one := compilations.from_event(event)) is not None:
+                self._compilations.append(one)
         elif kind == "unmade":
             what, name, place = (str(event.get(key)) for key in ("what", "name", "place"))
             self._unmade.append(Unmade(what, name, place, as_int(event.get("count")) or 0))
@@ -273,6 +278,7 @@ class Assembly:
             for v in k.variants.values()
         )
         name_counts: dict[str, int] = {}
+        columns = compilations.Columns(self._compilations)
         for (key, kernel), demangled in zip(self._kernels.items(), readable, strict=True):
             name_counts[kernel.name] = name_counts.get(kernel.name, 0) + 1
             n = name_counts[kernel.name]
@@ -282,7 +288,8 @@ class Assembly:
             variants = tuple(
                 replace(
                     self._calls.launched(
-                        v, kernel.origin is Origin.NVCC and alone[base_name(v.symbol)] == 1
+                        columns.told(v),
+                        kernel.origin is Origin.NVCC and alone[base_name(v.symbol)] == 1,
                     ),
                     id=ids[v.hash],
                     known=self._known(v),
@@ -366,4 +373,5 @@ class Assembly:
             uncaptured=tuple(self._uncaptured),
             unmade=tuple(self._unmade),
             verified=self._verifications.values(),
+            compilations=tuple(self._compilations),
         )

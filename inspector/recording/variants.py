@@ -121,6 +121,9 @@ def from_triton(
         span = python_span(source)
     else:
         missing[Stage.SOURCE] = "Triton's cache keeps no Python; only a recording does"
+    if (why := as_text(event.get("failed"))) is not None:
+        reason = f"Triton could not compile it: {why}"
+        missing |= dict.fromkeys(missing.keys() - {Stage.SOURCE}, reason)
     if (why := as_text(event.get("unkept"))) is not None:
         # A file named without content existed, but could not be stored.
         named = {stage: files.get(stage.value, "") for stage in STAGES}

@@ -12,6 +12,8 @@ from inspector.analyse.telling import NO_WORDS, NOTHING_TOLD, Rolled, Samples, T
 from inspector.listing.line import Function, Line
 from inspector.model import (
     Call,
+    Compilation,
+    CompilerMessage,
     Kernel,
     Location,
     MadeFrom,
@@ -147,6 +149,29 @@ def recording(
         "kernels": rows(kernel(k, figures, profiled, hints) for k in rec.kernels),
         "calls": [call(c) for c in rec.calls],
         "verification": verification.document(rec),
+        "compilations": [compilation(one) for one in rec.compilations],
+    }
+
+
+def compilation(one: Compilation) -> dict[str, object]:
+    """One attempt, with what the compiler said."""
+    return {
+        "file": one.file,
+        "language": one.language,
+        "target": one.target,
+        "options": one.options,
+        "kernel": one.kernel,
+        "config": dict(one.config),
+        "signature": one.signature or None,
+        "hash": one.hash,
+        "symbols": list(one.symbols),
+        "seconds": one.seconds,
+        "tool": one.tool,
+        "failed": one.failed,
+        "messages": [
+            {name: getattr(message, name) for name in CompilerMessage.__dataclass_fields__}
+            for message in one.messages
+        ],
     }
 
 

@@ -144,6 +144,11 @@ def find(name: str) -> Tool | None:
     return max(tools, key=_age, default=None)
 
 
+def newest_first(name: str) -> list[Tool]:
+    """Every copy of a tool, the newest first: each release drops old architectures."""
+    return sorted(every(name), key=_age, reverse=True)
+
+
 def _age(tool: Tool) -> tuple[int, ...]:
     return tuple(int(n) for n in (tool.version or "0").split("."))
 

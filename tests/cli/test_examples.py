@@ -11,7 +11,7 @@ from inspector.cli import COMMANDS, Subcommand
 
 RECORDING = Path(__file__).parents[2] / "examples/recordings/lecture-h200.ptxview"
 # What launches again, runs a program or asks at a terminal is run elsewhere, with its own options.
-OFFERED = ("run", "open", "time", "profile", "ncu", "mcp", "doctor")
+OFFERED = ("run", "compile", "open", "time", "profile", "ncu", "mcp", "doctor")
 EXAMPLES = [(c.name, line.partition("  # ")[0]) for c in COMMANDS for line in c.examples]
 
 

@@ -60,6 +60,12 @@ MORE: list[dict[str, Any]] = [
      "thread": [1, 0, 0], "program": [0, 0, 0], "address": 4096, "tensor": "p", "index": [1],
      "type": "fp32", "ptx_value": 1.5, "python_value": 2.5, "bound": 0.25, "elements": 3,
      "text": "the PTX stores 1.5"},
+    {"event": "compiled", "file": "square.py", "language": "triton", "target": "sm_90",
+     "options": "num_warps=8", "kernel": "square_kernel", "config": {"BLOCK": 1024},
+     "signature": "x: *fp32", "hash": VERIFIED, "symbols": ["square_kernel"], "seconds": 0.5,
+     "tool": "triton 3.9", "failed": "it did not compile",
+     "messages": [{"severity": "warning", "message": "it is unused", "tool": "ptxas", "file": "ptx",
+                   "line": 40, "column": 3, "text": "st.global.b32 [%rd1], %r1;"}]},
 ]  # fmt: skip
 
 

@@ -19,7 +19,7 @@ from textual.screen import Screen
 from textual.worker import Worker, WorkerState
 
 from inspector import printing
-from inspector.model import Recording
+from inspector.model import EDIT, Kernel, Recording, Variant
 from inspector.text import lines_shown, shown
 from inspector.tui.app.config import Config, read_config
 from inspector.tui.app.live import Choice, Live
@@ -117,6 +117,9 @@ class Growing(App[None]):
         if live.told != self._last:
             self._last = main.title_bar.told = live.told
             main.title_bar.refresh()
+        while live.news:
+            title, text, bad = live.news.pop(0)
+            self.notify(text, title=title, severity="error" if bad else "information", timeout=12)
         if self._waiting is not None and self.screen is main:
             waiting, self._waiting = self._waiting, None
             await self.show(waiting)
@@ -202,6 +205,16 @@ class Growing(App[None]):
 # The main screen on a new reader of the same recording.
 
 
+def successor(kernel: Kernel, variant: Variant) -> Variant:
+    """The variant with this hash; compiled anew from an edited source, the one in its place."""
+    told = dict(variant.config)
+    # What was compiled before the edit may still be there, beside what took its place.
+    own = [v for v in kernel.variants if EDIT in told or EDIT not in v.config]
+    alike = [v for v in own if v.hash == variant.hash]
+    alike += [v for v in own if dict(v.config) == told and v.symbol == variant.symbol]
+    return (alike or own or [variant])[0]
+
+
 def resolve(recording: Recording, subject: TreeSubject) -> TreeSubject:
     """The subject with these ids in a recording; what is not there any more is as it was.
 
@@ -211,10 +224,12 @@ def resolve(recording: Recording, subject: TreeSubject) -> TreeSubject:
         return subject
     kernel, variant, graph = subject.kernel, subject.variant, subject.graph
     if kernel is not None:
-        kernel = next((k for k in recording.kernels if k.id == subject.key[0]), kernel)
+        kernel = next((k for k in recording.kernels if k.id == subject.key[0]), None) or next(
+            (k for k in recording.kernels if k.variants), kernel
+        )
     if variant is not None and kernel is not None:
         # The id is the shortest unique prefix of the hash: it may have grown.
-        variant = next((v for v in kernel.variants if v.hash == variant.hash), variant)
+        variant = successor(kernel, variant)
     if graph is not None:
         graph = next((g for g in recording.graphs if g.id == subject.key[2]), graph)
         if kernel is None:

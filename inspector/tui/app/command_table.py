@@ -99,6 +99,8 @@ TABLE: tuple[Command, ...] = (
             "Mark the variant", "two are A and B; again takes the mark away", "mark"),
     Command("compare", "D", "D", _S, "compare",
             "Differences", "between the two marked variants", "diff"),
+    Command("edited", "B", "B", _S, "edited",
+            "What the edit changed", "in this variant, since it was compiled before it"),
     Command("time", "t", "t", _S, "time",
             "Time it", "launch it again on this machine's GPU; the times taken before", "time"),
     Command("block", "x", "x", _S, "step_block",

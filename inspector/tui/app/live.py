@@ -70,6 +70,10 @@ class Live:
         self._cut = 0
         self._tail = b""
         self._lock = threading.Lock()
+        self.news: list[tuple[str, str, bool]] = []
+        """What is to be told in the corner: a title, a text, whether it is bad."""
+        self.said = ""
+        """What the title says where there is no program."""
         self.looking = threading.Lock()
         """Held by the thread that looks: a look may take longer than the time to the next."""
 
@@ -83,7 +87,7 @@ class Live:
         """What the title says of the program."""
         if self.state is ProgramState.RUNNING:
             return f"◔ running {int(time.monotonic() - self.began)} s"
-        return f"◔ {self.state.value}" if self.state.value else ""
+        return f"◔ {self.state.value}" if self.state.value else self.said
 
     # What the program does, told by threads
 

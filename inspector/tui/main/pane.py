@@ -236,6 +236,14 @@ class Pane(Vertical):
             # A thread is reading what there was: if that is nothing, what there is is read next.
             self.request = ListingRequest(subject, self.request.stage)
             return
+        shown, made, stage = self.request.subject.variant, subject.variant, self.request.stage
+        if shown and made and shown.hash != made.hash and subject.has(stage):
+            # It was compiled again, of another text.
+            self.request = ListingRequest(subject, stage)
+            self._goal = (self.request, self.view.cursor)
+            self.title_line.show(subject, stage, busy=False)
+            self._start(self.request)
+            return
         self.request = self._shown = ListingRequest(subject, self.request.stage)
         self.title_line.show(subject, self.request.stage, busy=False)
         if self.view.source is None and subject.has(self.request.stage):

@@ -25,7 +25,7 @@ from textual.widget import Widget
 from inspector.errors import PtxviewError
 from inspector.listing.line import Line, Listing
 from inspector.measure.time.results import Session
-from inspector.model import Location, Stage, Variant
+from inspector.model import BEFORE, EDIT, Location, Stage, Variant
 from inspector.report import annotated, card
 from inspector.system.process import run_program
 from inspector.tui.app.command_table import Where, bindings, command
@@ -697,6 +697,24 @@ class MainScreen(Screen[None]):
             self._warn(f"No screen shows differences yet: ptxview diff {a} {b} prints them.")
         else:
             self.app.push_screen(COMPARE(self.reads, *self.marked))
+
+    def action_edited(self) -> None:
+        """Show what the last edit made of the variant, where its source is compiled on saving."""
+        kernel, variant = self.panes.subject.kernel, self.panes.subject.variant
+        told = {} if variant is None else {k: v for k, v in variant.config.items() if k != EDIT}
+        pair = [
+            v
+            for v in (kernel.variants if kernel is not None else ())
+            if {k: x for k, x in v.config.items() if k != EDIT} == told
+        ]
+        before = next((v for v in pair if v.config.get(EDIT) == BEFORE), None)
+        after = next((v for v in pair if v.config.get(EDIT) != BEFORE), None)
+        if before is None or after is None or COMPARE is None:
+            self._warn("Nothing of this variant has changed since it was compiled before.")
+            return
+        self.app.push_screen(
+            COMPARE(self.reads, TreeSubject(kernel, before), TreeSubject(kernel, after))
+        )
 
     def action_time(self) -> None:
         """Measure the variant."""

@@ -691,6 +691,11 @@ async def test_marked_variants_are_given_to_the_screen_of_differences(
         assert "3f2a91c0 and 84d20b7e" in text_of(ui)
 
 
+async def test_key_edited(start: Start) -> None:
+    async with start("B") as (ui, _):
+        assert "Nothing of this variant has changed" in text_of(ui)
+
+
 async def test_key_time(start: Start) -> None:
     async with start("t") as (ui, _):
         screen = ui.app.screen

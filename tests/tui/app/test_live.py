@@ -602,3 +602,51 @@ def test_a_damaged_recording_is_one_sentence_on_the_terminal(terminal: Terminal)
     screen = terminal.sees("STATUS 4")
     assert "ptxview: bad.ptxview is cut short" in screen
     assert "Traceback" not in screen
+
+
+PTX = """\
+.version 8.0
+.target sm_75
+.address_size 64
+.visible .entry square(.param .u64 at)
+{
+    .reg .f32 %f<3>;
+    .reg .b64 %rd<2>;
+    ld.param.u64 %rd1, [at];
+    ld.global.f32 %f1, [%rd1];
+    mul.f32 %f2, %f1, %f1;
+    st.global.f32 [%rd1], %f2;
+    ret;
+}
+"""
+
+
+def test_what_is_compiled_on_saving_keeps_its_place_in_the_interface(terminal: Terminal) -> None:
+    """A real edit, of a file that a real editor puts in the place of the old one."""
+    file = terminal.folder / "square.ptx"
+    file.write_text(PTX)
+    terminal.run("compile square.ptx --target sm_80,sm_90 --watch -o x.ptxview")
+    terminal.sees("target=sm_90")
+    terminal.sees("✓ compiled")
+    terminal.keys("Tab", "6")
+    terminal.keys(":")
+    terminal.keys("9", "Enter")
+    assert "sm_80" in terminal.sees("ptx 9/")
+    edited = PTX.replace("    st.", "    fma.rn.f32 %f2, %f2, %f2, %f1;\n    st.")
+    (terminal.folder / "new").write_text(edited)
+    (terminal.folder / "new").replace(file)
+    terminal.sees("B shows the difference")
+    screen = terminal.sees("fma.rn.f32")
+    assert re.search(r"square sm_80: .*instructions \d+ → \d+", screen)
+    assert "ptx 9/" in screen and "sm_80" in screen.splitlines()[1]
+    terminal.keys("B")
+    screen = terminal.sees("+     fma.rn.f32")
+    assert "before" in screen
+    terminal.keys("q")
+    terminal.sees("ptx 9/")
+    file.write_text(edited.replace("mul.f32", "mulx.f32"))
+    screen = terminal.sees("2 compilations failed")
+    assert "square.ptx:10" in screen and "'mulx'" in screen
+    assert "ptx 9/" in screen  # what compiled last stays in view
+    terminal.keys("q")
+    terminal.sees("STATUS 1")

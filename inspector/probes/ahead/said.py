@@ -1,0 +1,164 @@
+"""What an error of Triton's, or what LLVM and ptxas print, says of which line."""
+
+from __future__ import annotations
+
+import linecache
+import os
+import re
+from collections.abc import Iterator
+from typing import Any
+
+_PRINTED = re.compile(
+    r'(?:loc\(")?(?P<file>[^\s:"(][^:"\n]*)"?:(?P<line>\d+):(?P<column>\d+)\)?: '
+    r"(?P<severity>fatal error|error|warning|remark|note): (?P<message>.+)"
+)
+_PTXAS = re.compile(
+    r"ptxas[\w-]*(?: .+, line (?P<line>\d+);)?\s+(?P<severity>error|warning|fatal)\s*: "
+    r"(?P<message>.+)"
+)
+_LOSS = re.compile(r"ptxas[\w-]*\s+info\s*: (?P<message>.*Potential Performance Loss.*)")
+_NO_TEXT = ("Ptx assembly aborted due to errors",)
+SEVERITIES = {"warning": "warning", "remark": "note", "note": "note"}
+LONGEST = 2000
+MOST = 100
+
+
+def message(
+    severity: str,
+    text: str,
+    tool: str = "triton",
+    file: str | None = None,
+    line: int | None = None,
+    column: int | None = None,
+    source: str | None = None,
+) -> dict[str, Any]:
+    """A message as events have it."""
+    fields = {
+        "severity": severity, "message": text.strip()[:LONGEST], "tool": tool, "file": file,
+        "line": line, "column": column, "text": source,
+    }  # fmt: skip
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def of_error(error: BaseException, fn: Any, names: dict[str, str]) -> dict[str, Any]:
+    """An exception as one message, at the innermost line that it knows of the kernel."""
+    innermost, at = error, error
+    while True:
+        cause = at.__cause__
+        if cause is None:
+            break
+        if getattr(cause, "node", None) is not None:
+            innermost = cause
+        at = cause
+    node = getattr(innermost, "node", None)
+    text = _sentence(innermost if node is not None else error)
+    if node is None or not hasattr(node, "lineno"):
+        return message("error", text)
+    own = _function(fn, getattr(innermost, "src", None)) or fn
+    python = getattr(own, "fn", None)
+    code = getattr(python, "__code__", None)
+    if code is None:
+        return message("error", text)
+    first = getattr(own, "starting_line_number", None) or code.co_firstlineno
+    # The text of a kernel begins at its `def`, and the file's line at its first decorator.
+    first += _before_def(own)
+    line = first + node.lineno - 1
+    source = linecache.getline(code.co_filename, line).rstrip("\n")
+    indent = len(source) - len(source.lstrip()) if node.lineno == 1 else _indent(own)
+    return message(
+        "error", text, "triton", names.get(code.co_filename, code.co_filename), line,
+        node.col_offset + indent + 1, source or None,
+    )  # fmt: skip
+
+
+def _before_def(function: Any) -> int:
+    """Lines of a kernel before its `def`, which the text that was compiled does not have."""
+    raw = getattr(function, "raw_src", None)
+    if not raw:
+        return 0
+    return next((n for n, row in enumerate(raw) if re.match(r"\s*(async\s+)?def\s", row)), 0)
+
+
+def _indent(function: Any) -> int:
+    """Columns by which the kernel is indented in its file."""
+    raw = getattr(function, "raw_src", None) or [""]
+    return len(raw[0]) - len(raw[0].lstrip())
+
+
+def _function(fn: Any, src: str | None) -> Any:
+    """The function of Triton's that has this text: the kernel, or one that it calls."""
+    seen: set[int] = set()
+    waiting = [fn]
+    while waiting and src is not None:
+        here = waiting.pop()
+        if id(here) in seen:
+            continue
+        seen.add(id(here))
+        if getattr(here, "src", None) == src or getattr(here, "_src", None) == src:
+            return here
+        python = getattr(here, "fn", None)
+        code = getattr(python, "__code__", None)
+        names = code.co_names if code is not None else ()
+        known = getattr(python, "__globals__", {})
+        waiting += [known[n] for n in names if hasattr(known.get(n), "starting_line_number")]
+    return None
+
+
+def _sentence(error: BaseException) -> str:
+    """An error's own words, without the text that it quotes."""
+    text = getattr(error, "error_message", None)
+    if not text:
+        text = str(error)
+        if getattr(error, "node", None) is not None:
+            text = text.rpartition("^\n")[2] or text
+    if "`ptxas` stderr:" in str(error):
+        found = list(printed(str(error), {}, {}))
+        if found:
+            return f"ptxas: {found[0]['message']}"
+    cause = error.__cause__ or error.__context__
+    if not str(text).strip() and cause is not None:
+        text = str(cause)
+    first = next((row for row in str(text).splitlines() if row.strip()), "")
+    if first:
+        plain = getattr(error, "node", None) is not None
+        return first if plain else f"{type(error).__name__}: {first}"
+    return type(error).__name__
+
+
+def printed(text: str, names: dict[str, str], texts: dict[str, str]) -> Iterator[dict[str, Any]]:
+    """The messages in what was printed. ``names``: files as the user calls them, ``texts``:
+    content by those names, with that of ``ptx``."""
+    seen = set()
+    for row in text.splitlines()[:20_000]:
+        row = row.strip()
+        match = _PTXAS.match(row)
+        loss = None if match else _LOSS.match(row)
+        if match or loss:
+            fields = (match or loss).groupdict()  # type: ignore[union-attr]
+            tool, file, severity = "ptxas", "ptx", fields.get("severity", "warning")
+            column = None
+        else:
+            match = _PRINTED.match(row)
+            if match is None:
+                continue
+            fields = match.groupdict()
+            tool, severity, column = "triton", fields["severity"], int(fields["column"])
+            file = names.get(fields["file"], fields["file"])
+        line = int(fields["line"]) if fields.get("line") else None
+        if fields["message"] in _NO_TEXT or (file, line, fields["message"]) in seen:
+            continue
+        seen.add((file, line, fields["message"]))
+        if len(seen) > MOST:
+            return
+        source = None if line is None else _line(file, line, texts)
+        yield message(
+            SEVERITIES.get(severity, "error"), fields["message"], tool,
+            None if tool == "ptxas" and line is None else file, line, column, source,
+        )  # fmt: skip
+
+
+def _line(file: str, line: int, texts: dict[str, str]) -> str | None:
+    if file in texts:
+        rows = texts[file].splitlines()
+        return rows[line - 1].rstrip() if 0 < line <= len(rows) else None
+    return linecache.getline(file, line).rstrip("\n") or None if os.path.isfile(file) else None

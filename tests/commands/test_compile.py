@@ -1,0 +1,765 @@
+"""Files compiled for several targets: what comes of them is held against the vendors' tools."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from inspector.cli import COMMANDS
+from tests.helpers.ptxview import (
+    REPOSITORY,
+    Done,
+    call,
+    command,
+    environment,
+    printed,
+    ptxview,
+    tool,
+)
+from tests.helpers.samples import DATA
+
+PTX = """\
+.version 8.0
+.target sm_75
+.address_size 64
+
+// squares what it is given
+.visible .entry square(
+    .param .u64 square_param_0
+)
+{
+    .reg .f32 %f<3>;
+    .reg .b32 %r<2>;
+    .reg .b64 %rd<4>;
+    ld.param.u64 %rd1, [square_param_0];
+    mov.u32 %r1, %tid.x;
+    mul.wide.u32 %rd2, %r1, 4;
+    add.s64 %rd3, %rd1, %rd2;
+    ld.global.f32 %f1, [%rd3];
+    mul.f32 %f2, %f1, %f1;
+    st.global.f32 [%rd3], %f2;
+    ret;
+}
+"""
+CUDA = """\
+__global__ void square(float* x, int n) {
+    int unused;
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) x[i] = x[i] * x[i];
+}
+__global__ void __launch_bounds__(128) reversed(float* x) {
+    __shared__ float all[128];
+    all[threadIdx.x] = x[threadIdx.x];
+    __syncthreads();
+    x[threadIdx.x] = all[127 - threadIdx.x];
+}
+"""
+TRITON = """\
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def twice(v):
+    return v + v
+
+
+@triton.jit
+def double(x, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(x + at, twice(tl.load(x + at, mask=at < n)), mask=at < n)
+
+
+@triton.autotune([triton.Config({"BLOCK": 64}, num_warps=2),
+                  triton.Config({"BLOCK": 256}, num_warps=8)], key=["n"])
+@triton.jit
+def tuned(x, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(x + at, 1.0, mask=at < n)
+
+
+if __name__ == "__main__":
+    x = torch.ones(100, device="cuda")
+    double[(1,)](x, 100, BLOCK=128)
+    double[(1,)](x.half(), 100, BLOCK=128)
+    tuned[(1,)](x, 96)
+"""
+
+
+@pytest.fixture
+def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder to compile in, which one stands in."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "square.ptx").write_text(PTX)
+    (tmp_path / "square.cu").write_text(CUDA)
+    (tmp_path / "kernels.py").write_text(TRITON)
+    return tmp_path
+
+
+def compiled(*words: str | Path, status: int = 0) -> Any:
+    """The JSON of a compilation into ``x.ptxview``."""
+    done = call("compile", "-o", "x.ptxview", "--json", *words)
+    assert done.status == status, done.said
+    return json.loads(done.out)
+
+
+def cells(value: Any) -> Iterator[tuple[Any, Any, Any]]:
+    """Each cell with its row and column."""
+    for row in value["rows"]:
+        yield from ((row, c, cell) for c, cell in zip(value["columns"], row["cells"], strict=True))
+
+
+def machine_code(folder: Path, digest: str) -> Path:
+    """The cubin of a variant, by the name of its content."""
+    subprocess.run([sys.executable, "-m", "zipfile", "-e", "x.ptxview", "all"], check=True)
+    out = folder / "variant.cubin"
+    out.write_bytes((folder / "all" / "blobs" / digest).read_bytes())
+    return out
+
+
+def of_ptxas(log: str) -> dict[str, tuple[int, int, int]]:
+    """Registers, bytes stored and loaded by spills, by function, as ``ptxas -v`` says them."""
+    out: dict[str, tuple[int, int, int]] = {}
+    for part in log.split("Function properties for ")[1:]:
+        name = part.split()[0]
+        spill = re.search(r"(\d+) bytes spill stores, (\d+) bytes spill loads", part)
+        used = re.search(r"Used (\d+) registers", part)
+        assert spill and used
+        out[name] = (int(used[1]), int(spill[1]), int(spill[2]))
+    return out
+
+
+def ptxas_says(file: Path, target: str, *options: str) -> dict[str, tuple[int, int, int]]:
+    """What the assembler that is found says of a file of PTX."""
+    done = subprocess.run(
+        [tool("ptxas"), "-v", "-lineinfo", *options, f"-arch={target}", file, "-o", "/dev/null"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    return of_ptxas(done.stderr)
+
+
+# PTX
+
+
+def test_a_file_of_ptx_has_the_figures_of_ptxas_for_every_target(work: Path) -> None:
+    value = compiled("square.ptx", "--target", "sm_80,sm_90a", "--target", "sm_120")
+    assert [c["target"] for c in value["columns"]] == ["sm_80", "sm_90a", "sm_120"]
+    for row, column, cell in cells(value):
+        (registers, stored, loaded) = ptxas_says(work / "square.ptx", column["target"])["square"]
+        assert row["kernel"] == "square" and cell["compiled"]
+        taken = cell["resources"]
+        assert (taken["registers"], taken["spill_store_bytes"], taken["spill_load_bytes"]) == (
+            registers, stored, loaded,
+        )  # fmt: skip
+        assert cell["seconds"] > 0
+        elf = machine_code(work, cell["hash"])
+        listed = printed(tool("cuobjdump"), "-lelf", elf).decode()
+        assert f".{column['target']}.cubin" in listed
+        text = call("show", "x.ptxview", cell["select"], "--stage", "sass").out
+        assert text == printed(tool("nvdisasm"), "-c", elf)
+
+
+def test_options_are_the_compilers_own_and_columns(work: Path) -> None:
+    hungry = DATA / "matmul_sm90.ptx"
+    value = compiled(hungry, "--options=-O3", "--options=-O1 --fmad=false")
+    assert [c["options"] for c in value["columns"]] == ["-O3", "-O1 --fmad=false"]
+    assert {c["target"] for c in value["columns"]} == {"sm_90a"}  # which the file names
+    (row,) = value["rows"]
+    for cell, options in zip(row["cells"], (["-O3"], ["-O1", "--fmad=false"]), strict=True):
+        taken = cell["resources"]
+        assert (taken["registers"], taken["spill_store_bytes"], taken["spill_load_bytes"]) == (
+            ptxas_says(hungry, "sm_90a", *options)[row["kernel"]]
+        )
+    assert row["cells"][0]["instructions"] != row["cells"][1]["instructions"]
+    listed = call("list", "x.ptxview").text
+    assert "options=-O1 --fmad=false" in listed
+
+
+def test_what_follows_two_dashes_is_added_to_every_set(work: Path) -> None:
+    value = compiled("square.ptx", "--", "-O1")
+    assert [c["options"] for c in value["columns"]] == ["-O1"]
+    commands = [e["command"] for e in events(work) if e["event"] == "compiled"]
+    assert commands and all("-O1" in words for words in commands)
+
+
+def events(folder: Path) -> list[dict[str, Any]]:
+    """The events of the recording that was made."""
+    subprocess.run([sys.executable, "-m", "zipfile", "-e", "x.ptxview", "all"], check=True)
+    out = []
+    for file in sorted((folder / "all").glob("events*.jsonl")):
+        out += [json.loads(line) for line in file.read_text().splitlines()]
+    return out
+
+
+def test_an_error_of_ptxas_stands_at_its_line(work: Path) -> None:
+    (work / "bad.ptx").write_text(PTX.replace("mul.f32 %f2", "mulx.f32 %f2"))
+    value = compiled("bad.ptx", "square.ptx", "--target", "sm_80,sm_90", status=1)
+    line = 1 + PTX[: PTX.index("    mul.f32")].count("\n")
+    (message,) = {json.dumps(m) for c in value["compilations"] for m in c["messages"]}
+    said = json.loads(message)
+    assert (said["severity"], said["tool"], said["file"], said["line"]) == (
+        "error", "ptxas", "bad.ptx", line,
+    )  # fmt: skip
+    assert said["text"].strip() == "mulx.f32 %f2, %f1, %f1;"
+    by_file = {row["file"]: row["cells"] for row in value["rows"]}
+    assert all(cell["compiled"] for cell in by_file["square.ptx"])
+    assert not any(cell["compiled"] for cell in by_file["bad.ptx"])
+    assert "mulx" in by_file["bad.ptx"][0]["failed"]
+    failed = next(c["hash"] for c in value["compilations"] if c["failed"])
+    told = call("show", "x.ptxview", failed[:12], "-a")
+    rows = told.text.splitlines()
+    at = next(n for n, row in enumerate(rows) if "mulx.f32" in row)
+    assert "ptxas-error: Not a name of any known instruction: 'mulx'" in rows[at + 1]
+
+
+def test_a_target_that_no_assembler_knows_fails_alone(work: Path) -> None:
+    value = compiled("square.ptx", "--target", "sm_80,sm_99", status=1)
+    ((_, _, good), (_, _, bad)) = cells(value)
+    assert good["compiled"] and not bad["compiled"]
+    assert "sm_99" in bad["failed"]
+    assert bad["resources"]["registers"] is None and bad["instructions"] is None
+
+
+def test_the_table_has_an_error_where_it_stands_and_fits_its_width(work: Path) -> None:
+    wide = environment(COLUMNS="80")
+    done = ptxview("compile", "square.ptx", "--target", "sm_80,sm_90,sm_99", "-o", "y.ptxview",
+                   cwd=work, env=wide)  # fmt: skip
+    assert done.status == 1
+    rows = done.text.splitlines()
+    registers = next(row for row in rows if row.strip().startswith("registers"))
+    assert registers.split()[1:] == [str(ptxas_says(work / "square.ptx", target)["square"][0])
+                                     for target in ("sm_80", "sm_90")] + ["error"]  # fmt: skip
+    assert all(len(row) <= 80 for row in rows)
+    assert "square.ptx: error: Value 'sm_99' is not defined" in done.text
+    assert "y.ptxview" in done.said and "ptxview diff y.ptxview" in done.said
+    pair = next(r for r in done.said.splitlines() if "ptxview diff" in r).split("ptxview diff ")[1]
+    assert call("diff", *pair.split()).status == 0
+
+
+def test_many_columns_stand_beneath_each_other(work: Path) -> None:
+    each = ",".join(f"sm_{n}" for n in (75, 80, 86, 87, 89, 90, 100, 103, 120, 121))
+    done = ptxview("compile", "square.ptx", "--target", each, cwd=work,
+                   env=environment(COLUMNS="80"))  # fmt: skip
+    assert done.status == 0, done.said
+    rows = done.text.splitlines()
+    assert all(len(row) <= 80 for row in rows)
+    assert sum(row.strip().startswith("registers") for row in rows) == 2
+    assert all(f"sm_{n}" in done.text for n in (75, 121))
+
+
+def test_two_columns_are_compared(work: Path) -> None:
+    by_name = call("compile", "square.ptx", "--target", "sm_80,sm_90", "--diff", "sm_80", "sm_90",
+                   "-o", "x.ptxview")  # fmt: skip
+    assert by_name.status == 0, by_name.said
+    assert "target sm_80 → sm_90" in by_name.text
+    by_number = call("compile", "square.ptx", "--target", "sm_80,sm_90", "--diff", "1", "2",
+                     "-o", "x.ptxview")  # fmt: skip
+    assert by_number.out == by_name.out
+    wrong = call("compile", "square.ptx", "--target", "sm_80,sm_90", "--diff", "1", "sm_70")
+    assert wrong.status == 2 and "1 sm_80; 2 sm_90" in wrong.said
+
+
+# CUDA C++
+
+
+@pytest.mark.nvcc
+def test_cuda_goes_through_nvcc_and_ends_as_its_figures(work: Path) -> None:
+    nvcc = tool("nvcc")
+    value = compiled("square.cu", "--target", "sm_80,sm_90a")
+    assert {row["kernel"] for row in value["rows"]} == {"square(float*, int)", "reversed(float*)"}
+    for row, column, cell in cells(value):
+        arch = column["target"].removeprefix("sm_")
+        done = subprocess.run(
+            [nvcc, f"-gencode=arch=compute_{arch},code=sm_{arch}", "-cubin", "-lineinfo",
+             "-Xptxas", "-v", "square.cu", "-o", "own.cubin"],
+            capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        by_symbol = of_ptxas(done.stderr)
+        (symbol,) = (s for s in by_symbol if row["kernel"].split("(")[0] in s)
+        taken = cell["resources"]
+        assert (taken["registers"], taken["spill_store_bytes"], taken["spill_load_bytes"]) == (
+            by_symbol[symbol]
+        )
+        listed = printed(tool("cuobjdump"), "-lelf", machine_code(work, cell["hash"])).decode()
+        assert f".{column['target']}.cubin" in listed
+        shown = call("show", "x.ptxview", cell["select"], "--stage", "sass").out
+        assert shown == printed(tool("nvdisasm"), "-c", machine_code(work, cell["hash"]))
+    warning = value["compilations"][0]["messages"][0]
+    assert (warning["severity"], warning["line"], warning["column"]) == ("warning", 2, 9)
+    assert warning["text"] == "    int unused;"
+    known = next(r for r in value["rows"] if r["kernel"].startswith("reversed"))
+    unknown = next(r for r in value["rows"] if r["kernel"].startswith("square"))
+    # A bound is not a size, and nobody has said how much shared memory a launch asks for.
+    assert known["cells"][0]["occupancy_percent"] is None
+    assert unknown["cells"][0]["occupancy_percent"] is None
+    value = compiled("square.cu", "--target", "sm_80", "--threads", "1024")
+    # 2,048 threads are what an SM of sm_80 holds: two such blocks, whatever else they take.
+    assert [cell["occupancy_percent"] for _, _, cell in cells(value)] == [100, 100]
+
+
+@pytest.mark.nvcc
+def test_lines_of_cuda_are_tied_to_its_machine_code(work: Path) -> None:
+    tool("nvcc")
+    compiled("square.cu", "--target", "sm_90")
+    listed = call("show", "x.ptxview", "square", "--stage", "source", "--json").json
+    line = next(x for x in listed["lines"] if "x[i] * x[i]" in x["text"])
+    assert line["links"]["ptx"] and line["links"]["sass"]
+    warned = next(x for x in listed["lines"] if x["text"] == "    int unused;")
+    assert [note["rule"] for note in warned["notes"]] == ["nvcc-warning"]
+    of_other = call("show", "x.ptxview", "reversed", "--stage", "source", "--json").json
+    assert not any(n["rule"] == "nvcc-warning" for x in of_other["lines"] for n in x["notes"])
+
+
+@pytest.mark.nvcc
+def test_an_error_of_nvcc_stands_at_its_line_and_column(work: Path) -> None:
+    tool("nvcc")
+    (work / "bad.cu").write_text("__global__ void k(float* x) {\n\tx[0] = y;\n}\n")
+    done = call("compile", "bad.cu", "--target", "sm_90", "-o", "x.ptxview")
+    assert done.status == 1
+    assert 'bad.cu:2:9: error: identifier "y" is undefined' in done.text
+    told = call("show", "x.ptxview", "k", "-a", "--stage", "source").text
+    assert 'nvcc-error: identifier "y" is undefined' in told
+
+
+@pytest.mark.nvcc
+def test_a_header_of_the_libraries_that_is_missing_says_where_it_comes_from(work: Path) -> None:
+    tool("nvcc")
+    (work / "blas.cu").write_text(f"#include <cusparse.h>\n{CUDA}")
+    done = call("compile", "blas.cu", "-o", "x.ptxview")
+    lacking = "cusparse.h: No such file" in done.text
+    assert done.status == int(lacking)
+    assert ("pip install 'ptxview[cuda]'" in done.said) == lacking
+
+
+# Triton
+
+
+def test_a_program_is_compiled_as_its_own_calls_say(work: Path) -> None:
+    value = compiled("kernels.py", "--target", "sm_80,sm_90")
+    rows = [(r["kernel"], r["config"]["BLOCK"], r["config"]["num_warps"], r["signature"])
+            for r in value["rows"]]  # fmt: skip
+    assert rows == [
+        ("double", 128, 4, "x: *fp32:16, n: i32"),
+        ("double", 128, 4, "x: *fp16:16, n: i32"),
+        ("tuned", 64, 2, "x: *fp32:16, n: i32:16"),
+        ("tuned", 256, 8, "x: *fp32:16, n: i32:16"),
+    ]
+    for row, column, cell in cells(value):
+        # Triton compiles for 90 with what is sm_90's alone.
+        target = {"sm_80": "sm_80", "sm_90": "sm_90a"}[column["target"]]
+        assert cell["compiled"] and cell["target"] == target, row
+        assert cell["resources"]["registers"] is not None
+        assert cell["occupancy_percent"] is not None
+    listed = call("list", "x.ptxview", "--json").json
+    for kernel in listed["kernels"]:
+        for variant in kernel["variants"]:
+            assert variant["stages"] == ["source", "ttir", "ttgir", "llir", "ptx", "sass"]
+            assert variant["config"]["target"] in ("sm_80", "sm_90")
+    ptx = work / "own.ptx"
+    first = value["rows"][0]["cells"][1]
+    ptx.write_bytes(call("show", "x.ptxview", first["select"], "--stage", "ptx").out)
+    assert first["resources"]["registers"] == ptxas_says(ptx, "sm_90a")["double"][0]
+
+
+def test_a_signature_is_given_and_nothing_is_run(work: Path) -> None:
+    text = TRITON.replace(
+        'if __name__ == "__main__":', 'print("loaded")\nif __name__ == "__main__":'
+    )
+    (work / "kernels.py").write_text(
+        text.replace("x = torch.ones", 'open("ran", "w")\n    x = torch.ones')
+    )
+    value = compiled("kernels.py", "--signature", "x: *fp32:16, n: i32", "--constexpr", "BLOCK=512",
+                     "--kernel", "double", "--options", "num_warps=2", "--options",
+                     "num_warps=8 num_stages=1")  # fmt: skip
+    (row,) = value["rows"]
+    assert row["kernel"] == "double" and row["config"] == {"BLOCK": 512}
+    assert [cell["compiled"] for cell in row["cells"]] == [True, True]
+    listed = call("list", "x.ptxview", "--json").json
+    warps = [v["config"]["num_warps"] for k in listed["kernels"] for v in k["variants"]]
+    assert warps == [2, 8]
+    assert not (work / "ran").exists()
+
+
+def test_a_tuner_gives_its_configurations_to_a_signature(work: Path) -> None:
+    value = compiled("kernels.py", "--signature", "x: *fp32, n: i32", "--kernel", "tuned")
+    assert [(r["config"]["BLOCK"], r["config"]["num_warps"]) for r in value["rows"]] == [
+        (64, 2), (256, 8),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--signature", "x: *float32"), "Triton writes *fp32."),
+        (("--signature", "x *fp32"), "is no argument"),
+        (("--constexpr", "BLOCK=1"), "go with a signature"),
+        (("--signature", "x: *fp32", "--constexpr", "BLOCK"), "BLOCK has no value"),
+        (("--signature", "x: *fp32", "--kernel", "nothing"), "there is no kernel nothing"),
+        (("--signature", "x: *fp32", "--kernel", "double"), "nothing is said of n, BLOCK"),
+        (("--", "-O3"), "-O3 is not an option of Triton's"),
+    ],
+)
+def test_what_does_not_fit_a_kernel_is_told(work: Path, words: tuple[str, ...], said: str) -> None:
+    done = call("compile", "kernels.py", "-o", "x.ptxview", *words)
+    assert done.status == 2 and said in done.said, done.said
+    assert not (work / "x.ptxview").exists()
+
+
+def test_an_error_of_triton_stands_at_the_line_of_the_function_it_is_in(work: Path) -> None:
+    (work / "kernels.py").write_text(TRITON.replace("return v + v", "return v + missing"))
+    value = compiled("kernels.py", "--signature", "x: *fp32, n: i32", "--constexpr", "BLOCK=64",
+                     "--kernel", "double", "--kernel", "tuned", status=1)  # fmt: skip
+    failed = [c for c in value["compilations"] if c["failed"]]
+    assert [c["kernel"] for c in failed] == ["double"]
+    (message,) = failed[0]["messages"]
+    line = 1 + TRITON[: TRITON.index("    return v")].count("\n")
+    assert (message["file"], message["line"]) == ("kernels.py", line)
+    assert message["text"] == "    return v + missing"
+    assert message["column"] == 1 + message["text"].index("missing")
+    assert "missing is not defined" in message["message"]
+
+
+def test_what_ptxas_refuses_of_triton_keeps_the_stages_before_it(work: Path) -> None:
+    asm = ('    y = tl.inline_asm_elementwise("bogus.f32 $0, $1;", "=r,r", [at], dtype=tl.int32,\n'
+           "        is_pure=True, pack=1)\n    tl.store(x + y, 1.0, mask=at < n)")  # fmt: skip
+    (work / "kernels.py").write_text(TRITON.replace("    tl.store(x + at, 1.0, mask=at < n)", asm))
+    value = compiled("kernels.py", "--signature", "x: *fp32, n: i32", "--kernel", "tuned",
+                     "--constexpr", "BLOCK=64", status=1)  # fmt: skip
+    (one,) = value["compilations"]
+    message = next(m for m in one["messages"] if m["severity"] == "error")
+    assert message["tool"] == "ptxas" and message["file"] == "ptx"
+    assert "bogus.f32" in message["text"]
+    (kernel,) = call("list", "x.ptxview", "--json").json["kernels"]
+    assert kernel["variants"][0]["stages"] == ["source", "ttir", "ttgir", "llir", "ptx"]
+    text = call("show", "x.ptxview", "tuned", "--stage", "ptx").text.splitlines()
+    assert text[message["line"] - 1].strip() == message["text"].strip()
+
+
+def test_a_program_that_launches_nothing_says_what_to_do(work: Path) -> None:
+    (work / "empty.py").write_text("print('nothing')\n")
+    done = call("compile", "empty.py")
+    assert done.status == 4
+    assert "launched no kernel" in done.said and "--signature" in done.said
+    (work / "broken.py").write_text("raise ValueError('no luck')\n")
+    done = call("compile", "broken.py")
+    assert done.status == 4 and "ValueError: no luck" in done.said
+    assert "Traceback" not in done.said
+
+
+def test_a_program_that_takes_too_long_is_ended(work: Path) -> None:
+    (work / "slow.py").write_text("import time\ntime.sleep(600)\n")
+    done = call("compile", "slow.py", "--limit", "2")
+    assert done.status == 4 and "longer than 2 s" in done.said
+
+
+# IR
+
+
+@pytest.mark.parametrize("language", ["ttir", "ttgir", "llir"])
+def test_a_stage_of_triton_goes_through_those_that_follow(work: Path, language: str) -> None:
+    file = DATA / f"gelu_sm90.{language}"
+    value = compiled(file, "--target", "sm_90")
+    (row,) = value["rows"]
+    (cell,) = row["cells"]
+    assert cell["target"] == "sm_90a", value
+    order = ["ttir", "ttgir", "llir", "ptx", "sass"]
+    (kernel,) = call("list", "x.ptxview", "--json").json["kernels"]
+    assert kernel["variants"][0]["stages"] == order[order.index(language) :]
+    # The user's own text, comments and all, not the compiler's print of it.
+    assert call("show", "x.ptxview", cell["select"], "--stage", language).out == file.read_bytes()
+    ptx = work / "own.ptx"
+    ptx.write_bytes(call("show", "x.ptxview", cell["select"], "--stage", "ptx").out)
+    assert cell["resources"]["registers"] == ptxas_says(ptx, "sm_90a")[row["kernel"]][0]
+
+
+def test_ir_that_cannot_be_read_has_its_line(work: Path) -> None:
+    text = (DATA / "gelu_sm90.ttir").read_text()
+    (work / "bad.ttir").write_text(text.replace("tt.load", "tt.loaded", 1))
+    value = compiled("bad.ttir", status=1)
+    message = value["compilations"][0]["messages"][0]
+    line = 1 + text[: text.index("tt.load")].count("\n")
+    assert (message["file"], message["line"]) == ("bad.ttir", line)
+    assert "tt.loaded" in message["text"]
+
+
+def test_a_compiler_that_dies_costs_its_own_column(work: Path) -> None:
+    """LLVM ends its process where it cannot parse: the next file and target go on."""
+    (work / "cut.llir").write_bytes((DATA / "gelu_sm90.llir").read_bytes()[:900])
+    value = compiled("cut.llir", "square.ptx", "--target", "sm_80,sm_90", status=1)
+    by_file = {row["file"]: row["cells"] for row in value["rows"]}
+    assert [c["compiled"] for c in by_file["square.ptx"]] == [True, True]
+    assert [c["compiled"] for c in by_file["cut.llir"]] == [False, False]
+    message = value["compilations"][-1]["messages"][0]
+    assert message["file"] == "cut.llir" and message["line"] is not None
+
+
+# Standard input
+
+
+def test_standard_input_is_compiled(work: Path) -> None:
+    done = ptxview("compile", "-", "--language", "ptx", "--target", "sm_80", "--json",
+                   cwd=work, given=PTX.encode())  # fmt: skip
+    assert done.status == 0, done.said
+    value = json.loads(done.out)
+    assert value["rows"][0]["file"] == "<stdin>"
+    assert value["rows"][0]["cells"][0]["resources"]["registers"] is not None
+    without = ptxview("compile", "-", cwd=work, given=PTX.encode())
+    assert without.status == 2 and "--language" in without.said
+
+
+# What cannot be compiled
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "said"),
+    [
+        (("nothing.cu",), 4, "nothing.cu does not exist"),
+        (("folder.ptx",), 4, "is a folder"),
+        (("empty.ptx",), 4, "empty.ptx is empty"),
+        (("binary.ptx",), 4, "binary.ptx is binary"),
+        (("text.txt",), 2, "--language"),
+        (("square.ptx", "--target", "hopper"), 2, "hopper is no target"),
+        (("square.ptx", "--target", "sm_80,,"), 2, "no target"),
+        (("square.ptx", "--", "-o", "y"), 2, "-o cannot be given"),
+        (("square.ptx", "--", "num_warps=8"), 2, "an option of Triton's"),
+        (("square.ptx", "--options", "'"), 2, "cannot be split"),
+        (("square.ptx", "-o", "folder.ptx"), 2, "exists already"),
+        (("square.ptx", "-o", "no/where/x.ptxview"), 2, "cannot be written"),
+        (("square.ptx", "--signature", "x: i32"), 2, "are of a .py"),
+        (("square.ptx", "--limit", "0"), 2, "no number of seconds"),
+        (("square.ptx", "--watch", "-o", "place"), 2, "Give -o x.ptxview"),
+        (("-", "--watch", "--language", "ptx"), 2, "standard input is read once"),
+    ],
+)
+def test_bad_input_is_one_sentence(
+    work: Path, words: tuple[str, ...], status: int, said: str
+) -> None:
+    (work / "folder.ptx").mkdir()
+    (work / "folder.ptx" / "x").touch()
+    (work / "empty.ptx").touch()
+    (work / "binary.ptx").write_bytes(b"\x7fELF\0\0\0\0\1\2\3\4" * 10)
+    (work / "text.txt").write_text("hello")
+    done = call("compile", *words)
+    assert (done.status, said in done.said) == (status, True), done.said
+    assert "Traceback" not in done.said
+
+
+def test_without_an_assembler_it_says_where_to_get_one(
+    work: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from inspector.capture import compilers
+
+    monkeypatch.setattr(compilers, "assemblers", lambda: ())
+    done = call("compile", "square.ptx", "-o", "x.ptxview")
+    assert done.status == 3 and "pip install triton" in done.said
+    assert not (work / "x.ptxview").exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_who_ends_us_ends_the_program_and_no_half_recording_is_left(
+    work: Path, number: signal.Signals
+) -> None:
+    """We alone are told, as by `kill`."""
+    (work / "slow.py").write_text(
+        "import os, time\nopen('part', 'w').write(str(os.getpid()))\nos.rename('part', 'begun')\n"
+        "time.sleep(600)\n"
+    )
+    state = work / "state"
+    child = subprocess.Popen(
+        command(["compile", "slow.py", "--no-tui"]), cwd=work,
+        env=environment(XDG_STATE_HOME=str(state)), stderr=subprocess.PIPE,
+    )  # fmt: skip
+    wait_for((work / "begun").exists)
+    child.send_signal(number)
+    _, said = child.communicate(timeout=60)
+    assert child.returncode == 130 and b"Traceback" not in said
+    assert not list((state / "ptxview" / "recordings").iterdir())
+    wait_for(lambda: not Path(f"/proc/{(work / 'begun').read_text()}").exists())
+
+
+@pytest.mark.nvcc
+def test_a_compiler_is_ended_by_ctrl_c(work: Path) -> None:
+    """Only we are told, as by `kill`: what we have started must not be waited for."""
+    tools = work / "bin"
+    tools.mkdir()
+    (tools / "slow").write_text("#!/bin/sh\necho $$ > begun\nexec sleep 600\n")
+    (tools / "slow").chmod(0o755)
+    tool("nvcc")
+    child = subprocess.Popen(
+        command(["compile", "square.cu", "--no-tui", "--", "-ccbin", tools / "slow"]), cwd=work,
+        env=environment(XDG_STATE_HOME=str(work / "state")), stderr=subprocess.PIPE,
+    )  # fmt: skip
+    wait_for(lambda: (work / "begun").exists() and (work / "begun").read_text())
+    child.send_signal(signal.SIGINT)
+    try:
+        _, said = child.communicate(timeout=30)
+    finally:
+        os.kill(int((work / "begun").read_text()), signal.SIGKILL)
+    assert child.returncode == 130 and b"Traceback" not in said
+
+
+@pytest.mark.nvcc
+def test_the_examples_of_the_help_work(work: Path) -> None:
+    tool("nvcc")
+    (lines,) = (c.examples for c in COMMANDS if c.name == "compile")
+    for line in lines:
+        words = shlex.split(line.partition("  # ")[0])[2:]
+        done = call("compile", *words)
+        assert done.status == 0 and "square(float*, int)" in done.text, done.said
+
+
+# On every save
+
+
+def wait_for(happens: Any, seconds: float = 120) -> None:
+    """Wait until something is so."""
+    end = time.monotonic() + seconds
+    while not happens():
+        assert time.monotonic() < end, "it never came"
+        time.sleep(0.05)
+
+
+def test_a_save_compiles_again_and_shows_what_changed(work: Path) -> None:
+    out = work / "out"
+    with out.open("wb") as file:
+        child = subprocess.Popen(
+            command(["compile", "square.ptx", "--target", "sm_90", "--watch", "-o", "w.ptxview"]),
+            cwd=work, stdout=file, stderr=subprocess.STDOUT, start_new_session=True,
+            env=environment(XDG_STATE_HOME=str(work / "state"), PYTHONPATH=str(REPOSITORY)),
+        )  # fmt: skip
+
+    def says(text: str) -> None:
+        wait_for(lambda: text in out.read_text())
+
+    try:
+        says("waiting for a change")
+        first = call("list", "w.ptxview", "--json").json["kernels"][0]["variants"]
+        edited = PTX.replace("    st.global", "    fma.rn.f32 %f2, %f2, %f2, %f1;\n    st.global")
+        (work / "new").write_text(edited)
+        (work / "new").replace(work / "square.ptx")  # as editors do
+        says("+     fma.rn.f32")
+        text = out.read_text()
+        assert re.search(r"square sm_90: .*instructions \d+ → \d+", text)
+        says("sass of square sm_90: before │ after")
+        says("FFMA")
+        second = call("list", "w.ptxview", "--json").json["kernels"][0]["variants"]
+        assert [len(first), len(second)] == [1, 1] and first[0]["hash"] != second[0]["hash"]
+        (work / "square.ptx").write_text(edited.replace("fma.rn.f32", "fma.no.f32"))
+        says("1 of 1 compilation failed")
+        says("square.ptx:19: error")
+        (work / "square.ptx").write_text(PTX)
+        # Against what compiled last, not against what failed.
+        wait_for(lambda: re.search(r"instructions \d+ → \d+(?s:.*)instructions \d+ → \d+",
+                                   out.read_text()))  # fmt: skip
+    finally:
+        os.killpg(child.pid, signal.SIGINT)
+        child.wait(60)
+    assert child.returncode == 130
+    assert not list((work / "state" / "ptxview" / "recordings").iterdir())
+    assert call("list", "w.ptxview", "--json").json["kernels"][0]["variants"] == first
+
+
+@pytest.mark.nvcc
+def test_a_header_that_is_saved_compiles_what_includes_it(work: Path) -> None:
+    from inspector.capture import compiling
+    from inspector.commands.compile_watch import Compiles
+
+    tool("nvcc")
+    (work / "factor.h").write_text("#define FACTOR 2.0f\n")
+    (work / "scale.cu").write_text(
+        '#include "factor.h"\n__global__ void scale(float* x) { x[threadIdx.x] *= FACTOR; }\n'
+    )
+
+    def make() -> compiling.CompileRequest:
+        return compiling.CompileRequest((compiling.read_input("scale.cu", None),), ("sm_90",))
+
+    compiles = Compiles(make, None, lambda text: None)
+    first = compiles.outcome
+    assert not compiles.changed()
+    (work / "factor.h").write_text("#define FACTOR 3.0f + threadIdx.y\n")
+    assert compiles.changed()
+    made = compiles.again(lambda: True)
+    assert made.recording.compilations[0].hash != first.recording.compilations[0].hash
+    compiles.close()
+
+
+# show
+
+
+def done_of(*words: str | Path, given: str = "") -> Done:
+    """``ptxview show`` as a program, with a standard input."""
+    return ptxview("show", *words, given=given.encode())
+
+
+def test_show_assembles_a_file_of_ptx(work: Path) -> None:
+    told = call("show", "square.ptx", "-a")
+    registers = ptxas_says(work / "square.ptx", "sm_75")["square"][0]
+    assert told.status == 0 and f"registers       {registers} a thread, spills 0" in told.text
+    text = call("show", "square.ptx", "--stage", "sass")
+    subprocess.run([tool("ptxas"), "-lineinfo", "-arch=sm_75", "square.ptx", "-o", "own.cubin"],
+                   check=True)  # fmt: skip
+    assert text.out == printed(tool("nvdisasm"), "-c", work / "own.cubin")
+    other = call("show", "square.ptx", "--stage", "sass", "--device", "sm_90").text
+    assert "sm_90" in other.splitlines()[0]
+    plain = call("show", "square.ptx")
+    assert plain.text == PTX and "assembled for sm_75" in plain.said
+
+
+def test_show_says_why_ptx_cannot_be_assembled(work: Path) -> None:
+    (work / "bad.ptx").write_text(PTX.replace("mul.f32 %f2", "mulx.f32 %f2"))
+    plain = call("show", "bad.ptx")
+    assert plain.status == 0 and "mulx" in plain.text
+    assert "no machine code: bad.ptx:18: Not a name of any known instruction" in plain.said
+    lacking = call("show", "bad.ptx", "--stage", "sass")
+    assert lacking.status != 0 and "mulx" in lacking.said
+
+
+def test_a_part_of_ptx_has_its_sentences(work: Path) -> None:
+    body = PTX[PTX.index("    ld.param") : PTX.index("    ret;")]
+    told = done_of("-", "-a", given=body)
+    assert told.status == 0, told.said
+    assert "load a 32-bit float (4 bytes a thread) from global memory" in told.text
+    assert "%f2 = %f1 × %f1 in f32" in told.text
+    (work / "part.ptx").write_text(body)
+    assert "%f2 = %f1 × %f1 in f32" in call("show", "part.ptx", "-a").text
+
+
+@pytest.mark.parametrize("language", ["ptx", "ttir", "ttgir", "llir", "sass"])
+def test_standard_input_is_recognised(work: Path, language: str) -> None:
+    if language == "sass":
+        text = printed(tool("nvdisasm"), "-c", DATA / "gelu_sm90.cubin").decode()
+    else:
+        text = (DATA / f"gelu_sm90.{language}").read_text()
+    done = done_of("-", "--json", given=text)
+    assert done.status == 0, done.said
+    value = json.loads(done.out)
+    assert value["stage"] == language
+    assert "\n".join(line["text"] for line in value["lines"]) == text
+
+
+def test_machine_code_that_was_copied_has_its_sentences() -> None:
+    text = printed(tool("nvdisasm"), "-c", DATA / "gelu_sm90.cubin").decode()
+    rows = [row for row in text.splitlines() if "/*0" in row][:5]
+    told = done_of("-", "-a", given="\n".join(rows))
+    assert told.status == 0 and "read" in told.text
+
+
+@pytest.mark.parametrize(
+    ("given", "status", "said"),
+    [("", 4, "is empty"), ("good morning\n", 2, "--language"), ("\0\1\2", 4, "is binary")],
+)
+def test_standard_input_that_is_nothing_is_one_sentence(given: str, status: int, said: str) -> None:
+    done = done_of("-", given=given)
+    assert done.status == status and said in done.said
