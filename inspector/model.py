@@ -446,6 +446,8 @@ class Recording:
     unmade: tuple[Unmade, ...] = ()
     verified: tuple[Verified, ...] | None = None
     """What comparing PTX with Python came to, by variant; None where nobody asked for it."""
+    removed: tuple[str, ...] = ()
+    """What was taken out before it was handed on: ``source``, ``paths``."""
     real: str = ""
     """Where it lay when it was opened, without links: what they lead to may change since."""
 

@@ -19,7 +19,7 @@ from inspector.errors import PtxviewError, Unreadable, UsageError
 from inspector.listing.cubin import debug_ptx, is_cubin, is_elf, read_cubin
 from inspector.listing.ptx_declaration import entries
 from inspector.model import Content, Recording, Stage
-from inspector.recording.assemble import Assembly
+from inspector.recording.assemble import Assembly, Blob
 from inspector.recording.kept import problems as kept_problems
 from inspector.recording.layout import (
     BytesContent,
@@ -107,7 +107,12 @@ def _open(path: Path) -> Recording:
         assembly = Assembly(partial(events.blob, say=problems.append))
         assembly.problems = problems
         return replace(assembly.recording(str(path), ordered), real=str(real))
-    assembly = Assembly(_content)
+    events_found = _found_in(path)
+    return Assembly(_content).recording(str(path), events_found)
+
+
+def _found_in(path: Path) -> list[dict[str, object]]:
+    """The events that a cache, a folder or a file amounts to. Raises ``Unreadable`` for none."""
     allowance = files.Allowance()
     items = _folder(path, allowance) if path.is_dir() else _file(path)
     events_found = [slim(e) for e in _within(allowance, items, path)]
@@ -119,7 +124,18 @@ def _open(path: Path) -> Recording:
             f"{path} holds nothing that ptxview knows" + (f": {listed}" if listed else ""),
             "Give " + KINDS + ".",
         )
-    return assembly.recording(str(path), events_found)
+    return events_found
+
+
+def raw_events(path: Path) -> tuple[list[dict[str, object]], Blob]:
+    """What a path holds as events, and what gives the content that a value of one names.
+
+    For who copies a recording; ``open_path`` makes values of it. Raises ``PtxviewError``.
+    """
+    if is_recording(path):
+        events = read_events(path)
+        return list(events.events), events.blob
+    return _found_in(path), _content
 
 
 def _content(value: object) -> Content | None:

@@ -16,7 +16,6 @@ from inspector.model import Stage
 
 PLAIN = "-"
 CLASSES: tuple[tuple[_TokenType, str], ...] = (
-    # The most special of each first.
     (Comment.Preproc, "p"),
     (Comment, "c"),
     (Keyword.Type, "t"),
@@ -36,7 +35,7 @@ CLASSES: tuple[tuple[_TokenType, str], ...] = (
     (Operator.Word, "k"),
     (Token, PLAIN),
 )
-"""Classes of the page's style sheet; a token belongs to the first that it is of."""
+"""Classes of the page's style sheet; a token belongs to the nearest above it."""
 
 LONGEST = 5000
 """Characters beyond which a line is shown plain: such lines are data, and lexers are slow."""
@@ -61,7 +60,7 @@ def _lines(lines: Sequence[str], lexer: Lexer) -> Iterator[str]:
     for _, token, value in lexer.get_tokens_unprocessed("\n".join(lines) + "\n"):
         kind = _known.get(token)
         if kind is None:
-            kind = _known[token] = next(k for of, k in CLASSES if token in of)
+            kind = _known[token] = _class_of(token)
         first = True
         for piece in value.split("\n"):
             if not first:
@@ -72,6 +71,12 @@ def _lines(lines: Sequence[str], lexer: Lexer) -> Iterator[str]:
                 runs[-1] = (runs[-1][0] + len(piece), kind)
             elif piece:
                 runs.append((len(piece), kind))
+
+
+def _class_of(token: _TokenType) -> str:
+    """The class of the nearest kind of token above one that has a class."""
+    classes = dict(CLASSES)
+    return next((classes[of] for of in reversed(token.split()) if of in classes), PLAIN)
 
 
 def _written(runs: list[tuple[int, str]]) -> str:

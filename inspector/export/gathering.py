@@ -19,7 +19,7 @@ from inspector.diff.canonical import digest
 from inspector.errors import PtxviewError
 from inspector.export.colours import tokens
 from inspector.listing.line import Listing
-from inspector.measure.time.stored import StoredTime, times
+from inspector.measure.time.stored import StoredTime, StoredTimes
 from inspector.model import Call, Graph, Kernel, Stage, Variant
 from inspector.names import base_name, short_name
 from inspector.reader.facts import MACHINE
@@ -69,13 +69,11 @@ class Gathered:
     """What was gathered so far: the index's rows, the blocks, and sentences on what is missing."""
 
     reader: Reader
+    times: StoredTimes
+    compilers: bool = False
+    """Whether a compiler may be run for a stage that was not kept."""
     blocks: Blocks = field(default_factory=Blocks)
     left_out: list[str] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self._times = times(self.reader.recording.path)
-        self.compilers = False
-        """Whether a compiler may be run for a stage that was not kept."""
 
     # -- the index ------------------------------------------------------------------------------
 
@@ -94,13 +92,13 @@ class Gathered:
         }
 
     def row(self, kernel: Kernel, variant: Variant, at: int) -> dict[str, object]:
-        """What the list of kernels and the tiles show of a variant; ``at`` is the kernel's place."""
+        """What the list and the tiles show of a variant; ``at`` is the place of its kernel."""
         reader = self.reader
         resources, own = reader.resources(variant), reader.card(variant)
         full = own.occupancy
         made = own.of(Stage.SASS) or own.of(Stage.PTX)
         mix = None if made is None else made.mix
-        time = self._times.of(kernel, variant)
+        time = self.times.of(kernel, variant)
         return {
             "kernel": at,
             "id": shown(variant.id),
@@ -267,8 +265,9 @@ class Gathered:
         """By pairs of stages, the upper first: which lines of one belong to which of the other."""
         for upper, lower in combinations(map(Stage, stages), 2):
             try:
-                yield f"{upper.value}|{lower.value}", grouped(
-                    self.reader.links(variant, upper, lower)
+                yield (
+                    f"{upper.value}|{lower.value}",
+                    grouped(self.reader.links(variant, upper, lower)),
                 )
             except PtxviewError:
                 continue
@@ -375,12 +374,17 @@ def _time(time: StoredTime) -> dict[str, object]:
     parts = (time.inputs, time.device or "unknown device", time.taken)
     return {
         "us": time.median_us,
-        "text": f"{timings.duration(time.median_us)} µs",
+        "text": measured(time),
         "how": shown(
             f"measured (95 %: {spread}) by {time.stopwatch}, {cache}; "
             + ", ".join(filter(None, parts))
         ),
     }
+
+
+def measured(time: StoredTime | None) -> str:
+    """The time of a variant as a cell has it; "" where it was not measured."""
+    return "" if time is None else f"{timings.duration(time.median_us)} µs"
 
 
 def named(found: Iterable[Found]) -> str:

@@ -18,6 +18,8 @@ from pathlib import Path
 from inspector import __version__, files
 from inspector.export import pairs
 from inspector.export.gathering import Found, Gathered
+from inspector.measure.time.stored import StoredTimes
+from inspector.measure.time.stored import times as stored
 from inspector.model import Graph
 from inspector.reader.reader import Reader
 from inspector.text import shown
@@ -34,6 +36,7 @@ def page(
     reader: Reader,
     chosen: Sequence[Found] | None = None,
     *,
+    times: StoredTimes | None = None,
     removed: Sequence[str] = (),
     compilers: bool = False,
     left_out: list[str] | None = None,
@@ -41,12 +44,13 @@ def page(
 ) -> Iterator[str]:
     """The page of a recording, or of some variants of it, in pieces of HTML that are ASCII.
 
-    ``removed`` says what was taken out of the recording before, which the page tells its readers.
+    ``times`` are those that were measured, None for what is stored with the recording. ``removed``
+    says what was taken out of the recording before, which the page tells its readers.
     ``compilers``: whether a stage that was not kept may be compiled. ``left_out`` is given a
     sentence for whatever was too large. Raises ``PtxviewError`` where nothing can be read.
     """
-    gathered = Gathered(reader)
-    gathered.compilers = compilers
+    known = stored(reader.recording.path) if times is None else times
+    gathered = Gathered(reader, known, compilers)
     found = list(reader.recording.variants() if chosen is None else chosen)
     index = _index(gathered, found, [*map(shown, removed)], progress)
     if left_out is not None:
@@ -109,7 +113,7 @@ def _document(index: dict[str, object], pieces: Sequence[bytes], first: int) -> 
         "policy": f"default-src 'none'; script-src {_digest(script)}; style-src {_digest(style)}; "
         "img-src data:; base-uri 'none'; form-action 'none'",
         "generator": f"ptxview {__version__}",
-        "title": html.escape(str(index["name"])),
+        "title": html.escape(str(index["name"])).encode("ascii", "xmlcharrefreplace").decode(),
         "style": style,
         "index": embedded(index),
     }

@@ -34,10 +34,7 @@ KEYS = {"Enter": 13, "Escape": 27, "Tab": 9, "ArrowDown": 40, "ArrowUp": 38, "Ar
 
 
 class Page:
-    """A page of the browser: what it sent for, what came over its WebSocket, what it complains of.
-
-
-    """
+    """A page of the browser: what it sent for, what came over its WebSocket, its complaints."""
 
     def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
         self._socket = socket
@@ -63,9 +60,9 @@ class Page:
                 self.drawn += base64.b64decode(of["response"]["payloadData"])
             elif what == "Runtime.exceptionThrown":
                 self.complaints.append(str(of["exceptionDetails"]))
-            elif what == "Runtime.consoleAPICalled" and of["type"] in ("error", "warning"):
+            elif what == "Runtime.consoleAPICalled" and of["type"] == "error":
                 self.complaints.append(str(of["args"]))
-            elif what == "Log.entryAdded" and of["entry"]["level"] in ("error", "warning"):
+            elif what == "Log.entryAdded" and of["entry"]["level"] == "error":
                 self.complaints.append(of["entry"]["text"])
 
     async def ask(self, method: str, **given: object) -> dict[str, Any]:

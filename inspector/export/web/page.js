@@ -15,7 +15,9 @@ const FARTHEST = 1500;     // edits after which two texts are said to have littl
 function make(tag, given = {}, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(given)) {
-    if (value === undefined || value === null || value === false) continue;
+    if (value === undefined || value === null) continue;
+    if (name.startsWith('aria-')) { element.setAttribute(name, String(value)); continue; }
+    if (value === false) continue;
     if (name === 'on') for (const [event, run] of Object.entries(value)) element.addEventListener(event, run);
     else if (name === 'style') for (const [key, to] of Object.entries(value)) element.style.setProperty(key, to);
     else element.setAttribute(name === 'cls' ? 'class' : name, value === true ? '' : value);
@@ -201,7 +203,8 @@ for (const one of index.variants) counts.set(one.id, (counts.get(one.id) ?? 0) +
 const keyOf = (n) => (counts.get(index.variants[n].id) > 1 ? `${index.variants[n].id}:${nameOf(n)}` : index.variants[n].id);
 const placeOf = (key) => {
   const [id, name] = key.split(':');
-  return index.variants.findIndex((v, n) => (v.id === id || (id.length >= 8 && v.id.startsWith(id))) && (!name || nameOf(n) === name));
+  const of = index.variants.findIndex((v, n) => (v.id === id || (id.length >= 8 && v.id.startsWith(id))) && (!name || nameOf(n) === name));
+  return of >= 0 ? of : index.variants.findIndex((_, n) => nameOf(n) === key);
 };
 function say(text) { $('spoken').textContent = text; }
 /** The address of what is shown, which can be sent to somebody. */
@@ -951,9 +954,10 @@ $('skip').addEventListener('click', (event) => { event.preventDefault(); inCode(
 
 $('name').textContent = index.name;
 $('heading').textContent = index.heading;
-const told = [...(index.removed.length ? [`Removed from this page: ${index.removed.join('; ')}.`] : []), ...index.left_out];
-$('told').hidden = !told.length;
-$('told').append(...told.map((text) => make('p', {}, text)));
+for (const [what, all] of [['Removed from this page', index.removed], ['Left out of this page', index.left_out]]) {
+  if (all.length) $('told').append(make('details', {}, make('summary', {}, `${what}: ${all.length === 1 && all[0].length < 60 ? all[0] : all.map((t) => t.split(/[:(;,]/)[0].trim()).slice(0, 4).join('; ')}`), ...all.map((text) => make('p', {}, text))));
+}
+$('told').hidden = !(index.removed.length + index.left_out.length);
 colours();
 tabs();
 relist();
