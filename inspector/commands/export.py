@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from inspector import printing
+from inspector import files, printing
 from inspector.capture.opening import newest
 from inspector.commands.common import open_reader, print_json, reader_of
 from inspector.errors import Exit, PtxviewError, UsageError
@@ -84,6 +84,8 @@ class Export:
     device: str | None = None
     left_out: list[str] = field(default_factory=list)
     found: list[Found] = field(default_factory=list)
+    size: int = 0
+    """Bytes of the files of a folder."""
 
     def reader(self) -> Reader:
         """A reader of what is left when that was taken out."""
@@ -115,7 +117,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     """Write it, and say what was written."""
     args = parser.parse_args(argv)
     words: list[str] = args.words
-    given = words[:1] if words and Path(words[0]).exists() else []
+    given = words[:1] if words and _is_path(words[0], len(words) > 1) else []
     path = Path(given[0]) if given else newest()
     form = _form(args.format, args.output)
     target = _target(path, form, args.output)
@@ -128,7 +130,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         narrate(f"ptxview: left out: {text}")
     if target is None:
         return Exit.OK
-    size = _size(target)
+    size = target.stat().st_size if export.form != "folder" else export.size
     if args.json:
         print_json(_document(export, target, size))
         return Exit.OK
@@ -154,6 +156,11 @@ def chosen(recording: Recording, selectors: Sequence[str]) -> list[Found]:
 
 
 # -- what is asked for ----------------------------------------------------------------------------
+
+
+def _is_path(word: str, more: bool) -> bool:
+    """Whether the first word is a PATH: one that is there, or that can only be meant as one."""
+    return Path(word).exists() or (more and (os.sep in word or Path(word).suffix in SUFFIXES))
 
 
 def _form(asked: str | None, output: str | None) -> str:
@@ -194,7 +201,7 @@ def _target(path: Path, form: str, output: str | None) -> Path | None:
         raise UsageError(f"{target} is what is to be exported", "Name another with -o.")
     if not target.parent.is_dir():
         raise UsageError(f"{target.parent} is no folder", "Make it first, or name another with -o.")
-    if form == "folder" and target.exists() and (not target.is_dir() or any(target.iterdir())):
+    if form == "folder" and target.exists() and (not target.is_dir() or files.names(target)[0]):
         raise UsageError(f"{target} is not empty", "Name a new folder with -o.")
     return target
 
@@ -224,10 +231,10 @@ def _written(export: Export, target: Path | None) -> None:
     taken, compilers = export.taken(reader), bool(export.selectors)
     if export.form == "folder":
         assert target is not None
-        files = folder.contents(
+        written = folder.contents(
             reader, found, taken, export.said, compilers, export.left_out.append
         )
-        _folder(target, files)
+        export.size = _folder(target, written)
         return
     if export.form == "markdown":
         text = "\n".join(markdown(reader, found, taken, export.said)) + "\n"
@@ -256,12 +263,16 @@ def _one_file(export: Export, target: Path | None) -> None:
     rest.write(target)
 
 
-def _folder(target: Path, files: Iterator[folder.File]) -> None:
+def _folder(target: Path, written: Iterator[folder.File]) -> int:
+    """Write the files of a folder; how many bytes they have."""
+    size = 0
     target.mkdir(exist_ok=True)
-    for name, data in files:
+    for name, data in written:
         path = target / name
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(data)
+        size += len(data)
+    return size
 
 
 @contextlib.contextmanager
@@ -293,12 +304,6 @@ class _Progress:
         if now - self._told > PATIENCE and done < of:
             self._told = now
             narrate(f"ptxview: {done} of {plural(of, 'variant')}")
-
-
-def _size(target: Path) -> int:
-    if target.is_dir():
-        return sum(p.stat().st_size for p in target.rglob("*") if p.is_file())
-    return target.stat().st_size
 
 
 def _document(export: Export, target: Path, size: int) -> dict[str, object]:

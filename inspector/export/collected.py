@@ -108,14 +108,23 @@ def some_of(given: Collected, found: Iterable[Found]) -> Collected:
             first = next((h for h in held if isinstance(h, str)), None)
             return first in hashes
         if kind == "call":
-            return event.get("kind") != "triton" or event.get("hash") in hashes
+            return called(event)
         if kind == "autotune":
             return event.get("name") in names
         if kind in OF_GRAPHS:
             return graphs
         return builds if kind in OF_BUILDS else True
 
+    def called(call: Event) -> bool:
+        kind = call.get("kind")
+        if kind in ("extension", "graph"):
+            return builds if kind == "extension" else graphs
+        return call.get("hash", call.get("subject")) in hashes or call.get("name") in names
+
     events = [e for e in given.events if wanted(e)]
+    for event in events:
+        if event.get("event") == "calls" and isinstance(subjects := event.get("subjects"), list):
+            event["subjects"] = [s for s in subjects if isinstance(s, dict) and called(s)]
     return Collected(events, given.contents, given.timings, given.blob)
 
 

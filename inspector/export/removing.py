@@ -49,13 +49,14 @@ _QUOTING = {
 _PART = r"[\w.+@~%=,-]+"
 _PATH = re.compile(rf"(?<![\w./*<)\]])(?:/{_PART})+/{_PART}")
 _QUOTED = re.compile(r"(?<=[\"'])/[^\"'\n\\]*/[^\"'\n\\]*(?=[\"'])")
-_FILE = re.compile(
-    r"(?<![\w.-])[\w+@~%=-][\w.+@~%=-]*\.(?:py|cuh?|cpp|cc|cxx|c|hpp|hh|h|so|o)(?![\w-])"
+_NAME = re.compile(r"(?<![\w.+@~%-])[\w.+@~%-]++")
+"""What may be the name of a file that stands alone; ``_ALONE`` are the endings by which it is."""
+_ALONE = (".py", ".cu", ".cuh", ".cpp", ".cc", ".cxx", ".c", ".hpp", ".hh", ".h", ".so", ".o")
+_ENDINGS = words(
+    "cudafe1 cuda cpp ptx cubin fatbin ttir ttgir llir json so o py pyi cu cuh cc cxx c hpp hh h "
+    "bc ninja"
 )
-_SUFFIX = re.compile(
-    r"(?:\.(?:cudafe1|compute_\w+|cuda|cpp|ptx|cubin|fatbin|ttg?ir|llir|json|so|o|pyi?|cuh?|cc|cxx|"
-    r"c|hpp|hh|h|bc|ninja))+$"
-)
+"""What stays of a file's name."""
 _NAMED = re.compile(r'loc\("(?:[^"\\\n]|\\.)*"\(((?:#loc\d*)|(?:"[^"\n]*":\d+:\d+)|unknown)\)\)')
 _COMMENT = re.compile(r"(?://|;).*$", re.MULTILINE)
 _PRINTABLE = re.compile(rb"[\x20-\x7e]{4,}")
@@ -135,7 +136,7 @@ class Remover:
             pass
         for text in _strings([list(events), given.timings]):
             names.update(re.findall(r"/(?:home|Users)/([\w.-]+)", text))
-            names.update(re.findall(r"torchinductor_([\w.-]+?)(?=/|$)", text))
+            names.update(re.findall(r"torchinductor_([\w.-]++)", text))
         return {n for n in names if len(n) > 3 and n.lower() not in _COMMON}
 
     # -- events -------------------------------------------------------------------------------
@@ -226,7 +227,7 @@ class Remover:
         """A text whose paths, names of files and of users are other words of the same length."""
         text = _QUOTED.sub(lambda m: self._path(m[0]), text)
         text = _PATH.sub(lambda m: self._path(m[0]), text)
-        text = _FILE.sub(lambda m: self._file(m[0]), text)
+        text = _NAME.sub(lambda m: self._file(m[0]), text)
         return self._who.sub(lambda m: self._word(m[0]), text)
 
     def _path(self, path: str) -> str:
@@ -235,18 +236,19 @@ class Remover:
         return "/".join(self._word(part) if part else "" for part in path.split("/"))
 
     def _file(self, name: str) -> str:
-        return self._word(name)
+        return self._word(name) if name.endswith(_ALONE) else name
 
     def _word(self, part: str) -> str:
         """Another word for a part of a path, of the same length; digests stay."""
-        suffix = match[0] if (match := _SUFFIX.search(part)) else ""
-        stem = part[: len(part) - len(suffix)]
+        stem, ending = part, ""
+        while (cut := stem.rpartition("."))[1] and cut[2] in _ENDINGS:
+            stem, ending = cut[0], f".{cut[2]}{ending}"
         if not stem.strip(".") or _OPAQUE.fullmatch(stem) or part in self._taken:
             return part
         word = self._words.get(part)
         if word is None:
             size = len(stem.encode("utf-8", "surrogateescape"))
-            word = self._words[part] = self._fresh(size) + suffix
+            word = self._words[part] = self._fresh(size) + ending
             self._taken.add(word)
         return word
 

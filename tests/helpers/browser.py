@@ -41,6 +41,7 @@ class Page:
         self._answers: dict[int, asyncio.Future[dict[str, object]]] = {}
         self._numbers = itertools.count(1)
         self.requests: list[str] = []
+        self.blocked: list[str] = []
         self.complaints: list[str] = []
         self.drawn = b""
 
@@ -54,6 +55,8 @@ class Page:
             what, of = said["method"], said.get("params", {})
             if what == "Network.requestWillBeSent":
                 self.requests.append(of["request"]["url"])
+            elif what == "Network.loadingFailed" and "blockedReason" in of:
+                self.blocked.append(of["blockedReason"])
             elif what == "Network.webSocketCreated":
                 self.requests.append(of["url"])
             elif what == "Network.webSocketFrameReceived" and of["response"]["opcode"] == 2:

@@ -644,11 +644,12 @@ function next(by) {
 }
 let seeking = 0;
 /** Leave only kernels in the list whose text of the stage shown has what is searched for. */
-async function everywhere(on) {
-  $('everywhere').setAttribute('aria-pressed', on);
+async function everywhere(asked) {
   const turn = ++seeking, stage = state.panes[state.here]?.stage ?? 'ptx', query = $('search').value.toLowerCase();
+  const on = asked && query !== '';
+  $('everywhere').setAttribute('aria-pressed', on);
   state.hits = null;
-  if (on && query) {
+  if (on) {
     const hits = new Map();
     for (let n = 0; n < index.variants.length; n++) {
       const of = (await block(index.variants[n].block)).stages?.[stage];
@@ -918,7 +919,7 @@ const inCode = () => (state.panes[state.here]?.box ?? $('list'));
 document.addEventListener('keydown', (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || $('help').open) return;
   const typing = event.target.matches('input, select, textarea');
-  if (event.key === 'Escape') { document.body.classList.remove('listing'); inCode().focus(); return; }
+  if (event.key === 'Escape') { event.preventDefault(); document.body.classList.remove('listing'); inCode().focus(); return; }
   if (typing) return;
   const run = {
     '/': () => $('search').focus(), f: () => { document.body.classList.add('listing'); $('filter').focus(); }, '?': help, t: theme,
