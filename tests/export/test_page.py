@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import hashlib
 import json
 import re
 from collections.abc import AsyncIterator, Callable
@@ -16,7 +17,7 @@ import pytest
 
 from tests.helpers.browser import Page, browser, needs_browser
 from tests.helpers.exported import blocks_of, index_of
-from tests.helpers.ptxview import call
+from tests.helpers.ptxview import call, write_events
 
 pytestmark = needs_browser
 
@@ -24,7 +25,8 @@ ROOT = Path(__file__).resolve().parents[2]
 SAMPLE = ROOT / "examples" / "recordings" / "lecture-h200.ptxview"
 SOFTMAX, MATMUL = "ed6dc2ce", "ff3a7da2"
 MARKED = """(stage) => {
-  const pane = [...document.querySelectorAll('.pane')].find((p) => p.querySelector('select').value === stage);
+  const shows = (p) => p.querySelector('select').value === stage;
+  const pane = [...document.querySelectorAll('.pane')].find(shows);
   return [...pane.querySelectorAll('.l.linked[data-line]')].map((l) => Number(l.dataset.line));
 }"""
 HERE = "document.querySelector('.pane.here .l.at')?.dataset.line"
@@ -95,8 +97,9 @@ async def test_the_mouse_and_the_arrows_move_and_bring_the_marked_line_into_view
         marks = await tab.value(f"({MARKED})('ptx')")
         assert target in marks
         seen = await tab.value(
-            "(() => { const l = document.querySelectorAll('.pane')[1]; const box = l.querySelector('.rows')"
-            ".getBoundingClientRect(); const at = l.querySelector('.linked').getBoundingClientRect();"
+            "(() => { const pane = document.querySelectorAll('.pane')[1];"
+            " const [box, at] = ['.rows', '.linked'].map((of) =>"
+            " pane.querySelector(of).getBoundingClientRect());"
             " return at.top >= box.top && at.bottom <= box.bottom })()"
         )
         assert seen
@@ -117,7 +120,8 @@ async def test_what_is_said_of_each_line_is_what_the_command_line_says(
         await tab.type("w")
         await tab.value("dispatchEvent(new Event('beforeprint'))")  # every row is built
         told = await tab.come(
-            "(() => { const rows = [...document.querySelectorAll('.pane .l')]; let at = 0; const out = {};"
+            "(() => { const rows = [...document.querySelectorAll('.pane .l')];"
+            " let at = 0; const out = {};"
             " for (const row of rows) { if (row.dataset.line) at = row.dataset.line;"
             " else (out[at] ??= []).push(row.lastChild.textContent.replace(/^\\s*└ /, '')); }"
             " return Object.keys(out).length && out })()"
@@ -154,7 +158,8 @@ async def test_a_search_finds_what_stands_in_the_text_and_in_which_kernels(
         await tab.press("Enter")
         assert await tab.value(HERE) == str(hits[1])
         marked = await tab.value(
-            "[...document.querySelectorAll('.pane.here .l.at mark')].map((m) => m.textContent).join('')"
+            "[...document.querySelectorAll('.pane.here .l.at mark')]"
+            ".map((m) => m.textContent).join('')"
         )
         assert marked == "wgmma.mma"
         await tab.press("Escape")
@@ -195,7 +200,8 @@ async def test_the_list_is_filtered_and_walked_by_the_keyboard(
         for key, panes in (("3", 3), ("1", 1), ("2", 2)):
             await tab.type(key)
             await tab.come(
-                f"document.querySelectorAll('.pane .l').length && document.querySelectorAll('.pane').length === Math.min({panes}, 3)"
+                "document.querySelectorAll('.pane .l').length"
+                f" && document.querySelectorAll('.pane').length === {panes}"
             )
         await tab.type("?")
         assert await tab.value("document.getElementById('help').open")
@@ -318,15 +324,18 @@ async def test_it_is_dark_and_light_with_enough_contrast(lecture: Path, tmp_path
 
 CONTRAST = """(() => {
   const rgb = (c) => c.match(/[\\d.]+/g).map(Number);
-  const light = ([r, g, b]) => [r, g, b].map((v) => v / 255).map((v) => v <= .03928 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4)
+  const linear = (v) => v <= .03928 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4;
+  const light = ([r, g, b]) => [r, g, b].map((v) => linear(v / 255))
     .reduce((sum, v, n) => sum + v * [.2126, .7152, .0722][n], 0);
   let worst = [99];
   for (const e of document.querySelectorAll('body *')) {
-    if (!e.offsetParent || ![...e.childNodes].some((c) => c.nodeType === 3 && c.data.trim())) continue;
+    const own = [...e.childNodes].some((c) => c.nodeType === 3 && c.data.trim());
+    if (!e.offsetParent || !own) continue;
     if (e.closest('.out, .away')) continue;  // what is not of the kernel is dimmed on purpose
     let back = e;
     while (back && rgb(getComputedStyle(back).backgroundColor)[3] === 0) back = back.parentElement;
-    const pair = [getComputedStyle(e).color, getComputedStyle(back ?? document.body).backgroundColor].map((c) => light(rgb(c)));
+    const behind = getComputedStyle(back ?? document.body).backgroundColor;
+    const pair = [getComputedStyle(e).color, behind].map((c) => light(rgb(c)));
     const ratio = (Math.max(...pair) + .05) / (Math.min(...pair) + .05);
     if (ratio < worst[0]) worst = [ratio, e.className, e.tagName, e.textContent.slice(0, 40)];
   }
@@ -391,7 +400,8 @@ async def test_what_a_stranger_wrote_is_text(tmp_path: Path) -> None:
         assert evil[:60] in line and "‹U+202E›" in line and "␛" in line
         # The policy lets nothing in, whatever a script of somebody else's would try.
         await tab.value(
-            "(() => { const s = document.createElement('script'); s.textContent = 'window.pwned = 2';"
+            "(() => { const s = document.createElement('script');"
+            " s.textContent = 'window.pwned = 2';"
             " document.body.append(s); const i = new Image(); i.src = 'http://127.0.0.1:9/x'; })()"
         )
         await asyncio.sleep(0.2)
@@ -433,11 +443,14 @@ async def test_four_hundred_kernels_open_by_what_is_seen_alone(
 
 
 WATCH = """
-new MutationObserver(() => { if (!window.firstContent && document.querySelector('.pane .l')) window.firstContent = performance.now(); })
-  .observe(document, { childList: true, subtree: true });
+new MutationObserver(() => {
+  if (document.querySelector('.pane .l')) window.firstContent ??= performance.now();
+}).observe(document, { childList: true, subtree: true });
 window.unpacked = 0;
 const own = window.DecompressionStream;
-window.DecompressionStream = class extends own { constructor(kind) { super(kind); window.unpacked++; } };
+window.DecompressionStream = class extends own {
+  constructor(kind) { super(kind); window.unpacked++; }
+};
 """
 
 
@@ -445,10 +458,6 @@ def many(
     folder: Path, count: int, changed: Callable[[int, str], str] = lambda n, text: text
 ) -> Path:
     """A recording of so many kernels, each with its own name and text."""
-    import hashlib
-
-    from tests.helpers.ptxview import write_events
-
     kernels = []
     variant = "780c582c"
     texts = {
@@ -465,13 +474,14 @@ def many(
             files[stage] = hashlib.sha256(data).hexdigest()
             (recording / "blobs" / files[stage]).write_bytes(data)
         kernels.append({
-            "event": "triton", "name": f"square_kernel_{n}", "hash": hashlib.sha256(b"%d" % n).hexdigest(),
+            "event": "triton", "name": f"square_kernel_{n}",
+            "hash": hashlib.sha256(b"%d" % n).hexdigest(),
             "metadata": {"num_warps": 4, "num_stages": 3, "shared": 0}, "files": files,
-            "paths": {}, "source": {"file": "/work/square.py"}, "signature": {}, "pid": 1, "time": float(n),
+            "paths": {}, "source": {"file": "/work/square.py"}, "signature": {}, "pid": 1,
+            "time": float(n),
         })  # fmt: skip
-    return write_events(
-        recording, {"event": "recording", "schema": 1, "time": 0.0, "command": ["python", "x.py"]}, *kernels
-    )  # fmt: skip
+    began = {"event": "recording", "schema": 1, "time": 0.0, "command": ["python", "x.py"]}
+    return write_events(recording, began, *kernels)
 
 
 def test_numbers_that_are_not_finite_do_not_break_the_page(tmp_path: Path) -> None:

@@ -1,5 +1,5 @@
-"""What may not leave a company does not, in any form: every piece of what is written is unpacked and
-looked through."""
+"""What may not leave a company does not, in any form: every piece of what is written is unpacked
+and looked through."""
 
 from __future__ import annotations
 

@@ -92,8 +92,8 @@ async def test_the_interface_works_in_a_browser(address: Address, tmp_path: Path
         assert any("RobotoMono" in u for u in page.requests)
         assert page.complaints == []
         here = await page.ask("Runtime.evaluate", expression="location.href")
-        assert here["result"]["type"] == "string"  # type: ignore[index]
-        place = str(here["result"]["value"])  # type: ignore[index]
+        assert here["result"]["type"] == "string"
+        place = str(here["result"]["value"])
         assert re.fullmatch(rf"http://{address}/[\w-]{{32}}/", place)
         assert address.token not in place
         page.drawn = b""
