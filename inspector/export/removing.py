@@ -216,7 +216,7 @@ class Remover:
                 if len(changed) == len(text[0]):
                     out[text.start() : text.end()] = changed
         for path in self._paths:
-            old, new = path.encode("utf-8", "surrogateescape"), self._path(path).encode()
+            old, new = _encoded(path), self._path(path).encode()
             if len(old) == len(new) and old in out:
                 out = out.replace(old, new)
         return bytes(out)
@@ -247,7 +247,7 @@ class Remover:
             return part
         word = self._words.get(part)
         if word is None:
-            size = len(stem.encode("utf-8", "surrogateescape"))
+            size = len(_encoded(stem))
             word = self._words[part] = self._fresh(size) + ending
             self._taken.add(word)
         return word
@@ -270,8 +270,8 @@ class Remover:
     def _look_through(self, out: Collected) -> None:
         """Nothing that was to be taken out is left. Raises ``PtxviewError`` if something is."""
         needles = {p for p in self._paths if p != self._path(p) and len(p) > 5}
-        patterns = [re.escape(p.encode("utf-8", "surrogateescape")) for p in sorted(needles)]
-        wholes = [self._who.pattern.encode("utf-8", "surrogateescape")]
+        patterns = [re.escape(_encoded(p)) for p in sorted(needles)]
+        wholes = [_encoded(self._who.pattern)]
         find: list[Callable[[bytes], re.Match[bytes] | None]] = []
         if patterns:
             find.append(re.compile(b"|".join(patterns)).search)
@@ -283,6 +283,14 @@ class Remover:
                         f"{match[0][:80].decode('utf-8', 'replace')} could not be removed",
                         "Nothing was written. Leave its kernel out, and please report it.",
                     )
+
+
+def _encoded(text: str) -> bytes:
+    """A text as it may stand in a file; halves of characters, which JSON may hold, somehow."""
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "surrogatepass")
 
 
 def _whole(names: Iterable[str]) -> re.Pattern[str]:

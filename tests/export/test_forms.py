@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.helpers.exported import blocks_of, index_of, variant_of
+from tests.helpers import hostile
+from tests.helpers.exported import blocks_of, index_of, texts_of, variant_of
 from tests.helpers.ptxview import LECTURE, call, printed, tool, variants_of
 
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLE = ROOT / "examples" / "recordings" / "lecture-h200.ptxview"
+DIGEST = re.compile(r"[0-9a-f]{64}")
 FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
 
 
@@ -237,3 +240,45 @@ def test_each_mistake_is_a_sentence_and_leaves_nothing(tmp_path: Path) -> None:
         assert done.status == status, (words, done.said)
         assert said in done.said and "Traceback" not in done.said
     assert sorted(tmp_path.rglob("*")) == before
+
+
+# -- what strangers may send ----------------------------------------------------------------------
+
+
+def _evil(name: str, value: Any) -> Any:
+    """Marks in every text that names no content."""
+    if not isinstance(value, str) or DIGEST.fullmatch(value) or "{" in name:
+        return value
+    kept = ("kind", "type", "mode", "by", "origin", "dtype", "arch", "target", "backend", "device")
+    return value if name.rpartition(".")[2] in kept else f"{value}</script>{hostile.EVIL}"
+
+
+def _odd(name: str, value: Any) -> Any:
+    """A value of another kind in half of all places."""
+    if name.endswith("schema") or (isinstance(value, str) and DIGEST.fullmatch(value)):
+        return value
+    return (value, 7, None, value, "x", value, -1.5, [value])[sum(name.encode()) % 8]
+
+
+@pytest.mark.parametrize("change", [_evil, _odd])
+def test_every_form_of_what_a_stranger_sent_is_text(
+    change: Callable[[str, Any], Any], tmp_path: Path
+) -> None:
+    recording = hostile.written(tmp_path / "rec", change)
+    for without in ((), ("--without", "source,paths")):
+        for name in ("x.html", "x.md", "x.ptxview", "x"):
+            out = tmp_path / f"{len(without)}{name}"
+            done = call("export", recording, "-o", out, *without)
+            assert done.status == 0, (name, without, done.said)
+            assert not list(hostile.obeyed(done.err))
+        page = (tmp_path / f"{len(without)}x.html").read_bytes()
+        for value in (index_of(page), *blocks_of(page).values()):
+            for text in texts_of(value):
+                assert not list(hostile.obeyed(text.encode("utf-8", "surrogatepass"))), text[:200]
+        text = (tmp_path / f"{len(without)}x.md").read_bytes()
+        assert not list(hostile.obeyed(text))
+        markup = re.sub(rb"`[^`\n]*`|\\<", b"", text)  # code and what is escaped are text
+        assert b"</script>" not in markup
+        names = [p.relative_to(tmp_path) for p in (tmp_path / f"{len(without)}x").rglob("*")]
+        assert all(re.fullmatch(r"[\w./-]+", str(p)) for p in names) and len(names) > 5
+        assert call("list", tmp_path / f"{len(without)}x.ptxview", "--json").status == 0

@@ -65,16 +65,17 @@ def unpacked(path: Path) -> Iterator[bytes]:
 
 def _plain(value: object) -> bytes:
     """All texts of a value, one beneath the other."""
-    return "\n".join(_texts(value)).encode("utf-8", "surrogateescape")
+    return "\n".join(texts_of(value)).encode("utf-8", "surrogateescape")
 
 
-def _texts(value: object) -> Iterator[str]:
+def texts_of(value: object) -> Iterator[str]:
+    """Every text of a value of JSON, names of members too."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):
         for key, member in value.items():
             yield str(key)
-            yield from _texts(member)
+            yield from texts_of(member)
     elif isinstance(value, list):
         for member in value:
-            yield from _texts(member)
+            yield from texts_of(member)
