@@ -25,6 +25,8 @@ from inspector.reader.reader import Reader
 from inspector.text import shown
 
 WEB = Path(__file__).parent / "web"
+SCRIPTS = ("rows", "kernel", "compare", "page")
+"""The parts of the page's script in order, each of what stands before it."""
 Progress = Callable[[int, int], None]
 
 
@@ -108,7 +110,7 @@ def _first(index: dict[str, object]) -> int:
 
 
 def _document(index: dict[str, object], pieces: Sequence[bytes], first: int) -> Iterator[str]:
-    script, style = _asset("page.js"), _asset("page.css")
+    script, style = _script(), _asset("page.css")
     filled = {
         "policy": f"default-src 'none'; script-src {_digest(script)}; style-src {_digest(style)}; "
         "img-src data:; base-uri 'none'; form-action 'none'",
@@ -131,6 +133,12 @@ def _document(index: dict[str, object], pieces: Sequence[bytes], first: int) -> 
     for number, piece in enumerate(pieces[first:], first):
         yield _block(number, piece)
     yield after
+
+
+def _script() -> str:
+    """The parts of the script as one, of which nothing is seen from outside."""
+    parts = "\n".join(_asset(f"{name}.js") for name in SCRIPTS)
+    return f"'use strict';\n(() => {{\n{parts}}})();\n"
 
 
 def _asset(name: str) -> str:
