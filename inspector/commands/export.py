@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import shutil
 import tempfile
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -103,9 +104,10 @@ class Export:
             every = collected.some_of(every, chosen(original, self.selectors))
         return Remover(self.without).collected(every) if self.without else every
 
-    def taken(self, reader: Reader) -> StoredTimes:
+    @property
+    def taken(self) -> StoredTimes:
         """The times that are kept with the recording; they name kernels and shapes alone."""
-        return times(self.path) if reader.recording.path else StoredTimes()
+        return times(self.path)
 
     @property
     def said(self) -> list[str]:
@@ -122,10 +124,11 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     form = _form(args.format, args.output)
     target = _target(path, form, args.output)
     export = Export(path, words[len(given) :], form, _without(args.without), args.device)
-    if form == "ptxview":
-        _one_file(export, target)
-    else:
-        _written(export, target)
+    with _said_where(target):
+        if form == "ptxview":
+            _one_file(export, target)
+        else:
+            _written(export, target)
     for text in export.left_out:
         narrate(f"ptxview: left out: {text}")
     if target is None:
@@ -228,7 +231,7 @@ def _written(export: Export, target: Path | None) -> None:
         raise PtxviewError(
             f"{reader.recording.path} holds no kernels", "Did the program compile any?"
         )
-    taken, compilers = export.taken(reader), bool(export.selectors)
+    taken, compilers = export.taken, bool(export.selectors)
     if export.form == "folder":
         assert target is not None
         written = folder.contents(
@@ -264,15 +267,42 @@ def _one_file(export: Export, target: Path | None) -> None:
 
 
 def _folder(target: Path, written: Iterator[folder.File]) -> int:
-    """Write the files of a folder; how many bytes they have."""
+    """Write a folder, which is there when it is whole; how many bytes its files have."""
     size = 0
-    target.mkdir(exist_ok=True)
-    for name, data in written:
-        path = target / name
-        path.parent.mkdir(exist_ok=True)
-        path.write_bytes(data)
-        size += len(data)
+    part = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+    try:
+        for name, data in written:
+            path = part / name
+            path.parent.mkdir(exist_ok=True)
+            path.write_bytes(data)
+            size += len(data)
+        part.chmod(0o777 & ~_mask())
+        part.replace(target)
+    except BaseException:
+        shutil.rmtree(part, ignore_errors=True)
+        raise
     return size
+
+
+def _mask() -> int:
+    mask = os.umask(0)  # it can only be read by setting it
+    os.umask(mask)
+    return mask
+
+
+@contextlib.contextmanager
+def _said_where(target: Path | None) -> Iterator[None]:
+    """A disk that is full, or a folder that is not one's own, is named."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        where = target or error.filename or "standard output"
+        raise PtxviewError(
+            f"{where} could not be written: {error.strerror or error}",
+            "Nothing of it was left. Write it somewhere else with -o.",
+        ) from None
 
 
 @contextlib.contextmanager
@@ -283,9 +313,7 @@ def _appearing(target: Path) -> Iterator[Path]:
     part = Path(name)
     try:
         yield part
-        mask = os.umask(0)  # the mask can only be read by setting it
-        os.umask(mask)
-        part.chmod(0o666 & ~mask)
+        part.chmod(0o666 & ~_mask())
         part.replace(target)
     except BaseException:
         part.unlink(missing_ok=True)
@@ -301,7 +329,7 @@ class _Progress:
     def tell(self, done: int, of: int) -> None:
         """So many variants are done."""
         now = time.monotonic()
-        if now - self._told > PATIENCE and done < of:
+        if now - self._told > PATIENCE and done < of and printing.at_terminal():
             self._told = now
             narrate(f"ptxview: {done} of {plural(of, 'variant')}")
 

@@ -33,6 +33,9 @@ MOST_OF_A_STAGE = 4 << 20
 """Bytes of a stage's text beyond which a page has its size alone: a browser shows no more well."""
 MOST_OF_ALL = 96 << 20
 """Bytes of compressed content that a page may have: what comes after is said to be left out."""
+TOLD_WHOLE = 4
+"""Functions of a file up to which all of its lines are told of; of one that has more, the kernel's
+own, lest what is told grow with the square of them."""
 OPCODES = 24
 """Opcodes that are counted one by one, the most frequent first."""
 
@@ -74,6 +77,8 @@ class Gathered:
     """Whether a compiler may be run for a stage that was not kept."""
     blocks: Blocks = field(default_factory=Blocks)
     left_out: list[str] = field(default_factory=list)
+    _linked: dict[tuple[str, ...], int] = field(default_factory=dict)
+    _texts: dict[tuple[object, ...], int] = field(default_factory=dict)
 
     # -- the index ------------------------------------------------------------------------------
 
@@ -182,7 +187,7 @@ class Gathered:
                 "hash": shown(variant.hash),
                 "stages": stages,
                 "missing": missing,
-                "links": dict(self._links(variant, list(stages))),
+                "links": self._all_links(variant, list(stages)),
                 "same": self._digests(variant, list(stages)),
                 "verified": self._verified(variant),
             }
@@ -225,22 +230,32 @@ class Gathered:
 
     def _text(self, listing: Listing, stage: Stage, path: str | None, label: str) -> int | str:
         """The block of a text with its tokens; why there is none where it is too large."""
-        size = len(listing.text)
+        whole = listing.text
+        size = len(whole)
         if size > MOST_OF_A_STAGE:
             why = f"{size:,} characters are too many for a page"
             self.left_out.append(shown(f"{label}: {why}; ptxview show prints it"))
             return why
-        lines = [shown(text.rstrip("\r")) for text in listing.text.split("\n")]
-        return self.blocks.add({"text": "\n".join(lines), "tokens": tokens(lines, stage, path)})
+        # The kernels of a file, or of a graph, have one text: its tokens are read once.
+        key = (stage, path, hashlib.sha256(whole.encode("utf-8", "surrogatepass")).digest())
+        if key not in self._texts:
+            lines = [shown(text.rstrip("\r")) for text in whole.split("\n")]
+            held = {"text": "\n".join(lines), "tokens": tokens(lines, stage, path)}
+            self._texts[key] = self.blocks.add(held)
+        return self._texts[key]
 
     def _told(self, variant: Variant, stage: Stage, listing: Listing) -> int:
         """The block of what is told of the lines: sentences, live registers, stalls, notes."""
         telling = self.reader.telling(variant, stage)
+        first, last = 1, len(listing.lines)
+        if stage in MACHINE and len(listing.functions) > TOLD_WHOLE:
+            own = self.reader.function(variant, stage)
+            first, last = (1, 0) if own is None else (own.first, own.last)
         said: dict[int, str] = {}
         notes: list[list[object]] = []
         live: list[int | None] = []
         stall: list[int | None] = []
-        for n in range(1, len(listing.lines) + 1):
+        for n in range(first, last + 1):
             told = telling.at(n)
             live.append(_live(told, stage))
             stall.append(told.cycles())
@@ -252,6 +267,7 @@ class Gathered:
                 said[n] = "\n".join(map(shown, words))
         return self.blocks.add(
             {
+                "from": first,
                 "said": said,
                 "live": live if any(v is not None for v in live) else None,
                 "stall": stall if any(v is not None for v in stall) else None,
@@ -260,6 +276,14 @@ class Gathered:
                 "legend": _legend(telling, stage),
             }
         )
+
+    def _all_links(self, variant: Variant, stages: Sequence[str]) -> int:
+        """The block of the links between all stages; of the kernels of one file it is made once."""
+        alone = variant.fusion is not None or variant.copied is not None
+        key = (variant.hash, variant.symbol if alone else "", *stages)
+        if key not in self._linked:
+            self._linked[key] = self.blocks.add(dict(self._links(variant, stages)))
+        return self._linked[key]
 
     def _links(self, variant: Variant, stages: Sequence[str]) -> Iterator[tuple[str, str]]:
         """By pairs of stages, the upper first: which lines of one belong to which of the other."""

@@ -27,6 +27,8 @@ from inspector.text import shown
 WEB = Path(__file__).parent / "web"
 SCRIPTS = ("rows", "kernel", "compare", "page")
 """The parts of the page's script in order, each of what stands before it."""
+KEPT = 64
+"""Variants up to which all that was read of them is kept until they have been compared."""
 Progress = Callable[[int, int], None]
 
 
@@ -72,6 +74,8 @@ def _index(
         progress(n, len(found))
         row = gathered.row(kernel, variant, places[id(kernel)])
         variants.append(row | {"block": gathered.variant(kernel, variant)})
+        if len(found) > KEPT and (n + 1 == len(found) or found[n + 1][1].hash != variant.hash):
+            reader.forget([variant])
     firsts: dict[str, int] = {}
     for n, (kernel, _) in enumerate(found):
         firsts.setdefault(kernel.id, n)

@@ -67,6 +67,9 @@ _COMMON = words(
 )
 """Names of users and machines that name nobody, and words of programs."""
 LETTERS = "abcdefghijklmnopqrstuvwyz"
+MANGLED = 5
+"""Letters of a file's name from which it is looked for within the names of functions."""
+_ODD = re.compile(r"[^A-Za-z0-9_]")
 QUOTE = 6
 """Characters of a comment from which it is looked for in the source."""
 
@@ -79,6 +82,7 @@ class Remover:
         self._words: dict[str, str] = {}
         self._taken: set[str] = set()
         self._paths: set[str] = set()
+        self._mangled: dict[str, str] = {}
         self._sources: list[str] = []
         self._who = re.compile(r"(?!)")
 
@@ -92,7 +96,8 @@ class Remover:
             self._who = _whole(self._persons(given, kept))
         out = Collected()
         digests: dict[str, str] = {}
-        events = [self._event(e) for e in kept]
+        # Events first: contents name files by less than their paths.
+        events = [self._record(self._event(e)) for e in kept]
         events.append({"event": "removed", "what": [w for w in WHAT if w in self.what]})
         for event in events:
             for digest in named_in(event):
@@ -102,8 +107,8 @@ class Remover:
                     out.contents[new := digest_of(data)] = data
                     digests[digest] = new
         # A record of times names kernels and shapes, and the stopwatch; a report of ncu has it all.
-        out.timings = [self._value(t) for t in given.timings]  # type: ignore[misc]
-        out.events = [_renamed(self._value(e), digests) for e in events]
+        out.timings = [self._record(t) for t in given.timings]
+        out.events = [_renamed(e, digests) for e in events]
         self._look_through(out)
         return out
 
@@ -168,6 +173,10 @@ class Remover:
                 out["files"] = {k: v for k, v in files.items() if k.endswith((".cu", ".cpp"))}
         return out
 
+    def _record(self, record: Event) -> dict[str, object]:
+        """A record with its texts changed."""
+        return {self._told(k): self._value(v) for k, v in record.items()}
+
     def _value(self, value: object) -> object:
         """A value of JSON with its texts changed, names of members too."""
         if isinstance(value, str):
@@ -219,6 +228,8 @@ class Remover:
             old, new = _encoded(path), self._path(path).encode()
             if len(old) == len(new) and old in out:
                 out = out.replace(old, new)
+        for mangled, word in self._mangled.items():
+            out = out.replace(mangled.encode(), word.encode())
         return bytes(out)
 
     # -- paths --------------------------------------------------------------------------------
@@ -228,6 +239,8 @@ class Remover:
         text = _QUOTED.sub(lambda m: self._path(m[0]), text)
         text = _PATH.sub(lambda m: self._path(m[0]), text)
         text = _NAME.sub(lambda m: self._file(m[0]), text)
+        for old, new in self._mangled.items():
+            text = text.replace(old, new)
         return self._who.sub(lambda m: self._word(m[0]), text)
 
     def _path(self, path: str) -> str:
@@ -250,6 +263,9 @@ class Remover:
             size = len(_encoded(stem))
             word = self._words[part] = self._fresh(size) + ending
             self._taken.add(word)
+            if ending.endswith((".cu", ".cuh")) and len(part) > MANGLED:
+                # nvcc names what is local to a file by it: _GLOBAL__N__8f2f_7_cuda_cu_1234.
+                self._mangled[_ODD.sub("_", part)] = _ODD.sub("_", word)
         return word
 
     def _fresh(self, size: int) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -275,10 +277,25 @@ def test_every_form_of_what_a_stranger_sent_is_text(
         for value in (index_of(page), *blocks_of(page).values()):
             for text in texts_of(value):
                 assert not list(hostile.obeyed(text.encode("utf-8", "surrogatepass"))), text[:200]
-        text = (tmp_path / f"{len(without)}x.md").read_bytes()
-        assert not list(hostile.obeyed(text))
-        markup = re.sub(rb"`[^`\n]*`|\\<", b"", text)  # code and what is escaped are text
+        issue = (tmp_path / f"{len(without)}x.md").read_bytes()
+        assert not list(hostile.obeyed(issue))
+        markup = re.sub(rb"`[^`\n]*`|\\<", b"", issue)  # code and what is escaped are text
         assert b"</script>" not in markup
         names = [p.relative_to(tmp_path) for p in (tmp_path / f"{len(without)}x").rglob("*")]
         assert all(re.fullmatch(r"[\w./-]+", str(p)) for p in names) and len(names) > 5
         assert call("list", tmp_path / f"{len(without)}x.ptxview", "--json").status == 0
+
+
+@pytest.mark.parametrize("name", ["x.html", "x.md", "x.ptxview", "x"])
+def test_where_there_is_no_room_nothing_is_left(name: str, tmp_path: Path) -> None:
+    code = (
+        "import resource, sys; sys.dont_write_bytecode = True; from inspector.cli import main;"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (9000, 9000)); sys.exit(main(sys.argv[1:]))"
+    )
+    words = [str(SAMPLE), "matmul_kernel", "-o", str(tmp_path / name)]
+    done = subprocess.run(
+        [sys.executable, "-c", code, "export", *words], capture_output=True, text=True
+    )
+    assert done.returncode == 4 and done.stdout == ""
+    assert f"{name} could not be written: File too large" in done.stderr
+    assert list(tmp_path.iterdir()) == []

@@ -3,6 +3,7 @@ and looked through."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import subprocess
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.helpers.exported import unpacked
-from tests.helpers.ptxview import call, environment, ptxview, tool, variants_of
+from tests.helpers.ptxview import call, environment, ptxview, tool, variants_of, write_events
 
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLE = ROOT / "examples" / "recordings" / "lecture-h200.ptxview"
@@ -201,3 +202,27 @@ def test_events_that_nobody_here_knows_are_not_handed_on(recorded: Path, tmp_pat
         options = () if what is None else ("--without", what)
         assert call("export", folder, "-o", out, *options).status == 0
         assert any(b"queen" in piece for piece in unpacked(out)) is there
+
+
+def test_names_that_nvcc_makes_of_a_file_are_others(tmp_path: Path) -> None:
+    folder = tmp_path / "rec"
+    (folder / "blobs").mkdir(parents=True)
+    local = "_ZN51_GLOBAL__N__8f2f_16_looking_glass_cu_0123abcd6kernelEPf"
+    text = f".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry {local}()\n{{ ret; }}\n"
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    (folder / "blobs" / digest).write_text(text)
+    write_events(
+        folder,
+        {"event": "recording", "schema": 1, "time": 0.0, "command": ["x"]},
+        {"event": "device_code", "object": "/home/alice.liddell/b/looking_glass.o", "ptx": digest,
+         "source": "/home/alice.liddell/looking_glass.cu", "flags": ["-I/home/alice.liddell/inc"]},
+        {"event": "ptxas", "hash": digest, "symbol": local, "spill_store_bytes": 8},
+    )  # fmt: skip
+    out = tmp_path / "out.ptxview"
+    assert call("export", folder, "-o", out, "--without", "paths").status == 0
+    for piece in unpacked(out):
+        assert b"looking" not in piece and b"alice" not in piece
+    ((kernel, variant),) = variants_of(call("list", out, "--json").json)
+    assert len(kernel["name"]) == len(local) and kernel["name"] != local
+    # What was told of the function is still told of it.
+    assert variant["resources"]["spill_store_bytes"] == 8

@@ -108,6 +108,7 @@ function step(by) {
 async function showVariant(n, { view = 'code', stage = null, line = 0, stages = null, quiet = false } = {}) {
   const turn = ++opened;
   const variant = await block(index.variants[n].block);
+  if (typeof variant.links === 'number') variant.links = await block(variant.links);
   if (turn !== opened) return;
   Object.assign(state, { kind: 'variant', at: n, variant });
   document.title = `${nameOf(n)} \u00b7 ${index.name}`;
@@ -228,6 +229,7 @@ class Pane {
     if (variant !== state.variant) return;
     Object.assign(this, { of, held, told });
     this.notes = new Map();
+    this.count = (figures, n) => figures?.[n - told.from] ?? null;
     for (const [n, rule, severity, text] of told.notes) this.notes.set(n, [...(this.notes.get(n) ?? []), { rule, severity, text }]);
     this.peaks = new Set(told.peaks);
     for (const [name, figures] of [['--live', told.live], ['--stall', told.stall], ['--number', [held.lines.length]]]) {
@@ -273,9 +275,9 @@ class Pane {
   gutter(n, figures) {
     const { live, stall } = this.told;
     const notes = figures ? this.notes.get(n) : null;
-    const count = live && figures && live[n - 1] !== null ? live[n - 1] : '';
+    const count = figures ? this.count(live, n) ?? '' : '';
     const registers = live ? make('i', { cls: this.peaks.has(n) ? 'live peak' : 'live', title: count === '' ? null : `${count} live registers` }, count) : null;
-    const wait = stall && figures && stall[n - 1] !== null ? stall[n - 1] : '';
+    const wait = figures ? this.count(stall, n) ?? '' : '';
     const cycles = stall ? make('i', { cls: 'stall', title: wait === '' ? null : `stall ${wait}` }, wait) : null;
     return make('span', { cls: 'n', 'aria-hidden': !figures },
       notes ? make('s', { cls: notes[0].severity, title: notes.map((x) => `${x.rule}: ${x.text}`).join('\n') }, MARKS[notes[0].severity]) : make('s'),
@@ -320,8 +322,9 @@ class Pane {
     if (n) {
       parts.push(make('span', { cls: 'at' }, `${this.stage} ${n}`));
       if (said[n]) parts.push(` ${said[n].split('\n').join(' \u00b7 ')}`);
-      if (live?.[n - 1] !== null && live) parts.push(make('span', { cls: 'quiet' }, ` \u00b7 ${live[n - 1]} live registers`));
-      if (stall && stall[n - 1] !== null) parts.push(make('span', { cls: 'quiet' }, ` \u00b7 stall ${stall[n - 1]}`));
+      const [count, wait] = [this.count(live, n), this.count(stall, n)];
+      if (count !== null) parts.push(make('span', { cls: 'quiet' }, ` \u00b7 ${count} live registers`));
+      if (wait !== null) parts.push(make('span', { cls: 'quiet' }, ` \u00b7 stall ${wait}`));
       for (const note of this.notes.get(n) ?? []) parts.push(make('div', { cls: note.severity }, `${MARKS[note.severity]} ${note.rule}: ${note.text}`));
     } else if (lines.length) parts.push(make('span', { cls: 'quiet' }, `${plural(lines.length, 'line')} of ${this.stage}: ${shortened(lines)}`));
     else if (state.panes[state.here]?.line && this !== state.panes[state.here]) parts.push(make('span', { cls: 'quiet' }, `no line of ${this.stage} belongs to it`));
