@@ -144,6 +144,15 @@ COMMANDS = (
         ),
     ),
     Subcommand(
+        "export",
+        "ptxview export [PATH] [KERNEL…] [-o FILE]",
+        "a recording for somebody else: a page, Markdown, a folder, one file",
+        (
+            "ptxview export x.ptxview -o page.html  # one page that opens anywhere",
+            "ptxview export x.ptxview softmax_kernel -o -  # Markdown for an issue",
+        ),
+    ),
+    Subcommand(
         "explain",
         "ptxview explain WORD…",
         "what a word of PTX or SASS means",

@@ -500,6 +500,8 @@ class Recording:
     """What comparing PTX with Python came to, by variant; None where nobody asked for it."""
     compilations: tuple[Compilation, ...] = ()
     """What ``ptxview compile`` tried, in order."""
+    removed: tuple[str, ...] = ()
+    """What was taken out before it was handed on: ``source``, ``paths``."""
     real: str = ""
     """Where it lay when it was opened, without links: what they lead to may change since."""
 

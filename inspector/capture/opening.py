@@ -20,7 +20,7 @@ from inspector.files import unpacking
 from inspector.listing.cubin import debug_ptx, is_cubin, is_elf, read_cubin
 from inspector.listing.ptx_declaration import entries
 from inspector.model import Content, Recording, Stage
-from inspector.recording.assemble import Assembly
+from inspector.recording.assemble import Assembly, Blob
 from inspector.recording.facts import as_map
 from inspector.recording.kept import problems as kept_problems
 from inspector.recording.layout import (
@@ -160,7 +160,11 @@ def _inner(folder: Path, path: Path) -> Path:
 def _read(path: Path, packed: Path | None = None) -> Recording:
     """What a folder or a file that is no recording holds; ``packed`` is what it was unpacked from,
     by which it goes by then."""
-    assembly = Assembly(_content)
+    return Assembly(_content).recording(str(path), _found_in(path, packed))
+
+
+def _found_in(path: Path, packed: Path | None = None) -> list[dict[str, object]]:
+    """The events that a cache, a folder or a file amounts to. Raises ``Unreadable`` for none."""
     allowance = files.Allowance()
     items = _folder(path, allowance) if path.is_dir() else _file(path)
     if packed is not None:
@@ -174,7 +178,25 @@ def _read(path: Path, packed: Path | None = None) -> Recording:
             f"{path} holds nothing that ptxview knows" + (f": {listed}" if listed else ""),
             "Give " + KINDS + ".",
         )
-    return assembly.recording(str(path), events_found)
+    return events_found
+
+
+def raw_events(path: Path) -> tuple[list[dict[str, object]], Blob]:
+    """What a path holds as events, and what gives the content that a value of one names.
+
+    For who copies a recording; ``open_path`` makes values of it. Raises ``PtxviewError``.
+    """
+    if is_recording(path):
+        events = read_events(path)
+        return list(events.events), events.blob
+    if path.is_file() and unpacking.is_archive(path):
+        held = unpacking.unpacked(path)
+        inner = _inner(held.folder, path)
+        if is_recording(inner):
+            return raw_events(inner)
+        said = [{"event": "problem", "where": str(path), "text": text} for text in held.problems]
+        return [*_found_in(inner, path), *said], _content
+    return _found_in(path), _content
 
 
 def _renamed(event: dict[str, object], real: str, said: str) -> dict[str, object]:
@@ -186,6 +208,8 @@ def _renamed(event: dict[str, object], real: str, said: str) -> dict[str, object
     if paths:
         out["paths"] = {kind: path.replace(real, said) for kind, path in paths.items()}
     return out
+
+
 def open_text(data: bytes, name: str, stage: Stage) -> Recording:
     """One stage's text that lies in no file, as a recording; ``name`` is what it is called."""
     content = BytesContent(data)

@@ -42,9 +42,9 @@ def open_profiled(
     return profiled(recording, device, report)
 
 
-def reader_of(recording: Recording) -> Reader:
+def reader_of(recording: Recording, device: str | None = None) -> Reader:
     """A reader of a recording that is at hand, without a report of ncu."""
-    return profiled(recording).reader
+    return profiled(recording, device).reader
 
 
 def profiled(

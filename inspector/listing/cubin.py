@@ -204,6 +204,15 @@ def function_records(data: bytes) -> Mapping[str, Record]:
 
 def _sections(data: bytes) -> Iterator[tuple[str, int, bytes]]:
     """Name, flags and content of the sections that hold functions' records."""
+    for title, flags, offset, length in _headers(data):
+        if title.startswith(".nv.info."):
+            yield title, flags, data[offset : offset + length]
+        elif title.startswith(".text."):
+            yield title, flags, b""
+
+
+def _headers(data: bytes) -> Iterator[tuple[str, int, int, int]]:
+    """Name, flags, offset and size of every section."""
     (start,) = struct.unpack_from("<Q", data, 40)
     size, count, names = struct.unpack_from("<HHH", data, 58)
     if size != _HEADER.size:
@@ -213,10 +222,19 @@ def _sections(data: bytes) -> Iterator[tuple[str, int, bytes]]:
     for name, _, flags, _, offset, length, *_ in headers:
         end = data.index(b"\0", text + name)
         title = data[text + name : end].decode("utf-8", "surrogateescape")
-        if title.startswith(".nv.info."):
-            yield title, flags, data[offset : offset + length]
-        elif title.startswith(".text."):
-            yield title, flags, b""
+        yield title, flags, offset, length
+
+
+def debug_spans(data: bytes) -> tuple[tuple[int, int], ...]:
+    """Where what debuggers read and notes stand in a cubin, half-open; nothing of a damaged one."""
+    try:
+        return tuple(
+            (offset, offset + length)
+            for title, _, offset, length in _headers(data)
+            if title.startswith((".debug_", ".nv_debug_", ".note"))
+        )
+    except (*DAMAGED, struct.error):
+        return ()
 
 
 def _attributes(section: bytes) -> Iterator[tuple[int, int, int]]:

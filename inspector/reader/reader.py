@@ -149,6 +149,10 @@ class Reader:
         """Keep nothing any longer of one variant of a file of thousands that was told of."""
         self._facts.pass_over(variant)
 
+    def forget(self, variants: Sequence[Variant]) -> None:
+        """Keep nothing any longer of variants that are done with, where there are thousands."""
+        self._facts.forget(variants)
+
     def facts(self, variant: Variant, stage: Stage, n: int) -> FunctionFacts | None:
         """What is known of the function of PTX or SASS that line ``n`` stands in."""
         return self._facts.of_function(variant, stage, n)

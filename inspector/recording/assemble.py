@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
+from typing import cast
 
 from inspector.errors import PtxviewError
 from inspector.model import (
@@ -37,6 +38,7 @@ from inspector.recording.variants import Key, VariantOfKernel, key_of
 from inspector.recording.verification import Verifications
 from inspector.system.toolchain import demangle
 
+REMOVED = "it was removed before the recording was handed on"
 MOST_NAMED = 20
 """Kernels of one compiler that are named as problems; ``Recording.uncaptured`` has all."""
 
@@ -232,6 +234,10 @@ class Assembly:
         elif kind == "compiled":
             if (one := compilations.from_event(event)) is not None:
                 self._compilations.append(one)
+        elif kind == "removed" and isinstance(event.get("what"), list | tuple):
+            self._facts["removed"] = tuple(
+                str(what) for what in cast("list[object]", event["what"])
+            )
         elif kind == "unmade":
             what, name, place = (str(event.get(key)) for key in ("what", "name", "place"))
             self._unmade.append(Unmade(what, name, place, as_int(event.get("count")) or 0))
@@ -293,6 +299,7 @@ class Assembly:
                     ),
                     id=ids[v.hash],
                     known=self._known(v),
+                    missing=self._missing(v),
                     stages={**v.stages, **source} if source else v.stages,
                     # Kernels that the program launches itself were not made by the graph.
                     fusion=fusion
@@ -350,6 +357,16 @@ class Assembly:
         of_symbol = self._loaded.get(f"{variant.hash}\0{variant.symbol}", Resources())
         return merge(variant.known, of_symbol, self._loaded.get(variant.hash, Resources()))
 
+    def _removed(self) -> tuple[str, ...]:
+        removed = self._facts.get("removed")
+        return removed if isinstance(removed, tuple) else ()
+
+    def _missing(self, variant: Variant) -> Mapping[Stage, str]:
+        """Why stages are not there; of sources that were taken out that is the reason."""
+        if "source" not in self._removed():
+            return variant.missing
+        return {**variant.missing, **dict.fromkeys((Stage.SOURCE, Stage.OUTPUT_CODE), REMOVED)}
+
     def _with_facts(
         self, path: str, kernels: tuple[Kernel, ...], graphs: tuple[Graph, ...]
     ) -> Recording:
@@ -374,4 +391,5 @@ class Assembly:
             unmade=tuple(self._unmade),
             verified=self._verifications.values(),
             compilations=tuple(self._compilations),
+            removed=self._removed(),
         )

@@ -104,18 +104,20 @@ def files(
         yield from details(f"{stage.value}, unified", unified(rows, lines))
 
 
-def details(title: str, lines: Iterable[str]) -> Iterator[str]:
-    """A folded block of a diff; what is longer than ``LONGEST`` lines is counted, not shown."""
+def details(
+    title: str, lines: Iterable[str], language: str = "diff", most: int = LONGEST
+) -> Iterator[str]:
+    """A folded block of code; what is longer than ``most`` lines is counted, not shown."""
     held = list(lines)
     ticks = "`" * max(3, 1 + max((len(t) for line in held for t in _TICKS.findall(line)),
                                  default=0))  # fmt: skip
     yield f"<details><summary>{escaped(title)}</summary>"
     yield ""
-    yield f"{ticks}diff"
-    yield from held[:LONGEST]
+    yield f"{ticks}{language}"
+    yield from held[:most]
     yield ticks
-    if len(held) > LONGEST:
-        yield f"{len(held) - LONGEST} more lines"
+    if len(held) > most:
+        yield f"{len(held) - most} more lines"
     yield ""
     yield "</details>"
 
@@ -156,14 +158,15 @@ def _figures(summary: Summary) -> Iterator[str]:
     rows += [(access(x), str(x.a), str(x.b), f"{x.b - x.a:+d}") for x in summary.accesses]
     rows += [(code(c.name), str(c.a), str(c.b), delta(c)) for c in summary.opcodes[:MOST]]
     if rows:
-        yield from _table(("", "a", "b", "change"), rows)
+        yield from rows_of(("", "a", "b", "change"), rows)
         rest = len(summary.opcodes) - MOST
         if rest > 0:
             yield f"and {rest} more opcodes"
             yield ""
 
 
-def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+def rows_of(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    """A table; every column but the first is of figures."""
     yield f"| {' | '.join(heads)} |"
     yield f"|{'|'.join(['---', *(['---:'] * (len(heads) - 1))])}|"
     for row in rows:
@@ -176,7 +179,7 @@ def table(rows: Iterable[VariantRow]) -> Iterator[str]:
     every = list(rows)
     heads = ("variant", "configuration", time_head(every), "registers", "spills", "shared",
              "occupancy", "instructions")  # fmt: skip
-    yield from _table(
+    yield from rows_of(
         heads,
         [
             (
@@ -208,4 +211,4 @@ def recordings(paths: tuple[str, str], pairs: Sequence[Paired]) -> Iterator[str]
             ids = [UNKNOWN if e is None else code(e.variant.id) for e in (a, b)]
             rows.append((state.value, code(kernel(a, b)), *ids, escaped(said or "its code alone")))
     if rows:
-        yield from _table(("state", "kernel", "a", "b", "what it takes"), rows)
+        yield from rows_of(("state", "kernel", "a", "b", "what it takes"), rows)

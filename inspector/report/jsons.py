@@ -129,6 +129,7 @@ def recording(
             "device": dict(rec.device) if rec.device is not None else None,
             "mode": rec.mode,
             "target": rec.target,
+            "removed": list(rec.removed),
             "problems": list(rec.problems),
             "uncaptured": [{"name": one.name, "by": one.by} for one in rec.uncaptured],
             "unmade": [

@@ -66,7 +66,8 @@ def heading(rec: Recording) -> str:
         *([plural(len(rec.graphs), "graph")] if rec.graphs else []),
         *([f"{len(rec.uncaptured)} not captured"] if rec.uncaptured else []),
     ]
-    return " · ".join(p for p in (where, ", ".join(parts)) if p)
+    without = f"without {' and '.join(rec.removed)}" if rec.removed else ""
+    return " · ".join(p for p in (where, ", ".join(parts), without) if p)
 
 
 def tuned(variant: Variant) -> str:

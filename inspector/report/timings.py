@@ -61,10 +61,10 @@ def duration(us: float | None) -> str:
 
 def interval(timing: Timing) -> str:
     """The median's 95 % interval."""
-    return _between(timing.low_us, timing.high_us)
+    return between(timing.low_us, timing.high_us)
 
 
-def _between(low: float | None, high: float | None) -> str:
+def between(low: float | None, high: float | None) -> str:
     return UNKNOWN if low is None or high is None else f"{duration(low)}…{duration(high)}"
 
 
@@ -143,7 +143,7 @@ def _one(session: Session, width: int) -> Table:
                 "kernel": f"  {shown(base_name(part_of.name))}",
                 "variant": shown(part_of.variant or UNKNOWN), "inputs": many,
                 "µs": duration(part_of.median_us),
-                "95 %": _between(part_of.low_us, part_of.high_us),
+                "95 %": between(part_of.low_us, part_of.high_us),
                 "n": str(part_of.samples),
             }  # fmt: skip
             if narrow and many:
@@ -276,11 +276,11 @@ def _old(taken: str, now: datetime.datetime) -> bool:
 
 def sentence(time: StoredTime, now: datetime.datetime) -> str:
     """A measured time with all that it was taken with."""
-    between = _between(time.low_us, time.high_us)
+    spread = between(time.low_us, time.high_us)
     how = f"{time.stopwatch}, {STATES.get(time.cache, time.cache)}"
     parts = (time.inputs, time.device or "unknown device", age(time.taken, now))
     return shown(
-        f"{duration(time.median_us)} µs measured (95 %: {between}) by {how}; "
+        f"{duration(time.median_us)} µs measured (95 %: {spread}) by {how}; "
         + ", ".join(p for p in parts if p)
     )
 

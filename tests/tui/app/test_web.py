@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import itertools
 import os
 import re
-import shutil
 import signal
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
 from pathlib import Path
 
 import aiohttp
@@ -22,18 +18,10 @@ import pytest
 from aiohttp import web
 
 from inspector.tui.app.web import allowed, loopback
+from tests.helpers.browser import browser, needs_browser
 
 ROOT = Path(__file__).resolve().parents[3]
 SAMPLE = ROOT / "examples" / "recordings" / "lecture-h200.ptxview"
-BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
-FLAGS = (
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-    "--disable-background-networking", "--disable-component-update", "--disable-sync",
-    "--disable-dev-shm-usage", "--window-size=1200,700", "--remote-debugging-port=0",
-)  # fmt: skip
-needs_browser = pytest.mark.skipif(
-    BROWSER is None, reason="there is no chromium here: apt-get install chromium"
-)
 
 
 def free_port() -> int:
@@ -80,98 +68,6 @@ def address(tmp_path: Path) -> Iterator[Address]:
     assert server.wait(120) == 0
 
 
-class Page:
-    """A page of the browser: what it sent for, what came over its WebSocket."""
-
-    def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
-        self._socket = socket
-        self._answers: dict[int, asyncio.Future[dict[str, object]]] = {}
-        self._numbers = itertools.count(1)
-        self.requests: list[str] = []
-        self.complaints: list[str] = []
-        self.drawn = b""
-
-    async def listen(self) -> None:
-        """Take what the browser tells."""
-        async for message in self._socket:
-            said = message.json()
-            if "id" in said:
-                self._answers.pop(said["id"]).set_result(said)
-                continue
-            what, of = said["method"], said.get("params", {})
-            if what == "Network.requestWillBeSent":
-                self.requests.append(of["request"]["url"])
-            elif what == "Network.webSocketCreated":
-                self.requests.append(of["url"])
-            elif what == "Network.webSocketFrameReceived" and of["response"]["opcode"] == 2:
-                self.drawn += base64.b64decode(of["response"]["payloadData"])
-            elif what == "Runtime.exceptionThrown":
-                self.complaints.append(str(of["exceptionDetails"]))
-            elif what == "Log.entryAdded" and of["entry"]["level"] == "error":
-                self.complaints.append(of["entry"]["text"])
-
-    async def ask(self, method: str, **given: object) -> dict[str, object]:
-        """One command of the protocol; its result."""
-        number = next(self._numbers)
-        self._answers[number] = future = asyncio.get_running_loop().create_future()
-        await self._socket.send_json({"id": number, "method": method, "params": given})
-        answer = await asyncio.wait_for(future, 120)
-        assert "error" not in answer, answer
-        result = answer["result"]
-        assert isinstance(result, dict)
-        return result
-
-    @property
-    def text(self) -> str:
-        """What was drawn since it was forgotten last, without the terminal's commands."""
-        return re.sub(r"\x1b\[[0-?]*[ -/]*[@-~]", "", self.drawn.decode("utf-8", "replace"))
-
-    async def until(self, done: Callable[[], bool]) -> None:
-        """Wait; fails after two minutes."""
-        end = time.monotonic() + 120
-        while not done():
-            assert time.monotonic() < end, f"it did not come: {self.complaints} {self.text[-3000:]}"
-            await asyncio.sleep(0.05)
-
-    async def type(self, text: str) -> None:
-        """Press keys."""
-        for character in text:
-            await self.ask("Input.dispatchKeyEvent", type="keyDown", text=character, key=character)
-            await self.ask("Input.dispatchKeyEvent", type="keyUp", key=character)
-
-
-@asynccontextmanager
-async def browser(folder: Path) -> AsyncIterator[Page]:
-    """A browser with an empty page."""
-    assert BROWSER is not None
-    process = subprocess.Popen(
-        [BROWSER, *FLAGS, f"--user-data-dir={folder}", "about:blank"],
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
-    )  # fmt: skip
-    try:
-        told = folder / "DevToolsActivePort"
-        end = time.monotonic() + 120
-        while not (told.exists() and told.read_text().count("\n") == 1):
-            assert time.monotonic() < end, "the browser did not start"
-            await asyncio.sleep(0.1)
-        port = told.read_text().splitlines()[0]
-        async with aiohttp.ClientSession() as session:
-            async with session.get(f"http://127.0.0.1:{port}/json/list") as answer:
-                pages = [p for p in await answer.json() if p["type"] == "page"]
-            async with session.ws_connect(
-                pages[0]["webSocketDebuggerUrl"], max_msg_size=1 << 26
-            ) as socket:
-                page = Page(socket)
-                listening = asyncio.create_task(page.listen())
-                for domain in ("Network", "Runtime", "Page", "Log"):
-                    await page.ask(f"{domain}.enable")
-                yield page
-                listening.cancel()
-    finally:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait(120)
-
-
 @needs_browser
 async def test_the_interface_works_in_a_browser(address: Address, tmp_path: Path) -> None:
     async with browser(tmp_path / "browser") as page:
@@ -196,8 +92,8 @@ async def test_the_interface_works_in_a_browser(address: Address, tmp_path: Path
         assert any("RobotoMono" in u for u in page.requests)
         assert page.complaints == []
         here = await page.ask("Runtime.evaluate", expression="location.href")
-        assert here["result"]["type"] == "string"  # type: ignore[index]
-        place = str(here["result"]["value"])  # type: ignore[index]
+        assert here["result"]["type"] == "string"
+        place = str(here["result"]["value"])
         assert re.fullmatch(rf"http://{address}/[\w-]{{32}}/", place)
         assert address.token not in place
         page.drawn = b""

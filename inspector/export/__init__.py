@@ -1,0 +1,1 @@
+"""Recordings for somebody else: a page, a text, a folder, one file."""

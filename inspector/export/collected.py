@@ -1,0 +1,171 @@
+"""A recording as what it is made of: events, the contents that they name, times.
+
+What is given to somebody else as a recording is written of this, and what was taken out of one is
+read of it again, without a file between.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from inspector.capture.opening import raw_events
+from inspector.errors import PtxviewError
+from inspector.model import Content, Kernel, Recording, Variant
+from inspector.recording.assemble import Assembly, Blob
+from inspector.recording.kept import NAME, kept
+from inspector.recording.layout import SCHEMA, BytesContent, Writer, pack
+
+Event = Mapping[str, object]
+Found = tuple[Kernel, Variant]
+
+OF_A_KERNEL = ("triton", "loaded", "not_loaded", "ptxas", "verified", "differs", "configured")
+OF_GRAPHS = ("graph", "graph_text", "user_file")
+OF_BUILDS = ("extension", "library")
+
+
+def digest_of(data: bytes) -> str:
+    """The name of a content."""
+    return hashlib.sha256(data).hexdigest()
+
+
+@dataclass
+class Collected:
+    """Events in the order of time, contents by their SHA-256, and records of times."""
+
+    events: list[dict[str, object]] = field(default_factory=list)
+    contents: dict[str, bytes] = field(default_factory=dict)
+    timings: list[dict[str, object]] = field(default_factory=list)
+    blob: Blob = field(default=lambda digest: None)
+
+    def content(self, digest: str) -> bytes | None:
+        """The content of that name, None if there is none or it cannot be read."""
+        data = self.contents.get(digest)
+        if data is None and (content := self.blob(digest)) is not None:
+            try:
+                data = content.read()
+            except PtxviewError:
+                return None
+        return data
+
+    def recording(self, path: str) -> Recording:
+        """What it holds, as values; ``path`` is what it is called."""
+        return Assembly(self._held).recording(path, [dict(e) for e in self.events])
+
+    def _held(self, digest: object) -> Content | None:
+        data = self.content(digest) if isinstance(digest, str) else None
+        return None if data is None else BytesContent(data)
+
+    def as_json(self) -> bytes:
+        """Events and times as they are written."""
+        lines = (json.dumps(e, ensure_ascii=True) for e in (*self.events, *self.timings))
+        return "\n".join(lines).encode("ascii")
+
+    def write(self, target: Path) -> None:
+        """One file of it. Raises ``OSError`` where it cannot be written."""
+        with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as name:
+            writer = Writer(Path(name))
+            try:
+                for number, event in enumerate(self.events):
+                    for digest in named_in(event):
+                        if (data := self.content(digest)) is not None:
+                            writer.blob(data)
+                    writer.event(**(event if number else event | {"schema": SCHEMA}))
+            finally:
+                writer.close()
+            if self.timings:
+                lines = (json.dumps(t, ensure_ascii=True) + "\n" for t in self.timings)
+                (Path(name) / NAME).write_text("".join(lines), "ascii")
+            pack(Path(name), target)
+
+
+def collect(path: Path) -> Collected:
+    """What lies at a path, with nothing read yet but its events. Raises ``PtxviewError``."""
+    events, blob = raw_events(path)
+    out = Collected(timings=kept(path), blob=blob)
+    out.events = [_plain(_at_hand(event), out.contents) for event in events]
+    return out
+
+
+def some_of(given: Collected, found: Iterable[Found]) -> Collected:
+    """The events that some variants need, and no others."""
+    every = list(found)
+    hashes = {v.hash for _, v in every}
+    names = {k.name for k, _ in every} | {v.symbol for _, v in every}
+    graphs = any(v.embedded is not None or v.fusion is not None for _, v in every)
+    builds = any("flags" in v.config for _, v in every)
+
+    def wanted(event: Event) -> bool:
+        kind = event.get("event")
+        if kind in OF_A_KERNEL:
+            return event.get("hash") in hashes
+        if kind in ("device_code", "file"):
+            held = [event.get(n) for n in ("cubin", "ptx", "blob")]
+            first = next((h for h in held if isinstance(h, str)), None)
+            return first in hashes
+        if kind == "call":
+            return called(event)
+        if kind == "autotune":
+            return event.get("name") in names
+        if kind in OF_GRAPHS:
+            return graphs
+        return builds if kind in OF_BUILDS else True
+
+    def called(call: Event) -> bool:
+        kind = call.get("kind")
+        if kind in ("extension", "graph"):
+            return builds if kind == "extension" else graphs
+        return call.get("hash", call.get("subject")) in hashes or call.get("name") in names
+
+    events = [e for e in given.events if wanted(e)]
+    for event in events:
+        if event.get("event") == "calls" and isinstance(subjects := event.get("subjects"), list):
+            event["subjects"] = [s for s in subjects if isinstance(s, dict) and called(s)]
+    return Collected(events, given.contents, given.timings, given.blob)
+
+
+def named_in(value: object) -> Iterator[str]:
+    """Every text of a value that may name a content."""
+    if isinstance(value, str):
+        if len(value) == 64:
+            yield value
+    elif isinstance(value, Mapping):
+        for member in value.values():
+            yield from named_in(member)
+    elif isinstance(value, list | tuple):
+        for member in value:
+            yield from named_in(member)
+
+
+def _at_hand(event: Event) -> Event:
+    """An event without the content that a compiler would have to be run for."""
+    if not event.get("costly"):
+        return event
+    why = "the build kept none, and it was not compiled for the copy"
+    return {k: v for k, v in event.items() if k not in ("ptx", "costly")} | {"why": why}
+
+
+def _plain(value: object, contents: dict[str, bytes]) -> dict[str, object]:
+    """An event of a cache, which carries its contents, as one that names them."""
+
+    def of(part: object) -> object:
+        if isinstance(part, Mapping):
+            return {str(k): of(v) for k, v in part.items()}
+        if isinstance(part, list | tuple):
+            return [of(v) for v in part]
+        if hasattr(part, "read"):
+            try:
+                data = part.read()
+            except PtxviewError:
+                return None
+            contents[digest := digest_of(data)] = data
+            return digest
+        return part
+
+    out = of(value)
+    assert isinstance(out, dict)
+    return out

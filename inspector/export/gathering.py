@@ -1,0 +1,418 @@
+"""All that is shown of a recording, as plain values: an index, and what belongs to each variant.
+
+Texts are made harmless here, line by line: what a terminal or a page would obey is drawn.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+
+from inspector import __version__
+from inspector.analyse.hints.subject import Finding
+from inspector.analyse.telling import Telling, Told, virtual
+from inspector.diff.canonical import digest
+from inspector.errors import PtxviewError
+from inspector.export.colours import tokens
+from inspector.listing.line import Listing
+from inspector.measure.time.stored import StoredTime, StoredTimes
+from inspector.model import Call, Graph, Kernel, Stage, Variant
+from inspector.names import base_name, short_name
+from inspector.reader.facts import MACHINE
+from inspector.reader.reader import Reader
+from inspector.report import annotated, calls, card, jsons, tables, timings, verification
+from inspector.text import plural, shown
+
+Found = tuple[Kernel, Variant]
+
+MOST_OF_A_STAGE = 4 << 20
+"""Bytes of a stage's text beyond which a page has its size alone: a browser shows no more well."""
+MOST_OF_ALL = 96 << 20
+"""Bytes of compressed content that a page may have: what comes after is said to be left out."""
+TOLD_WHOLE = 4
+"""Functions of a file up to which all of its lines are told of; of one that has more, the kernel's
+own, lest what is told grow with the square of them."""
+OPCODES = 24
+"""Opcodes that are counted one by one, the most frequent first."""
+
+
+class Blocks:
+    """Values that a page has compressed, each content once; they are named by their number."""
+
+    def __init__(self) -> None:
+        self.pieces: list[bytes] = []
+        self.size = 0
+        self._numbers: dict[bytes, int] = {}
+
+    def add(self, value: object) -> int:
+        """The number of a value that JSON has a form for."""
+        text = json.dumps(value, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
+        data = text.encode("ascii")
+        key = hashlib.sha256(data).digest()
+        number = self._numbers.get(key)
+        if number is None:
+            number = self._numbers[key] = len(self.pieces)
+            piece = zlib.compress(data, 9)
+            self.pieces.append(piece)
+            self.size += len(piece)
+        return number
+
+    @property
+    def full(self) -> bool:
+        """Whether nothing more should be added."""
+        return self.size >= MOST_OF_ALL
+
+
+@dataclass
+class Gathered:
+    """What was gathered so far: the index's rows, the blocks, and sentences on what is missing."""
+
+    reader: Reader
+    times: StoredTimes
+    compilers: bool = False
+    """Whether a compiler may be run for a stage that was not kept."""
+    blocks: Blocks = field(default_factory=Blocks)
+    left_out: list[str] = field(default_factory=list)
+    _linked: dict[tuple[str, ...], int] = field(default_factory=dict)
+    _texts: dict[tuple[object, ...], int] = field(default_factory=dict)
+
+    # -- the index ------------------------------------------------------------------------------
+
+    def heading(self) -> dict[str, object]:
+        """What was recorded, where and when."""
+        rec = self.reader.recording
+        return {
+            "made_by": f"ptxview {__version__}",
+            "name": shown(rec.path.rstrip("/").rpartition("/")[2] or rec.path),
+            "heading": shown(tables.heading(rec)),
+            "command": None if rec.command is None else shown(" ".join(rec.command)),
+            "started": None if rec.started is None else shown(rec.started),
+            "tools": [[shown(n), shown(v)] for n, v in rec.tools.items()],
+            "verified": shown(verification.sentence(rec) or "") or None,
+            "problems": [shown(p) for p in (*tables.never_ran(rec), *rec.problems)],
+        }
+
+    def row(self, kernel: Kernel, variant: Variant, at: int) -> dict[str, object]:
+        """What the list and the tiles show of a variant; ``at`` is the place of its kernel."""
+        reader = self.reader
+        resources, own = reader.resources(variant), reader.card(variant)
+        full = own.occupancy
+        made = own.of(Stage.SASS) or own.of(Stage.PTX)
+        mix = None if made is None else made.mix
+        time = self.times.of(kernel, variant)
+        return {
+            "kernel": at,
+            "id": shown(variant.id),
+            "target": None if variant.target is None else shown(variant.target),
+            "config": shown(tables.config(variant)),
+            "tuned": shown(tables.tuned(variant)) or None,
+            "registers": resources.registers,
+            "spills": tables.spills(resources),
+            "stack": resources.stack_bytes,
+            "shared": tables.shared(resources),
+            "occupancy": None if full is None else round(full.percent, 2),
+            "limiters": [] if full is None else list(full.limiters),
+            "unknown": card.unknown_occupancy(own),
+            "instructions": None if mix is None else mix.total,
+            "counted": None if made is None else made.stage.value,
+            "time": None if time is None else _time(time),
+            "launches": variant.launches,
+            "hints": len(reader.findings(variant)),
+            "worst": _worst(reader.findings(variant)),
+            "failed": None if variant.failed is None else shown(variant.failed),
+            "stages": [s.value for s in jsons.ordered(variant.stages)],
+        }
+
+    def kernel(self, kernel: Kernel) -> dict[str, object]:
+        """What all variants of a kernel share."""
+        fusion = kernel.fusion
+        return {
+            "id": shown(kernel.id),
+            "name": shown(base_name(kernel.name)),
+            "short": shown(short_name(kernel.demangled or kernel.name)),
+            "demangled": shown(kernel.demangled),
+            "origin": kernel.origin.value,
+            "ops": [] if fusion is None else [shown(op) for op in fusion.ops],
+            "made_from": []
+            if fusion is None
+            else [
+                [shown(m.file), m.line, shown(m.code), [shown(t) for t in m.targets]]
+                for m in fusion.made_from
+            ],
+        }
+
+    def graph(self, graph: Graph, places: Mapping[str, int]) -> dict[str, object]:
+        """A compiled graph: its text, and which lines of it make and launch each kernel."""
+        out: dict[str, object] = {
+            "id": shown(graph.id),
+            "kernels": [
+                {"name": shown(name), "at": places.get(name), "lines": list(lines)}
+                for name, lines in ((k, graph.calls.get(k, ())) for k in graph.kernels)
+            ],
+        }
+        try:
+            held = graph.stages[Stage.OUTPUT_CODE]
+            listing = self.reader.graph_listing(graph)
+            out["text"] = self._text(listing, Stage.OUTPUT_CODE, held.origin_path, graph.id)
+        except (PtxviewError, KeyError) as error:
+            out["why"] = shown(str(error))
+        return out
+
+    # -- one variant ----------------------------------------------------------------------------
+
+    def variant(self, kernel: Kernel, variant: Variant) -> int:
+        """The block with all that is told of a variant; texts are blocks of their own."""
+        reader = self.reader
+        if self.blocks.full:
+            self.left_out.append(
+                f"{base_name(kernel.name)} {variant.id}: a page of more than "
+                f"{MOST_OF_ALL >> 20} MiB is no longer opened quickly; name it to have it alone"
+            )
+            return self.blocks.add({"why": "left out: the page would be too large"})
+        findings = reader.findings(variant)
+        stages, missing = self._stages(kernel, variant)
+        return self.blocks.add(
+            {
+                "card": _card(reader, variant),
+                "mix": _mix(reader, variant),
+                "hints": [_hint(f) for f in findings],
+                "lacking": [shown(why) for why in reader.lacking(variant)],
+                "calls": [_call(c) for c in variant.calls],
+                "flags": [shown(str(f)) for f in _flags(variant)],
+                "signature": {shown(k): shown(v) for k, v in variant.signature.items()},
+                "hash": shown(variant.hash),
+                "stages": stages,
+                "missing": missing,
+                "links": self._all_links(variant, list(stages)),
+                "same": self._digests(variant, list(stages)),
+                "verified": self._verified(variant),
+            }
+        )
+
+    def _stages(
+        self, kernel: Kernel, variant: Variant
+    ) -> tuple[dict[str, dict[str, object]], dict[str, str]]:
+        """What there is of each stage, and why there is nothing of the others."""
+        reader = self.reader
+        stages: dict[str, dict[str, object]] = {}
+        missing = {s.value: shown(w) for s, w in variant.missing.items() if s not in variant.stages}
+        for stage in jsons.ordered(variant.stages):
+            file = variant.stages[stage]
+            if file.costly and not self.compilers:
+                missing[stage.value] = (
+                    "a compiler would have to be run for it: name the kernel to have it"
+                )
+                continue
+            try:
+                listing = reader.listing(variant, stage)
+                label = f"{base_name(kernel.name)} {variant.id} {stage.value}"
+                text = self._text(listing, stage, file.origin_path, label)
+                if isinstance(text, str):
+                    missing[stage.value] = text
+                    continue
+                own = reader.function(variant, stage)
+                stages[stage.value] = {
+                    "text": text,
+                    "lines": len(listing.lines),
+                    "from": shown(reader.text(variant, stage).text_from),
+                    "path": None if file.origin_path is None else shown(file.origin_path),
+                    "first": 1 if own is None else max(own.first, 1),
+                    "last": len(listing.lines) if own is None else own.last,
+                    "told": self._told(variant, stage, listing),
+                }
+            except PtxviewError as error:
+                missing[stage.value] = shown(error.message)
+        return stages, missing
+
+    def _text(self, listing: Listing, stage: Stage, path: str | None, label: str) -> int | str:
+        """The block of a text with its tokens; why there is none where it is too large."""
+        whole = listing.text
+        size = len(whole)
+        if size > MOST_OF_A_STAGE:
+            why = f"{size:,} characters are too many for a page"
+            self.left_out.append(shown(f"{label}: {why}; ptxview show prints it"))
+            return why
+        # The kernels of a file, or of a graph, have one text: its tokens are read once.
+        key = (stage, path, hashlib.sha256(whole.encode("utf-8", "surrogatepass")).digest())
+        if key not in self._texts:
+            lines = [shown(text.rstrip("\r")) for text in whole.split("\n")]
+            held = {"text": "\n".join(lines), "tokens": tokens(lines, stage, path)}
+            self._texts[key] = self.blocks.add(held)
+        return self._texts[key]
+
+    def _told(self, variant: Variant, stage: Stage, listing: Listing) -> int:
+        """The block of what is told of the lines: sentences, live registers, stalls, notes."""
+        telling = self.reader.telling(variant, stage)
+        first, last = 1, len(listing.lines)
+        if stage in MACHINE and len(listing.functions) > TOLD_WHOLE:
+            own = self.reader.function(variant, stage)
+            first, last = (1, 0) if own is None else (own.first, own.last)
+        said: dict[int, str] = {}
+        notes: list[list[object]] = []
+        live: list[int | None] = []
+        stall: list[int | None] = []
+        for n in range(first, last + 1):
+            told = telling.at(n)
+            live.append(_live(told, stage))
+            stall.append(told.cycles())
+            notes += ([n, note.rule, note.severity, shown(note.text)] for note in told.notes)
+            words = [] if stage not in MACHINE else list(telling.words(n).said())
+            if told.samples is not None and telling.sampled:
+                words += annotated.sampled(told.samples, telling.sampled)
+            if words:
+                said[n] = "\n".join(map(shown, words))
+        return self.blocks.add(
+            {
+                "from": first,
+                "said": said,
+                "live": live if any(v is not None for v in live) else None,
+                "stall": stall if any(v is not None for v in stall) else None,
+                "notes": notes,
+                "peaks": list(telling.peaks),
+                "legend": _legend(telling, stage),
+            }
+        )
+
+    def _all_links(self, variant: Variant, stages: Sequence[str]) -> int:
+        """The block of the links between all stages; of the kernels of one file it is made once."""
+        alone = variant.fusion is not None or variant.copied is not None
+        key = (variant.hash, variant.symbol if alone else "", *stages)
+        if key not in self._linked:
+            self._linked[key] = self.blocks.add(dict(self._links(variant, stages)))
+        return self._linked[key]
+
+    def _links(self, variant: Variant, stages: Sequence[str]) -> Iterator[tuple[str, str]]:
+        """By pairs of stages, the upper first: which lines of one belong to which of the other."""
+        for upper, lower in combinations(map(Stage, stages), 2):
+            try:
+                yield (
+                    f"{upper.value}|{lower.value}",
+                    grouped(self.reader.links(variant, upper, lower)),
+                )
+            except PtxviewError:
+                continue
+
+    def _digests(self, variant: Variant, stages: Sequence[str]) -> dict[str, str]:
+        """The digest of the code's canonical form at the stages of machine code: two that have one
+        are the same to ``diff``."""
+        out = {}
+        for stage in MACHINE:
+            own = self.reader.function(variant, stage) if stage.value in stages else None
+            if own is not None:
+                out[stage.value] = digest(self.reader.listing(variant, stage), own).hex()
+        return out
+
+    def _verified(self, variant: Variant) -> str | None:
+        verified = verification.of_variant(self.reader.recording, variant)
+        return None if verified is None else shown(verification.of_launches(verified))
+
+
+# -- values ---------------------------------------------------------------------------------------
+
+
+def grouped(links: Mapping[int, tuple[int, ...]]) -> str:
+    """Links as ``UPPER>LOWER;…``: the lines that share their counterparts together, as ranges."""
+    groups: dict[tuple[int, ...], list[int]] = {}
+    for upper, lower in links.items():
+        if lower:
+            groups.setdefault(lower, []).append(upper)
+    return ";".join(f"{ranges(upper)}>{ranges(lower)}" for lower, upper in groups.items())
+
+
+def ranges(numbers: Iterable[int]) -> str:
+    """``3-5,9`` of 3, 4, 5 and 9."""
+    out: list[list[int]] = []
+    for n in sorted(set(numbers)):
+        if out and out[-1][1] == n - 1:
+            out[-1][1] = n
+        else:
+            out.append([n, n])
+    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in out)
+
+
+def _live(told: Told, stage: Stage) -> int | None:
+    counts = told.counts()
+    if counts is None:
+        return None
+    return virtual(counts) if stage is Stage.PTX else counts.get("gpr")
+
+
+def _legend(telling: Telling, stage: Stage) -> str | None:
+    return annotated.legend(telling, stage) or None
+
+
+def _worst(findings: Sequence[Finding]) -> str | None:
+    severities = {f.severity for f in findings}
+    return next((s for s in ("warn", "hint", "info") if s in severities), None)
+
+
+def _hint(finding: Finding) -> dict[str, object]:
+    return {
+        "rule": shown(finding.rule),
+        "severity": finding.severity,
+        "text": shown(finding.text),
+        "estimated": finding.estimated,
+        "blocks": finding.blocks,
+        "lines": {stage.value: list(lines) for stage, lines in finding.lines.items() if lines},
+    }
+
+
+def _card(reader: Reader, variant: Variant) -> list[list[str]]:
+    """The card's rows, as ``show -a`` prints them."""
+    rows = card.lines(reader.card(variant), 100_000)
+    return [[shown(r[: card.LABEL].rstrip()), shown(r[card.LABEL :])] for r in rows]
+
+
+def _mix(reader: Reader, variant: Variant) -> list[dict[str, object]]:
+    """What the instructions of PTX and SASS are of, by cost and by opcode."""
+    return [
+        {
+            "stage": made.stage.value,
+            "total": made.mix.total,
+            "costs": [[shown(cost), count] for cost, count in made.mix.by_cost],
+            "unclassed": made.mix.unclassed,
+            "opcodes": [[shown(o), n] for o, n in list(made.mix.by_opcode)[:OPCODES]],
+            "opcodes_in_all": len(made.mix.by_opcode),
+        }
+        for made in reader.card(variant).made
+        if made.mix is not None
+    ]
+
+
+def _call(call: Call) -> dict[str, object]:
+    return {"count": call.count, "what": [shown(text) for text in calls.described(call)]}
+
+
+def _flags(variant: Variant) -> Sequence[object]:
+    flags = variant.config.get("flags")
+    return flags if isinstance(flags, list | tuple) else ()
+
+
+def _time(time: StoredTime) -> dict[str, object]:
+    spread = timings.between(time.low_us, time.high_us)
+    cache = timings.STATES.get(time.cache, time.cache)
+    parts = (time.inputs, time.device or "unknown device", time.taken)
+    return {
+        "us": time.median_us,
+        "text": measured(time),
+        "how": shown(
+            f"measured (95 %: {spread}) by {time.stopwatch}, {cache}; "
+            + ", ".join(filter(None, parts))
+        ),
+    }
+
+
+def measured(time: StoredTime | None) -> str:
+    """The time of a variant as a cell has it; "" where it was not measured."""
+    return "" if time is None else f"{timings.duration(time.median_us)} µs"
+
+
+def named(found: Iterable[Found]) -> str:
+    """How many variants of how many kernels."""
+    every = list(found)
+    kernels = len({id(k) for k, _ in every})
+    return f"{plural(kernels, 'kernel')}, {plural(len(every), 'variant')}"

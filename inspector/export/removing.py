@@ -1,0 +1,344 @@
+"""Takes out of a recording what may not leave a company: its sources, and its paths.
+
+It is done to events and contents, before anything is made of them, so that every form of export
+has it from one place. Paths are replaced part by part by words of the same length, the same part by
+the same word everywhere: what is tied by a file and a line stays tied, and machine code stays where
+it is. What one is left with is looked through before it is given away.
+"""
+
+from __future__ import annotations
+
+import getpass
+import re
+import socket
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from inspector.errors import PtxviewError
+from inspector.export.collected import Collected, Event, digest_of, named_in
+from inspector.listing.cubin import debug_spans, is_elf
+from inspector.text import words
+
+WHAT = ("source", "paths")
+SAID = {
+    "source": "the source (Python, CUDA C++, output_code and the graphs' texts), comments that "
+    "quote it and names of its variables in locations",
+    "paths": "paths and names of files, the program's command line, names of users and machines",
+}
+"""What each word takes out, as it is said to whom it is given."""
+
+_OF_SOURCE = words("graph graph_text user_file")
+_KINDS = _OF_SOURCE | words(
+    "process torch device recording end tools device_code ptxas triton loaded call extension "
+    "library calls autotune configured file problem triton_failed autotune_failed not_loaded "
+    "uncaptured unmade verified differs removed"
+)
+"""Events that are understood here. Of others, such as a profile, which has stacks, paths and the
+machine in it, nothing is handed on."""
+_SECRET = {
+    "process": ("argv", "executable"),
+    "recording": ("command", "cwd", "environment"),
+    "device_code": ("ptx_command",),
+}
+"""What of an event is of the program's call, and goes with its paths."""
+_QUOTING = {
+    "extension": ("error",), "triton_failed": ("error",), "autotune_failed": ("error",),
+    "differs": ("source", "python", "statement"), "device_code": ("source_blob",),
+}  # fmt: skip
+"""What of an event quotes or holds the source."""
+
+_PART = r"[\w.+@~%=,-]+"
+_PATH = re.compile(rf"(?<![\w./*<)\]])(?:/{_PART})+/{_PART}")
+_QUOTED = re.compile(r"(?<=[\"'])/[^\"'\n\\]*/[^\"'\n\\]*(?=[\"'])")
+_NAME = re.compile(r"(?<![\w.+@~%-])[\w.+@~%-]++")
+"""What may be the name of a file that stands alone; ``_ALONE`` are the endings by which it is."""
+_ALONE = (".py", ".cu", ".cuh", ".cpp", ".cc", ".cxx", ".c", ".hpp", ".hh", ".h", ".so", ".o")
+_ENDINGS = words(
+    "cudafe1 cuda cpp ptx cubin fatbin ttir ttgir llir json so o py pyi cu cuh cc cxx c hpp hh h "
+    "bc ninja"
+)
+"""What stays of a file's name."""
+_NAMED = re.compile(r'loc\("(?:[^"\\\n]|\\.)*"\(((?:#loc\d*)|(?:"[^"\n]*":\d+:\d+)|unknown)\)\)')
+_COMMENT = re.compile(r"(?://|;).*$", re.MULTILINE)
+_PRINTABLE = re.compile(rb"[\x20-\x7e]{4,}")
+_OPAQUE = re.compile(r"c[a-z2-7]{51}|[A-Z2-7]{52}|[0-9a-f]{32,64}")
+"""Names that are digests: they say nothing, and Inductor's kernels are told by them."""
+_COMMON = words(
+    "root user users home test tests work main python ubuntu localhost admin float half docker"
+)
+"""Names of users and machines that name nobody, and words of programs."""
+LETTERS = "abcdefghijklmnopqrstuvwyz"
+MANGLED = 5
+"""Letters of a file's name from which it is looked for within the names of functions."""
+_ODD = re.compile(r"[^A-Za-z0-9_]")
+QUOTE = 6
+"""Characters of a comment from which it is looked for in the source."""
+
+
+class Remover:
+    """Takes out; ``what`` are words of ``WHAT``. Words of the same length are made in order."""
+
+    def __init__(self, what: Iterable[str]) -> None:
+        self.what = frozenset(what)
+        self._words: dict[str, str] = {}
+        self._taken: set[str] = set()
+        self._paths: set[str] = set()
+        self._mangled: dict[str, str] = {}
+        self._sources: list[str] = []
+        self._who = re.compile(r"(?!)")
+
+    def collected(self, given: Collected) -> Collected:
+        """The same recording without it. Raises ``PtxviewError`` where something is still there."""
+        kept = [e for e in given.events if e.get("event") in _KINDS]
+        if "source" in self.what:
+            self._sources = list(self._texts(given, kept))
+            kept = [e for e in kept if e.get("event") not in _OF_SOURCE]
+        if "paths" in self.what:
+            self._who = _whole(self._persons(given, kept))
+        out = Collected()
+        digests: dict[str, str] = {}
+        # Events first: contents name files by less than their paths.
+        events = [self._record(self._event(e)) for e in kept]
+        events.append({"event": "removed", "what": [w for w in WHAT if w in self.what]})
+        for event in events:
+            for digest in named_in(event):
+                content = given.content(digest)
+                if content is not None and digest not in digests:
+                    data = self._content(content)
+                    out.contents[new := digest_of(data)] = data
+                    digests[digest] = new
+        # A record of times names kernels and shapes, and the stopwatch; a report of ncu has it all.
+        out.timings = [self._record(t) for t in given.timings]
+        out.events = [_renamed(e, digests) for e in events]
+        self._look_through(out)
+        return out
+
+    # -- what it is ---------------------------------------------------------------------------
+
+    def _texts(self, given: Collected, events: Iterable[Event]) -> Iterator[str]:
+        """The texts of sources that are taken out."""
+        for event in events:
+            kind = event.get("event")
+            values: list[object] = []
+            if kind in _OF_SOURCE:
+                values.append(event.get("blob"))
+            elif kind == "device_code":
+                values.append(event.get("source_blob"))
+            elif kind == "triton" and isinstance(source := event.get("source"), Mapping):
+                values.append(source.get("blob"))
+            elif kind == "extension":
+                values += named_in([event.get("files"), event.get("sources")])
+            for value in values:
+                content = given.content(value) if isinstance(value, str) else None
+                if content is not None and not is_elf(content):
+                    yield content.decode("utf-8", "surrogateescape")
+
+    def _persons(self, given: Collected, events: Iterable[Event]) -> set[str]:
+        """Names of users and machines: of folders of users, and of this machine."""
+        names = {socket.gethostname(), socket.gethostname().partition(".")[0]}
+        try:
+            names.add(getpass.getuser())
+        except (KeyError, OSError):
+            pass
+        for text in _strings([list(events), given.timings]):
+            names.update(re.findall(r"/(?:home|Users)/([\w.-]+)", text))
+            names.update(re.findall(r"torchinductor_([\w.-]++)", text))
+        return {n for n in names if len(n) > 3 and n.lower() not in _COMMON}
+
+    # -- events -------------------------------------------------------------------------------
+
+    def _event(self, event: Event) -> dict[str, object]:
+        """An event without the fields that are taken out whole."""
+        kind = str(event.get("event"))
+        out = dict(event)
+        if "paths" in self.what:
+            for name in _SECRET.get(kind, ()):
+                if name in out:
+                    out[name] = None
+        if "source" in self.what:
+            for name in _QUOTING.get(kind, ()):
+                if out.get(name) is not None:
+                    out[name] = None if name == "source_blob" else "removed"
+            if kind == "extension":
+                out |= {"files": {}, "sources": {}}
+            if kind == "triton":
+                source = out.get("source")
+                files = out.get("files")
+                if isinstance(source, Mapping):
+                    out["source"] = {k: v for k, v in source.items() if k != "blob"}
+                if isinstance(files, Mapping):
+                    out["files"] = {k: v for k, v in files.items() if k != "source"}
+        elif kind == "extension":  # its build file has the machine's paths, and is not read
+            files = out.get("files")
+            if isinstance(files, Mapping):
+                out["files"] = {k: v for k, v in files.items() if k.endswith((".cu", ".cpp"))}
+        return out
+
+    def _record(self, record: Event) -> dict[str, object]:
+        """A record with its texts changed."""
+        return {self._told(k): self._value(v) for k, v in record.items()}
+
+    def _value(self, value: object) -> object:
+        """A value of JSON with its texts changed, names of members too."""
+        if isinstance(value, str):
+            return self._told(value)
+        if isinstance(value, Mapping):
+            return {self._told(str(k)): self._value(v) for k, v in value.items()}
+        if isinstance(value, list | tuple):
+            return [self._value(v) for v in value]
+        return value
+
+    def _told(self, text: str) -> str:
+        if "paths" not in self.what or (len(text) == 64 and _OPAQUE.fullmatch(text)):
+            return text
+        if text.startswith("/") and "\n" not in text and not text.startswith("//"):
+            return self._path(text)
+        return self._pathless(text)
+
+    # -- contents -----------------------------------------------------------------------------
+
+    def _content(self, data: bytes) -> bytes:
+        if is_elf(data):
+            return self._elf(data)
+        text = data.decode("utf-8", "surrogateescape")
+        return self._text(text).encode("utf-8", "surrogateescape")
+
+    def _text(self, text: str) -> str:
+        if "source" in self.what:
+            text = _NAMED.sub(r"loc(\1)", text)
+            text = _COMMENT.sub(self._unquoted, text)
+        return self._pathless(text) if "paths" in self.what else text
+
+    def _unquoted(self, comment: re.Match[str]) -> str:
+        """A comment, unless it stands in the source."""
+        inner = comment[0].lstrip("/; \t*").rstrip()
+        quoted = len(inner) >= QUOTE and any(inner in source for source in self._sources)
+        return comment[0][:2].rstrip() + " removed" if quoted else comment[0]
+
+    def _elf(self, data: bytes) -> bytes:
+        """A cubin: what stands in the sections of debuggers and notes, in place."""
+        if "paths" not in self.what:
+            return data
+        out = bytearray(data)
+        for first, last in debug_spans(data):
+            for text in _PRINTABLE.finditer(data, first, last):
+                changed = self._pathless(text[0].decode("ascii")).encode()
+                if len(changed) == len(text[0]):
+                    out[text.start() : text.end()] = changed
+        for path in self._paths:
+            old, new = _encoded(path), self._path(path).encode()
+            if len(old) == len(new) and old in out:
+                out = out.replace(old, new)
+        for mangled, word in self._mangled.items():
+            out = out.replace(mangled.encode(), word.encode())
+        return bytes(out)
+
+    # -- paths --------------------------------------------------------------------------------
+
+    def _pathless(self, text: str) -> str:
+        """A text whose paths, names of files and of users are other words of the same length."""
+        text = _QUOTED.sub(lambda m: self._path(m[0]), text)
+        text = _PATH.sub(lambda m: self._path(m[0]), text)
+        text = _NAME.sub(lambda m: self._file(m[0]), text)
+        for old, new in self._mangled.items():
+            text = text.replace(old, new)
+        return self._who.sub(lambda m: self._word(m[0]), text)
+
+    def _path(self, path: str) -> str:
+        if path not in self._paths and path.count("/") > 1:
+            self._paths.add(path)
+        return "/".join(self._word(part) if part else "" for part in path.split("/"))
+
+    def _file(self, name: str) -> str:
+        return self._word(name) if name.endswith(_ALONE) else name
+
+    def _word(self, part: str) -> str:
+        """Another word for a part of a path, of the same length; digests stay."""
+        stem, ending = part, ""
+        while (cut := stem.rpartition("."))[1] and cut[2] in _ENDINGS:
+            stem, ending = cut[0], f".{cut[2]}{ending}"
+        if not stem.strip(".") or _OPAQUE.fullmatch(stem) or part in self._taken:
+            return part
+        word = self._words.get(part)
+        if word is None:
+            size = len(_encoded(stem))
+            word = self._words[part] = self._fresh(size) + ending
+            self._taken.add(word)
+            if ending.endswith((".cu", ".cuh")) and len(part) > MANGLED:
+                # nvcc names what is local to a file by it: _GLOBAL__N__8f2f_7_cuda_cu_1234.
+                self._mangled[_ODD.sub("_", part)] = _ODD.sub("_", word)
+        return word
+
+    def _fresh(self, size: int) -> str:
+        """The next word of so many letters; where there are no more, one that is used already."""
+        for number in range(len(LETTERS) ** min(size, 4)):
+            label, rest = "", number
+            while rest or not label:
+                label = LETTERS[rest % len(LETTERS)] + label
+                rest //= len(LETTERS)
+            word = label.rjust(size, "x")[:size]
+            if not any(word + end in self._taken for end in ("", ".py", ".cu", ".h", ".so")):
+                self._taken.add(word)
+                return word
+        return "x" * size
+
+    # -- afterwards -----------------------------------------------------------------------------
+
+    def _look_through(self, out: Collected) -> None:
+        """Nothing that was to be taken out is left. Raises ``PtxviewError`` if something is."""
+        needles = {p for p in self._paths if p != self._path(p) and len(p) > 5}
+        patterns = [re.escape(_encoded(p)) for p in sorted(needles)]
+        wholes = [_encoded(self._who.pattern)]
+        find: list[Callable[[bytes], re.Match[bytes] | None]] = []
+        if patterns:
+            find.append(re.compile(b"|".join(patterns)).search)
+        find.append(re.compile(b"|".join(wholes)).search)
+        for data in (*out.contents.values(), out.as_json()):
+            for search in find:
+                if (match := search(data)) is not None:
+                    raise PtxviewError(
+                        f"{match[0][:80].decode('utf-8', 'replace')} could not be removed",
+                        "Nothing was written. Leave its kernel out, and please report it.",
+                    )
+
+
+def _encoded(text: str) -> bytes:
+    """A text as it may stand in a file; halves of characters, which JSON may hold, somehow."""
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "surrogatepass")
+
+
+def _whole(names: Iterable[str]) -> re.Pattern[str]:
+    """Any of some names, where they are words of their own."""
+    either = "|".join(re.escape(n) for n in sorted(names, key=lambda n: (-len(n), n)))
+    return re.compile(rf"(?<!\w)(?:{either})(?!\w)" if either else r"(?!)")
+
+
+def _strings(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for key, member in value.items():
+            yield str(key)
+            yield from _strings(member)
+    elif isinstance(value, list | tuple):
+        for member in value:
+            yield from _strings(member)
+
+
+def _renamed(value: object, digests: Mapping[str, str]) -> dict[str, object]:
+    """An event whose contents have got other names."""
+
+    def of(part: object) -> object:
+        if isinstance(part, str):
+            return digests.get(part, part)
+        if isinstance(part, Mapping):
+            return {k: of(v) for k, v in part.items()}
+        if isinstance(part, list):
+            return [of(v) for v in part]
+        return part
+
+    out = of(value)
+    assert isinstance(out, dict)
+    return out

@@ -1,0 +1,493 @@
+"""The page in a real browser, without a network: judged by what the command line says of the same
+recording, and by what the browser complains of."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import json
+import re
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.helpers.browser import Page, browser, needs_browser
+from tests.helpers.exported import blocks_of, index_of
+from tests.helpers.ptxview import call, write_events
+
+pytestmark = needs_browser
+
+ROOT = Path(__file__).resolve().parents[2]
+SAMPLE = ROOT / "examples" / "recordings" / "lecture-h200.ptxview"
+SOFTMAX, MATMUL = "ed6dc2ce", "ff3a7da2"
+MARKED = """(stage) => {
+  const shows = (p) => p.querySelector('select').value === stage;
+  const pane = [...document.querySelectorAll('.pane')].find(shows);
+  return [...pane.querySelectorAll('.l.linked[data-line]')].map((l) => Number(l.dataset.line));
+}"""
+HERE = "document.querySelector('.pane.here .l.at')?.dataset.line"
+FIRST = "document.querySelectorAll('.pane .l').length > 5"
+SILENT = re.compile(r"\s*(\.loc\b|//|\$L__\w+:|$)")
+
+
+@pytest.fixture(scope="module")
+def lecture(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of the lecture's recording."""
+    page = tmp_path_factory.mktemp("page") / "lecture.html"
+    done = call("export", SAMPLE, "-o", page)
+    assert done.status == 0, done.said
+    return page
+
+
+@asynccontextmanager
+async def shown(page: Path, place: str, folder: Path) -> AsyncIterator[Page]:
+    """The page at an address of its own; in the end nothing was complained of or sent for."""
+    async with browser(folder / "browser") as tab:
+        await tab.window(1400, 900)
+        await tab.ask("Page.navigate", url=f"{page.as_uri()}#{place}")
+        await tab.come(f"{FIRST} || !!document.querySelector('#graph .l')")
+        yield tab
+        assert tab.complaints == []
+        assert {url.partition("#")[0] for url in tab.requests} <= {page.as_uri(), "data:,"}
+
+
+def said(variant: str, stage: str) -> Any:
+    """What ``show --json`` says of the lines of a stage, by number."""
+    return {line["n"]: line for line in
+            call("show", SAMPLE, variant, "--stage", stage, "--json").json["lines"]}  # fmt: skip
+
+
+async def test_a_line_marks_what_belongs_to_it_in_both_directions(
+    lecture: Path, tmp_path: Path
+) -> None:
+    stages = ("source", "ptx", "sass")
+    lines = {stage: said(SOFTMAX, stage) for stage in stages}
+    async with shown(lecture, f"{SOFTMAX}/ptx/1/source+ptx+sass", tmp_path) as tab:
+        tried = 0
+        for stage in stages:
+            linked = [n for n, line in lines[stage].items() if len(line["links"]) > 1]
+            for n in linked[:: max(1, len(linked) // 6)]:
+                await tab.value(f"location.hash = '#{SOFTMAX}/{stage}/{n}/source+ptx+sass'")
+                await tab.come(
+                    f"{HERE} === '{n}' && !document.querySelector('.pane.here .l.linked')"
+                )
+                for other in stages:
+                    expected = lines[stage][n]["links"].get(other, []) if other != stage else []
+                    assert await tab.value(f"({MARKED})({other!r})") == expected, (stage, n, other)
+                tried += 1
+        assert tried > 15
+
+
+async def test_the_mouse_and_the_arrows_move_and_bring_the_marked_line_into_view(
+    lecture: Path, tmp_path: Path
+) -> None:
+    lines = said(SOFTMAX, "ptx")
+    async with shown(lecture, f"{SOFTMAX}/source/1/source+ptx", tmp_path) as tab:
+        target = next(n for n, line in lines.items() if line["base"] == "ex2")
+        source = lines[target]["links"]["source"][0]
+        await tab.value(
+            f"document.querySelector('.pane .l[data-line=\"{source}\"]').scrollIntoView()"
+        )
+        await tab.click(f'.pane .l[data-line="{source}"]')
+        await tab.come(f"{HERE} === '{source}'")
+        marks = await tab.value(f"({MARKED})('ptx')")
+        assert target in marks
+        seen = await tab.value(
+            "(() => { const pane = document.querySelectorAll('.pane')[1];"
+            " const [box, at] = ['.rows', '.linked'].map((of) =>"
+            " pane.querySelector(of).getBoundingClientRect());"
+            " return at.top >= box.top && at.bottom <= box.bottom })()"
+        )
+        assert seen
+        assert str(await tab.value("location.hash")).startswith(f"#{SOFTMAX}/source/{source}/")
+        await tab.press("ArrowDown", "ArrowDown", "ArrowUp")
+        assert await tab.value(HERE) == str(source + 1)
+        await tab.press("Enter")
+        await tab.press("ArrowUp")
+        belongs = said(SOFTMAX, "source")[source + 1]["links"].get("ptx")
+        assert await tab.value(HERE) == (str(belongs[0] - 1) if belongs else str(source))
+
+
+async def test_what_is_said_of_each_line_is_what_the_command_line_says(
+    lecture: Path, tmp_path: Path
+) -> None:
+    lines = said(SOFTMAX, "sass")
+    async with shown(lecture, f"{SOFTMAX}/sass/1/sass", tmp_path) as tab:
+        await tab.type("w")
+        await tab.value("dispatchEvent(new Event('beforeprint'))")  # every row is built
+        told = await tab.come(
+            "(() => { const rows = [...document.querySelectorAll('.pane .l')];"
+            " let at = 0; const out = {};"
+            " for (const row of rows) { if (row.dataset.line) at = row.dataset.line;"
+            " else (out[at] ??= []).push(row.lastChild.textContent.replace(/^\\s*└ /, '')); }"
+            " return Object.keys(out).length && out })()"
+        )
+        for n, line in lines.items():
+            sentences = [s for s in (line["sentence"], *line["waits"]) if s]
+            own = [t for t in told.get(str(n), []) if not t.startswith(("⚠", "◆", "·"))]
+            assert own == sentences, n
+        # The gutter counts what nvdisasm -plr counts, as show --json has it.
+        gutter = await tab.value(
+            "[...document.querySelectorAll('.pane .l[data-line]')].map((l) => [l.dataset.line,"
+            " l.querySelector('i').textContent])"
+        )
+        for n, live in gutter:
+            known = lines[int(n)]["live"]
+            assert live == ("" if known is None else str(known["gpr"]))
+
+
+async def test_a_search_finds_what_stands_in_the_text_and_in_which_kernels(
+    lecture: Path, tmp_path: Path
+) -> None:
+    text = call("show", SAMPLE, MATMUL, "--stage", "ptx").text.split("\n")
+    hits = [n for n, line in enumerate(text, 1) if "wgmma.mma_async" in line.lower()]
+    assert len(hits) > 1
+    having = set()
+    for variant in index_of(lecture.read_bytes())["variants"]:
+        if "wgmma.mma_async" in call("show", SAMPLE, variant["id"], "--stage", "ptx").text:
+            having.add(variant["id"])
+    async with shown(lecture, f"{MATMUL}/ptx/1/source+ptx", tmp_path) as tab:
+        await tab.type("/wgmma.MMA")
+        count = "document.getElementById('count').textContent"
+        await tab.come(f"{count} === '1 of {len(hits)}'")
+        assert await tab.value(HERE) == str(hits[0])
+        await tab.press("Enter")
+        assert await tab.value(HERE) == str(hits[1])
+        marked = await tab.value(
+            "[...document.querySelectorAll('.pane.here .l.at mark')]"
+            ".map((m) => m.textContent).join('')"
+        )
+        assert marked == "wgmma.mma"
+        await tab.press("Escape")
+        await tab.type("N")
+        assert await tab.value(HERE) == str(hits[0])
+        await tab.click("#everywhere")
+        await tab.come("document.getElementById('shown').textContent.includes(' of ')")
+        listed = await tab.value(
+            "[...document.querySelectorAll('#list .item')].map((i) => i.title)"
+        )
+        assert {re.split(r"[\n ]", title)[1] for title in listed} == having
+
+
+async def test_the_list_is_filtered_and_walked_by_the_keyboard(
+    lecture: Path, tmp_path: Path
+) -> None:
+    name = "document.querySelector('#subject h2').textContent"
+    async with shown(lecture, "", tmp_path) as tab:
+        await tab.type("fgelu")
+        items = "[...document.querySelectorAll('#list .what')].map((w) => w.textContent)"
+        await tab.come("document.querySelectorAll('#list .item').length === 2")
+        assert await tab.value(items) == ["gelu_kernel", "gelu_float_kernel"]
+        await tab.press("Enter")
+        await tab.come(f"{name} === 'gelu_kernel'")
+        await tab.press("ArrowDown")
+        await tab.come(f"{name} === 'gelu_float_kernel'")
+        active = await tab.value(
+            "(() => { const l = document.activeElement; const o = document.getElementById("
+            "l.getAttribute('aria-activedescendant')); return [l.id, l.getAttribute('role'),"
+            " o.getAttribute('role'), o.getAttribute('aria-selected'), o.textContent] })()"
+        )
+        assert active[:4] == ["list", "listbox", "option", "true"]
+        assert "gelu_float_kernel" in active[4]
+        await tab.press("Enter")
+        assert await tab.value("document.activeElement.closest('.pane') !== null")
+        await tab.type("[")
+        await tab.come(f"{name} === 'gelu_kernel'")
+        for key, panes in (("3", 3), ("1", 1), ("2", 2)):
+            await tab.type(key)
+            await tab.come(
+                "document.querySelectorAll('.pane .l').length"
+                f" && document.querySelectorAll('.pane').length === {panes}"
+            )
+        await tab.type("?")
+        assert await tab.value("document.getElementById('help').open")
+        await tab.press("Escape")
+        assert not await tab.value("document.getElementById('help').open")
+        # Every control can be reached, and says what it is.
+        unnamed = await tab.value(
+            "[...document.querySelectorAll('button, input, select, [tabindex]')].filter((e) =>"
+            " !(e.textContent || e.getAttribute('aria-label') || e.labels?.length || e.title"
+            " || e.getAttribute('aria-labelledby'))).length"
+        )
+        assert unnamed == 0
+        reached = set()
+        await tab.value("document.activeElement.blur()")
+        for _ in range(40):
+            await tab.press("Tab")
+            reached.add(await tab.value(
+                "(document.activeElement.id || document.activeElement.className)"
+            ))  # fmt: skip
+        assert {"skip", "filter", "list", "search", "theme", "ask", "tab-code"} <= reached
+        assert any(str(r).startswith("pane") for r in reached)
+
+
+async def test_a_comparison_says_what_diff_says(lecture: Path, tmp_path: Path) -> None:
+    data = lecture.read_bytes()
+    index, blocks = index_of(data), blocks_of(data)
+    ids = [v["id"] for v in index["variants"]]
+    assert len(index["pairs"]) > 10
+    for a, b, stage, number in index["pairs"][:: max(1, len(index["pairs"]) // 8)]:
+        value = call(
+            "diff", f"{SAMPLE}::{ids[a]}", f"{SAMPLE}::{ids[b]}", "--stage", stage, "--json"
+        ).json
+        block = blocks[number]
+        assert block["identical"] == value["identical"]
+        assert block["explanation"] == value["explanation"]
+        equal = {n for h in value["hunks"] if h["op"] == "equal" for n in range(*h["a"])}
+        # What diff says is the same is shown so, and else only what says nothing of the code.
+        alike = {row[1] for row in block["rows"] if row[0] == 0 and row[1]}
+        lines = call("show", SAMPLE, ids[a], "--stage", stage).text.split("\n")
+        assert alike >= equal
+        assert all(SILENT.match(lines[n - 1]) for n in alike - equal)
+    verdict = "document.querySelector('.verdict')?.textContent"
+    async with shown(lecture, f"{SOFTMAX}", tmp_path) as tab:
+        # Two kernels of different names, and variants of one: beforehand or from their texts.
+        for a, b, stage in (("780c582c", "812d5e0d", "sass"), ("780c582c", "a7c93eac", "sass"),
+                            ("780c582c", "812d5e0d", "ptx"), ("4848992d", "2e569683", "ptx"),
+                            (SOFTMAX, MATMUL, "ptx")):  # fmt: skip
+            value = call(
+                "diff", f"{SAMPLE}::{a}", f"{SAMPLE}::{b}", "--stage", stage, "--json"
+            ).json
+            await tab.value(f"location.hash = '#compare/{a}/{b}/{stage}'")
+            same = f"The {stage} is the same code: names, .loc and comments do not count."
+            expected = same if value["identical"] else f"The {stage} differs."
+            await tab.come(f"location.hash.includes('{b}/{stage}') && {verdict} === {expected!r}")
+            await tab.come("document.querySelectorAll('#beside .d').length > 0")
+            texts = [call("show", SAMPLE, v, "--stage", stage).text.split("\n") for v in (a, b)]
+            rows = await tab.value(
+                "[...document.querySelectorAll('#beside .d[data-sign=equal]')].map((d) =>"
+                " [...d.children].map((c) => Number(c.querySelector('.n')?.textContent ?? 0)))"
+            )
+            if not any({ids[x], ids[y]} == {a, b} and s == stage for x, y, s, _ in index["pairs"]):
+                assert all(texts[0][x - 1] == texts[1][y - 1] for x, y in rows if x and y)
+
+
+async def test_two_kernels_are_the_same_where_diff_says_so(tmp_path: Path) -> None:
+    def changed(n: int, text: str) -> str:
+        if n == 1:  # each register has another's name
+            most = max([int(m) for m in re.findall(r"%r(\d+)", text)], default=1)
+            return re.sub(r"%r(\d+)", lambda m: f"%r{int(m[1]) % most + 1}", text)
+        return text.replace("mul.f32", "add.f32").replace("mul.rn", "add.rn") if n == 2 else text
+
+    recording = many(tmp_path, 3, changed)
+    page = tmp_path / "three.html"
+    assert call("export", recording, "-o", page).status == 0
+    index = index_of(page.read_bytes())
+    assert index["pairs"] == []
+    ids = [v["id"] for v in index["variants"]]
+    outcomes = []
+    async with shown(page, "", tmp_path) as tab:
+        for a, b in ((0, 1), (1, 0), (0, 2), (1, 2)):
+            value = call("diff", recording, ids[a], ids[b], "--json").json
+            await tab.value(f"location.hash = '#compare/{ids[a]}/{ids[b]}/ptx'")
+            same = "The ptx is the same code: names, .loc and comments do not count."
+            expected = same if value["identical"] else "The ptx differs."
+            await tab.come(f"{ADDRESS} === '#compare/{ids[a]}/{ids[b]}/ptx'")
+            await tab.come(f"document.querySelector('.verdict')?.textContent === {expected!r}")
+            outcomes.append(value["identical"])
+    assert outcomes == [True, True, False, False]
+
+
+ADDRESS = "decodeURIComponent(location.hash)"
+
+
+async def test_it_is_dark_and_light_with_enough_contrast(lecture: Path, tmp_path: Path) -> None:
+    pictures = {}
+    async with shown(lecture, f"{MATMUL}/ptx/120/source+ptx", tmp_path) as tab:
+        for scheme in ("light", "dark"):
+            await tab.window(1400, 900, scheme)
+            await tab.come(f"document.documentElement.dataset.theme === '{scheme}'")
+            pictures[scheme] = await tab.picture(tmp_path / f"{scheme}.png")
+            worst = await tab.value(CONTRAST)
+            assert worst[0] >= 4.5, (scheme, worst)
+        assert pictures["light"] != pictures["dark"]
+        assert min(map(len, pictures.values())) > 40_000
+        # The switch goes before the system's wish, and is kept.
+        await tab.click("#theme")
+        await tab.click("#theme")
+        assert await tab.value("document.documentElement.dataset.theme") == "light"
+        await tab.ask("Page.reload")
+        await tab.come(FIRST)
+        assert await tab.value("document.documentElement.dataset.theme") == "light"
+        await tab.window(420, 800)
+        assert await tab.value("document.documentElement.scrollWidth") == 420
+        assert not await tab.value("document.getElementById('side').offsetParent")
+        await tab.click("#menu")
+        assert (
+            await tab.value("getComputedStyle(document.getElementById('side')).display") == "flex"
+        )
+
+
+CONTRAST = """(() => {
+  const rgb = (c) => c.match(/[\\d.]+/g).map(Number);
+  const linear = (v) => v <= .03928 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4;
+  const light = ([r, g, b]) => [r, g, b].map((v) => linear(v / 255))
+    .reduce((sum, v, n) => sum + v * [.2126, .7152, .0722][n], 0);
+  let worst = [99];
+  for (const e of document.querySelectorAll('body *')) {
+    const own = [...e.childNodes].some((c) => c.nodeType === 3 && c.data.trim());
+    if (!e.offsetParent || !own) continue;
+    if (e.closest('.out, .away')) continue;  // what is not of the kernel is dimmed on purpose
+    let back = e;
+    while (back && rgb(getComputedStyle(back).backgroundColor)[3] === 0) back = back.parentElement;
+    const behind = getComputedStyle(back ?? document.body).backgroundColor;
+    const pair = [getComputedStyle(e).color, behind].map((c) => light(rgb(c)));
+    const ratio = (Math.max(...pair) + .05) / (Math.min(...pair) + .05);
+    if (ratio < worst[0]) worst = [ratio, e.className, e.tagName, e.textContent.slice(0, 40)];
+  }
+  return worst;
+})()"""
+
+
+async def test_it_prints_whole(lecture: Path, tmp_path: Path) -> None:
+    lines = len(call("show", SAMPLE, MATMUL, "--stage", "ptx").text.split("\n"))
+    async with shown(lecture, f"{MATMUL}/ptx/1/source+ptx", tmp_path) as tab:
+        assert (
+            await tab.value("document.querySelectorAll('.pane')[1].querySelectorAll('.l').length")
+            < lines
+        )
+        printed = await tab.ask("Page.printToPDF", preferCSSPageSize=True)
+        data = base64.b64decode(printed["data"])
+        (tmp_path / "page.pdf").write_bytes(data)
+        assert data.startswith(b"%PDF")
+        pages = len(re.findall(rb"/Type\s*/Page\b", data))
+        # A sheet takes some 90 lines of 8.5 points.
+        assert pages > lines // 90
+        await tab.value("dispatchEvent(new Event('beforeprint'))")
+        whole = await tab.value(
+            "document.querySelectorAll('.pane')[1].querySelectorAll('.l').length"
+        )
+        assert whole == lines
+
+
+async def test_a_graph_names_its_kernels_and_their_lines(lecture: Path, tmp_path: Path) -> None:
+    graph = call("list", SAMPLE, "--json").json["graphs"][0]
+    (kernel,) = graph["kernels"]
+    async with shown(lecture, "graph/0%2F0", tmp_path) as tab:
+        marked = await tab.value(
+            "[...document.querySelectorAll('#graph .l.linked b')].map((b) => Number(b.textContent))"
+        )
+        assert marked == sorted(graph["calls"][kernel])
+        await tab.click("#graph .kernels button")
+        await tab.come(f"document.querySelector('#subject h2').textContent === {kernel!r}")
+        await tab.come(FIRST)
+
+
+async def test_what_a_stranger_wrote_is_text(tmp_path: Path) -> None:
+    evil = "</script><script>window.pwned=1</script><img src=x onerror=pwned=1>\u202e\x1b[2J<!--"
+    source = tmp_path / "evil.ptx"
+    source.write_text(
+        ".version 8.0\n.target sm_80\n.address_size 64\n"
+        f".visible .entry k()\n{{\n  // {evil} ]]> ${{alert(1)}} ' \" &lt;\n  ret;\n}}\n", "utf-8"
+    )  # fmt: skip
+    page = tmp_path / f"{evil.replace('/', '')[:60]}.html".replace("\x1b", "")
+    assert call("export", source, "-o", page).status == 0
+    text = page.read_bytes()
+    assert b"pwned=1<" not in text and text.isascii()
+    policy = re.search(rb'Content-Security-Policy" content="([^"]+)"', text)
+    assert policy is not None and policy[1].startswith(b"default-src 'none'; script-src 'sha256-")
+    async with shown(page, "", tmp_path) as tab:
+        assert await tab.value("window.pwned") is None
+        assert await tab.value("document.querySelectorAll('img').length") == 0
+        lines = await tab.value(
+            "[...document.querySelectorAll('.pane .l')].map((l) => l.textContent)"
+        )
+        line = next(text for text in lines if "pwned" in text)
+        assert evil[:60] in line and "‹U+202E›" in line and "␛" in line
+        # The policy lets nothing in, whatever a script of somebody else's would try.
+        await tab.value(
+            "(() => { const s = document.createElement('script');"
+            " s.textContent = 'window.pwned = 2';"
+            " document.body.append(s); const i = new Image(); i.src = 'http://127.0.0.1:9/x'; })()"
+        )
+        await asyncio.sleep(0.2)
+        assert await tab.value("window.pwned") is None
+        assert tab.blocked == ["csp"] and tab.requests.pop() == "http://127.0.0.1:9/x"
+        assert len(tab.complaints) >= 2 and all("Content Security" in c for c in tab.complaints)
+        tab.complaints.clear()
+
+
+async def test_four_hundred_kernels_open_by_what_is_seen_alone(
+    lecture: Path, tmp_path: Path
+) -> None:
+    page = tmp_path / "many.html"
+    assert call("export", many(tmp_path, 400), "-o", page).status == 0
+    first = {}
+    for path in (lecture, page):
+        async with browser(tmp_path / path.stem) as tab:
+            await tab.window(1400, 900)
+            await tab.ask("Page.addScriptToEvaluateOnNewDocument", source=WATCH)
+            await tab.ask("Page.navigate", url=path.as_uri())
+            await tab.come("window.firstContent")
+            first[path] = await tab.value("window.firstContent")
+            if path == page:
+                elements = await tab.value("document.querySelectorAll('body *:not(script)').length")
+                unpacked = await tab.value("window.unpacked")
+                await tab.picture(tmp_path / "many.png")
+                assert "400 variants" in await tab.value(
+                    "document.getElementById('shown').textContent"
+                )
+            assert tab.complaints == []
+    size = page.stat().st_size
+    ratio = first[page] / first[lecture]
+    print(f"\n400 kernels: {size / 1e6:.1f} MB, first content after {first[page]:.0f} ms,"
+          f" {ratio:.1f} times that of 16 ({lecture.stat().st_size / 1e6:.1f} MB)")  # fmt: skip
+    # Of thousands of pieces some are unpacked, and the list is built as far as it is seen.
+    assert len(blocks_of(page.read_bytes())) > 2000
+    assert unpacked <= 8
+    assert elements < 12_000
+
+
+WATCH = """
+new MutationObserver(() => {
+  if (document.querySelector('.pane .l')) window.firstContent ??= performance.now();
+}).observe(document, { childList: true, subtree: true });
+window.unpacked = 0;
+const own = window.DecompressionStream;
+window.DecompressionStream = class extends own {
+  constructor(kind) { super(kind); window.unpacked++; }
+};
+"""
+
+
+def many(
+    folder: Path, count: int, changed: Callable[[int, str], str] = lambda n, text: text
+) -> Path:
+    """A recording of so many kernels, each with its own name and text."""
+    kernels = []
+    variant = "780c582c"
+    texts = {
+        s: call("show", SAMPLE, variant, "--stage", s).text
+        for s in ("ttir", "ttgir", "llir", "ptx")
+    }
+    recording = folder / "many"
+    (recording / "blobs").mkdir(parents=True)
+    for n in range(count):
+        files = {}
+        for stage, text in texts.items():
+            own = text.replace("square_kernel", f"square_kernel_{n}")
+            data = changed(n, own).encode()
+            files[stage] = hashlib.sha256(data).hexdigest()
+            (recording / "blobs" / files[stage]).write_bytes(data)
+        kernels.append({
+            "event": "triton", "name": f"square_kernel_{n}",
+            "hash": hashlib.sha256(b"%d" % n).hexdigest(),
+            "metadata": {"num_warps": 4, "num_stages": 3, "shared": 0}, "files": files,
+            "paths": {}, "source": {"file": "/work/square.py"}, "signature": {}, "pid": 1,
+            "time": float(n),
+        })  # fmt: skip
+    began = {"event": "recording", "schema": 1, "time": 0.0, "command": ["python", "x.py"]}
+    return write_events(recording, began, *kernels)
+
+
+def test_numbers_that_are_not_finite_do_not_break_the_page(tmp_path: Path) -> None:
+    recording = many(tmp_path, 1)
+    lines = (recording / "events.jsonl").read_text().replace('"num_warps": 4', '"num_warps": 1e999')
+    (recording / "events.jsonl").write_text(lines)
+    page = tmp_path / "page.html"
+    assert call("export", recording, "-o", page).status == 0
+    assert json.dumps(index_of(page.read_bytes()))

@@ -1,0 +1,228 @@
+"""What may not leave a company does not, in any form: every piece of what is written is unpacked
+and looked through."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import subprocess
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.helpers.exported import unpacked
+from tests.helpers.ptxview import call, environment, ptxview, tool, variants_of, write_events
+
+ROOT = Path(__file__).resolve().parents[2]
+SAMPLE = ROOT / "examples" / "recordings" / "lecture-h200.ptxview"
+NAMES = ("out.html", "out.md", "out", "out.ptxview")
+SCRIPT = '''
+"""The docstring of a module that nobody else may read."""
+import torch, triton
+import triton.language as tl
+
+@triton.jit
+def scale_kernel(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+    """How the scaling that gave us the lead is done."""
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)  # the trick that nobody knows
+    confidential_weight = tl.load(x_ptr + at, mask=at < n) * 3.25
+    tl.store(y_ptr + at, confidential_weight, mask=at < n)
+
+x = torch.ones(1000, device="cuda")
+scale_kernel[(8,)](x, torch.empty_like(x), 1000, BLOCK=128)
+'''
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A recording of a program that lies in a folder of a user's."""
+    folder = tmp_path_factory.mktemp("run") / "home" / "alice.liddell" / "wonderland-project"
+    folder.mkdir(parents=True)
+    (folder / "looking_glass.py").write_text(SCRIPT)
+    out = folder.parent / "rec.ptxview"
+    done = ptxview(
+        "run", "--no-tui", "--target", "sm_90", "-o", out, folder / "looking_glass.py",
+        "--token=tweedledee", env=environment(TRITON_CACHE_DIR=str(folder / "cache")), cwd=folder,
+    )  # fmt: skip
+    assert done.status == 0, done.said
+    return out
+
+
+def texts(recording: Path) -> Iterator[str]:
+    """Every text of a source that a recording has: scripts, CUDA C++, output_code and graphs."""
+    with zipfile.ZipFile(recording) as archive:
+        for name in archive.namelist():
+            if not name.endswith(".jsonl"):
+                continue
+            for event in map(json.loads, archive.read(name).splitlines()):
+                kind = event["event"]
+                names = [event.get("source_blob")] if kind == "device_code" else []
+                if kind == "triton":
+                    names = [event["source"].get("blob")]
+                if kind in ("graph", "graph_text", "user_file"):
+                    names = [event["blob"]]
+                if kind == "extension":
+                    names = list(event["files"].values())
+                for digest in filter(None, names):
+                    yield archive.read(f"blobs/{digest}").decode("utf-8", "replace")
+
+
+def paths(recording: Path) -> set[str]:
+    """Every absolute path of more than a folder that the events and the texts name."""
+    out: set[str] = set()
+    with zipfile.ZipFile(recording) as archive:
+        for name in archive.namelist():
+            text = archive.read(name).decode("latin-1")
+            if not text.startswith("\x7fELF"):
+                out.update(re.findall(r"(?<=[\"' ])/(?:home|tmp|opt|usr|ptxview)/[\w./-]+\w", text))
+    return out
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_line_of_the_source_and_no_path_is_left(name: str, tmp_path: Path) -> None:
+    lines = {line.strip() for text in texts(SAMPLE) for line in text.splitlines()}
+    # A list of parameters alone is names, which stay: of kernels, parameters and values.
+    lines = {n for n in lines if len(n) > 10 and not re.fullmatch(r"[\w, ]+", n)}
+    known = paths(SAMPLE)
+    assert len(lines) > 300 and len(known) > 20
+    whole, without = tmp_path / f"whole-{name}", tmp_path / name
+    words = ["matmul_kernel"] if name == "out.md" else []
+    assert call("export", SAMPLE, *words, "-o", whole).status == 0
+    done = call("export", SAMPLE, *words, "-o", without, "--without", "source,paths", "--json")
+    assert done.json["removed"] == ["source", "paths"]
+
+    def left(path: Path, needles: set[str]) -> set[str]:
+        pieces = list(unpacked(path))
+        own = [p.read_bytes() for p in (ROOT / "inspector/export/web").glob("*.js")]
+        return {n for n in needles if not any(n.encode() in o for o in own)
+                and any(n.encode() in piece for piece in pieces)}  # fmt: skip
+
+    assert left(whole, lines), "the test sees a source where there is one"
+    assert left(without, lines) == set()
+    assert left(without, known) == set()
+    told = b"".join(unpacked(without)).lower()
+    assert b"removed" in told or b"without source" in told
+    if name != "out.md":
+        assert left(whole, known)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_nothing_tells_who_ran_what_where(recorded: Path, name: str, tmp_path: Path) -> None:
+    secret = ["alice", "liddell", "wonderland", "looking_glass", "tweedledee", "nobody else",
+              "gave us the lead", "nobody knows", str(recorded.parent)]  # fmt: skip
+    out = tmp_path / name
+    whole = tmp_path / f"whole-{name}"
+    assert call("export", recorded, "-o", whole).status == 0
+    assert any(b"nobody knows" in piece or b"looking_glass" in piece for piece in unpacked(whole))
+    assert call("export", recorded, "-o", out, "--without=source,paths").status == 0
+    for piece in unpacked(out):
+        for word in secret:
+            assert word.encode() not in piece.lower(), piece[:200]
+    assert any(b"scale_kernel" in piece for piece in unpacked(out))
+
+
+def test_without_its_paths_alone_every_link_is_still_there(recorded: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out.ptxview"
+    assert call("export", recorded, "-o", out, "--without", "paths").status == 0
+    for path in (recorded, out):
+        assert call("list", path, "--json").json["recording"]["removed"] == (
+            ["paths"] if path == out else []
+        )
+    for stage in ("source", "ttir", "ptx", "sass"):
+        before, after = (
+            call("show", p, "scale_kernel", "--stage", stage, "--json").json
+            for p in (recorded, out)
+        )
+        assert [x["links"] for x in before["lines"]] == [x["links"] for x in after["lines"]]
+        assert any(x["links"] for x in after["lines"])
+        if stage == "source":
+            assert [x["text"] for x in before["lines"]] == [x["text"] for x in after["lines"]]
+        assert [f["card"] for f in before["functions"]] == [f["card"] for f in after["functions"]]
+
+
+def test_the_machine_code_stays_what_it_is(tmp_path: Path) -> None:
+    out = tmp_path / "out.ptxview"
+    assert call("export", SAMPLE, "-o", out, "--without", "source,paths").status == 0
+    nvdisasm = tool("nvdisasm")
+    cubins: dict[Path, set[str]] = {SAMPLE: set(), out: set()}
+    for path, printed in cubins.items():
+        with zipfile.ZipFile(path) as archive:
+            for name in archive.namelist():
+                data = archive.read(name)
+                if data.startswith(b"\x7fELF"):
+                    file = tmp_path / "x.cubin"
+                    file.write_bytes(data)
+                    for options in (["-c"], ["-c", "-hex"]):
+                        done = subprocess.run(
+                            [nvdisasm, *options, file], capture_output=True, text=True, check=True
+                        )
+                        printed.add(done.stdout)
+                    # The tables of lines can be read as before, each with as many places.
+                    lined = subprocess.run(
+                        [nvdisasm, "-c", "-g", file], capture_output=True, text=True, check=True
+                    ).stdout
+                    printed.add(re.sub(r'File "[^"]*"', 'File ""', lined))
+    assert cubins[SAMPLE] == cubins[out]
+    assert len(cubins[out]) >= 45
+
+
+def test_a_kernel_alone_brings_nothing_of_the_others(tmp_path: Path) -> None:
+    out = tmp_path / "one.ptxview"
+    assert call("export", SAMPLE, "softmax_kernel", "-o", out).status == 0
+    listed = call("list", out, "--json").json
+    assert [k["name"] for k in listed["kernels"]] == ["softmax_kernel"]
+    with zipfile.ZipFile(out) as archive:
+        for name in archive.namelist():
+            rows = (
+                archive.read(name).splitlines() if name.endswith(".jsonl") else [archive.read(name)]
+            )
+            for row in rows:
+                # The command line named all that it ran.
+                if not re.match(rb'{"event":"(recording|process)"', row):
+                    assert b"matmul" not in row and b"gelu" not in row, row[:300]
+    assert out.stat().st_size < SAMPLE.stat().st_size / 4
+    whole = {v["id"]: v for _, v in variants_of(call("list", SAMPLE, "--json").json)}
+    (variant,) = (v for _, v in variants_of(listed))
+    assert variant["resources"] == whole[variant["id"]]["resources"]
+
+
+def test_events_that_nobody_here_knows_are_not_handed_on(recorded: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "rec"
+    with zipfile.ZipFile(recorded) as archive:
+        archive.extractall(folder)
+    odd = {"event": "tomorrow", "time": 1.0, "note": "the queen of hearts"}
+    profile = {"event": "profile", "time": 1.0, "trace": "x", "host": "the queen of hearts"}
+    with (folder / "events.jsonl").open("a") as file:
+        file.writelines(json.dumps(e) + "\n" for e in (odd, profile))
+    for what, there in ((None, True), ("paths", False), ("source", False)):
+        out = tmp_path / f"{what}.ptxview"
+        options = () if what is None else ("--without", what)
+        assert call("export", folder, "-o", out, *options).status == 0
+        assert any(b"queen" in piece for piece in unpacked(out)) is there
+
+
+def test_names_that_nvcc_makes_of_a_file_are_others(tmp_path: Path) -> None:
+    folder = tmp_path / "rec"
+    (folder / "blobs").mkdir(parents=True)
+    local = "_ZN51_GLOBAL__N__8f2f_16_looking_glass_cu_0123abcd6kernelEPf"
+    text = f".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry {local}()\n{{ ret; }}\n"
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    (folder / "blobs" / digest).write_text(text)
+    write_events(
+        folder,
+        {"event": "recording", "schema": 1, "time": 0.0, "command": ["x"]},
+        {"event": "device_code", "object": "/home/alice.liddell/b/looking_glass.o", "ptx": digest,
+         "source": "/home/alice.liddell/looking_glass.cu", "flags": ["-I/home/alice.liddell/inc"]},
+        {"event": "ptxas", "hash": digest, "symbol": local, "spill_store_bytes": 8},
+    )  # fmt: skip
+    out = tmp_path / "out.ptxview"
+    assert call("export", folder, "-o", out, "--without", "paths").status == 0
+    for piece in unpacked(out):
+        assert b"looking" not in piece and b"alice" not in piece
+    ((kernel, variant),) = variants_of(call("list", out, "--json").json)
+    assert len(kernel["name"]) == len(local) and kernel["name"] != local
+    # What was told of the function is still told of it.
+    assert variant["resources"]["spill_store_bytes"] == 8
