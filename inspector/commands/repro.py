@@ -26,8 +26,8 @@ from inspector.reader.reader import Reader
 from inspector.reader.selecting import select, select_one
 from inspector.recording.facts import as_map, as_text, text_of
 from inspector.recording.layout import Events, is_recording, read_events
-from inspector.repro.python_source import CutSource, RecordedName, cut_function
-from inspector.repro.script import CHECKS, TORCH_TYPES, TritonLaunch, triton_script
+from inspector.repro.python_source import CutSource, cut_function
+from inspector.repro.script import CHECKS, TORCH_TYPES, TritonLaunch, is_function, triton_script
 from inspector.text import shown
 from inspector.trace.inputs import Array
 
@@ -101,7 +101,9 @@ def _triton(reader: Reader, kernel: Kernel, variant: Variant, args: argparse.Nam
             "Say with what to launch it: --grid X,Y,Z and --inputs FILE.npz with an array for each "
             "argument, of no dimensions for a number; or record it: ptxview run SCRIPT.",
         )
-    source, where = _source(events, compiled, kernel, variant)
+    if reader.recording.mode == "target":  # the largest alignment there is on the emulated device
+        passed = tuple(replace(a, alignment=512) if a.alignment == 64 else a for a in passed)
+    source, where = _source(events, compiled, kernel, variant, passed)
     check, reference = _check(args.check_with)
     if source.unknown:
         narrate(
@@ -224,8 +226,9 @@ def _kept(given: Mapping[str, Array]) -> dict[str, tuple[str, tuple[int, ...], s
 
 
 def _source(
-    events: Events | None, compiled: list[Mapping[str, object]], kernel: Kernel, variant: Variant
-) -> tuple[CutSource, str]:
+    events: Events | None, compiled: list[Mapping[str, object]], kernel: Kernel, variant: Variant,
+    passed: tuple[Argument, ...],
+) -> tuple[CutSource, str]:  # fmt: skip
     """The kernel's text with all that it needs, and a word on whose text that is."""
     name = variant.symbol
     for event in compiled:
@@ -239,6 +242,7 @@ def _source(
             text, path, as_text(source.get("name")) or name,
             first if isinstance(first, int) else None,
             recorded=_recorded(source), others=_others(events, path),
+            also=[str(a.value) for a in passed if is_function(a, text)],
         )  # fmt: skip
         generated = kernel.origin is Origin.INDUCTOR
         return cut, "what torch.compile generated" if generated else PurePath(path).name
@@ -259,14 +263,17 @@ def _source(
     )
 
 
-def _recorded(source: Mapping[str, object]) -> dict[str, RecordedName]:
-    """Globals of a kernel as its compile saw them."""
-    out = {}
-    for name, value in as_map(source.get("globals")).items():
-        row = as_map(value)
-        if name.isidentifier() and isinstance(row.get("value"), bool | int | float | str | None):
-            out[name] = RecordedName(row.get("value"), row.get("constexpr") is True)
-    return out
+def _recorded(source: Mapping[str, object]) -> dict[str, dict[str, object]]:
+    """Globals of a kernel and of what it calls as its compile saw them, by file and name."""
+    return {
+        path: {
+            name: value
+            for name, value in as_map(rows).items()
+            if name.isidentifier()
+            and (value is None or isinstance(value, bool | int | float | str))
+        }
+        for path, rows in as_map(source.get("globals")).items()
+    }
 
 
 def _others(events: Events | None, path: str) -> dict[str, str]:

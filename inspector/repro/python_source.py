@@ -28,19 +28,6 @@ _GENERATED = ("triton_heuristics.",)
 
 
 @dataclass(frozen=True, slots=True)
-class RecordedName:
-    """A global of a kernel as it was when the kernel was compiled: a number, a text, None."""
-
-    value: object
-    constexpr: bool = False
-
-    def statement(self, name: str) -> str:
-        """The assignment that makes it so again."""
-        literal = python_literal(self.value)
-        return f"{name} = tl.constexpr({literal})" if self.constexpr else f"{name} = {literal}"
-
-
-@dataclass(frozen=True, slots=True)
 class CutSource:
     """A function's text with what it needs.
 
@@ -79,7 +66,9 @@ def python_literal(value: object) -> str:
     if isinstance(value, list | tuple):
         inside = ", ".join(map(python_literal, value))
         return f"({inside}{',' if len(value) == 1 else ''})"
-    return repr(value)
+    literal = repr(value)
+    plain = isinstance(value, str) and literal[1:-1] == value and '"' not in value
+    return f'"{value}"' if plain else literal
 
 
 def cut_function(
@@ -88,17 +77,19 @@ def cut_function(
     name: str,
     near: int | None = None,
     *,
-    recorded: Mapping[str, RecordedName] | None = None,
+    recorded: Mapping[str, Mapping[str, object]] | None = None,
     others: Mapping[str, str] | None = None,
+    also: Iterable[str] = (),
     jitted: bool = True,
 ) -> CutSource:
     """The function ``name`` of a file with all that it needs.
 
-    ``near`` is a line of it, where several have that name. ``recorded`` are globals by their values
-    when it was compiled, which win over the file's assignments; ``others`` are texts of further
-    files by path, in which what it imports is looked up. Of a ``jitted`` function, decorators that
-    tune it are left out. Raises ``Unreadable`` where the text is no Python of this version, and
-    ``UsageError`` where it has no such function.
+    ``near`` is a line of it, where several have that name. ``recorded`` are globals, by file and
+    name, as they were when it was compiled, which win over the file's assignments; ``others`` are
+    texts of further files by path, in which what it imports is looked up, and the functions that
+    it is ``also`` given. Of a ``jitted`` function, decorators that tune it are left out.
+    Raises ``Unreadable`` where the text is no Python of this version, and ``UsageError`` where it
+    has no such function.
     """
     cutter = _Cutter(recorded or {}, others or {})
     module = _module(text, path)
@@ -109,6 +100,8 @@ def cut_function(
             "The file may have been changed since it was recorded." if jitted else "",
         )
     cutter.take(module, function, cutter.function_text(module, function, jitted))
+    for wanted in also:
+        cutter.somewhere(module, wanted)
     return cutter.cut(name, module)
 
 
@@ -195,7 +188,9 @@ def _quoted(annotation: ast.expr | None) -> set[str]:
 class _Cutter:
     """Collects what is needed, each statement once."""
 
-    def __init__(self, recorded: Mapping[str, RecordedName], others: Mapping[str, str]) -> None:
+    def __init__(
+        self, recorded: Mapping[str, Mapping[str, object]], others: Mapping[str, str]
+    ) -> None:
         self._recorded = recorded
         self._others = dict(others)
         self._modules: dict[str, _Module] = {}
@@ -204,7 +199,8 @@ class _Cutter:
         self._outside: dict[str, None] = {}
         self._unknown: dict[str, None] = {}
         self._done: set[tuple[str, str]] = set()
-        self._depth = 0
+        self._attributes: dict[str, set[str]] = {}
+        self._owners: dict[str, str] = {}  # names that are not imported, and the file they are of
 
     def cut(self, name: str, module: _Module) -> CutSource:
         """All that was taken."""
@@ -233,24 +229,43 @@ class _Cutter:
             return
         self._texts[key] = (_first(node), text)
         try:
-            needed = _reads(ast.parse(text).body)
+            body = ast.parse(text).body
         except SyntaxError:
-            needed = _reads([node])
+            body = [node]
+        for each in (n for top in body for n in ast.walk(top)):
+            if isinstance(each, ast.Attribute) and isinstance(each.value, ast.Name):
+                self._attributes.setdefault(each.value.id, set()).add(each.attr)
+        needed = _reads(body)
         for name in sorted(needed):
             self._need(module, name)
+
+    def somewhere(self, module: _Module, name: str) -> None:
+        """A function of that name, of this file or of the first other one that has it."""
+        if name not in module.bound:
+            for path, text in self._others.items():
+                if f"def {name}(" in text:
+                    module = self._modules.setdefault(path, _module(text, path))
+                    break
+        self._need(module, name)
 
     def _need(self, module: _Module, name: str) -> None:
         if (module.path, name) in self._done:
             return
         self._done.add((module.path, name))
-        recorded = self._recorded.get(name)
+        recorded = self._recorded.get(module.path, {})
         statements = module.bound.get(name, [])
-        if recorded is not None and not any(map(_defines, statements)):
-            if recorded.constexpr:
-                self._imports["import triton.language as tl"] = None
-            at = statements[0].lineno if statements else 0
-            self._texts[module.path, -len(self._texts) - 1] = (at, recorded.statement(name))
+        if name in recorded and not any(map(_defines, statements)):
+            # A kernel sees no global but a constexpr, whatever the program allowed.
+            line = statements[0].lineno if statements else 0
+            literal = python_literal(recorded[name])
+            self._put(module, line, f"{name} = tl.constexpr({literal})")
             return
+        owner = self._owners.setdefault(name, module.path)
+        if owner != module.path and statements and not all(map(_imports, statements)):
+            raise UsageError(
+                f"{PurePath(owner).name} and {PurePath(module.path).name} both define {name}, and "
+                "one script cannot hold both"
+            )
         if not statements:
             self._free(module, name)
         for statement in statements:
@@ -261,6 +276,10 @@ class _Cutter:
                 self.take(module, statement, text)
             else:
                 self.take(module, statement, self._lines(module, statement))
+
+    def _put(self, module: _Module, line: int, text: str) -> None:
+        """A text of ours, where that line of the file would stand."""
+        self._texts[module.path, -len(self._texts) - 1] = (line, text)
 
     def _free(self, module: _Module, name: str) -> None:
         if hasattr(builtins, name):
@@ -303,8 +322,10 @@ class _Cutter:
         if alias is None:
             return
         if isinstance(statement, ast.Import):
-            self._imports[ast.unparse(ast.Import([alias]))] = None
-            self._outsider(alias.name)
+            plain = alias.asname is not None or "." not in alias.name
+            if not plain or not self._whole_module(module, None, 0, alias.name, name):
+                self._imports[ast.unparse(ast.Import([alias]))] = None
+                self._outsider(alias.name)
             return
         if statement.module == "__future__":
             return
@@ -312,8 +333,9 @@ class _Cutter:
         if other is not None and alias.name in other.bound:
             self._need(other, alias.name)
             if alias.asname and alias.asname != alias.name:
-                key = (other.path, -len(self._texts) - 1)
-                self._texts[key] = (sys.maxsize, f"{alias.asname} = {alias.name}")
+                self._put(module, 0, f"{alias.asname} = {alias.name}")
+            return
+        if self._whole_module(module, statement.module, statement.level, alias.name, name):
             return
         self._imports[ast.unparse(ast.ImportFrom(statement.module, [alias], statement.level))] = (
             None
@@ -325,10 +347,28 @@ class _Cutter:
         if top not in KNOWN_PACKAGES:
             self._outside[package or "."] = None
 
+    def _whole_module(
+        self, module: _Module, package: str | None, level: int, imported: str, name: str
+    ) -> bool:
+        """A module of which the kernel reads attributes: one of its name that has just these."""
+        other = self._file(module, ".".join(filter(None, (package, imported))), level)
+        if other is None:
+            return False
+        wanted = [n for n in sorted(self._attributes.get(name, ())) if n in other.bound]
+        for attribute in wanted:
+            self._need(other, attribute)
+        self._imports["import types"] = None
+        lines = [f'{name} = types.ModuleType("{name}")', *(f"{name}.{n} = {n}" for n in wanted)]
+        self._put(module, 0, "\n".join(lines))
+        return True
+
     def _module_of(self, module: _Module, statement: ast.ImportFrom) -> _Module | None:
         """The file that an import is from, if its text is at hand."""
-        words = tuple((statement.module or "").split(".")) if statement.module else ()
-        if not words or (not statement.level and words[0] in KNOWN_PACKAGES):
+        return self._file(module, statement.module or "", statement.level)
+
+    def _file(self, module: _Module, dotted: str, level: int) -> _Module | None:
+        words = tuple(dotted.split(".")) if dotted else ()
+        if not words or (not level and words[0] in KNOWN_PACKAGES):
             return None
         folder = PurePath(module.path).parent
         for path in self._others:
@@ -336,7 +376,7 @@ class _Cutter:
             parts = parts[:-1] if parts[-1:] == ("__init__",) else parts
             if parts[-len(words) :] != words:
                 continue
-            if statement.level and PurePath(*parts[: -len(words)]) != _up(folder, statement.level):
+            if level and PurePath(*parts[: -len(words)]) != _up(folder, level):
                 continue
             if path not in self._modules:
                 self._modules[path] = _module(self._others[path], path)
@@ -351,7 +391,11 @@ def _up(folder: PurePath, level: int) -> PurePath:
 
 
 def _defines(statement: ast.stmt) -> bool:
-    return isinstance(statement, ast.FunctionDef | ast.ClassDef | ast.Import | ast.ImportFrom)
+    return isinstance(statement, ast.FunctionDef | ast.ClassDef)
+
+
+def _imports(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.Import | ast.ImportFrom)
 
 
 def _tunes(decorator: str) -> bool:

@@ -22,6 +22,11 @@ TL_TYPES = {
     "fp64": "tl.float64", "fp8e4nv": "tl.float8e4nv", "fp8e5": "tl.float8e5",
 }  # fmt: skip
 """How Triton's types call themselves, and where they are found."""
+COARSE = {
+    "": 1e-4, r"\bdot(_scaled)?\(": 1e-2, r"\b(float16|fp16)\b": 4e-3, r"\b(bfloat16|bf16)\b": 3e-2,
+    r"\b(float8|fp8)": 0.25,
+}  # fmt: skip
+"""What says that a kernel computes with less than single precision (tf32, half …)."""
 TORCH_TYPES = {
     "i1": "bool", "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64", "u8": "uint8",
     "u16": "uint16", "u32": "uint32", "u64": "uint64", "fp16": "float16", "bf16": "bfloat16",
@@ -74,12 +79,11 @@ def triton_script(launch: TritonLaunch) -> str:
     if descriptors:
         imports.add("from triton.tools.tensor_descriptor import TensorDescriptor")
     checks = [c for c in CHECKS if c != "reference" or launch.reference is not None]
-    dots = "tl.dot(" in text or "tl.dot_scaled(" in text
     parts = [
         _head(launch),
         *([f"from __future__ import {', '.join(future)}"] if future else []),
         _imports(imports, launch.inputs is not None),
-        f"NAME = {source.name!r}",
+        f"NAME = {python_literal(source.name)}",
         _part(f"the kernel, from {launch.where}"),
         *_kernel(source),
         _part("its arguments, and its launch"),
@@ -90,13 +94,19 @@ def triton_script(launch: TritonLaunch) -> str:
         *([] if launch.inputs is None else [_kept(launch.inputs)]),
         support.INPUTS.strip(),
         _part("what it is compared with, and how long it takes"),
-        support.COMPARE.strip() % {"float32": "1e-2" if dots else "1e-4"},
+        support.COMPARE.strip() % {"float32": _tolerance(launch, text)},
         support.TIME.strip(),
         support.INTERPRETER.strip(),
         support.MAIN.strip()
         % {"choices": tuple(checks), "default": launch.check, "check": _check(checks)},
     ]
     return "\n\n\n".join(parts) + "\n"
+
+
+def _tolerance(launch: TritonLaunch, text: str) -> float:
+    """How far single precision may be off: as far as what the kernel computes in by its text."""
+    chosen = " ".join(str(a.value) for a in launch.arguments if a.type == "constexpr")
+    return max(far for word, far in COARSE.items() if re.search(word, f"{text} {chosen}"))
 
 
 def _part(title: str) -> str:
@@ -181,7 +191,7 @@ def _arguments(launch: TritonLaunch) -> str:
     for name, several in groups.items():
         values = [_value(one, launch) for one in several]
         text = values[0] if name == several[0].name else f"({', '.join(values)},)"
-        rows.append(f"        {name!r}: {text},")
+        rows.append(f"        {python_literal(name)}: {text},")
     given = "given" if launch.inputs is None else "{**kept(), **given}"
     return "\n".join([
         "def make_inputs(device, seed, given):",
@@ -211,7 +221,7 @@ def _value(one: Argument, launch: TritonLaunch) -> str:
         raise _not_made(one.name, "it was a bare address, and nobody knows of what size")
     if one.value is None:
         raise _not_made(one.name, "its value was not recorded")
-    return f"make.number({one.name!r}, {python_literal(one.value)})"
+    return f"make.number({python_literal(one.name)}, {python_literal(one.value)})"
 
 
 def _tensor(one: Argument) -> str:
@@ -220,7 +230,12 @@ def _tensor(one: Argument) -> str:
         raise _not_made(one.name, "its strides were not recorded")
     if not re.fullmatch(r"\w{1,40}", one.dtype or ""):
         raise _not_made(one.name, "its dtype is none of torch's")
-    words = [repr(one.name), f"torch.{one.dtype}", python_literal(shape), python_literal(strides)]
+    words = [
+        python_literal(one.name),
+        f"torch.{one.dtype}",
+        python_literal(shape),
+        python_literal(strides),
+    ]
     if one.alignment not in (None, 512):
         words.append(f"alignment={one.alignment}")
     if one.low is not None and one.high is not None:
@@ -235,10 +250,20 @@ def _constant(one: Argument, launch: TritonLaunch) -> str:
     value = one.value if one.value is not None else launch.config.get(one.name)
     if not isinstance(value, str):
         return python_literal(value)
+    if one.python_type == "str":
+        return python_literal(value)
     if value in TL_TYPES:
         return TL_TYPES[value]
-    called = re.search(rf"\b{re.escape(one.name)}\s*\(", launch.source.text)
-    return value if called and value.isidentifier() else repr(value)
+    return value if is_function(one, launch.source.text) else python_literal(value)
+
+
+def is_function(one: Argument, text: str) -> bool:
+    """Whether a constexpr that is told by its name is a function that is passed to the kernel."""
+    if one.type != "constexpr" or not isinstance(one.value, str) or not one.value.isidentifier():
+        return False
+    if one.python_type is not None:
+        return one.python_type in ("JITFunction", "function")
+    return re.search(rf"\b{re.escape(one.name)}\s*\(", text) is not None
 
 
 def _not_made(name: str, why: str) -> UsageError:
@@ -301,6 +326,7 @@ def _check(checks: Sequence[str]) -> str:
         f"{inside}if told is None:",
         f'{inside}    print(f"NOT CHECKED: Triton\'s interpreter cannot run it: {{why}}")',
         f"{inside}    return 2",
-        f'{inside}expected, wrote, (some, every) = told["tensors"], told["wrote"], told["programs"]',
+        f'{inside}expected, wrote = told["tensors"], told["wrote"]',
+        f'{inside}some, every = told["programs"]',
         f'{inside}compared = f"Triton\'s interpreter, {{some}} of {{every}} programs"',
     ])  # fmt: skip
