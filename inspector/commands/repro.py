@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import argparse
 import base64
+import functools
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePath
 
@@ -20,12 +21,14 @@ from inspector import files, printing
 from inspector.commands.common import open_reader, split_path
 from inspector.commands.launching import read_arrays, triple
 from inspector.errors import Exit, UsageError
+from inspector.measure.time.calls import again
 from inspector.model import Argument, Call, Kernel, Origin, Stage, Variant
 from inspector.printing import narrate
 from inspector.reader.reader import Reader
-from inspector.reader.selecting import select, select_one
+from inspector.reader.selecting import select, select_calls, select_one
 from inspector.recording.facts import as_map, as_text, text_of
 from inspector.recording.layout import Events, is_recording, read_events
+from inspector.repro.extension import ExtensionCall, extension_script, own_flags
 from inspector.repro.python_source import CutSource, cut_function
 from inspector.repro.script import CHECKS, TORCH_TYPES, TritonLaunch, is_function, triton_script
 from inspector.text import shown
@@ -72,8 +75,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         parser.error("give at most a PATH and a KERNEL")
     path, selector = split_path(args.words)
     reader = open_reader(path)
-    kernel, variant = _chosen(reader, args.variant or selector)
-    text = _triton(reader, kernel, variant, args)
+    text = _script(reader, args.variant or selector, args)
     if args.output is None:
         printing.verbatim(text)
         return Exit.OK
@@ -85,13 +87,82 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     return Exit.OK
 
 
+def _script(reader: Reader, selector: str | None, args: argparse.Namespace) -> str:
+    recording = reader.recording
+    if selector is not None and not select(recording, selector):
+        functions = [c for c in select_calls(recording, selector) if c.kind == "extension"]
+        if functions:
+            return _extension(reader, functions, functions[0].name, args)
+    kernel, variant = _chosen(reader, selector)
+    if kernel.origin in (Origin.NVCC, Origin.FILE, Origin.CPP):
+        found = again(recording, _events_of(reader), [(kernel, variant)], ())
+        functions = [a.call for a in found if a.call.kind == "extension"]
+        if not functions:
+            raise UsageError(
+                f"no call of a function was recorded that launches {kernel.demangled}",
+                "A kernel of CUDA C++ is called through its extension: ptxview run a program that "
+                "builds it by load_inline or load, and calls it.",
+            )
+        return _extension(reader, functions, kernel.demangled, args)
+    return _triton(reader, kernel, variant, args)
+
+
+# -- a function of an extension -------------------------------------------------------------------
+
+
+def _extension(reader: Reader, calls: list[Call], kernel: str, args: argparse.Namespace) -> str:
+    for option in ("grid", "inputs"):
+        if getattr(args, option) is not None:
+            raise UsageError(f"--{option} is of a Triton kernel's launch, and this is a function's")
+    number, call = _call(kernel, calls, args.call)
+    assert call is not None
+    module, _, function = call.name.rpartition(".")
+    events = _events(reader)
+    builds = [e for e in _events_of(reader) if e.get("event") == "extension"]
+    named = [e for e in builds if e.get("name") == module]
+    plain = function.isidentifier() and module.isidentifier()
+    if not plain or not named or not as_map(named[-1].get("files")):
+        raise UsageError(
+            f"the sources of {module} were not recorded",
+            "They are of what load_inline and load of torch.utils.cpp_extension build.",
+        )
+    files_of = as_map(named[-1].get("files"))
+    digests = {
+        PurePath(name).name: digest
+        for name, digest in files_of.items()
+        if not name.startswith(".") and name != "build.ninja"
+    }
+    digests |= {PurePath(p).name: d for p, d in as_map(named[-1].get("sources")).items()}
+    texts = {name: _blob(events, digest) for name, digest in digests.items()}
+    flags = own_flags(_blob(events, files_of.get("build.ninja")))
+    for flag in (f for several in flags.values() for f in several if "/" in f):
+        narrate(f"ptxview: the build had {shown(flag)}, which is of the machine it was recorded on")
+    check, reference = _check(args.check_with)
+    if check == "interpreter":
+        narrate(
+            "ptxview: CUDA C++ has no interpreter, so the script compares with nothing; "
+            "--check-with FILE.py:FUNCTION gives it a reference"
+        )
+    device = reader.recording.device or {}
+    return extension_script(ExtensionCall(
+        kernel=kernel, module=module, function=function, sources=texts, flags=flags,
+        arguments=call.arguments, call=number, calls=len(calls), count=call.count,
+        recorded_on=str(device.get("name") or ""), reference=reference,
+    ))  # fmt: skip
+
+
+def _events_of(reader: Reader) -> tuple[dict[str, object], ...]:
+    events = _events(reader)
+    return () if events is None else events.events
+
+
 # -- a Triton kernel ------------------------------------------------------------------------------
 
 
 def _triton(reader: Reader, kernel: Kernel, variant: Variant, args: argparse.Namespace) -> str:
     events = _events(reader)
     compiled = _compiled(events, variant)
-    number, call = _call(kernel, variant, args.call)
+    number, call = _call(kernel.demangled, variant.calls, args.call)
     grid = args.grid or (None if call is None else call.grid)
     given = {} if args.inputs is None else read_arrays(args.inputs)
     passed = _given(variant, given) if call is None else _with(call.arguments, given)
@@ -136,6 +207,7 @@ def _chosen(reader: Reader, selector: str | None) -> tuple[Kernel, Variant]:
     return most
 
 
+@functools.cache
 def _events(reader: Reader) -> Events | None:
     path = Path(reader.recording.real or reader.recording.path)
     return read_events(path) if is_recording(path) else None
@@ -151,14 +223,13 @@ def _compiled(events: Events | None, variant: Variant) -> list[Mapping[str, obje
     return sorted(same, key=lambda e: as_map(e.get("source")).get("blob") is None)
 
 
-def _call(kernel: Kernel, variant: Variant, number: int | None) -> tuple[int | None, Call | None]:
+def _call(name: str, calls: Sequence[Call], number: int | None) -> tuple[int | None, Call | None]:
     """The wanted call, else the most frequent one, with its number; None, None if there is none."""
-    calls = variant.calls
     if number is not None:
         if not 0 <= number < len(calls):
             recorded = f"it has {len(calls)}, from 0" if calls else "none was recorded"
             raise UsageError(
-                f"there is no call {number} of {kernel.demangled}: {recorded}",
+                f"there is no call {number} of {name}: {recorded}",
                 "ptxview list --calls tells the recorded calls.",
             )
         return number, calls[number]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -38,7 +38,7 @@ DEFAULTS = {"num_ctas": 1, "maxnreg": None, "enable_fp_fusion": True, "launch_pd
 OPTIONS = ("num_warps", "num_stages", *DEFAULTS)
 _DESCRIPTOR = re.compile(r"tensordesc<\w{1,40}\[([0-9, ]{1,200})\]")
 _PLACED = re.compile(r"(\w{1,400})\[(\d{1,4})\]")
-STANDARD = words("argparse inspect os statistics subprocess sys tempfile time zlib")
+STANDARD = words("argparse base64 inspect os statistics subprocess sys tempfile time zlib")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,27 +80,35 @@ def triton_script(launch: TritonLaunch) -> str:
         imports.add("from triton.tools.tensor_descriptor import TensorDescriptor")
     checks = [c for c in CHECKS if c != "reference" or launch.reference is not None]
     parts = [
-        _head(launch),
-        *([f"from __future__ import {', '.join(future)}"] if future else []),
-        _imports(imports, launch.inputs is not None),
         f"NAME = {python_literal(source.name)}",
-        _part(f"the kernel, from {launch.where}"),
-        *_kernel(source),
-        _part("its arguments, and its launch"),
+        part(f"the kernel, from {launch.where}"),
+        *kernel_texts(source),
+        part("its arguments, and its launch"),
         _arguments(launch),
         _launch(launch),
         *_reference(launch),
-        _part("values of the arguments"),
+        part("values of the arguments"),
         *([] if launch.inputs is None else [_kept(launch.inputs)]),
         support.INPUTS.strip(),
-        _part("what it is compared with, and how long it takes"),
+        part("what it is compared with, and how long it takes"),
         support.COMPARE.strip() % {"float32": _tolerance(launch, text)},
         support.TIME.strip(),
         support.INTERPRETER.strip(),
         support.MAIN.strip()
-        % {"choices": tuple(checks), "default": launch.check, "check": _check(checks)},
+        % {"choices": tuple(checks), "default": launch.check, "interpret": support.INTERPRET},
+        support.CHECK.strip() % {"check": _check(checks)},
+        support.END.strip(),
     ]
-    return "\n\n\n".join(parts) + "\n"
+    return script_of(_head(launch), future, imports, parts)
+
+
+def script_of(head: str, future: Iterable[str], imports: set[str], parts: Sequence[str]) -> str:
+    """A script of its parts, with what they import of the standard library."""
+    body = "\n\n\n".join(parts) + "\n"
+    standard = {f"import {n}" for n in STANDARD if re.search(rf"\b{n}\.", body)}
+    lines = [f"from __future__ import {', '.join(future)}", ""] if future else []
+    ours = sorted(imports - standard, key=lambda i: (i.startswith("from"), i))
+    return "\n".join([head, "", *lines, *sorted(standard), "", *ours, "", "", body])
 
 
 def _tolerance(launch: TritonLaunch, text: str) -> float:
@@ -109,11 +117,12 @@ def _tolerance(launch: TritonLaunch, text: str) -> float:
     return max(far for word, far in COARSE.items() if re.search(word, f"{text} {chosen}"))
 
 
-def _part(title: str) -> str:
-    return f"# -- {_harmless(title)} ".ljust(88, "-")
+def part(title: str) -> str:
+    """The comment that begins a part of a script."""
+    return f"# -- {harmless(title)} ".ljust(88, "-")
 
 
-def _harmless(name: str) -> str:
+def harmless(name: str) -> str:
     """A name that a recording tells, as part of a comment: nothing ends the comment."""
     return "".join(c if c.isprintable() and c not in '\\"' else "?" for c in name)
 
@@ -122,9 +131,9 @@ def _head(launch: TritonLaunch) -> str:
     which = "" if launch.call is None else f", as in call {launch.call} of {launch.calls}"
     if launch.count is not None and launch.count > 1:
         which += f", which was made {launch.count} times alike"
-    on = f" Recorded on {_harmless(launch.recorded_on)}." if launch.recorded_on else ""
+    on = f" Recorded on {harmless(launch.recorded_on)}." if launch.recorded_on else ""
     lines = [
-        f'"""{_harmless(launch.kernel)}, launched{which}.',
+        f'"""{harmless(launch.kernel)}, launched{which}.',
         "",
         f"Variant {launch.variant}.{on} Inputs are new ones of the recorded kind: of the same",
         "dtypes, shapes, strides, alignment and ranges of integers. It runs the kernel, checks",
@@ -136,25 +145,16 @@ def _head(launch: TritonLaunch) -> str:
         lines += ["", f"It imports {', '.join(sorted(outside))}, which must be installed here."]
     lines.append('"""')
     # Names are whatever a recording says: none of them ends the text.
-    return "\n".join([lines[0], *(_harmless(line) for line in lines[1:-1]), lines[-1]])
+    return "\n".join([lines[0], *(harmless(line) for line in lines[1:-1]), lines[-1]])
 
 
-def _imports(imports: set[str], kept: bool) -> str:
-    standard = {f"import {name}" for name in (*STANDARD, *(["base64"] if kept else []))}
-    ours = imports - standard
-    return "\n".join(
-        [*sorted(standard), "", *sorted(ours, key=lambda i: (i.startswith("from"), i))]
-    )
-
-
-def _kernel(source: CutSource) -> list[str]:
+def kernel_texts(source: CutSource, jitted: bool = True) -> list[str]:
+    """A function with what it needs; short statements, such as constants, stand together."""
     statements = list(source.statements)
+    head = re.compile(rf"^\s*def {re.escape(source.name)}\(", re.MULTILINE)
     for n, text in enumerate(statements):
-        if re.search(rf"^\s*def {re.escape(source.name)}\(", text, re.MULTILINE) and not is_jitted(
-            text
-        ):
+        if jitted and head.search(text) and not is_jitted(text):
             statements[n] = "@triton.jit\n" + text
-    # Short statements, such as constants, stand together.
     out = statements[:1]
     for before, text in pairwise(statements):
         if "\n" in before or "\n" in text:
@@ -225,24 +225,24 @@ def _value(one: Argument, launch: TritonLaunch) -> str:
 
 
 def _tensor(one: Argument) -> str:
+    text = tensor_text(one)
+    block = _DESCRIPTOR.match(one.type or "")
+    return text if block is None else f"TensorDescriptor.from_tensor({text}, [{block[1]}])"
+
+
+def tensor_text(one: Argument, more: str = "") -> str:
+    """The expression that makes a tensor of a recorded layout again, with ``more`` words."""
     shape, strides = one.shape or (), one.strides
     if strides is None or len(strides) != len(shape) or min((*shape, *strides), default=0) < 0:
         raise _not_made(one.name, "its strides were not recorded")
     if not re.fullmatch(r"\w{1,40}", one.dtype or ""):
         raise _not_made(one.name, "its dtype is none of torch's")
-    words = [
-        python_literal(one.name),
-        f"torch.{one.dtype}",
-        python_literal(shape),
-        python_literal(strides),
-    ]
+    words = [python_literal(one.name), f"torch.{one.dtype}", *map(python_literal, (shape, strides))]
     if one.alignment not in (None, 512):
         words.append(f"alignment={one.alignment}")
     if one.low is not None and one.high is not None:
         words += [f"low={one.low}", f"high={one.high}"]
-    text = f"make.tensor({', '.join(words)})"
-    block = _DESCRIPTOR.match(one.type or "")
-    return text if block is None else f"TensorDescriptor.from_tensor({text}, [{block[1]}])"
+    return f"make.tensor({', '.join(words)}{more})"
 
 
 def _constant(one: Argument, launch: TritonLaunch) -> str:
@@ -300,7 +300,7 @@ def _reference(launch: TritonLaunch) -> list[str]:
     reference = launch.reference
     named = [] if reference.name == "reference" else [f"reference = {reference.name}"]
     return [
-        _part("the reference"), *reference.statements, *named,
+        part("the reference"), *kernel_texts(reference, False), *named,
         support.CHECK_REFERENCE.strip(),
     ]  # fmt: skip
 

@@ -140,7 +140,7 @@ def time_it(run, made, before, written):
         print("time: not taken, the device is emulated")
         return
     flush = torch.empty(256 << 20, dtype=torch.uint8, device="cuda")
-    integers = [n for n in written if not made[n][0].dtype.is_floating_point]
+    integers = [n for n in written if n in made and not made[n][0].dtype.is_floating_point]
     times = []
     for turn in range(120):
         for name in integers:  # as indices they must not grow from launch to launch
@@ -311,30 +311,24 @@ def main():
         help="what to compare with (%(default)s)",
     )
     parser.add_argument("--tolerance", type=float, help="instead of the dtype's own")
-    parser.add_argument("--seconds", type=float, default=30, help="of the interpreter (30)")
     parser.add_argument("--no-time", action="store_true", help="do not take the time")
-    parser.add_argument("--interpret-to", help=argparse.SUPPRESS)
-    args = parser.parse_args()
-    TOLERANCE = args.tolerance
-    if args.interpret_to:
-        interpret_to(args.interpret_to, args)
-        return 0
-    if not torch.cuda.is_available():
+%(interpret)s    if not torch.cuda.is_available():
         print("torch finds no GPU here. On an emulated one: ptxview run --target sm_90 SCRIPT")
         return 2
     arguments, made = make_inputs("cuda", args.seed, arrays(args.inputs))
     before = snapshot(made)
-    launch(arguments)
+    returned = launch(arguments) or {}
     torch.cuda.synchronize()
-    after = snapshot(made)
-    written = changed(before, after)
-    print(f"{NAME} ran; it wrote to {', '.join(written) or 'nothing'}")
+    after = snapshot(made) | {name: tensor.cpu() for name, tensor in returned.items()}
+    written = [*changed(before, after), *returned]
+    print(f"{NAME} ran; it made {', '.join(written) or 'no tensor'}")
     status = check(args, after, written)
     if not args.no_time:
         time_it(lambda: launch(arguments), made, before, written)
     return status
+'''
 
-
+CHECK = '''
 def check(args, after, written):
     """Compare every tensor, those as well that are to stay as they are."""
 %(check)s
@@ -350,8 +344,30 @@ def check(args, after, written):
         wrong += [] if compare(name, *pair) else [name]
     print(f"NOT the same: {', '.join(wrong)}" if wrong else f"agrees with {compared}")
     return 1 if wrong else 0
+'''
 
+NO_CHECK = '''
+def check(args, after, written):
+    """There is nothing to compare with."""
+    print("NOT COMPARED: it has no reference; ptxview repro --check-with FILE.py:FUNCTION adds one")
+    return 0
+'''
 
+END = """
 if __name__ == "__main__":
     sys.exit(main())
-'''
+"""
+
+PARSED = """\
+    args = parser.parse_args()
+    TOLERANCE = args.tolerance
+"""
+INTERPRET = """\
+    parser.add_argument("--seconds", type=float, default=30, help="of the interpreter (30)")
+    parser.add_argument("--interpret-to", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    TOLERANCE = args.tolerance
+    if args.interpret_to:
+        interpret_to(args.interpret_to, args)
+        return 0
+"""
