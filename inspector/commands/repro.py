@@ -12,13 +12,13 @@ import base64
 import functools
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path, PurePath
 
 import numpy as np
 
 from inspector import files, printing
-from inspector.commands.common import open_reader, split_path
+from inspector.commands.common import open_reader, print_json, split_path
 from inspector.commands.launching import read_arrays, triple
 from inspector.errors import Exit, UsageError
 from inspector.measure.time.calls import again
@@ -63,6 +63,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--inputs", type=Path, metavar="FILE.npz",
         help="arrays by the names of arguments, of no dimensions for numbers, kept in the script",
     )  # fmt: skip
+    parser.add_argument("--json", action="store_true", help="print JSON, the script within it")
     parser.add_argument(
         "--grid", type=triple, metavar="X[,Y,Z]", help="blocks, instead of the call's"
     )
@@ -75,19 +76,37 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         parser.error("give at most a PATH and a KERNEL")
     path, selector = split_path(args.words)
     reader = open_reader(path)
-    text = _script(reader, args.variant or selector, args)
-    if args.output is None:
-        printing.verbatim(text)
-        return Exit.OK
-    try:
-        args.output.write_text(text, "utf-8", "surrogateescape")
-    except OSError as error:
-        raise UsageError(f"{args.output} cannot be written: {error.strerror or error}") from None
-    narrate(f"ptxview: wrote {args.output}; python {args.output} runs it")
+    written = _script(reader, args.variant or selector, args)
+    if args.output is not None:
+        try:
+            args.output.write_text(written.text, "utf-8", "surrogateescape")
+        except OSError as error:
+            raise UsageError(
+                f"{args.output} cannot be written: {error.strerror or error}"
+            ) from None
+        narrate(f"ptxview: wrote {args.output}; python {args.output} runs it")
+    if args.json:
+        print_json({"schema": 1, **asdict(written)})
+    elif args.output is None:
+        printing.verbatim(written.text)
     return Exit.OK
 
 
-def _script(reader: Reader, selector: str | None, args: argparse.Namespace) -> str:
+@dataclass(frozen=True, slots=True)
+class WrittenScript:
+    """A script, and what it is of; ``variant`` is None of an extension's function."""
+
+    kernel: str
+    variant: str | None
+    call: int | None
+    calls: int
+    check: str
+    outside: tuple[str, ...]
+    unknown: tuple[str, ...]
+    text: str
+
+
+def _script(reader: Reader, selector: str | None, args: argparse.Namespace) -> WrittenScript:
     recording = reader.recording
     if selector is not None and not select(recording, selector):
         functions = [c for c in select_calls(recording, selector) if c.kind == "extension"]
@@ -110,7 +129,9 @@ def _script(reader: Reader, selector: str | None, args: argparse.Namespace) -> s
 # -- a function of an extension -------------------------------------------------------------------
 
 
-def _extension(reader: Reader, calls: list[Call], kernel: str, args: argparse.Namespace) -> str:
+def _extension(
+    reader: Reader, calls: list[Call], kernel: str, args: argparse.Namespace
+) -> WrittenScript:
     for option in ("grid", "inputs"):
         if getattr(args, option) is not None:
             raise UsageError(f"--{option} is of a Triton kernel's launch, and this is a function's")
@@ -144,11 +165,14 @@ def _extension(reader: Reader, calls: list[Call], kernel: str, args: argparse.Na
             "--check-with FILE.py:FUNCTION gives it a reference"
         )
     device = reader.recording.device or {}
-    return extension_script(ExtensionCall(
+    text = extension_script(ExtensionCall(
         kernel=kernel, module=module, function=function, sources=texts, flags=flags,
         arguments=call.arguments, call=number, calls=len(calls), count=call.count,
         recorded_on=str(device.get("name") or ""), reference=reference,
     ))  # fmt: skip
+    outside = () if reference is None else reference.outside
+    compared = "none" if reference is None else "reference"
+    return WrittenScript(kernel, None, number, len(calls), compared, outside, (), text)
 
 
 def _events_of(reader: Reader) -> tuple[dict[str, object], ...]:
@@ -159,7 +183,9 @@ def _events_of(reader: Reader) -> tuple[dict[str, object], ...]:
 # -- a Triton kernel ------------------------------------------------------------------------------
 
 
-def _triton(reader: Reader, kernel: Kernel, variant: Variant, args: argparse.Namespace) -> str:
+def _triton(
+    reader: Reader, kernel: Kernel, variant: Variant, args: argparse.Namespace
+) -> WrittenScript:
     events = _events(reader)
     compiled = _compiled(events, variant)
     number, call = _call(kernel.demangled, variant.calls, args.call)
@@ -167,10 +193,13 @@ def _triton(reader: Reader, kernel: Kernel, variant: Variant, args: argparse.Nam
     given = {} if args.inputs is None else read_arrays(args.inputs)
     passed = _given(variant, given) if call is None else _with(call.arguments, given)
     if grid is None or passed is None:
+        emulated = kernel.origin is Origin.INDUCTOR and reader.recording.mode == "target"
         raise UsageError(
             f"no launch of {kernel.demangled} was recorded, which would tell its arguments",
-            "Say with what to launch it: --grid X,Y,Z and --inputs FILE.npz with an array for each "
-            "argument, of no dimensions for a number; or record it: ptxview run SCRIPT.",
+            "The emulated device launches kernels of compiled graphs with ptxview run --values ptx."
+            if emulated
+            else "Say with what to launch it: --grid X,Y,Z and --inputs FILE.npz with an array for "
+            "each argument, of no dimensions for a number; or record it: ptxview run SCRIPT.",
         )
     if reader.recording.mode == "target":  # the largest alignment there is on the emulated device
         passed = tuple(replace(a, alignment=512) if a.alignment == 64 else a for a in passed)
@@ -188,7 +217,11 @@ def _triton(reader: Reader, kernel: Kernel, variant: Variant, args: argparse.Nam
         count=None if call is None else call.count, recorded_on=str(device.get("name") or ""),
         check=check, reference=reference, inputs=_kept(given) or None,
     )  # fmt: skip
-    return triton_script(launch)
+    outside = (*source.outside, *(() if reference is None else reference.outside))
+    return WrittenScript(
+        kernel.demangled, variant.id, number, len(variant.calls), check, outside, source.unknown,
+        triton_script(launch),
+    )  # fmt: skip
 
 
 def _chosen(reader: Reader, selector: str | None) -> tuple[Kernel, Variant]:

@@ -106,13 +106,13 @@ def extension_script(call: ExtensionCall) -> str:
 
 
 def _head(call: ExtensionCall) -> str:
-    which = "" if call.call is None else f", as in call {call.call} of {call.calls}"
+    which = "" if call.call is None else f" as in call {call.call} of {call.calls}"
     if call.count is not None and call.count > 1:
         which += f", which was made {call.count} times alike"
     on = f" Recorded on {call.recorded_on}." if call.recorded_on else ""
     name = f"{call.module}.{call.function}"
     lines = [
-        f"{name}, which launches {call.kernel}, called{which}.",
+        f"{name}, called{which}.{'' if call.kernel == name else f' It launches {call.kernel}.'}",
         "",
         f"{on[1:]} Inputs are new ones of the recorded kind: of the same dtypes, shapes,".strip(),
         "strides, alignment and ranges of integers. It builds the extension, calls it, checks",

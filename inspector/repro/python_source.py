@@ -260,8 +260,10 @@ class _Cutter:
             literal = python_literal(recorded[name])
             self._put(module, line, f"{name} = tl.constexpr({literal})")
             return
-        owner = self._owners.setdefault(name, module.path)
-        if owner != module.path and statements and not all(map(_imports, statements)):
+        owner = module.path
+        if statements and not all(map(_imports, statements)):
+            owner = self._owners.setdefault(name, module.path)
+        if owner != module.path:
             raise UsageError(
                 f"{PurePath(owner).name} and {PurePath(module.path).name} both define {name}, and "
                 "one script cannot hold both"

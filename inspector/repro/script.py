@@ -128,7 +128,7 @@ def harmless(name: str) -> str:
 
 
 def _head(launch: TritonLaunch) -> str:
-    which = "" if launch.call is None else f", as in call {launch.call} of {launch.calls}"
+    which = "" if launch.call is None else f" as in call {launch.call} of {launch.calls}"
     if launch.count is not None and launch.count > 1:
         which += f", which was made {launch.count} times alike"
     on = f" Recorded on {harmless(launch.recorded_on)}." if launch.recorded_on else ""
