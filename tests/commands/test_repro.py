@@ -16,9 +16,9 @@ import pytest
 from inspector.files import archive
 from inspector.recording.layout import read_events
 from tests.helpers.ptxview import SQUARE, call
-from tests.probes.conftest import Outcome, Run, caches, forked, ok, parents
+from tests.probes.conftest import Outcome, Run, caches, forked, ok, parents, run
 
-__all__ = ["caches", "forked", "parents"]  # fixtures
+__all__ = ["caches", "forked", "parents", "run"]  # fixtures
 
 HELPERS = """
 import triton
@@ -62,8 +62,8 @@ def passed(x, out, n, ACT: tl.constexpr, DT: tl.constexpr, MODE: tl.constexpr, B
     tl.store(out + at, value, at < n)
 
 
-@triton.autotune([triton.Config({"BLOCK": 32}, num_warps=1), triton.Config({"BLOCK": 64}, num_warps=2)],
-                 key=["n"])
+@triton.autotune([triton.Config({"BLOCK": 32}, num_warps=1),
+                  triton.Config({"BLOCK": 64}, num_warps=2)], key=["n"])
 @triton.heuristics({"EVEN": lambda args: args["n"] % args["BLOCK"] == 0})
 @triton.jit
 def tuned(x, out, n, BLOCK: tl.constexpr, EVEN: tl.constexpr):
@@ -181,7 +181,7 @@ def test_a_tuned_kernel_has_the_configuration_that_ran(recording: Path, forked: 
 
 
 def test_inputs_are_of_the_recorded_kind(recording: Path, forked: Run) -> None:
-    """Strides, alignment, dtype and range: what the script's launch records is what was recorded."""
+    """Strides, alignment, dtype and range: the script's launch records what was recorded."""
     events = read_events(recording).events
     (before,) = [e for e in events if e["event"] == "call" and e["name"] == "gather"]
     done = ok(forked(script_of(recording, "gather")))
@@ -314,17 +314,18 @@ def test_a_launch_of_which_nothing_was_recorded_takes_all_from_the_user(
     assert "it made out" in again.out and "3 of 3 programs" in again.out
 
 
-def test_a_kernel_that_torch_compile_made(forked: Run, tmp_path: Path) -> None:
+def test_a_kernel_that_torch_compile_made(run: Run, forked: Run, tmp_path: Path) -> None:
     """A reduction, a pointwise kernel with indices; the program's own choice of configuration."""
     program = """
 import torch
-f = torch.compile(lambda x, y: (torch.nn.functional.gelu(x * y + 1.0, approximate="tanh"), x.sum(-1)))
+gelu = torch.nn.functional.gelu
+f = torch.compile(lambda x, y: (gelu(x * y + 1.0, approximate="tanh"), x.sum(-1)))
 f(torch.randn(16, 200, device="cuda"), torch.randn(200, device="cuda"))
 g = torch.compile(lambda table, index: torch.relu(table[index]) + 1)
 g(torch.randn(40, 32, device="cuda"), torch.randint(0, 40, (25,), device="cuda"))
 """
     kept = tmp_path / "kept"
-    keep_recording(ok(forked(program, inductor=True, values="ptx")), tmp_path, kept)
+    keep_recording(ok(run(program, values="ptx")), tmp_path, kept)
     for kernel in ("triton_per_*", "triton_poi_*"):
         script = script_of(kept, kernel)
         assert "triton_heuristics" not in script
