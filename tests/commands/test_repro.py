@@ -171,7 +171,7 @@ def test_a_tuned_kernel_has_the_configuration_that_ran(recording: Path, forked: 
     script = script_of(recording, "tuned")
     assert "autotune" not in script and "heuristics" not in script
     (compiled,) = ok(forked(script)).of("triton")
-    events = read_events(recording).events
+    events: Any = read_events(recording).events
     (launched,) = [e for e in events if e["event"] == "call" and e["name"] == "tuned"]
     (before,) = [e for e in events if e.get("hash") == launched["hash"] and e["event"] == "triton"]
     for key in ("num_warps", "num_stages"):
@@ -182,7 +182,7 @@ def test_a_tuned_kernel_has_the_configuration_that_ran(recording: Path, forked: 
 
 def test_inputs_are_of_the_recorded_kind(recording: Path, forked: Run) -> None:
     """Strides, alignment, dtype and range: the script's launch records what was recorded."""
-    events = read_events(recording).events
+    events: Any = read_events(recording).events
     (before,) = [e for e in events if e["event"] == "call" and e["name"] == "gather"]
     done = ok(forked(script_of(recording, "gather")))
     (again,) = done.of("call")
@@ -201,7 +201,8 @@ def test_a_call_of_half_precision_is_another_script(recording: Path, forked: Run
 
 
 def _variant(recording: Path, dtype: str) -> str:
-    calls = [e for e in read_events(recording).events if e["event"] == "call"]
+    events: Any = read_events(recording).events
+    calls = [e for e in events if e["event"] == "call"]
     (digest,) = {
         e["hash"] for e in calls if e["name"] == "plain" and e["arguments"][0]["dtype"] == dtype
     }
@@ -376,7 +377,7 @@ __global__ void scale_kernel(const float* x, float* y, int n, float by) {{
     if (i < n) y[i] = x[i] * by;
 }}
 at::Tensor scale(at::Tensor x, double by) {{
-    auto y = at::empty_like(x);
+    auto y = x.clone();
     scale_kernel<<<(x.numel() + 63) / 64, 64>>>(
         x.data_ptr<float>(), y.data_ptr<float>(), x.numel(), by);
     return y;
