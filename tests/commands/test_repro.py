@@ -79,6 +79,17 @@ def gather(table, index, out, by_t, by_o, D: tl.constexpr):
 
 
 @triton.jit
+def pair(both, out, n, scale, flag, nothing, one, B: tl.constexpr):
+    at = tl.arange(0, B)
+    value = tl.load(both[0] + at, at < n) + tl.load(both[1] + at, at < n)
+    if nothing is not None:
+        value = value + 1
+    if flag:
+        value = value * scale
+    tl.store(out + at, value * one, at < n)
+
+
+@triton.jit
 def slow(x, out):
     total = 0.0
     for n in range(64):
@@ -97,7 +108,8 @@ result = torch.empty(33, 128, device="cuda", dtype=torch.bfloat16)[:, :64]
 gather[(33,)](table, index, result, table.stride(0), result.stride(0), D=64)
 small = torch.randn(n + 4, device="cuda").to(torch.float8_e4m3fn)[4:]
 plain[(4,)](small.to(torch.float16), out, n, BLOCK=32)
-slow[(4000,)](torch.randn(4096, device="cuda"), torch.empty(4000, device="cuda"))
+slow[(4000,)](torch.randn(4096, 2, device="cuda").t(), torch.empty(4000, device="cuda"))
+pair[(1,)]((x, out), torch.empty(n, device="cuda"), n, 0.3, True, None, 1, B=128)
 """
 
 
@@ -164,6 +176,16 @@ def test_functions_types_and_texts_are_passed_as_they_were(recording: Path, fork
     done = ok(forked(script_of(recording, "passed")))
     (compiled,) = done.of("triton")
     assert compiled["constexprs"] == {"ACT": "halved", "DT": "fp16", "MODE": "halved", "BLOCK": 128}
+    assert "out: agrees" in done.out
+
+
+def test_a_tuple_none_and_numbers_are_passed_as_they_were(recording: Path, forked: Run) -> None:
+    done = ok(forked(script_of(recording, "pair")))
+    events: Any = read_events(recording).events
+    (before,) = [e for e in events if e["event"] == "triton" and e["name"] == "pair"]
+    (compiled,) = done.of("triton")
+    for fact in ("signature", "constexprs", "specialization"):
+        assert compiled[fact] == before[fact]
     assert "out: agrees" in done.out
 
 
