@@ -135,6 +135,15 @@ COMMANDS = (
         ),
     ),
     Subcommand(
+        "repro",
+        "ptxview repro [PATH] KERNEL",
+        "a recorded call as one script that stands alone: runs it, checks it, times it",
+        (
+            "ptxview repro x.ptxview softmax_kernel  # and > repro.py keeps it, or -o repro.py",
+            "ptxview repro x.ptxview matmul_kernel --call 0 --check-with none  # run it, time it",
+        ),
+    ),
+    Subcommand(
         "check",
         "ptxview check [PATH] [BASELINE]",
         "a gate for CI: limits that kernels must keep, and nothing worse than before",

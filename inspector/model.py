@@ -204,7 +204,8 @@ class Argument:
     tensor's address is a multiple of, 512 at most: torch's allocator begins every block at such
     an address, and what is beyond it is chance (in the emulated device's memory, 64). ``low`` and
     ``high`` are the range of an integer tensor's values before its first such call, None if it
-    was not taken. ``device`` is ``cuda`` or ``cpu``.
+    was not taken. ``device`` is ``cuda`` or ``cpu``. ``python_type`` is the type of a value that
+    is told by its name or its text (``dtype``, ``JITFunction``, ``str``), None if not recorded.
     """
 
     name: str
@@ -217,6 +218,7 @@ class Argument:
     low: int | None = None
     high: int | None = None
     device: str | None = None
+    python_type: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -182,6 +182,7 @@ def _argument(entry: Mapping[str, object]) -> Argument:
         low=as_int(entry.get("low")),
         high=as_int(entry.get("high")),
         device=as_text(entry.get("device")),
+        python_type=as_text(entry.get("python_type")),
     )
 
 

@@ -78,6 +78,7 @@ def _describe(
         description["value"] = plain
     else:
         description["value"] = str(getattr(plain, "__name__", None) or plain)[:LONGEST_TEXT]
+        description["python_type"] = type(plain).__name__
 
 
 def _layout(description: Described, value: Any, tensor: Any) -> None:

@@ -7,12 +7,15 @@ import linecache
 import os
 import time
 from collections.abc import Iterable
+from types import ModuleType
 from typing import Any
 
 from ..autotune import trials
 from ..calls import triton_launches
 from ..writer import blob, emit, file_blob, plain, problem
 
+# Functions that are looked at for what a kernel needs.
+MOST_REACHED = 256
 _seen: set[str] = set()
 _refused: set[object] = set()
 
@@ -193,8 +196,50 @@ def _source(src: Any) -> dict[str, Any]:
             "first": start,
             "last": start + max(len(lines) - 1, 0),
             "cut": blob("".join(lines)) if digest is None and lines else None,
+            **_reached([function, *_passed(src)]),
         }
     return out
+
+
+def _passed(src: Any) -> list[Any]:
+    """Jitted functions among the values that were compiled in."""
+    constants = getattr(src, "constants", None) or getattr(src, "constexprs", None) or {}
+    values = [getattr(v, "value", v) for v in dict(constants).values()]
+    return [v for v in values if hasattr(v, "fn")]
+
+
+def _reached(waiting: list[Any]) -> dict[str, Any]:
+    """The files of jitted functions and of those that they call, and globals of them by value."""
+    files: dict[str, str | None] = {}
+    values: dict[str, dict[str, Any]] = {}
+    seen: set[Any] = set()
+    while waiting and len(seen) < MOST_REACHED:
+        python: Any = getattr(waiting.pop(), "fn", None)
+        code = getattr(python, "__code__", None)
+        if code is None or code in seen or _own(getattr(python, "__module__", None)):
+            continue
+        seen.add(code)
+        path = os.path.abspath(code.co_filename)
+        if path not in files and os.path.isfile(path):
+            files[path] = file_blob(path)
+        names, space = code.co_names, python.__globals__
+        for name in names:
+            value = space.get(name)
+            if isinstance(value, ModuleType):
+                within = [] if _own(value.__name__) else [getattr(value, n, None) for n in names]
+                waiting += [v for v in within if hasattr(v, "fn")]
+            elif hasattr(value, "fn"):
+                waiting.append(value)
+            elif name in space:
+                number = value.value if type(value).__name__ == "constexpr" else value
+                if number is None or isinstance(number, bool | int | float | str):
+                    values.setdefault(path, {})[name] = number
+    return {"files": files, "globals": values}
+
+
+def _own(module: object) -> bool:
+    """Whether a module is Triton's or torch's, which whoever runs a kernel has."""
+    return str(module).partition(".")[0] in ("triton", "torch")
 
 
 def _names(src: Any) -> list[str]:

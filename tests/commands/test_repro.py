@@ -1,0 +1,470 @@
+"""Scripts that are written run alone on the emulated device, and tell right from wrong."""
+
+from __future__ import annotations
+
+import ast
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from inspector.files import archive
+from inspector.recording.layout import read_events
+from tests.helpers.ptxview import SQUARE, call
+from tests.probes.conftest import Outcome, Run, caches, forked, ok, parents, run
+
+__all__ = ["caches", "forked", "parents", "run"]  # fixtures
+
+HELPERS = """
+import triton
+import triton.language as tl
+
+EPS = tl.constexpr(0.5)
+
+
+@triton.jit
+def scaled(x, factor):
+    return x * factor + EPS
+"""
+KERNELS = """
+import os
+import torch, triton
+import triton.language as tl
+import kit_of_kernels
+from kit_of_kernels import scaled as stretched
+
+WIDTH = tl.constexpr(int(os.environ.get("NOBODY_SETS_THIS", "3")))
+UNUSED = torch.zeros(3)
+
+
+@triton.jit
+def halved(x):
+    return x * 0.5
+
+
+@triton.jit
+def plain(x, out, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + at, stretched(tl.load(x + at, at < n), 2.0) + WIDTH, at < n)
+
+
+@triton.jit
+def passed(x, out, n, ACT: tl.constexpr, DT: tl.constexpr, MODE: tl.constexpr, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    value = kit_of_kernels.scaled(tl.load(x + at, at < n, other=0.0).to(DT), 3.0)
+    if MODE == "halved":
+        value = ACT(value)
+    tl.store(out + at, value, at < n)
+
+
+@triton.autotune([triton.Config({"BLOCK": 32}, num_warps=1),
+                  triton.Config({"BLOCK": 64}, num_warps=2)], key=["n"])
+@triton.heuristics({"EVEN": lambda args: args["n"] % args["BLOCK"] == 0})
+@triton.jit
+def tuned(x, out, n, BLOCK: tl.constexpr, EVEN: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + at, tl.load(x + at, at < n) * 2, at < n)
+
+
+@triton.jit
+def gather(table, index, out, by_t, by_o, D: tl.constexpr):
+    row = tl.program_id(0)
+    d = tl.arange(0, D)
+    tl.store(out + row * by_o + d, tl.load(table + tl.load(index + row) * by_t + d))
+
+
+@triton.jit
+def pair(both, out, n, scale, flag, nothing, one, B: tl.constexpr):
+    at = tl.arange(0, B)
+    value = tl.load(both[0] + at, at < n) + tl.load(both[1] + at, at < n)
+    if nothing is not None:
+        value = value + 1
+    if flag:
+        value = value * scale
+    tl.store(out + at, value * one, at < n)
+
+
+@triton.jit
+def slow(x, out):
+    total = 0.0
+    for n in range(64):
+        total += tl.load(x + tl.program_id(0) + n)
+    tl.store(out + tl.program_id(0), total)
+
+
+n = 100
+x, out = torch.randn(n, device="cuda"), torch.empty(n, device="cuda")
+plain[(4,)](x, out, n, BLOCK=32)
+passed[(1,)](x, out, n, ACT=halved, DT=tl.float16, MODE="halved", BLOCK=128)
+tuned[lambda meta: (triton.cdiv(n, meta["BLOCK"]),)](x, out, n)
+table = torch.randn(50, 96, device="cuda", dtype=torch.bfloat16)[:, 8:72]
+index = torch.randint(5, 45, (33,), device="cuda", dtype=torch.int32)
+result = torch.empty(33, 128, device="cuda", dtype=torch.bfloat16)[:, :64]
+gather[(33,)](table, index, result, table.stride(0), result.stride(0), D=64)
+small = torch.randn(n + 4, device="cuda").to(torch.float8_e4m3fn)[4:]
+plain[(4,)](small.to(torch.float16), out, n, BLOCK=32)
+slow[(4000,)](torch.randn(4096, 2, device="cuda").t(), torch.empty(4000, device="cuda"))
+pair[(1,)]((x, out), torch.empty(n, device="cuda"), n, 0.3, True, None, 1, B=128)
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the module's recording is kept."""
+    return tmp_path_factory.mktemp("recorded")
+
+
+@pytest.fixture
+def recording(folder: Path, forked: Run, tmp_path: Path) -> Path:
+    """A recording of KERNELS, made once."""
+    kept = folder / "recording"
+    if not kept.exists():
+        (tmp_path / "kit_of_kernels.py").write_text(HELPERS)
+        keep_recording(ok(forked(KERNELS)), tmp_path, kept)
+        (tmp_path / "kit_of_kernels.py").unlink()
+    return kept
+
+
+def keep_recording(done: Outcome, tmp_path: Path, kept: Path) -> None:
+    """The recording that a program has just left, as ``ptxview run`` would keep it."""
+    newest = max(tmp_path.glob("recording*"), key=lambda p: p.stat().st_mtime_ns)
+    first = {"event": "recording", "schema": 1, "mode": "target", "target": "sm_90", "time": 0}
+    (newest / "events.jsonl").write_text(json.dumps(first) + "\n")
+    shutil.copytree(newest, kept)
+
+
+def script_of(recording: Path, kernel: str, *options: str) -> str:
+    """The script of a kernel; it is Python without a name that nobody defines."""
+    done = call("repro", recording, kernel, *options)
+    assert done.status == 0, done.said
+    ast.parse(done.text)
+    command = [
+        sys.executable,
+        "-m",
+        "ruff",
+        "check",
+        "-q",
+        "--isolated",
+        "--select=E9,F63,F7,F82,F401",
+        "-",
+    ]
+    checked = subprocess.run(command, input=done.text, text=True, capture_output=True, check=False)
+    assert not checked.stdout and checked.returncode == 0, checked.stdout + checked.stderr
+    assert "inspector" not in done.text and str(Path.cwd()) not in done.text
+    return done.text
+
+
+# -- Triton's kernels -----------------------------------------------------------------------------
+
+
+def test_a_kernel_runs_alone_with_what_it_calls_and_reads(recording: Path, forked: Run) -> None:
+    """A function of another file, renamed; a constexpr that came of the environment."""
+    script = script_of(recording, "plain", "--call", "0")
+    assert "NOBODY_SETS_THIS" not in script and "UNUSED" not in script
+    done = ok(forked(script))
+    assert "wrote" not in done.err and "out: agrees" in done.out
+    assert "agrees with Triton's interpreter, 4 of 4 programs" in done.out
+    assert "time: not taken, the device is emulated" in done.out
+
+
+def test_functions_types_and_texts_are_passed_as_they_were(recording: Path, forked: Run) -> None:
+    done = ok(forked(script_of(recording, "passed")))
+    (compiled,) = done.of("triton")
+    assert compiled["constexprs"] == {"ACT": "halved", "DT": "fp16", "MODE": "halved", "BLOCK": 128}
+    assert "out: agrees" in done.out
+
+
+def test_a_tuple_none_and_numbers_are_passed_as_they_were(recording: Path, forked: Run) -> None:
+    done = ok(forked(script_of(recording, "pair")))
+    events: Any = read_events(recording).events
+    (before,) = [e for e in events if e["event"] == "triton" and e["name"] == "pair"]
+    (compiled,) = done.of("triton")
+    for fact in ("signature", "constexprs", "specialization"):
+        assert compiled[fact] == before[fact]
+    assert "out: agrees" in done.out
+
+
+def test_a_tuned_kernel_has_the_configuration_that_ran(recording: Path, forked: Run) -> None:
+    script = script_of(recording, "tuned")
+    assert "autotune" not in script and "heuristics" not in script
+    (compiled,) = ok(forked(script)).of("triton")
+    events: Any = read_events(recording).events
+    (launched,) = [e for e in events if e["event"] == "call" and e["name"] == "tuned"]
+    (before,) = [e for e in events if e.get("hash") == launched["hash"] and e["event"] == "triton"]
+    for key in ("num_warps", "num_stages"):
+        assert compiled["metadata"][key] == before["metadata"][key]
+    assert compiled["constexprs"] == before["constexprs"]
+    assert compiled["specialization"] == before["specialization"]
+
+
+def test_inputs_are_of_the_recorded_kind(recording: Path, forked: Run) -> None:
+    """Strides, alignment, dtype and range: the script's launch records what was recorded."""
+    events: Any = read_events(recording).events
+    (before,) = [e for e in events if e["event"] == "call" and e["name"] == "gather"]
+    done = ok(forked(script_of(recording, "gather")))
+    (again,) = done.of("call")
+    assert again["grid"] == before["grid"] and again["block"] == before["block"]
+    for one, other in zip(before["arguments"], again["arguments"], strict=True):
+        low, high = one.pop("low", None), one.pop("high", None)
+        assert low is None or low <= other.pop("low") <= other.pop("high") <= high
+        assert other == one
+    assert "out: agrees" in done.out and "index: the same" in done.out
+
+
+def test_a_call_of_half_precision_is_another_script(recording: Path, forked: Run) -> None:
+    done = ok(forked(script_of(recording, "plain", "--variant", _variant(recording, "float16"))))
+    (again,) = done.of("call")
+    assert again["arguments"][0]["dtype"] == "float16" and "out: agrees" in done.out
+
+
+def _variant(recording: Path, dtype: str) -> str:
+    events: Any = read_events(recording).events
+    calls = [e for e in events if e["event"] == "call"]
+    (digest,) = {
+        e["hash"] for e in calls if e["name"] == "plain" and e["arguments"][0]["dtype"] == dtype
+    }
+    return str(digest)
+
+
+def test_of_many_programs_some_are_interpreted_and_that_is_said(
+    recording: Path, forked: Run
+) -> None:
+    done = ok(forked(script_of(recording, "slow"), "--seconds", "0.05"))
+    (line,) = [one for one in done.out.splitlines() if "programs" in one]
+    some, every = (int(word) for word in line.split() if word.isdecimal())
+    assert every == 4000 and 0 < some < 4000
+    assert f"0 of {some} beyond" in done.out
+
+
+def test_a_kernel_that_does_otherwise_than_its_source_is_found_out(
+    recording: Path, forked: Run
+) -> None:
+    """What is interpreted is another kernel than what runs, as of a compiler that is wrong."""
+    script = script_of(recording, "tuned")
+    assert script.count("* 2,") == 1
+    changed = script.replace("* 2,", '* (2 if os.environ.get("TRITON_INTERPRET") else 3),')
+    broken = changed.replace("import os", "import os\nFACTOR = 2")
+    wrong = broken.replace('(2 if os.environ.get("TRITON_INTERPRET") else 3)', "FACTOR_").replace(
+        "NAME = ", 'FACTOR_ = tl.constexpr(2 if os.environ.get("TRITON_INTERPRET") else 3)\nNAME = '
+    )
+    done = forked(wrong)
+    assert done.status == 1 and "out: DIFFERS" in done.out and "NOT the same: out" in done.out
+
+
+REFERENCE = """
+import torch
+import a_package_that_nobody_has
+
+FACTOR = 2
+
+
+def times(x):
+    return x * FACTOR
+
+
+def right(x, n):
+    return times(x)[:n]
+
+
+def by_name(**arguments):
+    return {"out": times(arguments["x"])}
+
+
+def in_place(x, out):
+    out.copy_(times(x))
+
+
+def wrong(x):
+    return x + 1
+"""
+
+
+@pytest.mark.parametrize(
+    ("function", "status"), [("right", 0), ("by_name", 0), ("in_place", 0), ("wrong", 1)]
+)
+def test_a_reference_is_copied_into_the_script(
+    recording: Path, forked: Run, tmp_path: Path, function: str, status: int
+) -> None:
+    (tmp_path / "ref.py").write_text(REFERENCE)
+    script = script_of(recording, "tuned", "--check-with", f"{tmp_path / 'ref.py'}:{function}")
+    (tmp_path / "ref.py").unlink()
+    assert "a_package_that_nobody_has" not in script and str(tmp_path) not in script
+    done = forked(script)
+    assert done.status == status, done.err
+    assert ("agrees with the reference" in done.out) == (status == 0)
+
+
+def test_without_a_check_it_says_that_nothing_was_compared(recording: Path, forked: Run) -> None:
+    done = ok(forked(script_of(recording, "tuned", "--check-with", "none")))
+    assert "nothing was compared" in done.out and "agrees" not in done.out
+
+
+def test_given_arrays_stand_in_the_script(recording: Path, forked: Run, tmp_path: Path) -> None:
+    np.savez(tmp_path / "given.npz", x=np.full(100, 4.0, np.float32), n=np.array(7))
+    (tmp_path / "ref.py").write_text(
+        "import torch\ndef f(x, out, n):\n    assert n == 7 and float(x.sum()) == 400\n"
+        "    out[:n] = 8.0\n"
+    )
+    options = ("--inputs", str(tmp_path / "given.npz"), "--check-with", f"{tmp_path}/ref.py:f")
+    done = ok(forked(script_of(recording, "tuned", *options)))
+    assert "agrees with the reference" in done.out
+    unknown = call("repro", recording, "gather", *options)
+    assert unknown.status == 2 and "there is no argument x to give a value to" in unknown.said
+
+
+def test_a_launch_of_which_nothing_was_recorded_takes_all_from_the_user(
+    folder: Path, recording: Path, forked: Run, tmp_path: Path
+) -> None:
+    alone = tmp_path / "alone"
+    shutil.copytree(recording, alone)
+    for file in alone.glob("events-*.jsonl"):
+        lines = file.read_text().splitlines(keepends=True)
+        file.write_text("".join(one for one in lines if json.loads(one)["event"] != "call"))
+    done = call("repro", alone, "gather")
+    assert done.status == 2 and "no launch of gather was recorded" in done.said
+    assert "--grid" in done.said and "--inputs" in done.said and not done.out
+    np.savez(
+        tmp_path / "all.npz", table=np.ones((9, 64), np.uint16), index=np.arange(3, dtype=np.int32),
+        out=np.zeros((3, 64), np.uint16), by_t=np.array(64), by_o=np.array(64),
+    )  # fmt: skip
+    options = ("--grid", "3", "--inputs", str(tmp_path / "all.npz"))
+    again = ok(forked(script_of(alone, "gather", *options)))
+    assert "it made out" in again.out and "3 of 3 programs" in again.out
+
+
+def test_a_kernel_that_torch_compile_made(run: Run, forked: Run, tmp_path: Path) -> None:
+    """A reduction, a pointwise kernel with indices; the program's own choice of configuration."""
+    program = """
+import torch
+gelu = torch.nn.functional.gelu
+f = torch.compile(lambda x, y: (gelu(x * y + 1.0, approximate="tanh"), x.sum(-1)))
+f(torch.randn(16, 200, device="cuda"), torch.randn(200, device="cuda"))
+g = torch.compile(lambda table, index: torch.relu(table[index]) + 1)
+g(torch.randn(40, 32, device="cuda"), torch.randint(0, 40, (25,), device="cuda"))
+"""
+    kept = tmp_path / "kept"
+    keep_recording(ok(run(program, values="ptx")), tmp_path, kept)
+    for kernel in ("triton_per_*", "triton_poi_*"):
+        script = script_of(kept, kernel)
+        assert "triton_heuristics" not in script
+        done = ok(forked(script, inductor=True))
+        assert "agrees with Triton's interpreter" in done.out and "made out_ptr0" in done.out
+
+
+# -- extensions -----------------------------------------------------------------------------------
+
+
+def test_an_extension_has_its_own_sources_and_options() -> None:
+    """Of a recording made on a GPU: the sources byte for byte, and no option of torch's or of that
+    machine's."""
+    recording = Path("examples/recordings/lecture-h200.ptxview")
+    done = call("repro", recording, "square_matrix_kernel")
+    assert done.status == 0 and "--check-with" in done.said
+    tree = ast.parse(done.text)
+    assigned = {
+        target.id: node.value
+        for node in tree.body if isinstance(node, ast.Assign)
+        for target in node.targets if isinstance(target, ast.Name)
+    }  # fmt: skip
+    sources = ast.literal_eval(assigned["SOURCES"])
+    events = read_events(recording)
+    (built,) = [
+        e
+        for e in events.events
+        if e.get("name") == "square_matrix_extension" and e["event"] == "extension"
+    ]
+    files: Any = built["files"]
+    for name in ("main.cpp", "cuda.cu"):
+        blob = archive(recording).read(f"blobs/{files[name]}")
+        assert sources[name][1:] == blob.decode()
+    assert set(sources) == {"main.cpp", "cuda.cu"}
+    assert "extra_cuda_cflags=['-O2']" in done.text and "/opt" not in done.text
+    assert "NOT COMPARED" in done.text
+
+
+def test_an_extension_is_built_and_called(forked: Run, tmp_path: Path) -> None:
+    from tests.probes.conftest import BINDINGS, TENSORS
+
+    program = f'''
+import torch
+from torch.utils.cpp_extension import load_inline
+cuda = r"""{TENSORS}
+__global__ void scale_kernel(const float* x, float* y, int n, float by) {{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = x[i] * by;
+}}
+at::Tensor scale(at::Tensor x, double by) {{
+    auto y = x.clone();
+    scale_kernel<<<(x.numel() + 63) / 64, 64>>>(
+        x.data_ptr<float>(), y.data_ptr<float>(), x.numel(), by);
+    return y;
+}}"""
+module = load_inline(
+    "scaling_extension", cpp_sources=r"""{BINDINGS}
+at::Tensor scale(at::Tensor x, double by);""", cuda_sources=cuda,
+    functions=["scale"], with_cuda=True, no_implicit_headers=True, extra_cuda_cflags=["-DTRIED=1"])
+x = torch.randn(7, 30, device="cuda")
+torch.testing.assert_close(module.scale(x, 1.5), x * 1.5)
+'''
+    kept = tmp_path / "kept"
+    keep_recording(ok(forked(program)), tmp_path, kept)
+    (tmp_path / "ref.py").write_text("def f(x, by):\n    assert by == 1.5\n    return x * by\n")
+    done = call("repro", kept, "scaling_extension.scale", "--check-with", f"{tmp_path}/ref.py:f")
+    assert done.status == 0 and "-DTRIED=1" in done.text, done.said
+    again = ok(forked(done.text))
+    assert "result 0: agrees" in again.out and "agrees with the reference" in again.out
+
+
+# -- what cannot be meant -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "said"),
+    [
+        (["softmax_kernel", "--call", "7"], 2, "there is no call 7"),
+        (["softmax_kernel", "--check-with", "gpu"], 2, "nothing to compare with"),
+        (["softmax_kernel", "--check-with", "nowhere.py:f"], 4, "nowhere.py does not exist"),
+        (["softmax_kernel", "--check-with", __file__ + ":nobody"], 2, "has no function nobody"),
+        (["softmax_kernel", "-o", "/"], 2, "cannot be written"),
+        (["softmax_kernel", "--inputs", __file__], 4, "is no .npz"),
+        (["nobody"], 2, "no kernel or variant is called nobody"),
+        (["square_matrix_kernel", "--grid", "3"], 2, "--grid is of a Triton kernel's launch"),
+        (["square_kernel", "--variant", "zzzz"], 2, "no kernel or variant is called zzzz"),
+    ],
+)
+def test_what_cannot_be_written_is_a_sentence(words: list[str], status: int, said: str) -> None:
+    done = call("repro", "examples/recordings/lecture-h200.ptxview", *words)
+    assert done.status == status and said in done.said and not done.out
+
+
+def test_a_cache_without_sources_says_what_is_missing() -> None:
+    done = call("repro", SQUARE, "square_kernel")
+    assert done.status == 2 and not done.out and "recorded" in done.said
+
+
+def test_names_of_a_recording_end_no_comment(tmp_path: Path) -> None:
+    """Whatever a recording says of names and devices: only the kernel's own source is code."""
+    from inspector.model import Argument
+    from inspector.repro.python_source import CutSource
+    from inspector.repro.script import TritonLaunch, triton_script
+
+    evil = 'x"""\nraise SystemExit(7)\n"""'
+    launch = TritonLaunch(
+        kernel=evil, variant="abc", source=CutSource("k", statements=("def k():\n    pass",)),
+        where=evil, grid=(1, 1, 1), recorded_on=evil, config={"num_warps": 4, "maxnreg": evil},
+        arguments=(Argument(evil, "i32", value=3), Argument("m", "constexpr", value=evil)),
+    )  # fmt: skip
+    tree = ast.parse(triton_script(launch))
+    assert not [n for n in ast.walk(tree) if isinstance(n, ast.Raise) and "7" in ast.dump(n)]
+
+
+def test_json_has_the_script_and_what_it_is_of() -> None:
+    recording: Any = "examples/recordings/lecture-h200.ptxview"
+    document = call("repro", recording, "matmul_kernel", "--json").json
+    assert document["text"] == call("repro", recording, "matmul_kernel").text
+    assert document["schema"] == 1 and document["call"] == 0 and document["unknown"] == []
