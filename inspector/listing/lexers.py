@@ -37,7 +37,7 @@ class NvSassLexer(RegexLexer):
         "root": [
             (r"\s+", Whitespace),
             (r"//[^\n]*+", Comment.Single),
-            (r"/\*[0-9a-f]{4,16}\*/", Number.Hex),
+            (r"/\*[0-9a-f]{4,16}\*/", Comment.Address),
             (r"/\*[^*\n]*+\*/", Comment.Multiline),
             (r"\.L_x_\d++:?", Name.Label),
             (r"\.[A-Za-z_][\w.$]*+:", Name.Label),

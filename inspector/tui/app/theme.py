@@ -76,6 +76,7 @@ TOKENS: tuple[tuple[_TokenType, str, str, str], ...] = (
     # token, attributes, on dark, on light
     (Token, "", "#d5dbe3", "#1f262e"),
     (Comment, "italic", "#98a4b3", "#535e6b"),
+    (Comment.Address, "not italic", "#98a4b3", "#535e6b"),
     (Comment.Preproc, "", "#c3a6f5", "#5f2fa3"),
     (Keyword, "", "#7cb8ff", "#0a4c9c"),
     (Keyword.Type, "", "#6fd3c8", "#085c58"),

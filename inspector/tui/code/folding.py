@@ -1,4 +1,4 @@
-"""What of a listing can be folded: functions, what only debuggers read, comments.
+"""What of a listing can be folded: marks, what only debuggers read, comments, functions.
 
 Read from the texts of the lines alone, in one pass, as parsing a million lines only to fold some
 of them would take too long.
@@ -6,11 +6,12 @@ of them would take too long.
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
-from itertools import accumulate, groupby, islice
-from operator import itemgetter, lt, sub
+from itertools import accumulate, groupby, islice, repeat
+from operator import add, is_, itemgetter, lt, sub
 from typing import NamedTuple
 
 from inspector.listing.line import Listing
@@ -18,15 +19,20 @@ from inspector.tui.code.highlight import texts_of
 
 
 class Fold(Enum):
-    """What is folded; the value is its word in a folded row."""
+    """What is folded; the value is its word in a folded row.
 
+    ``MARKS`` stand between instructions and do nothing: ``.loc``, labels of debuggers, the comments
+    around inline assembly. They have no row of their own; the line after them tells of them.
+    """
+
+    MARKS = "location marks"
     DEBUG = "debug sections"
     COMMENT = "comments"
     FUNCTION = "the function"
 
 
 class Region(NamedTuple):
-    """Lines ``first`` to ``last``, both counted in, from 1; at least two."""
+    """Lines ``first`` to ``last``, both counted in, from 1; at least two, of marks at least one."""
 
     first: int
     last: int
@@ -39,12 +45,12 @@ class Region(NamedTuple):
 
 
 LEVELS: tuple[frozenset[Fold], ...] = (
-    frozenset({Fold.DEBUG}),
-    frozenset({Fold.DEBUG, Fold.COMMENT}),
+    frozenset({Fold.MARKS, Fold.DEBUG}),
+    frozenset({Fold.MARKS, Fold.DEBUG, Fold.COMMENT}),
     frozenset(Fold),
     frozenset(),
 )
-"""What the key goes through."""
+"""What the key goes through, beginning with what is folded for reading."""
 
 _DEBUG = (".debug_", ".nv_debug", ".debug")
 
@@ -114,9 +120,45 @@ def _runs(flags: Iterator[bool], texts: Sequence[str], kind: Fold) -> Iterator[R
         yield Region(first, last, kind)
 
 
-def _comments(texts: Sequence[str], signs: tuple[str, ...]) -> Iterator[Region]:
+_MARK = re.compile(
+    r"\s*(?:\.loc\s|\$L__(?:tmp|func_begin|func_end)\d+:\s*\Z"
+    r"|//\s*(?:begin|end) inline asm\s*\Z)"
+).match
+"""What LLVM and NVVM write between instructions, and what is nothing to the machine."""
+
+
+def _is_mark(text: str) -> bool:
+    """Whether a line of PTX is a mark; most are told by one look for a character."""
+    return ("." in text or ":" in text or "/" in text) and _MARK(text) is not None
+
+
+def _marks(texts: Sequence[str], debug: Sequence[Region]) -> Iterator[Region]:
+    """Stretches of marks outside of debug sections. The text's last line is never among them: each
+    mark has a line after it that tells of it."""
+    sections = iter(debug)
+    section = next(sections, None)
+    first = 0
+    for n, text in enumerate(texts, 1):
+        while section is not None and section.last < n:
+            section = next(sections, None)
+        inside = section is not None and section.first <= n
+        if not inside and n < len(texts) and _is_mark(text):
+            first = first or n
+        elif first:
+            yield Region(first, n - 1, Fold.MARKS)
+            first = 0
+
+
+def _comments(
+    texts: Sequence[str], signs: tuple[str, ...], marked: bool = False
+) -> Iterator[Region]:
+    """Stretches of comments; ``marked``: those that are marks are none."""
     n = 0
-    for comment, group in groupby(texts, lambda text: text.lstrip().startswith(signs)):
+
+    def is_comment(text: str) -> bool:
+        return text.lstrip().startswith(signs) and not (marked and _is_mark(text))
+
+    for comment, group in groupby(texts, is_comment):
         many = sum(1 for _ in group)
         if comment and many > 1:
             yield Region(n + 1, n + many, Fold.COMMENT)
@@ -132,9 +174,12 @@ def regions(listing: Listing) -> dict[Fold, tuple[Region, ...]]:
     for one in sorted(listing.functions, key=lambda f: (f.first, -f.last)):
         if one.last > one.first and not (apart and one.first <= apart[-1].last):
             apart.append(Region(one.first, min(one.last, len(texts)), Fold.FUNCTION))
+    marked = listing.language == "ptx"
+    sections = () if debug is None else tuple(_runs(debug(texts), texts, Fold.DEBUG))
     return {
-        Fold.DEBUG: () if debug is None else tuple(_runs(debug(texts), texts, Fold.DEBUG)),
-        Fold.COMMENT: () if signs is None else tuple(_comments(texts, signs)),
+        Fold.MARKS: tuple(_marks(texts, sections)) if marked else (),
+        Fold.DEBUG: sections,
+        Fold.COMMENT: () if signs is None else tuple(_comments(texts, signs, marked)),
         Fold.FUNCTION: tuple(apart),
     }
 
@@ -142,7 +187,7 @@ def regions(listing: Listing) -> dict[Fold, tuple[Region, ...]]:
 # -- rows of lines, lines of rows -----------------------------------------------------------------
 # Which line stands in which row once some lines are folded away; both ways in logarithmic time.
 
-_FIRST, _LAST = itemgetter(0), itemgetter(1)
+_FIRST, _LAST, _KIND = itemgetter(0), itemgetter(1), itemgetter(2)
 
 
 def _outer(regions: list[Region]) -> list[Region]:
@@ -163,7 +208,7 @@ def _outer(regions: list[Region]) -> list[Region]:
 
 class RowMap:
     """Rows count from 0, lines from 1. A folded region is one row, which stands for its first
-    line."""
+    line; marks have none, and belong to the row of the line after them."""
 
     def __init__(self, lines: int, closed: Iterable[Region] = ()) -> None:
         """``closed`` in any order; one that lies in another is folded away with it."""
@@ -173,7 +218,8 @@ class RowMap:
         self._firsts: list[int] = list(map(_FIRST, self.closed))
         # How many lines are hidden before each region, and in all of them.
         hidden: Iterable[int] = map(sub, map(_LAST, self.closed), self._firsts)
-        self._hidden: list[int] = [0, *accumulate(hidden)]
+        marks: Iterable[int] = map(is_, map(_KIND, self.closed), repeat(Fold.MARKS))
+        self._hidden: list[int] = [0, *accumulate(map(add, hidden, marks))]
         self._rows: list[int] = list(map(sub, self._firsts, map((1).__add__, self._hidden)))
 
     @property
@@ -186,10 +232,18 @@ class RowMap:
         at = bisect_right(self._firsts, n) - 1
         return self.closed[at] if at >= 0 and n <= self.closed[at].last else None
 
+    def marks(self, n: int) -> Region | None:
+        """The folded marks that line ``n``, which has a row, stands for as well."""
+        above = self.fold(n - 1)
+        return above if above is not None and above.kind is Fold.MARKS else None
+
     def shown(self, n: int) -> int:
         """The line whose row line ``n`` stands in."""
-        found = self.fold(n)
-        return n if found is None else found.first
+        region = self.fold(n)
+        if region is not None and region.kind is Fold.MARKS:
+            n = region.last + 1
+            region = self.fold(n)
+        return n if region is None else region.first
 
     def row(self, n: int) -> int:
         """The row of line ``n``."""
@@ -197,8 +251,8 @@ class RowMap:
         return n - 1 - self._hidden[bisect_right(self._firsts, n - 1)]
 
     def line(self, row: int) -> int:
-        """The first line that stands in a row."""
+        """The first line that has that row."""
         at = bisect_right(self._rows, row) - 1
-        if at >= 0 and row == self._rows[at]:
+        if at >= 0 and row == self._rows[at] and self.closed[at].kind is not Fold.MARKS:
             return self._firsts[at]
         return row + 1 + self._hidden[at + 1]

@@ -14,9 +14,11 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
+from inspector.model import Location
 from inspector.tui.app.theme import token_style
 from inspector.tui.code.gutter import CHOICES, Gutter
 from inspector.tui.code.highlight import Highlighter, Spans
+from inspector.tui.widgets.visible import label
 
 # -- tokens and matches as strips -----------------------------------------------------------------
 # Tokens and matches as strips of styled segments.
@@ -96,10 +98,26 @@ CURRENT = "⇒"
 WRAPPED = "↪"
 
 
+def place_words(location: Location | None) -> tuple[str, ...]:
+    """Where code is from, as said at the end of its row: with who inlined it, by itself, without
+    the file; the first that there is room for is shown."""
+    if location is None:
+        return ()
+    if not location.line:
+        return ("no source line", "no line")
+    frames = []
+    for frame in location.frames()[:2]:
+        column = "" if frame.column is None else f":{frame.column}"
+        name = frame.file.replace("\\", "/").rpartition("/")[2]
+        frames.append((label(name), f"{frame.line}{column}"))
+    words = [f"{file}:{at}" if file else at for file, at in frames]
+    return (*((" ← ".join(words),) if len(words) > 1 else ()), words[0], frames[0][1])
+
+
 class Look(NamedTuple):
     """How a row stands out: one of ``SIGNS``, whether it is linked, whether it is chosen to be
     copied; the words of what is folded away there, and whether its first line is shown as well;
-    whether it is the line of the step at hand."""
+    whether it is the line of the step at hand; where its code is from, said in several ways."""
 
     sign: str
     linked: bool = False
@@ -107,6 +125,7 @@ class Look(NamedTuple):
     folded: str = ""
     heading: bool = False
     current: bool = False
+    places: tuple[str, ...] = ()
 
 
 class Part(NamedTuple):
@@ -174,6 +193,10 @@ class CodeRows:
             code = code.extend_cell_length(room).apply_style(line)
         else:
             code = self._crop(n, room, part.start, line, quiet)
+        if look.places and not part.again and not look.folded:
+            code = self._placed(
+                code, look.places, self._code(n).cell_length - part.start, room, quiet
+            )
         return Strip([*start, *code], max(width, self.margin))
 
     def _start(self, n: int, look: Look, part: Part, line: Style, quiet: Style) -> list[Segment]:
@@ -197,6 +220,15 @@ class CodeRows:
             Segment(value, own),
         ]
 
+    @staticmethod
+    def _placed(code: Strip, places: tuple[str, ...], used: int, room: int, quiet: Style) -> Strip:
+        """A row's code with where it is from at its right end, as far as that is free."""
+        for words in places:
+            width = cell_len(words)
+            if max(0, used) + 2 + width <= room:
+                return Strip([*code.crop(0, room - width), Segment(words, quiet)], room)
+        return code
+
     def _heading(self, n: int, words: str, room: int, line: Style, quiet: Style) -> Strip:
         """The first line of what is folded, then how much of it there is."""
         tail = f" {words}"
@@ -218,8 +250,13 @@ class CodeRows:
 
     def _make_code(self, n: int) -> Strip:
         assert self.source is not None
-        text = self.source.text(n)
-        strip = code_strip(text, self.source.spans(n), self.dark)
+        text, spans = self.source.text(n), self.source.spans(n)
+        if self.pattern is not None and not self.pattern.search(text):
+            own = self.source.own_text(n)
+            if own != text and self.pattern.search(own):
+                # What was found stands in a part that is left out for reading.
+                text, spans = own, self.source.spans_of(own)
+        strip = code_strip(text, spans, self.dark)
         if self.register is not None:
             strip = mark_matches(strip, text, self.register, self._part("code--register"))
         if self.pattern is not None:

@@ -18,12 +18,13 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from inspector.analyse.telling import NOTHING, Register, Telling
+from inspector.model import Stage
 from inspector.tui.app.command_table import Where, bindings
 from inspector.tui.code.folding import LEVELS, Fold, Region, RowMap
 from inspector.tui.code.gutter import CHOICES, Gutter, RunFigures
-from inspector.tui.code.highlight import Highlighter
+from inspector.tui.code.highlight import NEAR, Highlighter
 from inspector.tui.code.marks_bar import SIGNS, MarkedBar, Marks, placed
-from inspector.tui.code.rows import CodeRows, Look, Part, breaks
+from inspector.tui.code.rows import CodeRows, Look, Part, breaks, place_words
 from inspector.tui.widgets.notice import Notice, notice_strips
 from inspector.tui.widgets.visible import label
 
@@ -48,7 +49,14 @@ GAP = 6
 
 
 USUAL = ("usual",)
-"""Remembered instead of the columns that there are at first, which may be others one day."""
+"""Remembered instead of the columns and folds that there are at first, which may be others one
+day."""
+
+AS_IT_IS = "as it is"
+"""Remembered among the folds of a pane that shows the file as it is."""
+
+BEFORE_MARKS = ("debug sections",)
+"""What was remembered of usual folds before marks of locations were among them."""
 
 
 def _next(lines: tuple[int, ...], here: int, step: int) -> int:
@@ -116,6 +124,8 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         self._laid: tuple[object, list[tuple[int, Part]]] = (None, [])
         self.untouched = True
         self.level: frozenset[Fold] = LEVELS[0]
+        self.as_it_is = False
+        self._level_to_read: frozenset[Fold] = LEVELS[0]
         self.regions: Mapping[Fold, tuple[Region, ...]] = {}
         self._maps: Mapping[frozenset[Fold], RowMap] = {}
         self._flipped: set[Region] = set()
@@ -127,12 +137,18 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
     def looks(self) -> tuple[tuple[str, ...], tuple[str, ...], bool]:
         """What is folded, by its words; the columns that are wanted; whether lines are wrapped."""
         folds = tuple(kind.value for kind in Fold if kind in self.level)
+        if self.as_it_is:
+            folds = (AS_IT_IS, *folds)
+        elif self.level == LEVELS[0]:
+            folds = USUAL
         wanted = self.rows.gutter.wanted
         return folds, USUAL if wanted == CHOICES[0] else wanted, self.wrapped
 
     def look(self, folds: tuple[str, ...], columns: tuple[str, ...], wrapped: bool) -> None:
         """As it was left; before there is anything to look at."""
-        self.level = frozenset(kind for kind in Fold if kind.value in folds)
+        usual = folds in (USUAL, BEFORE_MARKS)
+        self.level = LEVELS[0] if usual else frozenset(k for k in Fold if k.value in folds)
+        self.as_it_is = AS_IT_IS in folds
         if columns != USUAL:
             self.rows.gutter = replace(self.rows.gutter, wanted=columns)
         self.wrapped = wrapped
@@ -261,11 +277,20 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
             self.post_message(self.Said(self, text))
 
     def action_verbatim(self) -> None:
-        """A disassembly with all its spaces, or with fewer."""
+        """The file as it is, every line and every space; again, what is easier to read."""
+        self.as_it_is = not self.as_it_is
+        if self.as_it_is:
+            self._level_to_read, self.level = self.level, frozenset()
+            said = "The file as it is, line by line; again folds it for reading."
+        else:
+            self.level = self._level_to_read or LEVELS[0]
+            said = "For reading: marks and debug sections are folded, names are short."
+        self._flipped = set()
         if self.source is not None:
-            self.source.as_it_is(verbatim=self.source.squeeze)
+            self.source.as_it_is(self.as_it_is)
             self.rows.forget()
-            self.measure()
+            self.fold()
+            self.post_message(self.Said(self, said))
 
     def on_click(self, event: events.Click) -> None:
         """The line that was clicked; a second click on what is folded unfolds it."""
@@ -407,10 +432,10 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         return self.rows.row(n, self._look(n), part, width)
 
     def _look(self, n: int) -> Look:
-        fold = self.map.fold(n)
-        last = n if fold is None else fold.last
-        linked = self._any(self.linked, n, last) if fold else n in self._linked
-        here = n <= self.cursor <= last
+        fold, marks = self.map.fold(n), self.map.marks(n)
+        first, last = n if marks is None else marks.first, n if fold is None else fold.last
+        linked = self._any(self.linked, first, last) if first < last else n in self._linked
+        here = first <= self.cursor <= last
         if here and self.has_focus:
             sign = "cursor"
         elif linked:
@@ -421,11 +446,28 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         return Look(
             sign,
             linked,
-            chosen is not None and chosen[0] <= last and n <= chosen[1],
+            chosen is not None and chosen[0] <= last and first <= chosen[1],
             "" if fold is None else fold.words,
             fold is not None and fold.kind is Fold.FUNCTION,
-            bool(self.current) and self._any(self.current, n, last),
+            bool(self.current) and self._any(self.current, first, last),
+            () if fold is not None or self.as_it_is else self._place(n),
         )
+
+    def _place(self, n: int) -> tuple[str, ...]:
+        """Where line ``n`` is from, if it is the first that is from there."""
+        source = self.source
+        if source is None or source.is_silent(n):
+            return ()
+        if source.listing.language == Stage.SASS.value:
+            return place_words(source.new_place(n))
+        # Between a mark and what it is about, blanks and comments may stand.
+        for at in range(n, max(0, n - NEAR), -1):
+            marks = self.map.marks(at)
+            if marks is not None:
+                return place_words(source.loc(marks.first, marks.last))
+            if at > 1 and not source.is_silent(at - 1):
+                break
+        return ()
 
     @staticmethod
     def _any(lines: tuple[int, ...], first: int, last: int) -> bool:
@@ -493,13 +535,14 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         The cursor goes to line ``at``; line ``top``, the kernel's first, stays in view if it can.
         """
         self.rows.source, self.notice = source, None
+        source.as_it_is(self.as_it_is)
         self.rows.dark, self.rows.plain = self.app.current_theme.dark, self.rich_style
         self._begin(width)
         self._columns(Gutter(NOTHING, self.rows.gutter.wanted))
         self.cursor = max(1, min(at, self.lines))
         self.untouched = True
         self._top = top
-        self._place()
+        self._to_top()
         self.post_message(self.Moved(self))
 
     def _begin(self, width: int) -> None:
@@ -510,7 +553,7 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         self.map = RowMap(self.lines)
         self._light_up(None)
 
-    def _place(self) -> None:
+    def _to_top(self) -> None:
         """Scroll to where reading begins."""
         top = self.map.row(self._top) if self.lines else 0
         self.scroll_to(0, max(0, top - MARGIN), animate=False, force=True)
@@ -520,7 +563,7 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         """The cursor stays in view; before the first move, so does the kernel's first line."""
         self.measure()
         if self.untouched:
-            self._place()
+            self._to_top()
         else:
             self.reveal(self.cursor, self.cursor)
 
@@ -594,6 +637,13 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         """Show these columns, where the listing has something for them."""
         self._columns(replace(self.rows.gutter, wanted=wanted))
 
+    def named(self, names: Mapping[str, str]) -> None:
+        """The names of the kernel's parameters, by their symbols, are known."""
+        if self.source is not None and names != self.source.names:
+            self.source.know(names)
+            self.rows.forget()
+            self.refresh()
+
     def light_up(self, register: Register | None) -> None:
         """Mark where a register is defined and used, and its name wherever it stands."""
         if register != self.register:
@@ -616,11 +666,16 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         self,
         regions: Mapping[Fold, tuple[Region, ...]],
         maps: Mapping[frozenset[Fold], RowMap] = MappingProxyType({}),
+        files: Mapping[int, str] = MappingProxyType({}),
     ) -> None:
         """What can be folded is known: fold what is wanted so, nothing on the screen moving.
 
-        ``maps`` are those of the usual levels, as a thread has made them.
+        ``maps`` are those of the usual levels, as a thread has made them; ``files`` those that a
+        ``.loc`` may name.
         """
+        if self.source is not None:
+            self.source.files = files
+            self.rows.forget()
         self.regions, self._maps, self._flipped = regions, maps, set()
         self.fold()
 
@@ -645,9 +700,13 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         at = self.map.row(self.cursor) - self.scroll_offset.y
         known = None if self._flipped else self._maps.get(self.level)
         self.map = known or RowMap(self.lines, self._folds())
+        hidden = self.map.fold(self.cursor)
+        if hidden is not None and hidden.kind is Fold.MARKS:
+            self.cursor = self.map.shown(self.cursor)
+            self.post_message(self.Moved(self))
         self.measure()
         if self.untouched:
-            self._place()
+            self._to_top()
         else:
             top = max(0, self.map.row(self.cursor) - at)
             self.scroll_to(y=top, animate=False, force=True)
@@ -656,7 +715,9 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
 
     def _unfold(self, n: int) -> None:
         """Unfold what hides line ``n``."""
-        while (hidden := self.map.fold(n)) is not None and n != hidden.first:
+        while (hidden := self.map.fold(n)) is not None and (
+            n != hidden.first or hidden.kind is Fold.MARKS
+        ):
             self._flipped ^= {hidden}
             self.fold()
 
