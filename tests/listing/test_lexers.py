@@ -6,7 +6,7 @@ import time
 
 import pytest
 from hypothesis import given, settings
-from pygments.token import Comment, Error, Keyword, Name, Number
+from pygments.token import Comment, Error, Keyword, Name
 
 from inspector.listing.lexers import MlirLexer, NvSassLexer, lexer_for
 from inspector.model import Stage
@@ -44,7 +44,7 @@ def test_sass(nvdisasm: Disassembler) -> None:
     assert (Keyword, "LDG") in found
     assert (Name.Variable, "R6") in found
     assert (Name.Decorator, "@!P0") in found
-    assert (Number.Hex, "/*0000*/") in found
+    assert (Comment.Address, "/*0000*/") in found
     assert Error not in {kind for kind, _ in found}
 
 

@@ -41,10 +41,11 @@ def location_of(listing: Listing, n: int) -> Location | None:
         return None
     for after in range(n, min(n + _NEAR, len(listing.lines))):
         following = listing.lines[after]
-        if following.kind is Kind.INSTRUCTION:
-            return following.source
-        if _is_loc(following):
-            return _said(listing, after + 1)
+        at = _said(listing, after + 1) if _is_loc(following) else following.source
+        if at is not None:
+            return at
+        if following.kind is Kind.INSTRUCTION or _is_loc(following):
+            break
     before = (listing.lines[at] for at in range(n - 2, max(-1, n - 2 - _NEAR), -1))
     return next((one.source for one in before if one.kind is Kind.INSTRUCTION), None)
 
