@@ -24,6 +24,29 @@ from pygments.token import (
 from rich.style import Style
 from textual.theme import Theme
 
+TINTS = {
+    # How a row of the map looks, and how it looks when it comes from the cursor's source line:
+    # found by a search for the eight grounds that lie farthest apart, the nearest two for whoever
+    # sees them worst (normal sight, protanopia, deuteranopia, tritanopia), while every token can
+    # be read on them; neighbours in the source lie farther apart still.
+    "dark": (
+        ("#3e0301", "#501a00", "#290e4f", "#023420", "#340035", "#3f1c3e", "#351f60", "#0c2522"),
+        ("#6d1b12", "#682200", "#47247d", "#004229", "#611861", "#562655", "#45247e", "#00413b"),
+    ),
+    "light": (
+        ("#ffdce2", "#e2fdbe", "#82f8eb", "#fef69f", "#b4f4bf", "#f6e5ff", "#cfffda", "#dfeca0"),
+        ("#fed6dd", "#c9eb99", "#44f8e8", "#efe36c", "#9ef3ae", "#f1d7fe", "#b0eebf", "#d9e882"),
+    ),
+}
+
+
+def _tints(theme: str) -> dict[str, str]:
+    """The variables of the styles."""
+    plain, lit = TINTS[theme]
+    named = {f"tint-{hue}": colour for hue, colour in enumerate(plain, 1)}
+    return named | {f"lit-{hue}": colour for hue, colour in enumerate(lit, 1)}
+
+
 DARK = Theme(
     name="ptxview-dark",
     dark=True,
@@ -45,6 +68,7 @@ DARK = Theme(
         "removed-part": "#4d3413",
         "added-line": "#12292f",
         "added-part": "#173d46",
+        **_tints("dark"),
     },
 )
 
@@ -69,6 +93,7 @@ LIGHT = Theme(
         "removed-part": "#fadfb8",
         "added-line": "#e2f3f0",
         "added-part": "#c4e8e1",
+        **_tints("light"),
     },
 )
 

@@ -117,7 +117,8 @@ def place_words(location: Location | None) -> tuple[str, ...]:
 class Look(NamedTuple):
     """How a row stands out: one of ``SIGNS``, whether it is linked, whether it is chosen to be
     copied; the words of what is folded away there, and whether its first line is shown as well;
-    whether it is the line of the step at hand; where its code is from, said in several ways."""
+    whether it is the line of the step at hand; where its code is from, said in several ways; the
+    colour of its source line, from 1, negative for that of the cursor's; 0 is none."""
 
     sign: str
     linked: bool = False
@@ -126,6 +127,13 @@ class Look(NamedTuple):
     heading: bool = False
     current: bool = False
     places: tuple[str, ...] = ()
+    tint: int = 0
+
+
+def tint_letter(tint: int) -> str:
+    """What stands for a colour where there are none; a capital is that of the cursor's line."""
+    letter = chr(ord("a") + abs(tint) - 1) if tint else " "
+    return letter.upper() if tint < 0 else letter
 
 
 class Part(NamedTuple):
@@ -147,6 +155,8 @@ class CodeRows:
         self.register: re.Pattern[str] | None = None
         self.dark = True
         self.plain = Style()
+        self.lettered = False
+        """Whether letters stand for the colours of source lines, where there are no colours."""
         self._part = part
         self._code = lru_cache(maxsize=2048)(self._make_code)
         self._row = lru_cache(maxsize=2048)(self._make_row)
@@ -160,7 +170,7 @@ class CodeRows:
     def margin(self) -> int:
         """Cells before the text: sign, number, note, columns."""
         lines = 0 if self.source is None else len(self.source.texts)
-        return len(str(max(lines, 99))) + 2 + self.gutter.width
+        return len(str(max(lines, 99))) + 2 + self.gutter.width + self.lettered
 
     def row(self, n: int, look: Look, part: Part, width: int) -> Strip:
         """A row of line ``n`` in ``width`` cells."""
@@ -178,6 +188,8 @@ class CodeRows:
             line += self._part("code--cursor")
         elif look.current:
             line += self._part("code--current")
+        elif look.tint:
+            line += self._part(f"code--{'lit' if look.tint < 0 else 'tint'}-{abs(look.tint)}")
         elif look.linked:
             line += self._part("code--linked")
         quiet = line + self._part("code--gutter")
@@ -201,22 +213,24 @@ class CodeRows:
 
     def _start(self, n: int, look: Look, part: Part, line: Style, quiet: Style) -> list[Segment]:
         """Sign, number, note and columns."""
-        digits = self.margin - 2 - self.gutter.width
+        digits = self.margin - 2 - self.gutter.width - self.lettered
         mark = CURRENT if look.current else SIGNS[look.sign]
         sign = Segment(mark, line + self._part("code--mark"))
         if part.again:
-            blank = " " * (1 + self.gutter.width)
+            blank = " " * (1 + self.gutter.width + self.lettered)
             return [sign, Segment(f"{WRAPPED:>{digits}}", quiet), Segment(blank, quiet)]
         note = self.gutter.sign(n)
-        cells = self.gutter.cells(n)
-        loud = line + self._part("code--peak") if cells and self.gutter.peak(n) else quiet
+        peak = line + self._part("code--peak")
+        cells = [Segment(c, peak if loud else quiet) for c, loud in self.gutter.parts(n)]
         value, runs = self.gutter.value(n)
         own = line + self._part("code--value") if runs else quiet + Style(dim=True)
+        letter = [Segment(tint_letter(look.tint), quiet)] if self.lettered else []
         return [
             sign,
+            *letter,
             Segment(f"{n:>{digits}}", quiet),
             Segment(note, quiet if note == " " else line + self._part("code--note")),
-            Segment(cells, loud),
+            *cells,
             Segment(value, own),
         ]
 

@@ -11,17 +11,19 @@ from types import MappingProxyType
 from typing import ClassVar
 
 from rich.style import Style
-from textual import events
+from textual import events, work
 from textual.geometry import Size
 from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
+from inspector.analyse.source_groups import HUES, SourceGroups
 from inspector.analyse.telling import NOTHING, Register, Telling
+from inspector.errors import PtxviewError
 from inspector.model import Stage
 from inspector.tui.app.command_table import Where, bindings
 from inspector.tui.code.folding import LEVELS, Fold, Region, RowMap
-from inspector.tui.code.gutter import CHOICES, Gutter, RunFigures
+from inspector.tui.code.gutter import CHOICES, Gutter, RunFigures, title
 from inspector.tui.code.highlight import NEAR, Highlighter
 from inspector.tui.code.marks_bar import SIGNS, MarkedBar, Marks, placed
 from inspector.tui.code.rows import CodeRows, Look, Part, breaks, place_words
@@ -91,7 +93,32 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         "code--gutter", "code--cursor", "code--linked", "code--match", "code--mark",
         "code--notice", "code--hint", "code--note", "code--peak", "code--register",
         "code--chosen", "code--found", "code--link", "code--current", "code--value",
+        *(f"code--{how}-{hue}" for how in ("tint", "lit") for hue in range(1, HUES + 1)),
     }  # fmt: skip
+
+    class Columned(Message):
+        """Other columns stand before the text than before."""
+
+        def __init__(self, view: CodeView) -> None:
+            super().__init__()
+            self.view = view
+
+    class Ranked(Message):
+        """A thread knows the lines with the largest figures of a column."""
+
+        def __init__(self, view: CodeView, gutter: Gutter, column: str, lines: object) -> None:
+            super().__init__()
+            self.view = view
+            self.gutter = gutter
+            self.column = column
+            self.lines = lines
+
+    class Scrolled(Message):
+        """With the map on, one has scrolled here, and not because of another pane."""
+
+        def __init__(self, view: CodeView) -> None:
+            super().__init__()
+            self.view = view
 
     class Moved(Message):
         """The cursor went to another line, or another listing came."""
@@ -130,6 +157,10 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         self._maps: Mapping[frozenset[Fold], RowMap] = {}
         self._flipped: set[Region] = set()
         self._top = 1
+        self.groups: SourceGroups | None = None
+        self.lit = 0
+        self._led = False
+        self._ranks: dict[str, tuple[int, ...]] = {}
 
     # Columns and folds
 
@@ -164,6 +195,49 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         noted = self.rows.gutter.telling.noted
         if noted:
             self.jump(_next(noted, self.cursor, step))
+
+    def action_largest(self, column: str) -> None:
+        """To the line with the largest figure of a column; from there to the next largest."""
+        gutter = self.rows.gutter
+        if column not in gutter.there:
+            text = f"No {title(column)} are known of these lines."
+            self.post_message(self.Said(self, text, warning=True))
+        elif column in self._ranks:
+            self._to_largest(column)
+        else:
+            self._rank(gutter, column, self.lines)
+
+    @work(thread=True, exclusive=True, group="order", exit_on_error=False, description="rank")
+    def _rank(self, gutter: Gutter, column: str, lines: int) -> None:
+        try:
+            ranked = gutter.ranked(column, lines)
+        except PtxviewError:
+            ranked = ()
+        self.post_message(self.Ranked(self, gutter, column, ranked))
+
+    def on_code_view_ranked(self, message: CodeView.Ranked) -> None:
+        """Go there, if the listing is still the same."""
+        message.stop()
+        if message.gutter is self.rows.gutter and isinstance(message.lines, tuple):
+            self._ranks[message.column] = message.lines
+            self._to_largest(message.column)
+
+    def _to_largest(self, column: str) -> None:
+        lines = self._ranks[column]
+        if not lines:
+            text = f"No {title(column)} are counted on any line."
+            self.post_message(self.Said(self, text, warning=True))
+            return
+        at = (lines.index(self.cursor) + 1) % len(lines) if self.cursor in lines else 0
+        self.jump(lines[at])
+        gutter = self.rows.gutter
+        told = gutter.telling.at(lines[at])
+        many = f"{gutter.figure(column, told):g} {title(column)}"
+        if at == 0:
+            text = f"{many}: the most of any line; again the next largest."
+        else:
+            text = f"{many}: number {at + 1} of {len(lines)}; again the next largest."
+        self.post_message(self.Said(self, text))
 
     def action_fold(self) -> None:
         """Fold what the cursor is in, or unfold it."""
@@ -451,6 +525,7 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
             fold is not None and fold.kind is Fold.FUNCTION,
             bool(self.current) and self._any(self.current, first, last),
             () if fold is not None or self.as_it_is else self._place(n),
+            self._tint(n),
         )
 
     def _place(self, n: int) -> tuple[str, ...]:
@@ -468,6 +543,50 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
             if at > 1 and not source.is_silent(at - 1):
                 break
         return ()
+
+    # The map: each line in the colour of the source line that it comes from
+
+    def _tint(self, n: int) -> int:
+        group = 0 if self.groups is None else self.groups.group(n)
+        if self.groups is None or not group:
+            return 0
+        hue = self.groups.hue(group) + 1
+        return -hue if group == self.lit else hue
+
+    def tint(self, groups: SourceGroups | None) -> None:
+        """Colour each line by these groups, or none any more."""
+        self.groups, self.lit = groups, 0
+        self.rows.lettered = groups is not None and self.app.no_color
+        self.rows.forget()
+        self.measure()
+
+    def light(self, group: int) -> None:
+        """The lines of this group stand out: the cursor is on one of them."""
+        if group != self.lit:
+            self.lit = group
+            self.refresh()
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        """With the map on, the other panes come along."""
+        super().watch_scroll_y(old_value, new_value)
+        if self.groups is not None and not self._led and round(old_value) != round(new_value):
+            self.post_message(self.Scrolled(self))
+
+    def lead(self, n: int, y: int) -> None:
+        """Another pane was scrolled: bring line ``n`` to row ``y`` of the view."""
+        self._led = True
+        self.scroll_to(y=max(0, self.map.row(n) - y), animate=False, force=True)
+        self._led = False
+
+    def corresponding(self, lines: tuple[int, ...]) -> int:
+        """Which of ``lines`` to bring into view: the cursor's if it is one, else the nearest."""
+        return self.cursor if self.cursor in lines else self.nearest(lines)
+
+    def reading_at(self) -> int:
+        """The line by which other panes find what corresponds: the cursor's, else the middle."""
+        first, last = self.span()
+        at = self.map.row(self.cursor)
+        return self.cursor if first <= at <= last else self.map.line((first + last) // 2)
 
     @staticmethod
     def _any(lines: tuple[int, ...], first: int, last: int) -> bool:
@@ -548,6 +667,7 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
     def _begin(self, width: int) -> None:
         self.linked, self._linked, self.matches = (), frozenset(), ()
         self.current = ()
+        self.groups, self.lit, self.rows.lettered = None, 0, False
         self.regions, self._maps, self._flipped, self.chosen_from = {}, {}, set(), None
         self._width = width
         self.map = RowMap(self.lines)
@@ -594,7 +714,9 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
                 if n - last > GAP:
                     break
                 last = n
+            self._led = True
             self.reveal(self.cursor, last)
+            self._led = False
             self.refresh()
 
     def find(self, pattern: re.Pattern[str] | None, matches: tuple[int, ...]) -> None:
@@ -629,9 +751,12 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
 
     def _columns(self, gutter: Gutter) -> None:
         self.rows.gutter = gutter
+        self._ranks = {}
         self.rows.forget()
         self.measure()
         self.refresh_marks()
+        if self.is_mounted:
+            self.post_message(self.Columned(self))
 
     def columns(self, wanted: tuple[str, ...]) -> None:
         """Show these columns, where the listing has something for them."""

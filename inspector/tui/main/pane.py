@@ -112,12 +112,11 @@ class PaneTitle(Widget):
 
 
 class ColumnHeads(Widget):
-    """What the columns of a pane's gutter are called, above them; not shown at first."""
+    """What the columns of a pane's gutter are called, above them; not there without columns."""
 
     def __init__(self, view: CodeView) -> None:
         super().__init__()
         self.view = view
-        self.display = False
 
     def render(self) -> Content:
         """Each above its figures."""
@@ -315,6 +314,14 @@ class Pane(Vertical):
             self.view.go(n)
         elif self.request is not None:
             self._goal = (self.request, n)
+
+    @on(CodeView.Columned)
+    def _columned(self, message: CodeView.Columned) -> None:
+        message.stop()
+        self.heads.set_class(
+            bool(self.view.rows.gutter.columns) and bool(self.view.lines), "-there"
+        )
+        self.heads.refresh()
 
     # Analysis
 

@@ -597,6 +597,15 @@ class MainScreen(Screen[None]):
         else:
             self._warn("Nothing is told of these lines: there are no columns to choose.")
 
+    def action_map(self) -> None:
+        """Colour each line of all panes by the source line that it comes from, or end that."""
+        self.panes.map(not self.panes.mapped)
+        self._say(
+            "Each line has the colour of its source line; panes scroll together. m ends it."
+            if self.panes.mapped
+            else "The map is off."
+        )
+
     def action_pane_more(self) -> None:
         """One pane more, up to three; then this one alone."""
         self.panes.more()

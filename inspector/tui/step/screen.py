@@ -302,9 +302,7 @@ class StepScreen(Screen[None]):
             figures = None
             if self.kernel is not None and pane.stage is not None and pane.settled:
                 figures = self.kernel.figures(pane.stage)
-            pane.heads.display = figures is not None and self.size.height >= 16
             pane.view.ran(figures)
-            pane.heads.refresh()
 
     def _stand(self) -> None:
         """Mark the line of the step in every pane."""
@@ -647,7 +645,6 @@ class StepScreen(Screen[None]):
         if wanted is not None:
             for pane in self.panes.panes:
                 pane.view.columns(wanted)
-                pane.heads.refresh()
             self._tell()
 
     def action_columns(self) -> None:
