@@ -16,6 +16,7 @@ from textual.strip import Strip
 
 from inspector.model import Location
 from inspector.tui.app.theme import token_style
+from inspector.tui.code.flow import FlowCell
 from inspector.tui.code.gutter import CHOICES, Gutter
 from inspector.tui.code.highlight import Highlighter, Spans
 from inspector.tui.widgets.visible import label
@@ -118,7 +119,8 @@ class Look(NamedTuple):
     """How a row stands out: one of ``SIGNS``, whether it is linked, whether it is chosen to be
     copied; the words of what is folded away there, and whether its first line is shown as well;
     whether it is the line of the step at hand; where its code is from, said in several ways; the
-    colour of its source line, from 1, negative for that of the cursor's; 0 is none."""
+    colour of its source line, from 1, negative for that of the cursor's; 0 is none; the branches
+    that pass it."""
 
     sign: str
     linked: bool = False
@@ -128,6 +130,7 @@ class Look(NamedTuple):
     current: bool = False
     places: tuple[str, ...] = ()
     tint: int = 0
+    flow: tuple[FlowCell, ...] = ()
 
 
 def tint_letter(tint: int) -> str:
@@ -155,6 +158,8 @@ class CodeRows:
         self.register: re.Pattern[str] | None = None
         self.dark = True
         self.plain = Style()
+        self.flow_width = 0
+        """Cells that branches take before the text."""
         self.lettered = False
         """Whether letters stand for the colours of source lines, where there are no colours."""
         self._part = part
@@ -170,7 +175,8 @@ class CodeRows:
     def margin(self) -> int:
         """Cells before the text: sign, number, note, columns."""
         lines = 0 if self.source is None else len(self.source.texts)
-        return len(str(max(lines, 99))) + 2 + self.gutter.width + self.lettered
+        digits = len(str(max(lines, 99)))
+        return digits + 2 + self.gutter.width + self.lettered + self.flow_width
 
     def row(self, n: int, look: Look, part: Part, width: int) -> Strip:
         """A row of line ``n`` in ``width`` cells."""
@@ -213,12 +219,15 @@ class CodeRows:
 
     def _start(self, n: int, look: Look, part: Part, line: Style, quiet: Style) -> list[Segment]:
         """Sign, number, note and columns."""
-        digits = self.margin - 2 - self.gutter.width - self.lettered
+        digits = self.margin - 2 - self.gutter.width - self.lettered - self.flow_width
+        flow = [Segment(c.sign, line + self._part(f"code--{c.kind}")) for c in look.flow]
+        if len(flow) < self.flow_width:
+            flow.append(Segment(" " * (self.flow_width - len(flow)), line))
         mark = CURRENT if look.current else SIGNS[look.sign]
         sign = Segment(mark, line + self._part("code--mark"))
         if part.again:
             blank = " " * (1 + self.gutter.width + self.lettered)
-            return [sign, Segment(f"{WRAPPED:>{digits}}", quiet), Segment(blank, quiet)]
+            return [sign, Segment(f"{WRAPPED:>{digits}}", quiet), Segment(blank, quiet), *flow]
         note = self.gutter.sign(n)
         peak = line + self._part("code--peak")
         cells = [Segment(c, peak if loud else quiet) for c, loud in self.gutter.parts(n)]
@@ -232,6 +241,7 @@ class CodeRows:
             Segment(note, quiet if note == " " else line + self._part("code--note")),
             *cells,
             Segment(value, own),
+            *flow,
         ]
 
     @staticmethod

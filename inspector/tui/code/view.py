@@ -17,11 +17,13 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
+from inspector.analyse.flow.arrows import FlowLanes
 from inspector.analyse.source_groups import HUES, SourceGroups
 from inspector.analyse.telling import NOTHING, Register, Telling
 from inspector.errors import PtxviewError
 from inspector.model import Stage
 from inspector.tui.app.command_table import Where, bindings
+from inspector.tui.code.flow import FlowCell, along, arrow_at, cells, lanes_shown
 from inspector.tui.code.folding import LEVELS, Fold, Region, RowMap
 from inspector.tui.code.gutter import CHOICES, Gutter, RunFigures, title
 from inspector.tui.code.highlight import NEAR, Highlighter
@@ -93,6 +95,7 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         "code--gutter", "code--cursor", "code--linked", "code--match", "code--mark",
         "code--notice", "code--hint", "code--note", "code--peak", "code--register",
         "code--chosen", "code--found", "code--link", "code--current", "code--value",
+        "code--loop", "code--branch", "code--own",
         *(f"code--{how}-{hue}" for how in ("tint", "lit") for hue in range(1, HUES + 1)),
     }  # fmt: skip
 
@@ -160,6 +163,7 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         self.groups: SourceGroups | None = None
         self.lit = 0
         self._led = False
+        self.flow: FlowLanes | None = None
         self._ranks: dict[str, tuple[int, ...]] = {}
 
     # Columns and folds
@@ -371,6 +375,8 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         offset = event.get_content_offset(self)
         laid = self.laid() if self.source is not None else []
         if offset is not None and 0 <= offset.y < len(laid):
+            if self._click_flow(laid[offset.y][0], offset.x):
+                return
             self.go(laid[offset.y][0])
             if event.chain == 2 and self.map.fold(self.cursor) is not None:
                 self.action_fold()
@@ -503,9 +509,9 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         if y >= len(laid):
             return Strip.blank(width, self.rich_style)
         n, part = laid[y]
-        return self.rows.row(n, self._look(n), part, width)
+        return self.rows.row(n, self._look(n, part.again), part, width)
 
-    def _look(self, n: int) -> Look:
+    def _look(self, n: int, again: bool = False) -> Look:
         fold, marks = self.map.fold(n), self.map.marks(n)
         first, last = n if marks is None else marks.first, n if fold is None else fold.last
         linked = self._any(self.linked, first, last) if first < last else n in self._linked
@@ -526,7 +532,45 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
             bool(self.current) and self._any(self.current, first, last),
             () if fold is not None or self.as_it_is else self._place(n),
             self._tint(n),
+            self._flow_cells(n, again),
         )
+
+    # Branches and loops
+
+    def _flow_cells(self, n: int, again: bool) -> tuple[FlowCell, ...]:
+        if self.flow is None or not self.rows.flow_width:
+            return ()
+        cursor = self.cursor if self.has_focus else 0
+        return cells(self.flow, self.rows.flow_width - 1, n, cursor, again)
+
+    def _fit_flow(self) -> None:
+        """As many lanes as the pane has room for, the head of an arrow and no air: none of none."""
+        lanes = lanes_shown(self.flow, self.size.width)
+        self.rows.flow_width = lanes + 1 if lanes else 0
+
+    def action_along(self) -> None:
+        """Along the branch here: to its label, from there to the lines that branch to it; elsewhere
+        to the beginning of the loop around."""
+        flow = self.flow
+        ends = () if flow is None else flow.ends(self.cursor)
+        loop = None if flow is None else flow.loop(self.cursor)
+        if ends:
+            self.jump(along(ends[0], self.cursor))
+        elif loop is not None:
+            self.jump(loop.target)
+        else:
+            text = "No branch is here, and no loop is around it."
+            self.post_message(self.Said(self, text, warning=True))
+
+    def _click_flow(self, n: int, x: int) -> bool:
+        """Follow the arrow that was clicked beside line ``n``; False if none was."""
+        cell = x - (self.rows.margin - self.rows.flow_width)
+        if self.flow is None or not 0 <= cell < self.rows.flow_width:
+            return False
+        arrow = arrow_at(self.flow, self.rows.flow_width - 1, n, cell)
+        if arrow is not None:
+            self.jump(along(arrow, n))
+        return arrow is not None
 
     def _place(self, n: int) -> tuple[str, ...]:
         """Where line ``n`` is from, if it is the first that is from there."""
@@ -668,6 +712,7 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         self.linked, self._linked, self.matches = (), frozenset(), ()
         self.current = ()
         self.groups, self.lit, self.rows.lettered = None, 0, False
+        self.flow, self.rows.flow_width = None, 0
         self.regions, self._maps, self._flipped, self.chosen_from = {}, {}, set(), None
         self._width = width
         self.map = RowMap(self.lines)
@@ -681,6 +726,8 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
 
     def on_resize(self) -> None:
         """The cursor stays in view; before the first move, so does the kernel's first line."""
+        self._fit_flow()
+        self.rows.forget()
         self.measure()
         if self.untouched:
             self._to_top()
@@ -792,14 +839,17 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         regions: Mapping[Fold, tuple[Region, ...]],
         maps: Mapping[frozenset[Fold], RowMap] = MappingProxyType({}),
         files: Mapping[int, str] = MappingProxyType({}),
+        flow: FlowLanes | None = None,
     ) -> None:
         """What can be folded is known: fold what is wanted so, nothing on the screen moving.
 
         ``maps`` are those of the usual levels, as a thread has made them; ``files`` those that a
-        ``.loc`` may name.
+        ``.loc`` may name, and ``flow`` its branches.
         """
         if self.source is not None:
             self.source.files = files
+            self.flow = flow
+            self._fit_flow()
             self.rows.forget()
         self.regions, self._maps, self._flipped = regions, maps, set()
         self.fold()

@@ -14,6 +14,7 @@ from textual.message import Message
 from textual.widget import Widget
 from textual.worker import get_current_worker
 
+from inspector.analyse.flow.arrows import FlowLanes, arrows
 from inspector.analyse.telling import NOTHING, Telling
 from inspector.listing.ptx_location import Locations
 from inspector.model import Stage, Variant
@@ -180,6 +181,7 @@ class Pane(Vertical):
             regions: Regions,
             maps: Maps,
             files: Mapping[int, str],
+            flow: FlowLanes | None,
         ) -> None:
             super().__init__()
             self.pane = pane
@@ -187,6 +189,7 @@ class Pane(Vertical):
             self.regions = regions
             self.maps = maps
             self.files = files
+            self.flow = flow
 
     class Named(Message):
         """A thread knows what the kernel's parameters are called, by their symbols."""
@@ -376,6 +379,8 @@ class Pane(Vertical):
             return
         # Here and not where they are wanted: it takes a while for a hundred thousand.
         maps = attempt(lambda: {level: _map(source, answer, level) for level in LEVELS})
+        listing = source.listing
+        flow = attempt(lambda: FlowLanes(arrows(source.texts, listing.functions, listing.language)))
         files: object = None
         if source.listing.language == Stage.PTX.value:
             files = attempt(lambda: Locations(source.listing.text, source.texts).files)
@@ -386,6 +391,7 @@ class Pane(Vertical):
                 answer,
                 maps if isinstance(maps, dict) else {},
                 files if isinstance(files, dict) else {},
+                flow if isinstance(flow, FlowLanes) else None,
             )
         )
 
@@ -393,7 +399,7 @@ class Pane(Vertical):
     def _foldable(self, message: Foldable) -> None:
         message.stop()
         if message.source is self.view.source:
-            self.view.foldable(message.regions, message.maps, message.files)
+            self.view.foldable(message.regions, message.maps, message.files, message.flow)
 
 
 def _parameters(reads: Reader, variant: Variant) -> dict[str, str]:
