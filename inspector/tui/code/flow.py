@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from inspector.analyse.flow.arrows import MOST_LANES, Arrow, FlowLanes
 
-CELLS_A_LANE = 26
+CELLS_A_LANE = 18
 """Cells of a pane for each lane that is drawn: the code is what one has come for."""
 
 _THIN = {"top": "╭", "bottom": "╰", "join": "├", "pass": "│", "across": "─", "cross": "┼"}
