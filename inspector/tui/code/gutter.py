@@ -35,6 +35,9 @@ CHOICES: tuple[tuple[str, ...], ...] = (
 SIGNS = {"warn": "⚠", "hint": "◆", "info": "·"}
 _ORDER = ("warn", "hint", "info")
 
+COUNTED = {LIVE: "live register", STALL: "stall cycle", SAMPLES: "sample"}
+"""What one of a column's figures is called."""
+
 BARS = "▁▂▃▄▅▆▇█"
 
 _WIDTHS = {LIVE: 5, STALL: 6, SAMPLES: 8, WARPS: 7, LANES: 6, DIVERGES: 6, SECTORS: 8,

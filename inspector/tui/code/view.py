@@ -22,10 +22,11 @@ from inspector.analyse.source_groups import HUES, SourceGroups
 from inspector.analyse.telling import NOTHING, Register, Telling
 from inspector.errors import PtxviewError
 from inspector.model import Stage
+from inspector.text import plural
 from inspector.tui.app.command_table import Where, bindings
 from inspector.tui.code.flow import FlowCell, along, arrow_at, cells, lanes_shown
 from inspector.tui.code.folding import LEVELS, Fold, Region, RowMap
-from inspector.tui.code.gutter import CHOICES, Gutter, RunFigures, title
+from inspector.tui.code.gutter import CHOICES, COUNTED, Gutter, RunFigures, title
 from inspector.tui.code.highlight import NEAR, Highlighter
 from inspector.tui.code.marks_bar import SIGNS, MarkedBar, Marks, placed
 from inspector.tui.code.rows import CodeRows, Look, Part, breaks, place_words
@@ -165,6 +166,7 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         self._led = False
         self.flow: FlowLanes | None = None
         self._ranks: dict[str, tuple[int, ...]] = {}
+        self._largest = "", 0
 
     # Columns and folds
 
@@ -232,11 +234,15 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
             text = f"No {title(column)} are counted on any line."
             self.post_message(self.Said(self, text, warning=True))
             return
-        at = (lines.index(self.cursor) + 1) % len(lines) if self.cursor in lines else 0
+        before, at = self._largest
+        # Where one went on by oneself, it begins anew with the largest.
+        again = before == column and at < len(lines) and lines[at] == self.cursor
+        at = (at + 1) % len(lines) if again else 0
+        self._largest = column, at
         self.jump(lines[at])
         gutter = self.rows.gutter
-        told = gutter.telling.at(lines[at])
-        many = f"{gutter.figure(column, told):g} {title(column)}"
+        figure = gutter.figure(column, gutter.telling.at(lines[at])) or 0
+        many = plural(int(figure), COUNTED[column])
         if at == 0:
             text = f"{many}: the most of any line; again the next largest."
         else:

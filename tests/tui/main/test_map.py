@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import combinations, pairwise
+from math import dist
 from pathlib import Path
 
 import pytest
@@ -174,7 +175,7 @@ def test_eight_colours_are_eight_to_everybody(theme: object, sight: str) -> None
     seen = [lab(colour, sight) for colour in tints]
 
     def apart(a: tuple[float, ...], b: tuple[float, ...]) -> float:
-        return sum((x - y) ** 2 for x, y in zip(a, b, strict=True)) ** 0.5
+        return dist(a, b)
 
     assert chosen.background is not None
     ground = lab(chosen.background, sight)
