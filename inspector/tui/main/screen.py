@@ -231,7 +231,9 @@ class MainScreen(Screen[None]):
 
     AUTO_FOCUS = ""
 
-    VERTICAL_BREAKPOINTS = [(0, "-low"), (8, "-short"), (14, "-tall"), (30, "-high")]  # noqa: RUF012
+    VERTICAL_BREAKPOINTS = [  # noqa: RUF012
+        (0, "-low"), (8, "-short"), (14, "-tall"), (30, "-high"), (40, "-ample"), (56, "-vast"),
+    ]  # fmt: skip
 
     class Target(Message):
         """A thread has found where a branch or a label is; None if there is none."""
