@@ -7,8 +7,8 @@ of them would take too long.
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from itertools import accumulate, groupby, islice, repeat
 from operator import add, is_, itemgetter, lt, sub
@@ -256,3 +256,103 @@ class RowMap:
         if at >= 0 and row == self._rows[at] and self.closed[at].kind is not Fold.MARKS:
             return self._firsts[at]
         return row + 1 + self._hidden[at + 1]
+
+
+# -- what is folded at the moment -----------------------------------------------------------------
+
+USUAL = ("usual",)
+"""Remembered instead of the folds and columns that there are at first, which may be others one
+day."""
+
+AS_IT_IS = "as it is"
+"""Remembered among the folds of a pane that shows the file as it is."""
+
+BEFORE_MARKS = ("debug sections",)
+"""What was remembered of usual folds before marks of locations were among them."""
+
+
+class Folding:
+    """What of a listing is folded: the kinds of a level, but for regions that were flipped."""
+
+    def __init__(self) -> None:
+        self.level: frozenset[Fold] = LEVELS[0]
+        self.as_it_is = False
+        self.regions: Mapping[Fold, tuple[Region, ...]] = {}
+        self._maps: Mapping[frozenset[Fold], RowMap] = {}
+        self._flipped: set[Region] = set()
+        self._to_read: frozenset[Fold] = LEVELS[0]
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """What is wanted, as it is remembered."""
+        folds = tuple(kind.value for kind in Fold if kind in self.level)
+        if self.as_it_is:
+            return (AS_IT_IS, *folds)
+        return USUAL if self.level == LEVELS[0] else folds
+
+    def restore(self, words: tuple[str, ...]) -> None:
+        """As it was remembered."""
+        usual = words in (USUAL, BEFORE_MARKS)
+        self.level = LEVELS[0] if usual else frozenset(k for k in Fold if k.value in words)
+        self.as_it_is = AS_IT_IS in words
+
+    def know(
+        self,
+        regions: Mapping[Fold, tuple[Region, ...]],
+        maps: Mapping[frozenset[Fold], RowMap],
+    ) -> None:
+        """What can be folded in another listing; ``maps`` are those of the usual levels."""
+        self.regions, self._maps, self._flipped = regions, maps, set()
+
+    def flip(self, region: Region) -> None:
+        """Fold a region against the level, or as the level says again."""
+        self._flipped ^= {region}
+
+    def deeper(self) -> str:
+        """The next level, in words."""
+        at = LEVELS.index(self.level) + 1 if self.level in LEVELS else 0
+        self.level = LEVELS[at % len(LEVELS)]
+        self._flipped = set()
+        kinds = ", ".join(kind.value for kind in Fold if kind in self.level)
+        said = f"Folded: {kinds}." if kinds else "Nothing is folded."
+        return said.replace("the function", "functions")
+
+    def turn(self) -> str:
+        """From reading to the file as it is, or back, in words."""
+        self.as_it_is = not self.as_it_is
+        self._flipped = set()
+        if self.as_it_is:
+            self._to_read, self.level = self.level, frozenset()
+            return "The file as it is, line by line; again folds it for reading."
+        self.level = self._to_read or LEVELS[0]
+        return "For reading: marks and debug sections are folded, names are short."
+
+    def at(self, n: int) -> Region | None:
+        """The smallest region of lines that line ``n`` lies in."""
+        around: list[Region] = []
+        for each in self.regions.values():
+            at = bisect_right(each, n, key=_FIRST) - 1
+            if at >= 0 and n <= each[at].last:
+                around.append(each[at])
+        return min(around, key=lambda region: region.last - region.first, default=None)
+
+    def rows(self, lines: int) -> RowMap:
+        """Rows and lines, of so many, as they stand now."""
+        made = None if self._flipped else self._maps.get(self.level)
+        return made or RowMap(lines, self._closed())
+
+    def _closed(self) -> list[Region]:
+        """What is folded: what is wanted so but for what was flipped."""
+        out: list[Region] = []
+        for kind, each in self.regions.items():
+            flipped = sorted(region for region in self._flipped if region.kind is kind)
+            if kind not in self.level:
+                out += flipped
+                continue
+            at = 0
+            for region in flipped:
+                end = bisect_left(each, region)
+                out += each[at:end]
+                at = end + 1
+            out += each[at:]
+        return out

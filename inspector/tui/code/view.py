@@ -1,4 +1,8 @@
-"""The text of one stage with a cursor: what the keys of a pane do to it."""
+"""The text of one stage with a cursor: what the keys of a pane do to it.
+
+One module because it is one class: what a key does needs the cursor, the rows, the folds, the map
+and the place that is scrolled to at once. What can be known without them stands beside it.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +29,7 @@ from inspector.model import Stage
 from inspector.text import plural
 from inspector.tui.app.command_table import Where, bindings
 from inspector.tui.code.flow import FlowCell, along, arrow_at, cells, lanes_shown
-from inspector.tui.code.folding import LEVELS, Fold, Region, RowMap
+from inspector.tui.code.folding import USUAL, Fold, Folding, Region, RowMap
 from inspector.tui.code.gutter import CHOICES, COUNTED, Gutter, RunFigures, title
 from inspector.tui.code.highlight import NEAR, Highlighter
 from inspector.tui.code.marks_bar import SIGNS, MarkedBar, Marks, placed
@@ -51,17 +55,6 @@ _STYLES = {"cursor": "code--mark", "match": "code--found", "note": "code--note",
 
 GAP = 6
 """Linked lines that lie this close are shown as one block, where the pane has room."""
-
-
-USUAL = ("usual",)
-"""Remembered instead of the columns and folds that there are at first, which may be others one
-day."""
-
-AS_IT_IS = "as it is"
-"""Remembered among the folds of a pane that shows the file as it is."""
-
-BEFORE_MARKS = ("debug sections",)
-"""What was remembered of usual folds before marks of locations were among them."""
 
 
 def _next(lines: tuple[int, ...], here: int, step: int) -> int:
@@ -154,12 +147,7 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         self._places: dict[int, str] = {}
         self._laid: tuple[object, list[tuple[int, Part]]] = (None, [])
         self.untouched = True
-        self.level: frozenset[Fold] = LEVELS[0]
-        self.as_it_is = False
-        self._level_to_read: frozenset[Fold] = LEVELS[0]
-        self.regions: Mapping[Fold, tuple[Region, ...]] = {}
-        self._maps: Mapping[frozenset[Fold], RowMap] = {}
-        self._flipped: set[Region] = set()
+        self.folding = Folding()
         self._top = 1
         self.groups: SourceGroups | None = None
         self.lit = 0
@@ -173,19 +161,13 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
     @property
     def looks(self) -> tuple[tuple[str, ...], tuple[str, ...], bool]:
         """What is folded, by its words; the columns that are wanted; whether lines are wrapped."""
-        folds = tuple(kind.value for kind in Fold if kind in self.level)
-        if self.as_it_is:
-            folds = (AS_IT_IS, *folds)
-        elif self.level == LEVELS[0]:
-            folds = USUAL
         wanted = self.rows.gutter.wanted
-        return folds, USUAL if wanted == CHOICES[0] else wanted, self.wrapped
+        columns = USUAL if wanted == CHOICES[0] else wanted
+        return self.folding.words, columns, self.wrapped
 
     def look(self, folds: tuple[str, ...], columns: tuple[str, ...], wrapped: bool) -> None:
         """As it was left; before there is anything to look at."""
-        usual = folds in (USUAL, BEFORE_MARKS)
-        self.level = LEVELS[0] if usual else frozenset(k for k in Fold if k.value in folds)
-        self.as_it_is = AS_IT_IS in folds
+        self.folding.restore(folds)
         if columns != USUAL:
             self.rows.gutter = replace(self.rows.gutter, wanted=columns)
         self.wrapped = wrapped
@@ -251,24 +233,20 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
 
     def action_fold(self) -> None:
         """Fold what the cursor is in, or unfold it."""
-        region = self.map.fold(self.cursor) or self.region_at(self.cursor, dict(self.regions))
+        region = self.map.fold(self.cursor) or self.folding.at(self.cursor)
         if region is None:
             self.post_message(self.Said(self, "Nothing to fold here.", warning=True))
             return
-        self._flipped ^= {region}
+        self.folding.flip(region)
         self.cursor = region.first
         self.fold()
         self.post_message(self.Moved(self))
 
     def action_fold_level(self) -> None:
         """Fold more kinds of lines, then none."""
-        at = LEVELS.index(self.level) + 1 if self.level in LEVELS else 0
-        self.level = LEVELS[at % len(LEVELS)]
-        self._flipped = set()
+        said = self.folding.deeper()
         self.fold()
-        kinds = ", ".join(kind.value for kind in Fold if kind in self.level)
-        said = f"Folded: {kinds}." if kinds else "Nothing is folded."
-        self.post_message(self.Said(self, said.replace("the function", "functions")))
+        self.post_message(self.Said(self, said))
 
     def action_wrap(self) -> None:
         """Break lines that are too long, or let them go on to the right."""
@@ -362,16 +340,9 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
 
     def action_verbatim(self) -> None:
         """The file as it is, every line and every space; again, what is easier to read."""
-        self.as_it_is = not self.as_it_is
-        if self.as_it_is:
-            self._level_to_read, self.level = self.level, frozenset()
-            said = "The file as it is, line by line; again folds it for reading."
-        else:
-            self.level = self._level_to_read or LEVELS[0]
-            said = "For reading: marks and debug sections are folded, names are short."
-        self._flipped = set()
+        said = self.folding.turn()
         if self.source is not None:
-            self.source.as_it_is(self.as_it_is)
+            self.source.as_it_is(self.folding.as_it_is)
             self.rows.forget()
             self.fold()
             self.post_message(self.Said(self, said))
@@ -536,7 +507,7 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
             "" if fold is None else fold.words,
             fold is not None and fold.kind is Fold.FUNCTION,
             bool(self.current) and self._any(self.current, first, last),
-            () if fold is not None or self.as_it_is else self._place(n),
+            () if fold is not None or self.folding.as_it_is else self._place(n),
             self._tint(n),
             self._flow_cells(n, again),
         )
@@ -682,15 +653,6 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
             for y, kind in placed(wanted, self.map, height)
         }
 
-    def region_at(self, n: int, regions: dict[Fold, tuple[Region, ...]]) -> Region | None:
-        """The smallest region of lines that line ``n`` lies in."""
-        found: list[Region] = []
-        for each in regions.values():
-            at = bisect_left(each, n + 1, key=lambda region: region.first) - 1
-            if at >= 0 and n <= each[at].last:
-                found.append(each[at])
-        return min(found, key=lambda region: region.last - region.first, default=None)
-
     @property
     def pattern(self) -> re.Pattern[str] | None:
         """What was searched for."""
@@ -704,7 +666,7 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         The cursor goes to line ``at``; line ``top``, the kernel's first, stays in view if it can.
         """
         self.rows.source, self.notice = source, None
-        source.as_it_is(self.as_it_is)
+        source.as_it_is(self.folding.as_it_is)
         self.rows.dark, self.rows.plain = self.app.current_theme.dark, self.rich_style
         self._begin(width)
         self._columns(Gutter(NOTHING, self.rows.gutter.wanted))
@@ -719,7 +681,8 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         self.current = ()
         self.groups, self.lit, self.rows.lettered = None, 0, False
         self.flow, self.rows.flow_width = None, 0
-        self.regions, self._maps, self._flipped, self.chosen_from = {}, {}, set(), None
+        self.folding.know({}, {})
+        self.chosen_from = None
         self._width = width
         self.map = RowMap(self.lines)
         self._light_up(None)
@@ -857,30 +820,13 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
             self.flow = flow
             self._fit_flow()
             self.rows.forget()
-        self.regions, self._maps, self._flipped = regions, maps, set()
+        self.folding.know(regions, maps)
         self.fold()
-
-    def _folds(self) -> list[Region]:
-        """What is folded: what is wanted so but for what was flipped."""
-        out: list[Region] = []
-        for kind, each in self.regions.items():
-            flipped = sorted(region for region in self._flipped if region.kind is kind)
-            if kind not in self.level:
-                out += flipped
-                continue
-            at = 0
-            for region in flipped:
-                end = bisect_left(each, region)
-                out += each[at:end]
-                at = end + 1
-            out += each[at:]
-        return out
 
     def fold(self) -> None:
         """Fold anew; the cursor's row stays where it is."""
         at = self.map.row(self.cursor) - self.scroll_offset.y
-        known = None if self._flipped else self._maps.get(self.level)
-        self.map = known or RowMap(self.lines, self._folds())
+        self.map = self.folding.rows(self.lines)
         hidden = self.map.fold(self.cursor)
         if hidden is not None and hidden.kind is Fold.MARKS:
             self.cursor = self.map.shown(self.cursor)
@@ -899,7 +845,7 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         while (hidden := self.map.fold(n)) is not None and (
             n != hidden.first or hidden.kind is Fold.MARKS
         ):
-            self._flipped ^= {hidden}
+            self.folding.flip(hidden)
             self.fold()
 
     def go(self, n: int) -> None:

@@ -110,7 +110,7 @@ class StepScreen(Screen[None]):
             pane.preferred = stage
         for pane in self.panes.panes:
             pane.view.choices = CHOICES
-            pane.view.look(tuple(k.value for k in pane.view.level), CHOICES[0], wrapped=False)
+            pane.view.look(pane.view.folding.words, CHOICES[0], wrapped=False)
         self.panel = RegisterPanel()
         self.trouble = Static(markup=False)
         self.line = StepLine()
