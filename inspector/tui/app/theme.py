@@ -34,8 +34,8 @@ TINTS = {
         ("#6d1b12", "#682200", "#47247d", "#004229", "#611861", "#562655", "#45247e", "#00413b"),
     ),
     "light": (
-        ("#ffdce2", "#e2fdbe", "#82f8eb", "#fef69f", "#b4f4bf", "#f6e5ff", "#cfffda", "#dfeca0"),
-        ("#fed6dd", "#c9eb99", "#44f8e8", "#efe36c", "#9ef3ae", "#f1d7fe", "#b0eebf", "#d9e882"),
+        ("#fedcd9", "#dcfedf", "#e7dfff", "#fff8be", "#eae6ad", "#def3c9", "#abf2e5", "#f6e9fe"),
+        ("#fecfcb", "#a5eaad", "#dfd4ff", "#eddc5b", "#e8dd5e", "#bee791", "#85e9da", "#edd0fe"),
     ),
 }
 

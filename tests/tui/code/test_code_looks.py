@@ -30,7 +30,7 @@ def finding(name: str, *keys: str) -> tuple[str, ...]:
 
 @sizes
 def test_reading_and_the_loop_around(snap_compare: Compare, size: tuple[int, int]) -> None:
-    keys = pressing(*finding("matmul", "tab", "colon", *"452", "enter"))
+    keys = pressing(*finding("matmul", "colon", *"452", "enter"))
     assert snap_compare(lecture(), terminal_size=size, run_before=keys)
 
 
