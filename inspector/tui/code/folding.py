@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from enum import Enum
 from itertools import accumulate, groupby, islice, repeat
 from operator import add, is_, itemgetter, lt, sub
@@ -221,14 +222,33 @@ class RowMap:
         marks: Iterable[int] = map(is_, map(_KIND, self.closed), repeat(Fold.MARKS))
         self._hidden: list[int] = [0, *accumulate(map(add, hidden, marks))]
         self._rows: list[int] = list(map(sub, self._firsts, map((1).__add__, self._hidden)))
+        # Of those, the few that are open again: their first lines and rows, and how many rows
+        # more there are before each of them, and in all.
+        self._open: list[Region] = []
+        self._open_rows: list[int] = []
+        self._more: list[int] = [0]
+
+    def opening(self, regions: Iterable[Region]) -> RowMap:
+        """The same with some of the closed regions open, for what these are to be found."""
+        new = copy(self)
+        new._open, new._open_rows, new._more = sorted(regions, key=_FIRST), [], [0]
+        for region in new._open:
+            new._open_rows.append(self._row(region.first) + new._more[-1])
+            hidden = region.last - region.first + (region.kind is Fold.MARKS)
+            new._more.append(new._more[-1] + hidden)
+        return new
 
     @property
     def rows(self) -> int:
         """How many rows there are."""
-        return self.lines - self._hidden[-1]
+        return self.lines - self._hidden[-1] + self._more[-1]
 
     def fold(self, n: int) -> Region | None:
         """The folded region that line ``n`` lies in."""
+        region = self._fold(n)
+        return None if region is None or (self._open and region in self._open) else region
+
+    def _fold(self, n: int) -> Region | None:
         at = bisect_right(self._firsts, n) - 1
         return self.closed[at] if at >= 0 and n <= self.closed[at].last else None
 
@@ -248,10 +268,23 @@ class RowMap:
     def row(self, n: int) -> int:
         """The row of line ``n``."""
         n = self.shown(n)
+        at = bisect_right(self._open, n, key=_FIRST) - 1
+        if at >= 0 and n <= self._open[at].last:
+            return self._open_rows[at] + n - self._open[at].first
+        return self._row(n) + self._more[at + 1]
+
+    def _row(self, n: int) -> int:
+        """The row of a line that has one, or that of a region's first, with none of them open."""
         return n - 1 - self._hidden[bisect_right(self._firsts, n - 1)]
 
     def line(self, row: int) -> int:
         """The first line that has that row."""
+        within = bisect_right(self._open_rows, row) - 1
+        if within >= 0:
+            region, into = self._open[within], row - self._open_rows[within]
+            if into <= region.last - region.first:
+                return region.first + into
+            row -= self._more[within + 1]
         at = bisect_right(self._rows, row) - 1
         if at >= 0 and row == self._rows[at] and self.closed[at].kind is not Fold.MARKS:
             return self._firsts[at]
@@ -338,8 +371,22 @@ class Folding:
 
     def rows(self, lines: int) -> RowMap:
         """Rows and lines, of so many, as they stand now."""
-        made = None if self._flipped else self._maps.get(self.level)
-        return made or RowMap(lines, self._closed())
+        made = self._maps.get(self.level)
+        if made is None or not all(map(self._stands_alone, self._flipped)):
+            return RowMap(lines, self._closed())
+        return made.opening(self._flipped) if self._flipped else made
+
+    def _stands_alone(self, region: Region) -> bool:
+        """Whether the level folds a region that lies in no other and has no other in it: it can be
+        opened without going through all of them, which takes a while where there are many."""
+        if region.kind not in self.level:
+            return False
+        for kind in self.level - {region.kind}:
+            each = self.regions.get(kind, ())
+            at = bisect_right(each, region.last, key=_FIRST) - 1
+            if at >= 0 and each[at].last >= region.first:
+                return False
+        return True
 
     def _closed(self) -> list[Region]:
         """What is folded: what is wanted so but for what was flipped."""

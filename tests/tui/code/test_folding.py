@@ -121,6 +121,26 @@ def test_lines_with_a_row_and_marks_without(folds: list[Region], marks: set[int]
     assert [found.row(n) for n in shown] == list(range(found.rows))
 
 
+@given(closed, st.sets(st.integers(1, 59)), st.sets(st.integers(0, 60)))
+def test_a_region_that_is_opened_is_as_if_it_had_never_been_closed(
+    folds: list[Region], marks: set[int], chosen: set[int]
+) -> None:
+    apart = [f for i, f in enumerate(folds) if lies(f, folds[:i])]
+    alone = [Region(n, n, Fold.MARKS) for n in sorted(marks)]
+    every = [*apart, *(m for m in alone if lies(m, apart))]
+    opened = [region for at, region in enumerate(every) if at in chosen]
+    found = RowMap(60, every).opening(opened)
+    fresh = RowMap(60, [region for region in every if region not in opened])
+    assert found.rows == fresh.rows
+    assert [found.line(row) for row in range(found.rows)] == [
+        fresh.line(row) for row in range(fresh.rows)
+    ]
+    for n in range(1, 61):
+        assert (found.row(n), found.fold(n), found.shown(n)) == (
+            fresh.row(n), fresh.fold(n), fresh.shown(n),
+        )  # fmt: skip
+
+
 @given(closed)
 def test_rows_and_lines_are_each_others_inverse(folds: list[Region]) -> None:
     found = RowMap(60, folds)
