@@ -19,8 +19,8 @@ MOST_LANES = 8
 """Arrows beside each other; of what lies further out only the ends are kept."""
 
 _LABEL = re.compile(r"\s*([\w$.%]+):")
-_PTX = re.compile(r"(?:^|[\s;:}])bra(?:\.uni)?\s+([\w$%.]+)\s*;")
-_TABLE = re.compile(r"(?:^|[\s;:}])brx\.idx(?:\.uni)?\s+[^,;]+,\s*([\w$%.]+)")
+_PTX = re.compile(r"(?:^|[\s;:}])bra(?:\.uni)?\s++([\w$%.]++)\s*+;")
+_TABLE = re.compile(r"(?:^|[\s;:}])brx\.idx(?:\.uni)?\s++[^,;\s]++\s*+,\s*+([\w$%.]++)")
 _SASS = re.compile(r"\s(?:BRA|JMP|JMX|BRX|BRXU)(?:\.[\w.]+)?\s([^;]*)")
 _SASS_TARGET = re.compile(r"`\((\.[\w$.]+)\)")
 _SASS_TABLE = re.compile(r'BRANCH_TARGETS ([^"*]*)')

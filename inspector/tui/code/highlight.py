@@ -29,6 +29,9 @@ WHOLE = 4000
 NEAR = 4
 """Lines between two instructions, or between a ``.loc`` and its first."""
 
+INDENT = "  "
+"""What stands for the tab before each instruction of PTX: beside others a pane is narrow."""
+
 LONGEST = 5000
 """Characters beyond which a line is shown plain: such lines are data, and lexers are slow."""
 
@@ -74,10 +77,11 @@ class Highlighter:
 
     def text(self, n: int) -> str:
         """Line ``n`` (from 1) as it is shown: for reading, or as it is in the file."""
-        text = self.own_text(n)
-        if self.abridged and "_param_" in text and self.listing.language == Stage.PTX.value:
-            return _PARAMETER.sub(self._parameter, text)
-        return text
+        if not self.abridged or self.listing.language != Stage.PTX.value:
+            return self.own_text(n)
+        raw = self.texts[n - 1]
+        text = visible(INDENT + raw[1:] if raw.startswith("\t") else raw)
+        return _PARAMETER.sub(self._parameter, text) if "_param_" in text else text
 
     def own_text(self, n: int) -> str:
         """Line ``n`` (from 1) as the file has it, which is what a search looks through."""

@@ -400,7 +400,13 @@ class Panes(Container):
         while len(self._groups) > MAPS_KEPT:
             self._groups.pop(next(iter(self._groups)))
         self._groups[message.request] = message.groups
-        if not self.mapped or isinstance(message.groups, Notice):
+        if not self.mapped:
+            return
+        if isinstance(message.groups, Notice):
+            if message.request == self.active.request:
+                said = f"There is no map of this: {message.groups.message}"
+                view = self.active.view
+                self.post_message(CodeView.Said(view, said, warning=True))
             return
         for pane in self.panes:
             if pane.request == message.request and pane.settled and pane.view.lines:
@@ -432,6 +438,8 @@ class Panes(Container):
             links = self._links.get((leader.request, pane.request), {})
             here = view.map.row(view.reading_at())
             for row in sorted(range(first, last + 1), key=lambda r: abs(r - here)):
-                if lines := links.get(view.map.line(row)):
+                n = view.map.line(row)
+                lines = (n,) if leader.request == pane.request else links.get(n)
+                if lines:
                     pane.view.lead(pane.view.corresponding(lines), row - first)
                     break

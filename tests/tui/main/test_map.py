@@ -17,10 +17,11 @@ from textual.pilot import Pilot
 
 from inspector.analyse.source_groups import HUES
 from inspector.commands.common import open_reader
+from inspector.errors import Unreadable
 from inspector.tui.app.app import PtxviewApp
 from inspector.tui.app.theme import DARK, LIGHT, TINTS
 from inspector.tui.code.view import CodeView
-from tests.helpers.sample import reader, screen_of, settle, text_of
+from tests.helpers.sample import FakeReader, reader, settle, text_of
 
 LECTURE = Path(__file__).parents[3] / "examples" / "recordings" / "lecture-h200.ptxview"
 
@@ -130,12 +131,30 @@ async def test_without_colours_letters_tell_the_groups_apart(
         assert {letter.lower() for letter in letters.values()} > set("abc")
 
 
-async def test_a_kernel_whose_source_is_unknown_says_so() -> None:
+async def test_a_kernel_whose_source_is_unknown_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def unknown(self: object, variant: object, stage: object) -> None:
+        raise Unreadable("no line of this kernel says which source it comes from")
+
+    monkeypatch.setattr(FakeReader, "groups", unknown)
     async with PtxviewApp(reader()).run_test(size=(120, 40)) as pilot:
         await settle(pilot)
-        await pilot.press("G", "tab", "m")
+        await pilot.press("tab", "m")
         await settle(pilot)
-        assert "m ends it" not in text_of(pilot) or screen_of(pilot).panes.mapped
+        assert "There is no map of this: no line of this kernel says" in text_of(pilot)
+
+
+async def test_two_panes_of_one_stage_scroll_as_one() -> None:
+    async with app().run_test(size=(160, 30)) as pilot:
+        left, right = await mapped(pilot)
+        await pilot.press("shift+tab", "6", "m", "m")
+        await settle(pilot)
+        for _ in range(10):
+            left.post_message(MouseScrollDown(left, 3, 3, 0, 1, 0, False, False, False))
+            await pilot.pause()
+        assert left.scroll_offset.y > 5
+        assert left.laid()[0][0] == right.laid()[0][0]
 
 
 # Colours that everybody can tell apart
