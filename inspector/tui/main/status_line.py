@@ -39,7 +39,9 @@ def location_of(listing: Listing, n: int) -> Location | None:
         return _said(listing, n)
     if not _has_places(listing, n):
         return None
-    for after in range(n, min(n + _NEAR, len(listing.lines))):
+    # A declaration is from where the code before it is, if there is any.
+    ahead = 0 if line.kind is Kind.DIRECTIVE else _NEAR
+    for after in range(n, min(n + ahead, len(listing.lines))):
         following = listing.lines[after]
         at = _said(listing, after + 1) if _is_loc(following) else following.source
         if at is not None:
