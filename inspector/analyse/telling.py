@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from heapq import nsmallest
 
 from inspector.analyse.isa import ReferenceEntry
 from inspector.analyse.scheduling import Consumer, Wait
@@ -219,7 +220,8 @@ class Telling:
     ascending. ``machine``: the counts are of allocated registers; else they are PTX's virtual ones.
     ``allocated``: how many a thread has, None if that is not known. ``sampled`` is how many
     samples a profiler took of the kernel, 0 where there are none to show, and ``hottest`` the
-    lines that have a tenth of them or more.
+    lines that have a tenth of them or more. ``most`` are the greatest counts of live registers
+    anywhere in the kernel, a class, and of PTX's virtual ones as ``virtual``.
     """
 
     at: Callable[[int], Told]
@@ -233,11 +235,32 @@ class Telling:
     allocated: int | None = None
     sampled: int = 0
     hottest: tuple[int, ...] = ()
+    most: Mapping[str, int] = field(default_factory=dict)
 
     def share(self, n: int) -> float | None:
         """The percentage of the kernel's samples that line ``n`` has, None if it has none."""
         held = self.at(n).samples
         return None if held is None or not self.sampled else 100 * held.all / self.sampled
+
+
+def ranked(figures: Iterable[tuple[int, float]], plateaus: bool, most: int) -> tuple[int, ...]:
+    """The lines with the largest figures, the largest first, at most so many.
+
+    ``figures`` are ascending by line. ``plateaus``: neighbours of one figure are one place, told by
+    its first line, and only places that lie higher than those beside them count: of live registers
+    the next largest would else be the line beside the peak.
+    """
+    places: list[tuple[int, float]] = []
+    for n, figure in figures:
+        if not plateaus or not places or places[-1][1] != figure:
+            places.append((n, figure))
+    if plateaus:
+        heights = [0.0, *(figure for _, figure in places), 0.0]
+        places = [
+            place for at, place in enumerate(places, 1)
+            if heights[at - 1] < heights[at] > heights[at + 1]
+        ]  # fmt: skip
+    return tuple(n for n, figure in nsmallest(most, places, key=lambda p: (-p[1], p[0])) if figure)
 
 
 NOTHING_TOLD = Told()

@@ -1,10 +1,12 @@
-"""Pygments lexers for what Pygments lacks (SASS, MLIR), and the lexer of every stage.
+"""Pygments lexers for what Pygments lacks (SASS, MLIR, Inductor's code), and every stage's lexer.
 
 No rule can match the empty string and none backtracks, so that colouring is linear.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from pygments.lexer import Lexer, RegexLexer
@@ -20,6 +22,7 @@ from pygments.token import (
     String,
     Text,
     Whitespace,
+    _TokenType,
 )
 
 from inspector.listing.cuda import is_cuda
@@ -37,7 +40,7 @@ class NvSassLexer(RegexLexer):
         "root": [
             (r"\s+", Whitespace),
             (r"//[^\n]*+", Comment.Single),
-            (r"/\*[0-9a-f]{4,16}\*/", Number.Hex),
+            (r"/\*[0-9a-f]{4,16}\*/", Comment.Address),
             (r"/\*[^*\n]*+\*/", Comment.Multiline),
             (r"\.L_x_\d++:?", Name.Label),
             (r"\.[A-Za-z_][\w.$]*+:", Name.Label),
@@ -100,6 +103,85 @@ class MlirLexer(RegexLexer):
     }
 
 
+_GRAPH = re.compile(r"# +(?:%\w|return %|[\w.]+ => )|# Topologically Sorted Source Nodes:")
+"""A comment of Inductor's that speaks of the graph: FX's own text, names, or which became which."""
+_QUOTES = re.compile(r"[uUrRbBfF]{0,2}('''|\"\"\")")
+_CPP = ("#include", 'extern "C"')
+_CODE = ("import ", "def ", *_CPP)
+
+
+class _GraphLexer(RegexLexer):
+    """A comment about a graph: nodes, operators, the types between them."""
+
+    name = "FX graph comment"
+    tokens: ClassVar[dict[str, list[Any]]] = {
+        "root": [
+            (r"#", Comment.Single),
+            (r"\s+", Whitespace),
+            (r"%[\w.]++", Name.Variable),
+            (r'"[^"\n]*+"?', String),
+            (
+                r"(?:aten|prims|prim|inductor|torch|quantized|higher_order)(?:\.\w++)++",
+                Name.Function,
+            ),
+            (
+                r"(?:call_function|call_method|call_module|placeholder|PlaceHolder|get_attr|output|"
+                r"return)\b",
+                Keyword,
+            ),
+            (r"(?:args|kwargs|target|num_users)(?==|\b)", Name.Attribute),
+            (r"(?:Topologically Sorted Source Nodes|Original ATen)(?=:)", Comment.Single),
+            (r"(?:None|True|False)\b", Keyword.Constant),
+            (r"-?+\d++(?:\.\d*+)?(?:e[-+]?\d++)?(?![\w])", Number),
+            (r"=>|[=:]", Operator),
+            (r"[\[\](){},]", Punctuation),
+            (r"[\w.]++", Name),
+            (r".", Text),
+        ],
+    }
+
+
+class OutputCodeLexer(Lexer):
+    """What Inductor writes: Python, with kernels in strings and the graph in comments.
+
+    A string of several lines that holds a program is read as that program, Python or C++.
+    """
+
+    name = "output_code"
+    aliases: ClassVar[list[str]] = ["output_code"]
+
+    def get_tokens_unprocessed(self, text: str) -> Iterator[tuple[int, _TokenType, str]]:
+        """The tokens of a text, each with its place; joined they are the text."""
+        graph = _GraphLexer()
+        ends, quotes = 0, ""
+        for start, token, value in PythonLexer().get_tokens_unprocessed(text):
+            if start < ends:
+                continue
+            if token in Comment and _GRAPH.match(value):
+                for inner, kind, part in graph.get_tokens_unprocessed(value):
+                    yield start + inner, kind, part
+                continue
+            yield start, token, value
+            if token not in String or token in String.Doc:
+                continue
+            opened = _QUOTES.fullmatch(value)
+            if opened is None:
+                continue
+            if opened[1] == quotes:  # the end of a string that was no program
+                quotes = ""
+                continue
+            end = text.find(opened[1], start + len(value))
+            within = text[start + len(value) : end] if end >= 0 else ""
+            if quotes or "\n" not in within or not any(word in within for word in _CODE):
+                quotes = quotes or opened[1]
+                continue
+            cpp = any(word in within for word in _CPP)
+            lexer = (CudaLexer if cpp else PythonLexer)(stripnl=False, ensurenl=False)
+            for inner, kind, part in lexer.get_tokens_unprocessed(within):
+                yield start + len(value) + inner, kind, part
+            ends, quotes = end, opened[1]
+
+
 def lexer_for(stage: Stage, path: str | None = None) -> Lexer:
     """The Pygments lexer of a stage; ``path`` tells a source in Python from one in CUDA C++.
 
@@ -109,6 +191,8 @@ def lexer_for(stage: Stage, path: str | None = None) -> Lexer:
     if stage in (Stage.SOURCE, Stage.OUTPUT_CODE):
         cuda = stage is Stage.SOURCE and is_cuda(path)
         lexer = CudaLexer if cuda else PythonLexer
+        if stage is Stage.OUTPUT_CODE:
+            lexer = OutputCodeLexer
     elif stage in (Stage.TTIR, Stage.TTGIR):
         lexer = MlirLexer
     elif stage is Stage.LLIR:

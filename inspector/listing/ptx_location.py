@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from inspector.model import Location
@@ -71,6 +71,27 @@ def read_mark(text: str) -> Mark | None:
     if at_file is None:
         return Mark(place, None)
     return Mark(place, LocPlace(int(at_file), int(at_line), int(at_column or 0)))
+
+
+def frames_of(text: str, files: Mapping[int, str]) -> Location | None:
+    """What a ``.loc`` says by itself: its place, and where that was inlined as far as its own line
+    tells. Line 0, which is "no line", stays 0; None if it is not well-formed.
+
+    ``files`` are names by their index; one that is missing there is "".
+    """
+    head, _, comment = text.partition("//")
+    mark = read_mark(head)
+    if mark is None:
+        return None
+    outer: Location | None = None
+    for part in reversed(comment.split(" @[ ")[1 : DEEPEST + 1]):
+        if match := _COMMENT.match(part.strip()):
+            outer = Location(match[1], int(match[2]), int(match[3]), outer)
+    if outer is None and mark.site is not None:
+        at = mark.site
+        outer = Location(files.get(at.file, ""), at.line, at.column)
+    at = mark.place
+    return Location(files.get(at.file, ""), at.line, at.column, outer)
 
 
 class Locations:

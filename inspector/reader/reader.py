@@ -11,6 +11,7 @@ from inspector.analyse.hints.subject import Finding
 from inspector.analyse.links import StageNames
 from inspector.analyse.occupancy import Device
 from inspector.analyse.sentences.context import Context
+from inspector.analyse.source_groups import SourceGroups
 from inspector.analyse.telling import Explained, Samples, Telling
 from inspector.listing.line import Function, Listing
 from inspector.model import Graph, Kernel, Recording, Resources, Stage, Variant
@@ -25,6 +26,7 @@ from inspector.reader.facts import (
 )
 from inspector.reader.figures import VariantFigures
 from inspector.reader.listings import Listings, StageText
+from inspector.reader.source_map import SourceMap
 from inspector.reader.telling import Teller
 from inspector.recording.layout import DerivedCache
 
@@ -49,6 +51,7 @@ class Reader:
         self.recording = recording
         memo = Memo()
         self._listings = Listings(cache)
+        self._map = SourceMap(self._listings)
         self._figures = VariantFigures(cache)
         self._executions = Executions(cache)
         self._facts = VariantFacts(
@@ -85,6 +88,10 @@ class Reader:
         Both directions hold the same pairs. Raises ``PtxviewError`` where a stage cannot be had.
         """
         return self._listings.links(variant, a, b)
+
+    def groups(self, variant: Variant, stage: Stage) -> SourceGroups:
+        """Which line of the source each line of a stage comes from. Raises ``PtxviewError``."""
+        return self._map.groups(variant, stage)
 
     # -- figures ----------------------------------------------------------------------------
 

@@ -86,7 +86,7 @@ class Teller:
 
     def _telling(self, variant: Variant, stage: Stage, whole: bool) -> Telling:
         notes = self._notes(variant, stage)
-        rolled = {} if stage is Stage.SASS else self._rolled(variant, stage)
+        rolled, most = ({}, {}) if stage is Stage.SASS else self._rolled(variant, stage)
         own = self._listings.function(variant, stage) if stage in MACHINE else None
         facts = None if own is None else self._facts.of_function(variant, stage, own.first)
         every = whole and stage in MACHINE
@@ -114,8 +114,12 @@ class Teller:
 
         live = {name for r in rolled.values() for name in r.live}
         stalls = any(r.stall is not None for r in rolled.values())
+        peaks, virtually = _peaks(facts, stage)
         if facts is not None:
-            live = {name for name, (count, _) in facts.live.peak.items() if count}
+            most = {name: count for name, (count, _) in facts.live.peak.items()}
+            live = {name for name, count in most.items() if count}
+            if stage is Stage.PTX:
+                most["virtual"] = virtually
             stalls = facts.schedule is not None
         return Telling(
             at=at,
@@ -124,11 +128,12 @@ class Teller:
             classes=_ordered(live),
             stalls=stalls,
             noted=tuple(sorted(notes)),
-            peaks=_peaks(facts, stage),
+            peaks=peaks,
             machine=stage is not Stage.PTX,
             allocated=self._figures.resources(variant).registers,
             sampled=sampled,
             hottest=hottest(samples, sampled) if samples else (),
+            most=most,
         )
 
     def samples(self, variant: Variant, stage: Stage) -> Mapping[int, Samples]:
@@ -149,18 +154,22 @@ class Teller:
         measured = self._facts.measured(variant)
         return 0 if measured is None else total(measured.samples.values()).all
 
-    def _rolled(self, variant: Variant, stage: Stage) -> Mapping[int, Rolled]:
-        """SASS's figures on the lines above it; none where there is no SASS or no link to it."""
+    def _rolled(
+        self, variant: Variant, stage: Stage
+    ) -> tuple[Mapping[int, Rolled], dict[str, int]]:
+        """SASS's figures on the lines above it, and its greatest counts of live registers; none
+        where there is no SASS or no link to it."""
         try:
             links = self._listings.links(variant, stage, Stage.SASS)
             own = self._listings.function(variant, Stage.SASS)
             facts = None if own is None else self._facts.of_function(variant, Stage.SASS, own.first)
         except PtxviewError:
-            return {}
+            return {}, {}
         if facts is None or facts.schedule is None:
-            return {}
-        peak = facts.live.peak.get("gpr")
-        return roll_up(links, facts.live.at, facts.schedule.stall, peak[0] if peak else None)
+            return {}, {}
+        most = {name: count for name, (count, _) in facts.live.peak.items()}
+        rolled = roll_up(links, facts.live.at, facts.schedule.stall, most.get("gpr"))
+        return rolled, most
 
     def _notes(self, variant: Variant, stage: Stage) -> Mapping[int, tuple[Note, ...]]:
         """Notes by line: where a hint was seen, or what is linked with where it was seen."""
@@ -280,11 +289,11 @@ def _register(chains: Chains, line: Line, name: str) -> Register:
     return Register(name, defined, tuple(sorted(used)))
 
 
-def _peaks(facts: FunctionFacts | None, stage: Stage) -> tuple[int, ...]:
-    """The lines with as many live registers as any: general ones of SASS, all but predicates of
-    PTX."""
+def _peaks(facts: FunctionFacts | None, stage: Stage) -> tuple[tuple[int, ...], int]:
+    """The lines with as many live registers as any, and how many: general ones of SASS, all but
+    predicates of PTX."""
     if facts is None:
-        return ()
+        return (), 0
     out: list[int] = []
     most = 0
     for n in range(facts.function.first, facts.function.last + 1):
@@ -294,4 +303,4 @@ def _peaks(facts: FunctionFacts | None, stage: Stage) -> tuple[int, ...]:
             out, most = [], many
         if many and many == most:
             out.append(n)
-    return tuple(out)
+    return tuple(out), most

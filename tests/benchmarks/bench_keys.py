@@ -117,9 +117,9 @@ async def code() -> None:
                 await pilot.pause()
             told(what, took)
             if what.startswith("the last"):
-                while not view.regions:
+                while not view.folding.regions:
                     await pilot.pause(0.1)
-                view.level = frozenset(view.regions)
+                view.folding.level = frozenset(view.folding.regions)
                 took = [pressed(view, lambda v: v.fold())]
                 told(f"folding {len(view.map.closed)} regions", took)
         began = time.perf_counter()

@@ -12,6 +12,7 @@ from textual.worker import WorkerCancelled
 
 from inspector.analyse.card import Card, card
 from inspector.analyse.hints.subject import Finding
+from inspector.analyse.source_groups import SourceGroups, by_links
 from inspector.analyse.telling import NOTHING, Explained, Register, Rolled, Telling, Told, Words
 from inspector.errors import ToolMissing, Unreadable
 from inspector.listing.line import Function, Kind, Line, Listing
@@ -200,6 +201,12 @@ class FakeReader(Reader):
             for n, (_, at) in enumerate(self.texts[variant.id, a], 1)
             if at is not None and at in of_b
         }
+
+    def groups(self, variant: Variant, stage: Stage) -> SourceGroups:
+        """By the table's links to the source."""
+        links = self.links(variant, stage, Stage.SOURCE)
+        order = sorted({source for lines in links.values() for source in lines})
+        return SourceGroups(by_links(len(self.texts[variant.id, stage]), links), order)
 
     def function(self, variant: Variant, stage: Stage) -> Function | None:
         """From the table."""

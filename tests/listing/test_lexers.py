@@ -6,9 +6,9 @@ import time
 
 import pytest
 from hypothesis import given, settings
-from pygments.token import Comment, Error, Keyword, Name, Number
+from pygments.token import Comment, Error, Keyword, Name, String, _TokenType
 
-from inspector.listing.lexers import MlirLexer, NvSassLexer, lexer_for
+from inspector.listing.lexers import MlirLexer, NvSassLexer, OutputCodeLexer, lexer_for
 from inspector.model import Stage
 from tests.helpers.samples import Disassembler, read_sample
 from tests.listing.test_lossless import TEXTS
@@ -20,7 +20,7 @@ from tests.listing.test_lossless import TEXTS
         (Stage.SOURCE, "a.py", "Python"),
         (Stage.SOURCE, None, "Python"),
         (Stage.SOURCE, "a.cu", "CUDA"),
-        (Stage.OUTPUT_CODE, None, "Python"),
+        (Stage.OUTPUT_CODE, None, "output_code"),
         (Stage.TTIR, None, "MLIR"),
         (Stage.TTGIR, None, "MLIR"),
         (Stage.LLIR, None, "LLVM"),
@@ -32,7 +32,7 @@ def test_a_lexer_for_each_stage(stage: Stage, path: str | None, name: str) -> No
     assert lexer_for(stage, path).name == name
 
 
-def tokens(text: str, stage: Stage) -> list[tuple[object, str]]:
+def tokens(text: str, stage: Stage) -> list[tuple[_TokenType, str]]:
     """Token types and texts."""
     return [(kind, value) for kind, value in lexer_for(stage).get_tokens(text)]
 
@@ -44,7 +44,7 @@ def test_sass(nvdisasm: Disassembler) -> None:
     assert (Keyword, "LDG") in found
     assert (Name.Variable, "R6") in found
     assert (Name.Decorator, "@!P0") in found
-    assert (Number.Hex, "/*0000*/") in found
+    assert (Comment.Address, "/*0000*/") in found
     assert Error not in {kind for kind, _ in found}
 
 
@@ -58,11 +58,59 @@ def test_mlir() -> None:
     assert Error not in {kind for kind, _ in found}
 
 
+OUTPUT_CODE = """\
+# AOT ID: ['0_inference']
+# kernel path: /tmp/k.py
+# Topologically Sorted Source Nodes: [y], Original ATen: [aten.mul]
+# Source node to ATen node mapping:
+#   y => mul
+# Graph fragment:
+#   %mul : Tensor "f32[8][1]cuda:0"[num_users=2] = call_function[target=torch.ops.aten.mul.Tensor](\
+args = (%arg0_1, 0.5), kwargs = {})
+k = async_compile.triton('k', '''
+import triton
+@triton.jit
+def k(in_ptr0, XBLOCK : tl.constexpr):
+    '"What it does."'
+    x = tl.load(in_ptr0, None)  # all of it
+''', device_str='cuda')
+cpp = async_compile.cpp_pybinding(['float*'], r'''
+#include <cmath>
+extern "C" void f(float* p) { static_cast<void>(p); }
+''')
+words = '''
+not a program
+'''
+def call(args):
+    return k
+"""
+
+
+def test_output_code_is_what_it_holds() -> None:
+    found = tokens(OUTPUT_CODE, Stage.OUTPUT_CODE)
+    assert "".join(value for _, value in found) == OUTPUT_CODE
+    # The kernel in the string reads as it does by itself, and so does what comes after.
+    kernel = OUTPUT_CODE.partition("'k', '''")[2].partition("'''")[0]
+    alone = tokens(kernel, Stage.SOURCE)
+    at = next(i for i in range(len(found)) if found[i : i + len(alone)] == alone)
+    assert (Keyword, "def") in found[at : at + len(alone)]
+    assert any(kind[0] == "Keyword" and value == "static_cast" for kind, value in found)
+    assert any("String" in kind and "not a program" in value for kind, value in found)
+    assert found.count((Keyword, "def")) == 2
+    # The graph: nodes, operators, types.
+    assert (Name.Variable, "%mul") in found
+    assert (Name.Variable, "%arg0_1") in found
+    assert (Name.Function, "torch.ops.aten.mul.Tensor") in found
+    assert (Name.Function, "aten.mul") in found
+    assert (String, '"f32[8][1]cuda:0"') in found
+    assert (Comment.Single, "# kernel path: /tmp/k.py") in found
+
+
 @settings(max_examples=100, deadline=None)
 @given(text=TEXTS)
 def test_any_text_comes_back(text: str) -> None:
     plain = text.replace("\r\n", "\n").replace("\r", "\n").removeprefix("\ufeff")
-    for lexer in (MlirLexer, NvSassLexer):
+    for lexer in (MlirLexer, NvSassLexer, OutputCodeLexer):
         made = lexer(stripnl=False, ensurenl=False)
         assert "".join(value for _, value in made.get_tokens(text)) == plain
 
@@ -70,7 +118,7 @@ def test_any_text_comes_back(text: str) -> None:
 @pytest.mark.parametrize("piece", ["a.", "0x", '"', "R1", "/*", "-", "@!", "`(", "e+1", "%", " "])
 def test_linear(piece: str) -> None:
     text = piece * 20_000
-    for lexer in (MlirLexer, NvSassLexer):
+    for lexer in (MlirLexer, NvSassLexer, OutputCodeLexer):
         begin = time.process_time()
         assert list(lexer(stripnl=False, ensurenl=False).get_tokens(text))
         assert time.process_time() - begin < 5

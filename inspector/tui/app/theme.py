@@ -24,6 +24,29 @@ from pygments.token import (
 from rich.style import Style
 from textual.theme import Theme
 
+TINTS = {
+    # How a row of the map looks, and how it looks when it comes from the cursor's source line:
+    # found by a search for the eight grounds that lie farthest apart, the nearest two for whoever
+    # sees them worst (normal sight, protanopia, deuteranopia, tritanopia), while every token can
+    # be read on them; neighbours in the source lie farther apart still.
+    "dark": (
+        ("#3e0301", "#501a00", "#290e4f", "#023420", "#340035", "#3f1c3e", "#351f60", "#0c2522"),
+        ("#6d1b12", "#682200", "#47247d", "#004229", "#611861", "#562655", "#45247e", "#00413b"),
+    ),
+    "light": (
+        ("#fedcd9", "#dcfedf", "#e7dfff", "#fff8be", "#eae6ad", "#def3c9", "#abf2e5", "#f6e9fe"),
+        ("#fecfcb", "#a5eaad", "#dfd4ff", "#eddc5b", "#e8dd5e", "#bee791", "#85e9da", "#edd0fe"),
+    ),
+}
+
+
+def _tints(theme: str) -> dict[str, str]:
+    """The variables of the styles."""
+    plain, lit = TINTS[theme]
+    named = {f"tint-{hue}": colour for hue, colour in enumerate(plain, 1)}
+    return named | {f"lit-{hue}": colour for hue, colour in enumerate(lit, 1)}
+
+
 DARK = Theme(
     name="ptxview-dark",
     dark=True,
@@ -45,6 +68,7 @@ DARK = Theme(
         "removed-part": "#4d3413",
         "added-line": "#12292f",
         "added-part": "#173d46",
+        **_tints("dark"),
     },
 )
 
@@ -69,6 +93,7 @@ LIGHT = Theme(
         "removed-part": "#fadfb8",
         "added-line": "#e2f3f0",
         "added-part": "#c4e8e1",
+        **_tints("light"),
     },
 )
 
@@ -76,6 +101,7 @@ TOKENS: tuple[tuple[_TokenType, str, str, str], ...] = (
     # token, attributes, on dark, on light
     (Token, "", "#d5dbe3", "#1f262e"),
     (Comment, "italic", "#98a4b3", "#535e6b"),
+    (Comment.Address, "not italic", "#98a4b3", "#535e6b"),
     (Comment.Preproc, "", "#c3a6f5", "#5f2fa3"),
     (Keyword, "", "#7cb8ff", "#0a4c9c"),
     (Keyword.Type, "", "#6fd3c8", "#085c58"),

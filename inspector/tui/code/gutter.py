@@ -12,7 +12,7 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import OptionList
 
-from inspector.analyse.telling import NOTHING, Telling, Told, virtual
+from inspector.analyse.telling import NOTHING, Telling, Told, ranked, virtual
 
 LIVE, STALL, NOTES, SAMPLES = "live", "stall", "notes", "samples"
 """Columns by name; ``live:pred`` counts the live registers of one class, ``samples`` are a
@@ -35,9 +35,14 @@ CHOICES: tuple[tuple[str, ...], ...] = (
 SIGNS = {"warn": "⚠", "hint": "◆", "info": "·"}
 _ORDER = ("warn", "hint", "info")
 
-_WIDTHS = {LIVE: 4, STALL: 5, SAMPLES: 7, WARPS: 7, LANES: 6, DIVERGES: 6, SECTORS: 8,
+COUNTED = {LIVE: "live register", STALL: "stall cycle", SAMPLES: "sample"}
+"""What one of a column's figures is called."""
+
+BARS = "▁▂▃▄▅▆▇█"
+
+_WIDTHS = {LIVE: 5, STALL: 6, SAMPLES: 8, WARPS: 7, LANES: 6, DIVERGES: 6, SECTORS: 8,
            CONFLICTS: 7, VALUE: 16}  # fmt: skip
-_HEADS = {LIVE: "liv", STALL: "stal", SAMPLES: "ncu", WARPS: "warps", LANES: "lanes",
+_HEADS = {LIVE: "live", STALL: "stall", SAMPLES: "samples", WARPS: "warps", LANES: "lanes",
           DIVERGES: "parts", SECTORS: "sector", CONFLICTS: "confl.", VALUE: "value"}  # fmt: skip
 
 
@@ -107,10 +112,7 @@ class Gutter:
     @property
     def heads(self) -> str:
         """What the columns are called, ``width`` cells."""
-        return "".join(
-            f"{_HEADS[c.partition(':')[0]][: _width(c) - 1]:>{_width(c) - 1}} "
-            for c in self.columns
-        )
+        return "".join(f"{_head(c)[: _width(c) - 1]:>{_width(c) - 1}} " for c in self.columns)
 
     def value(self, n: int) -> tuple[str, bool]:
         """What line ``n`` gave the chosen lane, in the last cells of the columns, and whether it
@@ -122,32 +124,89 @@ class Gutter:
         return f"{text:>{room}} ", runs
 
     def cells(self, n: int) -> str:
-        """The columns of line ``n``, but for the lane's value; a figure too long for its column is
-        cut."""
+        """The columns of line ``n``, but for the lane's value."""
+        return "".join(text for text, _ in self.parts(n))
+
+    def parts(self, n: int) -> tuple[tuple[str, bool], ...]:
+        """The columns of line ``n``, but for the lane's value, and whether each is at its largest;
+        a figure too long for its column is cut."""
         columns = tuple(c for c in self.columns if c != VALUE)
         if not columns:
-            return ""
+            return ()
         told = self.telling.at(n)
-        return "".join(
-            f"{self._cell(c, told, n)[: _width(c) - 1]:>{_width(c) - 1}} " for c in columns
+        return tuple(
+            (f"{self._cell(c, told, n)[: _width(c) - 1]:>{_width(c) - 1}} ", self._loud(c, told, n))
+            for c in columns
+        )
+
+    def figure(self, column: str, told: Told) -> float | None:
+        """What a column counts on a line: the figure that is shown, ranked and held against the
+        largest, all of them the same; None where it is not known."""
+        kind, _, one = column.partition(":")
+        if kind == STALL:
+            return told.cycles()
+        if kind == SAMPLES:
+            return None if told.samples is None else told.samples.all
+        counts = told.counts()
+        if kind != LIVE or counts is None:
+            return None
+        if one:
+            return counts.get(one, 0)
+        return counts.get("gpr", 0) if self._allocated(told) else virtual(counts)
+
+    def _allocated(self, told: Told) -> bool:
+        """Whether a line's live registers are the machine's: PTX's own are virtual ones."""
+        return self.telling.machine or told.live is None
+
+    def _most(self, column: str, told: Told) -> int:
+        """The largest count of live registers anywhere in the kernel, 0 if it is not known."""
+        one = column.partition(":")[2] or ("gpr" if self._allocated(told) else "virtual")
+        return self.telling.most.get(one, 0)
+
+    def _loud(self, column: str, told: Told, n: int) -> bool:
+        """Whether a figure is as large as any of its kind, or has a tenth of the samples; where a
+        kernel was run, whether much of what was executed was executed there."""
+        kind = column.partition(":")[0]
+        if self.run is not None and kind in RUN:
+            return self.run.hot(n)
+        if kind == SAMPLES:
+            return n in self.telling.hottest
+        if kind != LIVE:
+            return False
+        return self._at_peak(column, told, n)
+
+    def _at_peak(self, column: str, told: Told, n: int) -> bool:
+        most = self._most(column, told)
+        if most:
+            return self.figure(column, told) == most
+        if ":" in column:
+            return False
+        return (
+            n in self.telling.peaks
+            if told.live is not None
+            else bool(told.rolled is not None and told.rolled.peak)
         )
 
     def _cell(self, column: str, told: Told, n: int) -> str:
-        kind, _, one = column.partition(":")
+        kind = column.partition(":")[0]
         if self.run is not None and kind in RUN:
             return self.run.cell(column, n)
-        if kind == STALL:
-            cycles = told.cycles()
-            return "" if cycles is None else str(cycles)
         if kind == SAMPLES:
             share = self.telling.share(n)
             return "" if share is None else f"{share:.1f}%" if share else "0%"
-        counts = told.counts()
-        if counts is None:
+        figure = self.figure(column, told)
+        if figure is None:
             return ""
-        if one:
-            return str(counts.get(one, 0))
-        return str(counts.get("gpr", 0) if self.telling.machine else virtual(counts))
+        if kind == STALL:
+            return f"{figure:g}"
+        return f"{figure:g}{self._bar(figure, self._most(column, told))}"
+
+    @staticmethod
+    def _bar(count: float, most: int) -> str:
+        """The share of the kernel's largest count, as an eighth of a cell's height."""
+        if not most or not count:
+            return " "
+        return BARS[min(len(BARS) - 1, int(count * len(BARS) / most))]
 
     def sign(self, n: int) -> str:
         """The mark of the gravest note on line ``n``, or a space."""
@@ -157,18 +216,24 @@ class Gutter:
         return next((SIGNS[s] for s in _ORDER if s in held), " ")
 
     def peak(self, n: int) -> bool:
-        """Whether as many registers are live here as anywhere, or a tenth of the samples here.
+        """Whether any figure of line ``n`` is as large as any of its kind."""
+        return any(loud for _, loud in self.parts(n))
 
-        Of the registers that the column counts: a line of PTX has its virtual ones there, and the
-        peak of the machine code that came of it is another matter.
-        """
-        if self.run is not None and WARPS in self.columns:
-            return self.run.hot(n)
-        told = self.telling.at(n)
-        if SAMPLES in self.columns and n in self.telling.hottest:
-            return True
-        rolled = told.rolled if told.live is None else None
-        return n in self.telling.peaks or (rolled is not None and rolled.peak)
+    def ranked(self, column: str, lines: int) -> tuple[int, ...]:
+        """The lines, of so many, with the largest figures of a column; goes through all of them,
+        for a thread."""
+        told = ((n, self.figure(column, self.telling.at(n))) for n in range(1, lines + 1))
+        figures = ((n, figure) for n, figure in told if figure is not None)
+        return ranked(figures, column.startswith(LIVE), RANKED)
+
+
+RANKED = 200
+"""Lines that are gone through from the largest figure down; nobody goes further."""
+
+
+def _head(column: str) -> str:
+    kind, _, one = column.partition(":")
+    return one or _HEADS[kind]
 
 
 def _width(column: str) -> int:

@@ -7,21 +7,30 @@ the thread that loads it, as long as it is not huge.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
+from operator import itemgetter
 
 from pygments.lexer import Lexer
-from pygments.token import Token, _TokenType
+from pygments.token import Name, Token, _TokenType
 
-from inspector.listing.line import LazyLines, Listing
-from inspector.model import Stage
-from inspector.tui.widgets.visible import TAB, squeezed, visible
+from inspector.listing.line import Kind, LazyLines, Listing
+from inspector.listing.ptx_location import frames_of
+from inspector.model import Location, Stage
+from inspector.tui.widgets.visible import TAB, label, squeezed, visible
 
 Span = tuple[int, int, _TokenType]
 Spans = tuple[Span, ...]
 
 WHOLE = 4000
 """Lines up to which Python and CUDA are read whole (about a second at worst, in a thread)."""
+
+NEAR = 4
+"""Lines between two instructions, or between a ``.loc`` and its first."""
+
+INDENT = "  "
+"""What stands for the tab before each instruction of PTX: beside others a pane is narrow."""
 
 LONGEST = 5000
 """Characters beyond which a line is shown plain: such lines are data, and lexers are slow."""
@@ -34,42 +43,109 @@ def texts_of(listing: Listing) -> Sequence[str]:
     return [line.text for line in listing.lines]
 
 
+_PARAMETER = re.compile(r"(?<![\w$%.])[\w$%.]+_param_(\d+)(?![\w$%.])")
+
+
+_NAMED = re.compile(r"…[\w$.\[\]]+(?=[],+\s]|\Z)")
+
+
+def _with_names(text: str, spans: Iterable[Span]) -> Spans:
+    """Tokens of a line in which parameters are named: a name is one token, whatever it is like."""
+    names = [(m.start(), m.end() - (m.group().count("]") > m.group().count("[")), Name.Variable)
+             for m in _NAMED.finditer(text)]  # fmt: skip
+    free = (s for s in spans if not any(a < s[1] and s[0] < b for a, b, _ in names))
+    return tuple(sorted((*free, *names), key=itemgetter(0)))
+
+
 class Highlighter:
-    """The visible text and the tokens of each line of a listing."""
+    """The visible text and the tokens of each line of a listing.
+
+    ``names`` are those of the kernel's parameters by their symbols, ``files`` those that ``.loc``
+    names by their numbers: a thread fills them in.
+    """
 
     def __init__(self, listing: Listing, lexer: Lexer | None, whole: tuple[Spans, ...] | None):
         self.listing = listing
         self.texts = texts_of(listing)
-        self.squeeze = listing.language == Stage.SASS.value
+        self.verbatim = False
+        self.abridged = False
+        self.names: Mapping[str, str] = {}
+        self.files: Mapping[int, str] = {}
         self._lexer = lexer
         self._whole = whole
         self._spans = lru_cache(maxsize=4096)(self._find)
 
     def text(self, n: int) -> str:
-        """Line ``n`` (from 1) as it may be shown."""
+        """Line ``n`` (from 1) as it is shown: for reading, or as it is in the file."""
+        if not self.abridged or self.listing.language != Stage.PTX.value:
+            return self.own_text(n)
+        raw = self.texts[n - 1]
+        text = visible(INDENT + raw[1:] if raw.startswith("\t") else raw)
+        return _PARAMETER.sub(self._parameter, text) if "_param_" in text else text
+
+    def own_text(self, n: int) -> str:
+        """Line ``n`` (from 1) as the file has it, which is what a search looks through."""
         text = visible(self.texts[n - 1])
-        return squeezed(text) if self.squeeze else text
+        sass = self.listing.language == Stage.SASS.value
+        return squeezed(text) if sass and not self.verbatim else text
+
+    def _parameter(self, match: re.Match[str]) -> str:
+        """``…n_cols`` for a kernel's symbol and ``_param_3``; ``…3`` where it has no name."""
+        name = self.names.get(match[0])
+        short = f"…{match[1] if name is None else label(name)}"
+        return short if len(short) < len(match[0]) else match[0]
+
+    def know(self, names: Mapping[str, str]) -> None:
+        """What the kernel's parameters are called."""
+        self.names = names
+        self._spans.cache_clear()
 
     def as_it_is(self, verbatim: bool) -> None:
-        """Show every space of a disassembly, or leave out those that only push it to the right."""
-        self.squeeze = self.listing.language == Stage.SASS.value and not verbatim
+        """Show each line as it stands in the file, or so that it is read more easily."""
+        self.verbatim, self.abridged = verbatim, not verbatim
         self._spans.cache_clear()
+
+    def loc(self, first: int, last: int) -> Location | None:
+        """What the last ``.loc`` of lines ``first`` to ``last`` says; None if there is none."""
+        for n in range(last, first - 1, -1):
+            if ".loc" in self.texts[n - 1]:
+                return frames_of(self.texts[n - 1], self.files)
+        return None
+
+    def is_silent(self, n: int) -> bool:
+        """Whether line ``n`` is blank or a comment: it comes from nowhere."""
+        text = self.texts[n - 1].lstrip()
+        return not text or text.startswith("//")
+
+    def new_place(self, n: int) -> Location | None:
+        """Where line ``n`` of SASS is from, if the instruction before it is from elsewhere."""
+        lines = self.listing.lines
+        line = lines[n - 1]
+        if line.source is None:
+            return None
+        before = (lines[at - 1] for at in range(n - 1, max(0, n - NEAR), -1))
+        above = next((one for one in before if one.kind is Kind.INSTRUCTION), None)
+        return None if above is not None and above.source == line.source else line.source
 
     def spans(self, n: int) -> Spans:
         """The tokens of line ``n`` as (start, end, token) in its visible text."""
-        return self._whole[n - 1] if self._whole is not None else self._spans(n)
+        return self._whole[n - 1] if self._whole is not None else self._spans(self.text(n))
 
-    def _find(self, n: int) -> Spans:
-        text = self.text(n)
+    def spans_of(self, text: str) -> Spans:
+        """The tokens of a line that reads so."""
+        return self._spans(text)
+
+    def _find(self, text: str) -> Spans:
         if self._lexer is None or len(text) > LONGEST:
             return ()
         try:
             found = self._lexer.get_tokens_unprocessed(text + "\n")
-            return tuple(
+            spans = (
                 (start, min(start + len(value), len(text)), token)
                 for start, token, value in found
                 if value and start < len(text) and token is not Token.Text
             )
+            return _with_names(text, spans) if self.abridged and "…" in text else tuple(spans)
         except Exception:  # a lexer's fault must not cost the line
             return ()
 

@@ -14,9 +14,12 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
+from inspector.model import Location
 from inspector.tui.app.theme import token_style
+from inspector.tui.code.flow import FlowCell
 from inspector.tui.code.gutter import CHOICES, Gutter
 from inspector.tui.code.highlight import Highlighter, Spans
+from inspector.tui.widgets.visible import label
 
 # -- tokens and matches as strips -----------------------------------------------------------------
 # Tokens and matches as strips of styled segments.
@@ -96,10 +99,28 @@ CURRENT = "⇒"
 WRAPPED = "↪"
 
 
+def place_words(location: Location | None) -> tuple[str, ...]:
+    """Where code is from, as said at the end of its row: with who inlined it, by itself, without
+    the file; the first that there is room for is shown."""
+    if location is None:
+        return ()
+    if not location.line:
+        return ("no source line", "no line")
+    frames = []
+    for frame in location.frames()[:2]:
+        column = "" if frame.column is None else f":{frame.column}"
+        name = frame.file.replace("\\", "/").rpartition("/")[2]
+        frames.append((label(name), f"{frame.line}{column}"))
+    words = [f"{file}:{at}" if file else at for file, at in frames]
+    return (*((" ← ".join(words),) if len(words) > 1 else ()), words[0], frames[0][1])
+
+
 class Look(NamedTuple):
     """How a row stands out: one of ``SIGNS``, whether it is linked, whether it is chosen to be
     copied; the words of what is folded away there, and whether its first line is shown as well;
-    whether it is the line of the step at hand."""
+    whether it is the line of the step at hand; where its code is from, said in several ways; the
+    colour of its source line, from 1, negative for that of the cursor's; 0 is none; the branches
+    that pass it."""
 
     sign: str
     linked: bool = False
@@ -107,6 +128,15 @@ class Look(NamedTuple):
     folded: str = ""
     heading: bool = False
     current: bool = False
+    places: tuple[str, ...] = ()
+    tint: int = 0
+    flow: tuple[FlowCell, ...] = ()
+
+
+def tint_letter(tint: int) -> str:
+    """What stands for a colour where there are none; a capital is that of the cursor's line."""
+    letter = chr(ord("a") + abs(tint) - 1) if tint else " "
+    return letter.upper() if tint < 0 else letter
 
 
 class Part(NamedTuple):
@@ -128,6 +158,10 @@ class CodeRows:
         self.register: re.Pattern[str] | None = None
         self.dark = True
         self.plain = Style()
+        self.flow_width = 0
+        """Cells that branches take before the text."""
+        self.lettered = False
+        """Whether letters stand for the colours of source lines, where there are no colours."""
         self._part = part
         self._code = lru_cache(maxsize=2048)(self._make_code)
         self._row = lru_cache(maxsize=2048)(self._make_row)
@@ -141,7 +175,8 @@ class CodeRows:
     def margin(self) -> int:
         """Cells before the text: sign, number, note, columns."""
         lines = 0 if self.source is None else len(self.source.texts)
-        return len(str(max(lines, 99))) + 2 + self.gutter.width
+        digits = len(str(max(lines, 99)))
+        return digits + 2 + self.gutter.width + self.lettered + self.flow_width
 
     def row(self, n: int, look: Look, part: Part, width: int) -> Strip:
         """A row of line ``n`` in ``width`` cells."""
@@ -159,6 +194,8 @@ class CodeRows:
             line += self._part("code--cursor")
         elif look.current:
             line += self._part("code--current")
+        elif look.tint:
+            line += self._part(f"code--{'lit' if look.tint < 0 else 'tint'}-{abs(look.tint)}")
         elif look.linked:
             line += self._part("code--linked")
         quiet = line + self._part("code--gutter")
@@ -174,28 +211,47 @@ class CodeRows:
             code = code.extend_cell_length(room).apply_style(line)
         else:
             code = self._crop(n, room, part.start, line, quiet)
+        if look.places and not part.again and not look.folded:
+            code = self._placed(
+                code, look.places, self._code(n).cell_length - part.start, room, quiet
+            )
         return Strip([*start, *code], max(width, self.margin))
 
     def _start(self, n: int, look: Look, part: Part, line: Style, quiet: Style) -> list[Segment]:
         """Sign, number, note and columns."""
-        digits = self.margin - 2 - self.gutter.width
+        digits = self.margin - 2 - self.gutter.width - self.lettered - self.flow_width
+        flow = [Segment(c.sign, line + self._part(f"code--{c.kind}")) for c in look.flow]
+        if len(flow) < self.flow_width:
+            flow.append(Segment(" " * (self.flow_width - len(flow)), line))
         mark = CURRENT if look.current else SIGNS[look.sign]
         sign = Segment(mark, line + self._part("code--mark"))
         if part.again:
-            blank = " " * (1 + self.gutter.width)
-            return [sign, Segment(f"{WRAPPED:>{digits}}", quiet), Segment(blank, quiet)]
+            blank = " " * (1 + self.gutter.width + self.lettered)
+            return [sign, Segment(f"{WRAPPED:>{digits}}", quiet), Segment(blank, quiet), *flow]
         note = self.gutter.sign(n)
-        cells = self.gutter.cells(n)
-        loud = line + self._part("code--peak") if cells and self.gutter.peak(n) else quiet
+        peak = line + self._part("code--peak")
+        cells = [Segment(c, peak if loud else quiet) for c, loud in self.gutter.parts(n)]
         value, runs = self.gutter.value(n)
         own = line + self._part("code--value") if runs else quiet + Style(dim=True)
+        letter = [Segment(tint_letter(look.tint), quiet)] if self.lettered else []
         return [
             sign,
+            *letter,
             Segment(f"{n:>{digits}}", quiet),
             Segment(note, quiet if note == " " else line + self._part("code--note")),
-            Segment(cells, loud),
+            *cells,
             Segment(value, own),
+            *flow,
         ]
+
+    @staticmethod
+    def _placed(code: Strip, places: tuple[str, ...], used: int, room: int, quiet: Style) -> Strip:
+        """A row's code with where it is from at its right end, as far as that is free."""
+        for words in places:
+            width = cell_len(words)
+            if max(0, used) + 2 + width <= room:
+                return Strip([*code.crop(0, room - width), Segment(words, quiet)], room)
+        return code
 
     def _heading(self, n: int, words: str, room: int, line: Style, quiet: Style) -> Strip:
         """The first line of what is folded, then how much of it there is."""
@@ -218,8 +274,13 @@ class CodeRows:
 
     def _make_code(self, n: int) -> Strip:
         assert self.source is not None
-        text = self.source.text(n)
-        strip = code_strip(text, self.source.spans(n), self.dark)
+        text, spans = self.source.text(n), self.source.spans(n)
+        if self.pattern is not None and not self.pattern.search(text):
+            own = self.source.own_text(n)
+            if own != text and self.pattern.search(own):
+                # What was found stands in a part that is left out for reading.
+                text, spans = own, self.source.spans_of(own)
+        strip = code_strip(text, spans, self.dark)
         if self.register is not None:
             strip = mark_matches(strip, text, self.register, self._part("code--register"))
         if self.pattern is not None:

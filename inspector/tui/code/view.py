@@ -1,4 +1,8 @@
-"""The text of one stage with a cursor: what the keys of a pane do to it."""
+"""The text of one stage with a cursor: what the keys of a pane do to it.
+
+One module because it is one class: what a key does needs the cursor, the rows, the folds, the map
+and the place that is scrolled to at once. What can be known without them stands beside it.
+"""
 
 from __future__ import annotations
 
@@ -11,19 +15,25 @@ from types import MappingProxyType
 from typing import ClassVar
 
 from rich.style import Style
-from textual import events
+from textual import events, work
 from textual.geometry import Size
 from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
+from inspector.analyse.flow.arrows import FlowLanes
+from inspector.analyse.source_groups import HUES, SourceGroups
 from inspector.analyse.telling import NOTHING, Register, Telling
+from inspector.errors import PtxviewError
+from inspector.model import Stage
+from inspector.text import plural
 from inspector.tui.app.command_table import Where, bindings
-from inspector.tui.code.folding import LEVELS, Fold, Region, RowMap
-from inspector.tui.code.gutter import CHOICES, Gutter, RunFigures
-from inspector.tui.code.highlight import Highlighter
+from inspector.tui.code.flow import FlowCell, along, arrow_at, cells, lanes_shown
+from inspector.tui.code.folding import USUAL, Fold, Folding, Region, RowMap
+from inspector.tui.code.gutter import CHOICES, COUNTED, Gutter, RunFigures, title
+from inspector.tui.code.highlight import NEAR, Highlighter
 from inspector.tui.code.marks_bar import SIGNS, MarkedBar, Marks, placed
-from inspector.tui.code.rows import CodeRows, Look, Part, breaks
+from inspector.tui.code.rows import CodeRows, Look, Part, breaks, place_words
 from inspector.tui.widgets.notice import Notice, notice_strips
 from inspector.tui.widgets.visible import label
 
@@ -45,10 +55,6 @@ _STYLES = {"cursor": "code--mark", "match": "code--found", "note": "code--note",
 
 GAP = 6
 """Linked lines that lie this close are shown as one block, where the pane has room."""
-
-
-USUAL = ("usual",)
-"""Remembered instead of the columns that there are at first, which may be others one day."""
 
 
 def _next(lines: tuple[int, ...], here: int, step: int) -> int:
@@ -83,7 +89,33 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         "code--gutter", "code--cursor", "code--linked", "code--match", "code--mark",
         "code--notice", "code--hint", "code--note", "code--peak", "code--register",
         "code--chosen", "code--found", "code--link", "code--current", "code--value",
+        "code--loop", "code--branch", "code--own",
+        *(f"code--{how}-{hue}" for how in ("tint", "lit") for hue in range(1, HUES + 1)),
     }  # fmt: skip
+
+    class Columned(Message):
+        """Other columns stand before the text than before."""
+
+        def __init__(self, view: CodeView) -> None:
+            super().__init__()
+            self.view = view
+
+    class Ranked(Message):
+        """A thread knows the lines with the largest figures of a column."""
+
+        def __init__(self, view: CodeView, gutter: Gutter, column: str, lines: object) -> None:
+            super().__init__()
+            self.view = view
+            self.gutter = gutter
+            self.column = column
+            self.lines = lines
+
+    class Scrolled(Message):
+        """With the map on, one has scrolled here, and not because of another pane."""
+
+        def __init__(self, view: CodeView) -> None:
+            super().__init__()
+            self.view = view
 
     class Moved(Message):
         """The cursor went to another line, or another listing came."""
@@ -115,24 +147,27 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         self._places: dict[int, str] = {}
         self._laid: tuple[object, list[tuple[int, Part]]] = (None, [])
         self.untouched = True
-        self.level: frozenset[Fold] = LEVELS[0]
-        self.regions: Mapping[Fold, tuple[Region, ...]] = {}
-        self._maps: Mapping[frozenset[Fold], RowMap] = {}
-        self._flipped: set[Region] = set()
+        self.folding = Folding()
         self._top = 1
+        self.groups: SourceGroups | None = None
+        self.lit = 0
+        self._led = False
+        self.flow: FlowLanes | None = None
+        self._ranks: dict[str, tuple[int, ...]] = {}
+        self._largest = "", 0
 
     # Columns and folds
 
     @property
     def looks(self) -> tuple[tuple[str, ...], tuple[str, ...], bool]:
         """What is folded, by its words; the columns that are wanted; whether lines are wrapped."""
-        folds = tuple(kind.value for kind in Fold if kind in self.level)
         wanted = self.rows.gutter.wanted
-        return folds, USUAL if wanted == CHOICES[0] else wanted, self.wrapped
+        columns = USUAL if wanted == CHOICES[0] else wanted
+        return self.folding.words, columns, self.wrapped
 
     def look(self, folds: tuple[str, ...], columns: tuple[str, ...], wrapped: bool) -> None:
         """As it was left; before there is anything to look at."""
-        self.level = frozenset(kind for kind in Fold if kind.value in folds)
+        self.folding.restore(folds)
         if columns != USUAL:
             self.rows.gutter = replace(self.rows.gutter, wanted=columns)
         self.wrapped = wrapped
@@ -149,26 +184,69 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         if noted:
             self.jump(_next(noted, self.cursor, step))
 
+    def action_largest(self, column: str) -> None:
+        """To the line with the largest figure of a column; from there to the next largest."""
+        gutter = self.rows.gutter
+        if column not in gutter.there:
+            text = f"No {title(column)} are known of these lines."
+            self.post_message(self.Said(self, text, warning=True))
+        elif column in self._ranks:
+            self._to_largest(column)
+        else:
+            self._rank(gutter, column, self.lines)
+
+    @work(thread=True, exclusive=True, group="order", exit_on_error=False, description="rank")
+    def _rank(self, gutter: Gutter, column: str, lines: int) -> None:
+        try:
+            ranked = gutter.ranked(column, lines)
+        except PtxviewError:
+            ranked = ()
+        self.post_message(self.Ranked(self, gutter, column, ranked))
+
+    def on_code_view_ranked(self, message: CodeView.Ranked) -> None:
+        """Go there, if the listing is still the same."""
+        message.stop()
+        if message.gutter is self.rows.gutter and isinstance(message.lines, tuple):
+            self._ranks[message.column] = message.lines
+            self._to_largest(message.column)
+
+    def _to_largest(self, column: str) -> None:
+        lines = self._ranks[column]
+        if not lines:
+            text = f"No {title(column)} are counted on any line."
+            self.post_message(self.Said(self, text, warning=True))
+            return
+        before, at = self._largest
+        # Where one went on by oneself, it begins anew with the largest.
+        again = before == column and at < len(lines) and lines[at] == self.cursor
+        at = (at + 1) % len(lines) if again else 0
+        self._largest = column, at
+        self.jump(lines[at])
+        gutter = self.rows.gutter
+        figure = gutter.figure(column, gutter.telling.at(lines[at])) or 0
+        many = plural(int(figure), COUNTED[column])
+        if at == 0:
+            text = f"{many}: the most of any line; again the next largest."
+        else:
+            text = f"{many}: number {at + 1} of {len(lines)}; again the next largest."
+        self.post_message(self.Said(self, text))
+
     def action_fold(self) -> None:
         """Fold what the cursor is in, or unfold it."""
-        region = self.map.fold(self.cursor) or self.region_at(self.cursor, dict(self.regions))
+        region = self.map.fold(self.cursor) or self.folding.at(self.cursor)
         if region is None:
             self.post_message(self.Said(self, "Nothing to fold here.", warning=True))
             return
-        self._flipped ^= {region}
+        self.folding.flip(region)
         self.cursor = region.first
         self.fold()
         self.post_message(self.Moved(self))
 
     def action_fold_level(self) -> None:
         """Fold more kinds of lines, then none."""
-        at = LEVELS.index(self.level) + 1 if self.level in LEVELS else 0
-        self.level = LEVELS[at % len(LEVELS)]
-        self._flipped = set()
+        said = self.folding.deeper()
         self.fold()
-        kinds = ", ".join(kind.value for kind in Fold if kind in self.level)
-        said = f"Folded: {kinds}." if kinds else "Nothing is folded."
-        self.post_message(self.Said(self, said.replace("the function", "functions")))
+        self.post_message(self.Said(self, said))
 
     def action_wrap(self) -> None:
         """Break lines that are too long, or let them go on to the right."""
@@ -261,17 +339,21 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
             self.post_message(self.Said(self, text))
 
     def action_verbatim(self) -> None:
-        """A disassembly with all its spaces, or with fewer."""
+        """The file as it is, every line and every space; again, what is easier to read."""
+        said = self.folding.turn()
         if self.source is not None:
-            self.source.as_it_is(verbatim=self.source.squeeze)
+            self.source.as_it_is(self.folding.as_it_is)
             self.rows.forget()
-            self.measure()
+            self.fold()
+            self.post_message(self.Said(self, said))
 
     def on_click(self, event: events.Click) -> None:
         """The line that was clicked; a second click on what is folded unfolds it."""
         offset = event.get_content_offset(self)
         laid = self.laid() if self.source is not None else []
         if offset is not None and 0 <= offset.y < len(laid):
+            if self._click_flow(laid[offset.y][0], offset.x):
+                return
             self.go(laid[offset.y][0])
             if event.chain == 2 and self.map.fold(self.cursor) is not None:
                 self.action_fold()
@@ -404,13 +486,13 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         if y >= len(laid):
             return Strip.blank(width, self.rich_style)
         n, part = laid[y]
-        return self.rows.row(n, self._look(n), part, width)
+        return self.rows.row(n, self._look(n, part.again), part, width)
 
-    def _look(self, n: int) -> Look:
-        fold = self.map.fold(n)
-        last = n if fold is None else fold.last
-        linked = self._any(self.linked, n, last) if fold else n in self._linked
-        here = n <= self.cursor <= last
+    def _look(self, n: int, again: bool = False) -> Look:
+        fold, marks = self.map.fold(n), self.map.marks(n)
+        first, last = n if marks is None else marks.first, n if fold is None else fold.last
+        linked = self._any(self.linked, first, last) if first < last else n in self._linked
+        here = first <= self.cursor <= last
         if here and self.has_focus:
             sign = "cursor"
         elif linked:
@@ -421,11 +503,111 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         return Look(
             sign,
             linked,
-            chosen is not None and chosen[0] <= last and n <= chosen[1],
+            chosen is not None and chosen[0] <= last and first <= chosen[1],
             "" if fold is None else fold.words,
             fold is not None and fold.kind is Fold.FUNCTION,
-            bool(self.current) and self._any(self.current, n, last),
+            bool(self.current) and self._any(self.current, first, last),
+            () if fold is not None or self.folding.as_it_is else self._place(n),
+            self._tint(n),
+            self._flow_cells(n, again),
         )
+
+    # Branches and loops
+
+    def _flow_cells(self, n: int, again: bool) -> tuple[FlowCell, ...]:
+        if self.flow is None or not self.rows.flow_width:
+            return ()
+        cursor = self.cursor if self.has_focus else 0
+        return cells(self.flow, self.rows.flow_width - 1, n, cursor, again)
+
+    def _fit_flow(self) -> None:
+        """As many lanes as the pane has room for, the head of an arrow and no air: none of none."""
+        lanes = lanes_shown(self.flow, self.size.width)
+        self.rows.flow_width = lanes + 1 if lanes else 0
+
+    def action_along(self) -> None:
+        """Along the branch here: to its label, from there to the lines that branch to it; elsewhere
+        to the beginning of the loop around."""
+        flow = self.flow
+        ends = () if flow is None else flow.ends(self.cursor)
+        loop = None if flow is None else flow.loop(self.cursor)
+        if ends:
+            self.jump(along(ends[0], self.cursor))
+        elif loop is not None:
+            self.jump(loop.target)
+        else:
+            text = "No branch is here, and no loop is around it."
+            self.post_message(self.Said(self, text, warning=True))
+
+    def _click_flow(self, n: int, x: int) -> bool:
+        """Follow the arrow that was clicked beside line ``n``; False if none was."""
+        cell = x - (self.rows.margin - self.rows.flow_width)
+        if self.flow is None or not 0 <= cell < self.rows.flow_width:
+            return False
+        arrow = arrow_at(self.flow, self.rows.flow_width - 1, n, cell)
+        if arrow is not None:
+            self.jump(along(arrow, n))
+        return arrow is not None
+
+    def _place(self, n: int) -> tuple[str, ...]:
+        """Where line ``n`` is from, if it is the first that is from there."""
+        source = self.source
+        if source is None or source.is_silent(n):
+            return ()
+        if source.listing.language == Stage.SASS.value:
+            return place_words(source.new_place(n))
+        # Between a mark and what it is about, blanks and comments may stand.
+        for at in range(n, max(0, n - NEAR), -1):
+            marks = self.map.marks(at)
+            if marks is not None:
+                return place_words(source.loc(marks.first, marks.last))
+            if at > 1 and not source.is_silent(at - 1):
+                break
+        return ()
+
+    # The map: each line in the colour of the source line that it comes from
+
+    def _tint(self, n: int) -> int:
+        group = 0 if self.groups is None else self.groups.group(n)
+        if self.groups is None or not group:
+            return 0
+        hue = self.groups.hue(group) + 1
+        return -hue if group == self.lit else hue
+
+    def tint(self, groups: SourceGroups | None) -> None:
+        """Colour each line by these groups, or none any more."""
+        self.groups, self.lit = groups, 0
+        self.rows.lettered = groups is not None and self.app.no_color
+        self.rows.forget()
+        self.measure()
+
+    def light(self, group: int) -> None:
+        """The lines of this group stand out: the cursor is on one of them."""
+        if group != self.lit:
+            self.lit = group
+            self.refresh()
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        """With the map on, the other panes come along."""
+        super().watch_scroll_y(old_value, new_value)
+        if self.groups is not None and not self._led and round(old_value) != round(new_value):
+            self.post_message(self.Scrolled(self))
+
+    def lead(self, n: int, y: int) -> None:
+        """Another pane was scrolled: bring line ``n`` to row ``y`` of the view."""
+        self._led = True
+        self.scroll_to(y=max(0, self.map.row(n) - y), animate=False, force=True)
+        self._led = False
+
+    def corresponding(self, lines: tuple[int, ...]) -> int:
+        """Which of ``lines`` to bring into view: the cursor's if it is one, else the nearest."""
+        return self.cursor if self.cursor in lines else self.nearest(lines)
+
+    def reading_at(self) -> int:
+        """The line by which other panes find what corresponds: the cursor's, else the middle."""
+        first, last = self.span()
+        at = self.map.row(self.cursor)
+        return self.cursor if first <= at <= last else self.map.line((first + last) // 2)
 
     @staticmethod
     def _any(lines: tuple[int, ...], first: int, last: int) -> bool:
@@ -471,15 +653,6 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
             for y, kind in placed(wanted, self.map, height)
         }
 
-    def region_at(self, n: int, regions: dict[Fold, tuple[Region, ...]]) -> Region | None:
-        """The smallest region of lines that line ``n`` lies in."""
-        found: list[Region] = []
-        for each in regions.values():
-            at = bisect_left(each, n + 1, key=lambda region: region.first) - 1
-            if at >= 0 and n <= each[at].last:
-                found.append(each[at])
-        return min(found, key=lambda region: region.last - region.first, default=None)
-
     @property
     def pattern(self) -> re.Pattern[str] | None:
         """What was searched for."""
@@ -493,24 +666,28 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         The cursor goes to line ``at``; line ``top``, the kernel's first, stays in view if it can.
         """
         self.rows.source, self.notice = source, None
+        source.as_it_is(self.folding.as_it_is)
         self.rows.dark, self.rows.plain = self.app.current_theme.dark, self.rich_style
         self._begin(width)
         self._columns(Gutter(NOTHING, self.rows.gutter.wanted))
         self.cursor = max(1, min(at, self.lines))
         self.untouched = True
         self._top = top
-        self._place()
+        self._to_top()
         self.post_message(self.Moved(self))
 
     def _begin(self, width: int) -> None:
         self.linked, self._linked, self.matches = (), frozenset(), ()
         self.current = ()
-        self.regions, self._maps, self._flipped, self.chosen_from = {}, {}, set(), None
+        self.groups, self.lit, self.rows.lettered = None, 0, False
+        self.flow, self.rows.flow_width = None, 0
+        self.folding.know({}, {})
+        self.chosen_from = None
         self._width = width
         self.map = RowMap(self.lines)
         self._light_up(None)
 
-    def _place(self) -> None:
+    def _to_top(self) -> None:
         """Scroll to where reading begins."""
         top = self.map.row(self._top) if self.lines else 0
         self.scroll_to(0, max(0, top - MARGIN), animate=False, force=True)
@@ -518,9 +695,11 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
 
     def on_resize(self) -> None:
         """The cursor stays in view; before the first move, so does the kernel's first line."""
+        self._fit_flow()
+        self.rows.forget()
         self.measure()
         if self.untouched:
-            self._place()
+            self._to_top()
         else:
             self.reveal(self.cursor, self.cursor)
 
@@ -551,7 +730,9 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
                 if n - last > GAP:
                     break
                 last = n
+            self._led = True
             self.reveal(self.cursor, last)
+            self._led = False
             self.refresh()
 
     def find(self, pattern: re.Pattern[str] | None, matches: tuple[int, ...]) -> None:
@@ -586,13 +767,23 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
 
     def _columns(self, gutter: Gutter) -> None:
         self.rows.gutter = gutter
+        self._ranks = {}
         self.rows.forget()
         self.measure()
         self.refresh_marks()
+        if self.is_mounted:
+            self.post_message(self.Columned(self))
 
     def columns(self, wanted: tuple[str, ...]) -> None:
         """Show these columns, where the listing has something for them."""
         self._columns(replace(self.rows.gutter, wanted=wanted))
+
+    def named(self, names: Mapping[str, str]) -> None:
+        """The names of the kernel's parameters, by their symbols, are known."""
+        if self.source is not None and names != self.source.names:
+            self.source.know(names)
+            self.rows.forget()
+            self.refresh()
 
     def light_up(self, register: Register | None) -> None:
         """Mark where a register is defined and used, and its name wherever it stands."""
@@ -616,38 +807,33 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         self,
         regions: Mapping[Fold, tuple[Region, ...]],
         maps: Mapping[frozenset[Fold], RowMap] = MappingProxyType({}),
+        files: Mapping[int, str] = MappingProxyType({}),
+        flow: FlowLanes | None = None,
     ) -> None:
         """What can be folded is known: fold what is wanted so, nothing on the screen moving.
 
-        ``maps`` are those of the usual levels, as a thread has made them.
+        ``maps`` are those of the usual levels, as a thread has made them; ``files`` those that a
+        ``.loc`` may name, and ``flow`` its branches.
         """
-        self.regions, self._maps, self._flipped = regions, maps, set()
+        if self.source is not None:
+            self.source.files = files
+            self.flow = flow
+            self._fit_flow()
+            self.rows.forget()
+        self.folding.know(regions, maps)
         self.fold()
-
-    def _folds(self) -> list[Region]:
-        """What is folded: what is wanted so but for what was flipped."""
-        out: list[Region] = []
-        for kind, each in self.regions.items():
-            flipped = sorted(region for region in self._flipped if region.kind is kind)
-            if kind not in self.level:
-                out += flipped
-                continue
-            at = 0
-            for region in flipped:
-                end = bisect_left(each, region)
-                out += each[at:end]
-                at = end + 1
-            out += each[at:]
-        return out
 
     def fold(self) -> None:
         """Fold anew; the cursor's row stays where it is."""
         at = self.map.row(self.cursor) - self.scroll_offset.y
-        known = None if self._flipped else self._maps.get(self.level)
-        self.map = known or RowMap(self.lines, self._folds())
+        self.map = self.folding.rows(self.lines)
+        hidden = self.map.fold(self.cursor)
+        if hidden is not None and hidden.kind is Fold.MARKS:
+            self.cursor = self.map.shown(self.cursor)
+            self.post_message(self.Moved(self))
         self.measure()
         if self.untouched:
-            self._place()
+            self._to_top()
         else:
             top = max(0, self.map.row(self.cursor) - at)
             self.scroll_to(y=top, animate=False, force=True)
@@ -656,8 +842,10 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
 
     def _unfold(self, n: int) -> None:
         """Unfold what hides line ``n``."""
-        while (hidden := self.map.fold(n)) is not None and n != hidden.first:
-            self._flipped ^= {hidden}
+        while (hidden := self.map.fold(n)) is not None and (
+            n != hidden.first or hidden.kind is Fold.MARKS
+        ):
+            self.folding.flip(hidden)
             self.fold()
 
     def go(self, n: int) -> None:

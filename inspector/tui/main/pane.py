@@ -14,8 +14,10 @@ from textual.message import Message
 from textual.widget import Widget
 from textual.worker import get_current_worker
 
+from inspector.analyse.flow.arrows import FlowLanes, arrows
 from inspector.analyse.telling import NOTHING, Telling
-from inspector.model import Stage
+from inspector.listing.ptx_location import Locations
+from inspector.model import Stage, Variant
 from inspector.tui.code.folding import LEVELS, Fold, Region, RowMap, regions
 from inspector.tui.code.highlight import Highlighter
 from inspector.tui.code.view import CodeView
@@ -111,12 +113,11 @@ class PaneTitle(Widget):
 
 
 class ColumnHeads(Widget):
-    """What the columns of a pane's gutter are called, above them; not shown at first."""
+    """What the columns of a pane's gutter are called, above them; not there without columns."""
 
     def __init__(self, view: CodeView) -> None:
         super().__init__()
         self.view = view
-        self.display = False
 
     def render(self) -> Content:
         """Each above its figures."""
@@ -173,12 +174,31 @@ class Pane(Vertical):
     class Foldable(Message):
         """A thread has found what of a listing can be folded."""
 
-        def __init__(self, pane: Pane, source: Highlighter, regions: Regions, maps: Maps) -> None:
+        def __init__(
+            self,
+            pane: Pane,
+            source: Highlighter,
+            regions: Regions,
+            maps: Maps,
+            files: Mapping[int, str],
+            flow: FlowLanes | None,
+        ) -> None:
             super().__init__()
             self.pane = pane
             self.source = source
             self.regions = regions
             self.maps = maps
+            self.files = files
+            self.flow = flow
+
+    class Named(Message):
+        """A thread knows what the kernel's parameters are called, by their symbols."""
+
+        def __init__(self, pane: Pane, request: ListingRequest, names: Mapping[str, str]) -> None:
+            super().__init__()
+            self.pane = pane
+            self.request = request
+            self.names = names
 
     class Found(Message):
         """A thread has searched; ``lines`` have the pattern, or a notice says why not."""
@@ -306,6 +326,14 @@ class Pane(Vertical):
         elif self.request is not None:
             self._goal = (self.request, n)
 
+    @on(CodeView.Columned)
+    def _columned(self, message: CodeView.Columned) -> None:
+        message.stop()
+        self.heads.set_class(
+            bool(self.view.rows.gutter.columns) and bool(self.view.lines), "-there"
+        )
+        self.heads.refresh()
+
     # Analysis
 
     @work(
@@ -315,6 +343,10 @@ class Pane(Vertical):
         variant = request.subject.variant
         if variant is None or request.subject.of_graph(request.stage):
             return
+        if request.stage is Stage.PTX:
+            names = attempt(lambda: _parameters(self.reads, variant))
+            if isinstance(names, dict):
+                self.post_message(self.Named(self, request, names))
         answer = attempt(lambda: self.reads.telling(variant, request.stage))
         # The code reads well without; what failed is told where one asks for the card.
         telling = answer if isinstance(answer, Telling) else NOTHING
@@ -326,6 +358,12 @@ class Pane(Vertical):
             self.view.annotate(message.telling)
         else:
             message.stop()
+
+    @on(Named)
+    def _named(self, message: Named) -> None:
+        message.stop()
+        if message.request == self.request and self.settled:
+            self.view.named(message.names)
 
     # Searching
 
@@ -349,15 +387,33 @@ class Pane(Vertical):
             return
         # Here and not where they are wanted: it takes a while for a hundred thousand.
         maps = attempt(lambda: {level: _map(source, answer, level) for level in LEVELS})
+        listing = source.listing
+        flow = attempt(lambda: FlowLanes(arrows(source.texts, listing.functions, listing.language)))
+        files: object = None
+        if source.listing.language == Stage.PTX.value:
+            files = attempt(lambda: Locations(source.listing.text, source.texts).files)
         self.post_message(
-            self.Foldable(self, source, answer, maps if isinstance(maps, dict) else {})
+            self.Foldable(
+                self,
+                source,
+                answer,
+                maps if isinstance(maps, dict) else {},
+                files if isinstance(files, dict) else {},
+                flow if isinstance(flow, FlowLanes) else None,
+            )
         )
 
     @on(Foldable)
     def _foldable(self, message: Foldable) -> None:
         message.stop()
         if message.source is self.view.source:
-            self.view.foldable(message.regions, message.maps)
+            self.view.foldable(message.regions, message.maps, message.files, message.flow)
+
+
+def _parameters(reads: Reader, variant: Variant) -> dict[str, str]:
+    """What a kernel's parameters are called in its source, by PTX's symbols; called in a thread."""
+    known = reads.context(variant).parameters
+    return {one.symbol: one.name for one in known if one.symbol and one.name}
 
 
 def _map(source: Highlighter, found: Regions, level: frozenset[Fold]) -> RowMap:
@@ -373,6 +429,6 @@ def _matches(
     for n in range(1, len(source.texts) + 1):
         if n % CHUNK == 0 and cancelled():
             break
-        if pattern.search(source.text(n)):
+        if pattern.search(source.own_text(n)):
             out.append(n)
     return tuple(out)

@@ -11,6 +11,7 @@ from textual.app import ComposeResult
 from textual.containers import Container
 from textual.message import Message
 
+from inspector.analyse.source_groups import SourceGroups
 from inspector.model import Stage
 from inspector.tui.code.view import CodeView
 from inspector.tui.main.outcome import ListingRequest, attempt
@@ -75,6 +76,9 @@ LOW = 5
 
 MOST = 3
 
+MAPS_KEPT = 16
+"""Listings whose lines' sources are kept, four bytes a line."""
+
 Links = Mapping[int, tuple[int, ...]]
 
 
@@ -90,6 +94,14 @@ class Panes(Container):
             self.b = b
             self.links = links
 
+    class Grouped(Message):
+        """A thread knows which line of the source each line of a pane comes from."""
+
+        def __init__(self, request: ListingRequest, groups: SourceGroups | Notice) -> None:
+            super().__init__()
+            self.request = request
+            self.groups = groups
+
     class Changed(Message):
         """The cursor, the links or the active pane changed: what is said about them must too."""
 
@@ -104,6 +116,8 @@ class Panes(Container):
         self.zoomed = False
         self.beside: bool | None = None
         self._links: dict[tuple[ListingRequest, ListingRequest], Links] = {}
+        self.mapped = False
+        self._groups: dict[ListingRequest, SourceGroups | Notice] = {}
 
     @property
     def panes(self) -> tuple[Pane, ...]:
@@ -267,6 +281,8 @@ class Panes(Container):
     def _shown(self, message: Pane.Shown) -> None:
         # It goes on to the screen, which may have something to show beside the listing.
         self._link_all(message.pane)
+        if self.mapped:
+            self._map(message.pane)
 
     def _link_all(self, pane: Pane) -> None:
         for other in self.panes:
@@ -348,4 +364,82 @@ class Panes(Container):
             if pane is not self.active and pane.settled and self.active.settled:
                 pane.view.link(self.linked_lines(pane), follow=move)
         self.active.view.link((), follow=False)
+        self._light()
         self.post_message(self.Changed())
+
+    # The map
+
+    def map(self, on: bool) -> None:
+        """Colour every line of every pane by the source line that it comes from, or end that."""
+        self.mapped = on
+        for pane in self.panes:
+            if on:
+                self._map(pane)
+            else:
+                pane.view.tint(None)
+
+    def _map(self, pane: Pane) -> None:
+        request = pane.request
+        if request is None or request.subject.variant is None or not pane.settled:
+            return
+        if request in self._groups:
+            self.post_message(self.Grouped(request, self._groups[request]))
+        else:
+            self._find_groups(request)
+
+    @work(thread=True, exit_on_error=False, group="links", description="map")
+    def _find_groups(self, request: ListingRequest) -> None:
+        variant = request.subject.variant
+        assert variant is not None
+        groups = attempt(lambda: self.reads.groups(variant, request.stage))
+        self.post_message(self.Grouped(request, groups))
+
+    @on(Grouped)
+    def _grouped(self, message: Grouped) -> None:
+        message.stop()
+        while len(self._groups) > MAPS_KEPT:
+            self._groups.pop(next(iter(self._groups)))
+        self._groups[message.request] = message.groups
+        if not self.mapped:
+            return
+        if isinstance(message.groups, Notice):
+            if message.request == self.active.request:
+                said = f"There is no map of this: {message.groups.message}"
+                view = self.active.view
+                self.post_message(CodeView.Said(view, said, warning=True))
+            return
+        for pane in self.panes:
+            if pane.request == message.request and pane.settled and pane.view.lines:
+                pane.view.tint(message.groups)
+        self._light()
+        self.align(self.active)
+
+    def _light(self) -> None:
+        """The cursor's group stands out in all panes."""
+        groups = self.active.view.groups
+        group = 0 if groups is None else groups.group(self.active.view.cursor)
+        for pane in self.panes:
+            pane.view.light(group)
+
+    @on(CodeView.Scrolled)
+    def _scrolled(self, message: CodeView.Scrolled) -> None:
+        message.stop()
+        pane = next((p for p in self.panes if p.view is message.view), None)
+        if pane is not None:
+            self.align(pane)
+
+    def align(self, leader: Pane) -> None:
+        """Scroll the other panes to what corresponds to what one of them shows."""
+        view = leader.view
+        first, last = view.span()
+        for pane in self.panes:
+            if pane is leader or not pane.settled or leader.request is None or pane.request is None:
+                continue
+            links = self._links.get((leader.request, pane.request), {})
+            here = view.map.row(view.reading_at())
+            for row in sorted(range(first, last + 1), key=lambda r: abs(r - here)):
+                n = view.map.line(row)
+                lines = (n,) if leader.request == pane.request else links.get(n)
+                if lines:
+                    pane.view.lead(pane.view.corresponding(lines), row - first)
+                    break

@@ -1,7 +1,8 @@
-"""The line above the status line: what the instruction under the cursor does."""
+"""The lines above the status line: what the instruction under the cursor does."""
 
 from __future__ import annotations
 
+import textwrap
 from dataclasses import dataclass
 
 from textual import on, work
@@ -42,7 +43,8 @@ class Said:
 
 
 class ReadingLine(Widget):
-    """The sentence, then the register that is looked at, then waits and notes, as there is room."""
+    """The sentence, notes, waits, and the register that is looked at: where the terminal is high
+    all of them, else as many as there is room for."""
 
     class Read(Message):
         """A thread has read a line out."""
@@ -125,21 +127,53 @@ class ReadingLine(Widget):
         return [(label(text), style) for text, style in out]
 
     def render(self) -> Content:
-        """Row by row; the last row takes what is left, cut at its end."""
+        """Each part on rows of its own where there is room, else row by row, the last one cut."""
         width, height = self.size.width - 2, max(1, self.size.height)
-        rows: list[list[tuple[str, str]]] = [[]]
-        used = 0
-        for text, style in self.parts():
-            size = Content(text).cell_length + 3
-            if rows[-1] and used + size > width and len(rows) < height:
-                rows.append([])
-                used = 0
-            room = width - used - (3 if rows[-1] else 0)
-            if room < 8:
-                break
-            if rows[-1]:
-                rows[-1].append(("   ", ""))
-            rows[-1].append((cut(text, room), style))
-            used += size
-        lines = [Content.assemble(" ", *row) for row in rows]
-        return Content("\n").join(lines)
+        parts = self.parts()
+        if height >= ROOMY and 0 < len(parts) <= height:
+            rows = stacked(parts, width, height)
+        else:
+            rows = packed(parts, width, height)
+        return Content("\n").join(Content.assemble(" ", *row) for row in rows)
+
+
+Rows = list[list[tuple[str, str]]]
+
+ROOMY = 4
+"""Rows from which what is said stands each on its own."""
+
+
+def packed(parts: list[tuple[str, str]], width: int, height: int) -> Rows:
+    """As much as there is room for, one after the other; the last row takes what is left."""
+    rows: Rows = [[]]
+    used = 0
+    for text, style in parts:
+        size = Content(text).cell_length + 3
+        if rows[-1] and used + size > width and len(rows) < height:
+            rows.append([])
+            used = 0
+        room = width - used - (3 if rows[-1] else 0)
+        if room < 8:
+            break
+        if rows[-1]:
+            rows[-1].append(("   ", ""))
+        rows[-1].append((cut(text, room), style))
+        used += size
+    return rows
+
+
+def stacked(parts: list[tuple[str, str]], width: int, height: int) -> Rows:
+    """Every part, wrapped, on rows of its own; those that are longest are cut where all of them
+    together do not fit, so that none pushes another out. There are at most ``height`` parts."""
+    wrapped = [textwrap.wrap(text, max(8, width), subsequent_indent="  ") for text, _ in parts]
+    allowed = [max(1, len(rows)) for rows in wrapped]
+    while sum(allowed) > height:
+        longest = max(range(len(allowed)), key=lambda at: (allowed[at], at))
+        allowed[longest] -= 1
+    out: Rows = []
+    for (_, style), rows, many in zip(parts, wrapped, allowed, strict=True):
+        for at, row in enumerate(rows[:many]):
+            is_cut = at == many - 1 < len(rows) - 1
+            said = cut(row, width - 1).removesuffix("…") + "…" if is_cut else cut(row, width)
+            out.append([(said, style)])
+    return out

@@ -231,7 +231,9 @@ class MainScreen(Screen[None]):
 
     AUTO_FOCUS = ""
 
-    VERTICAL_BREAKPOINTS = [(0, "-low"), (8, "-short"), (14, "-tall"), (30, "-high")]  # noqa: RUF012
+    VERTICAL_BREAKPOINTS = [  # noqa: RUF012
+        (0, "-low"), (8, "-short"), (14, "-tall"), (30, "-high"), (40, "-ample"), (56, "-vast"),
+    ]  # fmt: skip
 
     class Target(Message):
         """A thread has found where a branch or a label is; None if there is none."""
@@ -596,6 +598,15 @@ class MainScreen(Screen[None]):
             )
         else:
             self._warn("Nothing is told of these lines: there are no columns to choose.")
+
+    def action_map(self) -> None:
+        """Colour each line of all panes by the source line that it comes from, or end that."""
+        self.panes.map(not self.panes.mapped)
+        self._say(
+            "Each line has the colour of its source line; panes scroll together. m ends it."
+            if self.panes.mapped
+            else "The map is off."
+        )
 
     def action_pane_more(self) -> None:
         """One pane more, up to three; then this one alone."""

@@ -110,7 +110,7 @@ class StepScreen(Screen[None]):
             pane.preferred = stage
         for pane in self.panes.panes:
             pane.view.choices = CHOICES
-            pane.view.look(tuple(k.value for k in pane.view.level), CHOICES[0], wrapped=False)
+            pane.view.look(pane.view.folding.words, CHOICES[0], wrapped=False)
         self.panel = RegisterPanel()
         self.trouble = Static(markup=False)
         self.line = StepLine()
@@ -302,9 +302,7 @@ class StepScreen(Screen[None]):
             figures = None
             if self.kernel is not None and pane.stage is not None and pane.settled:
                 figures = self.kernel.figures(pane.stage)
-            pane.heads.display = figures is not None and self.size.height >= 16
             pane.view.ran(figures)
-            pane.heads.refresh()
 
     def _stand(self) -> None:
         """Mark the line of the step in every pane."""
@@ -647,7 +645,6 @@ class StepScreen(Screen[None]):
         if wanted is not None:
             for pane in self.panes.panes:
                 pane.view.columns(wanted)
-                pane.heads.refresh()
             self._tell()
 
     def action_columns(self) -> None:

@@ -13,6 +13,7 @@ from textual.content import Content
 from textual.pilot import Pilot
 from textual.screen import Screen
 
+from inspector.commands.common import open_reader
 from inspector.model import Stage
 from inspector.tui.app.app import PtxviewApp
 from inspector.tui.app.command_table import TABLE, Where, command, footer
@@ -447,6 +448,67 @@ async def test_key_verbatim(start: Start) -> None:
         assert "        /*0010*/                   S2R" in text_of(pilot)
 
 
+async def test_verbatim_has_every_line_and_the_folds_come_back(start: Start) -> None:
+    async with start("tab", "tab", "F", "w") as (pilot, screen):
+        view = screen.panes.active.view
+        assert view.map.rows == view.lines
+        assert "The file as it is" in text_of(pilot)
+        await pilot.press("w")
+        assert view.map.rows == view.lines - 1
+
+
+async def test_key_along() -> None:
+    lecture = Path(__file__).parents[3] / "examples" / "recordings" / "lecture-h200.ptxview"
+    async with PtxviewApp(open_reader(str(lecture))).run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        await pilot.press("slash", *"matmul", "enter", "tab", "6", "J")
+        screen = await settle(pilot)
+        view = screen.panes.active.view
+        assert view.source is not None
+        assert "No branch is here" in text_of(pilot)
+        texts = view.source.texts
+        branch = next(n for n, text in enumerate(texts, 1) if "bra" in text.split()[1:2])
+        label = texts[branch - 1].split()[-1].strip(";") + ":"
+        await pilot.press("colon", *str(branch), "enter", "J")
+        assert texts[cursor(screen) - 1].startswith(label)
+        await pilot.press("J")
+        assert cursor(screen) == branch
+        # Within a loop it goes to the loop's head.
+        loop = next(n for n, text in enumerate(texts, 1) if "Loop Header" in text)
+        await pilot.press("colon", *str(loop + 20), "enter", "J")
+        assert cursor(screen) == loop
+
+
+async def test_key_map(start: Start) -> None:
+    async with start("tab", "m") as (pilot, screen):
+        assert "Each line has the colour of its source line" in text_of(pilot)
+        assert all(pane.view.groups is not None for pane in screen.panes.panes)
+        await pilot.press("m")
+        assert "The map is off." in text_of(pilot)
+        assert all(pane.view.groups is None for pane in screen.panes.panes)
+
+
+async def test_key_largest_live(start: Start) -> None:
+    async with start("tab", "R") as (pilot, screen):
+        assert cursor(screen) == 14
+        assert "18 live registers: the most of any line" in text_of(pilot)
+        await pilot.press("R")
+        assert cursor(screen) == 14  # the line beside it is no place of its own
+
+
+async def test_key_largest_stall(start: Start) -> None:
+    async with start("tab", "A") as (pilot, screen):
+        assert cursor(screen) == 14
+        await pilot.press("A")
+        assert cursor(screen) == 15
+        assert "12 stall cycles: number 2 of 2" in text_of(pilot)
+
+
+async def test_key_largest_samples(start: Start) -> None:
+    async with start("tab", "percent_sign") as (pilot, _):
+        assert "No samples (ncu) are known of these lines." in text_of(pilot)
+
+
 async def test_key_copy(start: Start) -> None:
     async with start("tab", "colon", *"13", "enter", "y") as (pilot, _):
         assert pilot.app.clipboard == "    mask = columns < n"
@@ -621,10 +683,10 @@ async def test_key_columns(start: Start) -> None:
         before = view.rows.margin
         assert " 18 " in next(r for r in text_of(ui).split("\n") if "tl.load" in r)
         await ui.press("c")
-        assert view.rows.margin == before + 5
+        assert view.rows.margin == before + 6
         assert " 25 " in next(r for r in text_of(ui).split("\n") if "tl.load" in r)
         await ui.press("c")
-        assert view.rows.margin == before - 4
+        assert view.rows.margin == before - 5
         await ui.press("c")
         assert view.rows.margin == before
 
@@ -874,7 +936,7 @@ async def test_key_columns_choose(start: Start) -> None:
         await ui.press("j", "j", "space", "escape")
         await ui.pause()
         assert screen.panes.active.view.rows.gutter.columns == ("live", "live:pred")
-        assert screen.panes.active.view.rows.margin == before + 4
+        assert screen.panes.active.view.rows.margin == before + 5
 
 
 async def test_key_fold(start: Start) -> None:
@@ -892,7 +954,7 @@ async def test_key_fold_level(start: Start) -> None:
     async with start("tab", "tab", "F") as (ui, screen):
         view = screen.panes.active.view
         assert view.map.rows == view.lines - 1
-        assert "Folded: debug sections, comments." in text_of(ui)
+        assert "Folded: location marks, debug sections, comments." in text_of(ui)
         await ui.press("F", "F")
         assert "Nothing is folded." in text_of(ui)
         assert view.map.rows == view.lines

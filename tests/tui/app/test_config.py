@@ -277,9 +277,9 @@ async def test_folds_columns_and_wrapping_are_remembered_of_each_pane(tmp_path: 
     async with app.run_test(size=(120, 40)) as pilot:
         screen = await settle(pilot)
         left, right = (pane.view for pane in screen.panes.panes)
-        assert (left.level, left.wrapped) == (LEVELS[1], True)
+        assert (left.folding.level, left.wrapped) == (LEVELS[1], True)
         assert left.rows.gutter.wanted == CHOICES[0]
-        assert (right.level, right.wrapped) == (LEVELS[0], False)
+        assert (right.folding.level, right.wrapped) == (LEVELS[0], False)
         assert right.rows.gutter.wanted == CHOICES[1]
 
 

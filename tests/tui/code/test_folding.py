@@ -85,10 +85,11 @@ def test_functions_in_functions_are_folded_with_them() -> None:
        st.sampled_from(["ptx", "sass", "ttir", "llvm", "source", "unheard of"]))  # fmt: skip
 def test_regions_of_anything_are_apart_and_within(text: str, language: str) -> None:
     many = len(text.split("\n"))
-    for each in regions(listing(language, text)).values():
+    for kind, each in regions(listing(language, text)).items():
         ends = 0
         for region in each:
-            assert ends < region.first < region.last <= many
+            assert ends < region.first <= region.last - (kind is not Fold.MARKS)
+            assert region.last <= many - (kind is Fold.MARKS)
             ends = region.last
 
 
@@ -101,6 +102,43 @@ closed = st.lists(
     ).filter(lambda region: region.last > region.first),
     max_size=8,
 )  # fmt: skip
+
+
+def lies(region: Region, folds: list[Region]) -> bool:
+    """Whether a region touches none of those before it: marks stand beside others."""
+    return not any(a.first <= region.last and region.first <= a.last for a in folds)
+
+
+@given(closed, st.sets(st.integers(1, 59)))
+def test_lines_with_a_row_and_marks_without(folds: list[Region], marks: set[int]) -> None:
+    apart = [f for i, f in enumerate(folds) if lies(f, folds[:i])]
+    alone = [Region(n, n, Fold.MARKS) for n in sorted(marks)]
+    alone = [m for m in alone if lies(m, apart)]
+    found = RowMap(60, [*apart, *alone])
+    hidden = {m.first for m in alone} | {n for f in apart for n in range(f.first + 1, f.last + 1)}
+    shown = [n for n in range(1, 61) if n not in hidden]
+    assert [found.line(row) for row in range(found.rows)] == shown
+    assert [found.row(n) for n in shown] == list(range(found.rows))
+
+
+@given(closed, st.sets(st.integers(1, 59)), st.sets(st.integers(0, 60)))
+def test_a_region_that_is_opened_is_as_if_it_had_never_been_closed(
+    folds: list[Region], marks: set[int], chosen: set[int]
+) -> None:
+    apart = [f for i, f in enumerate(folds) if lies(f, folds[:i])]
+    alone = [Region(n, n, Fold.MARKS) for n in sorted(marks)]
+    every = [*apart, *(m for m in alone if lies(m, apart))]
+    opened = [region for at, region in enumerate(every) if at in chosen]
+    found = RowMap(60, every).opening(opened)
+    fresh = RowMap(60, [region for region in every if region not in opened])
+    assert found.rows == fresh.rows
+    assert [found.line(row) for row in range(found.rows)] == [
+        fresh.line(row) for row in range(fresh.rows)
+    ]
+    for n in range(1, 61):
+        assert (found.row(n), found.fold(n), found.shown(n)) == (
+            fresh.row(n), fresh.fold(n), fresh.shown(n),
+        )  # fmt: skip
 
 
 @given(closed)

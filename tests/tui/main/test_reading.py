@@ -221,7 +221,7 @@ def test_a_loc_says_where_its_instructions_are_from() -> None:
     told = {n: place(location_of(listing, n)) for n in (6, 7, 8, 9, 10, 11)}
     assert told == {
         6: "no source location", 7: "made.py:12:5", 8: "made.py:12:5",
-        9: "no source location", 10: "made.py:14:5", 11: "made.py:14:5",
+        9: "made.py:13:5", 10: "made.py:14:5", 11: "made.py:14:5",
     }  # fmt: skip
 
 

@@ -274,7 +274,10 @@ def _contrast(a: Color, b: Color) -> float:
     return (high + 0.05) / (low + 0.05)
 
 
-@pytest.mark.parametrize("ground", ["background", "cursor-line", "linked-line"])
+GROUNDS = [f"{how}-{hue}" for how in ("tint", "lit") for hue in range(1, 9)]
+
+
+@pytest.mark.parametrize("ground", ["background", "cursor-line", "linked-line", *GROUNDS])
 @pytest.mark.parametrize("theme", [DARK, LIGHT], ids=lambda t: t.name)
 def test_tokens_can_be_read_on_every_ground(theme: object, ground: str) -> None:
     chosen = DARK if theme is DARK else LIGHT

@@ -1,0 +1,73 @@
+"""Branches beside the code: as many as there is room for, and followed by a click."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+
+from inspector.commands.common import open_reader
+from inspector.tui.app.app import PtxviewApp
+from inspector.tui.code.view import CodeView
+from tests.helpers.sample import settle
+
+LECTURE = Path(__file__).parents[3] / "examples" / "recordings" / "lecture-h200.ptxview"
+
+
+async def matmul(pilot: Pilot[None], stage: str) -> CodeView:
+    """A kernel with a loop and a branch around it, in one stage."""
+    await settle(pilot)
+    await pilot.press("slash", *"matmul", "enter", "b", "tab", stage, "z")
+    screen = await settle(pilot)
+    await settle(pilot)
+    return screen.panes.active.view
+
+
+def branch(view: CodeView, word: str) -> tuple[int, int]:
+    """The last branch that goes back, and where its label stands, by the text of the file."""
+    assert view.source is not None
+    texts = view.source.texts
+    labels = {text.split(":")[0].strip(): n for n, text in enumerate(texts, 1) if ":" in text}
+    for n, text in enumerate(texts, 1):
+        if word in text.split() and "@" in text:
+            name = text.split(word)[1].strip(" \t;`()")
+            if labels.get(name, n) < n:
+                return n, labels[name]
+    raise AssertionError("there is no loop")
+
+
+@pytest.mark.parametrize(("stage", "word"), [("6", "bra"), ("7", "BRA")])
+async def test_a_click_on_the_bracket_goes_to_the_loops_head_and_back(
+    stage: str, word: str
+) -> None:
+    async with PtxviewApp(open_reader(str(LECTURE))).run_test(size=(120, 36)) as pilot:
+        view = await matmul(pilot, stage)
+        source, head = branch(view, word)
+        await pilot.press("colon", *str(source), "enter")
+        y = [n for n, _ in view.laid()].index(source)
+        row = view.render_line(y).text
+        x = next(at for at, sign in enumerate(row) if sign in "┗┣")
+        assert view.rows.margin - view.rows.flow_width <= x < view.rows.margin
+        assert "┃" in view.render_line(y - 1).text
+        await pilot.click(view, offset=(x, y))
+        assert view.cursor == head
+        y = [n for n, _ in view.laid()].index(head)
+        assert "▸" in view.render_line(y).text[: view.rows.margin]
+        await pilot.click(view, offset=(view.rows.margin - 1, y))
+        assert view.cursor == source
+        await pilot.click(view, offset=(view.rows.margin + 4, y))
+        assert view.cursor != source
+
+
+async def test_lanes_leave_the_code_its_room() -> None:
+    async with PtxviewApp(open_reader(str(LECTURE))).run_test(size=(160, 36)) as pilot:
+        view = await matmul(pilot, "7")
+        widths = []
+        for columns in (30, 60, 120, 200):
+            await pilot.resize_terminal(columns, 36)
+            await settle(pilot)
+            widths.append(view.rows.flow_width)
+            assert view.rows.flow_width <= max(2, columns // 10)
+        assert widths == sorted(widths)
+        assert widths[0] > 1

@@ -1,0 +1,107 @@
+"""The gutter: its head, its bars, and from the largest figure down; held to ``show --json``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+from textual.pilot import Pilot
+
+from inspector.analyse.telling import ranked
+from inspector.commands.common import open_reader
+from inspector.tui.app.app import PtxviewApp
+from inspector.tui.code.gutter import BARS
+from inspector.tui.code.view import CodeView
+from tests.helpers.ptxview import call
+from tests.helpers.sample import settle, text_of
+
+LECTURE = Path(__file__).parents[3] / "examples" / "recordings" / "lecture-h200.ptxview"
+
+
+def lines_of(stage: str) -> list[dict[str, Any]]:
+    """What ``show --json`` says of each line of the softmax."""
+    said = call("show", LECTURE, "softmax_kernel", "--stage", stage, "--json").json
+    return list(said["lines"])
+
+
+async def softmax(pilot: Pilot[None], *keys: str) -> CodeView:
+    """The kernel's SASS in a pane of its own."""
+    await settle(pilot)
+    await pilot.press("slash", *"softmax_k", "enter", "b", "tab", "z", *keys)
+    screen = await settle(pilot)
+    await settle(pilot)
+    return screen.panes.active.view
+
+
+def cell(view: CodeView, n: int) -> tuple[str, bool]:
+    """What the first column shows on a line, and whether it has the peak's colour."""
+    text, loud = view.rows.gutter.parts(n)[0]
+    return text.strip(), loud
+
+
+async def test_the_peak_its_number_and_its_colour_are_one_measure() -> None:
+    said = {line["n"]: line["live"]["gpr"] for line in lines_of("sass") if line["live"]}
+    most = max(said.values())
+    async with PtxviewApp(open_reader(str(LECTURE))).run_test(size=(120, 36)) as pilot:
+        view = await softmax(pilot, "7")
+        assert "live" in text_of(pilot).splitlines()[3].split()
+        for n, count in said.items():
+            text, loud = cell(view, n)
+            assert text.rstrip("".join(BARS)) == str(count)
+            assert loud == (count == most)
+            assert text.endswith(BARS[-1]) == (count * 8 >= most * 7) or not count
+        await pilot.press("R")
+        await settle(pilot)
+        assert said[view.cursor] == most
+        assert f"{most} live registers: the most of any line" in text_of(pilot)
+        order = [view.cursor]
+        for _ in range(6):
+            await pilot.press("R")
+            await settle(pilot)
+            order.append(view.cursor)
+        counts = [said[n] for n in order]
+        assert counts == sorted(counts, reverse=True)
+        assert len(set(order)) == len(order)
+        for n in order:  # each is higher than what lies beside it
+            beside = [said[m] for m in (n - 1, n + 1) if m in said]
+            assert all(said[n] >= other for other in beside)
+
+
+async def test_the_longest_stall_and_the_next() -> None:
+    said = {line["n"]: line["control"]["stall"] for line in lines_of("sass") if line["control"]}
+    longest = sorted(said, key=lambda n: (-said[n], n))[:4]
+    async with PtxviewApp(open_reader(str(LECTURE))).run_test(size=(120, 36)) as pilot:
+        view = await softmax(pilot, "7", "c")
+        heads = text_of(pilot).splitlines()[3].split()
+        assert heads[-2:] == ["live", "stall"]
+        for n in longest:
+            await pilot.press("A")
+            await settle(pilot)
+            assert view.cursor == n
+            assert int(view.rows.gutter.parts(n)[1][0]) == said[n]
+        await pilot.press("percent_sign")
+        await settle(pilot)
+        assert "No samples" in text_of(pilot)
+
+
+async def test_on_a_source_line_the_figure_is_that_of_its_machine_code() -> None:
+    said = {n["n"]: n["rolled_up"]["live"]["gpr"] for n in lines_of("source") if n["rolled_up"]}
+    async with PtxviewApp(open_reader(str(LECTURE))).run_test(size=(120, 36)) as pilot:
+        view = await softmax(pilot, "1", "R")
+        assert said[view.cursor] == max(said.values())
+        assert cell(view, view.cursor) == (f"{max(said.values())}{BARS[-1]}", True)
+
+
+@given(st.lists(st.integers(0, 9), max_size=30))
+def test_places_are_ranked_from_the_highest(heights: list[int]) -> None:
+    figures = list(enumerate(heights, 1))
+    lines = ranked(figures, plateaus=False, most=10)
+    assert [heights[n - 1] for n in lines] == sorted(filter(None, heights), reverse=True)[:10]
+    places = ranked(figures, plateaus=True, most=10)
+    assert not any(heights) or heights[places[0] - 1] == max(heights)
+    for n in places:
+        assert n == 1 or heights[n - 2] < heights[n - 1]
+        after = next((h for h in heights[n:] if h != heights[n - 1]), 0)
+        assert after < heights[n - 1]

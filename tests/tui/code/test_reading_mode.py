@@ -1,0 +1,188 @@
+"""A listing for reading: what is folded, what is said in its place, and that nothing is lost.
+
+Judged by the text of the recorded file: LLVM writes behind each ``.loc`` where it leads.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+
+from inspector.commands.common import open_reader
+from inspector.listing import parse
+from inspector.listing.line import Listing
+from inspector.model import Stage
+from inspector.tui.app.app import PtxviewApp
+from inspector.tui.code.folding import LEVELS, Fold, Region, RowMap, regions
+from inspector.tui.code.highlight import highlighter_for
+from inspector.tui.code.view import CodeView
+from inspector.tui.main.status_line import location_of
+from tests.helpers.sample import settle
+
+LECTURE = Path(__file__).parents[3] / "examples" / "recordings" / "lecture-h200.ptxview"
+MARKS = (".loc", "$L__tmp", "$L__func_begin", "$L__func_end", "// begin inline", "// end inline")
+
+
+def ptx_of(name: str) -> Listing:
+    """The PTX of the first variant of a kernel of the lecture."""
+    reads = open_reader(str(LECTURE))
+    kernel = next(k for k in reads.recording.kernels if name in k.name)
+    return reads.listing(kernel.variants[0], Stage.PTX)
+
+
+async def reading(pilot: Pilot[None], name: str) -> CodeView:
+    """Find a kernel by the filter, and read its PTX alone, without the tree."""
+    await settle(pilot)
+    await pilot.press("slash", *name, "enter", "b", "tab", "6", "z")
+    screen = await settle(pilot)
+    await settle(pilot)
+    return screen.panes.active.view
+
+
+def shown(view: CodeView) -> dict[int, str]:
+    """The rows on the screen by the number of their line."""
+    laid = view.laid()
+    return {n: view.render_line(y).text for y, (n, _) in enumerate(laid)}
+
+
+@pytest.mark.parametrize("name", ["matmul_kernel", "softmax_kernel"])
+def test_marks_and_nothing_else_are_folded(name: str) -> None:
+    listing = ptx_of(name)
+    texts = [line.text for line in listing.lines]
+    rows = RowMap(len(texts), regions(listing)[Fold.MARKS])
+    kept = [rows.line(row) for row in range(rows.rows)]
+    assert kept == [n for n, t in enumerate(texts, 1) if not t.strip().startswith(MARKS)]
+    function = listing.functions[0]
+    inside = range(function.first, function.last + 1)
+    assert len(set(inside) - set(kept)) > 0.18 * len(inside)
+    for n in range(1, len(texts) + 1):
+        assert rows.line(rows.row(n)) == min(k for k in kept if k >= n)
+
+
+async def test_the_right_edge_says_what_llvm_wrote_behind_the_loc() -> None:
+    async with PtxviewApp(open_reader(str(LECTURE))).run_test(size=(160, 48)) as pilot:
+        view = await reading(pilot, "softmax")
+        assert view.source is not None
+        texts = view.source.texts
+        checked = inlined = 0
+        for _ in range(6):
+            await pilot.press("pagedown")
+            for n, row in shown(view).items():
+                above = texts[n - 2].lstrip()
+                if n > 1 and texts[n - 1] and above.startswith(".loc"):
+                    said = above.partition("//")[2].strip(" ]").split(" @[ ")
+                    assert said[0] in row or above.split()[2] == "0", (n, row)
+                    assert len(said) == 1 or said[1] in row or f" {said[0]}" in row
+                    checked += 1
+                    inlined += len(said) > 1 and said[1] in row
+        assert checked > 10
+        assert inlined > 0
+
+
+async def test_line_numbers_are_the_files_and_one_key_shows_the_file() -> None:
+    async with PtxviewApp(open_reader(str(LECTURE))).run_test(size=(160, 48)) as pilot:
+        view = await reading(pilot, "softmax")
+        assert view.source is not None
+        for n, row in shown(view).items():
+            assert int(row[1:].split()[0].rstrip("◆⚠·")) == n
+        assert view.map.rows < view.lines
+        await pilot.press("w")
+        await settle(pilot)
+        assert view.map.rows == view.lines
+        numbers = list(shown(view))
+        assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
+        for n, row in shown(view).items():
+            bare = view.source.texts[n - 1].expandtabs(4).rstrip()
+            assert bare in row or len(bare) > 120
+        await pilot.press("w")
+        assert view.map.rows < view.lines
+
+
+async def test_a_search_finds_and_opens_what_is_folded_and_copies_are_the_files() -> None:
+    app = PtxviewApp(open_reader(str(LECTURE)))
+    async with app.run_test(size=(160, 48)) as pilot:
+        view = await reading(pilot, "matmul")
+        assert view.source is not None
+        await pilot.press("slash", *"begin inline", "enter")
+        await settle(pilot)
+        first = next(n for n, t in enumerate(view.source.texts, 1) if "begin inline" in t)
+        assert view.cursor == first
+        assert view.map.shown(first) == first
+        assert "begin inline asm" in shown(view)[first]
+        await pilot.press("slash", *(["backspace"] * 12), *"_param_3", "enter")
+        await settle(pilot)
+        declared = view.source.texts[view.cursor - 1]
+        assert "matmul_kernel_param_3" in declared
+        assert "matmul_kernel_param_3" in shown(view)[view.cursor]
+        await pilot.press("y")
+        assert app.clipboard == declared
+
+
+async def test_parameters_are_called_what_the_program_calls_them() -> None:
+    async with PtxviewApp(open_reader(str(LECTURE))).run_test(size=(160, 48)) as pilot:
+        view = await reading(pilot, "softmax")
+        assert view.source is not None
+        loads = {
+            view.source.texts[n - 1].partition("_param_")[2][0]: row
+            for n, row in shown(view).items()
+            if "ld.param" in view.source.texts[n - 1]
+        }
+        # As the Python beside it has them, in the order of its signature.
+        names = ("output_ptr", "input_ptr", "input_row_stride", "output_row_stride", "n_cols")
+        assert len(loads) == len(names)
+        for index, name in enumerate(names):
+            assert f"[…{name}]" in loads[str(index)]
+
+
+@pytest.mark.parametrize("name", ["matmul_kernel", "softmax_kernel", "square_matrix_kernel"])
+def test_a_line_beneath_a_loc_has_its_place(name: str) -> None:
+    listing = ptx_of(name)
+    kernel = listing.functions[0]
+    within = False
+    for n in range(kernel.first, kernel.last):
+        words = listing.lines[n - 1].text.split()
+        if words and words[0] == ".loc":
+            within = words[2] != "0"
+        if within:
+            at = location_of(listing, n)
+            assert at is not None, (n, listing.lines[n - 1].text)
+
+
+def test_marks_of_any_level_are_apart_from_what_else_is_folded() -> None:
+    text = "\n".join(
+        ["// a", "// b", "// begin inline asm", "// c", "\t.loc 1 1 1", ".section .debug_x", "{",
+         "$L__tmp0:", "}", "$L__tmp1:", "ret;", "$L__tmp2:"]
+    )  # fmt: skip
+    found = regions(parse(Stage.PTX, text))
+    assert found[Fold.COMMENT] == (Region(1, 2, Fold.COMMENT),)
+    assert found[Fold.MARKS] == (
+        Region(3, 3, Fold.MARKS), Region(5, 5, Fold.MARKS), Region(10, 10, Fold.MARKS),
+    )  # fmt: skip
+    assert found[Fold.DEBUG] == (Region(6, 9, Fold.DEBUG),)
+    assert LEVELS[0] == {Fold.MARKS, Fold.DEBUG}
+
+
+def test_what_is_drawn_is_what_is_looked_at() -> None:
+    """A listing of a hundred thousand lines costs a row what one of a hundred does."""
+
+    class Counted(list[str]):
+        asked = 0
+
+        def __getitem__(self, at):  # type: ignore[no-untyped-def]
+            Counted.asked += 1
+            return super().__getitem__(at)
+
+    body = ["\t.loc\t1 12 5", "\tadd.s32 \t%r1, %r1, 1;"] * 50_000
+    text = "\n".join([".visible .entry k()", "{", *body, "\tret;", "}", '\t.file 1 "a.py"'])
+    source = highlighter_for(parse(Stage.PTX, text), Stage.PTX, None)
+    source.as_it_is(verbatim=False)
+    rows = RowMap(len(source.texts), regions(source.listing)[Fold.MARKS])
+    source.texts = Counted(source.texts)
+    n = rows.line(rows.rows // 2)
+    marks = rows.marks(n)
+    assert marks is not None
+    assert source.text(n).strip().startswith("add")
+    assert source.loc(marks.first, marks.last) is not None
+    assert Counted.asked < 10

@@ -1,0 +1,57 @@
+"""What is said below the panes: where there are forty rows, all of it, none pushed out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from inspector.commands.common import open_reader
+from inspector.tui.app.app import PtxviewApp
+from inspector.tui.main.reading_line import ReadingLine, stacked
+from tests.helpers.ptxview import call
+from tests.helpers.sample import settle
+
+LECTURE = Path(__file__).parents[3] / "examples" / "recordings" / "lecture-h200.ptxview"
+
+texts = st.lists(st.text("ab ", min_size=1, max_size=300).filter(str.strip), min_size=1, max_size=7)
+
+
+@given(texts, st.integers(20, 120), st.integers(7, 9))
+def test_every_part_has_a_row_and_nothing_is_lost_that_fits(
+    parts: list[str], width: int, height: int
+) -> None:
+    rows = stacked([(text, str(at)) for at, text in enumerate(parts)], width, height)
+    assert len(rows) <= height
+    assert all(len(text) <= width for row in rows for text, _ in row)
+    by_part = [
+        "".join(t for row in rows for t, s in row if s == str(at)) for at in range(len(parts))
+    ]
+    for said, text in zip(by_part, parts, strict=True):
+        bare, wanted = "".join(said.split()), "".join(text.split())
+        assert bare
+        assert bare == wanted or (len(rows) == height and wanted.startswith(bare.removesuffix("…")))
+
+
+@pytest.mark.parametrize("size", [(120, 40), (160, 48), (220, 60)], ids=lambda s: f"{s[0]}x{s[1]}")
+async def test_sentence_hint_wait_and_register_stand_together(size: tuple[int, int]) -> None:
+    said = call("show", LECTURE, "softmax_kernel", "--stage", "sass", "--json").json["lines"]
+    line = next(n for n in said if n["notes"] and n["waits"] and n["sentence"])
+    async with PtxviewApp(open_reader(str(LECTURE))).run_test(size=size) as pilot:
+        await settle(pilot)
+        await pilot.press("slash", *"softmax_k", "enter", "tab", "7", "colon", *str(line["n"]))
+        await pilot.press("enter")
+        screen = await settle(pilot)
+        await settle(pilot)
+        below = screen.query_one(ReadingLine)
+        shown = "".join(
+            "".join(below.render_line(y).text.split()) for y in range(below.size.height)
+        )
+        for text in (line["sentence"], line["notes"][0]["text"], *line["waits"]):
+            words = "".join(text.split())
+            assert words in shown or f"{words[:40]}" in shown, text
+        registers = [*line["defs"], *line["uses"]]
+        assert any(f"{name}:defined" in shown for name in registers)
+        assert below.size.height == (8 if size[1] >= 56 else 6)

@@ -1,0 +1,203 @@
+"""The map: lines of all panes by the source line that they come from, and panes that scroll along.
+
+Judged by what LLVM wrote behind each ``.loc`` of the recorded PTX.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import combinations, pairwise
+from math import dist
+from pathlib import Path
+
+import pytest
+from textual.color import Color
+from textual.events import MouseScrollDown
+from textual.pilot import Pilot
+
+from inspector.analyse.source_groups import HUES
+from inspector.commands.common import open_reader
+from inspector.errors import Unreadable
+from inspector.tui.app.app import PtxviewApp
+from inspector.tui.app.theme import DARK, LIGHT, TINTS
+from inspector.tui.code.view import CodeView
+from tests.helpers.sample import FakeReader, reader, settle, text_of
+
+LECTURE = Path(__file__).parents[3] / "examples" / "recordings" / "lecture-h200.ptxview"
+
+
+def app() -> PtxviewApp:
+    return PtxviewApp(open_reader(str(LECTURE)))
+
+
+async def mapped(pilot: Pilot[None], name: str = "softmax") -> tuple[CodeView, CodeView]:
+    """Source and PTX of a kernel beside each other, the map on, the PTX's cursor moved a little."""
+    await settle(pilot)
+    await pilot.press("slash", *name, "enter", "b", "tab", "m", *("j" * 5))
+    screen = await settle(pilot)
+    await settle(pilot)
+    source, ptx = (pane.view for pane in screen.panes.panes)
+    return source, ptx
+
+
+def source_line(ptx: CodeView, n: int) -> int | None:
+    """The line of the kernel's file that an instruction is from, by the comment above it."""
+    assert ptx.source is not None
+    texts = ptx.source.texts
+    if not texts[n - 1].startswith("\t") or texts[n - 1].strip().startswith((".", "//")):
+        return None
+    for text in reversed(texts[: n - 1]):
+        if text.strip().startswith(".loc"):
+            file, line = text.rpartition("//")[2].split("@[")[-1].strip(" ]").split(":")[:2]
+            return int(line) if file == "softmax.py" else None
+    return None
+
+
+def grounds(view: CodeView) -> Iterator[tuple[int, str]]:
+    """Of the rows in view the line and its background, which is that of its last cell."""
+    for y, (n, _) in enumerate(view.laid()):
+        style = list(view.render_line(y))[-1].style
+        assert style is not None and style.bgcolor is not None
+        yield n, style.bgcolor.name
+
+
+async def test_lines_of_one_source_line_have_its_colour_in_every_pane() -> None:
+    async with app().run_test(size=(160, 48)) as pilot:
+        source, ptx = await mapped(pilot)
+        of_source = dict(grounds(source))
+        plain = of_source.get(1, DARK.background)
+        compared = set()
+        for n, ground in grounds(ptx):
+            line = source_line(ptx, n)
+            if n == ptx.cursor or line not in of_source:
+                continue
+            assert ground == of_source[line], n
+            assert ground != plain
+            compared.add(line)
+        assert len(compared) > 2
+        for a, b in pairwise(sorted(compared)):
+            assert of_source[a] != of_source[b]
+
+
+async def test_the_cursors_group_stands_out_and_the_map_ends() -> None:
+    async with app().run_test(size=(160, 48)) as pilot:
+        source, ptx = await mapped(pilot)
+        own = source_line(ptx, ptx.cursor)
+        assert own is not None
+        lit = {colour.lower() for colour in TINTS["dark"][1]}
+        for n, ground in grounds(ptx):
+            if n != ptx.cursor and source_line(ptx, n) is not None:
+                assert (ground in lit) == (source_line(ptx, n) == own)
+        assert dict(grounds(source))[own] in lit
+        await pilot.press("m")
+        tints = lit | {colour.lower() for colour in TINTS["dark"][0]}
+        assert not tints & {ground for _, ground in (*grounds(source), *grounds(ptx))}
+
+
+async def test_scrolling_one_pane_keeps_the_other_at_what_corresponds() -> None:
+    async with app().run_test(size=(160, 30)) as pilot:
+        source, ptx = await mapped(pilot)
+        cursor = ptx.cursor
+        seen = set()
+        for _ in range(40):
+            ptx.post_message(MouseScrollDown(ptx, 3, 3, 0, 1, 0, False, False, False))
+            await pilot.pause()
+            lines = {source_line(ptx, n) for n, _ in ptx.laid()} - {None}
+            there = {n for n, _ in source.laid()}
+            if lines:
+                assert lines & there, (ptx.scroll_offset, lines)
+                seen |= lines & there
+        assert ptx.cursor == cursor
+        assert ptx.scroll_offset.y > 20
+        assert len(seen) > 5
+
+
+async def test_without_colours_letters_tell_the_groups_apart(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    async with app().run_test(size=(160, 48)) as pilot:
+        source, ptx = await mapped(pilot)
+        letters = {n: source.render_line(y).text[1] for y, (n, _) in enumerate(source.laid())}
+        checked = 0
+        for y, (n, _) in enumerate(ptx.laid()):
+            letter = ptx.render_line(y).text[1]
+            line = source_line(ptx, n)
+            if line in letters:
+                assert letter == letters[line]
+                assert letter.isupper() == (line == source_line(ptx, ptx.cursor))
+                checked += 1
+        assert checked > 10
+        assert {letter.lower() for letter in letters.values()} > set("abc")
+
+
+async def test_a_kernel_whose_source_is_unknown_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def unknown(self: object, variant: object, stage: object) -> None:
+        raise Unreadable("no line of this kernel says which source it comes from")
+
+    monkeypatch.setattr(FakeReader, "groups", unknown)
+    async with PtxviewApp(reader()).run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        await pilot.press("tab", "m")
+        await settle(pilot)
+        assert "There is no map of this: no line of this kernel says" in text_of(pilot)
+
+
+async def test_two_panes_of_one_stage_scroll_as_one() -> None:
+    async with app().run_test(size=(160, 30)) as pilot:
+        left, right = await mapped(pilot)
+        await pilot.press("shift+tab", "6", "m", "m")
+        await settle(pilot)
+        for _ in range(10):
+            left.post_message(MouseScrollDown(left, 3, 3, 0, 1, 0, False, False, False))
+            await pilot.pause()
+        assert left.scroll_offset.y > 5
+        assert left.laid()[0][0] == right.laid()[0][0]
+
+
+# Colours that everybody can tell apart
+
+# Machado, Oliveira and Fernandes, "A Physiologically-based Model for Simulation of Color Vision
+# Deficiency", 2009, severity 1, on linear RGB.
+SIGHTS = {
+    "normal": ((1, 0, 0), (0, 1, 0), (0, 0, 1)),
+    "protanopia": ((0.152286, 1.052583, -0.204868), (0.114503, 0.786281, 0.099216),
+                   (-0.003882, -0.048116, 1.051998)),
+    "deuteranopia": ((0.367322, 0.860646, -0.227968), (0.280085, 0.672501, 0.047413),
+                     (-0.011820, 0.042940, 0.968881)),
+    "tritanopia": ((1.255528, -0.076749, -0.178779), (-0.078411, 0.930809, 0.147602),
+                   (0.004733, 0.691367, 0.303900)),
+}  # fmt: skip
+
+
+def lab(colour: str, sight: str) -> tuple[float, float, float]:
+    """CIE L*a*b* (D65) of a colour as someone sees it."""
+    rgb = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4
+           for c in Color.parse(colour).normalized]  # fmt: skip
+    r, g, b = (max(0.0, sum(m * c for m, c in zip(row, rgb, strict=True))) for row in SIGHTS[sight])
+    x = (0.4124 * r + 0.3576 * g + 0.1805 * b) / 0.95047
+    y = 0.2126 * r + 0.7152 * g + 0.0722 * b
+    z = (0.0193 * r + 0.1192 * g + 0.9505 * b) / 1.08883
+    x, y, z = (t ** (1 / 3) if t > 0.008856 else 7.787 * t + 16 / 116 for t in (x, y, z))
+    return 116 * y - 16, 500 * (x - y), 200 * (y - z)
+
+
+@pytest.mark.parametrize("sight", SIGHTS)
+@pytest.mark.parametrize("theme", [DARK, LIGHT], ids=lambda t: t.name)
+def test_eight_colours_are_eight_to_everybody(theme: object, sight: str) -> None:
+    """Two patches that touch differ to the eye from a distance of 2.3 on: here they stand apart."""
+    chosen = DARK if theme is DARK else LIGHT
+    tints, lit = TINTS["dark" if chosen.dark else "light"]
+    assert len(tints) == len(lit) == HUES
+    seen = [lab(colour, sight) for colour in tints]
+
+    def apart(a: tuple[float, ...], b: tuple[float, ...]) -> float:
+        return dist(a, b)
+
+    assert chosen.background is not None
+    ground = lab(chosen.background, sight)
+    assert min(apart(a, b) for a, b in combinations(seen, 2)) > 2.3
+    assert min(apart(a, b) for a, b in pairwise([*seen, seen[0]])) > 4
+    assert min(apart(a, ground) for a in seen) > 2.3
