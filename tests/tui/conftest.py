@@ -46,10 +46,17 @@ def styles_parsed_once() -> Iterator[None]:
         yield
 
 
-SLICE = 0.001
-"""Seconds in which a process that is at rest uses next to nothing, a thread's work included."""
+SLICE, PATIENCE = 0.001, 0.02
+"""Seconds in which a process that is at rest uses next to nothing; and where a thread is at work,
+which may have to wait for a processor."""
 MOST = 60
 """Seconds after which a loop that never comes to rest is left alone."""
+
+
+def at_work() -> bool:
+    """Whether the application has a worker that has not ended."""
+    app = active_app.get(None)
+    return app is not None and any(not one.is_finished for one in app.workers)
 
 
 def brought_up_to_date() -> bool:
@@ -76,12 +83,12 @@ async def at_rest(min_sleep: float = 0, max_sleep: float = 1) -> None:
         await asyncio.sleep(0)
         if ready or brought_up_to_date():
             continue
-        used = process_time()
-        await asyncio.sleep(SLICE)
+        used, most = process_time(), PATIENCE if at_work() else SLICE
+        await asyncio.sleep(most)
         if ready or brought_up_to_date():
             continue
         waited = monotonic() - begun
-        quiet = process_time() - used < SLICE / 2
+        quiet = process_time() - used < SLICE / 2 and (most == PATIENCE or not at_work())
         if waited >= max_sleep or (quiet and waited >= min_sleep):
             return
 
