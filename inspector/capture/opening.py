@@ -194,7 +194,9 @@ def raw_events(path: Path) -> tuple[list[dict[str, object]], Blob]:
         inner = _inner(held.folder, path)
         if is_recording(inner):
             return raw_events(inner)
-        said = [{"event": "problem", "where": str(path), "text": text} for text in held.problems]
+        said: list[dict[str, object]] = [
+            {"event": "problem", "where": str(path), "text": text} for text in held.problems
+        ]
         return [*_found_in(inner, path), *said], _content
     return _found_in(path), _content
 
