@@ -103,7 +103,7 @@ def waits_for_what_is_to_be_done() -> Iterator[None]:
     own = Pilot._wait_for_screen
 
     async def waited(self: Pilot[Any], timeout: float = 30.0) -> bool:
-        await at_rest()
+        await at_rest(max_sleep=0)  # whatever a thread does
         app = self.app
         if not app._running or app._exception is not None or not app._screen_stack:
             return await own(self, timeout)
