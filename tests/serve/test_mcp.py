@@ -293,7 +293,7 @@ SLEEPS = (
 
 async def until(true: Callable[[], bool], what: str) -> None:
     """Waits for something that comes when it comes."""
-    for _ in range(1200):
+    for _ in range(12_000):
         if true():
             return
         await asyncio.sleep(0.05)
