@@ -122,7 +122,8 @@ class ColumnHeads(Widget):
     def render(self) -> Content:
         """Each above its figures."""
         rows = self.view.rows
-        return Content(" " * (rows.margin - rows.gutter.width) + rows.gutter.heads)
+        before = rows.margin - rows.gutter.width - rows.flow_width
+        return Content(" " * before + rows.gutter.heads)
 
 
 PATIENCE = 0.12

@@ -9,8 +9,9 @@ from textual.pilot import Pilot
 
 from inspector.commands.common import open_reader
 from inspector.tui.app.app import PtxviewApp
+from inspector.tui.code.gutter import BARS
 from inspector.tui.code.view import CodeView
-from tests.helpers.sample import settle
+from tests.helpers.sample import settle, text_of
 
 LECTURE = Path(__file__).parents[3] / "examples" / "recordings" / "lecture-h200.ptxview"
 
@@ -50,6 +51,9 @@ async def test_a_click_on_the_bracket_goes_to_the_loops_head_and_back(
         x = next(at for at, sign in enumerate(row) if sign in "┗┣")
         assert view.rows.margin - view.rows.flow_width <= x < view.rows.margin
         assert "┃" in view.render_line(y - 1).text
+        head_row = text_of(pilot).splitlines()[3]
+        bar = next(at for at, sign in enumerate(row) if sign in BARS)
+        assert head_row.index("live") + 3 == view.region.x + bar
         await pilot.click(view, offset=(x, y))
         assert view.cursor == head
         y = [n for n, _ in view.laid()].index(head)
