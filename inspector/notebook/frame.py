@@ -6,55 +6,55 @@ from collections.abc import Iterator
 from html import escape
 from typing import TYPE_CHECKING
 
-from inspector.errors import PtxviewError
+from inspector.export.page import page
 from inspector.report import tables
 from inspector.text import shown
 
 if TYPE_CHECKING:
     from inspector.reader.reader import Reader
 
-HEIGHT = 640
-MOST = 2_000_000
-"""Characters of all stages together: a notebook keeps what it shows."""
+HEIGHT = 760
+MOST, MOST_VARIANTS = 8_000_000, 200
+"""Characters of a page, and variants of which one is made: a notebook keeps what it shows."""
 
 STYLE = (
-    ":root{color-scheme:light dark}body{font:14px system-ui,sans-serif}pre{overflow-x:auto}"
+    ":root{color-scheme:light dark}body{font:14px system-ui,sans-serif}"
     "td,th{text-align:left;padding:0 1em 0 0}td:first-child{overflow-wrap:anywhere}"
-    "summary{cursor:pointer}h2{font-size:1em}"
 )
 HEAD = ("kernel", "variant", "configuration", "registers", "spills", "shared", "hints", "stages")
 
 
 def framed(reader: Reader) -> str:
     """The page of a recording in a frame: nothing of it reaches the notebook's own page."""
-    page = escape("".join(_page(reader)), quote=True)
+    whole = _whole(reader)
+    text = "".join(_table_alone(reader)) if whole is None else whole
     return (
-        f'<iframe srcdoc="{page}" sandbox="allow-scripts" title="ptxview" '
+        f'<iframe srcdoc="{escape(text, quote=True)}" sandbox="allow-scripts" title="ptxview" '
         f'style="width:100%;height:{HEIGHT}px;border:0"></iframe>'
     )
 
 
-def _page(reader: Reader) -> Iterator[str]:
-    """A page that stands alone: the table, and beneath it the stages of each variant."""
+def _whole(reader: Reader) -> str | None:
+    """The page that ``ptxview export`` writes; None where there is nothing, or too much, to show."""
+    found = list(reader.recording.variants())
+    if not 0 < len(found) <= MOST_VARIANTS:
+        return None
+    pieces, length = [], 0
+    for piece in page(reader, found):
+        pieces.append(piece)
+        length += len(piece)
+        if length > MOST:
+            return None
+    return "".join(pieces)
+
+
+def _table_alone(reader: Reader) -> Iterator[str]:
+    """A page with the table and no stages."""
     yield f"<!doctype html><meta charset=utf-8><title>ptxview</title><style>{STYLE}</style>"
     yield f"<p>{escape(shown(tables.heading(reader.recording)))}</p>{table(reader)}"
-    left = MOST
-    for kernel, variant in reader.recording.variants():
-        yield f"<h2>{escape(shown(kernel.demangled))} <small>{escape(variant.id)}</small></h2>"
-        for stage, file in variant.stages.items():
-            if file.costly:
-                continue
-            try:
-                text = reader.text(variant, stage).text
-            except PtxviewError as error:
-                yield f"<p>{stage.value}: {escape(shown(error.message))}</p>"
-                continue
-            left -= len(text)
-            if left < 0:
-                yield "<p>Of the rest nothing is shown: ptxview open has it all.</p>"
-                return
-            body = escape("\n".join(map(shown, text.split("\n"))))
-            yield f"<details><summary>{stage.value}</summary><pre>{body}</pre></details>"
+    if reader.recording.kernels:
+        yield "<p>The stages of so many are more than a notebook should keep: "
+        yield "<code>ptxview open</code> shows them, <code>ptxview export</code> writes a page.</p>"
 
 
 def table(reader: Reader) -> str:

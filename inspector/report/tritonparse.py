@@ -7,10 +7,10 @@ how often it was made under ``ptxview``, a field of ours that tritonparse passes
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from math import prod
 
-from inspector.model import Argument, Call, Kernel, Origin, Recording, Stage, Variant
+from inspector.model import Argument, Call, Kernel, Origin, Stage, Variant
 from inspector.names import base_name
 
 STAGES = (Stage.TTIR, Stage.TTGIR, Stage.LLIR, Stage.PTX, Stage.SASS)
@@ -20,18 +20,23 @@ Text = Callable[[Variant, Stage], str | None]
 """The text of a stage; None where it cannot be had."""
 
 
-def variants(recording: Recording) -> tuple[tuple[Kernel, Variant], ...]:
-    """The variants that a trace can hold."""
-    made = (Origin.TRITON, Origin.INDUCTOR)
-    return tuple((k, v) for k, v in recording.variants() if k.origin in made)
+def can_hold(kernel: Kernel) -> bool:
+    """Whether a trace can hold a kernel: whether Triton made it."""
+    return kernel.origin in (Origin.TRITON, Origin.INDUCTOR)
 
 
-def lines(recording: Recording, text: Text) -> Iterator[str]:
-    """The events of all of Triton's kernels, each a line of JSON."""
-    stamp = recording.started or "1970-01-01T00:00:00+00:00"
-    for kernel, variant in variants(recording):
-        for event in _events(kernel, variant, text, stamp):
-            yield json.dumps(event, ensure_ascii=True, allow_nan=False) + "\n"
+def lines(
+    chosen: Iterable[tuple[Kernel, Variant]], started: str | None, text: Text
+) -> Iterator[str]:
+    """The events of those variants that Triton made, each a line of JSON.
+
+    ``started`` is when they were recorded, as ISO 8601 says it.
+    """
+    stamp = started or "1970-01-01T00:00:00+00:00"
+    for kernel, variant in chosen:
+        if can_hold(kernel):
+            for event in _events(kernel, variant, text, stamp):
+                yield json.dumps(event, ensure_ascii=True, allow_nan=False) + "\n"
 
 
 def _events(

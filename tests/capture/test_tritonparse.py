@@ -15,9 +15,6 @@ import pytest
 from tritonparse.parse.trace_processor import parse_single_file
 
 from inspector.commands.common import open_reader
-from inspector.errors import PtxviewError
-from inspector.model import Stage, Variant
-from inspector.reader.reader import Reader
 from inspector.report import tritonparse as trace
 from tests.helpers.ptxview import REPOSITORY, call, command, environment
 
@@ -40,22 +37,9 @@ for n in (1000, 1000, 500):
 """
 
 
-def texts(reader: Reader) -> Any:
-    """What gives the stages' texts to an export, as the command does."""
-
-    def text(variant: Variant, stage: Stage) -> str | None:
-        try:
-            told = reader.text(variant, stage)
-        except PtxviewError:
-            return None
-        return told.annotated or told.text if stage is Stage.SASS else told.text
-
-    return text
-
-
 def exported(recording: Path, target: Path) -> Path:
-    reader = open_reader(str(recording))
-    target.write_text("".join(trace.lines(reader.recording, texts(reader))), "ascii")
+    """A recording as a trace, by the command."""
+    assert call("export", recording, "-o", target).status == 0
     return target
 
 
@@ -191,7 +175,7 @@ def parsed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Any]]:
 def test_tritonparse_parses_every_kernel_of_an_export(parsed: list[Any]) -> None:
     compiled = [e["payload"] for e in parsed if e["event_type"] == "compilation"]
     reader = open_reader(str(RECORDING))
-    variants = {v.hash: v for _, v in trace.variants(reader.recording)}
+    variants = {v.hash: v for k, v in reader.recording.variants() if trace.can_hold(k)}
     assert {p["metadata"]["hash"] for p in compiled} == set(variants) and len(variants) == 13
     for payload in compiled:
         mapped = payload["source_mappings"]

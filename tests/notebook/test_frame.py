@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from inspector.commands.common import open_reader
 from inspector.notebook import frame
 from inspector.recording.layout import Writer
+from tests.helpers.browser import browser, needs_browser
 from tests.helpers.ptxview import REPOSITORY
 
 RECORDING = REPOSITORY / "examples" / "recordings" / "lecture-h200.ptxview"
@@ -41,28 +43,70 @@ def within(html: str) -> Page:
     return Page(str(dict(outer.attributes)["srcdoc"]))
 
 
-def test_every_stage_that_is_at_hand_can_be_read() -> None:
-    reader = open_reader(str(RECORDING))
-    page = within(frame.framed(reader))
-    for kernel, variant in reader.recording.variants():
-        assert kernel.demangled in page.text and variant.id in page.text
-    assert ".visible .entry square_kernel" in page.text and "tt.func public" in page.text
+@needs_browser
+async def test_the_page_in_the_frame_works_in_a_browser(tmp_path: Path) -> None:
+    """In a frame of its own origin, as a notebook shows it, and with no complaint."""
+    html = frame.framed(open_reader(str(RECORDING)))
+    (tmp_path / "notebook.html").write_text(f"<!doctype html><title>cell</title>{html}", "utf-8")
+    async with browser(tmp_path / "browser") as page:
+        await page.ask("Page.enable")
+        await page.ask("Page.navigate", url=(tmp_path / "notebook.html").as_uri())
+        await page.come("document.querySelector('iframe') !== null")
+        for _ in range(100):
+            tree = (await page.ask("Page.getFrameTree"))["frameTree"]
+            if tree.get("childFrames"):
+                break
+            await asyncio.sleep(0.1)
+        inner = tree["childFrames"][0]["frame"]["id"]
+        world = await page.ask("Page.createIsolatedWorld", frameId=inner)
+        said = ""
+        for _ in range(100):
+            answer = await page.ask(
+                "Runtime.evaluate", expression="document.body.innerText",
+                contextId=world["executionContextId"],
+            )  # fmt: skip
+            said = answer["result"].get("value", "")
+            if ".visible .entry" in said:
+                break
+            await asyncio.sleep(0.1)
+        assert "square_kernel" in said and ".visible .entry" in said and "registers" in said
+        assert not page.complaints and not page.blocked
+        reached = [url for url in page.requests if not url.startswith(("file:", "about:", "data:"))]
+        assert not reached
 
 
-def test_text_of_strangers_is_no_markup(tmp_path: Path) -> None:
-    writer = Writer(tmp_path / "evil")
+def evil(folder: Path) -> Path:
+    writer = Writer(folder / "evil")
     writer.event(event="recording", schema=1, time=1.0)
     blob = writer.blob(f".version 8.0\n.target sm_90\n// {EVIL}\n".encode())
     writer.event(event="triton", name=EVIL, hash="a" * 64, files={"ptx": blob},
                  metadata={"num_warps": EVIL}, source={"file": EVIL, "blob": blob})  # fmt: skip
     writer.close()
-    page = within(frame.framed(open_reader(str(tmp_path / "evil"))))
-    assert not {"script", "img"} & set(page.tags)
-    assert not [name for name, _ in page.attributes if name.startswith("on")]
-    assert "<script>alert(1)</script>" in page.text and "\x1b" not in page.text
+    return folder / "evil"
 
 
-def test_a_notebook_keeps_no_more_than_is_useful(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(frame, "MOST", 10_000)
-    page = frame.framed(open_reader(str(RECORDING)))
-    assert len(page) < 100_000 and "nothing is shown" in page
+def test_text_of_strangers_is_no_markup(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    reader = open_reader(str(evil(tmp_path)))
+    whole = within(frame.framed(reader))
+    assert whole.tags.count("script") == within(
+        frame.framed(open_reader(str(RECORDING)))
+    ).tags.count("script")
+    monkeypatch.setattr(frame, "MOST", 0)
+    table = within(frame.framed(reader))
+    assert not {"script", "img"} & set(table.tags) and table.tags.count("tr") == 2
+    for page in (whole, table):
+        assert "img" not in page.tags
+        assert not [name for name, _ in page.attributes if name.startswith("on")]
+    assert "<script>alert(1)</script>" in table.text and "\x1b" not in table.text
+
+
+@pytest.mark.parametrize("bound", ["MOST", "MOST_VARIANTS"])
+def test_a_notebook_keeps_no_more_than_is_useful(
+    monkeypatch: pytest.MonkeyPatch, bound: str
+) -> None:
+    reader = open_reader(str(RECORDING))
+    monkeypatch.setattr(frame, bound, 10)
+    page = frame.framed(reader)
+    assert len(page) < 100_000 and "ptxview export" in page
+    for kernel, variant in reader.recording.variants():
+        assert kernel.demangled in within(page).text and variant.id in within(page).text
