@@ -872,15 +872,12 @@ class MainScreen(Screen[None]):
         if left.read is None:
             return
         key = left.read.key[:2]
-        rows = self.kernels.rows
-        places = [i for i, row in enumerate(rows) if row.subject.key[:2] == key]
-        if not places and self.kernels.query_text:
+        there = self.kernels.find_variant(key)
+        if not there and self.kernels.query_text:
             self.kernels.filter("")
-            rows = self.kernels.rows
-            places = [i for i, row in enumerate(rows) if row.subject.key[:2] == key]
-        if places:
-            self.kernels.go(places[-1])
+            there = self.kernels.find_variant(key)
+        if there:
             self.panes.display = True
             self.panes.activate(self.panes.active)
         else:
-            self._warn("The variant's row is folded away in the tree.")
+            self._warn("The variant has no row in the tree.")

@@ -160,10 +160,13 @@ class TreeFigures(ScrollView, inherit_bindings=False):
         variant = row.subject.variant
         if row.kind is TreeKind.OPERATORS:
             return "", "", False
-        if row.kind in (TreeKind.ORIGIN, TreeKind.GRAPH) or row.count or variant is None:
+        if row.kind in (TreeKind.ORIGIN, TreeKind.GRAPH) or variant is None:
             return "", f"{row.count or UNKNOWN} ", False
+        if row.count:
+            return "", f"×{row.count} ", False
         resources = self._resources.get(row.subject.key[:2]) or variant.known
-        many = warps(variant)
+        # Where its siblings have others, the variant's own text tells its warps.
+        many = warps(variant) if row.kind is TreeKind.KERNEL else None
         spill = spilled(resources)
         if self.order is Order.SPILLS:
             shown = spills(resources).removesuffix(" ⚠") + ("⚠" if spill else " ")
