@@ -202,6 +202,14 @@ class _Reading:
         self._facts.forget(list(variants.values()))
 
     def _summary(self, variant: Variant) -> VariantSummary:
+        try:
+            return self._read(variant)
+        except Exception as error:  # a fault of ours in one variant is no reason to read no other
+            return VariantSummary(
+                variant.known, lacking=f"This could not be read: {type(error).__name__}: {error}"
+            )
+
+    def _read(self, variant: Variant) -> VariantSummary:
         resources = self._figures.resources(variant)
         try:
             counts = {stage: self._count(variant, stage) for stage in (Stage.SASS, Stage.PTX)}
@@ -258,10 +266,9 @@ def _run_child(
         file.flush()
         try:
             # -P: the folder that one stands in is no part of the interpreter.
-            run_tool(
-                [sys.executable, "-P", "-c", _CODE, str(root), str(Path(path).absolute()), file.name],
-                seconds=LIMIT, go_on=go_on,
-            )  # fmt: skip
+            whole = str(Path(path).absolute())
+            words = [sys.executable, "-P", "-c", _CODE, str(root), whole, file.name]
+            run_tool(words, seconds=LIMIT, go_on=go_on)
         except PtxviewError:
             return
 

@@ -187,7 +187,8 @@ TABLE: tuple[Command, ...] = (
     Command("tree.flip", "space", "Space", _T, "flip", "Fold or unfold", ""),
     Command("tree.clear", "escape", "Esc", _T, "screen.clear_filter", "Forget the filter", ""),
     Command("tree.variants", "V", "V", _T, "screen.variants",
-            "Table of variants", "of this kernel: configurations, times, registers", "variants"),
+            "Table of variants", "of this kernel, group, graph or origin, with all figures; again: "
+            "of the recording", "variants"),
     Command("diff.next", "n", "n", _D, "screen.again(1)",
             "Next", "match of the search; without one the next change", "next change"),
     Command("diff.previous", "N", "N", _D, "screen.again(-1)",
@@ -239,8 +240,26 @@ TABLE: tuple[Command, ...] = (
             "Order", "by the column before"),
     Command("variants.reverse", "r", "r", _V, "reverse",
             "Reverse", "the largest first, or the least", "reverse"),
-    Command("variants.back", "escape,q", "Esc", _V, "screen.back",
-            "Back", "to the kernels", "back"),
+    Command("variants.filter", "slash", "/", _V, "screen.filter",
+            "Filter", "as you type; every word must occur", "filter"),
+    Command("variants.wider", "V", "V", _V, "screen.wider",
+            "All variants", "of the recording", "all"),
+    *(
+        Command(f"variants.by.{name}", key, key, _V, f"sort_by({name!r})", f"By {title}",
+                "again the other way round")
+        for name, key, title in (
+            ("kernel", "K", "kernel"), ("winner", "W", "winner"), ("time", "t", "measured time"),
+            ("tuner's", "Y", "tuner's time"), ("registers", "R", "registers"),
+            ("spills", "S", "spills"), ("shared", "M", "shared memory"),
+            ("occupancy", "C", "occupancy"), ("hints", "H", "hints"),
+            ("instructions", "I", "instructions"), ("live", "L", "live registers"),
+            ("launches", "A", "launches"), ("specialised", "P", "what was taken for granted"),
+            ("configuration", "N", "configuration"),
+        )
+    ),
+    Command("variants.escape", "escape", "Esc", _V, "screen.escape",
+            "Forget, or back", "the filter; without one to the kernels", "back"),
+    Command("variants.back", "q", "q", _V, "screen.back", "Back", "to the kernels"),
     Command("variants.up", "up,k", "↑ k", _V, "move(-1)", "Row up", ""),
     Command("variants.down", "down,j", "↓ j", _V, "move(1)", "Row down", ""),
     Command("variants.page.up", "pageup,ctrl+b", "PgUp", _V, "page(-1)", "Page up", ""),

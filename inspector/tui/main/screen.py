@@ -47,6 +47,7 @@ from inspector.tui.main.understanding import Understanding
 from inspector.tui.timing.times import RecordingTimes
 from inspector.tui.tree.kernel_tree import KernelTree
 from inspector.tui.tree.ordering import Order
+from inspector.tui.tree.rows import TreeKind
 from inspector.tui.widgets.key_footer import KeyFooter
 from inspector.tui.widgets.notice import Notice
 from inspector.tui.widgets.overlay import Overlay
@@ -851,16 +852,22 @@ class MainScreen(Screen[None]):
         self.status.say(message.text, self.panes.active.view, message.warning)
 
     def action_variants(self) -> None:
-        """All variants of the kernel under the cursor."""
+        """All variants of what is under the cursor: a kernel, those of one name, a graph."""
         # What compares is imported when something is compared: the first frame need not wait.
-        from inspector.tui.variants.screen import VariantsScreen
+        from inspector.tui.variants.screen import VariantsScreen, scope_of
 
         row = self.kernels.row
-        kernel = None if row is None else row.subject.kernel
-        if row is None or kernel is None:
+        above = row if row is None or row.kind is not TreeKind.VARIANT else self.kernels.above(row)
+        if row is None or above is None:
             self._warn("There is no kernel here whose variants could be shown.")
             return
-        table = VariantsScreen(self.reads, kernel, self.marked, row.subject.variant, self.times)
+        subjects = self.kernels.beneath(above)
+        name = above.text
+        if above.kind is TreeKind.KERNEL and above.subject.kernel is not None:
+            name = above.subject.kernel.demangled or above.subject.kernel.name
+        scope = scope_of(self.recording, name, subjects)
+        here = row.subject.variant
+        table = VariantsScreen(self.reads, scope, self.marked, here, self.times)
         self.app.push_screen(table, self._left)
 
     def _left(self, left: Left | None) -> None:

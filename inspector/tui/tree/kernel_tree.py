@@ -240,6 +240,11 @@ class KernelTree(TreeFigures, can_focus=True, inherit_bindings=False):
                 self._show(row.key)
                 return
 
+    def above(self, row: TreeRow) -> TreeRow | None:
+        """The row that this one stands beneath."""
+        entry = entry_of(self._entries, row.key[:-1])
+        return None if entry is None else entry.row
+
     def beneath(self, row: TreeRow) -> tuple[TreeSubject, ...]:
         """Every variant that a row stands for, in the order of the tree, whatever is filtered."""
         entry = entry_of(self._entries, row.key)

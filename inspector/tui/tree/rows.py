@@ -135,10 +135,10 @@ def _kernel(
     kernels: Sequence[Kernel], name: str, above: Key, depth: int, graph: Graph | None
 ) -> TreeEntry:
     """The kernels of one name, as a rule one; with one variant only it stands for that variant,
-    which saves a row. Of several variants it stands for the one that a tuner chose, if it chose."""
+    which saves a row. Several kernels stand for the one that a tuner chose, if it chose."""
     first = kernels[0]
     both = [(kernel, variant) for kernel in kernels for variant in kernel.variants]
-    chosen = [pair for pair in both if _won(pair[1])]
+    chosen = [pair for pair in both if _won(pair[1])] if len(kernels) > 1 else []
     kernel, variant = chosen[0] if len(chosen) == 1 else both[0] if both else (first, None)
     key = (*above, first.id)
     row = TreeRow(key, depth, TreeKind.KERNEL, label(name), TreeSubject(kernel, variant, graph))

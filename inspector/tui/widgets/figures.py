@@ -40,6 +40,16 @@ def shared(resources: Resources) -> str:
     return f"{figure(static)}+{figure(dynamic)} B"
 
 
+def kibibytes(resources: Resources) -> str:
+    """Static and dynamic shared memory together, a block: ``97 KiB``, bytes below one."""
+    parts = (resources.static_shared_bytes, resources.dynamic_shared_bytes)
+    known = [part for part in parts if part is not None]
+    if not known:
+        return UNKNOWN
+    total = sum(known)
+    return f"{total / 1024:.3g} KiB" if total >= 1024 else f"{total} B" if total else "0"
+
+
 def warps(variant: Variant) -> int | None:
     """``num_warps`` of the configuration, where it has one."""
     value = variant.config.get("num_warps")

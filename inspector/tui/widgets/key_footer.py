@@ -9,7 +9,7 @@ from textual.widget import Widget
 from inspector.tui.app.command_table import Command, Where, footer
 from inspector.tui.app.keymap import shown
 
-_KEPT = ("quit", "help", "diff.escape", "diff.back", "variants.back", "timing.back",
+_KEPT = ("quit", "help", "diff.escape", "diff.back", "variants.escape", "timing.back",
          "step.escape")  # fmt: skip
 _BARE = ("help", "palette", "quit")
 
