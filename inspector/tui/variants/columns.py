@@ -123,7 +123,10 @@ KERNEL = VariantColumn(
 REASON = VariantColumn("reason", "why not", lambda r: label(r.reason or ""), lambda r: r.reason,
                 right=False)  # fmt: skip
 
-GIVEN_UP = ("specialised", "reason", "launches", "live", "shared", "spills", "instructions",
+TOLD = 18
+"""Cells of a reason at least, where it has a column."""
+
+GIVEN_UP = ("specialised", "launches", "live", "reason", "shared", "spills", "instructions",
             "hints", "occupancy")  # fmt: skip
 """What is left out where it is too narrow, the first first."""
 
@@ -260,7 +263,7 @@ def _fitted(
     sizes = {one.name: _size(one, rows) for one in columns}
     full = sizes.get(REASON.name, 0)
     if full:
-        sizes[REASON.name] = min(full, MOST)
+        sizes[REASON.name] = min(full, TOLD)
     left = width - sum(sizes.values()) - 2 * len(sizes)
     if elastic is not None and left < 0:
         cut = max(min(sizes[elastic.name], 2 * LEAST), sizes[elastic.name] + left)
@@ -269,7 +272,7 @@ def _fitted(
     if left < 0:
         return None
     if full:
-        sizes[REASON.name] = min(full, min(full, MOST) + left)
+        sizes[REASON.name] = min(full, min(full, TOLD) + left)
     return [(one, sizes[one.name]) for one in columns]
 
 
