@@ -79,11 +79,11 @@ def test_a_damaged_cubin_costs_no_other_its_figures(monkeypatch: pytest.MonkeyPa
     cubins = [good + bytes([n]) for n in range(6)]
     cubins[3] = good[:900]
     calls = []
-    run = disassembly.run_tool
+    run = vars(disassembly)["run_tool"]
 
     def counted(argv: list[str], **more: object) -> object:
         calls.append(argv)
-        return run(argv, **more)  # type: ignore[arg-type]
+        return run(argv, **more)
 
     monkeypatch.setattr(disassembly, "run_tool", counted)
     whole = disassemble_together([one for one in cubins if len(one) > 900])
@@ -118,11 +118,11 @@ def test_children_say_what_list_and_cuobjdump_say(
     recorded: Path, cache: DerivedCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started = []
-    run = summaries.run_tool
+    run = vars(summaries)["run_tool"]
 
     def counted(argv: list[str], **more: object) -> object:
         started.append(argv)
-        return run(argv, **more)  # type: ignore[arg-type]
+        return run(argv, **more)
 
     monkeypatch.setattr(summaries, "run_tool", counted)
     reader = Reader(open_path(recorded), cache)

@@ -28,6 +28,7 @@ from inspector.measure.time.results import Session
 from inspector.model import Location, Stage, Variant
 from inspector.report import annotated, card
 from inspector.system.process import run_program
+from inspector.system.toolchain import which
 from inspector.tui.app.command_table import Where, bindings, command
 from inspector.tui.app.live import Live
 from inspector.tui.app.output_view import OutputView
@@ -189,6 +190,8 @@ TIME: Time = _time
 """Makes the screen that measures a variant."""
 
 EDITORS = ("VISUAL", "EDITOR")
+USUAL = ("vi", "nano")
+"""What is there as a rule, where neither names one."""
 
 
 GOTO = frozenset(("code", "code-insiders", "code-server", "codium", "vscodium", "cursor"))
@@ -284,13 +287,18 @@ class MainScreen(Screen[None]):
         self.output = None if watched is None else OutputView(watched)
         self.empty = not self.recording.kernels and not self.recording.graphs
         self.footer = KeyFooter(bare=self.empty)
+        self.footer.watched = self.output is not None
 
     def compose(self) -> ComposeResult:
         """From top to bottom."""
         yield self.title_bar
         if self.empty:
-            yield EmptyState(self.recording, self.live is not None and self.live.running)
+            running = self.live is not None and self.live.running
+            # While nothing is compiled yet, what the program writes is what there is to see.
+            self.set_class(running, "-waiting")
+            yield EmptyState(self.recording, running)
         else:
+            self.remove_class("-waiting")
             yield self.card
             with Horizontal(id="body"):
                 yield self.kernels
@@ -391,8 +399,10 @@ class MainScreen(Screen[None]):
         compiled = message.order is Order.COMPILED
         word = message.order.value
         self.footer.say("tree.order", "order" if compiled else f"by {word}")
-        said = "as it was compiled" if compiled else f"by {word}"
-        self.status.say(f"The tree stands {said}.", self.panes.active.view)
+        said = "In the order of compilation" if compiled else f"Sorted by {word}"
+        if message.order in (Order.REGISTERS, Order.SPILLS) and message.read < message.of:
+            said += f" ({message.read} of {message.of} read)"
+        self.status.say(f"{said}.", self.panes.active.view)
 
     @on(Panes.Changed)
     def changed(self) -> None:
@@ -775,6 +785,7 @@ class MainScreen(Screen[None]):
             words = shlex.split(named)
         except ValueError:
             words = []
+        words = words or [one for one in USUAL if which(one)][:1]
         if not words:
             self._warn("Say which editor: set EDITOR, as in EDITOR=vim.")
             return

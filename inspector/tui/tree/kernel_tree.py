@@ -62,11 +62,13 @@ class KernelTree(TreeFigures, can_focus=True, inherit_bindings=False):
         """A row was chosen for reading: the panes should have the focus."""
 
     class Ordered(Message):
-        """The tree stands in another order."""
+        """The tree stands in another order; of how many variants the figures are read."""
 
-        def __init__(self, order: Order) -> None:
+        def __init__(self, order: Order, read: int, of: int) -> None:
             super().__init__()
             self.order = order
+            self.read = read
+            self.of = of
 
     def __init__(self, reads: Reader, times: RecordingTimes | None = None) -> None:
         super().__init__(reads, times)
@@ -150,7 +152,13 @@ class KernelTree(TreeFigures, can_focus=True, inherit_bindings=False):
         self.reorder()
         if self.order in (Order.REGISTERS, Order.SPILLS):
             self.read_every()
-        self.post_message(self.Ordered(self.order))
+        self.tell_order()
+
+    def tell_order(self) -> None:
+        """Say how the tree stands, and of how many the figures are read that it stands by."""
+        every = {(k.id, v.id) for k, v in self.recording.variants()}
+        read = len(every & self._resources.keys())
+        self.post_message(self.Ordered(self.order, read, len(every)))
 
     def timed(self) -> None:
         """Other times are known."""

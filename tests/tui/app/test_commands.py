@@ -757,8 +757,14 @@ async def test_without_an_editor_it_says_what_to_set(
 ) -> None:
     for name in ("VISUAL", "EDITOR"):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PATH", "/nowhere")
     async with start("tab", "E") as (ui, _):
         assert "EDITOR=vim" in text_of(ui)
+
+
+async def test_control_c_leaves_as_q_does(start: Start) -> None:
+    async with start("ctrl+c") as (ui, _):
+        assert not ui.app._running or ui.app._exit
 
 
 async def test_key_export(start: Start, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
