@@ -9,7 +9,6 @@ believed of another content, of other rules, or of another version.
 
 from __future__ import annotations
 
-import gc
 import json
 import os
 import sys
@@ -249,7 +248,7 @@ def _kept(cache: DerivedCache, key: str) -> VariantSummary | None:
 _CODE = """
 import sys
 sys.path.insert(0, sys.argv.pop(1))
-from inspector.reader.summaries import child
+from inspector.reader.summary_child import child
 child(sys.argv[1], sys.argv[2])
 """
 
@@ -271,19 +270,3 @@ def _run_child(
             run_tool(words, seconds=LIMIT, go_on=go_on)
         except PtxviewError:
             return
-
-
-def child(path: str, task: str) -> None:
-    """What such a process does: opens the recording, and reads what the task names."""
-    from inspector import files
-    from inspector.capture.opening import kept_cache, open_path
-    from inspector.reader.reader import Reader
-    from inspector.system.process import die_with_parent
-
-    die_with_parent()
-    gc.disable()  # what is read holds no cycles, and looking for them takes a sixth of the time
-    device, names = json.loads(files.read(Path(task)))
-    recording = open_path(Path(path))
-    wanted = set(names)
-    own = [v for _, v in recording.variants() if f"{v.hash}{v.symbol}" in wanted]
-    Reader(recording, kept_cache(), device).summaries.keep(own)
