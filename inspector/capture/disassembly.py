@@ -12,13 +12,15 @@ import re
 import tempfile
 import threading
 from collections import OrderedDict
+from collections.abc import Sequence
 from pathlib import Path
 
 from inspector.errors import Unreadable
 from inspector.listing.cubin import is_elf
+from inspector.listing.joined_cubins import joined, kind
 from inspector.recording.layout import DerivedCache
 from inspector.system.process import run_tool
-from inspector.system.toolchain import Tool, every, need
+from inspector.system.toolchain import Tool, every, find, need
 
 PLAIN = ("-c",)
 ANNOTATED = ("-c", "-gi", "-gp", "-hex")
@@ -115,6 +117,54 @@ def _lock(key: str) -> threading.Lock:
         while len(_locks) > 1024:
             _locks.popitem(last=False)
         return lock
+
+
+# -- many at once ---------------------------------------------------------------------------------
+
+TOGETHER = 64
+"""Cubins that are disassembled by one call, where only figures are wanted."""
+
+
+def disassemble_together(cubins: Sequence[bytes]) -> dict[int, tuple[str, str]]:
+    """The plain and the annotated text of many cubins, by their number, without locations and with
+    labels of other numbers: fit to count in. Those of which nothing is told are to be disassembled
+    alone, as all are where there is no nvdisasm.
+
+    The tool is started once for ``TOGETHER`` of a kind, and not for each.
+    """
+    tool = find("nvdisasm")
+    out: dict[int, tuple[str, str]] = {}
+    kinds: dict[bytes, list[int]] = {}
+    for number, cubin in enumerate(cubins):
+        if (own := kind(cubin)) is not None:
+            kinds.setdefault(own, []).append(number)
+    if tool is not None:
+        for numbers in kinds.values():
+            for begin in range(0, len(numbers), TOGETHER):
+                out |= _together(tool, cubins, numbers[begin : begin + TOGETHER])
+    return out
+
+
+def _together(
+    tool: Tool, cubins: Sequence[bytes], numbers: Sequence[int]
+) -> dict[int, tuple[str, str]]:
+    """Those of one kind by one call; where it fails, each half alone."""
+    if len(numbers) < 2:
+        return {}
+    file = joined([cubins[number] for number in numbers])
+    if file is not None:
+        with tempfile.NamedTemporaryFile(suffix=".cubin") as out:
+            out.write(file.data)
+            out.flush()
+            done = run_tool([tool.path, *ENCODED, out.name])
+        if done.status == 0:
+            texts: dict[int, tuple[str, str]] = {}
+            for at, annotated in file.apart(done.text).items():
+                if (plain := plain_of(annotated)) is not None:
+                    texts[numbers[at]] = plain, annotated
+            return texts
+    half = len(numbers) // 2
+    return _together(tool, cubins, numbers[:half]) | _together(tool, cubins, numbers[half:])
 
 
 # -- figures of the functions ---------------------------------------------------------------------

@@ -13,6 +13,7 @@ import signal
 import sys
 import termios
 import threading
+import time
 import tty
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -116,7 +117,7 @@ class Watched:
             elif what == "ended":
                 status = int(value)
         self._drained.wait(DRAIN)
-        self.live.status = status
+        self.live.status, self.live.ended = status, time.monotonic()
         self.live.state = ProgramState.FINISHING
         with contextlib.suppress(Exception):
             self.outcome = self._run.ended(status, lambda text: self._say(text))

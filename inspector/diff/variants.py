@@ -19,6 +19,9 @@ class VariantRow:
     whose that is (``tuner`` or the stopwatch), ``winner`` whether it was chosen; None is "not
     known". ``reason`` says why a configuration was not compiled or not measured. ``compiled`` is
     False where it was not, None where there is no variant and nobody said that it was not.
+    ``live`` is the most general registers that are live at once in its SASS, ``hints`` how many
+    there are; ``unread`` is whether figures are still to be read, so that what is None is not
+    known yet.
     """
 
     kernel: Kernel
@@ -32,6 +35,9 @@ class VariantRow:
     reason: str | None = None
     time_by: str | None = None
     compiled: bool | None = True
+    live: int | None = None
+    hints: int | None = None
+    unread: bool = False
 
     @property
     def spills(self) -> int | None:

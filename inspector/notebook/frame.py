@@ -35,7 +35,7 @@ def framed(reader: Reader) -> str:
 
 
 def _whole(reader: Reader) -> str | None:
-    """The page that ``ptxview export`` writes; None where there is nothing, or too much, to show."""
+    """The page that ``ptxview export`` writes; None where there is nothing or too much to show."""
     found = list(reader.recording.variants())
     if not 0 < len(found) <= MOST_VARIANTS:
         return None

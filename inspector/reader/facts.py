@@ -211,7 +211,7 @@ class VariantFacts:
                 own = self._listings.function(variant, stage)
                 if own is not None:
                     listings[stage] = (self._listings.listing(variant, stage), own)
-                    facts = self._own(variant, stage)
+                    facts = self.own(variant, stage)
                     if facts is not None:
                         flows[stage], codes[stage] = facts.flow, facts.code
             except PtxviewError:
@@ -268,12 +268,17 @@ class VariantFacts:
             resources=self._figures.resources(variant),
             listings=StagesAtHand(variant, lambda stage: self._listings.listing(variant, stage)),
             functions=StagesAtHand(variant, lambda stage: self._listings.function(variant, stage)),
-            facts=StagesAtHand(variant, lambda stage: self._own(variant, stage)),
+            facts=StagesAtHand(variant, lambda stage: self.own(variant, stage)),
             calls=variant.calls,
             device=self.device(variant),
             built_for=tables.devices().get(base_arch(variant.target or "")),
             executed=self.executed(variant) if counted else None,
         )
+
+    def occupancy(self, variant: Variant) -> float | None:
+        """The theoretical occupancy in percent."""
+        full = self._subject(variant).occupancy
+        return None if full is None else full.percent
 
     def lacking(self, variant: Variant) -> tuple[str, ...]:
         """Why figures of the machine code are not known, where it was recorded: a missing tool,
@@ -316,10 +321,16 @@ class VariantFacts:
         listing = self._listings.listing(variant, stage)
         return FunctionFacts(listing, function, tables.table("scheduling"))
 
-    def _own(self, variant: Variant, stage: Stage) -> FunctionFacts | None:
+    def own(self, variant: Variant, stage: Stage) -> FunctionFacts | None:
         """What is known of the kernel in PTX or SASS; None if the stage has none."""
         own = self._listings.function(variant, stage) if stage in MACHINE else None
         return None if own is None else self.of_function(variant, stage, own.first)
+
+
+def code_of(facts: VariantFacts, variant: Variant, stage: Stage) -> FunctionFacts | None:
+    """What is known of the kernel itself in PTX or SASS; None where there is none, or reading it
+    would run a compiler. Raises ``PtxviewError`` where it cannot be read."""
+    return facts.own(variant, stage) if _at_hand(variant, stage) else None
 
 
 class HintCounts:
@@ -348,7 +359,7 @@ class HintCounts:
         """
         if len(variants) > MOST_COUNTED:
             return len(variants)
-        keys = {(v.hash, v.symbol): self._key(v) for v in variants}
+        keys = {(v.hash, v.symbol): self.key("hints", v) for v in variants}
         left: list[Variant] = []
         for variant in variants:
             name = variant.hash, variant.symbol
@@ -387,15 +398,16 @@ class HintCounts:
         with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
             return sum(pool.map(of_file, files.values()))
 
-    def _key(self, variant: Variant) -> str:
-        """What a variant's hints depend on: its stages, its launches, the device, the rules."""
+    def key(self, what: str, variant: Variant) -> str:
+        """What a variant's hints depend on, and ``what`` is kept by it: its stages, its launches,
+        the device, the rules."""
         told = (
             sorted(tables.table("hints").items()), variant.symbol, variant.calls,
             dict(variant.config), dict(variant.signature), self._facts.device(variant),
             self._facts.kernel(variant).fusion, self._facts.executed(variant),
         )  # fmt: skip
         # Names are a stranger's: not every one of them can be encoded.
-        parts: list[bytes | str] = ["hints", __version__, ascii(told)]
+        parts: list[bytes | str] = [what, __version__, ascii(told)]
         for stage in sorted(variant.stages, key=lambda s: s.rank):
             if _at_hand(variant, stage):
                 try:

@@ -5,6 +5,7 @@ Nothing is disassembled or parsed before it is asked for, and each result is kep
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 
 from inspector.analyse.fusion import model_lines
 from inspector.analyse.links import Relation, StageNames, beginning, composed, relate
-from inspector.capture.disassembly import disassemble
+from inspector.capture.disassembly import disassemble, disassemble_together
 from inspector.errors import PtxviewError, Unreadable
 from inspector.listing import parse
 from inspector.listing.cubin import is_elf, read_cubin
@@ -47,6 +48,7 @@ class Listings:
         self._lock = threading.Lock()
         self._listings: dict[tuple[str, str, Stage], Listing] = {}
         self._links: dict[tuple[str, str, Stage, Stage], Mapping[int, tuple[int, ...]]] = {}
+        self._counted: dict[str, StageText] = {}
 
     # -- texts ------------------------------------------------------------------------------
 
@@ -65,7 +67,22 @@ class Listings:
         held = graph.stages[Stage.OUTPUT_CODE]
         return parse(Stage.OUTPUT_CODE, decode(held.content.read()), path=held.origin_path)
 
+    def count_together(self, variants: Sequence[Variant]) -> None:
+        """Have the machine code of many disassembled at once, without locations, to be counted in:
+        listings that are made from now on are not fit to be shown."""
+        cubins: dict[str, bytes] = {}
+        for variant in variants:
+            file = variant.stages.get(Stage.SASS)
+            if file is not None and not file.costly and file.text_from == DISASSEMBLED:
+                with contextlib.suppress(PtxviewError):
+                    cubins[variant.hash] = file.content.read()
+        names = list(cubins)
+        for number, (plain, annotated) in disassemble_together(list(cubins.values())).items():
+            self._counted[names[number]] = StageText(plain, DISASSEMBLED, annotated)
+
     def _sass(self, variant: Variant, file: StageFile) -> StageText:
+        if variant.hash in self._counted:
+            return self._counted[variant.hash]
         cubin = file.content.read()
         if file.text_from != DISASSEMBLED and not is_elf(cubin):  # a report has the text alone
             return StageText(decode(cubin), file.text_from)
@@ -96,6 +113,7 @@ class Listings:
         with self._lock:
             self._listings = {k: v for k, v in self._listings.items() if k[0] not in hashes}
             self._links = {k: v for k, v in self._links.items() if k[0] not in hashes}
+            self._counted = {k: v for k, v in self._counted.items() if k not in hashes}
 
     def _parse(self, variant: Variant, stage: Stage) -> Listing:
         text = self.text(variant, stage)

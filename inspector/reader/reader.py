@@ -27,6 +27,7 @@ from inspector.reader.facts import (
 from inspector.reader.figures import VariantFigures
 from inspector.reader.listings import Listings, StageText
 from inspector.reader.source_map import SourceMap
+from inspector.reader.summaries import Summaries
 from inspector.reader.telling import Teller
 from inspector.recording.layout import DerivedCache
 
@@ -58,6 +59,14 @@ class Reader:
             recording, self._listings, self._figures, memo, device, measured, self._executions.of
         )
         self._hint_counts = HintCounts(self._facts, cache)
+        self.summaries = Summaries(
+            recording, cache, device,
+            lambda listings, figures, own: VariantFacts(
+                recording, listings, figures, own, device, measured, self._executions.of
+            ),
+        )  # fmt: skip
+        """What tables say of variants, read many at once."""
+
         self._teller = Teller(self._listings, self._figures, self._facts, memo)
 
     # -- texts and listings -----------------------------------------------------------------
@@ -146,6 +155,7 @@ class Reader:
         """Blocks of a recorded call of the variant were run: from now on its hints tell of them."""
         self._executions.keep(variant, facts)
         self._facts.forget_hints(variant)
+        self.summaries.forget(variant)
 
     def lacking(self, variant: Variant) -> tuple[str, ...]:
         """Why figures of the machine code are not known, where it was recorded: a missing tool,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console, ConsoleOptions
@@ -13,6 +13,7 @@ from inspector.listing.line import Line
 from inspector.model import Kernel, Origin, Recording, Resources, Stage, Variant
 from inspector.names import base_name
 from inspector.report.jsons import ordered
+from inspector.report.naming import apart, differing, setting
 from inspector.text import microseconds, plural, shown
 
 Figures = Callable[[Variant], Resources]
@@ -41,14 +42,16 @@ def shared(res: Resources) -> str:
     return f"{figure(res.static_shared_bytes)}+{res.dynamic_shared_bytes}"
 
 
-def config(variant: Variant) -> str:
-    """Warps, stages and constexprs, short."""
-    known = dict(variant.config)
+def config(variant: Variant, first: Sequence[str] = ()) -> str:
+    """Warps, stages and constexprs, short; ``first`` what is to be seen where there is no room for
+    all."""
+    known = {name: variant.config[name] for name in first if name in variant.config}
+    known |= variant.config
     parts = []
-    for name, mark in (("num_warps", "w"), ("num_stages", "s"), ("num_ctas", "c")):
+    for name in ("num_warps", "num_stages", "num_ctas"):
         value = known.pop(name, None)
         if value is not None and not (name == "num_ctas" and value == 1):
-            parts.append(f"{mark}{value}")
+            parts.append(setting(name, value))
     known.pop("flags", None)
     parts += [f"{k}={v}" for k, v in known.items() if v is not None]
     return " ".join(parts)
@@ -139,6 +142,9 @@ class Kernels:
             if head not in filled:
                 del full[head]
         self._sizes = _fit(full, width)
+        # A name that is cut keeps what tells it from the others.
+        names = (_indented(kernel) for kernel in rec.kernels)
+        self._names = apart(names, self._sizes["kernel"])
 
     def parts(self) -> Iterator[Text]:
         """The table in pieces of some rows each, the first with the heads.
@@ -161,7 +167,7 @@ class Kernels:
     def _row(self, row: tuple[str, ...]) -> Text:
         if len(row) == 1:
             return Text(self._cells((*row, *[""] * (len(HEADS) - 1)))[0], "bold cyan")
-        cells = self._cells(row)
+        cells = self._cells((self._names.get(row[0], row[0]), *row[1:]))
         out = Text("  ".join(cells))
         if "spill" in self._sizes and row[HEADS.index("spill")] not in (UNKNOWN, "0", ""):
             at = list(self._sizes).index("spill")
@@ -236,15 +242,16 @@ def _rows(rec: Recording, figures: Figures, time: Clock, hints: Clock) -> Iterat
 def _of_kernel(
     kernel: Kernel, figures: Figures, time: Clock, hints: Clock
 ) -> Iterator[tuple[str, ...]]:
-    name = "  " + shown(base_name(kernel.name))
+    name = _indented(kernel)
     if not kernel.variants:
         yield (name, "", "no variant here", *[""] * (len(HEADS) - 3))
+    first = differing([variant.config for variant in kernel.variants])
     for variant in kernel.variants:
         res = figures(variant)
         yield (
             name,
             shown(variant.id),
-            shown(config(variant)),
+            shown(config(variant, first)),
             figure(res.registers),
             spills(res),
             figure(res.stack_bytes),
@@ -255,6 +262,11 @@ def _of_kernel(
             " ".join(s.value for s in ordered(variant.stages)),
         )
         name = ""
+
+
+def _indented(kernel: Kernel) -> str:
+    """The name of a kernel as the table has it, beneath its origin."""
+    return "  " + shown(base_name(kernel.name))
 
 
 def lacking(rec: Recording) -> list[str]:

@@ -14,6 +14,7 @@ import importlib
 import json
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,7 +25,7 @@ from inspector.model import Stage
 from inspector.reader.tables import REFERENCE, schema
 from inspector.report import fields, profile, race, timings
 from tests.helpers.profile_traces import Made
-from tests.helpers.ptxview import REPOSITORY, call
+from tests.helpers.ptxview import REPOSITORY, Done, call
 from tests.helpers.schemas import hold, validator
 from tests.measure.profile.test_traces import of
 from tests.measure.time import test_results as results
@@ -34,6 +35,9 @@ RECORDED = str(REPOSITORY / "examples" / "recordings" / "lecture-h200.ptxview")
 LECTURE = str(REPOSITORY / "tests" / "data" / "core" / "lecture")
 LISTING = REPOSITORY / "tests" / "data" / "listing"
 EVERY = ",".join(fields.FIELDS)
+NESTED = str(LISTING / "nested.ptx")
+NEW = "NEW/"
+"""Stands for a folder that a line writes to."""
 LINES = [
     ["list", RECORDED],
     ["list", LECTURE],
@@ -72,9 +76,20 @@ LINES = [
     ["check", RECORDED, RECORDED, "--max-registers", "64", "--forbid", "small-grid"],
     ["explain", "ld.global.v4.b32", "HGMMA", "mbarrier", "%tid", "ldx"],
     ["doctor"],
+    ["compile", NESTED, "--target", "sm_90,sm_100", "--no-tui", "-o", f"{NEW}x.ptxview"],
+    ["compile", NESTED, "--target", "sm_80,sm_90", "--no-tui", "-o", f"{NEW}x.ptxview"],
+    ["export", LECTURE, "-o", f"{NEW}page.html"],
+    ["export", RECORDED, "softmax_kernel", "--without", "source,paths", "-o", f"{NEW}x.ptxview"],
+    ["export", RECORDED, "softmax_kernel", "-o", f"{NEW}x.ndjson"],
+    ["repro", RECORDED, "softmax_kernel"],
 ]
-# What these print is an interface, or a program's own output.
-WITHOUT = {"run", "open", "ncu", "mcp"}
+# What these print is an interface, a shell's function, or a program's own output.
+WITHOUT = {"run", "open", "ncu", "mcp", "completion"}
+
+
+def printed(line: list[str], folder: Path) -> Done:
+    """What a line prints as JSON; what it writes goes into a folder of the test's own."""
+    return call(*(word.replace(NEW, f"{folder}/") for word in line), "--json")
 
 
 def prints_json(command: str) -> bool:
@@ -98,8 +113,8 @@ def test_no_schema_is_of_a_command_that_is_not_there() -> None:
 
 
 @pytest.mark.parametrize("line", LINES, ids=lambda line: " ".join(w.split("/")[-1] for w in line))
-def test_what_is_printed_is_as_the_schema_says(line: list[str]) -> None:
-    done = call(*line, "--json")
+def test_what_is_printed_is_as_the_schema_says(line: list[str], tmp_path: Path) -> None:
+    done = printed(line, tmp_path)
     assert done.out, done.said
     for document in done.text.splitlines():
         hold(line[0], json.loads(document))
@@ -122,6 +137,36 @@ def test_what_only_a_gpu_can_measure_is_as_the_schema_says() -> None:
         assert document["schema"] == 1
 
 
+def test_what_a_compiler_said_is_as_the_schema_says_wherever_it_is_told(tmp_path: Path) -> None:
+    text = Path(NESTED).read_text("utf-8")
+    (tmp_path / "bad.ptx").write_text(text.replace("ret;", "no_instruction;", 1), "utf-8")
+    (tmp_path / "good.ptx").write_text(text, "utf-8")
+    line = ["compile", f"{NEW}bad.ptx", f"{NEW}good.ptx", "-o", f"{NEW}x.ptxview"]
+    document = json.loads(printed(line, tmp_path).text)
+    hold("compile", document)
+    listed = call("list", tmp_path / "x.ptxview", "--json").json
+    assert listed["compilations"] == document["compilations"]
+    bad, good = document["compilations"]
+    assert bad["failed"] and not good["failed"]
+    (said,) = (m for m in bad["messages"] if m["line"] is not None)
+    assert said["severity"] == "error" and "no_instruction" in said["text"]
+    known = validator("list")
+    assert known is not None and known.is_valid(listed)
+    said["undocumented"] = 1
+    assert not known.is_valid({**listed, "compilations": [bad]})
+
+
+def test_a_recording_without_its_sources_is_as_the_schema_says(tmp_path: Path) -> None:
+    line = ["export", RECORDED, "softmax_kernel", "--without", "source", "-o", f"{NEW}x.ptxview"]
+    document = printed(line, tmp_path).json
+    listed = call("list", tmp_path / "x.ptxview", "--json").json
+    assert listed["recording"]["removed"] == document["removed"] == ["source"]
+    hold("list", listed)
+    for stage in ("ptx", "sass"):
+        shown = ["show", tmp_path / "x.ptxview", "softmax_kernel", "--stage", stage, "--json"]
+        hold("show", json.loads(call(*shown).text))
+
+
 def objects(value: object) -> Iterator[dict[str, Any]]:
     """Every part of a schema that says which members an object has."""
     if isinstance(value, dict):
@@ -135,12 +180,12 @@ def objects(value: object) -> Iterator[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("command", sorted({line[0] for line in LINES}))
-def test_a_member_that_no_schema_names_is_refused(command: str) -> None:
+def test_a_member_that_no_schema_names_is_refused(command: str, tmp_path: Path) -> None:
     value = schema(command)
     parts = list(objects(value))
     assert parts and all(part["additionalProperties"] is False for part in parts)
     line = next(line for line in LINES if line[0] == command)
-    document = json.loads(call(*line, "--json").text.splitlines()[0])
+    document = json.loads(printed(line, tmp_path).text.splitlines()[0])
     known = Draft202012Validator(value)  # type: ignore[arg-type]
     assert known.is_valid(document)
     assert not known.is_valid({**document, "undocumented": 1})

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 from inspector.model import Recording, Resources
+from inspector.reader.reader import Reader
 from inspector.recording.assemble import Assembly
-from inspector.recording.layout import BytesContent
+from inspector.recording.layout import BytesContent, DerivedCache
 from inspector.report import jsons, tables
-from inspector.tui.variants.screen import recorded
+from inspector.tui.variants.screen import recorded, whole_scope
 
 
 def test_the_reason_is_a_problem_of_the_recording() -> None:
@@ -48,7 +50,8 @@ def test_a_kernel_that_the_device_refuses_says_why_it_never_ran() -> None:
     listed = json.loads(json.dumps(said["variants"]))
     assert [one["failed"] for one in listed] == [REFUSED["error"]]
     assert tables.never_ran(rec) == [f"matmul {variant.id} never ran: {REFUSED['error']}"]
-    (row,) = recorded(kernel)
+    cache = DerivedCache(Path("/nonexistent"))
+    (row,) = recorded(Reader(rec, cache), whole_scope(rec))
     assert row.reason == f"failed: {REFUSED['error']}"
 
 

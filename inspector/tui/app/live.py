@@ -66,6 +66,9 @@ class Live:
         self.choice = Choice.STAY
         self.text = TerminalText(*size)
         self.began = time.monotonic()
+        self.ended: float | None = None
+        """When the program ended, if it did."""
+
         self._raw = bytearray()
         self._cut = 0
         self._tail = b""
@@ -87,6 +90,8 @@ class Live:
         """What the title says of the program."""
         if self.state is ProgramState.RUNNING:
             return f"◔ running {int(time.monotonic() - self.began)} s"
+        if self.state is ProgramState.ENDED and self.status is not None:
+            return f"exit {self.status} after {int((self.ended or self.began) - self.began)} s"
         return f"◔ {self.state.value}" if self.state.value else self.said
 
     # What the program does, told by threads

@@ -14,9 +14,10 @@ from inspector.diff.beside import BesideRow, Sign
 from inspector.diff.compare import Compared
 from inspector.model import Stage
 from inspector.report import diff_text
+from inspector.report.naming import differing
 from inspector.tui.diff.view import DiffView
 from inspector.tui.main.status_line import place
-from inspector.tui.widgets.figures import configuration, differing
+from inspector.tui.widgets.figures import configuration
 from inspector.tui.widgets.subject import TreeSubject
 from inspector.tui.widgets.visible import cut, label, shorten
 
@@ -32,7 +33,7 @@ def told(subject: TreeSubject, other: TreeSubject) -> str:
     variant, rival = subject.variant, other.variant
     if variant is None or rival is None:
         return label(subject.name)
-    first = tuple(key for key in differing((variant, rival)) if key != "flags")
+    first = tuple(key for key in differing((variant.config, rival.config)) if key != "flags")
     rest = tuple(key for key in variant.config if key not in (*first, "flags"))
     target = variant.target or ""
     words = [subject.name, variant.id, configuration(variant.config, first)]

@@ -28,6 +28,7 @@ from inspector.measure.time.results import Session
 from inspector.model import BEFORE, EDIT, Location, Stage, Variant
 from inspector.report import annotated, card
 from inspector.system.process import run_program
+from inspector.system.toolchain import which
 from inspector.tui.app.command_table import Where, bindings, command
 from inspector.tui.app.live import Live
 from inspector.tui.app.output_view import OutputView
@@ -47,6 +48,7 @@ from inspector.tui.main.understanding import Understanding
 from inspector.tui.timing.times import RecordingTimes
 from inspector.tui.tree.kernel_tree import KernelTree
 from inspector.tui.tree.ordering import Order
+from inspector.tui.tree.rows import TreeKind
 from inspector.tui.widgets.key_footer import KeyFooter
 from inspector.tui.widgets.notice import Notice
 from inspector.tui.widgets.overlay import Overlay
@@ -188,6 +190,8 @@ TIME: Time = _time
 """Makes the screen that measures a variant."""
 
 EDITORS = ("VISUAL", "EDITOR")
+USUAL = ("vi", "nano")
+"""What is there as a rule, where neither names one."""
 
 
 GOTO = frozenset(("code", "code-insiders", "code-server", "codium", "vscodium", "cursor"))
@@ -285,13 +289,18 @@ class MainScreen(Screen[None]):
         self.output = None if watched is None else OutputView(watched)
         self.empty = not self.recording.kernels and not self.recording.graphs
         self.footer = KeyFooter(bare=self.empty)
+        self.footer.watched = self.output is not None
 
     def compose(self) -> ComposeResult:
         """From top to bottom."""
         yield self.title_bar
         if self.empty:
-            yield EmptyState(self.recording, self.live is not None and self.live.running)
+            running = self.live is not None and self.live.running
+            # While nothing is compiled yet, what the program writes is what there is to see.
+            self.set_class(running, "-waiting")
+            yield EmptyState(self.recording, running)
         else:
+            self.remove_class("-waiting")
             yield self.card
             with Horizontal(id="body"):
                 yield self.kernels
@@ -392,8 +401,10 @@ class MainScreen(Screen[None]):
         compiled = message.order is Order.COMPILED
         word = message.order.value
         self.footer.say("tree.order", "order" if compiled else f"by {word}")
-        said = "as it was compiled" if compiled else f"by {word}"
-        self.status.say(f"The tree stands {said}.", self.panes.active.view)
+        said = "In the order of compilation" if compiled else f"Sorted by {word}"
+        if message.order in (Order.REGISTERS, Order.SPILLS) and message.read < message.of:
+            said += f" ({message.read} of {message.of} read)"
+        self.status.say(f"{said}.", self.panes.active.view)
 
     @on(Panes.Changed)
     def changed(self) -> None:
@@ -803,6 +814,7 @@ class MainScreen(Screen[None]):
             words = shlex.split(named)
         except ValueError:
             words = []
+        words = words or [one for one in USUAL if which(one)][:1]
         if not words:
             self._warn("Say which editor: set EDITOR, as in EDITOR=vim.")
             return
@@ -880,16 +892,22 @@ class MainScreen(Screen[None]):
         self.status.say(message.text, self.panes.active.view, message.warning)
 
     def action_variants(self) -> None:
-        """All variants of the kernel under the cursor."""
+        """All variants of what is under the cursor: a kernel, those of one name, a graph."""
         # What compares is imported when something is compared: the first frame need not wait.
-        from inspector.tui.variants.screen import VariantsScreen
+        from inspector.tui.variants.screen import VariantsScreen, scope_of
 
         row = self.kernels.row
-        kernel = None if row is None else row.subject.kernel
-        if row is None or kernel is None:
+        above = row if row is None or row.kind is not TreeKind.VARIANT else self.kernels.above(row)
+        if row is None or above is None:
             self._warn("There is no kernel here whose variants could be shown.")
             return
-        table = VariantsScreen(self.reads, kernel, self.marked, row.subject.variant, self.times)
+        subjects = self.kernels.beneath(above)
+        name = above.text
+        if above.kind is TreeKind.KERNEL and above.subject.kernel is not None:
+            name = above.subject.kernel.demangled or above.subject.kernel.name
+        scope = scope_of(self.recording, name, subjects)
+        here = row.subject.variant
+        table = VariantsScreen(self.reads, scope, self.marked, here, self.times)
         self.app.push_screen(table, self._left)
 
     def _left(self, left: Left | None) -> None:
@@ -901,15 +919,12 @@ class MainScreen(Screen[None]):
         if left.read is None:
             return
         key = left.read.key[:2]
-        rows = self.kernels.rows
-        places = [i for i, row in enumerate(rows) if row.subject.key[:2] == key]
-        if not places and self.kernels.query_text:
+        there = self.kernels.find_variant(key)
+        if not there and self.kernels.query_text:
             self.kernels.filter("")
-            rows = self.kernels.rows
-            places = [i for i, row in enumerate(rows) if row.subject.key[:2] == key]
-        if places:
-            self.kernels.go(places[-1])
+            there = self.kernels.find_variant(key)
+        if there:
             self.panes.display = True
             self.panes.activate(self.panes.active)
         else:
-            self._warn("The variant's row is folded away in the tree.")
+            self._warn("The variant has no row in the tree.")

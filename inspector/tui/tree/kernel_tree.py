@@ -13,16 +13,33 @@ from textual.message import Message
 from textual.strip import Strip
 
 from inspector.model import Recording
+from inspector.report.naming import apart
 from inspector.tui.app.command_table import Where, bindings
 from inspector.tui.timing.times import RecordingTimes
 from inspector.tui.tree.ordering import Order, ordered, orders
-from inspector.tui.tree.rows import Key, TreeKind, TreeRow, rows, whole_tree
+from inspector.tui.tree.rows import (
+    Key,
+    TreeEntry,
+    TreeKind,
+    TreeRow,
+    entry_of,
+    fitness,
+    rows,
+    subjects,
+    whole_tree,
+)
 from inspector.tui.tree.tree_figures import TreeFigures
 from inspector.tui.widgets.subject import TreeSubject
 from inspector.tui.widgets.visible import cut, label, shorten
 
 if TYPE_CHECKING:
     from inspector.reader.reader import Reader
+
+
+def _names(tree: tuple[TreeEntry, ...]) -> tuple[str, ...]:
+    """The names of kernels in a tree, each once."""
+    every = (row for row in rows(tree, "", None) if row.kind is TreeKind.KERNEL)
+    return tuple(dict.fromkeys(row.text for row in every))
 
 
 class KernelTree(TreeFigures, can_focus=True, inherit_bindings=False):
@@ -45,11 +62,13 @@ class KernelTree(TreeFigures, can_focus=True, inherit_bindings=False):
         """A row was chosen for reading: the panes should have the focus."""
 
     class Ordered(Message):
-        """The tree stands in another order."""
+        """The tree stands in another order; of how many variants the figures are read."""
 
-        def __init__(self, order: Order) -> None:
+        def __init__(self, order: Order, read: int, of: int) -> None:
             super().__init__()
             self.order = order
+            self.read = read
+            self.of = of
 
     def __init__(self, reads: Reader, times: RecordingTimes | None = None) -> None:
         super().__init__(reads, times)
@@ -58,7 +77,9 @@ class KernelTree(TreeFigures, can_focus=True, inherit_bindings=False):
         self.marked: tuple[Key, ...] = ()
         self._tree = whole_tree(reads.recording)
         self._entries = self._tree
-        self._folded: frozenset[Key] = frozenset()
+        self._flipped: frozenset[Key] = frozenset()
+        self._shortened: dict[int, dict[str, str]] = {}
+        self._names = _names(self._tree)
 
     @property
     def recording(self) -> Recording:
@@ -81,7 +102,7 @@ class KernelTree(TreeFigures, can_focus=True, inherit_bindings=False):
     def _rebuild(self) -> None:
         """Make the rows anew; the cursor stays on its row or on one above it."""
         here = self.row
-        self.rows = rows(self._entries, self.query_text, self._folded)
+        self.rows = rows(self._entries, self.query_text, self._flipped)
         # The last line of the view says what is filtered: the last row must come above it.
         self.virtual_size = Size(0, len(self.rows) + bool(self.query_text))
         if here is not None:
@@ -96,6 +117,7 @@ class KernelTree(TreeFigures, can_focus=True, inherit_bindings=False):
         self.reads = reads
         self.stale = frozenset(self._resources)
         self._tree = whole_tree(reads.recording)
+        self._names, self._shortened = _names(self._tree), {}
         self._entries = ordered(self._tree, self.order, self._resources, self.times.us)
         before, selected = self.cursor, self.row
         self._rebuild()
@@ -108,13 +130,13 @@ class KernelTree(TreeFigures, can_focus=True, inherit_bindings=False):
         """Show only rows with all the words of ``text``; the cursor goes to the first match."""
         self.query_text = text
         self._rebuild()
-        row = self.row
-        words = text.casefold().split()
-        if words and (row is None or row.kind in (TreeKind.ORIGIN, TreeKind.GRAPH)):
-            match = (
-                i for i, r in enumerate(self.rows) if r.kind in (TreeKind.KERNEL, TreeKind.VARIANT)
-            )
-            self.go(next(match, 0))
+        if not text.strip() or not self.rows:
+            return
+        fits = [fitness(row, text) for row in self.rows]
+        best = max(fits)
+        here = fits[self.cursor] if self.row is not None else 0
+        if here < best or not here:
+            self.go(fits.index(best))
 
     @property
     def filtered(self) -> str:
@@ -130,7 +152,13 @@ class KernelTree(TreeFigures, can_focus=True, inherit_bindings=False):
         self.reorder()
         if self.order in (Order.REGISTERS, Order.SPILLS):
             self.read_every()
-        self.post_message(self.Ordered(self.order))
+        self.tell_order()
+
+    def tell_order(self) -> None:
+        """Say how the tree stands, and of how many the figures are read that it stands by."""
+        every = {(k.id, v.id) for k, v in self.recording.variants()}
+        read = len(every & self._resources.keys())
+        self.post_message(self.Ordered(self.order, read, len(every)))
 
     def timed(self) -> None:
         """Other times are known."""
@@ -177,20 +205,58 @@ class KernelTree(TreeFigures, can_focus=True, inherit_bindings=False):
         super().on_resize()
         self._reveal()
 
-    def find(self, subject: tuple[str, ...]) -> None:
-        """To the row of a subject with these ids, if there is one."""
-        found = (i for i, r in enumerate(self.rows) if r.subject.key == subject)
-        if (index := next(found, None)) is not None:
-            self.go(index)
+    def find(self, subject: tuple[str, ...]) -> bool:
+        """To the row of a subject with these ids, unfolding what it stands beneath; whether there
+        is one."""
+        found = next((row for row in self._every() if row.subject.key == subject), None)
+        if found is None:
+            return False
+        self._show(found.key)
+        return True
+
+    def find_variant(self, ids: tuple[str, ...]) -> bool:
+        """To the row of a variant alone, by the ids of its kernel and its own: see ``find``."""
+        every = [row for row in self._every() if row.subject.key[:2] == ids]
+        leaves = [row for row in every if not row.count and row.kind is not TreeKind.OPERATORS]
+        for row in leaves[:1]:
+            self._show(row.key)
+        return bool(leaves)
+
+    def _every(self) -> tuple[TreeRow, ...]:
+        """Every row that the filter leaves, as if nothing were folded."""
+        return rows(self._entries, self.query_text, None)
+
+    def _show(self, key: Key) -> None:
+        """The cursor on the row with this key, which must not be filtered away."""
+        there = {row.key for row in self.rows}
+        if key not in there:
+            for end in range(1, len(key)):
+                above = entry_of(self._entries, key[:end])
+                if above is not None and above.row.open == (key[:end] in self._flipped):
+                    self._flipped = self._flipped ^ {key[:end]}
+            self._rebuild()
+        self.go(next((i for i, row in enumerate(self.rows) if row.key == key), self.cursor))
 
     def step(self, by: int) -> None:
         """To the next row that stands for one variant, over everything else, round the ends."""
-        count = len(self.rows)
+        every, here = self._every(), self.row
+        count = len(every)
+        at = next((i for i, row in enumerate(every) if here and row.key == here.key), 0)
         for distance in range(1, count + 1):
-            row = self.rows[(self.cursor + by * distance) % count]
+            row = every[(at + by * distance) % count]
             if row.kind is TreeKind.VARIANT or (row.kind is TreeKind.KERNEL and not row.count):
-                self.go((self.cursor + by * distance) % count)
+                self._show(row.key)
                 return
+
+    def above(self, row: TreeRow) -> TreeRow | None:
+        """The row that this one stands beneath."""
+        entry = entry_of(self._entries, row.key[:-1])
+        return None if entry is None else entry.row
+
+    def beneath(self, row: TreeRow) -> tuple[TreeSubject, ...]:
+        """Every variant that a row stands for, in the order of the tree, whatever is filtered."""
+        entry = entry_of(self._entries, row.key)
+        return () if entry is None else tuple(subjects(entry))
 
     # Drawing
 
@@ -224,7 +290,7 @@ class KernelTree(TreeFigures, can_focus=True, inherit_bindings=False):
         if many and cell_len(row.text) + 4 <= room:
             registers = f"{many:<3} {registers}"
             room -= 4
-        text = (cut if row.kind is TreeKind.OPERATORS else shorten)(row.text, room)
+        text = self._fitted(row, room)
         gap = max(0, width - cell_len(lead) - cell_len(text) - cell_len(registers))
         return Strip(
             [
@@ -237,6 +303,18 @@ class KernelTree(TreeFigures, can_focus=True, inherit_bindings=False):
             ]
         ).adjust_cell_length(width, base)
 
+    def _fitted(self, row: TreeRow, room: int) -> str:
+        """The text of a row in so many cells: names of kernels are told apart by what is left."""
+        if cell_len(row.text) <= room:
+            return row.text
+        if row.kind is TreeKind.OPERATORS:
+            return cut(row.text, room)
+        if row.kind is not TreeKind.KERNEL or room < 1:
+            return shorten(row.short or row.text, room)
+        if room not in self._shortened:
+            self._shortened[room] = apart(self._names, room)
+        return self._shortened[room].get(row.text) or shorten(row.text, room)
+
     def _part(self, name: str) -> Style:
         return self.get_component_rich_style(name, partial=True)
 
@@ -247,7 +325,8 @@ class KernelTree(TreeFigures, can_focus=True, inherit_bindings=False):
         if row.count:
             return "▾ " if row.open else "▸ "
         key = row.subject.key[:2]
-        return f"{'AB'[self.marked.index(key)]} " if key in self.marked else "  "
+        mark = "AB"[self.marked.index(key)] if key in self.marked else " "
+        return f"{mark}{'★' if row.winner else ' '}"
 
     def _name_style(self, row: TreeRow) -> Style:
         if row.kind is TreeKind.OPERATORS:
@@ -302,7 +381,7 @@ class KernelTree(TreeFigures, can_focus=True, inherit_bindings=False):
         """Fold or unfold."""
         row = self.row
         if row is not None and row.count:
-            self._folded = self._folded ^ {row.key}
+            self._flipped = self._flipped ^ {row.key}
             self._rebuild()
 
     def on_click(self, event: events.Click) -> None:

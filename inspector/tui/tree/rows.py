@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from itertools import chain
 
 from inspector.model import Graph, Kernel, Origin, Recording, Variant
 from inspector.names import base_name
-from inspector.tui.widgets.figures import configuration, differing
+from inspector.report.naming import labels
 from inspector.tui.widgets.subject import TreeSubject
 from inspector.tui.widgets.visible import label
 
 Key = tuple[str, ...]
+
+MANY = 12
+"""Variants from which on those of a kernel begin folded: a page of them says less than one row."""
 
 
 class TreeKind(Enum):
@@ -31,6 +36,8 @@ class TreeRow:
     """One row. ``key`` is its path in the tree and outlives a filter; ``depth`` counts from 0.
 
     ``count`` is how many rows stand beneath it, folded or not; ``text`` is safe to draw.
+    ``winner`` is whether a tuner chose the variant; ``short`` is a text for where there is little
+    room, "" if there is none.
     """
 
     key: Key
@@ -40,45 +47,30 @@ class TreeRow:
     subject: TreeSubject
     count: int = 0
     open: bool = True
+    winner: bool = False
+    short: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class TreeEntry:
-    """A row of the whole tree with the rows beneath it and the text that a filter looks in."""
+    """A row of the whole tree with the rows beneath it and the text that a filter looks in.
+
+    ``digest`` is the variant's hash, which is found by its beginning alone: somewhere in 64 digits
+    stands nearly every short number.
+    """
 
     row: TreeRow
     words: str
     beneath: tuple[TreeEntry, ...] = ()
+    digest: str = ""
+
+    def has(self, word: str) -> bool:
+        """Whether a filter's word is in it."""
+        return word in self.words or (bool(self.digest) and self.digest.startswith(word))
 
 
 def _words(*parts: object) -> str:
     return " ".join(str(part) for part in parts if part).casefold()
-
-
-def _variant_text(variant: Variant, keys: tuple[str, ...]) -> str:
-    """What tells a variant from its siblings: what differs, else its id.
-
-    The warps have a column of their own.
-    """
-    told = configuration(variant.config, tuple(k for k in keys if k != "num_warps"))
-    return label(told or variant.id)
-
-
-def _told_apart(variants: tuple[Variant, ...], texts: list[str]) -> list[str]:
-    """Texts that differ: equal ones get their warps at the end, then the head of their id.
-
-    A row that is too long is cut in its middle, so that what tells it apart stays to be seen.
-    """
-    many = Counter(texts)
-    warps = [
-        f"{t} w{v.config['num_warps']}" if many[t] > 1 and v.config.get("num_warps") else t
-        for v, t in zip(variants, texts, strict=True)
-    ]
-    many = Counter(warps)
-    return [
-        t if many[t] == 1 else f"{t} {label(v.id)[:4]}"
-        for v, t in zip(variants, warps, strict=True)
-    ]
 
 
 def _short(kernel: Kernel, many: Mapping[str, int]) -> str:
@@ -100,33 +92,81 @@ def _operators(
     )
 
 
-def _kernel(kernel: Kernel, name: str, above: Key, depth: int, graph: Graph | None) -> TreeEntry:
-    """A kernel; with one variant only it stands for that variant, which saves a row."""
-    key = (*above, kernel.id)
-    first = kernel.variants[0] if kernel.variants else None
-    row = TreeRow(key, depth, TreeKind.KERNEL, label(name), TreeSubject(kernel, first, graph))
-    fused = () if kernel.fusion is None else kernel.fusion.ops
-    words = _words(*above, kernel.name, kernel.demangled, kernel.origin, *fused)
-    under = _operators(kernel, key, depth + 1, row.subject)
-    if len(kernel.variants) == 1 and first is not None:
-        own = _words(first.id, first.hash, first.target, *first.config.items())
-        return TreeEntry(row, f"{words} {own}", under)
-    keys = differing(kernel.variants) if kernel.variants else ()
-    texts = _told_apart(kernel.variants, [_variant_text(v, keys) for v in kernel.variants])
-    beneath = tuple(
+def _won(variant: Variant) -> bool:
+    return (variant.autotune or {}).get("winner") is True
+
+
+def _own_words(variant: Variant) -> str:
+    return _words(variant.id, variant.target, *variant.config.items())
+
+
+def _named(
+    kernels: Sequence[tuple[Kernel, str]], above: Key, depth: int, graph: Graph | None
+) -> list[TreeEntry]:
+    """Kernels by their names, in the order of the first: those of one name are one row."""
+    by_name: dict[str, list[tuple[Kernel, str]]] = {}
+    for kernel, name in kernels:
+        by_name.setdefault(kernel.name, []).append((kernel, name))
+    return _told_apart(
+        [
+            _kernel([kernel for kernel, _ in alike], alike[0][1], above, depth, graph)
+            for alike in by_name.values()
+        ]
+    )
+
+
+def _told_apart(entries: list[TreeEntry]) -> list[TreeEntry]:
+    """Rows that would look the same, each with the beginning of an id."""
+    many = Counter(entry.row.text for entry in entries)
+    return [
+        entry
+        if many[entry.row.text] == 1
+        else replace(entry, row=replace(entry.row, text=f"{entry.row.text} {_ident(entry.row)}"))
+        for entry in entries
+    ]
+
+
+def _ident(row: TreeRow) -> str:
+    variant, kernel = row.subject.variant, row.subject.kernel
+    return label(variant.id[:8] if variant is not None else kernel.id if kernel is not None else "")
+
+
+def _kernel(
+    kernels: Sequence[Kernel], name: str, above: Key, depth: int, graph: Graph | None
+) -> TreeEntry:
+    """The kernels of one name, as a rule one; with one variant only it stands for that variant,
+    which saves a row. Several kernels stand for the one that a tuner chose, if it chose."""
+    first = kernels[0]
+    both = [(kernel, variant) for kernel in kernels for variant in kernel.variants]
+    chosen = [pair for pair in both if _won(pair[1])] if len(kernels) > 1 else []
+    kernel, variant = chosen[0] if len(chosen) == 1 else both[0] if both else (first, None)
+    key = (*above, first.id)
+    row = TreeRow(key, depth, TreeKind.KERNEL, label(name), TreeSubject(kernel, variant, graph))
+    fusions = [() if one.fusion is None else one.fusion.ops for one in kernels]
+    words = _words(
+        *above, first.name, first.demangled, first.origin, *dict.fromkeys(chain(*fusions))
+    )
+    alike = all(ops == fusions[0] for ops in fusions)
+    under = _operators(first, key, depth + 1, row.subject) if alike else ()
+    if len(both) == 1 and variant is not None and len(kernels) == 1:
+        row = replace(row, winner=_won(variant))
+        return TreeEntry(row, f"{words} {_own_words(variant)}", under, variant.hash)
+    own = labels([one for _, one in both])
+    beneath = [
         TreeEntry(
             TreeRow(
-                (*key, variant.id),
-                depth + 1,
-                TreeKind.VARIANT,
-                text,
-                TreeSubject(kernel, variant, graph),
+                (*key, one.id), depth + 1, TreeKind.VARIANT, label(str(told)),
+                TreeSubject(of, one, graph), winner=_won(one), short=label(told.short),
             ),
-            f"{words} " + _words(variant.id, variant.hash, variant.target, *variant.config.items()),
+            f"{words} {_own_words(one)}",
+            digest=one.hash,
         )
-        for variant, text in zip(kernel.variants, texts, strict=True)
-    )
-    return TreeEntry(replace(row, count=len(beneath)), words, (*under, *beneath))
+        for (of, one), told in zip(both, own, strict=True)
+    ]  # fmt: skip
+    # A kernel of that name without any variant has no row of its own beneath.
+    folded = len(kernels) > 1 or len(beneath) > MANY
+    row = replace(row, count=len(beneath), open=not folded)
+    return TreeEntry(row, words, (*under, *beneath))
 
 
 def _graph(
@@ -134,37 +174,36 @@ def _graph(
 ) -> TreeEntry:
     """A graph, with its kernels in the order of the wrapper's calls."""
     key = (*above, graph.id)
-    beneath = tuple(
-        _kernel(*kernels[ident], key, depth + 1, graph)
-        for ident in graph.kernels
-        if ident in kernels
-    )
+    own = [kernels[ident] for ident in graph.kernels if ident in kernels]
+    beneath = tuple(_named(own, key, depth + 1, graph))
     read = (e.row.subject for e in beneath if e.row.subject.variant is not None)
     first = next(read, TreeSubject())
     text = f"graph {graph.id}" if not graph.id.startswith("graph") else graph.id
     row = TreeRow(
         key, depth, TreeKind.GRAPH, label(text), TreeSubject(first.kernel, first.variant, graph),
-        len(beneath),
+        len(own),
     )  # fmt: skip
     return TreeEntry(row, _words(*above, text), beneath)
 
 
 def whole_tree(recording: Recording) -> tuple[TreeEntry, ...]:
     """Every row there is, origins in the order of the enumeration."""
-    many = Counter(base_name(kernel.name) for kernel in recording.kernels)
+    many = Counter(base_name(name) for name in {kernel.name for kernel in recording.kernels})
     kernels = {k.id: (k, _short(k, many)) for k in recording.kernels}
     in_graphs = {name for graph in recording.graphs for name in graph.kernels}
     entries = []
     for origin in Origin:
         key = (origin.value,)
         beneath = [_graph(g, kernels, key, 1) for g in recording.graphs if g.origin is origin]
-        beneath += [
-            _kernel(*kernels[kernel.id], key, 1, None)
+        own = [
+            kernels[kernel.id]
             for kernel in recording.kernels
             if kernel.origin is origin and kernel.id not in in_graphs
         ]
+        beneath += _named(own, key, 1, None)
         if beneath:
-            count = sum(e.row.count if e.row.kind is TreeKind.GRAPH else 1 for e in beneath)
+            of_graphs = sum(e.row.count for e in beneath if e.row.kind is TreeKind.GRAPH)
+            count = of_graphs + len(own)
             row = TreeRow(key, 0, TreeKind.ORIGIN, origin.value, TreeSubject(), count)
             entries.append(TreeEntry(row, origin.value, tuple(beneath)))
     return tuple(entries)
@@ -172,27 +211,72 @@ def whole_tree(recording: Recording) -> tuple[TreeEntry, ...]:
 
 def _matching(entry: TreeEntry, wanted: tuple[str, ...]) -> TreeEntry | None:
     """``entry`` with only what fits; a row that fits itself keeps all that is beneath it."""
-    if all(word in entry.words for word in wanted):
+    if all(map(entry.has, wanted)):
         return entry
     kept = tuple(e for e in (_matching(b, wanted) for b in entry.beneath) if e is not None)
     return replace(entry, beneath=kept) if kept else None
 
 
-def _flat(entry: TreeEntry, closed: frozenset[Key]) -> Iterator[TreeRow]:
-    is_open = entry.row.key not in closed
-    yield replace(entry.row, open=is_open) if not is_open else entry.row
+def _flat(entry: TreeEntry, flipped: frozenset[Key] | None) -> Iterator[TreeRow]:
+    is_open = flipped is None or entry.row.open != (entry.row.key in flipped)
+    yield entry.row if is_open == entry.row.open else replace(entry.row, open=is_open)
     if is_open:
         for beneath in entry.beneath:
-            yield from _flat(beneath, closed)
+            yield from _flat(beneath, flipped)
 
 
-def rows(tree: tuple[TreeEntry, ...], query: str, closed: frozenset[Key]) -> tuple[TreeRow, ...]:
+def rows(
+    tree: tuple[TreeEntry, ...], query: str, flipped: frozenset[Key] | None
+) -> tuple[TreeRow, ...]:
     """The rows to draw: those that hold every word of ``query``, less what is folded.
 
-    While a filter is set nothing is folded: a match that cannot be seen is no help.
+    ``flipped`` are rows that are not as they begin: folded, or unfolded; None unfolds all. While a
+    filter is set nothing is folded: a match that cannot be seen is no help.
     """
     wanted = tuple(query.casefold().split())
     if wanted:
         tree = tuple(e for e in (_matching(entry, wanted) for entry in tree) if e is not None)
-        closed = frozenset()
-    return tuple(row for entry in tree for row in _flat(entry, closed))
+        flipped = None
+    return tuple(row for entry in tree for row in _flat(entry, flipped))
+
+
+def fitness(row: TreeRow, query: str) -> int:
+    """How well a row fits a filter, for the cursor to go to the best: an id or a part of the name
+    that is exactly what was typed says more than one that has it somewhere."""
+    kernel, variant = row.subject.kernel, row.subject.variant
+    if kernel is None or row.kind not in (TreeKind.KERNEL, TreeKind.VARIANT):
+        return 0
+    name = kernel.name.casefold()
+    parts = re.split(r"[\W_]+", name)
+    out = 1
+    for word in query.casefold().split():
+        if word == name:
+            out += 8
+        elif word in parts or name.endswith(word):
+            out += 6 if word in parts else 4
+        elif not row.count and variant is not None and variant.hash.startswith(word):
+            out += 5
+        elif word in name:
+            out += 2
+    return out
+
+
+def entry_of(tree: tuple[TreeEntry, ...], key: Key) -> TreeEntry | None:
+    """The entry whose row has this key."""
+    for entry in tree:
+        if entry.row.key == key:
+            return entry
+        if entry.row.key == key[: len(entry.row.key)]:
+            return entry_of(entry.beneath, key)
+    return None
+
+
+def subjects(entry: TreeEntry) -> Iterator[TreeSubject]:
+    """Every variant beneath a row, itself where it stands for one alone, in the tree's order."""
+    if entry.row.kind is TreeKind.VARIANT or (
+        entry.row.kind is TreeKind.KERNEL and not entry.row.count
+    ):
+        yield entry.row.subject
+    for beneath in entry.beneath:
+        if beneath.row.kind is not TreeKind.OPERATORS:
+            yield from subjects(beneath)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,7 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.worker import get_current_worker
 
-from inspector.model import Recording, Resources
+from inspector.model import Recording, Resources, Variant
 from inspector.report.timings import duration
 from inspector.tui.main.outcome import attempt
 from inspector.tui.timing.times import RecordingTimes
@@ -23,8 +23,12 @@ from inspector.tui.widgets.subject import TreeSubject
 if TYPE_CHECKING:
     from inspector.reader.reader import Reader
 
-BATCH = 0.5
-"""Seconds between two answers while all are read: each makes the tree anew."""
+TOGETHER = 48
+"""Variants between two answers while all are read: each makes the tree anew."""
+
+
+def _variants(subjects: Sequence[TreeSubject]) -> list[Variant]:
+    return [subject.variant for subject in subjects if subject.variant is not None]
 
 
 # Threads have a description of their own throughout: Textual's spells out every argument, which of
@@ -59,6 +63,10 @@ class TreeFigures(ScrollView, inherit_bindings=False):
 
     def reorder(self) -> None:
         """Figures that decide the order have come."""
+        raise NotImplementedError
+
+    def tell_order(self) -> None:
+        """More is read of what the order is by."""
         raise NotImplementedError
 
     def on_resize(self) -> None:
@@ -113,19 +121,18 @@ class TreeFigures(ScrollView, inherit_bindings=False):
     @work(thread=True, exclusive=True, group="order", exit_on_error=False, description="order")
     def _read_rest(self, recording: Recording, read: frozenset[Key]) -> None:
         worker = get_current_worker()
-        figures: list[tuple[Key, Resources | None]] = []
-        last = time.monotonic()
-        for kernel, variant in recording.variants():
+        wanted = [
+            subject
+            for subject in (TreeSubject(*pair) for pair in recording.variants())
+            if subject.key[:2] not in read
+        ]
+        # Some at once, so that the tools run side by side.
+        for begin in range(0, len(wanted), TOGETHER):
+            part = wanted[begin : begin + TOGETHER]
+            attempt(lambda part=part: deque(self.reads.figures(_variants(part)), 0))  # type: ignore[misc]
             if worker.is_cancelled:
-                break
-            subject = TreeSubject(kernel, variant)
-            if subject.key[:2] in read:
-                continue
-            figures.append(self._one(subject))
-            if time.monotonic() - last > BATCH:
-                self.post_message(self.Figures(tuple(figures), every=True))
-                figures, last = [], time.monotonic()
-        self.post_message(self.Figures(tuple(figures), every=True))
+                return
+            self.post_message(self.Figures(tuple(map(self._one, part)), every=True))
 
     @on(Figures)
     def _were_read(self, message: Figures) -> None:
@@ -135,6 +142,7 @@ class TreeFigures(ScrollView, inherit_bindings=False):
         self.stale -= {key for key, _ in message.found}
         if message.every:
             self.reorder()
+            self.tell_order()
         self.refresh()
 
     def time_of(self, row: TreeRow) -> str:
@@ -160,10 +168,13 @@ class TreeFigures(ScrollView, inherit_bindings=False):
         variant = row.subject.variant
         if row.kind is TreeKind.OPERATORS:
             return "", "", False
-        if row.kind in (TreeKind.ORIGIN, TreeKind.GRAPH) or row.count or variant is None:
+        if row.kind in (TreeKind.ORIGIN, TreeKind.GRAPH) or variant is None:
             return "", f"{row.count or UNKNOWN} ", False
+        if row.count:
+            return "", f"×{row.count} ", False
         resources = self._resources.get(row.subject.key[:2]) or variant.known
-        many = warps(variant)
+        # Where its siblings have others, the variant's own text tells its warps.
+        many = warps(variant) if row.kind is TreeKind.KERNEL else None
         spill = spilled(resources)
         if self.order is Order.SPILLS:
             shown = spills(resources).removesuffix(" ⚠") + ("⚠" if spill else " ")

@@ -10,13 +10,18 @@ from functools import partial
 from rich.cells import cell_len
 
 from inspector.diff.variants import VariantRow
+from inspector.names import base_name
 from inspector.report.diff_text import absent, settings
+from inspector.report.naming import specialised
 from inspector.report.timings import duration
 from inspector.tui.tree.ordering import Measured
-from inspector.tui.widgets.figures import UNKNOWN, figure, shared, spills
+from inspector.tui.widgets.figures import UNKNOWN, figure, kibibytes, spills
 from inspector.tui.widgets.visible import label
 
 Value = float | str | None
+
+UNREAD = "…"
+"""What is not read yet, which is not the dash of what is not known."""
 
 MOST = 24
 """Cells of a column at most, but for the configuration as a whole and reasons."""
@@ -52,6 +57,14 @@ def _full(row: VariantRow) -> str:
     return UNKNOWN if row.occupancy is None else f"{row.occupancy:.4g} %"
 
 
+def _launches(row: VariantRow) -> int | None:
+    return None if row.variant is None else row.variant.launches
+
+
+def _specialised(row: VariantRow) -> str:
+    return "" if row.variant is None else label(" ".join(specialised(row.variant)))
+
+
 def _won(row: VariantRow) -> float | None:
     return None if row.winner is None else float(row.winner)
 
@@ -63,22 +76,68 @@ WINNER = VariantColumn(
 TUNED = VariantColumn("tuner's", "tuner's", lambda r: _time(r.time_us), lambda r: r.time_us)
 """What the program's own tuner measured: by another stopwatch, on its own inputs."""
 
+
+def _read(
+    name: str,
+    value: Callable[[VariantRow], Value],
+    text: Callable[[VariantRow], str],
+    head: str = "",
+    least: bool = True,
+) -> VariantColumn:
+    """A column of a figure that is read while the table stands: what is not read yet is "…"."""
+
+    def told(row: VariantRow) -> str:
+        return UNREAD if row.unread and value(row) is None else text(row)
+
+    return VariantColumn(name, head or name, told, value, least=least)
+
+
+def _figure(name: str, of: Callable[[VariantRow], int | None], head: str = "") -> VariantColumn:
+    return _read(name, of, lambda row: figure(of(row)), head)
+
+
+REGISTERS = _figure("registers", lambda r: r.resources.registers)
+INSTRUCTIONS = _figure("instructions", lambda r: r.instructions)
 FIGURES = (
-    VariantColumn("registers", "registers", lambda r: figure(r.resources.registers),
-           lambda r: r.resources.registers),
-    VariantColumn("spills", "spills", lambda r: spills(r.resources), lambda r: r.spills),
-    VariantColumn("shared", "shared", lambda r: shared(r.resources), lambda r: r.shared),
-    VariantColumn("occupancy", "occupancy", _full, lambda r: r.occupancy, least=False),
-    VariantColumn("instructions", "instructions", lambda r: figure(r.instructions),
-           lambda r: r.instructions),
+    REGISTERS,
+    _read("spills", lambda r: r.spills, lambda r: spills(r.resources)),
+    _read("shared", lambda r: r.shared, lambda r: kibibytes(r.resources)),
+    _read("occupancy", lambda r: r.occupancy, _full, least=False),
+    _figure("hints", lambda r: r.hints),
+    INSTRUCTIONS,
+    _figure("live", lambda r: r.live, "live regs"),
+)
+LAUNCHES = VariantColumn(
+    "launches", "launches", lambda r: figure(_launches(r)), lambda r: _launches(r), least=False
+)
+SPECIALISED = VariantColumn(
+    "specialised", "specialised", lambda r: _specialised(r) or UNKNOWN,
+    lambda r: _specialised(r) or None, right=False,
 )  # fmt: skip
+KERNEL = VariantColumn(
+    "kernel", "kernel", lambda r: label(base_name(r.kernel.name)),
+    lambda r: base_name(r.kernel.name).casefold(), right=False,
+)  # fmt: skip
+"""Of a table of several kernels."""
+
 REASON = VariantColumn("reason", "why not", lambda r: label(r.reason or ""), lambda r: r.reason,
                 right=False)  # fmt: skip
 
-GIVEN_UP = ("reason", "shared", "spills", "instructions", "occupancy")
+TOLD = 18
+"""Cells of a reason at least, where it has a column."""
+
+GIVEN_UP = ("specialised", "launches", "live", "reason", "shared", "spills", "instructions",
+            "hints", "occupancy")  # fmt: skip
 """What is left out where it is too narrow, the first first."""
 
-_SHORT = {"registers": "regs", "occupancy": "occup.", "instructions": "instr."}
+_SHORT = {"registers": "regs", "occupancy": "occup.", "instructions": "instr.", "live": "live"}
+
+LETTERS = {
+    "kernel": "K", "winner": "W", "time": "t", "tuner's": "Y", "registers": "R", "spills": "S",
+    "shared": "M", "occupancy": "C", "hints": "H", "instructions": "I", "live": "L",
+    "launches": "A", "specialised": "P", "configuration": "N",
+}  # fmt: skip
+"""The letter that sorts by a column; the command table has the same as keys."""
 
 
 def _setting(name: str, row: VariantRow) -> Value:
@@ -138,16 +197,28 @@ def columns(
     tuned = [TUNED] if any(row.time_us is not None for row in rows) else []
     own = measured(of)
     taken = [own] if not tuned or any(own.value(row) is not None for row in rows) else []
-    figures = [*taken, *tuned, *FIGURES]
+    launches = [LAUNCHES] if any(_launches(row) is not None for row in rows) else []
+    special = [SPECIALISED] if len({_specialised(row) for row in rows}) > 1 else []
+    figures = [*taken, *tuned, *FIGURES, *launches, *special]
+    if len({row.kernel.name for row in rows}) > 1:
+        return _of_many(rows, width, figures)
     each = [
         VariantColumn(name, name, partial(_setting_text, name), partial(_setting, name))
         for name in differing(rows)
     ]
     reasons = [REASON] if any(row.reason for row in rows) else []
-    for shorten in (lambda one: one, _short):
-        wide = [IDENT, WINNER, *each, *map(shorten, figures), *reasons]
-        if (found := _fitted(wide, rows, width)) is not None:
-            return found
+    # Settings have columns of their own as long as some figures that say less can give way.
+    for spared in (
+        GIVEN_UP[:0],
+        ("specialised",),
+        ("specialised", "launches", "live"),
+        ("specialised", "launches", "live", "hints"),
+    ):
+        kept = [one for one in figures if one.name not in spared]
+        for shorten in (lambda one: one, _short):
+            wide = [IDENT, WINNER, *each, *map(shorten, kept), *reasons]
+            if (found := _fitted(wide, rows, width)) is not None:
+                return found
     whole = _whole(tuple(one.name for one in each))
     for many in range(len(GIVEN_UP)):
         kept = [_short(c) for c in (*figures, *reasons) if c.name not in GIVEN_UP[:many]]
@@ -156,6 +227,29 @@ def columns(
             return found
     kept = [_short(c) for c in figures if c.name not in GIVEN_UP]
     return [(one, _size(one, rows)) for one in (IDENT, WINNER, whole, *kept)]
+
+
+def _of_many(
+    rows: Sequence[VariantRow], width: int, figures: list[VariantColumn]
+) -> list[tuple[VariantColumn, int]]:
+    """The columns of a table of several kernels: names give way before a figure does."""
+    whole = _whole(tuple(differing(rows)))
+    left = [KERNEL, IDENT, WINNER, whole]
+    for many in range(len(GIVEN_UP) + 1):
+        kept = [_short(c) for c in figures if c.name not in GIVEN_UP[:many]]
+        sizes = {one.name: _size(one, rows) for one in (*left, *kept)}
+        sizes["specialised"] = min(sizes.get("specialised", 0), MOST)
+        over = sum(sizes[one.name] for one in (*left, *kept)) + 2 * len((*left, *kept)) - width
+        for name, least in (("configuration", MOST), ("kernel", 36), ("configuration", LEAST),
+                            ("kernel", 20)):  # fmt: skip
+            cut = min(max(over, 0), max(sizes[name] - least, 0))
+            sizes[name] -= cut
+            over -= cut
+        if over <= 0:
+            return [(one, sizes[one.name]) for one in (*left, *kept)]
+    kept = [_short(c) for c in figures if c.name not in GIVEN_UP]
+    room = width - sum(_size(c, rows) + 2 for c in (IDENT, WINNER, *kept)) - 2
+    return [(KERNEL, max(room, 8)), *((c, _size(c, rows)) for c in (IDENT, WINNER, *kept))]
 
 
 def _fitted(
@@ -169,7 +263,7 @@ def _fitted(
     sizes = {one.name: _size(one, rows) for one in columns}
     full = sizes.get(REASON.name, 0)
     if full:
-        sizes[REASON.name] = LEAST
+        sizes[REASON.name] = min(full, TOLD)
     left = width - sum(sizes.values()) - 2 * len(sizes)
     if elastic is not None and left < 0:
         cut = max(min(sizes[elastic.name], 2 * LEAST), sizes[elastic.name] + left)
@@ -178,7 +272,7 @@ def _fitted(
     if left < 0:
         return None
     if full:
-        sizes[REASON.name] = min(max(full, LEAST), LEAST + left)
+        sizes[REASON.name] = min(full, min(full, TOLD) + left)
     return [(one, sizes[one.name]) for one in columns]
 
 
@@ -191,7 +285,7 @@ def _size(column: VariantColumn, rows: Iterable[VariantRow]) -> int:
     """The widest cell; the head has room for the sign of the order."""
     head = cell_len(column.head) + 1
     found = max([head, *(cell_len(column.text(row)) for row in rows)])
-    return found if column.name == "configuration" else min(found, max(head, MOST))
+    return found if column.name in ("configuration", "kernel") else min(found, max(head, MOST))
 
 
 def ordered(

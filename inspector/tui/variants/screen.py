@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from time import monotonic
 from typing import ClassVar
 
@@ -13,10 +14,11 @@ from textual.content import Content
 from textual.message import Message
 from textual.screen import Screen
 from textual.widget import Widget
+from textual.worker import get_current_worker
 
-from inspector.diff import compare, variants
+from inspector.diff import variants
 from inspector.diff.variants import VariantRow
-from inspector.model import Kernel, Stage, Variant
+from inspector.model import Kernel, Recording, Stage, Variant
 from inspector.reader.reader import Reader
 from inspector.report import diff_text
 from inspector.text import plural
@@ -25,13 +27,19 @@ from inspector.tui.diff.bars import DiffStatus
 from inspector.tui.diff.screen import DiffScreen
 from inspector.tui.main.outcome import attempt
 from inspector.tui.timing.times import RecordingTimes, age
+from inspector.tui.variants.columns import FIGURES
 from inspector.tui.variants.table import VariantTable
 from inspector.tui.widgets.key_footer import KeyFooter
+from inspector.tui.widgets.notice import Notice
+from inspector.tui.widgets.prompt import Prompt
 from inspector.tui.widgets.subject import TreeSubject
 from inspector.tui.widgets.visible import label, shorten
 
 OFTEN = 0.2
 """Seconds between two tables while the variants are read."""
+
+READ = frozenset(column.name for column in FIGURES)
+"""Columns whose order is not final while figures are read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,43 +50,63 @@ class Left:
     read: TreeSubject | None = None
 
 
-def recorded(kernel: Kernel) -> tuple[VariantRow, ...]:
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What a table is of: a word for it, its kernels, and of these the variants that are shown;
+    ``wider`` is what there is beyond."""
+
+    name: str
+    variants: tuple[tuple[Kernel, Variant], ...]
+    kernels: tuple[Kernel, ...]
+    wider: Scope | None = None
+
+
+def whole_scope(recording: Recording) -> Scope:
+    """Every variant of a recording."""
+    many = plural(len(recording.kernels), "kernel")
+    return Scope(f"all of {many}", recording.variants(), recording.kernels)
+
+
+def scope_of(recording: Recording, name: str, subjects: Sequence[TreeSubject]) -> Scope:
+    """The variants of a row of the tree; beyond them those of the recording."""
+    pairs = {(s.kernel.id, s.variant.id): (s.kernel, s.variant)
+             for s in subjects if s.kernel is not None and s.variant is not None}  # fmt: skip
+    kernels = {s.kernel.id: s.kernel for s in subjects if s.kernel is not None}
+    wider = whole_scope(recording)
+    more = wider if len(wider.variants) > len(pairs) else None
+    return Scope(name, tuple(pairs.values()), tuple(kernels.values()), more)
+
+
+def recorded(reads: Reader, scope: Scope) -> tuple[VariantRow, ...]:
     """What is known without reading anything."""
-    rows = [
-        VariantRow(
-            kernel,
-            v,
-            v.config,
-            v.known,
-            time_us=variants.time_us(v),
-            winner=variants.winner(v),
-            reason=variants.reason(v),
-        )
-        for v in kernel.variants
-    ]
-    return (*rows, *variants.without_variant(kernel))
+    rows = [row_of(reads, kernel, variant) for kernel, variant in scope.variants]
+    return (*rows, *(one for k in scope.kernels for one in variants.without_variant(k)))
 
 
-def read(reads: Reader, kernel: Kernel, variant: Variant, earlier: VariantRow) -> VariantRow:
-    """A variant's row with its figures; what cannot be read says why."""
-
-    def work() -> VariantRow:
-        rows = compare.variant_rows(reads, [(kernel, variant)], Stage.PTX)
-        return next(row for row in rows if row.variant is variant)
-
-    row = attempt(work)
-    if isinstance(row, VariantRow):
+def row_of(reads: Reader, kernel: Kernel, variant: Variant, code: bool = True) -> VariantRow:
+    """A variant's row with the figures that were read by now. ``code``: what is counted are
+    instructions of SASS, else of PTX."""
+    summary = reads.summaries.of(variant)
+    row = VariantRow(
+        kernel, variant, variant.config, reads.known_by_now(variant),
+        time_us=variants.time_us(variant), winner=variants.winner(variant),
+        reason=variants.reason(variant), unread=summary is None,
+    )  # fmt: skip
+    if summary is None:
         return row
-    return VariantRow(kernel, variant, earlier.config, earlier.resources, time_us=earlier.time_us,
-               winner=earlier.winner, reason=row.message)  # fmt: skip
+    return replace(
+        row, resources=summary.resources, occupancy=summary.occupancy, hints=summary.hints,
+        instructions=summary.instructions if code else summary.ptx_instructions,
+        live=summary.live, reason=row.reason or summary.lacking,
+    )  # fmt: skip
 
 
 class VariantsBar(Widget):
-    """The first line: of which kernel, how many, in which order."""
+    """The first line: of what, how many, in which order."""
 
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, name: str) -> None:
         super().__init__()
-        self.kernel = kernel
+        self.of = name
         self.told = ""
 
     def tell(self, told: str) -> None:
@@ -92,7 +120,7 @@ class VariantsBar(Widget):
         head = " variants  "
         said = shorten(self.told, width - len(head) - 8)
         room = width - len(head) - Content(said).cell_length - 3
-        name = shorten(label(self.kernel.demangled or self.kernel.name), room)
+        name = shorten(label(self.of), room)
         gap = max(1, width - len(head) - Content(name).cell_length - Content(said).cell_length - 1)
         return Content.assemble((head, "bold"), (name, ""), (" " * gap, ""), (said, "bold $accent"))
 
@@ -113,33 +141,35 @@ class VariantsScreen(Screen[Left]):
             self.left = left
 
     def __init__(
-        self, reads: Reader, kernel: Kernel, marked: tuple[TreeSubject, ...] = (),
+        self, reads: Reader, scope: Scope, marked: tuple[TreeSubject, ...] = (),
         at: Variant | None = None, times: RecordingTimes | None = None,
     ) -> None:  # fmt: skip
         super().__init__()
         self.times = times if times is not None else RecordingTimes(reads.recording.path)
         self.reads = reads
-        self.kernel = kernel
-        self.bar = VariantsBar(kernel)
-        rows = recorded(kernel)
+        self.scope = scope
+        self.bar = VariantsBar(scope.name)
+        rows = recorded(reads, scope)
         self.table = VariantTable(rows, self.times.us, marked)
         self.table.cursor = next((i for i, r in enumerate(rows) if at and r.variant is at), 0)
         self.status = DiffStatus()
+        self.prompt = Prompt()
         self.footer = KeyFooter()
         self.footer.where = Where.VARIANTS
-        self.left = len(kernel.variants)
+        self.left = sum(row.unread for row in rows)
 
     def compose(self) -> ComposeResult:
         """From top to bottom."""
         yield self.bar
         yield self.table
         yield self.status
+        yield self.prompt
         yield self.footer
 
     def on_mount(self) -> None:
         """Read every variant."""
         self._tell()
-        self._read(self.table.known)
+        self._read(self.scope)
 
     @property
     def settled(self) -> bool:
@@ -149,18 +179,42 @@ class VariantsScreen(Screen[Left]):
     @work(
         thread=True, exclusive=True, group="variants", exit_on_error=False, description="variants"
     )
-    def _read(self, rows: tuple[VariantRow, ...]) -> None:
-        held, last = list(rows), monotonic()
-        left = len(self.kernel.variants)
-        for index, row in enumerate(rows):
-            if row.variant is None or not self.is_attached:
-                continue
-            held[index] = read(self.reads, self.kernel, row.variant, row)
-            left -= 1
-            if monotonic() - last > OFTEN:
-                self.post_message(self.Known(tuple(held), left))
+    def _read(self, scope: Scope) -> None:
+        worker, last = get_current_worker(), monotonic()
+        wanted = [variant for _, variant in scope.variants]
+        code = any(Stage.SASS in variant.stages for variant in wanted)
+        others = tuple(one for k in scope.kernels for one in variants.without_variant(k))
+
+        def known() -> tuple[VariantRow, ...]:
+            rows = [row_of(self.reads, k, v, code) for k, v in scope.variants]
+            return (*rows, *others)
+
+        def go_on() -> bool:
+            return self.is_attached and not worker.is_cancelled
+
+        answer = attempt(lambda: self._follow(wanted, go_on, known, last))
+        if go_on():
+            rows = known()
+            if isinstance(answer, Notice):
+                # What could not be read is not read later either.
+                rows = tuple(
+                    replace(row, unread=False, reason=row.reason or answer.message)
+                    if row.unread else row for row in rows
+                )  # fmt: skip
+            self.post_message(self.Known(rows, 0))
+
+    def _follow(
+        self,
+        wanted: Sequence[Variant],
+        go_on: Callable[[], bool],
+        known: Callable[[], tuple[VariantRow, ...]],
+        last: float,
+    ) -> None:
+        """Tell what is known by now, some times a second, until all is."""
+        for done, of in self.reads.summaries.read(wanted, go_on):
+            if monotonic() - last > OFTEN and done < of:
+                self.post_message(self.Known(known(), of - done))
                 last = monotonic()
-        self.post_message(self.Known(tuple(held), 0))
 
     @on(Known)
     def _known(self, message: Known) -> None:
@@ -171,14 +225,21 @@ class VariantsScreen(Screen[Left]):
 
     @on(VariantTable.Changed)
     def _tell(self) -> None:
-        many = len(self.kernel.variants)
-        parts = [plural(many, "variant")]
+        many = len(self.scope.variants)
+        shown = sum(row.variant is not None for row in self.table.rows)
+        parts = [plural(many, "variant") if shown == many or not self.table.query_text
+                 else f"{shown} of {plural(many, 'variant')}"]  # fmt: skip
         others = Counter(diff_text.absent(row) for row in self.table.known if row.variant is None)
         parts += [f"{count} {words}" for words, count in others.items()]
-        if self.left:
-            parts.append(f"◔ reading {many - self.left} of {many}")
-        if self.table.sorted is not None:
-            parts.append(f"by {self.table.sorted}")
+        name = self.table.sorted
+        if name is not None and self.left and name in READ:
+            parts.append(f"◔ by {name} ({many - self.left} of {many} read)")
+        else:
+            if self.left:
+                parts.append(f"◔ {many - self.left} of {many} read")
+            parts += [f"by {name}"] if name is not None else []
+        if self.table.query_text:
+            parts.append(f"/{label(self.table.query_text)}")
         self.bar.tell(" · ".join(parts))
         names = [f"{letter} {label(one.key[1])}"
                  for letter, one in zip("AB", self.table.marked, strict=False)]  # fmt: skip
@@ -189,7 +250,34 @@ class VariantsScreen(Screen[Left]):
         if row is not None and (taken := self.times.latest(row.kernel, row.variant)) is not None:
             why += f"   Measured {age(taken)}, {taken.timing.cache} L2."
         marked = f"Marked: {', '.join(names)}. " if names else ""
-        self.status.say(f"{marked}{hint}.{why}")
+        wider = "" if self.scope.wider is None or names else ", V shows those of the recording"
+        self.status.say(f"{marked}{hint}{wider}.{why}")
+
+    @on(VariantTable.Absent)
+    def _absent(self, message: VariantTable.Absent) -> None:
+        self.status.say(f"There is no column of {message.name} here: it is too narrow, or nothing "
+                        "is known of it.")  # fmt: skip
+
+    @on(VariantTable.Chosen)
+    def _open(self) -> None:
+        self.action_open()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Keys are letters while one types."""
+        return self.focused is not self.prompt.input
+
+    @on(Prompt.Edited)
+    def _edited(self, message: Prompt.Edited) -> None:
+        message.stop()
+        self.table.filter(message.text)
+
+    @on(Prompt.Closed)
+    def _filtered(self, message: Prompt.Closed) -> None:
+        message.stop()
+        self.status.display = True
+        if not message.accepted:
+            self.table.filter("")
+        self.set_focus(self.table)
 
     # Commands
 
@@ -217,6 +305,34 @@ class VariantsScreen(Screen[Left]):
             )
         else:
             self.dismiss(Left(self.table.marked, own))
+
+    def action_filter(self) -> None:
+        """Only rows with the words that one types."""
+        self.status.display = False
+        self.prompt.ask("filter", self.table.query_text)
+
+    def action_wider(self) -> None:
+        """Every variant of the recording, where it was less."""
+        wider = self.scope.wider
+        if wider is None:
+            self.status.say("This is every variant of the recording.")
+            return
+        row = self.table.row
+        self.scope, self.bar.of = wider, wider.name
+        rows = recorded(self.reads, wider)
+        self.left = sum(one.unread for one in rows)
+        self.table.renew(rows)
+        if row is not None and row.variant is not None:
+            self.table.show(row)
+        self._tell()
+        self._read(wider)
+
+    def action_escape(self) -> None:
+        """Forget the filter, else close the table."""
+        if self.table.query_text:
+            self.table.filter("")
+        else:
+            self.action_back()
 
     def action_back(self) -> None:
         """Close the table."""

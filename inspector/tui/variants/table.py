@@ -14,9 +14,18 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from inspector.diff.variants import VariantRow
+from inspector.report.diff_text import settings
+from inspector.report.naming import apart, specialised
 from inspector.tui.app.command_table import Where, bindings
 from inspector.tui.tree.ordering import Measured
-from inspector.tui.variants.columns import IDENT, VariantColumn, columns, ordered
+from inspector.tui.variants.columns import (
+    IDENT,
+    KERNEL,
+    LETTERS,
+    VariantColumn,
+    columns,
+    ordered,
+)
 from inspector.tui.widgets.subject import TreeSubject
 from inspector.tui.widgets.visible import cut
 
@@ -33,6 +42,16 @@ class VariantTable(ScrollView, can_focus=True, inherit_bindings=False):
     class Changed(Message):
         """The order or the marks are others."""
 
+    class Chosen(Message):
+        """A row was clicked twice: it is to be read."""
+
+    class Absent(Message):
+        """It is to be sorted by a column that has no place here, or nothing in it."""
+
+        def __init__(self, name: str) -> None:
+            super().__init__()
+            self.name = name
+
     def __init__(
         self, rows: tuple[VariantRow, ...], measured: Measured, marked: tuple[TreeSubject, ...] = ()
     ) -> None:
@@ -44,7 +63,9 @@ class VariantTable(ScrollView, can_focus=True, inherit_bindings=False):
         self.cursor = 0
         self.sorted: str | None = None
         self.reversed = False
+        self.query_text = ""
         self._columns: list[tuple[VariantColumn, int]] = []
+        self._names: dict[str, str] = {}
 
     def on_mount(self) -> None:
         """Lay the columns out."""
@@ -78,9 +99,13 @@ class VariantTable(ScrollView, can_focus=True, inherit_bindings=False):
         here = self.row
         self._columns = columns(self.known, self.scrollable_content_region.width - 4, self.measured)
         column = self.column
-        self.rows = list(self.known)
+        wanted = self.query_text.casefold().split()
+        self.rows = [row for row in self.known if _fits(row, wanted)]
         if column is not None:
-            self.rows = ordered(self.known, column, self.reversed)
+            self.rows = ordered(self.rows, column, self.reversed)
+        names = [KERNEL.text(row) for row in self.known]
+        own = (size for one, size in self._columns if one is KERNEL)
+        self._names = apart(names, next(own, max(map(cell_len, names), default=0)))
         if here is not None:
             same = (i for i, row in enumerate(self.rows) if _same(row, here))
             self.cursor = next(same, min(self.cursor, max(0, len(self.rows) - 1)))
@@ -104,6 +129,24 @@ class VariantTable(ScrollView, can_focus=True, inherit_bindings=False):
         self.reversed = False
         self.sorted = None
         self.sort(names[at % len(names)])
+
+    def action_sort_by(self, name: str) -> None:
+        """By the column of that name; again: the other way round."""
+        if any(column.name == name for column, _ in self._columns):
+            self.sort(name)
+        else:
+            self.post_message(self.Absent(name))
+
+    def filter(self, text: str) -> None:
+        """Only rows with all the words of ``text``."""
+        self.query_text = text
+        self._lay()
+        self._reveal()
+        self.post_message(self.Changed())
+
+    def show(self, row: VariantRow) -> None:
+        """The cursor on the row of the same variant."""
+        self.go(next((i for i, one in enumerate(self.rows) if _same(one, row)), self.cursor))
 
     def action_reverse(self) -> None:
         """The other way round."""
@@ -161,6 +204,8 @@ class VariantTable(ScrollView, can_focus=True, inherit_bindings=False):
                 at += size + 2
         elif self.scroll_offset.y + offset.y <= len(self.rows):
             self.go(self.scroll_offset.y + offset.y - 1)
+            if event.chain == 2:
+                self.post_message(self.Chosen())
 
     # Drawing
 
@@ -175,6 +220,11 @@ class VariantTable(ScrollView, can_focus=True, inherit_bindings=False):
         index = self.scroll_offset.y + y - 1
         base = self.rich_style
         if index >= len(self.rows):
+            if not self.rows and y == 2:
+                quiet = base + self._part("table--quiet")
+                return Strip([Segment("    nothing fits the filter", quiet)]).adjust_cell_length(
+                    width, base
+                )
             return Strip.blank(width, base)
         row = self.rows[index]
         if row.variant is None:
@@ -188,7 +238,10 @@ class VariantTable(ScrollView, can_focus=True, inherit_bindings=False):
         here = "▸" if index == self.cursor else " "
         parts = [Segment(f"{here}{mark}  ", base + self._part("table--mark"))]
         for column, size in self._columns:
-            parts.append(Segment(_cell(column.text(row), size, column.right), base))
+            text = column.text(row)
+            if column is KERNEL:
+                text = self._names.get(text, text)
+            parts.append(Segment(_cell(text, size, column.right), base))
         return Strip(parts).adjust_cell_length(width, base)
 
     def _head(self, width: int) -> Strip:
@@ -201,7 +254,7 @@ class VariantTable(ScrollView, can_focus=True, inherit_bindings=False):
             up = self.reversed != column.least
             text = f"{column.head}{'▲' if up else '▼'}" if here else column.head
             style = self.rich_style + loud if here else base
-            parts.append(Segment(_cell(text, size, column.right), style))
+            parts += _lettered(_cell(text, size, column.right), LETTERS.get(column.name, ""), style)
         return Strip(parts).adjust_cell_length(width, base)
 
 
@@ -209,6 +262,28 @@ def _cell(text: str, size: int, right: bool) -> str:
     text = cut(text, size)
     gap = " " * (size - cell_len(text))
     return f"{gap}{text}  " if right else f"{text}{gap}  "
+
+
+def _lettered(text: str, letter: str, style: Style) -> list[Segment]:
+    """A head with the letter that sorts by it underlined, where the letter is in it."""
+    at = text.casefold().find(letter.casefold()) if letter else -1
+    if at < 0:
+        return [Segment(text, style)]
+    marked = style + Style(underline=True)
+    return [Segment(text[:at], style), Segment(text[at], marked), Segment(text[at + 1 :], style)]
+
+
+def _fits(row: VariantRow, wanted: list[str]) -> bool:
+    """Whether a row has every word of a filter; a hash is found by its beginning."""
+    if not wanted:
+        return True
+    kernel, variant = row.kernel, row.variant
+    words = [kernel.name, kernel.demangled, kernel.origin.value, settings(row.config)]
+    words += [] if variant is None else [variant.id, variant.target or "", *specialised(variant)]
+    text = " ".join(words).casefold()
+    return all(
+        word in text or (variant is not None and variant.hash.startswith(word)) for word in wanted
+    )
 
 
 def _same(one: VariantRow, other: VariantRow) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from inspector.model import Resources, Variant
+from inspector.report.naming import setting
 
 UNKNOWN = "–"
 
@@ -39,36 +40,20 @@ def shared(resources: Resources) -> str:
     return f"{figure(static)}+{figure(dynamic)} B"
 
 
+def kibibytes(resources: Resources) -> str:
+    """Static and dynamic shared memory together, a block: ``97 KiB``, bytes below one."""
+    parts = (resources.static_shared_bytes, resources.dynamic_shared_bytes)
+    known = [part for part in parts if part is not None]
+    if not known:
+        return UNKNOWN
+    total = sum(known)
+    return f"{total / 1024:.3g} KiB" if total >= 1024 else f"{total} B" if total else "0"
+
+
 def warps(variant: Variant) -> int | None:
     """``num_warps`` of the configuration, where it has one."""
     value = variant.config.get("num_warps")
     return value if isinstance(value, int) and not isinstance(value, bool) else None
-
-
-def setting(key: str, value: object) -> str:
-    """One entry of a configuration, short: ``w4``, ``s3``, ``BLOCK=1024``."""
-    short = {"num_warps": "w", "num_stages": "s", "num_ctas": "c", "maxnreg": "maxnreg="}
-    if isinstance(value, list | tuple):
-        value = " ".join(str(item) for item in value)
-    return f"{short[key]}{value}" if key in short else f"{key}={value}"
-
-
-def differing(variants: tuple[Variant, ...]) -> tuple[str, ...]:
-    """The keys of the configuration by which a kernel's variants differ, constexprs first."""
-    keys: dict[str, None] = {}
-    for variant in variants:
-        keys.update(dict.fromkeys(variant.config))
-    names = [
-        key
-        for key in keys
-        if any(
-            (key in variant.config, variant.config.get(key))
-            != (key in variants[0].config, variants[0].config.get(key))
-            for variant in variants[1:]
-        )
-    ]
-    own = ("num_warps", "num_stages", "num_ctas", "maxnreg")
-    return tuple(k for k in names if k not in own) + tuple(k for k in own if k in names)
 
 
 def configuration(config: Mapping[str, object], keys: tuple[str, ...]) -> str:

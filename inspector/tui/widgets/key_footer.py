@@ -6,10 +6,10 @@ from textual import events
 from textual.content import Content
 from textual.widget import Widget
 
-from inspector.tui.app.command_table import Command, Where, footer
+from inspector.tui.app.command_table import Command, Where, command, footer
 from inspector.tui.app.keymap import shown
 
-_KEPT = ("quit", "help", "diff.escape", "diff.back", "variants.back", "timing.back",
+_KEPT = ("quit", "help", "diff.escape", "diff.back", "variants.escape", "timing.back",
          "step.escape")  # fmt: skip
 _BARE = ("help", "palette", "quit")
 
@@ -21,6 +21,9 @@ class KeyFooter(Widget):
         """``bare`` where there is nothing to read: only the keys that still do something."""
         super().__init__()
         self.bare = bare
+        self.watched = False
+        """Whether there is a program whose output can be shown."""
+
         self.where = Where.TREE
         self.words: dict[str, str] = {}
         self._spans: list[tuple[int, int, str]] = []
@@ -44,6 +47,8 @@ class KeyFooter(Widget):
             for key, word, name in footer(self.where, self._key)
             if not self.bare or name in _BARE
         ]
+        if self.watched and (key := self._key(command("output"))):
+            items.insert(1, (key, self.words.get("output", "output"), "output"))
         while items and sum(len(k) + len(w) + 3 for k, w, _ in items) > width:
             spare = [item for item in items if item[2] not in _KEPT]
             items.remove(spare[-1] if spare else items[-1])

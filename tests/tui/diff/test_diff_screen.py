@@ -6,6 +6,7 @@ import gc
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -32,11 +33,12 @@ from inspector.model import (
     Tuning,
     Variant,
 )
+from inspector.reader.figures import VariantFigures
 from inspector.reader.reader import Reader
 from inspector.recording.layout import DerivedCache
 from inspector.tui.app import app as collecting
 from inspector.tui.app.app import PtxviewApp
-from inspector.tui.app.command_table import TABLE, Where
+from inspector.tui.app.command_table import TABLE, Command, Where
 from inspector.tui.diff.rows import moved_spans
 from inspector.tui.diff.screen import DiffScreen
 from inspector.tui.diff.work import DiffPlace, Layout, unified
@@ -171,7 +173,9 @@ ADDED = line_of(SECOND, "max.f32")
 
 def test_every_command_has_a_test() -> None:
     here = [c.id for c in TABLE if c.where in (Where.DIFF, Where.VARIANTS)]
-    assert {name.replace(".", "_") for name in here} <= {
+    # Those that sort by one column each are one test.
+    names = {re.sub(r"^variants\.by\..*", "variants.by", name) for name in here}
+    assert {name.replace(".", "_") for name in names} <= {
         name.removeprefix("test_key_") for name in globals()
     }
 
@@ -732,7 +736,7 @@ async def test_the_table_has_every_variant_and_what_was_not_compiled() -> None:
         assert column(screen) == ["0000", "1111", "2222", "–"]
         assert "3 variants · 1 not compiled" in text
         row = next(line for line in lines(ui) if "11110000" in line)
-        assert re.search(r"★ +2048 +8 +7.25 µs +30 +8/0 B ⚠ +0\+1024 B +\d+ % +\d+", row)
+        assert re.search(r"★ +2048 +8 +7.25 µs +30 +8/0 B ⚠ +1 KiB +\d+ % +\d+", row)
         row = next(line for line in lines(ui) if "not compiled" in line and "8192" in line)
         assert "pruned: too large" in row
 
@@ -828,8 +832,59 @@ async def test_what_was_not_compiled_cannot_be_read_or_marked() -> None:
 
 
 async def test_key_variants_back() -> None:
-    async with table("escape") as (ui, _):
+    async with table("q") as (ui, _):
         assert isinstance(ui.app.screen, MainScreen)
+
+
+async def test_key_variants_escape() -> None:
+    async with table("slash", *"2048", "enter", "escape") as (ui, screen):
+        assert ui.app.screen is screen
+        assert len(screen.table.rows) == 4
+        await ui.press("escape")
+        assert ui.app.screen is not screen
+
+
+async def test_key_variants_filter() -> None:
+    async with table("slash", *"2048") as (ui, screen):
+        assert column(screen) == ["1111"]
+        assert "1 of 3 variants" in text_of(ui)
+        await ui.press("enter", "d")
+        assert [one.key[1][:4] for one in screen.table.marked] == ["1111"]
+
+
+async def test_key_variants_wider() -> None:
+    own = tuned()
+    other = replace(own.recording.kernels[0], id="k2", name="other", autotune=())
+    recording = replace(own.recording, kernels=(*own.recording.kernels, other))
+    both = Reader(recording, DerivedCache(Path("/nonexistent")))
+    async with table("V", reads=both) as (ui, screen):
+        assert [row.kernel.name for row in screen.table.rows if row.variant] == [
+            *["scale"] * 3, *["other"] * 3,
+        ]  # fmt: skip
+        assert "all of 2 kernels" in text_of(ui)
+        await ui.press("V")
+        assert "every variant of the recording" in text_of(ui)
+
+
+@pytest.mark.parametrize(
+    "one", [c for c in TABLE if c.id.startswith("variants.by.")], ids=lambda c: c.id
+)
+async def test_key_variants_by(one: Command) -> None:
+    name = one.id.removeprefix("variants.by.")
+    async with table(size=(220, 30)) as (ui, screen):
+        there = {found.name: found for found, _ in screen.table._columns}
+        await ui.press(one.keys)
+        if name not in there:
+            assert f"There is no column of {name} here" in text_of(ui)
+            return
+        assert screen.table.sorted == name
+        upper = column(screen)
+        await ui.press(one.keys)
+        assert screen.table.reversed
+        values = [there[name].value(row) for row in screen.table.rows]
+        known = [value for value in values if value is not None]
+        assert len(set(known)) < 2 or column(screen) != upper
+        assert values == known + [None] * (len(values) - len(known))
 
 
 async def test_key_variants_up() -> None:
@@ -870,12 +925,13 @@ async def test_key_variants_page_up() -> None:
 
 
 async def test_a_variant_that_cannot_be_read_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
-    def resources(self: Reader, variant: Variant) -> Resources:
+    def resources(self: VariantFigures, variant: Variant) -> Resources:
         if variant.id.startswith("1111"):
             raise ZeroDivisionError("division by zero")
         return variant.known
 
-    monkeypatch.setattr(Reader, "resources", resources)
+    monkeypatch.setattr(VariantFigures, "resources", resources)
+    monkeypatch.setattr(DerivedCache, "get", lambda self, key: None)
     async with table() as (ui, _):
         row = next(line for line in lines(ui) if "11110000" in line)
         assert "This could" in row

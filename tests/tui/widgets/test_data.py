@@ -117,7 +117,7 @@ def test_rows_are_origins_graphs_kernels_variants() -> None:
 
 
 def test_variants_are_told_by_what_differs() -> None:
-    assert texts()[2:4] == ["BLOCK=1024", "BLOCK=4096"]
+    assert texts()[2:4] == ["BLOCK=1024 w4 3f2a", "BLOCK=4096 w16 84d2"]
 
 
 def test_variants_that_do_not_differ_are_told_by_their_id() -> None:
@@ -125,14 +125,14 @@ def test_variants_that_do_not_differ_are_told_by_their_id() -> None:
     same = tuple(replace(v, config={}) for v in of.kernels[0].variants)
     of = replace(of, kernels=(replace(of.kernels[0], variants=same), *of.kernels[1:]))
     found = [row.text for row in rows(whole_tree(of), "", frozenset())]
-    assert found[2:4] == ["3f2a91c0", "84d20b7e"]
+    assert found[2:4] == ["3f2a", "84d2"]
 
 
 @pytest.mark.parametrize(
     ("query", "left"),
     [
-        ("84d2", ["triton", "square_kernel", "BLOCK=4096"]),
-        ("SQUARE 4096", ["triton", "square_kernel", "BLOCK=4096"]),
+        ("84d2", ["triton", "square_kernel", "BLOCK=4096 w16 84d2"]),
+        ("SQUARE 4096", ["triton", "square_kernel", "BLOCK=4096 w16 84d2"]),
         ("0/0", ["inductor", "graph 0/0", "triton_poi_fused_mul_0"]),
         ("[bold]", []),
     ],
@@ -145,7 +145,7 @@ def test_folded_rows_hide_what_is_beneath_but_not_from_a_filter() -> None:
     closed = frozenset({("triton",)})
     tree = whole_tree(recording())
     assert [row.text for row in rows(tree, "", closed)][:2] == ["triton", "inductor"]
-    assert "BLOCK=4096" in [row.text for row in rows(tree, "4096", closed)]
+    assert "BLOCK=4096 w16 84d2" in [row.text for row in rows(tree, "4096", closed)]
 
 
 def test_cuda_names_have_their_parameters_only_where_they_are_needed() -> None:

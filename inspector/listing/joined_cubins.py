@@ -1,0 +1,245 @@
+"""Several cubins as one, so that the disassembler is started once for all of them.
+
+nvdisasm takes a third of a second to start and milliseconds for a kernel. Joined are the sections
+of machine code with their relocations, constants and symbols, each name with a mark of its cubin
+before it; lines and PTX of ``-lineinfo`` are left out. What nvdisasm prints of such a file is, but
+for the numbers of labels and the column of encodings, what it prints of each alone: a test holds it
+against that. So it is fit to count in, and not to be shown.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from inspector.listing.cubin import EIFMT_SVAL, is_cubin
+
+_HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
+_SECTION = struct.Struct("<IIQQQQIIQQ")
+_SYMBOL = struct.Struct("<IBBHQQ")
+_RELOCATION = struct.Struct("<QQ")
+SYMTAB, STRTAB, RELA, NOBITS, REL = 2, 3, 4, 8, 9
+EIATTR_PARAM_CBANK, EIATTR_EXTERNS = 0x0A, 0x0F
+"""Attributes of a function that name symbols: the bank of its parameters, what it calls."""
+
+RESERVED = 0xFF00
+"""Section numbers from here on are no sections (SHN_LORESERVE)."""
+
+_OWN = re.compile(
+    rb"(\.(?:rela?\.)?text\.|\.nv\.info\.|\.nv\.constant\d+\.|\.nv\.shared\.)(.+)", re.DOTALL
+)
+_HEAD = re.compile(r"^(?=//-{3,} )", re.MULTILINE)
+_CODE = re.compile(r"//-+ \.text\.(\w+?_)")
+
+
+@dataclass(frozen=True, slots=True)
+class _Section:
+    name: bytes
+    fields: tuple[int, ...]
+    """As in the file: name, type, flags, address, offset, size, link, info, alignment, entry."""
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedCubins:
+    """The file, and the mark before the names of each cubin."""
+
+    data: bytes
+    marks: tuple[str, ...]
+
+    def apart(self, text: str) -> dict[int, str]:
+        """What nvdisasm printed of the file, by the number of the cubin, under their own names."""
+        head, *sections = _HEAD.split(text)
+        numbers = {mark: number for number, mark in enumerate(self.marks)}
+        parts: dict[int, list[str]] = {}
+        for section in sections:
+            match = _CODE.match(section)
+            if match and match[1] in numbers:
+                own = section.replace(match[1], "")
+                parts.setdefault(numbers[match[1]], [head]).append(own)
+        return {number: "".join(texts) for number, texts in parts.items()}
+
+
+def kind(cubin: bytes) -> bytes | None:
+    """What cubins must have in common to be joined: class, ABI, type, machine and flags; None of
+    what is no such file."""
+    if not is_cubin(cubin) or len(cubin) < _HEADER.size or cubin[4:6] != b"\x02\x01":
+        return None
+    return cubin[4:20] + cubin[48:52]
+
+
+def joined(cubins: Sequence[bytes]) -> JoinedCubins | None:
+    """The cubins, all of one ``kind``, as one file; None if one of them is damaged."""
+    tag = next(
+        (t for t in (b"zq", b"zx", b"qz", b"qx", b"xq") if not any(t + b"0" in c for c in cubins)),
+        None,
+    )
+    if tag is None or not cubins:
+        return None
+    marks = tuple(b"%s%06d_" % (tag, number) for number in range(len(cubins)))
+    try:
+        data = _joined(cubins, marks)
+    except (ValueError, IndexError, struct.error, KeyError, StopIteration):
+        return None
+    return JoinedCubins(data, tuple(mark.decode() for mark in marks))
+
+
+def _sections(cubin: bytes) -> list[_Section]:
+    header = _HEADER.unpack_from(cubin)
+    offset, size, count, names_at = header[6], header[11], header[12], header[13]
+    if size != _SECTION.size or count * size > len(cubin):
+        raise ValueError("damaged")
+    fields = [_SECTION.unpack_from(cubin, offset + n * size) for n in range(count)]
+    data = [b"" if f[1] == NOBITS else cubin[f[4] : f[4] + f[5]] for f in fields]
+    if sum(map(len, data)) > 2 * len(cubin):  # sections that overlap, a thousand times over
+        raise ValueError("damaged")
+    return [_Section(_name(data[names_at], f[0]), f, d) for f, d in zip(fields, data, strict=True)]
+
+
+def _name(table: bytes, at: int) -> bytes:
+    return table[at : table.index(b"\0", at)]
+
+
+def _marked(name: bytes, mark: bytes) -> bytes:
+    """A name with the mark of its cubin: of a section's, before the function's."""
+    own = _OWN.fullmatch(name)
+    if own is not None:
+        return own[1] + mark + own[2]
+    return mark + name if name else b""
+
+
+class _Joiner:
+    """Sections and symbols of all, and where those of each have gone."""
+
+    def __init__(self) -> None:
+        self.sections = [_Section(b"", (0,) * 10, b"")]
+        self.places: list[dict[int, int]] = []
+        self.symbols: list[tuple[int, int, bytes, tuple[int, ...], int]] = []
+
+    def take(self, number: int, sections: Sequence[_Section], mark: bytes) -> None:
+        """The sections of one cubin that hold code or belong to it."""
+        places: dict[int, int] = {}
+        for n, section in enumerate(sections):
+            if _OWN.fullmatch(section.name):
+                places[n] = len(self.sections)
+                self.sections.append(replace(section, name=_marked(section.name, mark)))
+        self.places.append(places)
+        table = next(s for s in sections if s.fields[1] == SYMTAB)
+        strings = sections[table.fields[6]].data
+        for n in range(1, len(table.data) // _SYMBOL.size):
+            symbol = _SYMBOL.unpack_from(table.data, n * _SYMBOL.size)
+            home = symbol[3]
+            if 0 < home < RESERVED and home not in places:
+                continue
+            name = _marked(_name(strings, symbol[0]), mark)
+            self.symbols.append((number, n, name, symbol, places.get(home, home)))
+
+    def tables(self) -> tuple[bytes, bytes, int, dict[tuple[int, int], int]]:
+        """Symbols, their names, how many are local, and the new number of each."""
+        # Local symbols stand first in a table.
+        ordered = sorted(self.symbols, key=lambda s: s[3][1] >> 4 != 0)
+        symbols, strings = bytearray(_SYMBOL.size), bytearray(b"\0")
+        numbers: dict[tuple[int, int], int] = {}
+        for number, (cubin, n, name, symbol, home) in enumerate(ordered, 1):
+            numbers[cubin, n] = number
+            at = len(strings) if name else 0
+            strings += name + b"\0" if name else b""
+            symbols += _SYMBOL.pack(at, symbol[1], symbol[2], home, symbol[4], symbol[5])
+        local = 1 + sum(s[3][1] >> 4 == 0 for s in ordered)
+        return bytes(symbols), bytes(strings), local, numbers
+
+
+def _joined(cubins: Sequence[bytes], marks: Sequence[bytes]) -> bytes:
+    joiner = _Joiner()
+    for number, (cubin, mark) in enumerate(zip(cubins, marks, strict=True)):
+        joiner.take(number, _sections(cubin), mark)
+    symbols, strings, local, numbers = joiner.tables()
+    out = joiner.sections
+    symtab = len(out)
+    for number, places in enumerate(joiner.places):
+        for new in places.values():
+            out[new] = _moved(out[new], number, places, numbers, symtab)
+    out.append(_Section(b".symtab", (0, SYMTAB, 0, 0, 0, 0, symtab + 1, local, 8, _SYMBOL.size),
+                        symbols))  # fmt: skip
+    out.append(_Section(b".strtab", (0, STRTAB, 0, 0, 0, 0, 0, 0, 1, 0), strings))
+    names = b"\0" + b"".join(s.name + b"\0" for s in out[1:]) + b".shstrtab\0"
+    out.append(_Section(b".shstrtab", (0, STRTAB, 0, 0, 0, 0, 0, 0, 1, 0), names))
+    return _file(cubins[0], out)
+
+
+def _moved(
+    section: _Section,
+    number: int,
+    places: dict[int, int],
+    numbers: dict[tuple[int, int], int],
+    symtab: int,
+) -> _Section:
+    """A section whose references to others and to symbols lead to where those are now."""
+    fields = list(section.fields)
+    kind_, info, data = fields[1], fields[7], section.data
+    if section.name.startswith(b".text."):
+        # The upper eight bits are the registers of the function that the others name.
+        fields[6] = symtab
+        fields[7] = info & 0xFF000000 | numbers.get((number, info & 0xFFFFFF), 0)
+    else:
+        fields[6] = 0 if section.name.startswith((b".nv.constant", b".nv.shared")) else symtab
+        fields[7] = places.get(info, 0)
+    if kind_ in (REL, RELA):
+        step = 24 if kind_ == RELA else 16
+        changed = bytearray(data)
+        for at in range(0, len(data) - step + 1, step):
+            offset, symbol = _RELOCATION.unpack_from(data, at)
+            now = numbers.get((number, symbol >> 32), 0) << 32 | symbol & 0xFFFFFFFF
+            _RELOCATION.pack_into(changed, at, offset, now)
+        data = bytes(changed)
+    elif section.name.startswith(b".nv.info."):
+        data = _attributes(data, {old: new for (own, old), new in numbers.items() if own == number})
+    return _Section(section.name, tuple(fields), data)
+
+
+def _attributes(data: bytes, numbers: dict[int, int]) -> bytes:
+    """The attributes of a function, whose symbols have other numbers now."""
+    out, at = bytearray(data), 0
+    while at + 4 <= len(data):
+        form, attribute, size = struct.unpack_from("<BBH", data, at)
+        at += 4
+        if form != EIFMT_SVAL:
+            continue
+        many = {EIATTR_PARAM_CBANK: 1, EIATTR_EXTERNS: size // 4}.get(attribute, 0)
+        for word in range(at, min(at + 4 * many, at + size - 3, len(data) - 3), 4):
+            (symbol,) = struct.unpack_from("<I", data, word)
+            struct.pack_into("<I", out, word, numbers.get(symbol, 0))
+        at += size
+    return bytes(out)
+
+
+def _file(like: bytes, sections: Sequence[_Section]) -> bytes:
+    """An ELF file of these sections, with the header of another."""
+    body, heads = bytearray(_HEADER.size), bytearray()
+    for at, section in zip(_starts(sections), sections, strict=True):
+        fields = list(section.fields)
+        fields[0] = at
+        if section.name:
+            align = fields[8] if 0 < fields[8] <= 4096 else 1
+            body += b"\0" * (-len(body) % align)
+            fields[4] = len(body)
+            if fields[1] != NOBITS:
+                fields[5] = len(section.data)
+                body += section.data
+        heads += _SECTION.pack(*fields)
+    body += b"\0" * (-len(body) % 8)
+    header = list(_HEADER.unpack_from(like))
+    header[5], header[6], header[10] = 0, len(body), 0  # no program headers
+    header[12], header[13] = len(sections), len(sections) - 1
+    body[: _HEADER.size] = _HEADER.pack(*header)
+    return bytes(body + heads)
+
+
+def _starts(sections: Sequence[_Section]) -> Iterator[int]:
+    """Where the name of each section begins among all of them."""
+    at = 1
+    for section in sections:
+        yield at if section.name else 0
+        at += len(section.name) + 1 if section.name else 0
