@@ -24,6 +24,7 @@ FLAGS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
     "--disable-dev-shm-usage", "--window-size=1200,700", "--remote-debugging-port=0",
+    "--disable-features=IsolateSandboxedIframes",  # a frame is asked as its page is
 )  # fmt: skip
 needs_browser = pytest.mark.skipif(
     BROWSER is None, reason="there is no chromium here: apt-get install chromium"
