@@ -45,6 +45,8 @@ _QUOTING = {
     "differs": ("source", "python", "statement"), "device_code": ("source_blob",),
 }  # fmt: skip
 """What of an event quotes or holds the source."""
+_PLACE = ("file", "first", "last")
+"""What of a kernel's source says where it stands, and not what it says."""
 
 _PART = r"[\w.+@~%=,-]+"
 _PATH = re.compile(rf"(?<![\w./*<)\]])(?:/{_PART})+/{_PART}")
@@ -124,7 +126,9 @@ class Remover:
             elif kind == "device_code":
                 values.append(event.get("source_blob"))
             elif kind == "triton" and isinstance(source := event.get("source"), Mapping):
-                values.append(source.get("blob"))
+                values += [source.get("blob"), source.get("cut")]
+                if isinstance(files := source.get("files"), Mapping):
+                    values += files.values()
             elif kind == "extension":
                 values += named_in([event.get("files"), event.get("sources")])
             for value in values:
@@ -164,7 +168,7 @@ class Remover:
                 source = out.get("source")
                 files = out.get("files")
                 if isinstance(source, Mapping):
-                    out["source"] = {k: v for k, v in source.items() if k != "blob"}
+                    out["source"] = {k: v for k, v in source.items() if k in _PLACE}
                 if isinstance(files, Mapping):
                     out["files"] = {k: v for k, v in files.items() if k != "source"}
         elif kind == "extension":  # its build file has the machine's paths, and is not read
