@@ -23,6 +23,9 @@ DIGITS = 4
 OWN = ("num_warps", "num_stages", "num_ctas", "maxnreg")
 """What Triton decides, after the kernel's own constants."""
 
+TOLD_APART = ("flags", "target")
+"""What a label says in its own way, and not as a name and a value."""
+
 _SHORT = {"num_warps": "w", "num_stages": "s", "num_ctas": "c", "maxnreg": "maxnreg="}
 LEAST = 8
 """Characters of a long name that are shown of its beginning, where there is room."""
@@ -99,15 +102,15 @@ def _tag(said: object) -> str:
 
 def labels(variants: Sequence[Variant]) -> list[VariantLabel]:
     """How each of these is told from the others."""
-    keys = [key for key in differing([v.config for v in variants]) if key != "flags"]
+    keys = [key for key in differing([v.config for v in variants]) if key not in TOLD_APART]
     flags = _own_flags([v.config.get("flags") for v in variants])
     types = differing([_types(v) for v in variants])
     taken = differing([{n: _tag(s) for n, s in v.specialization.items()} for v in variants])
-    targets = len({v.target for v in variants}) > 1
+    targets = [str(v.config.get("target") or v.target or "") for v in variants]
     idents = _idents([v.id for v in variants])
     constants = [key for key in keys if key not in OWN]
     out = []
-    for variant, own, ident in zip(variants, flags, idents, strict=True):
+    for variant, own, target, ident in zip(variants, flags, targets, idents, strict=True):
         chosen = [key for key in keys if variant.config.get(key) is not None]
         parts = [setting(key, variant.config[key]) for key in chosen]
         brief = [_brief(key, variant.config[key], constants) for key in chosen]
@@ -115,8 +118,8 @@ def labels(variants: Sequence[Variant]) -> list[VariantLabel]:
         parts += _few([f"{name}:{kind}" for name, kind in _types(variant).items() if name in types])
         parts += _few(specialised(variant, (n for n in taken if n not in variant.config)))
         parts += _few(own)
-        if targets and variant.target:
-            parts.append(variant.target)
+        if target and len(set(targets)) > 1:
+            parts.append(target)
         short = " ".join(brief + parts[begun:])
         out.append(VariantLabel(shown(" ".join(parts)), shown(ident), shown(short)))
     return out

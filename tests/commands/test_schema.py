@@ -163,8 +163,9 @@ def test_a_recording_without_its_sources_is_as_the_schema_says(tmp_path: Path) -
     assert listed["recording"]["removed"] == document["removed"] == ["source"]
     hold("list", listed)
     for stage in ("ptx", "sass"):
-        shown = ["show", tmp_path / "x.ptxview", "softmax_kernel", "--stage", stage, "--json"]
-        hold("show", json.loads(call(*shown).text))
+        path = tmp_path / "x.ptxview"
+        shown = call("show", path, "softmax_kernel", "--stage", stage, "--json")
+        hold("show", json.loads(shown.text))
 
 
 def objects(value: object) -> Iterator[dict[str, Any]]:

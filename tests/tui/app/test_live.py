@@ -626,7 +626,7 @@ def test_what_is_compiled_on_saving_keeps_its_place_in_the_interface(terminal: T
     file = terminal.folder / "square.ptx"
     file.write_text(PTX)
     terminal.run("compile square.ptx --target sm_80,sm_90 --watch -o x.ptxview")
-    terminal.sees("target=sm_90")
+    terminal.sees("sm_90 ")
     terminal.sees("✓ compiled")
     terminal.keys("Tab", "6")
     terminal.keys(":")
