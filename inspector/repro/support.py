@@ -188,6 +188,7 @@ def interpret_to(path, args):
     some run, spread over the grid, and only what they write is compared.
     """
     give_libdevice()
+    let_scalars_be_numbers()
     count = GRID[0] * GRID[1] * GRID[2]
     began = time.monotonic()
     programs_run([0], args)
@@ -243,6 +244,20 @@ def give_libdevice():
                 setattr(module, name, by_torch(name))
                 for own in [n for n, v in globals().items() if v is value]:
                     globals()[own] = by_torch(name)
+
+
+def let_scalars_be_numbers():
+    """Older interpreters convert an array of one element to a number, which NumPy has ceased to."""
+    from triton.runtime import interpreter
+
+    own = interpreter._patch_lang
+
+    def patched(function):
+        scope = own(function)
+        tl.tensor.__index__ = lambda tensor: int(tensor.handle.data.reshape(-1)[0])
+        return scope
+
+    interpreter._patch_lang = patched
 
 
 OTHER_NAMES = {
