@@ -194,28 +194,31 @@ def one_function(lines: int) -> str:
     return "\n".join([*head, *body, "ret;", "}", '.file 1 "/x/a.py"', ""])
 
 
+def alone(folder: Path, text: str) -> Path:
+    """PTX in a folder of its own, which is read as it lies there: a file is assembled as well."""
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / "k.ptx"
+    file.write_text(text)
+    return file
+
+
 @pytest.mark.parametrize("how", ["--json", "-a"])
 def test_a_long_function_takes_little_memory_a_line(tmp_path: Path, shared: Path, how: str) -> None:
     """What is known of every instruction at once is kept in a few numbers each."""
     peaks, lines = [], []
     for size in (10_000, 35_000):
-        file = tmp_path / f"{size}.ptx"
-        file.write_text(one_function(size))
+        file = alone(tmp_path / str(size), one_function(size))
         lines.append(file.read_text().count("\n"))
-        peaks.append(peak("show", file, "k0", how, kept=shared))
+        peaks.append(peak("show", file.parent, "k0", how, kept=shared))
     assert 0 <= (peaks[1] - peaks[0]) / (lines[1] - lines[0]) < 1050, peaks
 
 
 @pytest.mark.parametrize("how", ["--json", "-a"])
 def test_a_long_listing_is_written_while_it_is_read(tmp_path: Path, shared: Path, how: str) -> None:
     """Each further line of PTX costs less memory than its own JSON has letters."""
-    files = []
-    for count in (20, 170):
-        file = tmp_path / f"{count}.ptx"
-        file.write_text(kernels(count))
-        files.append(file)
+    files = [alone(tmp_path / str(count), kernels(count)) for count in (20, 170)]
     lines = 150 * 100
-    peaks = [peak("show", file, "k0", how, kept=shared) for file in files]
+    peaks = [peak("show", file.parent, "k0", how, kept=shared) for file in files]
     assert 0 <= (peaks[1] - peaks[0]) / lines < 950, peaks
 
 
@@ -250,13 +253,12 @@ def test_beyond_what_is_kept_a_line_costs_little_more_than_its_text(
     monkeypatch.setattr("inspector.listing.ptx_operands._register_operand", operand)
     monkeypatch.setattr("inspector.reader.facts.FUNCTIONS", 4)
     for lines in (2_000, 4_000):
-        file = tmp_path / f"{lines}.ptx"
-        file.write_text(make(lines))
+        file = alone(tmp_path / str(lines), make(lines))
         sizes.append(file.read_text().count("\n"))
         with Path(os.devnull).open("w") as nowhere, contextlib.redirect_stdout(nowhere):
             tracemalloc.start()
             try:
-                assert main(["show", str(file), "k0", "--json"]) == 0
+                assert main(["show", str(file.parent), "k0", "--json"]) == 0
                 peaks.append(tracemalloc.get_traced_memory()[1])
             finally:
                 tracemalloc.stop()
@@ -272,9 +274,8 @@ def test_a_line_of_json_takes_so_many_calls(
     counts = Calls()
     works = []
     for lines in (1_000, 1_000, 2_000, 3_000):
-        file = tmp_path / f"{lines}.ptx"
-        file.write_text(make(lines))
-        works.append(counts.of("show", file, "k0", "--json"))
+        file = alone(tmp_path / str(lines), make(lines))
+        works.append(counts.of("show", file.parent, "k0", "--json"))
     _, small, middle, large = works  # the first imports, too
     assert large - middle < 1.2 * (middle - small), works
     assert (large - small) / 2_000 < 260, works

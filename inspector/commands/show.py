@@ -49,6 +49,8 @@ TOKENS = 4000
 STAGES = tuple(s.value for s in Stage)
 LANGUAGES = tuple(s.value for s in (Stage.PTX, Stage.SASS, Stage.TTIR, Stage.TTGIR, Stage.LLIR))
 MOST_INPUT = 64 << 20
+MOST_ASSEMBLED = 1 << 20
+"""Bytes of a .ptx that is assembled unasked: ptxas takes minutes for many more."""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -222,6 +224,13 @@ def _opened(path: str | None, args: argparse.Namespace) -> Profiled:
         raise UsageError("--language is of standard input", "Files are told by their endings.")
     elif path is None or Path(path).suffix.lower() != ".ptx" or not Path(path).is_file():
         return open_profiled(path, args.device, args.ncu)
+    elif args.device is None and Path(path).stat().st_size > MOST_ASSEMBLED:
+        if not args.json:
+            narrate(
+                f"ptxview: not assembled, for it is larger than {MOST_ASSEMBLED >> 20} MiB: "
+                "--device sm_90 does, and takes ptxas' time"
+            )
+        return open_profiled(path, None, args.ncu)
     else:
         recording = open_path(Path(path))
     # Imported here: the rest assembles nothing.

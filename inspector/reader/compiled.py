@@ -8,6 +8,7 @@ from pathlib import PurePath
 from inspector.analyse.hints.subject import Finding
 from inspector.model import Compilation, CompilerMessage, Recording, Stage, Variant
 
+TOOLS = ("nvcc", "ptxas", "triton")
 SEVERITIES = {"error": "warn", "warning": "warn", "note": "info"}
 
 
@@ -52,7 +53,7 @@ class CompiledVariants:
                 if stage is not None and n is not None and 0 < n <= lines_of(stage):
                     lines = {stage: (n,)}
                 yield Finding(
-                    f"{message.tool or 'compiler'}-{message.severity}",
+                    _rule(message),
                     SEVERITIES.get(message.severity, "info"), _sentence(message, stage), lines,
                 )  # fmt: skip
 
@@ -67,6 +68,12 @@ class CompiledVariants:
             if first <= message.line <= last
         ]
         return bool(names) and variant.symbol not in names
+
+
+def _rule(message: CompilerMessage) -> str:
+    """``ptxas-warning``; what a recording calls neither so nor otherwise is a compiler's note."""
+    tool = message.tool if message.tool in TOOLS else "compiler"
+    return f"{tool}-{message.severity if message.severity in SEVERITIES else 'note'}"
 
 
 def _source(variant: Variant) -> str:

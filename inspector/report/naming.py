@@ -214,7 +214,10 @@ def _common(a: str, b: str) -> int:
 
 def _windows(name: str, marks: Sequence[int], width: int) -> str:
     """``name`` in ``width`` cells: its beginning, and what follows each of the marked places."""
-    # Half of it is the beginning anyway; without a place after that, the end is the other half.
+    # Half of it is the beginning anyway; without a place after that, the end is the other half,
+    # where there is room for two halves that can be read.
+    if width < 2 * LEAST and marks and max(marks) < width // 2 - 1:
+        return set_cell_size(name, width - 1) + "…"
     begins = [_word(name, at) for at in marks if at >= width // 2 - 1] or [len(name) - 1]
     head = min(LEAST, width // 3)
 

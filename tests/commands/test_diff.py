@@ -493,7 +493,10 @@ def test_other_machine_code_of_one_ptx_is_a_change(caches: tuple[Path, Path]) ->
         ((WIDE, EIGHT), "there is no recording yet"),
     ],
 )
-def test_what_cannot_be_meant(words: tuple[str | Path, ...], said: str) -> None:
+def test_what_cannot_be_meant(
+    words: tuple[str | Path, ...], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))  # others may have recorded something
     done = diff(*words)
     assert (done.status, done.out) == (2, b"")
     assert said in done.said

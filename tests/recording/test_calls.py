@@ -152,7 +152,7 @@ def test_json() -> None:
     assert set(one) == {"grid", "block", "shared_bytes", "count", "first", "arguments"}
     assert set(one["arguments"][0]) == {
         "name", "type", "value", "dtype", "shape", "strides", "alignment", "low", "high",
-        "device",
+        "device", "python_type",
     }  # fmt: skip
     assert [(c["kind"], c["name"]) for c in made["calls"]] == [("extension", "m.f")]  # type: ignore[attr-defined]
     assert jsons.dumps(made)

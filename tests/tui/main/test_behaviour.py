@@ -171,8 +171,8 @@ async def test_the_tree_shows_registers_warps_and_spills() -> None:
     async with PtxviewApp(reader()).run_test(size=(120, 40)) as pilot:
         await settle(pilot)
         rows = [line[:30].rstrip() for line in text_of(pilot).split("\n")]
-        assert any(row.endswith("w4   22r") for row in rows)
-        assert any(row.endswith("w16  83r⚠") for row in rows)
+        assert any(row.split()[-3:] == ["w4", "3f2a", "22r"] for row in rows)
+        assert any(row.split()[-3:] == ["w16", "84d2", "83r⚠"] for row in rows)
 
 
 async def test_clicks_choose_rows_stages_lines_and_keys() -> None:
