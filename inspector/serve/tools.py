@@ -21,6 +21,8 @@ Arguments = Mapping[str, object]
 Words = list[str]
 MOST_LINES = 400
 """Lines of a stage that are given at once."""
+SELF_CONTAINED = (".ptx", ".ttir", ".ttgir", ".llir")
+"""Files that a compiler reads, and no others with them."""
 LINE_FIELDS = "text,sentence,notes"
 """What is told of lines where nobody says what."""
 
@@ -318,7 +320,8 @@ def _compile(server: Server, given: Arguments, tool: ServedTool) -> ToolCall:
     value = given["files"]
     paths = [server.path(each) for each in (value if isinstance(value, list) else [value])]
     for path in paths:
-        if path.endswith(".py"):
+        # A .py is run, and a .cu may include any file: what stands in it would be told as an error.
+        if not path.endswith(SELF_CONTAINED):
             server.leave(f"compile of {Path(path).name}")
     if given.get("options") is not None:
         server.leave("compile with options of a compiler's own")
@@ -398,8 +401,9 @@ TOOLS = (
     ),
     ServedTool(
         "compile", "Compile for several targets",
-        "Compile a .cu, .ptx, .ttir, .ttgir, .llir, or a .py with Triton kernels (which is run: "
-        "needs leave) for several targets without a GPU: registers, spills, errors at their lines.",
+        "Compile a .ptx, .ttir, .ttgir, .llir and, with leave to run, a .cu (which may include any "
+        "file) or a .py with Triton kernels (which is run) for several targets without a GPU: "
+        "registers, spills, errors at their lines.",
         _compile,
         {"files": {"type": "array", "items": {"type": "string"}, "description": "what to compile"}},
         ("target", "options", "language", "signature", "constexpr", "kernel"),

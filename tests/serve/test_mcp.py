@@ -307,6 +307,23 @@ def is_alive(pid: int) -> bool:
         return False
 
 
+async def test_ptx_is_compiled_for_targets_and_what_may_include_or_run_is_not(root: Path) -> None:
+    """PTX is read alone; CUDA C++ could tell of any file by including it."""
+    ptx = REPOSITORY / "tests" / "data" / "listing" / "matmul_sm90.ptx"
+    shutil.copy(ptx, root / "k.ptx")
+    (root / "k.cu").write_text('#include "/etc/passwd"\n')
+    (root / "k.py").write_text("raise SystemExit(7)\n")
+    async with connected(root) as client:
+        given = {"files": ["k.ptx"], "target": ["sm_90a"]}
+        made = answer(await client.call_tool("compile", given))
+        assert [column["target"] for column in made["columns"]] == ["sm_90a"]
+        (cell,) = made["rows"][0]["cells"]
+        assert cell["compiled"] and cell["resources"]["registers"] > 0
+        for name in ("k.cu", "k.py"):
+            result = await client.call_tool("compile", {"files": [name], "target": "sm_90"})
+            assert result.is_error and "leave" in text(result) and "root:" not in text(result)
+
+
 async def test_with_leave_a_program_is_recorded(root: Path) -> None:
     (root / "program.py").write_text("import sys\nprint('hello', *sys.argv[1:])\n")
     async with connected(root, "--allow-run") as client:
