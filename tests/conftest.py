@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from tests.helpers import samples
+from tests.helpers import ptxview as programs
+from tests.helpers import samples, warm
 from tests.helpers.ptxview import LECTURE, Done, call
 from tests.helpers.samples import Disassembler, disassemble
 
@@ -97,6 +98,7 @@ def user_folders(tmp_path_factory: pytest.TempPathFactory, common: Path) -> Iter
         patch.setenv("TMPDIR", str(common / "tmp"))
         patch.setattr(tempfile, "tempdir", None)
         patch.setattr(samples, "SAID", common / "said")
+        patch.setattr(programs, "WARM", common / "warm" / "ptxview")
         for name in ("XDG_STATE_HOME", "TRITON_CACHE_DIR",
                      "TORCHINDUCTOR_CACHE_DIR", "TORCH_EXTENSIONS_DIR"):  # fmt: skip
             patch.setenv(name, str(root / name.lower()))
@@ -106,6 +108,7 @@ def user_folders(tmp_path_factory: pytest.TempPathFactory, common: Path) -> Iter
                      "PYTHONPATH"):  # fmt: skip
             patch.delenv(name, raising=False)
         yield root
+        warm.leave_all()
 
 
 class Bomb:

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ import pytest
 
 from inspector.cli import main
 from inspector.system.toolchain import find
-from tests.helpers import schemas
+from tests.helpers import schemas, warm
 from tests.helpers.samples import said_of
 
 HELD = 100_000
@@ -38,6 +39,8 @@ class Done:
     out: bytes
     err: bytes
     command: str = ""
+    peak: int | None = None
+    """Bytes of memory that it took at most, of a child of who has imported ptxview."""
 
     @property
     def said(self) -> str:
@@ -88,24 +91,74 @@ def environment(**changes: str | None) -> dict[str, str]:
     return env
 
 
+WARM: Path | None = None
+"""Where the interpreter listens that has imported ptxview, while tests run."""
+
+
+def _alike(env: Mapping[str, str]) -> bool:
+    """Whether an interpreter that starts with this environment is as one that starts with ours."""
+    names = {n for n in {*env, *os.environ} if n.startswith(("PYTHON", "LC_", "LANG"))}
+    return all(env.get(name) == os.environ.get(name) for name in names)
+
+
 def ptxview(
     *args: str | Path,
     cwd: Path | None = None,
     env: Mapping[str, str] | None = None,
     given: bytes = b"",
     seconds: float = 600,
+    fresh: bool = False,
 ) -> Done:
-    """``ptxview`` as a program of its own."""
-    done = subprocess.run(
-        command(args),
-        input=given,
-        capture_output=True,
-        cwd=cwd,
-        env=environment() if env is None else dict(env),
-        timeout=seconds,
-        check=False,
-    )
-    return Done(done.returncode, done.stdout, done.stderr, str(args[0]) if args else "")
+    """``ptxview`` as a program of its own: a child of one that has imported its modules.
+
+    ``fresh``: in an interpreter of its own, for a test of how it starts.
+    """
+    words = [str(a) for a in args]
+    env = environment() if env is None else dict(env)
+    if fresh or WARM is None or not _alike(env):
+        done = subprocess.run(
+            command(words), input=given, capture_output=True, cwd=cwd, env=env, timeout=seconds,
+            check=False,
+        )  # fmt: skip
+        return Done(done.returncode, done.stdout, done.stderr, words[0] if words else "")
+    return _of_warm(WARM, words, cwd or Path.cwd(), env, given, seconds)
+
+
+def imported(place: Path, *modules: str) -> warm.Warm:
+    """The interpreter that has imported ptxview's commands, and these modules."""
+    start = [sys.executable, str(REPOSITORY / "tests" / "helpers" / "warm_ptxview.py"), *modules]
+    return warm.warm(place, start, environment())
+
+
+def _of_warm(
+    place: Path, words: Sequence[str], cwd: Path, env: Mapping[str, str], given: bytes,
+    seconds: float,
+) -> Done:  # fmt: skip
+    parent = imported(place)
+    (its_in, to), (out, its_out), (err, its_err) = os.pipe(), os.pipe(), os.pipe()
+    try:
+        child = parent.start(words, env, cwd, (its_in, its_out, its_err))
+    finally:
+        for each in (its_in, its_out, its_err):
+            os.close(each)
+    said: dict[int, bytes] = {}
+
+    def read(stream: int) -> None:
+        with os.fdopen(stream, "rb") as file:
+            said[stream] = file.read()
+
+    readers = [threading.Thread(target=read, args=(stream,)) for stream in (out, err)]
+    for reader in readers:
+        reader.start()
+    try:
+        with os.fdopen(to, "wb") as file:
+            file.write(given)
+    except BrokenPipeError:
+        pass  # it has read what it wanted
+    status = child.wait(seconds)
+    for reader in readers:
+        reader.join()
+    return Done(status, said[out], said[err], words[0] if words else "", child.peak)
 
 
 def command(args: Sequence[str | Path]) -> list[str]:

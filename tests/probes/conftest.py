@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -54,13 +55,10 @@ Run = Callable[..., Outcome]
 
 
 @pytest.fixture(scope="session")
-def caches(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def caches(common: Path) -> Path:
     """One cache for all tests (and all xdist workers): the shim is compiled once."""
     given = os.environ.get("PTXVIEW_TEST_CACHE")
-    if given:
-        return Path(given)
-    base = tmp_path_factory.getbasetemp()
-    return (base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base) / "target-caches"
+    return Path(given) if given else common / "target-caches"
 
 
 def needs_torch() -> None:
@@ -136,24 +134,42 @@ def run(caches: Path, tmp_path: Path) -> Run:
 
 
 @pytest.fixture(scope="session")
-def parents(
-    caches: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Callable[..., Forks]]:
+def parents(caches: Path, common: Path) -> Callable[..., Forks]:
     """``parents(module, …, values=…)``: an interpreter with these modules on a device of sm_90."""
     needs_torch()
-    started: dict[tuple[str, ...], Forks] = {}
 
     def parent(*modules: str, values: str = "budget") -> Forks:
-        if (*modules, values) not in started:
-            folder = tmp_path_factory.mktemp("parent")
-            env = recorded(caches, folder / "recording", PTXVIEW_TARGET="sm_90",
-                           PTXVIEW_VALUES=values)  # fmt: skip
-            started[*modules, values] = Forks(modules, env, folder)
-        return started[*modules, values]
+        place = common / "warm" / f"torch-{len(modules)}-{values}"
+        folder = common / f"{place.name}-{os.urandom(4).hex()}"
+        env = recorded(caches, folder, PTXVIEW_TARGET="sm_90", PTXVIEW_VALUES=values)
+        return Forks(modules, env, place)
 
-    yield parent
-    for each in started.values():
-        each.close()
+    return parent
+
+
+@pytest.fixture(scope="session")
+def warm_python(parents: Callable[..., Forks]) -> Callable[..., Path]:
+    """``warm_python(module, …)``: what ``--python`` can be where its start is not what is tested.
+
+    Of a script or a module it makes a child of an interpreter that has imported torch, under the
+    probes and with an emulated device; of all else an interpreter as ever.
+    """
+
+    def program(*modules: str) -> Path:
+        warm = parents(*(modules or TRITON)).warm
+        path = warm.place.with_suffix(".sh")
+        words = shlex.join(warm.command)
+        part = path.with_suffix(f".{os.getpid()}")
+        part.write_text(
+            f'#!/bin/sh\ncase "${{PTXVIEW_TARGET:+there}} $1" in\n'
+            f'"there -m" | "there "[!-]*) exec {words} "$@" ;;\n'
+            f'*) exec {shlex.quote(sys.executable)} "$@" ;;\nesac\n'
+        )
+        part.chmod(0o755)
+        part.replace(path)
+        return path
+
+    return program
 
 
 @pytest.fixture

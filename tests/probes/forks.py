@@ -1,43 +1,31 @@
-"""An interpreter that has imported what takes long, and forks a child for each program.
+"""An interpreter that has torch under the probes, and forks a child for each program.
 
 It is started under the probes as any program is, so that they have seen each import; a child has
-an environment, a recording, streams and an end of its own. A program whose start is what is tested
-gets an interpreter of its own instead.
+an environment, a recording, streams and an end of its own (tests/helpers/warm.py).
 """
 
 from __future__ import annotations
 
-import atexit
 import gc
-import json
 import os
-import socket
-import subprocess
+import runpy
 import sys
-import threading
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NoReturn
+from typing import Any
+
+if __name__ == "__main__":
+    sys.path[0] = str(Path(__file__).parents[2])  # what lies beside this file is no library
+from tests.helpers import warm
 
 
 class Forks:
-    """An interpreter with these modules; ended with ``close``."""
+    """An interpreter with these modules, which all xdist workers share."""
 
-    def __init__(self, modules: Sequence[str], env: Mapping[str, str], folder: Path) -> None:
-        ours, its = socket.socketpair()
-        ours.settimeout(600)
-        self.said = folder / "said"
-        with its, self.said.open("wb") as said:
-            self.process = subprocess.Popen(
-                [sys.executable, __file__, str(its.fileno()), *modules], env=dict(env),
-                stdin=subprocess.DEVNULL, stdout=said, stderr=said, pass_fds=[its.fileno()],
-                cwd=folder,
-            )  # fmt: skip
-        self.asked = ours.makefile("w")
-        self.told = ours.makefile("r")
-        self.socket = ours
+    def __init__(self, modules: Sequence[str], env: Mapping[str, str], place: Path) -> None:
+        self.warm = warm.warm(place, [sys.executable, __file__, *modules], env)
 
     def run(
         self, script: Path, args: Sequence[str], env: Mapping[str, str], stdin: str, folder: Path
@@ -46,66 +34,51 @@ class Forks:
 
         It works in the folder, which its streams are kept in.
         """
-        streams = [folder / f"{name}.{os.urandom(4).hex()}" for name in ("in", "out", "err")]
-        streams[0].write_text(stdin)
-        asked = {
-            "argv": [str(script), *args], "env": dict(env), "cwd": str(folder),
-            "streams": [str(path) for path in streams],
-        }  # fmt: skip
+        paths = [folder / f"{name}.{os.urandom(4).hex()}" for name in ("in", "out", "err")]
+        paths[0].write_text(stdin)
+        flags = (os.O_RDONLY, os.O_RDWR | os.O_CREAT | os.O_APPEND)
+        streams = [os.open(path, flags[n > 0], 0o644) for n, path in enumerate(paths)]
         try:
-            print(json.dumps(asked), file=self.asked, flush=True)
-            told = self.told.readline()
-        except OSError:
-            told = ""
-        assert told, f"the interpreter has ended: {self.said.read_text()[-4000:]}"
-        out, err = (path.read_text(errors="replace") for path in streams[1:])
-        return int(told), out, err
-
-    def close(self) -> None:
-        """Let it end, which it does when nobody can ask it any more."""
-        for each in (self.asked, self.told, self.socket):
-            each.close()
-        self.process.wait(120)
+            child = self.warm.start([str(script), *args], env, folder, streams)
+            status = child.wait(600)
+        except (EOFError, OSError, ValueError) as error:
+            said = self.warm.said.read_text()[-4000:]
+            raise AssertionError(f"the interpreter has ended: {said}") from error
+        finally:
+            for stream in streams:
+                os.close(stream)
+        out, err = (path.read_text(errors="replace") for path in paths[1:])
+        return status, out, err
 
 
-def serve(to: socket.socket) -> dict[str, Any] | None:
-    """Answer what is asked; the program that is asked for in its child, and None in the end."""
-    with to, to.makefile("r") as asked, to.makefile("w") as told:
-        for line in asked:
-            pid = os.fork()
-            if pid == 0:
-                return dict(json.loads(line))
-            status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-            print(status, file=told, flush=True)
-    return None
-
-
-def become(program: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Have what a process of this program has; its text, and the names of its module."""
-    # Where the device is found in this very process, which no environment from outside says.
-    runtime = {k: v for k, v in os.environ.items() if k == "PTXVIEW_RUNTIME"}
-    os.environ.clear()
-    os.environ.update(program["env"] | runtime)
-    os.chdir(program["cwd"])
-    for number, path in enumerate(program["streams"]):
-        stream = os.open(path, os.O_RDWR | os.O_CREAT | (os.O_APPEND if number else 0), 0o644)
-        os.dup2(stream, number)
-        os.close(stream)
+def become(program: dict[str, Any]) -> None:
+    """Have what a process of this program has, once it has begun."""
     sys.argv = program["argv"]
-    sys.path[0] = str(Path(sys.argv[0]).parent)
+    own = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    sys.path[1:1] = [path for path in own if path and path not in sys.path]
     # What the emulated device was asked for is read when the interpreter starts.
     target: Any = sys.modules["ptxview_probes.target"]
-    target._current = target._settings.read(program["env"]["PTXVIEW_TARGET"])
+    target._current = target._settings.read(os.environ["PTXVIEW_TARGET"])
     sys.modules["ptxview_probes.target.cuda"].__dict__["_properties"].clear()
+
+
+def execute(argv: list[str]) -> None:
+    """What Python does with a command line that begins with a script, or with -m and a module."""
+    if argv[0] == "-m":
+        sys.path[0] = str(Path.cwd())
+        sys.argv = argv[1:]
+        runpy.run_module(argv[1], run_name="__main__", alter_sys=True)
+        return
+    sys.path[0] = str(Path(argv[0]).resolve().parent)
     module = ModuleType("__main__")
-    module.__file__ = sys.argv[0]
+    module.__file__ = argv[0]
     sys.modules["__main__"] = module
-    return Path(sys.argv[0]).read_text(), module.__dict__
+    exec(compile(Path(argv[0]).read_text(), argv[0], "exec"), module.__dict__)
 
 
 def prepare(modules: Sequence[str]) -> None:
     """Import them, and do what takes long at a first launch: Triton's digest, what runs PTX."""
-    sys.path[0] = str(Path.cwd())  # what lies beside this file is no library
+    sys.path[0] = str(Path.cwd())
     for name in modules:
         import_module(name)
     import_module("triton.runtime.cache").triton_key()
@@ -114,32 +87,15 @@ def prepare(modules: Sequence[str]) -> None:
     gc.freeze()  # what children never change stays shared with them
 
 
-def end(error: BaseException | None) -> NoReturn:
-    """End as the interpreter does, but for taking down what it has imported, which takes long."""
-    status = 0
-    if isinstance(error, SystemExit):
-        status = error.code if isinstance(error.code, int) else int(error.code is not None)
-        if error.code is not None and not isinstance(error.code, int):
-            print(error.code, file=sys.stderr)
-    elif error is not None:
-        assert error.__traceback__ is not None
-        sys.excepthook(type(error), error, error.__traceback__.tb_next)
-        status = 1
-    threading._shutdown()  # type: ignore[attr-defined]
-    atexit._run_exitfuncs()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(status)
-
-
 if __name__ == "__main__":
-    prepare(sys.argv[2:])
-    program = serve(socket.socket(fileno=int(sys.argv[1])))
+    prepare(sys.argv[1:-2])
+    # Where the device is found in a process, which no environment from outside says.
+    program = warm.serve(*warm.given(sys.argv), kept=["PTXVIEW_RUNTIME"])
     if program is not None:
-        text, names = become(program)
         ended: BaseException | None = None
         try:
-            exec(compile(text, sys.argv[0], "exec"), names)
+            become(program)
+            execute(sys.argv)
         except BaseException as error:
             ended = error
-        end(ended)
+        warm.end(ended)

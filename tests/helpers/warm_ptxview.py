@@ -1,0 +1,37 @@
+"""An interpreter that has imported ptxview's commands, and forks a child for each of its runs."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+
+if __name__ == "__main__":
+    sys.path[0] = str(Path(__file__).parents[2])  # what lies beside this file is no library
+from tests.helpers import warm
+
+
+def prepare(modules: Sequence[str]) -> None:
+    """Import what commands import, and these."""
+    for command in import_module("inspector.cli").COMMANDS:
+        import_module(command.module)
+    for name in modules:
+        import_module(name)
+    del sys.path[0]
+    gc.collect()
+    gc.freeze()  # what children never change stays shared with them
+
+
+if __name__ == "__main__":
+    prepare(sys.argv[1:-2])
+    program = warm.serve(*warm.given(sys.argv))
+    if program is not None:
+        sys.argv = ["ptxview", *program["argv"]]
+        ended: BaseException | None = None
+        try:
+            raise SystemExit(sys.modules["inspector.cli"].main())
+        except BaseException as error:
+            ended = error
+        warm.end(ended)
