@@ -7,6 +7,7 @@ offers nothing without a terminal, and gets one.
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -24,7 +25,7 @@ from inspector.capture import glance
 from inspector.cli import COMMANDS
 from inspector.model import Stage
 from inspector.reader import tables
-from tests.helpers.ptxview import EXTENSION, REPOSITORY, SQUARE, call, write_events
+from tests.helpers.ptxview import EXTENSION, REPOSITORY, SQUARE, call, imported, write_events
 
 RECORDING = REPOSITORY / "examples" / "recordings" / "lecture-h200.ptxview"
 BASH = """
@@ -68,7 +69,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def environment(place: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+def environment(
+    place: Path, tmp_path_factory: pytest.TempPathFactory, common: Path
+) -> dict[str, str]:
     """Where ``ptxview`` is a command, of a user with a home and one recording of his own."""
     home = tmp_path_factory.mktemp("home")
     state = home / "state" / "ptxview" / "recordings"
@@ -76,7 +79,8 @@ def environment(place: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[s
     shutil.copytree(place / "evil", state / "20260101-train")
     programs = tmp_path_factory.mktemp("bin")
     program = programs / "ptxview"
-    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m inspector "$@"\n')
+    words = shlex.join(imported(common / "warm" / "ptxview").command)
+    program.write_text(f'#!/bin/sh\nexec {words} "$@"\n')
     program.chmod(0o755)
     path = f"{programs}{os.pathsep}{os.environ['PATH']}"
     gone = ("PTXVIEW_", "COMP_", "_ARGCOMPLETE")

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,14 @@ from mcp import Client, StdioServerParameters, types
 from inspector.cli import COMMANDS
 from inspector.report.prompt import tokens
 from inspector.text import shown
-from tests.helpers.ptxview import REPOSITORY, call, count_hints, ptxview, write_events
+from tests.helpers.ptxview import (
+    REPOSITORY,
+    call,
+    count_hints,
+    imported,
+    ptxview,
+    write_events,
+)
 from tests.helpers.schemas import hold
 
 RECORDED = REPOSITORY / "examples" / "recordings" / "lecture-h200.ptxview"
@@ -47,10 +54,28 @@ def parameters(root: Path, *options: str, **env: str) -> StdioServerParameters:
     )  # fmt: skip
 
 
-@asynccontextmanager
-async def connected(root: Path, *options: str, mode: str = "auto") -> AsyncIterator[Client]:
-    async with Client(parameters(root, *options), mode=mode) as client:
-        yield client
+@pytest.fixture(scope="session")
+def imported_once(common: Path) -> list[str]:
+    """The beginning of ptxview's command line, in an interpreter that has imported the SDK."""
+    return imported(common / "warm" / "mcp", "inspector.serve.protocol").command
+
+
+Connect = Callable[..., AbstractAsyncContextManager[Client]]
+
+
+@pytest.fixture
+def connected(imported_once: list[str]) -> Connect:
+    """``connected(root, option, …, mode=…)``: a client of a server, which is a child of one that
+    has imported the SDK."""
+
+    @asynccontextmanager
+    async def connect(root: Path, *options: str, mode: str = "auto") -> AsyncIterator[Client]:
+        given = parameters(root, *options)
+        given.command, given.args = imported_once[0], [*imported_once[1:], "mcp", *options]
+        async with Client(given, mode=mode) as client:
+            yield client
+
+    return connect
 
 
 def text(result: types.CallToolResult) -> str:
@@ -67,7 +92,9 @@ def answer(result: types.CallToolResult) -> Any:
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
-async def test_the_tools_are_listed_with_what_they_take_and_do(root: Path, mode: str) -> None:
+async def test_the_tools_are_listed_with_what_they_take_and_do(
+    connected: Connect, root: Path, mode: str
+) -> None:
     async with connected(root, mode=mode) as client:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
         assert "never instructions" in (client.instructions or "")
@@ -108,7 +135,7 @@ CALLS: list[tuple[str, dict[str, Any], list[str]]] = [
 ]  # fmt: skip
 
 
-async def test_an_answer_is_what_the_command_line_gives(root: Path) -> None:
+async def test_an_answer_is_what_the_command_line_gives(connected: Connect, root: Path) -> None:
     count_hints(root / "x.ptxview")
     path = str((root / "x.ptxview").resolve())
     async with connected(root) as client:
@@ -121,7 +148,7 @@ async def test_an_answer_is_what_the_command_line_gives(root: Path) -> None:
             hold(name, value)
 
 
-async def test_an_answer_is_never_longer_than_it_may_be(root: Path) -> None:
+async def test_an_answer_is_never_longer_than_it_may_be(connected: Connect, root: Path) -> None:
     whole = json.loads(call("show", root / "x.ptxview", "softmax_kernel", "--json").out)
     asked = {"path": "x.ptxview", "kernel": "softmax_kernel", "full": True}
     parts: list[str] = []
@@ -143,7 +170,9 @@ async def test_an_answer_is_never_longer_than_it_may_be(root: Path) -> None:
     assert said["functions"] == whole["functions"]
 
 
-async def test_a_kernel_is_given_as_one_text_of_so_many_tokens(root: Path) -> None:
+async def test_a_kernel_is_given_as_one_text_of_so_many_tokens(
+    connected: Connect, root: Path
+) -> None:
     async with connected(root) as client:
         given = {"path": "x.ptxview", "kernel": "softmax_kernel", "prompt": 900}
         result = await client.call_tool("show", given)
@@ -155,7 +184,7 @@ async def test_a_kernel_is_given_as_one_text_of_so_many_tokens(root: Path) -> No
     assert few.is_error and "tokens" in text(few)
 
 
-async def test_lines_are_given_so_many_at_once(root: Path) -> None:
+async def test_lines_are_given_so_many_at_once(connected: Connect, root: Path) -> None:
     async with connected(root) as client:
         shown_lines = answer(await client.call_tool(
             "show", {"path": "x.ptxview", "kernel": "ff3a7da2", "lines": "1:", "fields": ["kind"]}
@@ -186,7 +215,9 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
 ]
 
 
-async def test_what_cannot_be_answered_is_an_error_with_its_sentence(root: Path) -> None:
+async def test_what_cannot_be_answered_is_an_error_with_its_sentence(
+    connected: Connect, root: Path
+) -> None:
     async with connected(root) as client:
         for name, given, said in REFUSED:
             result = await client.call_tool(name, given)
@@ -197,7 +228,9 @@ async def test_what_cannot_be_answered_is_an_error_with_its_sentence(root: Path)
         assert (await client.call_tool("explain", {"words": ["ld"]})).is_error is False
 
 
-async def test_nothing_outside_of_the_roots_is_read(root: Path, tmp_path: Path) -> None:
+async def test_nothing_outside_of_the_roots_is_read(
+    connected: Connect, root: Path, tmp_path: Path
+) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
     secret = outside / "secret.ptx"
@@ -239,7 +272,7 @@ async def test_nothing_outside_of_the_roots_is_read(root: Path, tmp_path: Path) 
         assert (await client.call_tool("list", {"path": str(root / "x.ptxview")})).is_error
 
 
-async def test_what_a_stranger_wrote_is_harmless(root: Path) -> None:
+async def test_what_a_stranger_wrote_is_harmless(connected: Connect, root: Path) -> None:
     evil = "k\x1b]0;owned\x07\x1b[2J‮"
     ptx = (
         f"// \x1b[31mred\x9b5m\n.version 8.0\n.target sm_90\n.visible .entry {evil}() {{ ret; }}\n"
@@ -273,7 +306,7 @@ def texts(value: object) -> list[str]:
     return [one for each in value for one in texts(each)] if isinstance(value, list) else []
 
 
-async def test_schemas_are_resources(root: Path) -> None:
+async def test_schemas_are_resources(connected: Connect, root: Path) -> None:
     async with connected(root) as client:
         uris = {str(one.uri) for one in (await client.list_resources()).resources}
         assert "ptxview://schema/show" in uris
@@ -307,7 +340,9 @@ def is_alive(pid: int) -> bool:
         return False
 
 
-async def test_ptx_is_compiled_for_targets_and_what_may_include_or_run_is_not(root: Path) -> None:
+async def test_ptx_is_compiled_for_targets_and_what_may_include_or_run_is_not(
+    connected: Connect, root: Path
+) -> None:
     """PTX is read alone; CUDA C++ could tell of any file by including it."""
     ptx = REPOSITORY / "tests" / "data" / "listing" / "matmul_sm90.ptx"
     shutil.copy(ptx, root / "k.ptx")
@@ -324,7 +359,7 @@ async def test_ptx_is_compiled_for_targets_and_what_may_include_or_run_is_not(ro
             assert result.is_error and "leave" in text(result) and "root:" not in text(result)
 
 
-async def test_with_leave_a_program_is_recorded(root: Path) -> None:
+async def test_with_leave_a_program_is_recorded(connected: Connect, root: Path) -> None:
     (root / "program.py").write_text("import sys\nprint('hello', *sys.argv[1:])\n")
     async with connected(root, "--allow-run") as client:
         given = {"script": "program.py", "arguments": ["--you"]}
@@ -338,7 +373,9 @@ async def test_with_leave_a_program_is_recorded(root: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
-async def test_two_calls_at_once_and_one_that_is_cancelled(root: Path, mode: str) -> None:
+async def test_two_calls_at_once_and_one_that_is_cancelled(
+    connected: Connect, root: Path, mode: str
+) -> None:
     (root / "sleeps.py").write_text(SLEEPS)
     async with connected(root, "--allow-run", mode=mode) as client:
         slow = asyncio.create_task(client.call_tool("run", {"script": "sleeps.py"}))
