@@ -7,7 +7,7 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,10 @@ from tritonparse.parse.trace_processor import parse_single_file
 
 from inspector.commands.common import open_reader
 from inspector.report import tritonparse as trace
-from tests.helpers.ptxview import REPOSITORY, call, command, environment
+from tests.helpers.ptxview import REPOSITORY, call, environment, ptxview
+from tests.probes.conftest import caches, parents, warm_python
+
+__all__ = ["caches", "parents", "warm_python"]  # fixtures
 
 RECORDING = REPOSITORY / "examples" / "recordings" / "lecture-h200.ptxview"
 PROGRAM = """
@@ -44,15 +47,17 @@ def exported(recording: Path, target: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+def made(
+    tmp_path_factory: pytest.TempPathFactory, warm_python: Callable[..., Path]
+) -> tuple[Path, Path]:
     """A program traced by tritonparse while it is recorded: the trace and the recording."""
     folder = tmp_path_factory.mktemp("traced")
     (folder / "traced.py").write_text(PROGRAM)
-    subprocess.run(
-        command(["run", "--target", "sm_90", "--no-tui", "-o", "x.ptxview", "traced.py"]),
-        check=True, capture_output=True, cwd=folder,
-        env=environment(PYTHONPATH=str(REPOSITORY), TRITON_CACHE_DIR=str(folder / "cache")),
+    done = ptxview(
+        "run", "--target", "sm_90", "--no-tui", "-o", "x.ptxview", "--python", warm_python(),
+        "traced.py", cwd=folder, env=environment(TRITON_CACHE_DIR=str(folder / "cache")),
     )  # fmt: skip
+    assert done.status == 0, done.said
     (written,) = (folder / "logs").iterdir()
     return written, folder / "x.ptxview"
 

@@ -2,43 +2,36 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.helpers.ptxview import environment, ptxview
 from tests.kernels import hints_table
+from tests.probes.conftest import caches, parents, warm_python
 
+__all__ = ["caches", "parents", "warm_python"]  # fixtures
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def compiled(folder: Path, *names: str) -> list[str]:
-    """The rows of the table for specimens that are compiled for sm_90 now."""
-    pytest.importorskip("torch", reason="torch is not installed")
-    pytest.importorskip("triton", reason="triton is not installed")
-    env = {
-        **os.environ,
-        "PYTHONPATH": str(ROOT),
-        "TRITON_CACHE_DIR": str(folder / "triton"),
-        "TRITON_DEFAULT_FP_FUSION": "1",
-        "XDG_STATE_HOME": str(folder / "state"),
-    }
-    recording = folder / "specimens.ptxview"
-    words = ["run", "--target", "sm_90", "--no-tui", "-o", str(recording), "-m", "kernels", *names]
-    code = "import sys; from inspector.cli import main; sys.exit(main(sys.argv[1:]))"
-    done = subprocess.run(
-        [sys.executable, "-c", code, *words],
-        cwd=folder,
-        env=env,
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    return hints_table.rows(str(recording))
+@pytest.fixture
+def compiled(tmp_path: Path, warm_python: Callable[..., Path]) -> Callable[..., list[str]]:
+    """``compiled(name, …)``: the rows of the table for specimens compiled for sm_90 now."""
+
+    def compile_now(*names: str) -> list[str]:
+        recording = tmp_path / "specimens.ptxview"
+        done = ptxview(
+            "run", "--target", "sm_90", "--no-tui", "-o", recording, "--python", warm_python(),
+            "-m", "kernels", *names, cwd=ROOT,
+            env=environment(TRITON_CACHE_DIR=str(tmp_path / "triton"), TRITON_DEFAULT_FP_FUSION="1",
+                            XDG_STATE_HOME=str(tmp_path / "state")),
+        )  # fmt: skip
+        assert done.status == 0, done.said[-3000:]
+        return hints_table.rows(str(recording))
+
+    return compile_now
 
 
 def documented(*names: str) -> list[str]:
@@ -47,16 +40,16 @@ def documented(*names: str) -> list[str]:
     return [row for row in rows if row.split("|")[1].strip() in names]
 
 
-def test_hints_of_triton_specimens_are_as_documented(tmp_path: Path) -> None:
+def test_hints_of_triton_specimens_are_as_documented(compiled: Callable[..., list[str]]) -> None:
     names = ("hint_triton", "square", "softmax")
-    assert compiled(tmp_path, *names) == documented(*names)
+    assert compiled(*names) == documented(*names)
 
 
 @pytest.mark.nvcc
-def test_hints_of_cuda_specimens_are_as_documented(tmp_path: Path) -> None:
+def test_hints_of_cuda_specimens_are_as_documented(compiled: Callable[..., list[str]]) -> None:
     if shutil.which("nvcc") is None:
         pytest.skip("no nvcc on this machine")
-    assert compiled(tmp_path, "hint_cuda") == documented("hint_cuda")
+    assert compiled("hint_cuda") == documented("hint_cuda")
 
 
 def test_hints_of_recorded_cuda_specimens_are_as_documented() -> None:

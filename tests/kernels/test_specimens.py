@@ -73,15 +73,29 @@ def test_every_specimen_imports_without_a_gpu(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr[-2000:]
 
 
-@pytest.mark.parametrize("name", ["square", "softmax", "matmul"])
-def test_triton_specimen_agrees_with_torch_in_the_interpreter(name: str, tmp_path: Path) -> None:
+INTERPRETED = ("square", "softmax", "matmul")
+
+
+@pytest.fixture(scope="module")
+def interpreted(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> subprocess.CompletedProcess[str]:
+    """The Triton specimens in Triton's interpreter, one after the other in one process."""
     pytest.importorskip("torch", reason="torch is not installed")
     pytest.importorskip("triton", reason="triton is not installed")
-    done = python("-m", "kernels", name, "--device", "cpu", folder=tmp_path, TRITON_INTERPRET="1")
-    if "only 0-dimensional arrays can be converted" in done.stderr:
+    folder = tmp_path_factory.mktemp("interpreted")
+    words = ("-m", "kernels", *INTERPRETED, "--device", "cpu")
+    return python(*words, folder=folder, TRITON_INTERPRET="1")
+
+
+@pytest.mark.parametrize("name", INTERPRETED)
+def test_triton_specimen_agrees_with_torch_in_the_interpreter(
+    name: str, interpreted: subprocess.CompletedProcess[str]
+) -> None:
+    if "only 0-dimensional arrays can be converted" in interpreted.stderr:
         pytest.skip("this Triton's interpreter takes no loop bound with this NumPy (3.6 with 2.5)")
-    assert done.returncode == 0, done.stderr[-2000:]
-    assert done.stdout.startswith(f"{name}: agrees with torch")
+    assert f"\n{name}: agrees with torch" in f"\n{interpreted.stdout}", interpreted.stderr[-2000:]
+    assert interpreted.returncode == 0, interpreted.stderr[-2000:]
 
 
 VARIANTS = """

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,6 +10,10 @@ import pytest
 from inspector.capture.opening import kept_cache, open_path
 from inspector.model import Origin, Stage
 from inspector.reader.reader import Reader
+from tests.helpers.ptxview import environment, ptxview
+from tests.probes.conftest import INDUCTOR, caches, parents, warm_python
+
+__all__ = ["caches", "parents", "warm_python"]  # fixtures
 
 SCRIPT = """
 import torch
@@ -27,18 +28,17 @@ torch.testing.assert_close(torch.compile(model)(x), model(x))
 
 
 @pytest.fixture(scope="module")
-def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def recorded(tmp_path_factory: pytest.TempPathFactory, warm_python: Callable[..., Path]) -> Path:
     """A recording of the script; the script is gone when it is read."""
-    pytest.importorskip("torch")
     folder = tmp_path_factory.mktemp("model")
     script = folder / "two_ops.py"
     script.write_text(SCRIPT)
     target = folder / "two.ptxview"
-    argv = [sys.executable, "-m", "inspector", "run", "--no-tui", "-o", str(target), str(script)]
     # One kernel needs no pool of processes, which would all import torch.
-    env = {**os.environ, "TORCHINDUCTOR_COMPILE_THREADS": "1"}
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=600, env=env)
-    assert done.returncode == 0, done.stderr[-2000:]
+    env = environment(TORCHINDUCTOR_COMPILE_THREADS="1")
+    python = warm_python(*INDUCTOR)
+    done = ptxview("run", "--no-tui", "-o", target, "--python", python, script, env=env)
+    assert done.status == 0, done.said[-2000:]
     script.unlink()
     return target
 
@@ -73,15 +73,14 @@ def test_a_line_of_the_model_reaches_sass_and_back(recorded: Path) -> None:
 
 
 def test_the_json_says_what_it_was_made_from(recorded: Path) -> None:
-    argv = [sys.executable, "-m", "inspector", "list", "--json", str(recorded)]
-    found = json.loads(subprocess.run(argv, capture_output=True, check=True).stdout)
+    found = ptxview("list", "--json", recorded).json
     kernel = next(k for k in found["kernels"] if k["origin"] == "inductor")
     assert [m["code"] for m in kernel["made_from"]] == [
         "y = torch.sin(x) * x", "return torch.relu(y) + 1.0"
     ]  # fmt: skip
     assert kernel["variants"][0]["stages"][:2] == ["source", "output_code"]
-    argv = [sys.executable, "-m", "inspector", "show", "--json", "--stage", "source"]
-    argv += [str(recorded), kernel["variants"][0]["id"]]
-    shown = json.loads(subprocess.run(argv, capture_output=True, check=True).stdout)
+    shown = ptxview(
+        "show", "--json", "--stage", "source", recorded, kernel["variants"][0]["id"]
+    ).json
     line = next(one for one in shown["lines"] if "torch.sin" in one["text"])
     assert line["links"]["sass"] and line["links"]["output_code"]

@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import pytest
 
 from inspector.system.toolchain import every
 from tests.helpers.ptxview import Done, call, environment, printed, ptxview, tool, variants_of
+from tests.probes.conftest import INDUCTOR as INDUCTOR_IMPORTED
 
 if importlib.util.find_spec("torch") is None or importlib.util.find_spec("triton") is None:
     pytest.skip("torch and triton are not installed", allow_module_level=True)
@@ -53,19 +55,21 @@ if "crash" in sys.argv:
 '''
 
 
-def run_triton(folder: Path, name: str, *words: str) -> Done:
+def run_triton(python: Path, folder: Path, name: str, *words: str) -> Done:
     """Run the script that compiles, with a Triton cache in the folder."""
     path = folder / "compiles.py"
     path.write_text(COMPILES)
     env = environment(TRITON_CACHE_DIR=str(folder / "triton"))
-    return ptxview("run", "-o", folder / name, path, *words, env=env)
+    return ptxview("run", "-o", folder / name, "--python", python, path, *words, env=env)
 
 
 @pytest.fixture(scope="module")
-def compiled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Done]]:
+def compiled(
+    tmp_path_factory: pytest.TempPathFactory, warm_python: Callable[..., Path]
+) -> tuple[Path, list[Done]]:
     """Two runs of the same compiles: the first finds no cache, the second all of it."""
     folder = tmp_path_factory.mktemp("compiled")
-    return folder, [run_triton(folder, "cold"), run_triton(folder, "warm")]
+    return folder, [run_triton(warm_python(), folder, name) for name in ("cold", "warm")]
 
 
 def hashes(done: Done) -> list[str]:
@@ -162,8 +166,10 @@ def assembled(ptx: Path, wanted: bytes, out: Path) -> tuple[int, int] | None:
     return None
 
 
-def test_what_was_captured_before_a_kill_is_kept(tmp_path: Path) -> None:
-    done = run_triton(tmp_path, "x.ptxview", "crash")
+def test_what_was_captured_before_a_kill_is_kept(
+    tmp_path: Path, warm_python: Callable[..., Path]
+) -> None:
+    done = run_triton(warm_python(), tmp_path, "x.ptxview", "crash")
     assert done.status == 128 + 9
     value = call("list", tmp_path / "x.ptxview", "--json").json
     assert [v["hash"] for _, v in variants_of(value)] == list(dict.fromkeys(hashes(done)))
@@ -181,7 +187,9 @@ print("done")
 """
 
 
-def test_inductor_is_captured_cold_and_warm_alike(tmp_path: Path) -> None:
+def test_inductor_is_captured_cold_and_warm_alike(
+    tmp_path: Path, warm_python: Callable[..., Path]
+) -> None:
     """On the emulated device: without caches, and with all that the first run left.
 
     TRITON_CACHE_DIR is not set: then Inductor has a Triton cache of its own.
@@ -190,11 +198,11 @@ def test_inductor_is_captured_cold_and_warm_alike(tmp_path: Path) -> None:
     path = folder / "program.py"
     path.write_text(INDUCTOR)
     env = environment(TRITON_CACHE_DIR=None, TORCHINDUCTOR_CACHE_DIR=str(folder / "inductor"),
-                      HOME=str(folder))  # fmt: skip
+                      HOME=str(folder), **NO_POOL)  # fmt: skip
+    python = warm_python(*INDUCTOR_IMPORTED)
     found: list[Any] = []
     for name in ("cold", "warm"):
-        # The second has nothing to compile, and needs no pool of processes that import torch.
-        done = ptxview("run", "-o", folder / name, path, env=env | (NO_POOL if found else {}))
+        done = ptxview("run", "-o", folder / name, "--python", python, path, env=env)
         assert (done.status, done.out) == (0, b"done\n"), done.said
         found.append(call("list", folder / name, "--json").json)
     seen = []

@@ -11,16 +11,22 @@ from tests.probes.conftest import Run, ok
 
 
 @pytest.mark.parametrize("values", ["budget", "ptx"])
-def test_values_of_compiled_programs(run: Run, forked: Run, values: str) -> None:
-    if values == "budget":  # a pool of processes compiles, as it does for the user
-        done = ok(run("compiled.py", values=values, env={"TORCHINDUCTOR_COMPILE_THREADS": "2"}))
-    else:
-        done = ok(forked("compiled.py", values=values, inductor=True))
+def test_values_of_compiled_programs(forked: Run, values: str) -> None:
+    done = ok(forked("compiled.py", values=values, inductor=True))
     assert done.out.split()[-1] == "done"
     names = {str(e["name"]) for e in done.of("triton")}
     assert any("backward" in name for name in names)
     assert {"add_kernel", "double_kernel"} <= names
     assert len(done.said("the first, not a winner")) == 1
+
+
+def test_a_pool_of_processes_compiles_as_it_does_for_the_user(run: Run, tmp_path: Path) -> None:
+    """Each of its processes imports torch: they compile a part of the program alone."""
+    env = {"TORCHINDUCTOR_COMPILE_THREADS": "2", "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "cold")}
+    done = ok(run("compiled.py", "shapes", env=env))
+    assert done.out.split() == ["shapes", "done"]
+    assert len({e["pid"] for e in done.of("process")}) > 1, "there was no pool"
+    assert any("sin" in str(e["name"]) for e in done.of("triton"))
 
 
 def test_a_graphs_values_are_those_of_its_kernels_where_that_is_asked(forked: Run) -> None:

@@ -13,8 +13,8 @@ needs_nvcc = pytest.mark.skipif(not nvcc.homes(), reason="no CUDA toolkit: nvcc 
 
 
 @needs_nvcc
-def test_load_inline_has_device_code_and_values(run: Run) -> None:
-    done = ok(run("extension.py"))
+def test_load_inline_has_device_code_and_values(forked: Run) -> None:
+    done = ok(forked("extension.py"))
     assert done.out.strip() == "done"
     (code,) = done.of("device_code")
     assert code["ptx"] and code["cubin"] and code["lineinfo_cubin"] and code["why"] is None
@@ -23,7 +23,7 @@ def test_load_inline_has_device_code_and_values(run: Run) -> None:
                 for c in done.of("call") if c["kind"] == "cuda"]  # fmt: skip
     assert launches == [("row_sum_kernel", [53, 1, 1], [256, 1, 1], 1024),
                         ("warp_sum_kernel", [53, 1, 1], [64, 1, 1], 0)]  # fmt: skip
-    again = ok(run("extension.py"))  # already built: captured all the same
+    again = ok(forked("extension.py"))  # already built: captured all the same
     (second,) = again.of("device_code")
     assert (second["ptx"], second["cubin"]) == (code["ptx"], code["cubin"])
 

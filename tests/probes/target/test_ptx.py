@@ -137,7 +137,7 @@ print([int(f"{i:032b}"[::-1], 2) for i in range(64)] == [i & 0xFFFFFFFF for i in
     assert ok(forked(text)).out == "True\n"
 
 
-def test_what_cannot_be_run_is_interpreted_and_said_once(run: Run) -> None:
+def test_what_cannot_be_run_is_interpreted_and_said_once(forked: Run) -> None:
     """Products of sm_100 go through its tensor memory, which is not emulated."""
     text = (
         HEAD
@@ -155,7 +155,7 @@ for _ in range(2):
     torch.testing.assert_close(c, a.float() @ b.float(), rtol=1e-3, atol=1e-3)
 """
     )
-    done = ok(run(text, arch="sm_100"))
+    done = ok(forked(text, arch="sm_100"))
     (line,) = done.said("ptxview:")
     assert "the PTX of product_kernel cannot be run here (tcgen05" in line
     assert "; program.py:" in line and "in Triton's interpreter" in line

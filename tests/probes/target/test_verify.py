@@ -56,8 +56,8 @@ def ptx_of(done: Outcome, tmp_path: Path, name: str) -> list[str]:
     return blob.read_text().split("\n")
 
 
-def test_sound_kernels_agree(run: Run) -> None:
-    done = ok(run("verified.py", env=VERIFY))
+def test_sound_kernels_agree(forked: Run) -> None:
+    done = ok(forked("verified.py", env=VERIFY))
     counts = last(done)
     assert done.out == "done\n", "values are those of one run, not of two"
     assert not done.of("differs")

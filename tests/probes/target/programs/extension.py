@@ -4,8 +4,7 @@
 import torch
 from torch.utils.cpp_extension import load_inline
 
-# What load_inline itself puts before CUDA C++; before C++, which only g++ sees, it would put all of
-# torch/extension.h.
+# What the sources need of torch: load_inline would put all of its headers before them.
 BINDINGS = r"""
 #include <ATen/core/Tensor.h>
 #include <torch/csrc/Exceptions.h>
@@ -14,8 +13,9 @@ at::Tensor row_sum(at::Tensor x);
 at::Tensor warp_sum(at::Tensor x);
 """
 SOURCE = r"""
-#include <torch/types.h>
-#include <cuda.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
 #include <cuda_runtime.h>
 #include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAStream.h>
@@ -36,16 +36,16 @@ __global__ void warp_sum_kernel(const float* x, float* y, int n) {
   for (int k = 16; k > 0; k >>= 1) a += __shfl_down_sync(0xffffffff, a, k);
   if (threadIdx.x == 0) atomicAdd(y + blockIdx.x, a);
 }
-torch::Tensor row_sum(torch::Tensor x) {
+at::Tensor row_sum(at::Tensor x) {
   TORCH_CHECK(x.is_cuda(), "wants a CUDA tensor");
-  auto y = torch::empty({x.size(0)}, x.options());
+  auto y = at::empty({x.size(0)}, x.options());
   row_sum_kernel<float><<<x.size(0), 256, 256 * sizeof(float), c10::cuda::getCurrentCUDAStream()>>>(
       x.data_ptr<float>(), y.data_ptr<float>(), x.size(1));
   C10_CUDA_KERNEL_LAUNCH_CHECK();
   return y;
 }
-torch::Tensor warp_sum(torch::Tensor x) {
-  auto y = torch::zeros({x.size(0)}, x.options());
+at::Tensor warp_sum(at::Tensor x) {
+  auto y = at::zeros({x.size(0)}, x.options());
   warp_sum_kernel<<<x.size(0), 64>>>(x.data_ptr<float>(), y.data_ptr<float>(), x.size(1));
   C10_CUDA_CHECK(cudaDeviceSynchronize());
   return y;
