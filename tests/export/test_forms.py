@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
-import sys
+import resource
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,12 +21,10 @@ DIGEST = re.compile(r"[0-9a-f]{64}")
 FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
 
 
-@pytest.fixture(scope="module")
-def page(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+@pytest.fixture
+def page(lecture: Path) -> bytes:
     """The page of the lecture's recording."""
-    out = tmp_path_factory.mktemp("page") / "lecture.html"
-    assert call("export", SAMPLE, "-o", out).status == 0
-    return out.read_bytes()
+    return lecture.read_bytes()
 
 
 # -- the page -------------------------------------------------------------------------------------
@@ -288,14 +285,12 @@ def test_every_form_of_what_a_stranger_sent_is_text(
 
 @pytest.mark.parametrize("name", ["x.html", "x.md", "x.ptxview", "x"])
 def test_where_there_is_no_room_nothing_is_left(name: str, tmp_path: Path) -> None:
-    code = (
-        "import resource, sys; sys.dont_write_bytecode = True; from inspector.cli import main;"
-        "resource.setrlimit(resource.RLIMIT_FSIZE, (9000, 9000)); sys.exit(main(sys.argv[1:]))"
-    )
-    words = [str(SAMPLE), "matmul_kernel", "-o", str(tmp_path / name)]
-    done = subprocess.run(
-        [sys.executable, "-c", code, "export", *words], capture_output=True, text=True
-    )
-    assert done.returncode == 4 and done.stdout == ""
-    assert f"{name} could not be written: File too large" in done.stderr
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (9000, before[1]))
+    try:
+        done = call("export", SAMPLE, "matmul_kernel", "-o", tmp_path / name)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert done.status == 4 and not done.out
+    assert f"{name} could not be written: File too large" in done.said
     assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,24 @@
+"""The page of the lecture's recording, which is exported once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.helpers.ptxview import REPOSITORY, call
+from tests.helpers.shared import once
+
+SAMPLE = REPOSITORY / "examples" / "recordings" / "lecture-h200.ptxview"
+
+
+def export_lecture(page: Path) -> None:
+    """Write the page by the command."""
+    done = call("export", SAMPLE, "-o", page)
+    assert done.status == 0, done.said
+
+
+@pytest.fixture(scope="session")
+def lecture(common: Path) -> Path:
+    """The page of the lecture's recording."""
+    return once(common / "made" / "lecture.html", export_lecture)
