@@ -298,7 +298,7 @@ def test_lines_taken_out_of_a_text_are_those_of_it(lines: int, ending: str) -> N
 def test_the_first_line_is_there_before_the_last_is_made(tmp_path: Path) -> None:
     """A reader of the JSON that goes away ends it: the document was not made as a whole before."""
     file = tmp_path / "many.ptx"
-    file.write_text(kernels(150))
+    file.write_text(kernels(100))
     with subprocess.Popen(
         command(["show", file, "k0", "--json"]), stdout=subprocess.PIPE, env=environment()
     ) as child:

@@ -32,6 +32,7 @@ from inspector.tui.main.screen import editor, file_name
 from inspector.tui.timing.screen import TimingScreen, TimingState
 from tests.helpers.ptxview import EXTENSION, REPOSITORY, SQUARE, Done, call, environment, ptxview
 from tests.helpers.ptxview import LECTURE as CACHES
+from tests.helpers.shared import once
 from tests.tui.conftest import (  # noqa: F401
     frames_at_rest,
     styles_parsed_once,
@@ -245,7 +246,7 @@ def test_ptx_of_a_build_is_made_by_ones_own_nvcc_and_compiler(
 
 def test_python_m_takes_nothing_from_the_folder_that_one_stands_in(stranger: Stranger) -> None:
     path = stranger.file("python3-his")
-    done = ptxview("list", path, cwd=stranger.home)
+    done = ptxview("list", path, cwd=stranger.home, fresh=True)
     assert done.status == 0, done.said
     assert not stranger.mark.exists()
 
@@ -371,8 +372,19 @@ def test_whose_it_is_was_settled_when_it_was_opened(tmp_path: Path) -> None:
 # -- nothing derived is believed, nothing followed -----------------------------------------------
 
 
-def _unpacked(to: Path) -> Path:
-    with zipfile.ZipFile(SAMPLE) as archive:
+@pytest.fixture(scope="session")
+def few(common: Path) -> Path:
+    """The two kernels of the sample that are shown, in a recording of their own."""
+
+    def export(to: Path) -> None:
+        words = ("softmax_kernel", "square_matrix_kernel", "-o", to)
+        assert call("export", SAMPLE, *words).status == 0
+
+    return once(common / "made" / "few.ptxview", export)
+
+
+def _unpacked(to: Path, recording: Path = SAMPLE) -> Path:
+    with zipfile.ZipFile(recording) as archive:
         archive.extractall(to)
     return to
 
@@ -406,11 +418,11 @@ def _forged(folder: Path, cache: Path) -> None:
 
 
 def test_what_a_recording_says_was_derived_is_not_believed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few: Path
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    folder = _unpacked(tmp_path / "his")
-    true = _read(SAMPLE)
+    folder = _unpacked(tmp_path / "his", few)
+    true = _read(few)
     _forged(folder, user_cache())
     shutil.make_archive(str(tmp_path / "x"), "zip", folder)
     archive = (tmp_path / "x.zip").rename(tmp_path / "x.ptxview")
@@ -428,11 +440,11 @@ def test_what_a_recording_says_was_derived_is_not_believed(
 
 @pytest.mark.parametrize("whose", ["his", "mine"])
 def test_nothing_is_written_through_a_link_in_a_recording(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, whose: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, whose: str, few: Path
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     where = tmp_path / "his" if whose == "his" else recordings_folder() / f"links-{os.getpid()}"
-    folder = _unpacked(where)
+    folder = _unpacked(where, few)
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "precious").write_text("mine\n")

@@ -33,7 +33,15 @@ from inspector.errors import Unreadable, UsageError
 from inspector.listing.cubin import cubin_parameters, debug_ptx, read_cubin
 from inspector.tui.app.config import read_config
 from inspector.tui.app.remembered import Memory
-from tests.helpers.ptxview import EXTENSION, MATMUL, SQUARE, call, environment, write_events
+from tests.helpers.ptxview import (
+    EXTENSION,
+    MATMUL,
+    SQUARE,
+    call,
+    environment,
+    ptxview,
+    write_events,
+)
 
 START: dict[str, object] = {
     "event": "recording", "schema": 1, "time": 1.0, "command": ["python", "x.py"], "mode": "gpu",
@@ -81,20 +89,9 @@ class Child:
 
 def child(*args: str | Path, cwd: Path | None = None, **changes: str | None) -> Child:
     """``ptxview`` in a process of its own, which may not hang."""
-    # A process's ru_maxrss is no less than that of the one which started it.
-    code = (
-        "import sys\nfrom pathlib import Path\nfrom inspector.cli import main\n"
-        "status = main(sys.argv[1:])\n"
-        "rows = Path('/proc/self/status').read_text().splitlines()\n"
-        "peak = next(row.split()[1] for row in rows if row.startswith('VmHWM'))\n"
-        "print(f'peak {peak}', file=sys.stderr)\nsys.exit(status)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code, *map(str, args)], capture_output=True, timeout=90, cwd=cwd,
-        env=environment(**changes), stdin=subprocess.DEVNULL, check=False,
-    )  # fmt: skip
-    said, _, peak = done.stderr.decode("utf-8", "replace").rpartition("peak ")
-    return Child(done.returncode, done.stdout, said, int(peak) * 1024)
+    done = ptxview(*args, cwd=cwd, env=environment(**changes), seconds=90)
+    assert done.peak is not None
+    return Child(done.status, done.out, done.said, done.peak)
 
 
 @pytest.fixture(autouse=True)

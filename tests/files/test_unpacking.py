@@ -382,7 +382,8 @@ def test_the_folder_is_gone_however_the_command_ends(
         command(["list", archive]), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         env=environment(TMPDIR=str(temporary)), start_new_session=True,
     )  # fmt: skip
-    while number is not None and child.poll() is None and not list(temporary.iterdir()):
+    unpacked = f"{unpacking.PREFIX}*"  # tempfile itself tries the folder with a file of its own
+    while number is not None and child.poll() is None and not list(temporary.glob(unpacked)):
         time.sleep(0.01)
     if number is not None:
         child.send_signal(number)

@@ -154,10 +154,10 @@ def test_a_line_of_ten_megabytes(name: str) -> None:
 @pytest.mark.parametrize("name", PARSERS)
 @pytest.mark.parametrize("line", ["ld.global", "{", "/*", '"', ".entry a", "x(", "switch [", "'''"])
 def test_many_lines_are_linear(name: str, line: str) -> None:
-    text = "\n".join([line] * 50_000)
+    text = "\n".join([line] * 25_000)
     begin = time.process_time()
     assert parse_all(PARSERS[name], text) == text
-    assert time.process_time() - begin < 10
+    assert time.process_time() - begin < 2.5
 
 
 def test_mutated_samples() -> None:

@@ -13,10 +13,21 @@ from inspector.notebook import frame
 from inspector.recording.layout import Writer
 from tests.helpers.browser import Page as Browser
 from tests.helpers.browser import browser, needs_browser
-from tests.helpers.ptxview import REPOSITORY
+from tests.helpers.ptxview import REPOSITORY, call
+from tests.helpers.shared import once
 
 RECORDING = REPOSITORY / "examples" / "recordings" / "lecture-h200.ptxview"
 EVIL = "</pre></details><script>alert(1)</script><img src=x onerror=alert(1)>\"'\x1b[2J"
+
+
+@pytest.fixture(scope="session")
+def few(common: Path) -> Path:
+    """The kernels of the recording that square, in one of their own."""
+
+    def export(to: Path) -> None:
+        assert call("export", RECORDING, "square_kernel", "softmax_kernel", "-o", to).status == 0
+
+    return once(common / "made" / "squares.ptxview", export)
 
 
 class Page(HTMLParser):
@@ -61,9 +72,9 @@ async def text_within(page: Browser) -> str:
 
 
 @needs_browser
-async def test_the_page_in_the_frame_works_in_a_browser(tmp_path: Path) -> None:
+async def test_the_page_in_the_frame_works_in_a_browser(tmp_path: Path, few: Path) -> None:
     """In a frame of its own origin, as a notebook shows it, and with no complaint."""
-    html = frame.framed(open_reader(str(RECORDING)))
+    html = frame.framed(open_reader(str(few)))
     (tmp_path / "notebook.html").write_text(f"<!doctype html><title>cell</title>{html}", "utf-8")
     async with browser(tmp_path / "browser") as page:
         await page.ask("Page.enable")
@@ -114,11 +125,13 @@ def test_text_of_strangers_is_no_markup(tmp_path: Path, monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize("bound", ["MOST", "MOST_VARIANTS"])
 def test_a_notebook_keeps_no_more_than_is_useful(
-    monkeypatch: pytest.MonkeyPatch, bound: str
+    monkeypatch: pytest.MonkeyPatch, few: Path, bound: str
 ) -> None:
-    reader = open_reader(str(RECORDING))
-    monkeypatch.setattr(frame, bound, 10)
+    reader = open_reader(str(few))
+    monkeypatch.setattr(frame, bound, 5)
     page = frame.framed(reader)
     assert len(page) < 100_000 and "ptxview export" in page
-    for kernel, variant in reader.recording.variants():
+    variants = list(reader.recording.variants())
+    assert len(variants) > 5
+    for kernel, variant in variants:
         assert kernel.demangled in within(page).text and variant.id in within(page).text

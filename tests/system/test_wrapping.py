@@ -961,9 +961,9 @@ def packs(pid: int) -> bool:
 def test_ended_at_any_moment_the_recording_is_there(tmp_path: Path, name: str) -> None:
     """Moments spread over reading versions, making the file and putting it in its place."""
     seen = set()
-    for turn in range(8):
+    for turn in range(5):
         with finishing(tmp_path, 0.1, blobs=12) as process:
-            time.sleep(turn * 0.1)
+            time.sleep(turn * 0.17)
             with suppress(OSError):
                 process.send_signal(getattr(signal, name))
             _, err = process.communicate(timeout=120)
