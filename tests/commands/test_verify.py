@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -10,7 +11,10 @@ import pytest
 
 from tests.helpers.hostile import MORE
 from tests.helpers.ptxview import call, environment, ptxview, write_events
+from tests.probes.conftest import caches, parents, warm_python
 from tests.probes.target.test_verify import ROWS, STEPS, changed
+
+__all__ = ["caches", "parents", "warm_python"]  # fixtures
 
 if find_spec("torch") is None or find_spec("triton") is None:
     pytest.skip("torch and triton are not installed", allow_module_level=True)
@@ -25,12 +29,14 @@ def env(tmp_path: Path, common: Path) -> dict[str, str]:
     )  # fmt: skip
 
 
-def test_a_launch_that_differs(env: dict[str, str], tmp_path: Path) -> None:
+def test_a_launch_that_differs(
+    env: dict[str, str], tmp_path: Path, warm_python: Callable[..., Path]
+) -> None:
     script, recording = tmp_path / "program.py", tmp_path / "wrong.ptxview"
     script.write_text(changed(r"@%p\d+ (st\.global)", r"\1", ROWS))
     done = ptxview(
-        "run", "--no-tui", "--verify", "--target", "sm_90", "-o", recording, script,
-        cwd=tmp_path, env=env,
+        "run", "--no-tui", "--verify", "--target", "sm_90", "-o", recording,
+        "--python", warm_python(), script, cwd=tmp_path, env=env,
     )  # fmt: skip
     assert done.status == 1, done.said
     said = [line for line in done.said.splitlines() if line.startswith("ptxview:")]
@@ -56,14 +62,14 @@ def test_a_launch_that_differs(env: dict[str, str], tmp_path: Path) -> None:
 
 
 def test_launches_that_agree_leave_the_programs_own_status(
-    env: dict[str, str], tmp_path: Path
+    env: dict[str, str], tmp_path: Path, warm_python: Callable[..., Path]
 ) -> None:
     script, recording = tmp_path / "program.py", tmp_path / "sound.ptxview"
     head = "import torch, triton, triton.language as tl\n"
     script.write_text(head + STEPS + "raise SystemExit(3)\n")
     done = ptxview(
-        "run", "--no-tui", "--verify", "--target", "sm_90", "-o", recording, script,
-        cwd=tmp_path, env=env,
+        "run", "--no-tui", "--verify", "--target", "sm_90", "-o", recording,
+        "--python", warm_python(), script, cwd=tmp_path, env=env,
     )  # fmt: skip
     assert done.status == 3, done.said
     last = done.said.splitlines()[-1]
