@@ -101,11 +101,11 @@ def test_prints_inside_a_kernel(forked: Run) -> None:
     assert done.out.count("here") == 3
 
 
-def test_breakpoint_stops_in_one_program_with_its_values(forked: Run) -> None:
+def test_breakpoint_stops_in_one_program_with_its_values(run: Run) -> None:
     after = "print(torch.equal(out, x * x))"
     text = program("breakpoint()", after=after)
     env = {"PTXVIEW_DEBUG_KERNEL": "square_kernel", "PTXVIEW_DEBUG_PROGRAM": "1"}
-    done = ok(forked(text, env=env, stdin="p value\nw\nc\n"))
+    done = ok(run(text, env=env, stdin="p value\nw\nc\n"))
     assert "[ 8.,  9., 10., 11., 12., 13., 14., 15.]" in done.out
     assert done.out.count("(Pdb) array") == 1 and "square_kernel()" in done.out
     assert done.out.strip().endswith("True")
