@@ -38,8 +38,9 @@ TESTS = Path(__file__).parent
 FAST = ("analyse", "diff", "execute", "listing", "names", "report", "trace")
 """Rooms that are pure: what stands in their folders has the marker ``fast``, but for these files,
 which try thousands of programs or every cubin that there is, or have Triton compile."""
-SLOW = ("analyse/flow", "analyse/test_reference_sass.py", "execute/test_integers.py",
-        "execute/test_values.py", "listing/test_lossless.py")  # fmt: skip
+SLOW = ("analyse/flow", "analyse/test_reference_sass.py", "analyse/test_scheduling.py",
+        "diff/test_adversarial.py", "execute/test_integers.py", "execute/test_values.py",
+        "listing/test_lossless.py", "trace/test_counted_hints.py")  # fmt: skip
 
 
 LONG = ("probes", "kernels", "examples", "capture", "test_sizes.py", "test_trust.py")
