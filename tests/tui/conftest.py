@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from functools import wraps
 from time import monotonic, process_time
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import pytest
 from textual import app as textual_app
@@ -23,6 +24,7 @@ from textual._context import active_app
 from textual.app import App
 from textual.css.model import RuleSet
 from textual.css.stylesheet import Stylesheet
+from textual.dom import DOMNode
 from textual.pilot import Pilot
 from textual.screen import Screen
 
@@ -46,6 +48,57 @@ def styles_parsed_once() -> Iterator[None]:
         yield
 
 
+_matched: dict[tuple[object, ...], dict[str, Any]] = {}
+
+
+@pytest.fixture(scope="session", autouse=True)
+def parts_styled_once() -> Iterator[None]:
+    """Parts of a widget (its component classes) get the rules that they got before in a place like
+    this: the same rules, and nodes above that say the same of themselves.
+
+    Textual looks through all rules for each of forty parts of a listing, whenever a class or the
+    focus changes anywhere above it.
+    """
+    own = Stylesheet._process_component_classes
+    sheets: WeakKeyDictionary[Stylesheet, tuple[object, tuple[int, ...]]] = WeakKeyDictionary()
+    places: WeakKeyDictionary[DOMNode, tuple[object, ...]] = WeakKeyDictionary()
+
+    def place_of(sheet: Stylesheet, node: DOMNode) -> tuple[object, ...]:
+        made, rules = sheets.get(sheet, (None, ()))
+        if made is not sheet.rules_map:  # it is made anew whenever the rules are
+            rules = tuple(map(id, sheet.rules))
+            sheets[sheet] = sheet.rules_map, rules
+        path = ((type(n), n._id, frozenset(n._classes), n.pseudo_classes)
+                for n in node.css_path_nodes)  # fmt: skip
+        return (rules, *path)
+
+    def styled(self: Stylesheet, node: DOMNode) -> None:
+        if not node._get_component_classes():
+            return
+        place = place_of(self, node)
+        if node._component_styles and places.get(node) == place:
+            return
+        places[node] = place
+        if place not in _matched:
+            own(self, node)
+            parts = node._component_styles.items()
+            _matched[place] = {name: dict(styles.base._rules) for name, styles in parts}
+            return
+        before = node._component_styles.copy()
+        node._component_styles.clear()
+        for name, rules in _matched[place].items():
+            part = DOMNode(classes=name)
+            part._attach(node)
+            part.styles.base._rules.update(rules)
+            node._component_styles[name] = part.styles
+        if node._component_styles != before:
+            node.refresh()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Stylesheet, "_process_component_classes", styled)
+        yield
+
+
 SLICE, PATIENCE = 0.001, 0.02
 """Seconds in which a process that is at rest uses next to nothing; and where a thread is at work,
 which may have to wait for a processor."""
@@ -53,10 +106,11 @@ MOST = 60
 """Seconds after which a loop that never comes to rest is left alone."""
 
 
-def at_work() -> bool:
-    """Whether the application has a worker that has not ended."""
+def at_work() -> list[asyncio.Task[None]]:
+    """What the application has begun in threads and not ended."""
     app = active_app.get(None)
-    return app is not None and any(not one.is_finished for one in app.workers)
+    workers = () if app is None else app.workers
+    return [one._task for one in workers if one._task is not None and not one.is_finished]
 
 
 def brought_up_to_date() -> bool:
@@ -83,8 +137,12 @@ async def at_rest(min_sleep: float = 0, max_sleep: float = 1) -> None:
         await asyncio.sleep(0)
         if ready or brought_up_to_date():
             continue
-        used, most = process_time(), PATIENCE if at_work() else SLICE
-        await asyncio.sleep(most)
+        work = at_work()
+        used, most = process_time(), PATIENCE if work else SLICE
+        if work:  # what a thread has done goes on as soon as it is done
+            await asyncio.wait(work, timeout=most, return_when=asyncio.FIRST_COMPLETED)
+        else:
+            await asyncio.sleep(most)
         if ready or brought_up_to_date():
             continue
         waited = monotonic() - begun
