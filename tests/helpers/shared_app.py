@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, fields, is_dataclass
 from enum import Enum
@@ -48,13 +48,13 @@ def _textuals(base: type[DOMNode]) -> frozenset[str]:
     return frozenset(vars(base()))
 
 
-def _own(part: object) -> Iterable[str]:
-    """The attributes that our code has given to a part."""
-    names = vars(part).keys() - set(LEARNT)
+def _own(part: object) -> list[str]:
+    """The attributes that our code has given to a part, in the order in which it has."""
+    others = {*LEARNT}
     if isinstance(part, DOMNode):
         base = next(c for c in type(part).__mro__ if c.__module__.startswith("textual."))
-        names -= _textuals(base)
-    return [name for name in names if not name.startswith("_reactive_")]
+        others |= _textuals(base)
+    return [n for n in vars(part) if n not in others and not n.startswith("_reactive_")]
 
 
 def _is_part(value: object) -> bool:
@@ -230,28 +230,7 @@ async def _again(running: Running) -> bool:
     main.prompt.input.remove_class("-valid", "-invalid")
     if [one for one in app.workers if not one.is_finished]:
         return False
-    looks = _looks(app)
-    if looks != running.looks and os.environ.get("SHOW"):  # DEBUG
-        import sys
-
-        print("NOT THE SAME", os.environ.get("PYTEST_CURRENT_TEST"), file=sys.stderr)
-        for a, b in zip(running.looks, looks, strict=False):
-            if a != b:
-                for x, y in zip(a, b, strict=False):
-                    if isinstance(x, dict) and isinstance(y, dict):
-                        for k in x:
-                            if x[k] != y.get(k):
-                                print(
-                                    "   ",
-                                    k,
-                                    str(x[k])[:300],
-                                    "|",
-                                    str(y.get(k))[:300],
-                                    file=sys.stderr,
-                                )
-                    elif x != y:
-                        print("   ", str(x)[:300], "|", str(y)[:300], file=sys.stderr)
-    return looks == running.looks
+    return _looks(app) == running.looks
 
 
 _ALL: dict[tuple[object, ...], Running] = {}

@@ -938,7 +938,7 @@ async def test_a_variant_that_cannot_be_read_says_why(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(VariantFigures, "resources", resources)
     monkeypatch.setattr(DerivedCache, "get", lambda self, key: None)
-    async with table() as (ui, _):
+    async with table(reads=tuned()) as (ui, _):
         row = next(line for line in lines(ui) if "11110000" in line)
         assert "This could" in row
         assert "12.0 µs" in text_of(ui)
