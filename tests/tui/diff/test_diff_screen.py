@@ -134,8 +134,8 @@ def subject(reads: Reader, ident: str) -> TreeSubject:
 
 async def wait(ui: Ui) -> None:
     """Until every thread has answered and every message was handled."""
-    for _ in range(1000):
-        await ui.pause(0.01)
+    for at in range(1000):
+        await ui.pause(0.01 if at else None)
         screen = ui.app.screen
         done = not isinstance(screen, DiffScreen | VariantsScreen) or screen.settled
         if done and not [w for w in ui.app.workers if not w.is_finished]:

@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from inspector.tui.step.lanes import LaneGrid
 from inspector.tui.step.screen import StepScreen
 from inspector.tui.widgets.overlay import Overlay
 from tests.helpers.sample import Bytes, reader, settle, text_of
-from tests.helpers.shared_app import lecture_app
+from tests.helpers.shared_app import SharedApp, lecture_app
 from tests.trace.programs import kernel
 from tests.trace.test_block import LOOP, PARTED, at
 from tests.tui.main.test_looks import SIZES, Compare
@@ -477,8 +478,12 @@ async def test_without_colour_everything_is_said_by_signs(monkeypatch: pytest.Mo
                     and s.color.triplet and len(set(s.color.triplet)) > 1]  # fmt: skip
 
 
-def own_lecture(tmp_path: Path) -> PtxviewApp:
-    return PtxviewApp(open_reader(str(shutil.copy(LECTURE, tmp_path / "lecture.ptxview"))))
+@pytest.fixture(scope="module")
+def own_lecture(tmp_path_factory: pytest.TempPathFactory) -> SharedApp:
+    """The interface on a copy of the recording that nothing was measured of."""
+    path = tmp_path_factory.mktemp("own") / "lecture.ptxview"
+    shutil.copy(LECTURE, path)
+    return SharedApp(cache(lambda: open_reader(str(path))))
 
 
 def stepping(variant: str, *keys: str) -> Callable[[Ui], Any]:
@@ -493,22 +498,28 @@ TO_THE_LOAD = ("slash", *"ld.global", "enter", "u", "n", "n", "n", "n")
 
 
 @pytest.mark.parametrize("size", SIZES, ids=lambda s: f"{s[0]}x{s[1]}")
-def test_how_a_block_looks(snap_compare: Compare, tmp_path: Path, size: tuple[int, int]) -> None:
+def test_how_a_block_looks(
+    snap_compare: Compare, own_lecture: SharedApp, size: tuple[int, int]
+) -> None:
     keys = stepping(SQUARE, *TO_THE_LOAD)
-    assert snap_compare(own_lecture(tmp_path), terminal_size=size, run_before=keys)
+    assert snap_compare(own_lecture, terminal_size=size, run_before=keys)
 
 
 @pytest.mark.parametrize("size", SIZES, ids=lambda s: f"{s[0]}x{s[1]}")
-def test_how_counts_look(snap_compare: Compare, tmp_path: Path, size: tuple[int, int]) -> None:
+def test_how_counts_look(
+    snap_compare: Compare, own_lecture: SharedApp, size: tuple[int, int]
+) -> None:
     keys = stepping(SQUARE, *TO_THE_LOAD, "c", "H")
-    assert snap_compare(own_lecture(tmp_path), terminal_size=size, run_before=keys)
+    assert snap_compare(own_lecture, terminal_size=size, run_before=keys)
 
 
 @pytest.mark.parametrize("size", SIZES, ids=lambda s: f"{s[0]}x{s[1]}")
-def test_how_lanes_look(snap_compare: Compare, tmp_path: Path, size: tuple[int, int]) -> None:
+def test_how_lanes_look(
+    snap_compare: Compare, own_lecture: SharedApp, size: tuple[int, int]
+) -> None:
     async def run(ui: Ui) -> None:
         await stepping(SQUARE, *TO_THE_LOAD, "b", "b", "b", "b")(ui)
         await ui.press("enter", "3", "5")
         await ui.pause()
 
-    assert snap_compare(own_lecture(tmp_path), terminal_size=size, run_before=run)
+    assert snap_compare(own_lecture, terminal_size=size, run_before=run)
