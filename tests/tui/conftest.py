@@ -25,7 +25,7 @@ from textual import pilot as textual_pilot
 from textual._compositor import Compositor
 from textual._context import active_app
 from textual.app import App
-from textual.css.model import RuleSet
+from textual.css.model import RuleSet, SelectorType
 from textual.css.stylesheet import Stylesheet
 from textual.dom import DOMNode
 from textual.pilot import Pilot
@@ -107,7 +107,7 @@ _matched: dict[tuple[object, ...], dict[str, Any]] = {}
 @pytest.fixture(scope="session", autouse=True)
 def parts_styled_once() -> Iterator[None]:
     """Parts of a widget (its component classes) get the rules that they got before in a place like
-    this: the same rules, and nodes above that say the same of themselves.
+    this: the same rules, beneath nodes of which they ask the same.
 
     Textual looks through all rules for each of forty parts of a listing, whenever a class or the
     focus changes anywhere above it.
@@ -115,13 +115,26 @@ def parts_styled_once() -> Iterator[None]:
     own = Stylesheet._process_component_classes
     sheets: WeakKeyDictionary[Stylesheet, tuple[object, tuple[int, ...]]] = WeakKeyDictionary()
     places: WeakKeyDictionary[DOMNode, tuple[object, ...]] = WeakKeyDictionary()
+    asked: dict[tuple[object, ...], tuple[frozenset[str], frozenset[str]]] = {}
+
+    def asked_of(sheet: Stylesheet, parts: frozenset[str]) -> tuple[frozenset[str], frozenset[str]]:
+        """The classes and the states that rules for these parts ask of nodes above them."""
+        chains = [chain.selectors for rule in sheet.rules for chain in rule.selector_set]
+        wanted = {*parts, "*"}
+        own = [one for chain in chains if any(s.name in wanted for s in chain) for one in chain]
+        names = frozenset(one.name for one in own if one.type is SelectorType.CLASS)
+        return names, frozenset().union(*(one.pseudo_classes for one in own))
 
     def place_of(sheet: Stylesheet, node: DOMNode) -> tuple[object, ...]:
         made, rules = sheets.get(sheet, (None, ()))
         if made is not sheet.rules_map:  # it is made anew whenever the rules are
             rules = tuple(map(id, sheet.rules))
             sheets[sheet] = sheet.rules_map, rules
-        path = ((type(n), n._id, frozenset(n._classes), n.pseudo_classes)
+        parts = frozenset(node._get_component_classes())
+        if (rules, parts) not in asked:
+            asked[rules, parts] = asked_of(sheet, parts)
+        names, states = asked[rules, parts]
+        path = ((type(n), n._id, names & n._classes, *map(n.has_pseudo_class, sorted(states)))
                 for n in node.css_path_nodes)  # fmt: skip
         return (rules, *path)
 
