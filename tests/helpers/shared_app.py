@@ -6,8 +6,8 @@ part by part, with what it was when it had been started. One that is not the sam
 is one that a test has ended, whose test has failed or that still computes: the next test starts
 its own. So a test does not depend on those before it, and runs alone as well.
 
-The reader is shared too, with all that it has found out: a test that has our code find out something
-else starts an application on a reader of its own.
+The reader is shared too, with all that it has found out: a test that has our code find out
+something else starts an application on a reader of its own.
 """
 
 from __future__ import annotations
