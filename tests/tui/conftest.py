@@ -165,18 +165,21 @@ def parts_styled_once() -> Iterator[None]:
         yield
 
 
-SLICE, PATIENCE = 0.001, 0.02
+SLICE, PATIENCE = 0.001, 0.1
 """Seconds in which a process that is at rest uses next to nothing; and where a thread is at work,
 which may have to wait for a processor."""
-MOST = 60
-"""Seconds after which a loop that never comes to rest is left alone."""
+MOST, LONG = 60, 10
+"""Seconds after which a loop that never comes to rest is left alone, and threads that compute."""
+LASTING = ("block", "count", "timing")
+"""What threads do that may take as long as it likes: the user can go on meanwhile."""
 
 
-def at_work() -> list[asyncio.Task[None]]:
-    """What the application has begun in threads and not ended."""
+def at_work() -> tuple[list[asyncio.Task[None]], bool]:
+    """What the application has begun in threads and not ended; whether it will end soon."""
     app = active_app.get(None)
-    workers = () if app is None else app.workers
-    return [one._task for one in workers if one._task is not None and not one.is_finished]
+    workers = [] if app is None else [one for one in app.workers if not one.is_finished]
+    tasks = [one._task for one in workers if one._task is not None]
+    return tasks, bool(tasks) and not any(one.group in LASTING for one in workers)
 
 
 def brought_up_to_date() -> bool:
@@ -194,8 +197,8 @@ def brought_up_to_date() -> bool:
 async def at_rest(min_sleep: float = 0, max_sleep: float = 1) -> None:
     """Wait until the loop has nothing to call, and until no thread of this process computes.
 
-    For a thread it waits as long as Textual's own does, which sleeps for a fiftieth of a second at
-    least, twice a key.
+    For a thread that may take long it waits as long as Textual's own does; for others longer: on a
+    loaded machine the next key would come before what the one before it asks for.
     """
     ready = asyncio.get_running_loop()._ready  # type: ignore[attr-defined]
     begun = monotonic()
@@ -203,10 +206,10 @@ async def at_rest(min_sleep: float = 0, max_sleep: float = 1) -> None:
         await asyncio.sleep(0)
         if ready or brought_up_to_date():
             continue
-        work = at_work()
-        used, most = process_time(), PATIENCE if work else SLICE
-        if work:  # what a thread has done goes on as soon as it is done
-            done, _ = await asyncio.wait(work, timeout=most, return_when=asyncio.FIRST_COMPLETED)
+        tasks, soon = at_work()
+        used, most = process_time(), PATIENCE if tasks else SLICE
+        if tasks:  # what a thread has done goes on as soon as it is done
+            done, _ = await asyncio.wait(tasks, timeout=most, return_when=asyncio.FIRST_COMPLETED)
             if done:
                 continue
         else:
@@ -214,8 +217,9 @@ async def at_rest(min_sleep: float = 0, max_sleep: float = 1) -> None:
         if ready or brought_up_to_date():
             continue
         waited = monotonic() - begun
-        quiet = process_time() - used < SLICE / 2 and (most == PATIENCE or not at_work())
-        if waited >= max_sleep or (quiet and waited >= min_sleep):
+        quiet = process_time() - used < max(SLICE / 2, most / 40)
+        quiet = quiet and (bool(tasks) or not at_work()[0])
+        if waited >= (LONG if soon and max_sleep else max_sleep) or (quiet and waited >= min_sleep):
             return
 
 

@@ -460,7 +460,9 @@ async def test_verbatim_has_every_line_and_the_folds_come_back(start: Start) -> 
 async def test_key_along() -> None:
     async with lecture_app.run_test(size=(120, 40)) as pilot:
         await settle(pilot)
-        await pilot.press("slash", *"matmul", "enter", "tab", "6", "J")
+        await pilot.press("slash", *"matmul", "enter", "tab", "6")
+        await settle(pilot)  # a branch is looked for in the listing that was asked for
+        await pilot.press("J")
         screen = await settle(pilot)
         view = screen.panes.active.view
         assert view.source is not None
