@@ -10,21 +10,76 @@ Nor does a test wait for a time: it goes on as soon as nothing is left to be don
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from functools import wraps
+from pathlib import Path
 from time import monotonic, process_time
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import pytest
+import pytest_asyncio
+from textual import _doc
 from textual import app as textual_app
 from textual import pilot as textual_pilot
 from textual._compositor import Compositor
 from textual._context import active_app
 from textual.app import App
-from textual.css.model import RuleSet
+from textual.css.model import RuleSet, SelectorType
 from textual.css.stylesheet import Stylesheet
+from textual.dom import DOMNode
 from textual.pilot import Pilot
 from textual.screen import Screen
+
+from tests.helpers.shared_app import SharedApp, end_all
+
+HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """One loop for all tests here: applications that they share go on living in it."""
+    for item in items:
+        if item.path.is_relative_to(HERE) and pytest_asyncio.is_async_test(item):
+            item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
+
+
+@pytest_asyncio.fixture(loop_scope="session", scope="session", autouse=True)
+async def shared_apps(
+    styles_parsed_once: None, parts_styled_once: None, waits_for_what_is_to_be_done: None
+) -> AsyncIterator[asyncio.AbstractEventLoop]:
+    """Applications that tests share, ended at the end; the loop that they run in."""
+    yield asyncio.get_running_loop()
+    await end_all()
+
+
+@pytest.fixture
+def snap_compare(
+    snap_compare: Callable[..., bool],
+    shared_apps: asyncio.AbstractEventLoop,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Callable[..., bool]:
+    """A picture of an application of one's own, or of one that tests share."""
+
+    def compare(app: App[Any] | SharedApp, *, terminal_size: Any, run_before: Any) -> bool:
+        if isinstance(app, App):
+            return snap_compare(app, terminal_size=terminal_size, run_before=run_before)
+
+        async def picture() -> str:
+            async with app.run_test(size=terminal_size) as pilot:
+                await run_before(pilot)
+                await pilot.pause()
+                await pilot.wait_for_scheduled_animations()
+                return pilot.app.export_screenshot(title=pilot.app.title, simplify=True)
+
+        def taken(**_: Any) -> str:
+            return shared_apps.run_until_complete(picture())
+
+        monkeypatch.setattr(_doc, "take_svg_screenshot", taken)
+        # What it is given it would only have started.
+        return snap_compare(App(), terminal_size=terminal_size, run_before=run_before)
+
+    return compare
+
 
 _rules: dict[tuple[object, ...], list[RuleSet]] = {}
 
@@ -46,17 +101,85 @@ def styles_parsed_once() -> Iterator[None]:
         yield
 
 
-SLICE, PATIENCE = 0.001, 0.02
+_matched: dict[tuple[object, ...], dict[str, Any]] = {}
+
+
+@pytest.fixture(scope="session", autouse=True)
+def parts_styled_once() -> Iterator[None]:
+    """Parts of a widget (its component classes) get the rules that they got before in a place like
+    this: the same rules, beneath nodes of which they ask the same.
+
+    Textual looks through all rules for each of forty parts of a listing, whenever a class or the
+    focus changes anywhere above it.
+    """
+    own = Stylesheet._process_component_classes
+    sheets: WeakKeyDictionary[Stylesheet, tuple[object, tuple[int, ...]]] = WeakKeyDictionary()
+    places: WeakKeyDictionary[DOMNode, tuple[object, ...]] = WeakKeyDictionary()
+    asked: dict[tuple[object, ...], tuple[frozenset[str], frozenset[str]]] = {}
+
+    def asked_of(sheet: Stylesheet, parts: frozenset[str]) -> tuple[frozenset[str], frozenset[str]]:
+        """The classes and the states that rules for these parts ask of nodes above them."""
+        chains = [chain.selectors for rule in sheet.rules for chain in rule.selector_set]
+        wanted = {*parts, "*"}
+        own = [one for chain in chains if any(s.name in wanted for s in chain) for one in chain]
+        names = frozenset(one.name for one in own if one.type is SelectorType.CLASS)
+        return names, frozenset().union(*(one.pseudo_classes for one in own))
+
+    def place_of(sheet: Stylesheet, node: DOMNode) -> tuple[object, ...]:
+        made, rules = sheets.get(sheet, (None, ()))
+        if made is not sheet.rules_map:  # it is made anew whenever the rules are
+            rules = tuple(map(id, sheet.rules))
+            sheets[sheet] = sheet.rules_map, rules
+        parts = frozenset(node._get_component_classes())
+        if (rules, parts) not in asked:
+            asked[rules, parts] = asked_of(sheet, parts)
+        names, states = asked[rules, parts]
+        path = ((type(n), n._id, names & n._classes, *map(n.has_pseudo_class, sorted(states)))
+                for n in node.css_path_nodes)  # fmt: skip
+        return (rules, *path)
+
+    def styled(self: Stylesheet, node: DOMNode) -> None:
+        if not node._get_component_classes():
+            return
+        place = place_of(self, node)
+        if node._component_styles and places.get(node) == place:
+            return
+        places[node] = place
+        if place not in _matched:
+            own(self, node)
+            parts = node._component_styles.items()
+            _matched[place] = {name: dict(styles.base._rules) for name, styles in parts}
+            return
+        before = node._component_styles.copy()
+        node._component_styles.clear()
+        for name, rules in _matched[place].items():
+            part = DOMNode(classes=name)
+            part._attach(node)
+            part.styles.base._rules.update(rules)
+            node._component_styles[name] = part.styles
+        if node._component_styles != before:
+            node.refresh()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Stylesheet, "_process_component_classes", styled)
+        yield
+
+
+SLICE, PATIENCE = 0.001, 0.1
 """Seconds in which a process that is at rest uses next to nothing; and where a thread is at work,
 which may have to wait for a processor."""
-MOST = 60
-"""Seconds after which a loop that never comes to rest is left alone."""
+MOST, LONG = 60, 10
+"""Seconds after which a loop that never comes to rest is left alone, and threads that compute."""
+LASTING = ("block", "count", "timing")
+"""What threads do that may take as long as it likes: the user can go on meanwhile."""
 
 
-def at_work() -> bool:
-    """Whether the application has a worker that has not ended."""
+def at_work() -> tuple[list[asyncio.Task[None]], bool]:
+    """What the application has begun in threads and not ended; whether it will end soon."""
     app = active_app.get(None)
-    return app is not None and any(not one.is_finished for one in app.workers)
+    workers = [] if app is None else [one for one in app.workers if not one.is_finished]
+    tasks = [one._task for one in workers if one._task is not None]
+    return tasks, bool(tasks) and not any(one.group in LASTING for one in workers)
 
 
 def brought_up_to_date() -> bool:
@@ -74,8 +197,8 @@ def brought_up_to_date() -> bool:
 async def at_rest(min_sleep: float = 0, max_sleep: float = 1) -> None:
     """Wait until the loop has nothing to call, and until no thread of this process computes.
 
-    For a thread it waits as long as Textual's own does, which sleeps for a fiftieth of a second at
-    least, twice a key.
+    For a thread that may take long it waits as long as Textual's own does; for others longer: on a
+    loaded machine the next key would come before what the one before it asks for.
     """
     ready = asyncio.get_running_loop()._ready  # type: ignore[attr-defined]
     begun = monotonic()
@@ -83,13 +206,20 @@ async def at_rest(min_sleep: float = 0, max_sleep: float = 1) -> None:
         await asyncio.sleep(0)
         if ready or brought_up_to_date():
             continue
-        used, most = process_time(), PATIENCE if at_work() else SLICE
-        await asyncio.sleep(most)
+        tasks, soon = at_work()
+        used, most = process_time(), PATIENCE if tasks else SLICE
+        if tasks:  # what a thread has done goes on as soon as it is done
+            done, _ = await asyncio.wait(tasks, timeout=most, return_when=asyncio.FIRST_COMPLETED)
+            if done:
+                continue
+        else:
+            await asyncio.sleep(most)
         if ready or brought_up_to_date():
             continue
         waited = monotonic() - begun
-        quiet = process_time() - used < SLICE / 2 and (most == PATIENCE or not at_work())
-        if waited >= max_sleep or (quiet and waited >= min_sleep):
+        quiet = process_time() - used < max(SLICE / 2, most / 40)
+        quiet = quiet and (bool(tasks) or not at_work()[0])
+        if waited >= (LONG if soon and max_sleep else max_sleep) or (quiet and waited >= min_sleep):
             return
 
 

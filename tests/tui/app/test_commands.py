@@ -13,7 +13,6 @@ from textual.content import Content
 from textual.pilot import Pilot
 from textual.screen import Screen
 
-from inspector.commands.common import open_reader
 from inspector.model import Stage
 from inspector.tui.app.app import PtxviewApp
 from inspector.tui.app.command_table import TABLE, Where, command, footer
@@ -33,6 +32,7 @@ from inspector.tui.variants.table import VariantTable
 from inspector.tui.widgets.overlay import Overlay
 from inspector.tui.widgets.subject import TreeSubject
 from tests.helpers.sample import reader, settle, text_of
+from tests.helpers.shared_app import lecture_app, small_app
 
 Ui = Pilot[None]
 Start = Callable[..., AbstractAsyncContextManager[tuple[Ui, MainScreen]]]
@@ -46,8 +46,7 @@ def start() -> Start:
     async def begin(
         *keys: str, size: tuple[int, int] = (120, 40)
     ) -> AsyncIterator[tuple[Ui, MainScreen]]:
-        app = PtxviewApp(reader())
-        async with app.run_test(size=size) as pilot:
+        async with small_app.run_test(size=size) as pilot:
             screen = await settle(pilot)
             await pilot.press(*keys)
             await settle(pilot)
@@ -459,10 +458,11 @@ async def test_verbatim_has_every_line_and_the_folds_come_back(start: Start) -> 
 
 
 async def test_key_along() -> None:
-    lecture = Path(__file__).parents[3] / "examples" / "recordings" / "lecture-h200.ptxview"
-    async with PtxviewApp(open_reader(str(lecture))).run_test(size=(120, 40)) as pilot:
+    async with lecture_app.run_test(size=(120, 40)) as pilot:
         await settle(pilot)
-        await pilot.press("slash", *"matmul", "enter", "tab", "6", "J")
+        await pilot.press("slash", *"matmul", "enter", "tab", "6")
+        await settle(pilot)  # a branch is looked for in the listing that was asked for
+        await pilot.press("J")
         screen = await settle(pilot)
         view = screen.panes.active.view
         assert view.source is not None

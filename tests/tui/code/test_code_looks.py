@@ -5,22 +5,14 @@ Run with --snapshot-update when a change is meant.
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from inspector.commands.common import open_reader
-from inspector.tui.app.app import PtxviewApp
+from tests.helpers.shared_app import lecture_app
 from tests.tui.main.test_looks import Compare, pressing
 
-LECTURE = Path(__file__).parents[3] / "examples" / "recordings" / "lecture-h200.ptxview"
 SIZES = [(80, 24), (120, 36), (160, 48), (220, 60)]
 
 sizes = pytest.mark.parametrize("size", SIZES, ids=lambda s: f"{s[0]}x{s[1]}")
-
-
-def lecture() -> PtxviewApp:
-    return PtxviewApp(open_reader(str(LECTURE)))
 
 
 def finding(name: str, *keys: str) -> tuple[str, ...]:
@@ -31,38 +23,38 @@ def finding(name: str, *keys: str) -> tuple[str, ...]:
 @sizes
 def test_reading_and_the_loop_around(snap_compare: Compare, size: tuple[int, int]) -> None:
     keys = pressing(*finding("matmul", "colon", *"452", "enter"))
-    assert snap_compare(lecture(), terminal_size=size, run_before=keys)
+    assert snap_compare(lecture_app, terminal_size=size, run_before=keys)
 
 
 @sizes
 def test_the_map(snap_compare: Compare, size: tuple[int, int]) -> None:
     keys = pressing(*finding("softmax_k", "m", "colon", *"42", "enter"))
-    assert snap_compare(lecture(), terminal_size=size, run_before=keys)
+    assert snap_compare(lecture_app, terminal_size=size, run_before=keys)
 
 
 @sizes
 def test_the_peak_and_what_stands_below(snap_compare: Compare, size: tuple[int, int]) -> None:
     keys = pressing(*finding("softmax_k", "7", "c", "colon", *"52", "enter"))
-    assert snap_compare(lecture(), terminal_size=size, run_before=keys)
+    assert snap_compare(lecture_app, terminal_size=size, run_before=keys)
 
 
 @sizes
 def test_output_code(snap_compare: Compare, size: tuple[int, int]) -> None:
     keys = pressing(*finding("per_fused", "2", "z", "colon", *"84", "enter"))
-    assert snap_compare(lecture(), terminal_size=size, run_before=keys)
+    assert snap_compare(lecture_app, terminal_size=size, run_before=keys)
 
 
 def test_the_map_by_day(snap_compare: Compare) -> None:
     keys = pressing(*finding("softmax_k", "m", "colon", *"42", "enter", "T"))
-    assert snap_compare(lecture(), terminal_size=(120, 36), run_before=keys)
+    assert snap_compare(lecture_app, terminal_size=(120, 36), run_before=keys)
 
 
 def test_the_map_without_colours(snap_compare: Compare, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     keys = pressing(*finding("softmax_k", "m", "colon", *"42", "enter"))
-    assert snap_compare(lecture(), terminal_size=(120, 36), run_before=keys)
+    assert snap_compare(lecture_app, terminal_size=(120, 36), run_before=keys)
 
 
 def test_the_file_as_it_is(snap_compare: Compare) -> None:
     keys = pressing(*finding("softmax_k", "6", "w"))
-    assert snap_compare(lecture(), terminal_size=(120, 36), run_before=keys)
+    assert snap_compare(lecture_app, terminal_size=(120, 36), run_before=keys)

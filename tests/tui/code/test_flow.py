@@ -7,11 +7,10 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
-from inspector.commands.common import open_reader
-from inspector.tui.app.app import PtxviewApp
 from inspector.tui.code.gutter import BARS
 from inspector.tui.code.view import CodeView
 from tests.helpers.sample import settle, text_of
+from tests.helpers.shared_app import lecture_app
 
 LECTURE = Path(__file__).parents[3] / "examples" / "recordings" / "lecture-h200.ptxview"
 
@@ -42,7 +41,7 @@ def branch(view: CodeView, word: str) -> tuple[int, int]:
 async def test_a_click_on_the_bracket_goes_to_the_loops_head_and_back(
     stage: str, word: str
 ) -> None:
-    async with PtxviewApp(open_reader(str(LECTURE))).run_test(size=(120, 36)) as pilot:
+    async with lecture_app.run_test(size=(120, 36)) as pilot:
         view = await matmul(pilot, stage)
         source, head = branch(view, word)
         await pilot.press("colon", *str(source), "enter")
@@ -65,7 +64,7 @@ async def test_a_click_on_the_bracket_goes_to_the_loops_head_and_back(
 
 
 async def test_lanes_leave_the_code_its_room() -> None:
-    async with PtxviewApp(open_reader(str(LECTURE))).run_test(size=(160, 36)) as pilot:
+    async with lecture_app.run_test(size=(160, 36)) as pilot:
         view = await matmul(pilot, "7")
         widths = []
         for columns in (30, 60, 120, 200):

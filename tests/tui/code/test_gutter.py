@@ -10,12 +10,11 @@ from hypothesis import strategies as st
 from textual.pilot import Pilot
 
 from inspector.analyse.telling import ranked
-from inspector.commands.common import open_reader
-from inspector.tui.app.app import PtxviewApp
 from inspector.tui.code.gutter import BARS
 from inspector.tui.code.view import CodeView
 from tests.helpers.ptxview import call
 from tests.helpers.sample import settle, text_of
+from tests.helpers.shared_app import lecture_app
 
 LECTURE = Path(__file__).parents[3] / "examples" / "recordings" / "lecture-h200.ptxview"
 
@@ -44,7 +43,7 @@ def cell(view: CodeView, n: int) -> tuple[str, bool]:
 async def test_the_peak_its_number_and_its_colour_are_one_measure() -> None:
     said = {line["n"]: line["live"]["gpr"] for line in lines_of("sass") if line["live"]}
     most = max(said.values())
-    async with PtxviewApp(open_reader(str(LECTURE))).run_test(size=(120, 36)) as pilot:
+    async with lecture_app.run_test(size=(120, 36)) as pilot:
         view = await softmax(pilot, "7")
         assert "live" in text_of(pilot).splitlines()[3].split()
         for n, count in said.items():
@@ -72,7 +71,7 @@ async def test_the_peak_its_number_and_its_colour_are_one_measure() -> None:
 async def test_the_longest_stall_and_the_next() -> None:
     said = {line["n"]: line["control"]["stall"] for line in lines_of("sass") if line["control"]}
     longest = sorted(said, key=lambda n: (-said[n], n))[:4]
-    async with PtxviewApp(open_reader(str(LECTURE))).run_test(size=(120, 36)) as pilot:
+    async with lecture_app.run_test(size=(120, 36)) as pilot:
         view = await softmax(pilot, "7", "c")
         heads = text_of(pilot).splitlines()[3].split()
         assert heads[-2:] == ["live", "stall"]
@@ -88,7 +87,7 @@ async def test_the_longest_stall_and_the_next() -> None:
 
 async def test_on_a_source_line_the_figure_is_that_of_its_machine_code() -> None:
     said = {n["n"]: n["rolled_up"]["live"]["gpr"] for n in lines_of("source") if n["rolled_up"]}
-    async with PtxviewApp(open_reader(str(LECTURE))).run_test(size=(120, 36)) as pilot:
+    async with lecture_app.run_test(size=(120, 36)) as pilot:
         view = await softmax(pilot, "1", "R")
         assert said[view.cursor] == max(said.values())
         assert cell(view, view.cursor) == (f"{max(said.values())}{BARS[-1]}", True)

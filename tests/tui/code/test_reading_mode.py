@@ -20,6 +20,7 @@ from inspector.tui.code.highlight import highlighter_for
 from inspector.tui.code.view import CodeView
 from inspector.tui.main.status_line import location_of
 from tests.helpers.sample import settle
+from tests.helpers.shared_app import lecture_app
 
 LECTURE = Path(__file__).parents[3] / "examples" / "recordings" / "lecture-h200.ptxview"
 MARKS = (".loc", "$L__tmp", "$L__func_begin", "$L__func_end", "// begin inline", "// end inline")
@@ -62,7 +63,7 @@ def test_marks_and_nothing_else_are_folded(name: str) -> None:
 
 
 async def test_the_right_edge_says_what_llvm_wrote_behind_the_loc() -> None:
-    async with PtxviewApp(open_reader(str(LECTURE))).run_test(size=(160, 48)) as pilot:
+    async with lecture_app.run_test(size=(160, 48)) as pilot:
         view = await reading(pilot, "softmax")
         assert view.source is not None
         texts = view.source.texts
@@ -82,7 +83,7 @@ async def test_the_right_edge_says_what_llvm_wrote_behind_the_loc() -> None:
 
 
 async def test_line_numbers_are_the_files_and_one_key_shows_the_file() -> None:
-    async with PtxviewApp(open_reader(str(LECTURE))).run_test(size=(160, 48)) as pilot:
+    async with lecture_app.run_test(size=(160, 48)) as pilot:
         view = await reading(pilot, "softmax")
         assert view.source is not None
         for n, row in shown(view).items():
@@ -121,7 +122,7 @@ async def test_a_search_finds_and_opens_what_is_folded_and_copies_are_the_files(
 
 
 async def test_parameters_are_called_what_the_program_calls_them() -> None:
-    async with PtxviewApp(open_reader(str(LECTURE))).run_test(size=(160, 48)) as pilot:
+    async with lecture_app.run_test(size=(160, 48)) as pilot:
         view = await reading(pilot, "softmax")
         assert view.source is not None
         loads = {

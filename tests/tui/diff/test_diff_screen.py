@@ -48,6 +48,7 @@ from inspector.tui.variants.screen import VariantsScreen
 from inspector.tui.widgets.overlay import Overlay
 from inspector.tui.widgets.subject import TreeSubject
 from tests.helpers.sample import Bytes, settle, text_of, variant
+from tests.helpers.shared_app import SharedApp
 
 Ui = Pilot[None]
 RECORDING = Path(__file__).parents[3] / "examples" / "recordings" / "lecture-h200.ptxview"
@@ -116,6 +117,10 @@ def two(a: str = FIRST, b: str = SECOND) -> Reader:
     )  # fmt: skip
 
 
+two_app = SharedApp(cache(two))
+"""The interface on two variants, whatever is compared over it."""
+
+
 @cache
 def lecture() -> Reader:
     """The reader of the example recording."""
@@ -129,8 +134,8 @@ def subject(reads: Reader, ident: str) -> TreeSubject:
 
 async def wait(ui: Ui) -> None:
     """Until every thread has answered and every message was handled."""
-    for _ in range(1000):
-        await ui.pause(0.01)
+    for at in range(1000):
+        await ui.pause(0.01 if at else None)
         screen = ui.app.screen
         done = not isinstance(screen, DiffScreen | VariantsScreen) or screen.settled
         if done and not [w for w in ui.app.workers if not w.is_finished]:
@@ -145,11 +150,10 @@ async def diff(
 ) -> AsyncIterator[tuple[Ui, DiffScreen]]:  # fmt: skip
     """The screen of differences; ``keys`` are pressed one by one."""
     reads = reads or two()
-    app = PtxviewApp(reads)
-    async with app.run_test(size=size) as ui:
+    async with two_app.run_test(size=size) as ui:
         await settle(ui)
         screen = DiffScreen(reads, subject(reads, pair[0]), subject(reads, pair[1]), stage)
-        app.push_screen(screen)
+        ui.app.push_screen(screen)
         await wait(ui)
         for key in keys:
             await ui.press(key)
@@ -664,15 +668,13 @@ def test_marks_stand_where_the_characters_are_shown(
 
 
 async def test_two_marked_variants_are_compared() -> None:
-    reads = two()
-    app = PtxviewApp(reads)
-    async with app.run_test(size=WIDE) as ui:
+    async with two_app.run_test(size=WIDE) as ui:
         await settle(ui)
         for key in ("d", "j", "j", "d", "D"):
             await ui.press(key)
             await settle(ui)
         await wait(ui)
-        screen = app.screen
+        screen = ui.app.screen
         assert isinstance(screen, DiffScreen)
         ids = {screen.request.a.key[1], screen.request.b.key[1]}
         assert ids == {"aaaa1111", "bbbb2222"}
@@ -707,17 +709,21 @@ def tuned() -> Reader:
     )
 
 
+tuned_app = SharedApp(cache(tuned))
+"""The interface on them."""
+
+
 @asynccontextmanager
 async def table(
     *keys: str, size: tuple[int, int] = WIDE, reads: Reader | None = None
 ) -> AsyncIterator[tuple[Ui, VariantsScreen]]:
     """The table of variants, opened from the tree."""
-    app = PtxviewApp(reads or tuned())
+    app = tuned_app if reads is None else PtxviewApp(reads)
     async with app.run_test(size=size) as ui:
         await settle(ui)
         await ui.press("V")
         await wait(ui)
-        screen = app.screen
+        screen = ui.app.screen
         assert isinstance(screen, VariantsScreen)
         for key in keys:
             await ui.press(key)
@@ -932,7 +938,7 @@ async def test_a_variant_that_cannot_be_read_says_why(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(VariantFigures, "resources", resources)
     monkeypatch.setattr(DerivedCache, "get", lambda self, key: None)
-    async with table() as (ui, _):
+    async with table(reads=tuned()) as (ui, _):
         row = next(line for line in lines(ui) if "11110000" in line)
         assert "This could" in row
         assert "12.0 µs" in text_of(ui)
@@ -954,7 +960,7 @@ class Compare(Protocol):
 
     def __call__(
         self,
-        app: App[None],
+        app: App[None] | SharedApp,
         *,
         terminal_size: tuple[int, int],
         run_before: Callable[[Ui], Awaitable[None]],
@@ -983,13 +989,13 @@ def showing(reads: Reader, *keys: str) -> Callable[[Ui], Awaitable[None]]:
 @pytest.mark.parametrize("size", SIZES, ids=lambda s: f"{s[0]}x{s[1]}")
 def test_how_a_diff_looks(snap_compare: Compare, size: tuple[int, int]) -> None:
     reads = two()
-    assert snap_compare(PtxviewApp(reads), terminal_size=size, run_before=showing(reads))
+    assert snap_compare(two_app, terminal_size=size, run_before=showing(reads))
 
 
 def test_how_a_diff_looks_on_a_light_ground(snap_compare: Compare) -> None:
     reads = two()
     keys = showing(reads, "T", "n")
-    assert snap_compare(PtxviewApp(reads), terminal_size=(120, 40), run_before=keys)
+    assert snap_compare(two_app, terminal_size=(120, 40), run_before=keys)
 
 
 @pytest.mark.parametrize("size", SIZES, ids=lambda s: f"{s[0]}x{s[1]}")
@@ -1001,4 +1007,4 @@ def test_how_the_table_looks(snap_compare: Compare, size: tuple[int, int]) -> No
             await ui.press(key)
             await wait(ui)
 
-    assert snap_compare(PtxviewApp(tuned()), terminal_size=size, run_before=run)
+    assert snap_compare(tuned_app, terminal_size=size, run_before=run)

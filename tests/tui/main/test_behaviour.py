@@ -24,12 +24,13 @@ from tests.helpers.sample import (
     text_of,
     variant,
 )
+from tests.helpers.shared_app import small_app
 
 # Links
 
 
 async def test_the_cursor_lights_up_its_lines_in_the_other_pane() -> None:
-    async with PtxviewApp(reader()).run_test(size=(120, 40)) as pilot:
+    async with small_app.run_test(size=(120, 40)) as pilot:
         screen = await settle(pilot)
         await pilot.press("tab", "colon", *"14", "enter")
         right = screen.panes.panes[1].view
@@ -41,7 +42,7 @@ async def test_the_cursor_lights_up_its_lines_in_the_other_pane() -> None:
 
 
 async def test_reading_begins_on_the_first_line_that_is_linked() -> None:
-    async with PtxviewApp(reader()).run_test(size=(120, 40)) as pilot:
+    async with small_app.run_test(size=(120, 40)) as pilot:
         screen = await settle(pilot)
         left, right = screen.panes.panes
         assert left.view.cursor == 11  # the kernel begins at line 5
@@ -49,14 +50,14 @@ async def test_reading_begins_on_the_first_line_that_is_linked() -> None:
 
 
 async def test_links_go_both_ways() -> None:
-    async with PtxviewApp(reader()).run_test(size=(120, 40)) as pilot:
+    async with small_app.run_test(size=(120, 40)) as pilot:
         screen = await settle(pilot)
         await pilot.press("tab", "tab", "colon", *"30", "enter")
         assert screen.panes.panes[0].view.linked == (15,)
 
 
 async def test_the_other_pane_scrolls_only_as_far_as_needed() -> None:
-    async with PtxviewApp(reader()).run_test(size=(120, 24)) as pilot:
+    async with small_app.run_test(size=(120, 24)) as pilot:
         screen = await settle(pilot)
         right = screen.panes.panes[1].view
         await pilot.press("tab", "colon", *"11", "enter")
@@ -67,7 +68,7 @@ async def test_the_other_pane_scrolls_only_as_far_as_needed() -> None:
 
 
 async def test_linked_lines_with_a_gap_come_into_view_together() -> None:
-    async with PtxviewApp(reader()).run_test(size=(120, 24)) as pilot:
+    async with small_app.run_test(size=(120, 24)) as pilot:
         screen = await settle(pilot)
         right = screen.panes.panes[1].view
         right.go(1)
@@ -81,7 +82,7 @@ async def test_linked_lines_with_a_gap_come_into_view_together() -> None:
 
 
 async def test_a_line_without_links_leaves_the_other_pane_alone() -> None:
-    async with PtxviewApp(reader()).run_test(size=(120, 24)) as pilot:
+    async with small_app.run_test(size=(120, 24)) as pilot:
         screen = await settle(pilot)
         right = screen.panes.panes[1].view
         await pilot.press("tab", "colon", *"15", "enter")
@@ -128,7 +129,7 @@ async def test_stages_that_nothing_links_say_so() -> None:
 
 
 async def test_a_graph_shows_its_output_code() -> None:
-    async with PtxviewApp(reader()).run_test(size=(120, 40)) as pilot:
+    async with small_app.run_test(size=(120, 40)) as pilot:
         screen = await settle(pilot)
         await pilot.press("G", "k", "k", "k")
         await settle(pilot)
@@ -138,7 +139,7 @@ async def test_a_graph_shows_its_output_code() -> None:
 
 
 async def test_a_chosen_stage_is_kept_where_the_next_kernel_has_it() -> None:
-    async with PtxviewApp(reader()).run_test(size=(120, 40)) as pilot:
+    async with small_app.run_test(size=(120, 40)) as pilot:
         screen = await settle(pilot)
 
         def stages() -> list[str]:
@@ -156,7 +157,7 @@ async def test_a_chosen_stage_is_kept_where_the_next_kernel_has_it() -> None:
 
 
 async def test_the_card_shows_figures_and_dashes() -> None:
-    async with PtxviewApp(reader()).run_test(size=(160, 40)) as pilot:
+    async with small_app.run_test(size=(160, 40)) as pilot:
         await settle(pilot)
         await pilot.press("j", "j")
         await settle(pilot)
@@ -168,7 +169,7 @@ async def test_the_card_shows_figures_and_dashes() -> None:
 
 
 async def test_the_tree_shows_registers_warps_and_spills() -> None:
-    async with PtxviewApp(reader()).run_test(size=(120, 40)) as pilot:
+    async with small_app.run_test(size=(120, 40)) as pilot:
         await settle(pilot)
         rows = [line[:30].rstrip() for line in text_of(pilot).split("\n")]
         assert any(row.split()[-3:] == ["w4", "3f2a", "22r"] for row in rows)
@@ -176,7 +177,7 @@ async def test_the_tree_shows_registers_warps_and_spills() -> None:
 
 
 async def test_clicks_choose_rows_stages_lines_and_keys() -> None:
-    async with PtxviewApp(reader()).run_test(size=(120, 40)) as pilot:
+    async with small_app.run_test(size=(120, 40)) as pilot:
         screen = await settle(pilot)
         await pilot.click(screen.kernels, offset=(8, 3))
         assert screen.panes.subject.key == ("k1", "84d20b7e", "")
@@ -193,7 +194,7 @@ async def test_clicks_choose_rows_stages_lines_and_keys() -> None:
 
 
 async def test_keys_that_arrive_together_go_where_the_one_before_has_led() -> None:
-    async with PtxviewApp(reader()).run_test(size=(120, 40)) as pilot:
+    async with small_app.run_test(size=(120, 40)) as pilot:
         screen = await settle(pilot)
         row, line = screen.kernels.cursor, screen.panes.active.view.cursor
         for key, character in (("tab", "\t"), ("j", "j"), ("slash", "/"), ("q", "q"), ("b", "b")):
@@ -333,7 +334,7 @@ async def test_escapes_in_a_listing_are_pictures() -> None:
 
 @pytest.mark.parametrize("focus", [(), ("tab",), ("tab", "tab")], ids=["tree", "left", "right"])
 async def test_a_tiny_terminal_and_back(focus: tuple[str, ...]) -> None:
-    async with PtxviewApp(reader()).run_test(size=(120, 40)) as pilot:
+    async with small_app.run_test(size=(120, 40)) as pilot:
         screen = await settle(pilot)
         await pilot.press(*focus)
         for size, keys in (
@@ -354,7 +355,7 @@ async def test_a_tiny_terminal_and_back(focus: tuple[str, ...]) -> None:
 
 
 async def test_below_80_columns_one_thing_is_shown_at_a_time() -> None:
-    async with PtxviewApp(reader()).run_test(size=(60, 20)) as pilot:
+    async with small_app.run_test(size=(60, 20)) as pilot:
         screen = await settle(pilot)
         left, right = screen.panes.panes
         assert screen.kernels.display

@@ -8,11 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inspector.commands.common import open_reader
-from inspector.tui.app.app import PtxviewApp
 from inspector.tui.main.reading_line import ReadingLine, stacked
 from tests.helpers.ptxview import call
 from tests.helpers.sample import settle
+from tests.helpers.shared_app import lecture_app
 
 LECTURE = Path(__file__).parents[3] / "examples" / "recordings" / "lecture-h200.ptxview"
 
@@ -39,7 +38,7 @@ def test_every_part_has_a_row_and_nothing_is_lost_that_fits(
 async def test_sentence_hint_wait_and_register_stand_together(size: tuple[int, int]) -> None:
     said = call("show", LECTURE, "softmax_kernel", "--stage", "sass", "--json").json["lines"]
     line = next(n for n in said if n["notes"] and n["waits"] and n["sentence"])
-    async with PtxviewApp(open_reader(str(LECTURE))).run_test(size=size) as pilot:
+    async with lecture_app.run_test(size=size) as pilot:
         await settle(pilot)
         await pilot.press("slash", *"softmax_k", "enter", "tab", "7", "colon", *str(line["n"]))
         await pilot.press("enter")

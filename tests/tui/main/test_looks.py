@@ -11,6 +11,7 @@ from textual.pilot import Pilot
 
 from inspector.tui.app.app import PtxviewApp
 from tests.helpers.sample import empty, reader, settle, target
+from tests.helpers.shared_app import SharedApp, small_app
 
 SIZES = [(80, 24), (120, 40), (200, 60)]
 
@@ -20,7 +21,7 @@ class Compare(Protocol):
 
     def __call__(
         self,
-        app: App[None],
+        app: App[None] | SharedApp,
         *,
         terminal_size: tuple[int, int],
         run_before: Callable[[Pilot[None]], Awaitable[None]],
@@ -52,13 +53,13 @@ def pressing(*keys: str) -> Callable[[Pilot[None]], Awaitable[None]]:
 @pytest.mark.parametrize("size", SIZES, ids=lambda s: f"{s[0]}x{s[1]}")
 def test_reading(snap_compare: Compare, size: tuple[int, int]) -> None:
     keys = pressing("tab", "colon", "1", "4", "enter")
-    assert snap_compare(PtxviewApp(reader()), terminal_size=size, run_before=keys)
+    assert snap_compare(small_app, terminal_size=size, run_before=keys)
 
 
 @pytest.mark.parametrize("size", SIZES, ids=lambda s: f"{s[0]}x{s[1]}")
 def test_help(snap_compare: Compare, size: tuple[int, int]) -> None:
     keys = pressing("question_mark")
-    assert snap_compare(PtxviewApp(reader()), terminal_size=size, run_before=keys)
+    assert snap_compare(small_app, terminal_size=size, run_before=keys)
 
 
 @pytest.mark.parametrize("size", SIZES, ids=lambda s: f"{s[0]}x{s[1]}")
@@ -68,7 +69,7 @@ def test_empty(snap_compare: Compare, size: tuple[int, int]) -> None:
 
 def test_light_and_a_search(snap_compare: Compare) -> None:
     keys = pressing("tab", "tab", "slash", *"mul", "enter", "T")
-    assert snap_compare(PtxviewApp(reader()), terminal_size=(120, 40), run_before=keys)
+    assert snap_compare(small_app, terminal_size=(120, 40), run_before=keys)
 
 
 def test_a_stage_that_is_missing(snap_compare: Compare) -> None:
@@ -79,20 +80,20 @@ def test_a_stage_that_is_missing(snap_compare: Compare) -> None:
 
 def test_one_thing_at_a_time(snap_compare: Compare) -> None:
     keys = pressing("tab")
-    assert snap_compare(PtxviewApp(reader()), terminal_size=(40, 12), run_before=keys)
+    assert snap_compare(small_app, terminal_size=(40, 12), run_before=keys)
 
 
 @pytest.mark.parametrize("size", SIZES, ids=lambda s: f"{s[0]}x{s[1]}")
 def test_three_panes_a_search_and_folds(snap_compare: Compare, size: tuple[int, int]) -> None:
     keys = pressing("d", "tab", "p", "shift+tab", "F", "slash", *"mul", "enter")
-    assert snap_compare(PtxviewApp(reader()), terminal_size=size, run_before=keys)
+    assert snap_compare(small_app, terminal_size=size, run_before=keys)
 
 
 def test_chosen_lines_in_wrapped_code(snap_compare: Compare) -> None:
     keys = pressing("o", "tab", "tab", "3", "W", "V", "j", "j")
-    assert snap_compare(PtxviewApp(reader()), terminal_size=(80, 24), run_before=keys)
+    assert snap_compare(small_app, terminal_size=(80, 24), run_before=keys)
 
 
 def test_columns_to_choose(snap_compare: Compare) -> None:
     keys = pressing("tab", "tab", "C")
-    assert snap_compare(PtxviewApp(reader()), terminal_size=(80, 24), run_before=keys)
+    assert snap_compare(small_app, terminal_size=(80, 24), run_before=keys)

@@ -16,18 +16,13 @@ from textual.events import MouseScrollDown
 from textual.pilot import Pilot
 
 from inspector.analyse.source_groups import HUES
-from inspector.commands.common import open_reader
 from inspector.errors import Unreadable
-from inspector.tui.app.app import PtxviewApp
 from inspector.tui.app.theme import DARK, LIGHT, TINTS
 from inspector.tui.code.view import CodeView
-from tests.helpers.sample import FakeReader, reader, settle, text_of
+from tests.helpers.sample import FakeReader, settle, text_of
+from tests.helpers.shared_app import lecture_app, small_app
 
 LECTURE = Path(__file__).parents[3] / "examples" / "recordings" / "lecture-h200.ptxview"
-
-
-def app() -> PtxviewApp:
-    return PtxviewApp(open_reader(str(LECTURE)))
 
 
 async def mapped(pilot: Pilot[None], name: str = "softmax") -> tuple[CodeView, CodeView]:
@@ -62,7 +57,7 @@ def grounds(view: CodeView) -> Iterator[tuple[int, str]]:
 
 
 async def test_lines_of_one_source_line_have_its_colour_in_every_pane() -> None:
-    async with app().run_test(size=(160, 48)) as pilot:
+    async with lecture_app.run_test(size=(160, 48)) as pilot:
         source, ptx = await mapped(pilot)
         of_source = dict(grounds(source))
         plain = of_source.get(1, DARK.background)
@@ -80,7 +75,7 @@ async def test_lines_of_one_source_line_have_its_colour_in_every_pane() -> None:
 
 
 async def test_the_cursors_group_stands_out_and_the_map_ends() -> None:
-    async with app().run_test(size=(160, 48)) as pilot:
+    async with lecture_app.run_test(size=(160, 48)) as pilot:
         source, ptx = await mapped(pilot)
         own = source_line(ptx, ptx.cursor)
         assert own is not None
@@ -95,7 +90,7 @@ async def test_the_cursors_group_stands_out_and_the_map_ends() -> None:
 
 
 async def test_scrolling_one_pane_keeps_the_other_at_what_corresponds() -> None:
-    async with app().run_test(size=(160, 30)) as pilot:
+    async with lecture_app.run_test(size=(160, 30)) as pilot:
         source, ptx = await mapped(pilot)
         cursor = ptx.cursor
         seen = set()
@@ -116,7 +111,7 @@ async def test_without_colours_letters_tell_the_groups_apart(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
-    async with app().run_test(size=(160, 48)) as pilot:
+    async with lecture_app.run_test(size=(160, 48)) as pilot:
         source, ptx = await mapped(pilot)
         letters = {n: source.render_line(y).text[1] for y, (n, _) in enumerate(source.laid())}
         checked = 0
@@ -138,7 +133,7 @@ async def test_a_kernel_whose_source_is_unknown_says_so(
         raise Unreadable("no line of this kernel says which source it comes from")
 
     monkeypatch.setattr(FakeReader, "groups", unknown)
-    async with PtxviewApp(reader()).run_test(size=(120, 40)) as pilot:
+    async with small_app.run_test(size=(120, 40)) as pilot:
         await settle(pilot)
         await pilot.press("tab", "m")
         await settle(pilot)
@@ -146,7 +141,7 @@ async def test_a_kernel_whose_source_is_unknown_says_so(
 
 
 async def test_two_panes_of_one_stage_scroll_as_one() -> None:
-    async with app().run_test(size=(160, 30)) as pilot:
+    async with lecture_app.run_test(size=(160, 30)) as pilot:
         left, right = await mapped(pilot)
         await pilot.press("shift+tab", "6", "m", "m")
         await settle(pilot)

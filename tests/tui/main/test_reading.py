@@ -15,13 +15,14 @@ from inspector.tui.code.gutter import Gutter
 from inspector.tui.main.status_line import location_of, place
 from inspector.tui.widgets.overlay import Overlay
 from tests.helpers.sample import FakeReader, reader, settle, text_of
+from tests.helpers.shared_app import small_app
 from tests.tui.main.test_behaviour import NAMES, hostile
 
 # Searching
 
 
 async def test_a_search_follows_what_one_types_and_counts_in_every_pane() -> None:
-    async with PtxviewApp(reader()).run_test(size=(120, 40)) as pilot:
+    async with small_app.run_test(size=(120, 40)) as pilot:
         screen = await settle(pilot)
         await pilot.press("tab", "tab", "slash", *"st.gl")
         await settle(pilot)
@@ -36,7 +37,7 @@ async def test_a_search_follows_what_one_types_and_counts_in_every_pane() -> Non
 
 
 async def test_giving_a_search_up_goes_back_and_keeps_the_one_before() -> None:
-    async with PtxviewApp(reader()).run_test(size=(120, 40)) as pilot:
+    async with small_app.run_test(size=(120, 40)) as pilot:
         screen = await settle(pilot)
         await pilot.press("tab", "tab", "slash", *"mov", "enter", "slash", *"st.gl")
         await settle(pilot)
@@ -51,7 +52,7 @@ async def test_giving_a_search_up_goes_back_and_keeps_the_one_before() -> None:
 
 
 async def test_an_expression_that_is_not_finished_waits() -> None:
-    async with PtxviewApp(reader()).run_test(size=(120, 40)) as pilot:
+    async with small_app.run_test(size=(120, 40)) as pilot:
         screen = await settle(pilot)
         await pilot.press("tab", "tab", "slash", *"(mul|st", "right_parenthesis")
         await settle(pilot)
@@ -62,7 +63,7 @@ async def test_an_expression_that_is_not_finished_waits() -> None:
 
 
 async def test_what_one_goes_to_is_unfolded() -> None:
-    async with PtxviewApp(reader()).run_test(size=(120, 40)) as pilot:
+    async with small_app.run_test(size=(120, 40)) as pilot:
         screen = await settle(pilot)
         view = screen.panes.panes[1].view
         await pilot.press("tab", "tab", "F", "colon", "2", "enter")
@@ -71,7 +72,7 @@ async def test_what_one_goes_to_is_unfolded() -> None:
 
 
 async def test_a_fold_above_does_not_move_what_is_read() -> None:
-    async with PtxviewApp(reader()).run_test(size=(120, 30)) as pilot:
+    async with small_app.run_test(size=(120, 30)) as pilot:
         screen = await settle(pilot)
         view = screen.panes.panes[1].view
         await pilot.press("tab", "tab", "colon", *"30", "enter")
@@ -82,7 +83,7 @@ async def test_a_fold_above_does_not_move_what_is_read() -> None:
 
 
 async def test_linked_lines_in_a_fold_mark_its_row() -> None:
-    async with PtxviewApp(reader()).run_test(size=(120, 40)) as pilot:
+    async with small_app.run_test(size=(120, 40)) as pilot:
         screen = await settle(pilot)
         left, right = screen.panes.panes
         await pilot.press("tab", "tab", "F")
@@ -177,7 +178,7 @@ async def test_names_are_shown_and_not_obeyed_by_any_command(
 
 
 async def test_three_wrapped_panes_in_a_tiny_terminal_and_back() -> None:
-    async with PtxviewApp(reader()).run_test(size=(200, 60)) as pilot:
+    async with small_app.run_test(size=(200, 60)) as pilot:
         screen = await settle(pilot)
         await pilot.press("tab", "p", "W", "F", "F", "V")
         for size in ((20, 5), (1, 1), (80, 24), (300, 8)):
@@ -192,7 +193,7 @@ async def test_three_wrapped_panes_in_a_tiny_terminal_and_back() -> None:
 
 @pytest.mark.parametrize(("size", "rows"), [((200, 60), 1), ((120, 40), 2), ((80, 40), 3)])
 async def test_three_panes_stand_as_the_width_allows(size: tuple[int, int], rows: int) -> None:
-    async with PtxviewApp(reader()).run_test(size=size) as pilot:
+    async with small_app.run_test(size=size) as pilot:
         screen = await settle(pilot)
         await pilot.press("tab", "p")
         await settle(pilot)

@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from inspector.tui.step.lanes import LaneGrid
 from inspector.tui.step.screen import StepScreen
 from inspector.tui.widgets.overlay import Overlay
 from tests.helpers.sample import Bytes, reader, settle, text_of
+from tests.helpers.shared_app import SharedApp, lecture_app
 from tests.trace.programs import kernel
 from tests.trace.test_block import LOOP, PARTED, at
 from tests.tui.main.test_looks import SIZES, Compare
@@ -49,10 +51,6 @@ def made(
     of = Kernel("k1", "k", "k", Origin.TRITON, (variant,))
     recording = Recording("/home/ada/k.ptxview", (of,), mode="gpu")
     return PtxviewApp(Reader(recording, DerivedCache(Path("/nonexistent"))))
-
-
-def lecture() -> PtxviewApp:
-    return PtxviewApp(open_reader(str(LECTURE)))
 
 
 async def rest(ui: Ui) -> StepScreen:
@@ -131,8 +129,7 @@ async def test_a_key_runs_a_block_and_lines_show_what_they_gave() -> None:
 
 
 async def test_leaving_it_restores_the_screen() -> None:
-    app = lecture()
-    async with app.run_test(size=(120, 40)) as ui:
+    async with lecture_app.run_test(size=(120, 40)) as ui:
         main = await settle(ui)
         main.kernels.go([i for i, r in enumerate(main.kernels.rows)
                          if r.subject.key[1] == SQUARE][-1])  # fmt: skip
@@ -144,7 +141,7 @@ async def test_leaving_it_restores_the_screen() -> None:
         await press(ui, "n", "n", "c", "5", "z", "H")
         await ui.press("q")
         await settle(ui)
-        assert app.screen is main and main.focused is focused
+        assert ui.app.screen is main and main.focused is focused
         assert (text_of(ui), main.view) == (before, view)
 
 
@@ -200,8 +197,7 @@ async def test_a_long_block_is_kept_as_far_as_its_bound_and_that_is_said(
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40), (40, 10)])
 async def test_without_a_launch_a_sentence_says_what_to_do(size: tuple[int, int]) -> None:
-    app = lecture()
-    async with app.run_test(size=size) as ui:
+    async with lecture_app.run_test(size=size) as ui:
         await begin(ui, NVCC)
         words = " ".join(text_of(ui).split())
         assert "no launch of square_matrix_kernel" in words and "was recorded" in words
@@ -210,7 +206,7 @@ async def test_without_a_launch_a_sentence_says_what_to_do(size: tuple[int, int]
         await press(ui, "n", "u", "enter", "r", "H", "f", "L", "N")  # nothing to do: nothing done
         await ui.press("escape")
         await settle(ui)
-        assert len(app.screen_stack) == 1
+        assert len(ui.app.screen_stack) == 1
 
 
 async def test_what_cannot_be_run_is_told_by_line() -> None:
@@ -295,7 +291,7 @@ async def test_a_lane_that_does_not_run_a_step_is_told_and_its_values_are_in_bra
 
 
 async def test_the_current_line_is_marked_and_followed_in_every_pane() -> None:
-    async with lecture().run_test(size=(160, 50)) as ui:
+    async with lecture_app.run_test(size=(160, 50)) as ui:
         screen = await begin(ui, SOFTMAX, "4")
         links = screen.reads.links
         variant = screen.subject.variant
@@ -314,7 +310,7 @@ async def test_the_current_line_is_marked_and_followed_in_every_pane() -> None:
 
 
 async def test_from_a_line_of_the_source_one_runs_to_it() -> None:
-    async with lecture().run_test(size=(120, 40)) as ui:
+    async with lecture_app.run_test(size=(120, 40)) as ui:
         screen = await begin(ui, SOFTMAX, "shift+tab")
         assert screen.panes.active.stage is Stage.SOURCE
         source = screen.panes.active.view
@@ -331,7 +327,7 @@ async def test_from_a_line_of_the_source_one_runs_to_it() -> None:
 
 
 async def test_another_block_keeps_the_lane() -> None:
-    async with lecture().run_test(size=(120, 40)) as ui:
+    async with lecture_app.run_test(size=(120, 40)) as ui:
         await begin(ui, SOFTMAX)
         await ask(ui, "L", "9")
         screen = await ask(ui, "B", "7")
@@ -376,7 +372,7 @@ async def test_enter_shows_the_lanes_and_chooses_one() -> None:
 
 @pytest.mark.parametrize("width", [80, 120, 200])
 async def test_registers_stand_beside_the_panes_or_over_them(width: int) -> None:
-    async with lecture().run_test(size=(width, 40)) as ui:
+    async with lecture_app.run_test(size=(width, 40)) as ui:
         screen = await begin(ui, SOFTMAX, "n", "n", "n")
         beside = width >= 110
         assert ("more live" in text_of(ui)) is beside and screen.panel.display is beside
@@ -393,7 +389,7 @@ async def test_registers_stand_beside_the_panes_or_over_them(width: int) -> None
 
 
 async def test_counts_are_columns_and_the_hottest_line_is_gone_to() -> None:
-    async with lecture().run_test(size=(160, 50)) as ui:
+    async with lecture_app.run_test(size=(160, 50)) as ui:
         screen = await begin(ui, MATMUL, "c")
         assert "counts: all 24 blocks" in text_of(ui)
         heads = [row for row in text_of(ui).splitlines() if "warps lanes parts  sector" in row]
@@ -430,7 +426,7 @@ async def test_a_launch_that_faults_elsewhere_is_counted_of_the_block_alone() ->
 async def test_every_command_does_something_or_says_why_not(size: tuple[int, int]) -> None:
     names = [c.id for c in TABLE if c.where is Where.STEP or c.id in BESIDE]
     last = ("step.escape", "step.leave", "palette", "screenshot")
-    async with lecture().run_test(size=size) as ui:
+    async with lecture_app.run_test(size=size) as ui:
         await begin(ui, SQUARE)
         for name in (n for n in names if n not in last):
             screen = ui.app.screen_stack[1]
@@ -448,7 +444,7 @@ async def test_every_command_does_something_or_says_why_not(size: tuple[int, int
 
 
 async def test_a_search_goes_on_with_the_same_words() -> None:
-    async with lecture().run_test(size=(120, 40)) as ui:
+    async with lecture_app.run_test(size=(120, 40)) as ui:
         screen = await begin(ui, SOFTMAX)
         seen = []
         for _ in range(3):
@@ -482,8 +478,12 @@ async def test_without_colour_everything_is_said_by_signs(monkeypatch: pytest.Mo
                     and s.color.triplet and len(set(s.color.triplet)) > 1]  # fmt: skip
 
 
-def own_lecture(tmp_path: Path) -> PtxviewApp:
-    return PtxviewApp(open_reader(str(shutil.copy(LECTURE, tmp_path / "lecture.ptxview"))))
+@pytest.fixture(scope="module")
+def own_lecture(tmp_path_factory: pytest.TempPathFactory) -> SharedApp:
+    """The interface on a copy of the recording that nothing was measured of."""
+    path = tmp_path_factory.mktemp("own") / "lecture.ptxview"
+    shutil.copy(LECTURE, path)
+    return SharedApp(cache(lambda: open_reader(str(path))))
 
 
 def stepping(variant: str, *keys: str) -> Callable[[Ui], Any]:
@@ -498,22 +498,28 @@ TO_THE_LOAD = ("slash", *"ld.global", "enter", "u", "n", "n", "n", "n")
 
 
 @pytest.mark.parametrize("size", SIZES, ids=lambda s: f"{s[0]}x{s[1]}")
-def test_how_a_block_looks(snap_compare: Compare, tmp_path: Path, size: tuple[int, int]) -> None:
+def test_how_a_block_looks(
+    snap_compare: Compare, own_lecture: SharedApp, size: tuple[int, int]
+) -> None:
     keys = stepping(SQUARE, *TO_THE_LOAD)
-    assert snap_compare(own_lecture(tmp_path), terminal_size=size, run_before=keys)
+    assert snap_compare(own_lecture, terminal_size=size, run_before=keys)
 
 
 @pytest.mark.parametrize("size", SIZES, ids=lambda s: f"{s[0]}x{s[1]}")
-def test_how_counts_look(snap_compare: Compare, tmp_path: Path, size: tuple[int, int]) -> None:
+def test_how_counts_look(
+    snap_compare: Compare, own_lecture: SharedApp, size: tuple[int, int]
+) -> None:
     keys = stepping(SQUARE, *TO_THE_LOAD, "c", "H")
-    assert snap_compare(own_lecture(tmp_path), terminal_size=size, run_before=keys)
+    assert snap_compare(own_lecture, terminal_size=size, run_before=keys)
 
 
 @pytest.mark.parametrize("size", SIZES, ids=lambda s: f"{s[0]}x{s[1]}")
-def test_how_lanes_look(snap_compare: Compare, tmp_path: Path, size: tuple[int, int]) -> None:
+def test_how_lanes_look(
+    snap_compare: Compare, own_lecture: SharedApp, size: tuple[int, int]
+) -> None:
     async def run(ui: Ui) -> None:
         await stepping(SQUARE, *TO_THE_LOAD, "b", "b", "b", "b")(ui)
         await ui.press("enter", "3", "5")
         await ui.pause()
 
-    assert snap_compare(own_lecture(tmp_path), terminal_size=size, run_before=run)
+    assert snap_compare(own_lecture, terminal_size=size, run_before=run)
