@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from dataclasses import replace
+from typing import TYPE_CHECKING, ClassVar
 
 from textual import on, work
 from textual.app import ComposeResult
@@ -21,8 +22,11 @@ from inspector.tui.main.pane import PATIENCE
 from inspector.tui.widgets.key_footer import KeyFooter
 from inspector.tui.widgets.notice import Notice
 from inspector.tui.widgets.overlay import Overlay
-from inspector.tui.widgets.subject import TreeSubject
+from inspector.tui.widgets.subject import TreeSubject, resolve
 from inspector.tui.widgets.visible import label
+
+if TYPE_CHECKING:
+    from inspector.tui.main.screen import MainScreen
 
 FIGURES = 78
 """Columns of the overlay with all figures."""
@@ -82,6 +86,12 @@ class DiffScreen(DiffSearching):
         """Whether what was asked for is what is shown."""
         outcome = self.view.outcome
         return self._reading is None and outcome is not None and outcome.request == self.request
+
+    def renew(self, main: MainScreen) -> None:
+        """The recording has grown: from now on the two are read as it has them by now."""
+        self.reads = main.reads
+        a, b = (resolve(main.recording, one) for one in (self.request.a, self.request.b))
+        self.request = replace(self.request, a=a, b=b)
 
     # Comparing
 

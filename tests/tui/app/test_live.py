@@ -411,7 +411,9 @@ def test_a_program_that_prints_is_watched(terminal: Terminal) -> None:
     screen = terminal.sees("line 5")
     assert "running" in screen
     assert "No kernels here yet." in screen
-    terminal.sees("The program ended with status 7.")
+    screen = terminal.sees("The program ended with status 7.")
+    assert re.search(r" exit 7 after \d+(\.\d)? s *\n", screen)
+    assert screen.count("line 7") > 9  # what it wrote is what there is to see
     terminal.keys("q")
     screen = terminal.sees("STATUS 7")
     assert "line 79\n" in screen  # and it is on the terminal afterwards, as it would have been
@@ -430,7 +432,7 @@ def test_a_program_that_reads_gets_the_terminal(terminal: Terminal) -> None:
     assert "ptxview" not in screen
     terminal.keys("Ada", "Enter")
     terminal.sees("hi Ada")
-    terminal.sees("No kernels here yet.")
+    terminal.sees("No kernels here.")
     terminal.keys("q")
     terminal.sees("STATUS 0")
 
@@ -449,7 +451,7 @@ def test_a_program_that_draws_gets_the_terminal(terminal: Terminal) -> None:
     terminal.keys("x")
     terminal.sees("KEY x")
     terminal.keys("y")
-    terminal.sees("No kernels here yet.")
+    terminal.sees("No kernels here.")
     terminal.keys("q")
     terminal.sees("STATUS 0")
 
@@ -459,7 +461,7 @@ def test_ctrl_c_reaches_a_program_that_has_the_terminal(terminal: Terminal) -> N
     terminal.sees("wait")
     time.sleep(0.5)
     terminal.keys("C-c")
-    terminal.sees("No kernels here yet.")
+    terminal.sees("No kernels here.")
     terminal.keys("q")
     screen = terminal.sees("STATUS 130")
     assert "KeyboardInterrupt" in screen
@@ -472,7 +474,8 @@ def test_a_program_that_is_killed_is_told(terminal: Terminal) -> None:
             "import os, time\nprint('up', flush=True); time.sleep(1)\nos.kill(os.getpid(), 9)",
         )
     )
-    terminal.sees("status 137")
+    screen = terminal.sees("The program was ended by SIGKILL")
+    assert re.search(r"ended by SIGKILL after \d+(\.\d)? s *\n", screen.split("\n")[0] + "\n")
     terminal.keys("q")
     terminal.sees("STATUS 137")
 
