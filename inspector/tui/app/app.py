@@ -211,8 +211,8 @@ class Growing(App[None]):
 class Renewed(Protocol):
     """A screen over the main one that shows what a recording holds."""
 
-    def renew(self, main: MainScreen) -> None:
-        """Show what the main screen has by now."""
+    def renew(self, reads: Reader) -> None:
+        """Show what the recording has by now."""
 
 
 def renew(main: MainScreen, reads: Reader) -> None:
@@ -240,7 +240,7 @@ def renew(main: MainScreen, reads: Reader) -> None:
     main.read_times()
     for screen in main.app.screen_stack:
         if screen is not main and isinstance(screen, Renewed):
-            screen.renew(main)
+            screen.renew(reads)
 
 
 STYLES = Path(__file__).parent / "styles.tcss"

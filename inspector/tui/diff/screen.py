@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from textual import on, work
 from textual.app import ComposeResult
@@ -24,9 +24,6 @@ from inspector.tui.widgets.notice import Notice
 from inspector.tui.widgets.overlay import Overlay
 from inspector.tui.widgets.subject import TreeSubject, resolve
 from inspector.tui.widgets.visible import label
-
-if TYPE_CHECKING:
-    from inspector.tui.main.screen import MainScreen
 
 FIGURES = 78
 """Columns of the overlay with all figures."""
@@ -87,10 +84,10 @@ class DiffScreen(DiffSearching):
         outcome = self.view.outcome
         return self._reading is None and outcome is not None and outcome.request == self.request
 
-    def renew(self, main: MainScreen) -> None:
+    def renew(self, reads: Reader) -> None:
         """The recording has grown: from now on the two are read as it has them by now."""
-        self.reads = main.reads
-        a, b = (resolve(main.recording, one) for one in (self.request.a, self.request.b))
+        self.reads = reads
+        a, b = (resolve(reads.recording, one) for one in (self.request.a, self.request.b))
         self.request = replace(self.request, a=a, b=b)
 
     # Comparing

@@ -931,8 +931,10 @@ class MainScreen(Screen[None]):
             self._warn("There is no kernel here whose variants could be shown.")
             return
         here = row.subject.variant
-        scope = self.scope_of(above)
-        table = VariantsScreen(self.reads, scope, self.marked, here, self.times, above)
+        table = VariantsScreen(
+            self.reads, self.scope_of(above), self.marked, here, self.times,
+            lambda: self.scope_of(above),
+        )  # fmt: skip
         self.app.push_screen(table, self._left)
 
     def scope_of(self, above: TreeRow) -> Scope:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from time import monotonic
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from textual import on, work
 from textual.app import ComposeResult
@@ -34,10 +34,6 @@ from inspector.tui.widgets.notice import Notice
 from inspector.tui.widgets.prompt import Prompt
 from inspector.tui.widgets.subject import TreeSubject, resolve, told_alike
 from inspector.tui.widgets.visible import label, shorten
-
-if TYPE_CHECKING:
-    from inspector.tui.main.screen import MainScreen
-    from inspector.tui.tree.rows import TreeRow
 
 OFTEN = 0.2
 """Seconds between two tables while the variants are read."""
@@ -151,11 +147,11 @@ class VariantsScreen(Screen[Left]):
     def __init__(
         self, reads: Reader, scope: Scope, marked: tuple[TreeSubject, ...] = (),
         at: Variant | None = None, times: RecordingTimes | None = None,
-        above: TreeRow | None = None,
+        again: Callable[[], Scope] | None = None,
     ) -> None:  # fmt: skip
-        """``above`` is the row of the tree that it is of, where the recording may grow."""
+        """``again`` says what it is of by now, where the recording may grow."""
         super().__init__()
-        self.above = above
+        self.again = again
         self.widened = False
         """Whether it is of the whole recording, though it was of less."""
 
@@ -190,15 +186,15 @@ class VariantsScreen(Screen[Left]):
         self._reading = True
         self._read(self.reads, self.scope)
 
-    def renew(self, main: MainScreen) -> None:
+    def renew(self, reads: Reader) -> None:
         """The recording has grown: what is new is read when what was there has been."""
         before, was = self.reads, self.scope
-        self.reads, self.times = main.reads, main.times
-        if self.above is not None:
-            scope = main.scope_of(self.above)
+        self.reads = reads
+        if self.again is not None:
+            scope = self.again()
             self.scope = scope.wider or scope if self.widened else scope
             self.bar.of = self.scope.name
-        self.table.marked = tuple(resolve(main.recording, one) for one in self.table.marked)
+        self.table.marked = tuple(resolve(reads.recording, one) for one in self.table.marked)
         self._keep(before, was)
         rows = recorded(self.reads, self.scope)
         self.left = sum(row.unread for row in rows)
