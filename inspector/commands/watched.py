@@ -31,7 +31,6 @@ from inspector.system.process import ENDING, STOPPING, forwarded
 from inspector.system.terminal_program import WANTS_TERMINAL, Attended
 from inspector.tui.app.live import Choice, Live, ProgramState
 from inspector.tui.app.opening import Opener
-from inspector.tui.app.terminal_text import MARGIN
 
 HANG_UP = 60.0
 """Seconds in which a program whose terminal is gone may end, and its recording be completed."""
@@ -58,14 +57,14 @@ class Watched:
     def __init__(self, request: RunRequest) -> None:
         """Start the program. Raises ``RunFailed`` where that cannot be."""
         self._run = Run(request)
-        size = _beneath()
+        size = os.get_terminal_size(printing.descriptor())
         try:
             self._program = Attended.start(self._run.argv, self._run.env, size)
         except PtxviewError:
             self._run.abandon()
             raise
         self._follower = Follower(self._run.folder)
-        self.live = Live(self._look, self._program.signal, size)
+        self.live = Live(self._look, self._program.signal, (size.columns, size.lines))
         self.outcome: RunOutcome | None = None
         self._relays = False
         self._cooked: list[Any] = []
@@ -224,8 +223,7 @@ class Watched:
 
         def resized(number: int, frame: FrameType | None) -> None:
             with contextlib.suppress(OSError):
-                size = os.get_terminal_size(printing.descriptor())
-                self._program.resize(*(size if self._relays else _beneath()))
+                self._program.resize(*os.get_terminal_size(printing.descriptor()))
 
         wanted: dict[int, Callable[[int, FrameType | None], None]]
         wanted = dict.fromkeys(forwarded() - _OURS, hand_on)
@@ -236,13 +234,6 @@ class Watched:
         finally:
             for number, do in before.items():
                 signal.signal(number, do)
-
-
-def _beneath() -> tuple[int, int]:
-    """Columns and rows for a program whose output is shown in a pane: one that draws a bar as wide
-    as its terminal must find room for it there."""
-    size = os.get_terminal_size(printing.descriptor())
-    return max(1, size.columns - MARGIN), size.lines
 
 
 def _terminal_is_gone() -> bool:

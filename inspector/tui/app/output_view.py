@@ -30,7 +30,8 @@ def _rows(text: str, width: int) -> list[str]:
 class OutputView(ScrollView, can_focus=True, inherit_bindings=False):
     """The lines of the output; follows the last one unless one has scrolled up.
 
-    A line that is too long goes on beneath, as on a terminal.
+    A line that is too long goes on beneath, as on a terminal; it is as wide as that, so that bars
+    that fill a row fill one here.
     """
 
     BINDINGS: ClassVar = [
@@ -103,7 +104,7 @@ class OutputView(ScrollView, can_focus=True, inherit_bindings=False):
 
     def on_resize(self) -> None:
         """Lines take other rows; the one at the top stays there, or the last at the end."""
-        width = self.scrollable_content_region.width - 1
+        width = self.scrollable_content_region.width
         follows, top = self.follows, self._line_of(self.scroll_offset.y)[0]
         if width != self._width:
             self._width = width
@@ -130,7 +131,7 @@ class OutputView(ScrollView, can_focus=True, inherit_bindings=False):
             text = rows[part] if part < len(rows) else ""
         elif y == 0 and not self._lines:
             text = "nothing written yet" if self.live.running else "nothing was written"
-        return Strip([Segment(" " + text, base)]).adjust_cell_length(width, base)
+        return Strip([Segment(text, base)]).adjust_cell_length(width, base)
 
     def action_scroll(self, rows: int) -> None:
         """Up or down by lines."""

@@ -17,9 +17,6 @@ MOST = 10_000
 LONGEST = 2_000
 """Characters of a line that are kept."""
 
-MARGIN = 2
-"""Columns of a pane of output that no text stands in: one of air, and the scrollbar."""
-
 _SEQUENCE = re.compile(
     r"\x1b\[([0-?]*)[ -/]*([@-~])"  # CSI, such as a colour or a move
     r"|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)"  # OSC and its like: a title, a link
