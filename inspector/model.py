@@ -506,6 +506,8 @@ class Recording:
     """What was taken out before it was handed on: ``source``, ``paths``."""
     real: str = ""
     """Where it lay when it was opened, without links: what they lead to may change since."""
+    seconds: float | None = None
+    """How long the program ran, None if that is not known."""
 
     def variants(self) -> tuple[tuple[Kernel, Variant], ...]:
         """Every variant with its kernel, in the order of the list."""

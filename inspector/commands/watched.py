@@ -114,6 +114,8 @@ class Watched:
                 self.live.wants_terminal()
             elif what == "stopped" and self._relays:
                 self._stop(int(value))
+            elif what == "killed":
+                self.live.killed_by = int(value)
             elif what == "ended":
                 status = int(value)
         self._drained.wait(DRAIN)

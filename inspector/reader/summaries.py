@@ -87,6 +87,10 @@ class Summaries:
         """What was read of a variant, None if nothing was yet."""
         return self._known.get((variant.hash, variant.symbol))
 
+    def know(self, variant: Variant, summary: VariantSummary) -> None:
+        """That was read of a variant, when the recording held less."""
+        self._known.setdefault((variant.hash, variant.symbol), summary)
+
     def forget(self, variant: Variant) -> None:
         """What its figures depend on has changed."""
         self._known.pop((variant.hash, variant.symbol), None)

@@ -32,7 +32,7 @@ from inspector.model import (
 from inspector.names import base_name, shortest_ids
 from inspector.recording import autotune, compilations, output_code, variants
 from inspector.recording.calls import Calls
-from inspector.recording.facts import as_int, as_map, as_text, figures_of
+from inspector.recording.facts import as_int, as_map, as_seconds, as_text, figures_of
 from inspector.recording.origins import Origins, joined
 from inspector.recording.variants import Key, VariantOfKernel, key_of
 from inspector.recording.verification import Verifications
@@ -220,7 +220,8 @@ class Assembly:
         if kind == "recording":
             self._facts.update({k: v for k, v in event.items() if k != "event"})
         elif kind == "end":
-            self._facts.update(exit_status=event.get("exit_status"), complete=True)
+            ended = {name: event.get(name) for name in ("exit_status", "seconds")}
+            self._facts.update(ended, complete=True)
         elif kind == "device" and not self._facts.get("device"):
             hidden = ("event", "time", "pid")
             self._facts["device"] = {k: v for k, v in event.items() if k not in hidden}
@@ -392,4 +393,5 @@ class Assembly:
             verified=self._verifications.values(),
             compilations=tuple(self._compilations),
             removed=self._removed(),
+            seconds=as_seconds(facts.get("seconds")),
         )

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from inspector.model import Compilation, CompilerMessage, Variant
-from inspector.recording.facts import as_int, as_map, as_text
+from inspector.recording.facts import as_int, as_map, as_seconds, as_text
 
 Event = Mapping[str, object]
 SEVERITIES = ("error", "warning", "note")
@@ -26,7 +26,6 @@ def from_event(event: Event) -> Compilation | None:
     if file is None or target is None:
         return None
     listed, symbols = event.get("messages"), event.get("symbols")
-    seconds = event.get("seconds")
     return Compilation(
         file=file,
         language=as_text(event.get("language")) or "",
@@ -37,7 +36,7 @@ def from_event(event: Event) -> Compilation | None:
         signature=as_text(event.get("signature")) or "",
         hash=as_text(event.get("hash")),
         symbols=tuple(map(str, symbols)) if isinstance(symbols, list | tuple) else (),
-        seconds=float(seconds) if isinstance(seconds, int | float) and 0 <= seconds < 1e9 else None,
+        seconds=as_seconds(event.get("seconds")),
         tool=as_text(event.get("tool")),
         failed=as_text(event.get("failed")),
         messages=tuple(_messages(listed)) if isinstance(listed, list | tuple) else (),

@@ -33,6 +33,13 @@ def as_int(value: object) -> int | None:
     return value if abs(value) < LARGE else None
 
 
+def as_seconds(value: object) -> float | None:
+    """A time that may have passed; None for any other value."""
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return None
+    return float(value) if 0 <= value < 1e9 else None
+
+
 def as_bool(value: object) -> bool | None:
     return value if isinstance(value, bool) else None
 

@@ -86,7 +86,8 @@ class Attended:
         self._say("resized", 0)
 
     def events(self) -> Iterator[tuple[str, int | str]]:
-        """``("stopped", signal)`` any number of times, then ``("ended", status)``. Blocks."""
+        """``("stopped", signal)`` any number of times, ``("killed", signal)`` if one has ended it,
+        then ``("ended", status)``, 128+n for a signal. Blocks."""
         try:
             for line in self._lines:
                 what, value = json.loads(line)
@@ -183,13 +184,15 @@ def _lead(
     signal.pthread_sigmask(signal.SIG_BLOCK, WANTS_TERMINAL)
     signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
     tell("began", child.pid)
-    status = _follow(child.pid, slave, control, awake, tell, us)
+    code = _follow(child.pid, slave, control, awake, tell, us)
     try:
         # When this leader ends, the foreground group gets a SIGHUP: make that our own group.
         os.tcsetpgrp(slave, os.getpgrp())
     except OSError:
         pass
-    tell("ended", status)
+    if code < 0:
+        tell("killed", -code)
+    tell("ended", 128 - code if code < 0 else code)
 
 
 class _Followed:
@@ -253,7 +256,7 @@ def _follow(
     tell: Callable[[str, int], None],
     us: int,
 ) -> int:
-    """Carry out orders from ``control`` until the program ends; its status, 128+n for a signal."""
+    """Carry out orders from ``control`` until the program ends; its status, -n for a signal."""
     program = _Followed(pid, slave)
     attended: list[socket.socket] = [control]
     stopped_by_us = False  # it was stopped because we were
@@ -263,8 +266,7 @@ def _follow(
             if not stopped_by_us:
                 tell("stopped", os.WSTOPSIG(wait_status))
         elif waited:
-            status = os.waitstatus_to_exitcode(wait_status)
-            return 128 - status if status < 0 else status
+            return os.waitstatus_to_exitcode(wait_status)
         waiting: list[int | socket.socket] = [awake, *attended]
         stopped = state_of(us) == "T"
         if (

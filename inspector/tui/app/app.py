@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
 
 from rich.console import RenderableType
 from rich.text import Text
@@ -19,10 +19,9 @@ from textual.screen import Screen
 from textual.worker import Worker, WorkerState
 
 from inspector import printing
-from inspector.model import EDIT, Kernel, Recording, Variant
 from inspector.text import lines_shown, shown
 from inspector.tui.app.config import Config, read_config
-from inspector.tui.app.live import Choice, Live
+from inspector.tui.app.live import Choice, Live, ending
 from inspector.tui.app.opening import Opener, Opening, load
 from inspector.tui.app.palette import CommandProvider
 from inspector.tui.app.places import config_path, memory_path
@@ -30,7 +29,7 @@ from inspector.tui.app.remembered import Memory
 from inspector.tui.app.theme import DARK, LIGHT
 from inspector.tui.app.thin_line import Sent
 from inspector.tui.main.screen import MainScreen
-from inspector.tui.widgets.subject import TreeSubject
+from inspector.tui.widgets.subject import TreeSubject, resolve
 
 if TYPE_CHECKING:
     from inspector.reader.reader import Reader
@@ -144,16 +143,17 @@ class Growing(App[None]):
 
     async def show(self, reads: Reader) -> None:
         """The recording as it is now, with the cursors where they were."""
-        main = self.main
+        main, live, recording = self.main, self.live, reads.recording
         if main is None:
             return
+        status = recording.exit_status
+        if live is not None and live.send is None and not live.said and status is not None:
+            # A program of somebody else's has ended before one's eyes.
+            live.said = ending(status, recording.seconds)
         if not main.empty or (not reads.recording.kernels and not reads.recording.graphs):
             self.reads = reads
-            if main.empty and (self.live is None or not self.live.running):
-                await main.fill(reads)  # it says how the program ended, and what to do
-            elif main.empty:
-                main.title_bar.recording = reads.recording
-                main.title_bar.refresh()
+            if main.empty:
+                main.tell_empty(reads)
             else:
                 renew(main, reads)
         elif self.screen is not main:
@@ -194,70 +194,53 @@ class Growing(App[None]):
                         markup=False)  # fmt: skip
             return
         view = main.output
-        view.display = not (view.display and view.has_focus)
+        # Where there is nothing else to see, it is not hidden.
+        view.display = main.empty or not (view.display and view.has_focus)
         if view.display:
             view.focus()
+            view.chosen = True
         else:
             main.focus_first()
 
 
 # -- another reader of the same recording ---------------------------------------------------------
-# The main screen on a new reader of the same recording.
+# The screens on a new reader of the same recording.
 
 
-def successor(kernel: Kernel, variant: Variant) -> Variant:
-    """The variant with this hash; compiled anew from an edited source, the one in its place."""
-    told = dict(variant.config)
-    # What was compiled before the edit may still be there, beside what took its place.
-    own = [v for v in kernel.variants if EDIT in told or EDIT not in v.config]
-    alike = [v for v in own if v.hash == variant.hash]
-    alike += [v for v in own if dict(v.config) == told and v.symbol == variant.symbol]
-    return (alike or own or [variant])[0]
+@runtime_checkable
+class Renewed(Protocol):
+    """A screen over the main one that shows what a recording holds."""
 
-
-def resolve(recording: Recording, subject: TreeSubject) -> TreeSubject:
-    """The subject with these ids in a recording; what is not there any more is as it was.
-
-    What had no compilation yet, a kernel or a whole graph, is the first of those that it has now.
-    """
-    if subject.kernel is None and subject.graph is None:
-        return subject
-    kernel, variant, graph = subject.kernel, subject.variant, subject.graph
-    if kernel is not None:
-        kernel = next((k for k in recording.kernels if k.id == subject.key[0]), None) or next(
-            (k for k in recording.kernels if k.variants), kernel
-        )
-    if variant is not None and kernel is not None:
-        # The id is the shortest unique prefix of the hash: it may have grown.
-        variant = successor(kernel, variant)
-    if graph is not None:
-        graph = next((g for g in recording.graphs if g.id == subject.key[2]), graph)
-        if kernel is None:
-            own = {k.id: k for k in recording.kernels if k.variants}
-            kernel = next((own[name] for name in graph.kernels if name in own), None)
-    if variant is None and kernel is not None and kernel.variants:
-        variant = kernel.variants[0]
-    return TreeSubject(kernel, variant, graph)
+    def renew(self, reads: Reader) -> None:
+        """Show what the recording has by now."""
 
 
 def renew(main: MainScreen, reads: Reader) -> None:
     """The main screen on a new reader of the same recording; nothing that is read moves."""
-    main.reads, main.recording = reads, reads.recording
-    main.title_bar.recording = reads.recording
+    recording = reads.recording
+    main.reads, main.recording = reads, recording
+    main.title_bar.recording = recording
     main.title_bar.refresh()
+    # It may have been packed into a file when it was complete.
+    main.times.path = Path(recording.path)
     panes = main.panes
-    panes.reads = main.card.reads = main.understanding.reads = reads
+    panes.reads = main.understanding.reads = reads
     before = panes.subject
-    panes.subject = resolve(reads.recording, before)
+    panes.subject = resolve(recording, before)
     panes.forget_links()
     for pane in panes.panes:
         shown = pane.request
-        pane.renew(reads, resolve(reads.recording, shown.subject) if shown else TreeSubject())
+        pane.renew(reads, resolve(recording, shown.subject) if shown else TreeSubject())
     if panes.subject != before:
-        panes.show(panes.subject)
-        main.card.show(panes.subject)
+        panes.renew(panes.subject)
+    main.card.renew(reads, before, panes.subject)
     main.kernels.renew(reads)
+    main.marked = tuple(resolve(recording, one) for one in main.marked)
+    main.kernels.mark(tuple(one.key[:2] for one in main.marked))
     main.read_times()
+    for screen in main.app.screen_stack:
+        if screen is not main and isinstance(screen, Renewed):
+            screen.renew(reads)
 
 
 STYLES = Path(__file__).parent / "styles.tcss"

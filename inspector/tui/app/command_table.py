@@ -377,7 +377,7 @@ MARKS: tuple[tuple[str, str], ...] = (
     ("⚠ ◆ ·", "a note on the line, or in the tree registers spilled to local memory"),
     ("★", "in the tree and the table of variants: the one that a tuner chose"),
     ("×6", "in the tree: so many variants of one name, folded or not"),
-    ("…", "in the table of variants: not read yet"),
+    ("…", "in the tree and the table of variants: not read yet"),
     ("°", "a time that the program's own tuner took; those without it were taken here, with t"),
     ("–", "not known: nothing on this machine or in the recording says it"),
     ("~ - +", "in a diff: lines that changed, that only a has, that only b has"),

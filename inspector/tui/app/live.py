@@ -28,6 +28,22 @@ TAKES_SCREEN = (b"\x1b[?1049h", b"\x1b[?1047h", b"\x1b[?47h")
 """What a program sends that draws a screen of its own."""
 
 
+def ending(status: int, seconds: float | None, killed_by: int | None = None) -> str:
+    """How a program ended: ``exit 3 after 29 s``, ``ended by SIGKILL after 1 min 5 s``."""
+    said = f"exit {status}"
+    if killed_by is not None:
+        try:
+            said = f"ended by {signal.Signals(killed_by).name}"
+        except ValueError:  # one of real time
+            said = f"ended by signal {killed_by}"
+    if seconds is None:
+        return said
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes:
+        return f"{said} after {minutes} min {rest} s"
+    return f"{said} after {seconds:.1f} s" if seconds < 10 else f"{said} after {rest} s"
+
+
 class ProgramState(Enum):
     """Where a program is; its value is what the title says."""
 
@@ -63,6 +79,9 @@ class Live:
         self.send = send
         self.state = ProgramState.RUNNING if send is not None else ProgramState.ENDED
         self.status: int | None = None
+        self.killed_by: int | None = None
+        """The signal that ended the program, if one did."""
+
         self.choice = Choice.STAY
         self.text = TerminalText(*size)
         self.began = time.monotonic()
@@ -91,7 +110,8 @@ class Live:
         if self.state is ProgramState.RUNNING:
             return f"◔ running {int(time.monotonic() - self.began)} s"
         if self.state is ProgramState.ENDED and self.status is not None:
-            return f"exit {self.status} after {int((self.ended or self.began) - self.began)} s"
+            seconds = None if self.ended is None else self.ended - self.began
+            return ending(self.status, seconds, self.killed_by)
         return f"◔ {self.state.value}" if self.state.value else self.said
 
     # What the program does, told by threads

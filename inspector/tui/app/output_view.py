@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from itertools import accumulate
 from typing import ClassVar
 
+from rich.cells import chop_cells
 from rich.segment import Segment
 from textual.binding import Binding
 from textual.geometry import Size
@@ -11,11 +14,25 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from inspector.tui.app.live import Live
-from inspector.tui.widgets.visible import shorten, visible
+from inspector.tui.widgets.visible import visible
+
+
+def _rows(text: str, width: int) -> list[str]:
+    """A line as it stands on a terminal of so many columns."""
+    text = visible(text)
+    if len(text) <= width and text.isascii():
+        return [text]
+    if text.isascii():
+        return [text[at : at + width] for at in range(0, len(text), width)]
+    return chop_cells(text, width) or [""]
 
 
 class OutputView(ScrollView, can_focus=True, inherit_bindings=False):
-    """The lines of the output; follows the last one unless one has scrolled up."""
+    """The lines of the output; follows the last one unless one has scrolled up.
+
+    A line that is too long goes on beneath, as on a terminal; it is as wide as that, so that bars
+    that fill a row fill one here.
+    """
 
     BINDINGS: ClassVar = [
         Binding("up,k", "scroll(-1)", show=False),
@@ -24,15 +41,29 @@ class OutputView(ScrollView, can_focus=True, inherit_bindings=False):
         Binding("pagedown,space", "page(1)", show=False),
         Binding("home,g", "edge(-1)", show=False),
         Binding("end,G", "edge(1)", show=False),
-        Binding("escape", "screen.tell_app('output')", show=False),
+        Binding("escape", "leave", show=False),
     ]
 
     def __init__(self, live: Live) -> None:
         super().__init__()
         self.live = live
         self.follows = True
+        self.chosen = False
+        """Whether one has gone here by oneself."""
+
+        self._lines: list[str] = []
+        self._first = 0
+        """How many lines were written before the first that is kept."""
+
+        self._counts: list[int] = []
+        self._ends: list[int] = []
+        self._width = 0
         self._version = -1
-        self._dropped = 0
+
+    @property
+    def is_read(self) -> bool:
+        """Whether the user is about to read here: he came by himself, or has scrolled up."""
+        return self.chosen or not self.follows
 
     def on_mount(self) -> None:
         """Begin at the end of what there is."""
@@ -44,12 +75,26 @@ class OutputView(ScrollView, can_focus=True, inherit_bindings=False):
         if text.version == self._version:
             return
         self._version = text.version
-        gone, self._dropped = text.dropped - self._dropped, text.dropped
-        self.virtual_size = Size(0, len(text))
+        dropped, first, lines = text.changes()
+        kept = slice(dropped - self._first, first - self._first)
+        rows_gone = sum(self._counts[: kept.start])
+        self._lines = self._lines[kept] + lines
+        self._counts = self._counts[kept] + self._counted(lines)
+        self._first = dropped
+        self._lay()
+        if not self.follows and rows_gone:
+            self.scroll_to(y=self.scroll_offset.y - rows_gone, animate=False, force=True)
+
+    def _counted(self, lines: list[str]) -> list[int]:
+        width = max(1, self._width)
+        return [len(_rows(line, width)) for line in lines]
+
+    def _lay(self) -> None:
+        """Of how many rows everything is."""
+        self._ends = list(accumulate(self._counts))
+        self.virtual_size = Size(0, self._ends[-1] if self._ends else 0)
         if self.follows:
             self.scroll_end(animate=False, force=True, immediate=True)
-        elif gone:
-            self.scroll_to(y=self.scroll_offset.y - gone, animate=False, force=True)
         self.refresh()
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
@@ -58,21 +103,35 @@ class OutputView(ScrollView, can_focus=True, inherit_bindings=False):
         self.follows = self.scroll_offset.y >= self.max_scroll_y
 
     def on_resize(self) -> None:
-        """The end is elsewhere now."""
-        if self.follows:
+        """Lines take other rows; the one at the top stays there, or the last at the end."""
+        width = self.scrollable_content_region.width
+        follows, top = self.follows, self._line_of(self.scroll_offset.y)[0]
+        if width != self._width:
+            self._width = width
+            self._counts = self._counted(self._lines)
+            self._lay()
+        if follows:
             self.scroll_end(animate=False, force=True)
+        elif top < len(self._ends):
+            self.scroll_to(y=self._ends[top] - self._counts[top], animate=False, force=True)
+
+    def _line_of(self, row: int) -> tuple[int, int]:
+        """The line that a row is of, and which of its rows it is."""
+        at = bisect_right(self._ends, row)
+        return at, row - (self._ends[at - 1] if at else 0)
 
     def render_line(self, y: int) -> Strip:
         """Row ``y`` of the view."""
         width = self.scrollable_content_region.width
-        at = self.scroll_offset.y + y
-        found = self.live.text.lines(at, at + 1)
+        at, part = self._line_of(self.scroll_offset.y + y)
         base = self.rich_style
-        text = found[0] if found else ""
-        if not found and y == 0 and not len(self.live.text):
+        text = ""
+        if at < len(self._lines):
+            rows = _rows(self._lines[at], max(1, self._width))
+            text = rows[part] if part < len(rows) else ""
+        elif y == 0 and not self._lines:
             text = "nothing written yet" if self.live.running else "nothing was written"
-        line = Strip([Segment(" " + shorten(visible(text), width - 1), base)])
-        return line.adjust_cell_length(width, base)
+        return Strip([Segment(text, base)]).adjust_cell_length(width, base)
 
     def action_scroll(self, rows: int) -> None:
         """Up or down by lines."""
@@ -85,3 +144,11 @@ class OutputView(ScrollView, can_focus=True, inherit_bindings=False):
     def action_edge(self, side: int) -> None:
         """To the first or the last line."""
         self.scroll_to(y=0 if side < 0 else self.max_scroll_y, animate=False, force=True)
+
+    async def action_leave(self) -> None:
+        """Back to where one came from; where there is nothing else yet, to the end."""
+        self.chosen = False
+        if self.has_class("-alone"):
+            self.action_edge(1)
+        else:
+            await self.run_action("screen.tell_app('output')")

@@ -29,7 +29,8 @@ class View:
 
     ``subject``: ids of kernel, variant and graph. ``stages``: of each pane, "" if it was not
     chosen. ``beside``: None if the width decides. Of each pane too: ``folds``, the words of what
-    is folded in it, ``columns``, the names of those in its gutter, and ``wrapped``.
+    is folded in it, ``columns``, the names of those in its gutter, and ``wrapped``. ``mapped`` is
+    whether the map was on.
     """
 
     subject: tuple[str, ...] = ()
@@ -40,6 +41,7 @@ class View:
     folds: tuple[tuple[str, ...], ...] = ()
     columns: tuple[tuple[str, ...], ...] = ()
     wrapped: tuple[bool, ...] = ()
+    mapped: bool = False
 
 
 def _words(said: object) -> tuple[str, ...]:
@@ -66,6 +68,7 @@ def _view(said: object) -> View | None:
         tuple(map(_words, _each(said.get("folds")))),
         tuple(map(_words, _each(said.get("columns")))),
         tuple(one is True for one in _each(said.get("wrapped"))),
+        said.get("mapped") is True,
     )
 
 

@@ -37,6 +37,9 @@ class TerminalText:
         self.dropped = 0
         """Lines at the beginning that are not kept any more."""
 
+        self._touched = 0
+        """The first line that ``changes`` has not told, counted with those that were dropped."""
+
         self._lines: list[str] = [""]
         self._row = self._column = 0
         self._held = ""
@@ -62,6 +65,16 @@ class TerminalText:
                 self.dropped += over
             self.version += 1
 
+    def changes(self) -> tuple[int, int, list[str]]:
+        """What is new since this was asked last, by one alone: how many lines are dropped, the
+        first line that is another (both counted from the first that was ever written), and all
+        lines from there on."""
+        with self._lock:
+            first = max(self._touched, self.dropped)
+            end = self._end()
+            self._touched = self.dropped + end
+            return self.dropped, first, self._lines[first - self.dropped : end]
+
     def lines(self, start: int, stop: int) -> list[str]:
         """Lines ``start`` to ``stop`` of those that are kept, counted from 0."""
         with self._lock:
@@ -69,10 +82,18 @@ class TerminalText:
 
     def __len__(self) -> int:
         with self._lock:
-            # The line after the last line feed is none until something stands in it.
-            return len(self._lines) - (not self._lines[-1])
+            return self._end()
+
+    def _end(self) -> int:
+        # The line after the last line feed is none until something stands in it.
+        return len(self._lines) - (not self._lines[-1])
+
+    def _touch(self) -> None:
+        """The line with the cursor changes."""
+        self._touched = min(self._touched, self.dropped + self._row)
 
     def _write(self, text: str) -> None:
+        self._touch()
         line = self._lines[self._row]
         text = text[: max(0, LONGEST - self._column)]
         self._lines[self._row] = (
@@ -109,10 +130,12 @@ class TerminalText:
         elif final == "G":
             self._column = min(LONGEST, by - 1)
         elif final == "K":
+            self._touch()
             keep = "" if many == 2 else line[: self._column]
             after = line[self._column + 1 :] if many == 1 else ""
             self._lines[self._row] = (" " * len(keep + " ") + after) if many == 1 else keep
         elif final == "J" and many == 0:
+            self._touch()
             self._lines[self._row] = line[: self._column]
             del self._lines[self._row + 1 :]
         if final in "EF":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import ClassVar
 
 from textual import on, work
@@ -21,7 +22,7 @@ from inspector.tui.main.pane import PATIENCE
 from inspector.tui.widgets.key_footer import KeyFooter
 from inspector.tui.widgets.notice import Notice
 from inspector.tui.widgets.overlay import Overlay
-from inspector.tui.widgets.subject import TreeSubject
+from inspector.tui.widgets.subject import TreeSubject, resolve
 from inspector.tui.widgets.visible import label
 
 FIGURES = 78
@@ -82,6 +83,12 @@ class DiffScreen(DiffSearching):
         """Whether what was asked for is what is shown."""
         outcome = self.view.outcome
         return self._reading is None and outcome is not None and outcome.request == self.request
+
+    def renew(self, reads: Reader) -> None:
+        """The recording has grown: from now on the two are read as it has them by now."""
+        self.reads = reads
+        a, b = (resolve(reads.recording, one) for one in (self.request.a, self.request.b))
+        self.request = replace(self.request, a=a, b=b)
 
     # Comparing
 

@@ -16,7 +16,7 @@ from inspector.report.timings import duration
 from inspector.tui.main.outcome import attempt
 from inspector.tui.timing.times import RecordingTimes, age
 from inspector.tui.widgets.figures import UNKNOWN, configuration, figure, shared, spilled, spills
-from inspector.tui.widgets.subject import TreeSubject
+from inspector.tui.widgets.subject import TreeSubject, told_alike
 from inspector.tui.widgets.visible import label, shorten
 
 if TYPE_CHECKING:
@@ -61,6 +61,20 @@ class VariantCard(Widget):
         self.refresh()
         if subject.variant is not None:
             self._read(subject, subject.variant)
+
+    def renew(self, reads: Reader, before: TreeSubject, now: TreeSubject) -> None:
+        """What was shown is ``now`` by what the recording holds; what is known of it stands until
+        it is read anew."""
+        self.reads = reads
+        if now.variant is None or before.variant is None or before.key[0] != now.key[0]:
+            if now != before:
+                self.show(now)
+            return
+        self.subject = now
+        self.refresh()
+        # Of one whose id has grown the answer that a thread is about to give is nobody's.
+        if now != before or not told_alike(before.variant, now.variant):
+            self._read(now, now.variant)
 
     @work(thread=True, exclusive=True, group="card", exit_on_error=False, description="card")
     def _read(self, subject: TreeSubject, variant: Variant) -> None:

@@ -7,21 +7,51 @@ from textual.content import Content
 from textual.widgets import Static
 
 from inspector.model import Recording
+from inspector.text import plural
+from inspector.tui.app.live import Live, ProgramState
 from inspector.tui.widgets.title_bar import banner
 from inspector.tui.widgets.visible import label
 
 
-def empty_text(recording: Recording, running: bool = False) -> Content:
+def watched_text(recording: Recording, live: Live) -> Content:
+    """What stands above the output of a program that has made no kernel: few lines, since it is
+    the output that one wants to see."""
+    if live.running or live.state is not ProgramState.ENDED:
+        return Content.assemble(
+            ("No kernels here yet.  ", "bold"),
+            (f"Running: {label(' '.join(recording.command or ()))}\n", ""),
+            ("They come here as soon as the program compiles one. What it writes stands beneath; if"
+             " it asks for input, it gets the whole terminal.", "$quiet"),
+        )  # fmt: skip
+    parts: list[tuple[str, str]] = [("No kernels here.  ", "bold")]
+    status = live.status if live.status is not None else recording.exit_status
+    if live.killed_by is not None:
+        parts.append((f"The program was {live.told}.\n", "bold $warning"))
+    elif status:
+        parts.append((f"The program ended with status {status}.\n", "bold $warning"))
+    else:
+        parts.append(("The program has ended.\n", ""))
+    parts += [(f"! {label(problem)}\n", "$warning") for problem in recording.problems[:3]]
+    if recording.uncaptured:
+        makers = ", ".join(dict.fromkeys(one.by for one in recording.uncaptured))
+        count = plural(len(recording.uncaptured), "kernel")
+        said = f"None was captured of {count} that it made with {label(makers)}."
+    else:
+        said = f"{COMPILED_NOTHING} ptxview doctor says what was found on this machine."
+    parts.append((said, "$quiet"))
+    return Content.assemble(*parts)
+
+
+COMPILED_NOTHING = (
+    "The program compiled nothing for a GPU. Does it call a Triton kernel, a function of"
+    " torch.compile, or an extension?"
+)
+
+
+def empty_text(recording: Recording) -> Content:
     """What was looked at, why it may be empty, and what to do next."""
-    parts: list[tuple[str, str]] = [("No kernels here yet.\n\n", "bold")]
-    if running:
-        parts += [
-            (f"Running: {label(' '.join(recording.command or ()))}\n\n", ""),
-            ("Kernels come here as soon as the program compiles one. What it writes stands beneath;"
-             " if it asks for input, it gets the whole terminal.\n", "$quiet"),
-            ("\nO", "bold"), (" goes to the output, ", ""), ("q", "bold"), (" leaves.", ""),
-        ]  # fmt: skip
-        return Content.assemble(*parts)
+    yet = "" if recording.complete else " yet"
+    parts: list[tuple[str, str]] = [(f"No kernels here{yet}.\n\n", "bold")]
     if said := banner(recording):
         parts.append((f"This recording was {said}.\n\n", "$warning"))
     parts.append((f"Looked at: {label(recording.path)}\n", "$quiet"))
@@ -35,13 +65,7 @@ def empty_text(recording: Recording, running: bool = False) -> Content:
     parts += [(f"! {label(problem)}\n", "$warning") for problem in recording.problems[:5]]
     parts.append(("\nWhat to do next\n", "bold $primary"))
     if recording.command:
-        parts.append(
-            (
-                "• The program compiled nothing for a GPU. Does it call a Triton kernel, a function"
-                " of torch.compile, or an extension?\n",
-                "",
-            )
-        )
+        parts.append((f"• {COMPILED_NOTHING}\n", ""))
     for command, meaning in (
         ("ptxview run script.py", "run a program and record what it compiles"),
         ("ptxview open ~/.triton/cache", "read what Triton has already compiled"),
@@ -53,7 +77,17 @@ def empty_text(recording: Recording, running: bool = False) -> Content:
 
 
 class EmptyState(VerticalScroll, can_focus=True):
-    """A text that says what to do."""
+    """A text that says what to do; few words where a program's output is to be seen."""
 
-    def __init__(self, recording: Recording, running: bool = False) -> None:
-        super().__init__(Static(empty_text(recording, running)))
+    def __init__(self, recording: Recording, live: Live | None = None) -> None:
+        """``live`` is of a program of ours, whose output is shown."""
+        self._text = Static(self._of(recording, live))
+        super().__init__(self._text)
+
+    @staticmethod
+    def _of(recording: Recording, live: Live | None) -> Content:
+        return empty_text(recording) if live is None else watched_text(recording, live)
+
+    def tell(self, recording: Recording, live: Live | None) -> None:
+        """There is more to be said of it, though no kernel has come."""
+        self._text.update(self._of(recording, live))

@@ -84,7 +84,7 @@ def load(reads: Reader, request: ListingRequest) -> ListingOutcome:
     """Read what a request asks for; called in a thread."""
     subject, stage = request.subject, request.stage
     if not subject.has(stage):
-        return ListingOutcome(request, notice=missing(subject, stage))
+        return ListingOutcome(request, notice=missing(subject, stage, reads.recording.complete))
 
     def work() -> ListingOutcome:
         if subject.of_graph(stage):
@@ -107,11 +107,12 @@ def load(reads: Reader, request: ListingRequest) -> ListingOutcome:
     return ListingOutcome(request, notice=outcome) if isinstance(outcome, Notice) else outcome
 
 
-def missing(subject: TreeSubject, stage: Stage) -> Notice:
-    """Why there is no such stage, and which there are."""
+def missing(subject: TreeSubject, stage: Stage, complete: bool = True) -> Notice:
+    """Why there is no such stage, and which there are; in a recording that is not ``complete``,
+    by now."""
     there = "   ".join(f"{other.rank + 1} {other}" for other in subject.stages())
     return Notice(
-        "∅",
-        f"No {stage} here. {subject.why_missing(stage)}",
+        "∅" if complete else "◔",
+        f"No {stage} here{'' if complete else ' yet'}. {subject.why_missing(stage, complete)}",
         f"There is:   {there}" if there else "There is no other stage either.",
     )

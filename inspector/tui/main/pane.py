@@ -21,9 +21,9 @@ from inspector.model import Stage, Variant
 from inspector.tui.code.folding import LEVELS, Fold, Region, RowMap, regions
 from inspector.tui.code.highlight import Highlighter
 from inspector.tui.code.view import CodeView
-from inspector.tui.main.outcome import ListingOutcome, ListingRequest, attempt, load
+from inspector.tui.main.outcome import ListingOutcome, ListingRequest, attempt, load, missing
 from inspector.tui.widgets.notice import Notice
-from inspector.tui.widgets.subject import TreeSubject
+from inspector.tui.widgets.subject import TreeSubject, told_alike
 from inspector.tui.widgets.visible import label, shorten
 
 if TYPE_CHECKING:
@@ -265,9 +265,18 @@ class Pane(Vertical):
             self.title_line.show(subject, stage, busy=False)
             self._start(self.request)
             return
-        self.request = self._shown = ListingRequest(subject, self.request.stage)
-        self.title_line.show(subject, self.request.stage, busy=False)
-        if self.view.source is None and subject.has(self.request.stage):
+        before = self.request.subject
+        self.request = self._shown = ListingRequest(subject, stage)
+        self.title_line.show(subject, stage, busy=False)
+        if self.view.source is not None:
+            if subject != before or not told_alike(before.variant, subject.variant):
+                self._annotate(self.request)
+        elif not subject.has(stage):
+            # Nothing more may be to come: why there is nothing is another reason then.
+            notice = missing(subject, stage, reads.recording.complete)
+            if notice != self.view.notice:
+                self.view.show_notice(notice)
+        elif before.file(stage) != subject.file(stage):
             self._shown = None
             self._start(self.request)
 

@@ -175,6 +175,16 @@ class Panes(Container):
 
     # What is shown
 
+    def renew(self, subject: TreeSubject) -> None:
+        """More is known of what is shown: a text that can be read stays where it is."""
+        chosen = [pane.preferred for pane in self.panes]
+        for pane in self.panes:
+            if pane.view.source is not None:
+                pane.preferred = pane.stage
+        self.show(subject)
+        for pane, preferred in zip(self.panes, chosen, strict=True):
+            pane.preferred = preferred
+
     def show(self, subject: TreeSubject) -> None:
         """Show a subject: each pane its preferred stage if there is one, else the best one."""
         self.subject = subject
@@ -342,8 +352,13 @@ class Panes(Container):
             self.history.leave(VisitedPlace(self.subject, pane.stage, message.n))
 
     def forget_links(self) -> None:
-        """Links that were not there may be there by now."""
+        """Links that were not there may be there by now, and so may be maps."""
         self._links = {pair: links for pair, links in self._links.items() if links}
+        self._groups = {
+            request: groups
+            for request, groups in self._groups.items()
+            if not isinstance(groups, Notice)
+        }
 
     def linked_lines(self, pane: Pane) -> tuple[int, ...]:
         """The lines of ``pane`` that the active pane's cursor is linked with."""

@@ -48,18 +48,18 @@ from inspector.tui.main.understanding import Understanding
 from inspector.tui.timing.times import RecordingTimes
 from inspector.tui.tree.kernel_tree import KernelTree
 from inspector.tui.tree.ordering import Order
-from inspector.tui.tree.rows import TreeKind
+from inspector.tui.tree.rows import TreeKind, TreeRow
 from inspector.tui.widgets.key_footer import KeyFooter
 from inspector.tui.widgets.notice import Notice
 from inspector.tui.widgets.overlay import Overlay
 from inspector.tui.widgets.prompt import Prompt
-from inspector.tui.widgets.subject import TreeSubject
+from inspector.tui.widgets.subject import TreeSubject, resolve
 from inspector.tui.widgets.title_bar import TitleBar
 from inspector.tui.widgets.visible import label, plain
 
 if TYPE_CHECKING:
     from inspector.reader.reader import Reader
-    from inspector.tui.variants.screen import Left
+    from inspector.tui.variants.screen import Left, Scope
 
 
 # -- a listing as a text file ---------------------------------------------------------------------
@@ -270,6 +270,7 @@ class MainScreen(Screen[None]):
         self.live = live
         self.tree_wanted = True
         self.tree_width: int | None = None
+        self.output: OutputView | None = None
         self._make(reads)
 
     def _make(self, reads: Reader) -> None:
@@ -286,7 +287,8 @@ class MainScreen(Screen[None]):
         self.search = Search(self.panes, self._warn, self.changed)
         self.title_bar = TitleBar(self.recording)
         watched = self.live if self.live is not None and self.live.send is not None else None
-        self.output = None if watched is None else OutputView(watched)
+        if self.output is None and watched is not None:
+            self.output = OutputView(watched)
         self.empty = not self.recording.kernels and not self.recording.graphs
         self.footer = KeyFooter(bare=self.empty)
         self.footer.watched = self.output is not None
@@ -294,60 +296,86 @@ class MainScreen(Screen[None]):
     def compose(self) -> ComposeResult:
         """From top to bottom."""
         yield self.title_bar
+        self.set_class(self.output is not None, "-watched")
         if self.empty:
-            running = self.live is not None and self.live.running
-            # While nothing is compiled yet, what the program writes is what there is to see.
-            self.set_class(running, "-waiting")
-            yield EmptyState(self.recording, running)
+            yield EmptyState(self.recording, self.live if self.output is not None else None)
         else:
-            self.remove_class("-waiting")
-            yield self.card
-            with Horizontal(id="body"):
-                yield self.kernels
-                yield self.panes
-            yield self.understanding
-            yield self.reading
-            yield self.status
-            yield self.prompt
+            yield from self._filled()
         if self.output is not None:
+            # While nothing is compiled, what the program writes is what there is to see.
+            self.output.set_class(self.empty, "-alone")
             yield self.output
         yield self.footer
 
+    def _filled(self) -> Iterator[Widget]:
+        """What stands between the first line and the output once there is something to read."""
+        yield self.card
+        yield Horizontal(self.kernels, self.panes, id="body")
+        yield from (self.understanding, self.reading, self.status, self.prompt)
+
     def on_mount(self) -> None:
         """The tree has the focus: choosing comes first."""
+        self.begin()
+
+    def begin(self, focus: bool = True) -> None:
+        """As it was left the last time, with the focus where one begins."""
         memory = getattr(self.app, "memory", None)
         known = memory.view(self.recording.path) if memory is not None else None
         if known is not None and not self.empty:
             self.restore(known)
-        self.focus_first()
+        if focus:
+            self.focus_first()
         self.fit()
         self.read_times()
 
     async def fill(self, reads: Reader) -> None:
-        """There was nothing, and now there is: the tree and the panes instead of a text."""
+        """There was nothing, and now there is: the tree and the panes instead of a text. Who reads
+        the output goes on reading it."""
+        before = [self.title_bar, self.query_one(EmptyState), self.footer]
         self._make(reads)
-        await self.recompose()
-        self.on_mount()
+        output = self.output
+        async with self.batch():
+            for widget in before:
+                await widget.remove()
+            await self.mount(self.title_bar, *self._filled(), self.footer)
+            if output is not None:
+                output.remove_class("-alone")
+                self.move_child(output, before=self.footer)
+        stays = output is not None and output.has_focus and output.is_read
+        self.begin(focus=not stays)
+
+    def tell_empty(self, reads: Reader) -> None:
+        """There is no kernel yet, but more to be said."""
+        self.reads, self.recording = reads, reads.recording
+        self.title_bar.recording = reads.recording
+        self.title_bar.refresh()
+        self.query_one(EmptyState).tell(reads.recording, self.live if self.output else None)
 
     def focus_first(self) -> None:
         """To where one begins: the tree, or what stands in its place."""
-        if self.empty:
-            self.query_one(EmptyState).focus()
-        else:
+        if not self.empty:
             self.focus_tree()
+        elif self.output is not None:
+            self.output.focus()
+        else:
+            self.query_one(EmptyState).focus()
 
     @property
     def view(self) -> View | None:
         """How the recording is looked at; None if there is nothing in it."""
         if self.empty:
             return None
+        folds, columns, wrapped = zip(*(one.view.looks for one in self.panes.panes), strict=True)
         return View(
             self.panes.subject.key,
             tuple(str(pane.preferred or "") for pane in self.panes.panes),
             self.panes.beside,
             self.tree_wanted,
             self.tree_width,
-            *zip(*(pane.view.looks for pane in self.panes.panes), strict=True),
+            folds,
+            columns,
+            wrapped,
+            self.panes.mapped,
         )
 
     def restore(self, view: View) -> None:
@@ -360,6 +388,7 @@ class MainScreen(Screen[None]):
         looks = zip(view.folds, view.columns, view.wrapped, strict=False)
         for pane, (folds, columns, wrapped) in zip(self.panes.panes, looks, strict=False):
             pane.view.look(folds, columns, wrapped)
+        self.panes.mapped = view.mapped
         self.kernels.find(view.subject)
 
     def on_resize(self) -> None:
@@ -589,7 +618,7 @@ class MainScreen(Screen[None]):
             return
         if place.subject != self.panes.subject:
             self.kernels.find(place.subject.key)
-            self.panes.show(place.subject)
+            self.panes.show(resolve(self.recording, place.subject))
         self.panes.to(place.stage, place.n)
 
     def action_frames(self) -> None:
@@ -894,21 +923,29 @@ class MainScreen(Screen[None]):
     def action_variants(self) -> None:
         """All variants of what is under the cursor: a kernel, those of one name, a graph."""
         # What compares is imported when something is compared: the first frame need not wait.
-        from inspector.tui.variants.screen import VariantsScreen, scope_of
+        from inspector.tui.variants.screen import VariantsScreen
 
         row = self.kernels.row
         above = row if row is None or row.kind is not TreeKind.VARIANT else self.kernels.above(row)
         if row is None or above is None:
             self._warn("There is no kernel here whose variants could be shown.")
             return
-        subjects = self.kernels.beneath(above)
+        here = row.subject.variant
+        table = VariantsScreen(
+            self.reads, self.scope_of(above), self.marked, here, self.times,
+            lambda: self.scope_of(above),
+        )  # fmt: skip
+        self.app.push_screen(table, self._left)
+
+    def scope_of(self, above: TreeRow) -> Scope:
+        """What a table of all beneath a row is of, by what the recording holds by now."""
+        from inspector.tui.variants.screen import scope_of
+
+        above = self.kernels.again(above) or above
         name = above.text
         if above.kind is TreeKind.KERNEL and above.subject.kernel is not None:
             name = above.subject.kernel.demangled or above.subject.kernel.name
-        scope = scope_of(self.recording, name, subjects)
-        here = row.subject.variant
-        table = VariantsScreen(self.reads, scope, self.marked, here, self.times)
-        self.app.push_screen(table, self._left)
+        return scope_of(self.recording, name, self.kernels.beneath(above))
 
     def _left(self, left: Left | None) -> None:
         """The marks are what they were made in the table."""

@@ -24,7 +24,10 @@ from inspector.tui.tree.rows import (
     TreeRow,
     entry_of,
     fitness,
+    flips,
+    folded,
     rows,
+    stands_for,
     subjects,
     whole_tree,
 )
@@ -100,7 +103,8 @@ class KernelTree(TreeFigures, can_focus=True, inherit_bindings=False):
         return self.rows[self.cursor] if 0 <= self.cursor < len(self.rows) else None
 
     def _rebuild(self) -> None:
-        """Make the rows anew; the cursor stays on its row or on one above it."""
+        """Make the rows anew; the cursor stays on its row, wherever that stands now, or on one that
+        it stood beneath."""
         here = self.row
         self.rows = rows(self._entries, self.query_text, self._flipped)
         # The last line of the view says what is filtered: the last row must come above it.
@@ -109,6 +113,10 @@ class KernelTree(TreeFigures, can_focus=True, inherit_bindings=False):
             own = {here.key[:end] for end in range(1, len(here.key) + 1)}
             there = ((len(row.key), index) for index, row in enumerate(self.rows) if row.key in own)
             self.cursor = max(there, default=(0, 0))[1]
+            if self.rows and self.rows[self.cursor].key != here.key:
+                what = stands_for(here)
+                same = (i for i, row in enumerate(self.rows) if stands_for(row) == what)
+                self.cursor = next(same, self.cursor)
         self.refresh()
         self._ask()
 
@@ -116,7 +124,10 @@ class KernelTree(TreeFigures, can_focus=True, inherit_bindings=False):
         """Show what ``reads`` has by now; the cursor stays on its row, the row in its place."""
         self.reads = reads
         self.stale = frozenset(self._resources)
+        folds = folded(self._tree, self._flipped)
         self._tree = whole_tree(reads.recording)
+        # One that has come to have so many rows that it would begin folded stays as it is.
+        self._flipped = flips(self._tree, folds)
         self._names, self._shortened = _names(self._tree), {}
         self._entries = ordered(self._tree, self.order, self._resources, self.times.us)
         before, selected = self.cursor, self.row
@@ -247,6 +258,12 @@ class KernelTree(TreeFigures, can_focus=True, inherit_bindings=False):
             if row.kind is TreeKind.VARIANT or (row.kind is TreeKind.KERNEL and not row.count):
                 self._show(row.key)
                 return
+
+    def again(self, row: TreeRow) -> TreeRow | None:
+        """The row that stands for what ``row`` stood for before the recording grew."""
+        what = stands_for(row)
+        every = rows(self._entries, "", None)
+        return next((one for one in every if stands_for(one) == what), None)
 
     def above(self, row: TreeRow) -> TreeRow | None:
         """The row that this one stands beneath."""

@@ -240,6 +240,26 @@ def rows(
     return tuple(row for entry in tree for row in _flat(entry, flipped))
 
 
+def folded(tree: tuple[TreeEntry, ...], flipped: frozenset[Key]) -> dict[Key, bool]:
+    """Of every row with rows beneath it, whether it is open."""
+    return {row.key: row.open != (row.key in flipped) for row in _foldable(tree)}
+
+
+def flips(tree: tuple[TreeEntry, ...], folds: Mapping[Key, bool]) -> frozenset[Key]:
+    """The rows of another tree that must be flipped for those in ``folds`` to be as they are
+    there."""
+    every = _foldable(tree)
+    return frozenset(row.key for row in every if folds.get(row.key, row.open) != row.open)
+
+
+def _foldable(tree: tuple[TreeEntry, ...]) -> Iterator[TreeRow]:
+    """Every row with rows beneath it, as it begins."""
+    for entry in tree:
+        if entry.row.count:
+            yield entry.row
+        yield from _foldable(entry.beneath)
+
+
 def fitness(row: TreeRow, query: str) -> int:
     """How well a row fits a filter, for the cursor to go to the best: an id or a part of the name
     that is exactly what was typed says more than one that has it somewhere."""
@@ -259,6 +279,20 @@ def fitness(row: TreeRow, query: str) -> int:
         elif word in name:
             out += 2
     return out
+
+
+def stands_for(row: TreeRow) -> tuple[object, ...]:
+    """What a row stands for wherever it stands: a kernel may come to be of a graph, and an id,
+    which is as short as can be, may grow."""
+    kernel, variant, graph = row.subject.kernel, row.subject.variant, row.subject.graph
+    if row.kind is TreeKind.ORIGIN:
+        return row.kind, *row.key
+    if row.kind is TreeKind.GRAPH:
+        return row.kind, "" if graph is None else graph.id
+    own: tuple[str, ...] = ()
+    if row.kind is TreeKind.VARIANT and variant is not None:
+        own = variant.hash, variant.symbol
+    return (row.kind, "" if kernel is None else kernel.id, *own)
 
 
 def entry_of(tree: tuple[TreeEntry, ...], key: Key) -> TreeEntry | None:

@@ -17,7 +17,7 @@ from inspector.tui.main.outcome import attempt
 from inspector.tui.timing.times import RecordingTimes
 from inspector.tui.tree.ordering import Order, time_of
 from inspector.tui.tree.rows import Key, TreeKind, TreeRow
-from inspector.tui.widgets.figures import UNKNOWN, figure, spilled, spills, warps
+from inspector.tui.widgets.figures import UNKNOWN, UNREAD, figure, spilled, spills, warps
 from inspector.tui.widgets.subject import TreeSubject
 
 if TYPE_CHECKING:
@@ -172,14 +172,21 @@ class TreeFigures(ScrollView, inherit_bindings=False):
             return "", f"{row.count or UNKNOWN} ", False
         if row.count:
             return "", f"×{row.count} ", False
-        resources = self._resources.get(row.subject.key[:2]) or variant.known
+        key = row.subject.key[:2]
+        resources = self._resources.get(key) or variant.known
+        unread = key not in self._resources
         # Where its siblings have others, the variant's own text tells its warps.
         many = warps(variant) if row.kind is TreeKind.KERNEL else None
         spill = spilled(resources)
         if self.order is Order.SPILLS:
-            shown = spills(resources).removesuffix(" ⚠") + ("⚠" if spill else " ")
+            told = spills(resources)
+            told = UNREAD if unread and told == UNKNOWN else told.removesuffix(" ⚠")
+            shown = told + ("⚠" if spill else " ")
         elif self.order is Order.TIME:
             shown = self.time_of(row)
         else:
-            shown = f"{figure(resources.registers):>3}r{'⚠' if spill else ' '}"
+            registers = f"{figure(resources.registers):>3}r"
+            if unread and resources.registers is None:
+                registers = f"{UNREAD:>3} "
+            shown = f"{registers}{'⚠' if spill else ' '}"
         return "" if many is None else f"w{many}", shown, spill

@@ -15,13 +15,10 @@ from inspector.report.diff_text import absent, settings
 from inspector.report.naming import specialised
 from inspector.report.timings import duration
 from inspector.tui.tree.ordering import Measured
-from inspector.tui.widgets.figures import UNKNOWN, figure, kibibytes, spills
+from inspector.tui.widgets.figures import UNKNOWN, UNREAD, figure, kibibytes, spills
 from inspector.tui.widgets.visible import label
 
 Value = float | str | None
-
-UNREAD = "…"
-"""What is not read yet, which is not the dash of what is not known."""
 
 MOST = 24
 """Cells of a column at most, but for the configuration as a whole and reasons."""

@@ -32,7 +32,7 @@ from inspector.tui.variants.table import VariantTable
 from inspector.tui.widgets.key_footer import KeyFooter
 from inspector.tui.widgets.notice import Notice
 from inspector.tui.widgets.prompt import Prompt
-from inspector.tui.widgets.subject import TreeSubject
+from inspector.tui.widgets.subject import TreeSubject, resolve, told_alike
 from inspector.tui.widgets.visible import label, shorten
 
 OFTEN = 0.2
@@ -133,18 +133,29 @@ class VariantsScreen(Screen[Left]):
     wheres: ClassVar = (Where.VARIANTS,)
 
     class Known(Message):
-        """A thread has read some more; ``left`` is how many variants it has not."""
+        """A thread has read some more of a scope; ``left`` is how many variants it has not."""
 
-        def __init__(self, rows: tuple[VariantRow, ...], left: int) -> None:
+        def __init__(
+            self, reads: Reader, scope: Scope, rows: tuple[VariantRow, ...], left: int
+        ) -> None:
             super().__init__()
+            self.reads = reads
+            self.scope = scope
             self.rows = rows
             self.left = left
 
     def __init__(
         self, reads: Reader, scope: Scope, marked: tuple[TreeSubject, ...] = (),
         at: Variant | None = None, times: RecordingTimes | None = None,
+        again: Callable[[], Scope] | None = None,
     ) -> None:  # fmt: skip
+        """``again`` says what it is of by now, where the recording may grow."""
         super().__init__()
+        self.again = again
+        self.widened = False
+        """Whether it is of the whole recording, though it was of less."""
+
+        self._reading = False
         self.times = times if times is not None else RecordingTimes(reads.recording.path)
         self.reads = reads
         self.scope = scope
@@ -169,7 +180,37 @@ class VariantsScreen(Screen[Left]):
     def on_mount(self) -> None:
         """Read every variant."""
         self._tell()
-        self._read(self.scope)
+        self._begin()
+
+    def _begin(self) -> None:
+        self._reading = True
+        self._read(self.reads, self.scope)
+
+    def renew(self, reads: Reader) -> None:
+        """The recording has grown: what is new is read when what was there has been."""
+        before, was = self.reads, self.scope
+        self.reads = reads
+        if self.again is not None:
+            scope = self.again()
+            self.scope = scope.wider or scope if self.widened else scope
+            self.bar.of = self.scope.name
+        self.table.marked = tuple(resolve(reads.recording, one) for one in self.table.marked)
+        self._keep(before, was)
+        rows = recorded(self.reads, self.scope)
+        self.left = sum(row.unread for row in rows)
+        self.table.grow(rows)
+        self._tell()
+        if not self._reading:
+            self._begin()
+
+    def _keep(self, before: Reader, was: Scope) -> None:
+        """What was read of a variant that is as it was need not be read anew."""
+        own = {(v.hash, v.symbol): v for _, v in was.variants}
+        for _, variant in self.scope.variants:
+            earlier = own.get((variant.hash, variant.symbol))
+            summary = None if earlier is None else before.summaries.of(earlier)
+            if summary is not None and told_alike(earlier, variant):
+                self.reads.summaries.know(variant, summary)
 
     @property
     def settled(self) -> bool:
@@ -179,20 +220,28 @@ class VariantsScreen(Screen[Left]):
     @work(
         thread=True, exclusive=True, group="variants", exit_on_error=False, description="variants"
     )
-    def _read(self, scope: Scope) -> None:
+    def _read(self, reads: Reader, scope: Scope) -> None:
         worker, last = get_current_worker(), monotonic()
         wanted = [variant for _, variant in scope.variants]
         code = any(Stage.SASS in variant.stages for variant in wanted)
         others = tuple(one for k in scope.kernels for one in variants.without_variant(k))
 
         def known() -> tuple[VariantRow, ...]:
-            rows = [row_of(self.reads, k, v, code) for k, v in scope.variants]
+            rows = [row_of(reads, k, v, code) for k, v in scope.variants]
             return (*rows, *others)
 
         def go_on() -> bool:
             return self.is_attached and not worker.is_cancelled
 
-        answer = attempt(lambda: self._follow(wanted, go_on, known, last))
+        def follow() -> None:
+            """Tell what is known by now, some times a second, until all is."""
+            nonlocal last
+            for done, of in reads.summaries.read(wanted, go_on):
+                if monotonic() - last > OFTEN and done < of:
+                    self.post_message(self.Known(reads, scope, known(), of - done))
+                    last = monotonic()
+
+        answer = attempt(follow)
         if go_on():
             rows = known()
             if isinstance(answer, Notice):
@@ -201,27 +250,22 @@ class VariantsScreen(Screen[Left]):
                     replace(row, unread=False, reason=row.reason or answer.message)
                     if row.unread else row for row in rows
                 )  # fmt: skip
-            self.post_message(self.Known(rows, 0))
-
-    def _follow(
-        self,
-        wanted: Sequence[Variant],
-        go_on: Callable[[], bool],
-        known: Callable[[], tuple[VariantRow, ...]],
-        last: float,
-    ) -> None:
-        """Tell what is known by now, some times a second, until all is."""
-        for done, of in self.reads.summaries.read(wanted, go_on):
-            if monotonic() - last > OFTEN and done < of:
-                self.post_message(self.Known(known(), of - done))
-                last = monotonic()
+            self.post_message(self.Known(reads, scope, rows, 0))
 
     @on(Known)
     def _known(self, message: Known) -> None:
         message.stop()
-        self.left = message.left
-        self.table.renew(message.rows)
+        rows, self.left = message.rows, message.left
+        if message.scope is not self.scope:  # there are more by now
+            self._keep(message.reads, message.scope)
+            rows = recorded(self.reads, self.scope)
+            self.left = sum(row.unread for row in rows)
+        self.table.renew(rows)
         self._tell()
+        if message.left == 0:
+            self._reading = False
+            if self.left:
+                self._begin()
 
     @on(VariantTable.Changed)
     def _tell(self) -> None:
@@ -318,14 +362,14 @@ class VariantsScreen(Screen[Left]):
             self.status.say("This is every variant of the recording.")
             return
         row = self.table.row
-        self.scope, self.bar.of = wider, wider.name
+        self.scope, self.bar.of, self.widened = wider, wider.name, True
         rows = recorded(self.reads, wider)
         self.left = sum(one.unread for one in rows)
         self.table.renew(rows)
         if row is not None and row.variant is not None:
             self.table.show(row)
         self._tell()
-        self._read(wider)
+        self._begin()
 
     def action_escape(self) -> None:
         """Forget the filter, else close the table."""

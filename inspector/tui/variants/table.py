@@ -80,6 +80,13 @@ class VariantTable(ScrollView, can_focus=True, inherit_bindings=False):
         self.known = rows
         self._lay()
 
+    def grow(self, rows: tuple[VariantRow, ...]) -> None:
+        """There are more variants; the cursor's row stays where it is on the screen."""
+        before = self.cursor
+        self.renew(rows)
+        if moved := self.cursor - before:
+            self.scroll_to(y=self.scroll_offset.y + moved, animate=False, force=True)
+
     @property
     def row(self) -> VariantRow | None:
         """The row under the cursor."""

@@ -8,6 +8,8 @@ from inspector.model import Resources, Variant
 from inspector.report.naming import setting
 
 UNKNOWN = "–"
+UNREAD = "…"
+"""Nobody has looked yet, which is not the dash of what is not known."""
 
 
 def figure(value: int | None) -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
-from inspector.model import Graph, Kernel, Stage, Variant
+from inspector.model import EDIT, Call, Graph, Kernel, Recording, Stage, StageFile, Variant
 
 LEFT = (Stage.SOURCE, Stage.OUTPUT_CODE, Stage.TTIR, Stage.PTX, Stage.LLIR, Stage.SASS)
 """What the first pane shows, the best first: where the code was written."""
@@ -62,13 +63,25 @@ class TreeSubject:
         """What there is, in the order of lowering."""
         return tuple(stage for stage in Stage if self.has(stage))
 
-    def why_missing(self, stage: Stage) -> str:
-        """The recorded reason, or what can be said without one."""
+    def file(self, stage: Stage) -> StageFile | None:
+        """What there is of a stage: the variant's own, else the graph's."""
+        if self.variant is not None and stage in self.variant.stages:
+            return self.variant.stages[stage]
+        return None if self.graph is None else self.graph.stages.get(stage)
+
+    def why_missing(self, stage: Stage, complete: bool = True) -> str:
+        """The recorded reason, or what can be said without one. Of a recording that is not
+        ``complete`` more may come."""
         if self.variant is None and self.kernel is None:
             return f"A graph as a whole has no {stage}; its kernels may have."
+        if self.variant is not None and stage in self.variant.missing:
+            return self.variant.missing[stage]
+        if not complete:
+            what = "this kernel" if self.variant is None else f"{stage} of this variant"
+            return f"The recording is unfinished, and nothing of {what} was compiled by now."
         if self.variant is None:
             return "No compilation of this kernel was recorded."
-        return self.variant.missing.get(stage) or f"No {stage} was recorded for this variant."
+        return f"No {stage} was recorded for this variant."
 
     def default(self, pane: int, taken: tuple[Stage, ...]) -> Stage:
         """The stage for a pane (0 the first), other than those that stand in other panes."""
@@ -76,3 +89,54 @@ class TreeSubject:
         free: list[Stage] = [stage for stage in (*order, *Stage) if stage not in taken]
         there = [stage for stage in free if self.has(stage)]
         return (there or free)[0]
+
+
+def told_alike(one: Variant | None, other: Variant | None) -> bool:
+    """Whether there is the same to be told of a variant in two states of its recording: how often
+    it was launched changes nothing."""
+    if one is None or other is None:
+        return one is other
+    return _told_of(one) == _told_of(other)
+
+
+def _told_of(variant: Variant) -> tuple[object, ...]:
+    calls: Iterator[Call] = (replace(call, count=1, first=None) for call in variant.calls)
+    return (
+        variant.hash, variant.symbol, variant.stages, variant.locations_cubin, variant.known,
+        variant.missing, variant.fusion, variant.failed, tuple(calls),
+    )  # fmt: skip
+
+
+def successor(kernel: Kernel, variant: Variant) -> Variant:
+    """The variant with this hash; compiled anew from an edited source, the one in its place."""
+    told = dict(variant.config)
+    # What was compiled before the edit may still be there, beside what took its place.
+    own = [v for v in kernel.variants if EDIT in told or EDIT not in v.config]
+    alike = [v for v in own if v.hash == variant.hash]
+    alike += [v for v in own if dict(v.config) == told and v.symbol == variant.symbol]
+    return (alike or own or [variant])[0]
+
+
+def resolve(recording: Recording, subject: TreeSubject) -> TreeSubject:
+    """The subject with these ids in a recording; what is not there any more is as it was.
+
+    What had no compilation yet, a kernel or a whole graph, is the first of those that it has now.
+    """
+    if subject.kernel is None and subject.graph is None:
+        return subject
+    kernel, variant, graph = subject.kernel, subject.variant, subject.graph
+    if kernel is not None:
+        kernel = next((k for k in recording.kernels if k.id == subject.key[0]), None) or next(
+            (k for k in recording.kernels if k.variants), kernel
+        )
+    if variant is not None and kernel is not None:
+        # The id is the shortest unique prefix of the hash: it may have grown.
+        variant = successor(kernel, variant)
+    if graph is not None:
+        graph = next((g for g in recording.graphs if g.id == subject.key[2]), graph)
+        if kernel is None:
+            own = {k.id: k for k in recording.kernels if k.variants}
+            kernel = next((own[name] for name in graph.kernels if name in own), None)
+    if variant is None and kernel is not None and kernel.variants:
+        variant = kernel.variants[0]
+    return TreeSubject(kernel, variant, graph)

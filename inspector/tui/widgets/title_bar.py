@@ -7,6 +7,7 @@ from textual.widget import Widget
 
 from inspector.model import Recording
 from inspector.text import plural
+from inspector.tui.app.live import ending
 from inspector.tui.widgets.visible import label, shorten
 
 
@@ -62,6 +63,8 @@ class TitleBar(Widget):
             warnings.append(self.told)
         elif not recording.complete:
             warnings.append("unfinished")
+        elif recording.exit_status and recording.seconds is not None:
+            warnings.append(ending(recording.exit_status, recording.seconds))
         if recording.problems:
             warnings.append(f"! {plural(len(recording.problems), 'problem')}")
         right = " · ".join(warnings)
@@ -86,4 +89,5 @@ class TitleBar(Widget):
         brand, text, right = parts
         left = Content.assemble((" ", ""), (brand, "bold"), ("  ", ""), (text, ""))
         gap = max(1, width + 1 - left.cell_length - Content(right).cell_length)
-        return Content.assemble(left, (" " * gap, ""), (right, "bold $warning"))
+        fine = right.startswith("exit 0 ") and " · " not in right
+        return Content.assemble(left, (" " * gap, ""), (right, "bold" if fine else "bold $warning"))

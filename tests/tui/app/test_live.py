@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from textual.pilot import Pilot
 
 from inspector.capture.opening import open_path
 from inspector.capture.running import Follower, grows
@@ -26,12 +27,15 @@ from inspector.reader.reader import Reader
 from inspector.recording.layout import Writer
 from inspector.tui.app.app import PtxviewApp
 from inspector.tui.app.leaving import Leaving
-from inspector.tui.app.live import KEPT, Choice, Live, ProgramState
+from inspector.tui.app.live import KEPT, Choice, Live, ProgramState, ending
 from inspector.tui.app.output_view import OutputView
 from inspector.tui.app.terminal_text import LONGEST, MOST, TerminalText
 from tests.helpers.sample import FakeReader, empty, reader, recording, settle, text_of
 
 ROOT = Path(__file__).resolve().parents[3]
+
+
+MOVES = (b"\n", b"\r\n\n", b"\x1b[2A", b"\x1b[9A", b"\x1b[J", b"\x1b[K", b"\x1b[1B", b"x\rab\n")
 
 
 def shown(*pieces: bytes) -> list[str]:
@@ -72,6 +76,39 @@ def test_output_reads_the_same_in_any_pieces(output: bytes, size: int) -> None:
     whole = shown(output)
     assert shown(*(output[n : n + size] for n in range(0, len(output), size))) == whole
     assert not any(re.search(r"[\x00-\x1f\x7f-\x9f]", line) for line in whole)
+
+
+@given(st.lists(st.binary(max_size=60) | st.sampled_from(MOVES), max_size=12), st.booleans())
+def test_what_has_changed_is_told_whole(pieces: list[bytes], crowded: bool) -> None:
+    """Who asks only for changes has, line by line, what is there."""
+    text = TerminalText(20, 5)
+    if crowded:
+        text.feed(b"line\n" * (MOST + 3))
+    first, lines = 0, list[str]()
+    for piece in pieces:
+        text.feed(piece)
+        dropped, changed, new = text.changes()
+        lines = lines[dropped - first : changed - first] + new
+        first = dropped
+        assert lines == text.lines(0, len(text))
+
+
+@pytest.mark.parametrize(
+    ("status", "seconds", "killed_by", "said"),
+    [
+        (3, 29.2, None, "exit 3 after 29 s"),
+        (0, 0.04, None, "exit 0 after 0.0 s"),
+        (0, 9.96, None, "exit 0 after 10.0 s"),
+        (1, 59.7, None, "exit 1 after 1 min 0 s"),
+        (137, 125.0, 9, "ended by SIGKILL after 2 min 5 s"),
+        (168, 4.21, 40, "ended by signal 40 after 4.2 s"),
+        (2, None, None, "exit 2"),
+    ],
+)
+def test_how_a_program_ended_is_said_in_words(
+    status: int, seconds: float | None, killed_by: int | None, said: str
+) -> None:
+    assert ending(status, seconds, killed_by) == said
 
 
 def test_output_is_bounded() -> None:
@@ -303,6 +340,98 @@ async def test_output_can_be_scrolled_and_hidden() -> None:
         assert screen.focused is screen.kernels
 
 
+LONG = " ".join(f"word{n}" for n in range(40))
+
+
+async def test_a_long_line_of_output_is_read_whole() -> None:
+    """It goes on beneath, as on a terminal, and does so again when the width changes."""
+    live = Live(lambda: None, lambda number: None)
+    app = PtxviewApp(empty(), live=live)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle_empty(pilot)
+        live.feed(LONG.encode() + b"\r\nlast \xe5\xae\xbd\r\n")
+        output = pilot.app.query_one(OutputView)
+
+        def joined() -> str:
+            rows = [output.render_line(y).text for y in range(output.size.height)]
+            return "".join(rows)
+
+        for width in (80, 50, 120):
+            await pilot.resize_terminal(width, 24)
+            await until(pilot, lambda: output.size.width == width and LONG in joined())  # noqa: B023
+            assert "last 宽" in text_of(pilot)
+
+
+async def test_who_reads_output_is_not_carried_away_by_lines_that_go() -> None:
+    live = Live(lambda: None, lambda number: None)
+    app = PtxviewApp(empty(), live=live)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle_empty(pilot)
+        live.feed(b"".join(b"%06d\n\r" % n for n in range(MOST)))
+        await until(pilot, lambda: f"{MOST - 1:06}" in text_of(pilot))
+        await pilot.press(*["pageup"] * 4)
+        top = first_of_output(pilot)
+        live.feed(b"".join(b"%06d\n\r" % n for n in range(MOST, MOST + 500)))
+        output = app.query_one(OutputView)
+        await until(pilot, lambda: output._first >= 500)
+        assert first_of_output(pilot) == top
+        await pilot.press("escape")
+        await until(pilot, lambda: f"{MOST + 499:06}" in text_of(pilot))
+
+
+def first_of_output(pilot: Pilot[None]) -> str:
+    """The first row of the output in view."""
+    return pilot.app.query_one(OutputView).render_line(0).text
+
+
+async def settle_empty(pilot: Pilot[None]) -> None:
+    """Wait for the screen that has no kernels."""
+    await until(pilot, lambda: "No kernels here" in text_of(pilot))
+
+
+@pytest.mark.parametrize("size", [(80, 24), (160, 48)])
+async def test_output_is_what_one_sees_until_there_is_a_kernel(size: tuple[int, int]) -> None:
+    growth = Growth()
+    live = Live(growth, lambda number: None)
+    app = PtxviewApp(empty(), live=live)
+    async with app.run_test(size=size) as pilot:
+        await settle_empty(pilot)
+        live.feed(b"".join(b"line %d\r\n" % n for n in range(100)))
+        await until(pilot, lambda: "line 99" in text_of(pilot))
+        output = app.query_one(OutputView)
+        assert output.size.height > 0.65 * size[1]
+        assert output.has_focus
+        assert "O output" in text_of(pilot).rsplit("\n", 1)[-1]
+        await pilot.press("O")  # there is nothing else to see: it is not hidden
+        assert output.display and output.has_focus
+        await pilot.press("g")
+        growth.next = reader()
+        await until(pilot, lambda: "square_kernel" in text_of(pilot))
+        screen = await settle(pilot)
+        # Who reads it goes on reading, at the same line.
+        assert screen.focused is output and "line 0 " in output.render_line(0).text
+        assert screen.panes.panes[0].view.source is not None
+        assert "O output" in text_of(pilot).rsplit("\n", 1)[-1]
+        await pilot.press("escape")
+        assert not output.display
+        assert screen.kernels.has_focus
+
+
+async def test_a_program_without_kernels_ends_and_its_output_stays() -> None:
+    growth = Growth()
+    live = Live(growth, lambda number: None)
+    app = PtxviewApp(empty(), live=live)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle_empty(pilot)
+        live.feed(b"".join(b"line %d\r\n" % n for n in range(100)))
+        live.status, live.ended, live.state = 3, live.began + 29.3, ProgramState.ENDED
+        growth.next = empty()
+        await until(pilot, lambda: "The program ended with status 3." in text_of(pilot))
+        assert text_of(pilot).split("\n")[0].rstrip().endswith("exit 3 after 29 s")
+        assert text_of(pilot).count("\nline 9") > 8
+        assert "compiled nothing for a GPU" in " ".join(text_of(pilot).split())
+
+
 async def test_output_is_shown_and_not_obeyed() -> None:
     live = Live(lambda: None, lambda number: None)
     app = PtxviewApp(reader(), live=live)
@@ -411,11 +540,30 @@ def test_a_program_that_prints_is_watched(terminal: Terminal) -> None:
     screen = terminal.sees("line 5")
     assert "running" in screen
     assert "No kernels here yet." in screen
-    terminal.sees("The program ended with status 7.")
+    screen = terminal.sees("The program ended with status 7.")
+    assert re.search(r" exit 7 after \d+(\.\d)? s *\n", screen)
+    assert screen.count("line 7") > 9  # what it wrote is what there is to see
     terminal.keys("q")
     screen = terminal.sees("STATUS 7")
     assert "line 79\n" in screen  # and it is on the terminal afterwards, as it would have been
     assert "made no kernels" in screen
+
+
+def test_a_bar_as_wide_as_the_programs_terminal_is_one_row(terminal: Terminal) -> None:
+    terminal.run(
+        script(
+            terminal,
+            "import os, time\nwide = os.get_terminal_size().columns\nfor n in range(4):\n"
+            "    print('\\r' + str(n) + '=' * (wide - 2) + '|', end='', flush=True)\n"
+            "    time.sleep(0.2)\nprint('\\nnext')",
+        )
+    )
+    screen = terminal.sees("next").split("\n")
+    at = next(n for n, line in enumerate(screen) if line.startswith("next"))
+    assert re.fullmatch(r"3={118}\|", screen[at - 1].rstrip())
+    assert sum("=" in line for line in screen) == 1
+    terminal.keys("q")
+    terminal.sees("STATUS 0")
 
 
 def test_a_program_that_reads_gets_the_terminal(terminal: Terminal) -> None:
@@ -430,7 +578,7 @@ def test_a_program_that_reads_gets_the_terminal(terminal: Terminal) -> None:
     assert "ptxview" not in screen
     terminal.keys("Ada", "Enter")
     terminal.sees("hi Ada")
-    terminal.sees("No kernels here yet.")
+    terminal.sees("No kernels here.")
     terminal.keys("q")
     terminal.sees("STATUS 0")
 
@@ -449,7 +597,7 @@ def test_a_program_that_draws_gets_the_terminal(terminal: Terminal) -> None:
     terminal.keys("x")
     terminal.sees("KEY x")
     terminal.keys("y")
-    terminal.sees("No kernels here yet.")
+    terminal.sees("No kernels here.")
     terminal.keys("q")
     terminal.sees("STATUS 0")
 
@@ -459,7 +607,7 @@ def test_ctrl_c_reaches_a_program_that_has_the_terminal(terminal: Terminal) -> N
     terminal.sees("wait")
     time.sleep(0.5)
     terminal.keys("C-c")
-    terminal.sees("No kernels here yet.")
+    terminal.sees("No kernels here.")
     terminal.keys("q")
     screen = terminal.sees("STATUS 130")
     assert "KeyboardInterrupt" in screen
@@ -472,7 +620,8 @@ def test_a_program_that_is_killed_is_told(terminal: Terminal) -> None:
             "import os, time\nprint('up', flush=True); time.sleep(1)\nos.kill(os.getpid(), 9)",
         )
     )
-    terminal.sees("status 137")
+    screen = terminal.sees("The program was ended by SIGKILL")
+    assert re.search(r"ended by SIGKILL after \d+(\.\d)? s *\n", screen.split("\n")[0] + "\n")
     terminal.keys("q")
     terminal.sees("STATUS 137")
 
@@ -534,6 +683,7 @@ def test_a_run_of_another_process_is_followed(terminal: Terminal) -> None:
     writer.event(event="end", time=3.0, exit_status=0, seconds=1.0)
     assert open_path(terminal.folder / "r").kernels
     terminal.sees("late_kernel")
+    assert "exit 0 after 1.0 s" in terminal.sees("exit 0")
     terminal.keys("q")
     terminal.sees("STATUS 0")
 

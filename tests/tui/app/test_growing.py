@@ -1,0 +1,465 @@
+"""What one looks at while a recording grows: everything comes by itself, and nothing moves.
+
+The recording of an H200 is written anew event by event, as its program wrote it; what costs time,
+or never was recorded, is a table's.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.content import Content
+from textual.pilot import Pilot
+
+from inspector.capture.opening import open_path
+from inspector.capture.running import Follower
+from inspector.model import Call, Kernel, Origin, Recording, Resources, Stage, Variant
+from inspector.reader.reader import Reader
+from inspector.recording.layout import DerivedCache
+from inspector.tui.app.app import PtxviewApp
+from inspector.tui.app.live import Live
+from inspector.tui.app.remembered import Memory
+from inspector.tui.code.view import CodeView
+from inspector.tui.diff.screen import DiffScreen
+from inspector.tui.main.screen import MainScreen
+from inspector.tui.tree.rows import MANY, TreeKind
+from inspector.tui.variants.screen import VariantsScreen
+from tests.helpers.sample import (
+    FakeReader,
+    reader,
+    recording,
+    screen_of,
+    settle,
+    text_of,
+    variant,
+)
+from tests.tui.app.test_live import Growth, until
+
+LECTURE = Path(__file__).parents[3] / "examples" / "recordings" / "lecture-h200.ptxview"
+SIZES = [(80, 24), (160, 48)]
+
+Event = dict[str, Any]
+
+
+class Written:
+    """A recording that is written again, as far as one wants."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder / "recording"
+        self.cache = DerivedCache(folder / "derived")
+        rows: list[tuple[float, str, Event]] = []
+        with zipfile.ZipFile(LECTURE) as archive:
+            for name in archive.namelist():
+                if name.endswith(".jsonl"):
+                    told = map(json.loads, archive.read(name).splitlines())
+                    # What was made of it afterwards bears no time.
+                    rows += [(event.get("time") or float("inf"), name, event) for event in told]
+                else:
+                    archive.extract(name, self.folder)
+        self._rows = sorted(rows, key=lambda row: row[0])
+        self._follower = Follower(self.folder)
+        self.read: list[str] = []
+        """Hashes of the variants whose figures were read for a table, by all readers."""
+
+    def to(self, event: str, **fields: object) -> None:
+        """Everything up to the next event of that kind with these fields."""
+        while self._rows:
+            _, name, told = self._rows.pop(0)
+            with (self.folder / name).open("a") as file:
+                file.write(json.dumps(told) + "\n")
+            if told["event"] == event and all(told.get(k) == v for k, v in fields.items()):
+                return
+
+    def look(self) -> Reader | None:
+        """A reader of what there is by now, if there is more."""
+        seen = self._follower.look()
+        return None if seen is None else self._reader(seen)
+
+    def _reader(self, seen: Recording) -> Reader:
+        made = Reader(seen, self.cache)
+        read = made.summaries.read
+
+        def noted(
+            variants: Sequence[Variant], go_on: Callable[[], bool] = lambda: True
+        ) -> Iterator[tuple[int, int]]:
+            self.read += [v.hash + v.symbol for v in variants if made.summaries.of(v) is None]
+            return read(variants, go_on)
+
+        made.summaries.read = noted  # type: ignore[method-assign]
+        return made
+
+    def app(self) -> PtxviewApp:
+        """The interface, following it."""
+        return PtxviewApp(self._reader(open_path(self.folder)), live=Live(self.look))
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> Written:
+    return Written(tmp_path)
+
+
+def stands(view: CodeView) -> tuple[object, ...]:
+    """Where one is in a pane, and what is folded."""
+    return view.cursor, view.scroll_offset, view.map.rows, view.folding.words, view.matches
+
+
+def table_of(pilot: Pilot[None]) -> VariantsScreen:
+    """The table that lies over the panes."""
+    screen: object = pilot.app.screen
+    assert isinstance(screen, VariantsScreen)
+    return screen
+
+
+def diff_of(pilot: Pilot[None]) -> DiffScreen:
+    """The comparison that does."""
+    screen: object = pilot.app.screen
+    assert isinstance(screen, DiffScreen)
+    return screen
+
+
+def with_variants(*variants: Variant, **more: object) -> Recording:
+    """A recording that still grows, of one Triton kernel."""
+    kernel = replace(recording().kernels[0], variants=variants)
+    whole = replace(recording(), complete=False, kernels=(kernel,), graphs=())
+    return replace(whole, **more)  # type: ignore[arg-type]
+
+
+def tuned(n: int) -> Variant:
+    """The variant that a tuner compiled as its nth."""
+    config = {"BLOCK": 16 * n, "num_warps": 4}
+    return variant("square_kernel", f"{n:02x}{n:06x}", Stage.SOURCE, Stage.PTX, config=config)
+
+
+async def test_a_kernel_of_a_graph_becomes_readable_where_one_reads_its_graph(
+    written: Written,
+) -> None:
+    """``output_code`` is there before anything is compiled: who reads it goes on reading."""
+    written.to("graph")
+    async with written.app().run_test(size=(160, 48)) as pilot:
+        screen = await settle(pilot)
+        await pilot.press("G", "tab", *("j" * 30), "minus")
+        screen = await settle(pilot)
+        code, ptx = screen.panes.panes
+        assert code.stage is Stage.OUTPUT_CODE
+        shown = " ".join(text_of(pilot).split())
+        assert "◔ No ptx here yet. The recording is unfinished" in shown
+        before = stands(code.view)
+        written.to("triton")
+        await until(pilot, lambda: ptx.view.source is not None)
+        screen = await settle(pilot)
+        assert ".visible .entry triton_per" in "\n".join(ptx.view.source.texts)  # type: ignore[union-attr]
+        assert "here yet" not in text_of(pilot)
+        assert code.stage is Stage.OUTPUT_CODE
+        assert stands(code.view) == before
+        assert screen.focused is code.view
+        # Its registers stand in the tree and on the card, as cuobjdump has them.
+        own = screen.panes.subject.variant
+        assert own is not None
+        registers = screen.reads.resources(own).registers
+        await until(pilot, lambda: f"{registers} registers" in text_of(pilot))
+        await until(pilot, lambda: f"{registers}r" in text_of(pilot))
+        assert not screen.panes.unlinked(ptx)
+
+
+async def test_what_never_comes_is_not_promised_any_longer() -> None:
+    kernel = replace(recording().kernels[0], variants=())
+    growing = replace(recording(), complete=False, kernels=(kernel,), graphs=())
+    growth = Growth()
+    app = PtxviewApp(reader(growing), live=Live(growth))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        assert "No ptx here yet." in " ".join(text_of(pilot).split())
+        growth.next = reader(replace(growing, complete=True))
+        await until(pilot, lambda: "No compilation of" in " ".join(text_of(pilot).split()))
+        assert "yet" not in text_of(pilot)
+
+
+async def test_a_figure_that_is_not_read_is_no_dash() -> None:
+    may_go_on = threading.Event()
+
+    class Slow(FakeReader):
+        def resources(self, variant: Variant) -> Resources:
+            may_go_on.wait(10)
+            return super().resources(variant)
+
+    made = reader(with_variants(tuned(1), replace(tuned(2), known=Resources(registers=77))))
+    app = PtxviewApp(Slow(made.recording, made.texts, {"01000001": Resources(registers=33)}))
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = screen_of(pilot)
+        await until(pilot, lambda: len(screen.kernels.rows) == 4)
+
+        def row(n: int) -> str:
+            return "".join(segment.text for segment in screen.kernels.render_line(n))
+
+        assert row(2).endswith(" …  ") and "–" not in row(2)
+        assert row(3).endswith(" 77r ")  # what was recorded need not be read
+        may_go_on.set()
+        await until(pilot, lambda: row(2).endswith(" 33r "))
+        assert "…" not in row(2)
+
+
+async def test_hints_and_figures_follow_what_is_launched_without_going_away(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A launch says more of a variant: its notes, its card; until that is read they stay."""
+
+    class Launched(FakeReader):
+        def findings(self, variant: Variant, counted: bool = True) -> Any:
+            return super().findings(variant) * (1 + len(variant.calls))
+
+    square = recording().kernels[0]
+    call = Call("triton", "square_kernel", square.variants[0].hash, (1, 1, 1), (128, 1, 1))
+
+    def launched(*calls: Call) -> FakeReader:
+        own = replace(square.variants[0], calls=calls, launches=len(calls))
+        made = reader(with_variants(own))
+        return Launched(made.recording, made.texts, made.takes, starts=made.starts)
+
+    growth = Growth()
+    app = PtxviewApp(launched(), live=Live(growth))
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await settle(pilot)
+        assert "◆ 1 hint" in text_of(pilot)
+        cards: list[str] = []
+        draw = screen.card.render
+
+        def drawn() -> Content:
+            cards.append(draw().plain)
+            return draw()
+
+        monkeypatch.setattr(screen.card, "render", drawn)
+        growth.next = launched(call)
+        await until(pilot, lambda: "◆ 2 hints" in text_of(pilot))
+        assert cards and all(re.search(r" 22 reg.* occ.*◆ [12] hint", card) for card in cards)
+        # How often it was launched changes nothing that is told of a line.
+        told: list[object] = []
+        monkeypatch.setattr(screen.panes.panes[1].view, "annotate", told.append)
+        growth.next = launched(replace(call, count=5))
+        await until(pilot, lambda: screen.reads.recording.kernels[0].variants[0].calls[0].count > 1)
+        await settle(pilot)
+        assert not told
+
+
+async def test_a_tuners_variants_come_beneath_what_one_has_open() -> None:
+    """A kernel of so many variants begins folded; one that was open before is not closed."""
+    growth = Growth()
+    app = PtxviewApp(reader(with_variants(*map(tuned, range(1, MANY + 1)))), live=Live(growth))
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await settle(pilot)
+        await pilot.press(*("j" * 5))
+        await settle(pilot)
+        here = screen.kernels.row
+        assert here is not None and here.kind is TreeKind.VARIANT
+        growth.next = reader(with_variants(*map(tuned, range(1, MANY + 9))))
+        await until(pilot, lambda: len(screen.reads.recording.variants()) > MANY)
+        await settle(pilot)
+        assert screen.kernels.row is not None and screen.kernels.row.key == here.key
+        assert len(screen.kernels.rows) == MANY + 8 + 2
+        # Folded by hand it stays so, too.
+        await pilot.press("h", "h")
+        assert len(screen.kernels.rows) == 2
+        growth.next = reader(with_variants(*map(tuned, range(1, MANY + 12))))
+        await until(pilot, lambda: "×23" in text_of(pilot))
+        assert len(screen.kernels.rows) == 2
+
+
+async def test_the_cursor_goes_with_a_kernel_that_turns_out_to_be_a_graphs() -> None:
+    whole = recording()
+    alone = replace(whole, complete=False, graphs=())
+    growth = Growth()
+    app = PtxviewApp(reader(alone), live=Live(growth))
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await settle(pilot)
+        assert screen.kernels.find(("k2", "b615ffe2", ""))
+        await settle(pilot)
+        at = screen.kernels.cursor - screen.kernels.scroll_offset.y
+        growth.next = reader(whole)
+        await until(pilot, lambda: "graph 0/0" in text_of(pilot))
+        row = screen.kernels.row
+        assert row is not None and row.kind is TreeKind.KERNEL
+        assert row.key == ("inductor", "0/0", "k2")
+        assert at >= 0 and screen.panes.subject.key[0] == "k2"
+
+
+def kernels_more(many: int) -> Recording:
+    """The sample with more kernels, before and behind those that there were, still growing."""
+    whole = recording()
+    first = whole.kernels[0]
+    others = tuple(
+        Kernel(f"n{n}", f"new_{n}", f"new_{n}", origin,
+               (replace(first.variants[0], id=f"{n:08x}", hash=f"{n:08x}" * 8),))
+        for n in range(many)
+        for origin in ([Origin.TRITON, Origin.NVCC][n % 2],)
+    )  # fmt: skip
+    return replace(whole, complete=False, kernels=(*others, *whole.kernels))
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize(
+    ("keys", "expected"),
+    [
+        (("tab", "slash", *"mul"), "mul"),  # a search, half typed
+        (("slash", *"gelu"), "gelu"),  # a filter, half typed
+        (("tab", "colon", "1"), "1"),
+    ],
+)
+async def test_who_types_while_kernels_come_goes_on_typing(
+    size: tuple[int, int], keys: tuple[str, ...], expected: str
+) -> None:
+    growth = Growth()
+    app = PtxviewApp(reader(kernels_more(0)), live=Live(growth))
+    async with app.run_test(size=size) as pilot:
+        screen = await settle(pilot)
+        await pilot.press(*keys)
+        await settle(pilot)
+        before = [stands(pane.view) for pane in screen.panes.panes]
+        subject, key = screen.panes.subject, screen.kernels.row and screen.kernels.row.key
+        growth.next = reader(kernels_more(30))
+        await until(pilot, lambda: len(screen.recording.kernels) > 30)
+        await settle(pilot)
+        assert screen.focused is screen.prompt.input
+        assert screen.prompt.input.value == expected
+        assert [stands(pane.view) for pane in screen.panes.panes] == before
+        assert screen.panes.subject == subject
+        assert (screen.kernels.row and screen.kernels.row.key) == key
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_what_lies_over_it_stays_and_the_cursor_beneath_it(size: tuple[int, int]) -> None:
+    growth = Growth()
+    app = PtxviewApp(reader(kernels_more(0)), live=Live(growth))
+    async with app.run_test(size=size) as pilot:
+        screen = await settle(pilot)
+        await pilot.press("tab", *("j" * 4), "question_mark")
+        await settle(pilot)
+        help_shown, before = text_of(pilot), stands(screen.panes.active.view)
+        focus = screen.focused
+        growth.next = reader(kernels_more(40))
+        await until(pilot, lambda: len(screen.recording.kernels) > 40)
+        await settle(pilot)
+        assert text_of(pilot) == help_shown
+        await pilot.press("escape")
+        await settle(pilot)
+        assert screen.focused is focus
+        assert stands(screen.panes.active.view) == before
+
+
+def shown_at(screen: MainScreen, text: str) -> int:
+    """On which row of the tree's a name stands."""
+    top = screen.kernels.scroll_offset.y
+    rows = screen.kernels.rows[top : top + screen.kernels.size.height]
+    return next(y for y, row in enumerate(rows) if row.text == text)
+
+
+async def test_the_tree_stands_still_while_rows_come_above() -> None:
+    growth = Growth()
+    app = PtxviewApp(reader(kernels_more(60)), live=Live(growth))
+    async with app.run_test(size=(120, 36)) as pilot:
+        screen = await settle(pilot)
+        await pilot.press(*("j" * 40))
+        await settle(pilot)
+        row = screen.kernels.row
+        assert row is not None
+        at = shown_at(screen, row.text)
+        growth.next = reader(kernels_more(90))
+        await until(pilot, lambda: len(screen.recording.kernels) > 90)
+        await settle(pilot)
+        assert screen.kernels.row is not None and screen.kernels.row.text == row.text
+        assert shown_at(screen, row.text) == at
+
+
+# What lies over the tree and the panes, and shows kernels itself
+
+
+async def test_the_table_of_variants_fills_while_it_is_open(written: Written) -> None:
+    written.to("call", name="square_grid_kernel")
+    async with written.app().run_test(size=(160, 48)) as pilot:
+        await settle(pilot)
+        await pilot.press("g", "V", "R", *("j" * 3))
+        table = table_of(pilot)
+        await until(pilot, lambda: table.settled)
+        row, rows = table.table.row, len(table.table.rows)
+        assert row is not None and row.variant is not None
+        y = table.table.cursor - table.table.scroll_offset.y
+        written.to("end")
+        await until(pilot, lambda: len(table.table.rows) > rows and table.settled)
+        assert table_of(pilot) is table
+        now = table.table.row
+        assert now is not None and now.variant is not None
+        assert now.variant.hash == row.variant.hash
+        assert table.table.sorted == "registers"
+        assert table.table.cursor - table.table.scroll_offset.y >= y
+        # Every figure has come, those of kernels that were not there when it was opened as well.
+        names = {one.kernel.name for one in table.table.rows}
+        assert {"softmax_kernel", "matmul_kernel"} <= names
+        assert not any(one.unread for one in table.table.rows)
+        assert " … " not in text_of(pilot)
+        own = [one.variant for one in table.table.rows if one.variant is not None]
+        assert all(variant.launches for variant in own if variant.hash[:6] == "a4fe74")
+        # Each growth is a reader of its own: what was read of a variant is not read again.
+        assert written.read and len(written.read) == len(set(written.read))
+
+
+async def test_marks_and_a_diff_go_on_with_what_came_since() -> None:
+    """SASS that came after the marks were made can be compared."""
+    whole = recording()
+    square = whole.kernels[0]
+    bare = tuple(
+        replace(v, stages={s: f for s, f in v.stages.items() if s is not Stage.SASS})
+        for v in square.variants
+    )
+    growing = replace(whole, complete=False, kernels=(replace(square, variants=bare),), graphs=())
+    growth = Growth()
+    app = PtxviewApp(reader(growing), live=Live(growth))
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await settle(pilot)
+        await pilot.press("j", "d", "j", "d", "D")
+        diff = diff_of(pilot)
+        await until(pilot, lambda: diff.settled)
+        shown = text_of(pilot)
+        growth.next = reader(replace(growing, kernels=(square,)))
+        await until(pilot, lambda: Stage.SASS in screen.recording.kernels[0].variants[0].stages)
+        await pilot.pause()
+        assert text_of(pilot) == shown
+        await pilot.press("7")
+        await until(pilot, lambda: diff.settled and diff.request.stage is Stage.SASS)
+        outcome = diff.view.outcome
+        assert outcome is not None and outcome.comparison is not None
+        assert outcome.comparison.stage is Stage.SASS
+        await pilot.press("escape", "D", "7")
+        diff = diff_of(pilot)
+        await until(pilot, lambda: diff.settled and diff.request.stage is Stage.SASS)
+        outcome = diff.view.outcome
+        assert outcome is not None and outcome.comparison is not None
+        assert outcome.comparison.stage is Stage.SASS
+
+
+# What is remembered of a recording
+
+
+async def test_the_map_and_reading_are_remembered(tmp_path: Path) -> None:
+    memory = Memory(tmp_path / "remembered.json")
+    app = PtxviewApp(reader(), memory=memory)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        await pilot.press("tab", "m", "tab", "w", "q")
+    app = PtxviewApp(reader(), memory=Memory(memory.path))
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await settle(pilot)
+        await settle(pilot)
+        source, ptx = (pane.view for pane in screen.panes.panes)
+        assert not source.folding.as_it_is and ptx.folding.as_it_is
+        assert source.groups is not None and ptx.groups is not None
+        await pilot.press("m", "q")
+    app = PtxviewApp(reader(), memory=Memory(memory.path))
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await settle(pilot)
+        assert all(pane.view.groups is None for pane in screen.panes.panes)
