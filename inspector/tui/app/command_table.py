@@ -50,7 +50,8 @@ _D, _V, _M, _X = Where.DIFF, Where.VARIANTS, Where.TIMING, Where.STEP
 # fmt: off
 TABLE: tuple[Command, ...] = (
     Command("help", "question_mark,f1", "?", _S, "tell_app('help')",
-            "Help", "all keys, and what the marks mean", "help"),
+            "Help", "the keys of where you are, then all others; typing searches, Enter runs",
+            "help"),
     Command("search", "slash", "/", _P, "screen.search",
             "Search", "a regular expression; capitals count once there is one", "search"),
     Command("tree.filter", "slash", "/", _T, "screen.filter",
@@ -120,8 +121,8 @@ TABLE: tuple[Command, ...] = (
     Command("output", "O", "O", _S, "tell_app('output')",
             "Output", "what the program writes; again to hide it"),
     Command("theme", "T", "T", _S, "tell_app('other_theme')", "Dark or light", "the other theme"),
-    Command("palette", "ctrl+p", "^p", _S, "tell_app('command_palette')",
-            "Palette", "every command by its name", "palette"),
+    Command("palette", "ctrl+p", "^p", _S, "tell_app('find')",
+            "Find", "kernels, variants, ids, labels, hints, stages and commands by name", "find"),
     Command("redraw", "ctrl+l", "^l", _S, "tell_app('redraw')",
             "Draw anew", "where something else has written on the terminal"),
     Command("quit", "q,ctrl+c", "q", _S, "tell_app('quit')", "Quit", "leave ptxview", "quit"),

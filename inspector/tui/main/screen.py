@@ -36,6 +36,7 @@ from inspector.tui.app.remembered import View
 from inspector.tui.code.gutter import ColumnList
 from inspector.tui.code.highlight import texts_of
 from inspector.tui.code.view import CodeView
+from inspector.tui.find.places import label_of
 from inspector.tui.main.card import VariantCard
 from inspector.tui.main.empty_state import EmptyState
 from inspector.tui.main.outcome import attempt
@@ -109,15 +110,6 @@ def text_of(reads: Reader, subject: TreeSubject, variant: Variant, stage: Stage)
 
 # -- where a branch or a call goes ----------------------------------------------------------------
 # The line of a label, found in the texts of the lines.
-
-_LABEL = re.compile(r"\s*([\w$.^%]+):|\s*(\^\w+)\(")
-"""A label at the beginning of a line, as PTX, SASS, LLVM IR and MLIR write one."""
-
-
-def label_of(text: str) -> str | None:
-    """The label that a line defines."""
-    match = _LABEL.match(text)
-    return None if match is None else match[1] or match[2]
 
 
 def target_line(listing: Listing, n: int, target: str) -> int | None:
@@ -283,7 +275,7 @@ class MainScreen(Screen[None]):
         self.understanding = Understanding(reads, self.times)
         self.status = StatusLine()
         self.prompt = Prompt()
-        self.search = Search(self.panes, self._warn, self.changed)
+        self.search = Search(self.panes, self.warn, self.changed)
         self.title_bar = TitleBar(self.recording)
         watched = self.live if self.live is not None and self.live.send is not None else None
         self.output = None if watched is None else OutputView(watched)
@@ -585,7 +577,7 @@ class MainScreen(Screen[None]):
         here = self.panes.here()
         place = None if here is None else self.panes.history.go(here, by)
         if place is None:
-            self._warn("There is nothing to go back to." if by < 0 else "This is the last place.")
+            self.warn("There is nothing to go back to." if by < 0 else "This is the last place.")
             return
         if place.subject != self.panes.subject:
             self.kernels.find(place.subject.key)
@@ -608,7 +600,7 @@ class MainScreen(Screen[None]):
                 lambda wanted: None if wanted is None else view.columns(wanted),
             )
         else:
-            self._warn("Nothing is told of these lines: there are no columns to choose.")
+            self.warn("Nothing is told of these lines: there are no columns to choose.")
 
     def action_map(self) -> None:
         """Colour each line of all panes by the source line that it comes from, or end that."""
@@ -626,7 +618,7 @@ class MainScreen(Screen[None]):
     def action_pane_fewer(self) -> None:
         """Close this pane."""
         if not self.panes.fewer():
-            self._warn("This is the only pane.")
+            self.warn("This is the only pane.")
 
     @on(CodeView.Said)
     def _view_said(self, message: CodeView.Said) -> None:
@@ -676,13 +668,14 @@ class MainScreen(Screen[None]):
         try:
             self.panes.active.view.jump(int(text))
         except ValueError:
-            self._warn(f"“{label(text)}” is no line number.")
+            self.warn(f"“{label(text)}” is no line number.")
 
     @on(Pane.Found)
     def _found(self, message: Pane.Found) -> None:
         self.search.found(message)
 
-    def _warn(self, text: str) -> None:
+    def warn(self, text: str) -> None:
+        """Say that something is not so, above the footer."""
         self.status.say(text, self.panes.active.view, warning=True)
 
     def _say(self, text: str) -> None:
@@ -694,7 +687,7 @@ class MainScreen(Screen[None]):
         """Mark the variant, or take its mark away; a third takes the place of the second."""
         subject = self.panes.subject
         if subject.variant is None:
-            self._warn("There is no compilation here to mark.")
+            self.warn("There is no compilation here to mark.")
             return
         own = TreeSubject(subject.kernel, subject.variant)
         if own in self.marked:
@@ -713,10 +706,10 @@ class MainScreen(Screen[None]):
     def action_compare(self) -> None:
         """Show how the two marked variants differ."""
         if len(self.marked) < 2:
-            self._warn("Mark two variants with d; then this compares them.")
+            self.warn("Mark two variants with d; then this compares them.")
         elif COMPARE is None:
             a, b = (one.key[1] for one in self.marked)
-            self._warn(f"No screen shows differences yet: ptxview diff {a} {b} prints them.")
+            self.warn(f"No screen shows differences yet: ptxview diff {a} {b} prints them.")
         else:
             self.app.push_screen(COMPARE(self.reads, *self.marked))
 
@@ -732,7 +725,7 @@ class MainScreen(Screen[None]):
         before = next((v for v in pair if v.config.get(EDIT) == BEFORE), None)
         after = next((v for v in pair if v.config.get(EDIT) != BEFORE), None)
         if before is None or after is None or COMPARE is None:
-            self._warn("Nothing of this variant has changed since it was compiled before.")
+            self.warn("Nothing of this variant has changed since it was compiled before.")
             return
         self.app.push_screen(
             COMPARE(self.reads, TreeSubject(kernel, before), TreeSubject(kernel, after))
@@ -741,7 +734,7 @@ class MainScreen(Screen[None]):
     def action_time(self) -> None:
         """Measure the variant."""
         if self.panes.subject.variant is None:
-            self._warn("There is no compilation here to time.")
+            self.warn("There is no compilation here to time.")
         else:
             screen = TIME(self.reads, self.panes.subject, self.times)
             self.app.push_screen(screen, lambda _: self.timed())
@@ -749,7 +742,7 @@ class MainScreen(Screen[None]):
     def action_step_block(self) -> None:
         """Run one block of the variant, and step through it."""
         if self.panes.subject.variant is None:
-            self._warn("There is no compilation here to run.")
+            self.warn("There is no compilation here to run.")
             return
         # What runs PTX is imported when something is run: the first frame need not wait.
         from inspector.tui.step.screen import StepScreen
@@ -816,7 +809,7 @@ class MainScreen(Screen[None]):
             words = []
         words = words or [one for one in USUAL if which(one)][:1]
         if not words:
-            self._warn("Say which editor: set EDITOR, as in EDITOR=vim.")
+            self.warn("Say which editor: set EDITOR, as in EDITOR=vim.")
             return
         path = self._recorded(stage)
         with contextlib.ExitStack() as held:
@@ -840,16 +833,16 @@ class MainScreen(Screen[None]):
             with self.app.suspend():
                 status = run_program(editor(words, path, n), os.environ, is_job=False)
         except SuspendNotSupported:
-            self._warn(
+            self.warn(
                 "A browser has no terminal to lend to an editor; y copies the line, X saves all."
                 if self.app.is_web
                 else "This terminal cannot be lent to an editor."
             )
         except PtxviewError as error:
-            self._warn(error.message)
+            self.warn(error.message)
         else:
             if status:
-                self._warn(f"{label(words[0])} ended with status {status}.")
+                self.warn(f"{label(words[0])} ended with status {status}.")
         self.refresh(layout=True)
 
     # Files
@@ -860,7 +853,7 @@ class MainScreen(Screen[None]):
         try:
             path = save(Path.cwd() / "ptxview.svg", picture)
         except OSError as error:
-            self._warn(f"No picture could be saved: {error.strerror or error}.")
+            self.warn(f"No picture could be saved: {error.strerror or error}.")
         else:
             self._say(f"A picture of the screen is in {label(str(path))}.")
 
@@ -868,7 +861,7 @@ class MainScreen(Screen[None]):
         """Save the listing with everything that is told of it."""
         stage, variant = self.panes.active.stage, self.panes.subject.variant
         if stage is None or variant is None or self.panes.active.view.source is None:
-            self._warn("There is no listing here to save.")
+            self.warn("There is no listing here to save.")
         else:
             self._export(self.panes.subject, variant, stage)
 
@@ -899,7 +892,7 @@ class MainScreen(Screen[None]):
         row = self.kernels.row
         above = row if row is None or row.kind is not TreeKind.VARIANT else self.kernels.above(row)
         if row is None or above is None:
-            self._warn("There is no kernel here whose variants could be shown.")
+            self.warn("There is no kernel here whose variants could be shown.")
             return
         subjects = self.kernels.beneath(above)
         name = above.text
@@ -927,4 +920,4 @@ class MainScreen(Screen[None]):
             self.panes.display = True
             self.panes.activate(self.panes.active)
         else:
-            self._warn("The variant has no row in the tree.")
+            self.warn("The variant has no row in the tree.")

@@ -86,6 +86,11 @@ class KernelTree(TreeFigures, can_focus=True, inherit_bindings=False):
         """What the tree is of."""
         return self.reads.recording
 
+    @property
+    def whole(self) -> tuple[TreeEntry, ...]:
+        """Every row there is, whatever is filtered, in the order in which they stand."""
+        return self._entries
+
     def on_mount(self) -> None:
         """Begin at the first row that can be read."""
         self._rebuild()
@@ -212,6 +217,15 @@ class KernelTree(TreeFigures, can_focus=True, inherit_bindings=False):
         if found is None:
             return False
         self._show(found.key)
+        return True
+
+    def reveal(self, key: Key) -> bool:
+        """To the row with this key, without the filter if that hides it; False if there is none."""
+        if entry_of(self._entries, key) is None:
+            return False
+        if not any(row.key == key for row in self._every()):
+            self.filter("")
+        self._show(key)
         return True
 
     def find_variant(self, ids: tuple[str, ...]) -> bool:
