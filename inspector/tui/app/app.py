@@ -264,7 +264,7 @@ STYLES = Path(__file__).parent / "styles.tcss"
 
 FIRST = (
     "Enter reads the kernel under the cursor, Tab goes from pane to pane, 1 to 7 choose a stage, "
-    "/ searches, ? shows all keys."
+    "/ searches, ^p finds anything by its name, ? shows the keys."
 )
 """For who has never left the interface before."""
 
@@ -426,7 +426,7 @@ class PtxviewApp(Growing):
         if self.reads is not None:
             screen, problems = self.screen, self.config.problems
             entries = help_entries(screen, self.reads.recording, self.keys, problems)
-            shown = Finder("Help", entries, "type to search", lead=7, closes="?")
+            shown = Finder("Help", entries, "type to search", lead=7, closes="?", nearest=True)
             self.push_screen(shown, self._run)
 
     def action_find(self) -> None:

@@ -186,6 +186,7 @@ class Finder(ModalScreen[Entry | None]):
         stages: Sequence[str] = (),
         lead: int = 9,
         closes: str = "",
+        nearest: bool = False,
     ) -> None:
         """``hint`` stands where nothing is typed yet; ``closes``, typed first, closes it."""
         super().__init__()
@@ -193,6 +194,7 @@ class Finder(ModalScreen[Entry | None]):
         self.entries = list(entries)
         self.stages = stages
         self.closes = closes
+        self.nearest = nearest
         self.field = Input(placeholder=hint, compact=True)
         self.found = FoundList(lead)
         self.whole = Static(markup=False)
@@ -215,7 +217,7 @@ class Finder(ModalScreen[Entry | None]):
 
     def _rank(self, at: Entry | None = None) -> None:
         query = self.field.value
-        matches = rank(self.entries, query, self.stages)
+        matches = rank(self.entries, query, self.stages, self.nearest)
         self.found.show(matches, at)
         many = sum(not entry.heading for entry in self.entries)
         count = f"{len(matches)} of {many}" if query.strip() else f"{many}"

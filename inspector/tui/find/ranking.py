@@ -148,9 +148,12 @@ def _score(entry: Entry, words: Sequence[str]) -> tuple[Score, Spans] | None:
     return (worst, total + spread, entry.near, 0), tuple(sorted(spans))
 
 
-def rank(entries: Sequence[Entry], query: str, stages: Sequence[str] = ()) -> list[Match]:
+def rank(
+    entries: Sequence[Entry], query: str, stages: Sequence[str] = (), nearest: bool = False
+) -> list[Match]:
     """The entries that fit, the best first; of those that fit alike what is nearer to what is in
-    view. Without a query all of them in their order.
+    view. Without a query all of them in their order. ``nearest``: what is nearer comes before all
+    else.
 
     ``stages`` are names of stages: with one of them beside other words, what has such a stage comes
     with it: ``237 sass`` is the SASS of what fits ``237``.
@@ -169,7 +172,11 @@ def rank(entries: Sequence[Entry], query: str, stages: Sequence[str] = ()) -> li
             if (one := entry.also(stage)) is not None:
                 score = (*fit[0][:3], -1)
                 scored.append((score, order, Match(one)))
-    scored.sort(key=lambda one: one[:2])
+    if nearest:
+        # But for what has no more than the letters.
+        scored.sort(key=lambda one: (one[0][0] is Fit.LETTERS, one[0][2], one[0], one[1]))
+    else:
+        scored.sort(key=lambda one: one[:2])
     return [match for _, _, match in scored]
 
 

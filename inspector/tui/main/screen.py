@@ -30,6 +30,7 @@ from inspector.report import annotated, card
 from inspector.system.process import run_program
 from inspector.system.toolchain import which
 from inspector.tui.app.command_table import Where, bindings, command
+from inspector.tui.app.keymap import shown
 from inspector.tui.app.live import Live
 from inspector.tui.app.output_view import OutputView
 from inspector.tui.app.remembered import View
@@ -39,6 +40,7 @@ from inspector.tui.code.view import CodeView
 from inspector.tui.find.places import label_of
 from inspector.tui.main.card import VariantCard
 from inspector.tui.main.empty_state import EmptyState
+from inspector.tui.main.layouts import after, layout
 from inspector.tui.main.outcome import attempt
 from inspector.tui.main.pane import Pane
 from inspector.tui.main.panes import MOST, Panes
@@ -333,14 +335,16 @@ class MainScreen(Screen[None]):
         """How the recording is looked at; None if there is nothing in it."""
         if self.empty:
             return None
+        folds, columns, wrapped = zip(*(p.view.looks for p in self.panes.panes), strict=True)
+        name, widths, heights = self.panes.stand
         return View(
             self.panes.subject.key,
             tuple(str(pane.preferred or "") for pane in self.panes.panes),
             self.panes.beside,
             self.tree_wanted,
             self.tree_width,
-            *zip(*(pane.view.looks for pane in self.panes.panes), strict=True),
-        )
+            folds, columns, wrapped, name, widths, heights,
+        )  # fmt: skip
 
     def restore(self, view: View) -> None:
         """Look at it so again, as far as what was looked at is still there."""
@@ -352,6 +356,7 @@ class MainScreen(Screen[None]):
         looks = zip(view.folds, view.columns, view.wrapped, strict=False)
         for pane, (folds, columns, wrapped) in zip(self.panes.panes, looks, strict=False):
             pane.view.look(folds, columns, wrapped)
+        self.panes.stand_so(view.layout, view.widths, view.heights)
         self.kernels.find(view.subject)
 
     def on_resize(self) -> None:
@@ -488,6 +493,18 @@ class MainScreen(Screen[None]):
         self.kernels.display = True
         self._ask("filter", self.kernels.query_text)
 
+    def tell_modes(self) -> None:
+        """What is on, in the title."""
+        modes = [("map", "map")] if self.panes.mapped else []
+        if text := self.kernels.query_text:
+            modes.append((f"filter {label(text)}", "tree.clear"))
+        self.title_bar.modes = tuple(modes)
+        self.title_bar.refresh()
+
+    @on(KernelTree.Filtered)
+    def _were_filtered(self) -> None:
+        self.tell_modes()
+
     def action_clear_filter(self) -> None:
         """Forget the filter."""
         self.kernels.filter("")
@@ -509,6 +526,45 @@ class MainScreen(Screen[None]):
         """A wider or narrower tree."""
         self.tree_width = max(16, min(self.kernels.size.width + by, self.size.width - 30))
         self.fit()
+
+    def action_widen_pane(self, by: int) -> None:
+        """A wider or higher pane; one that has no other beside it takes its room from the tree."""
+        if not self.panes.widen(by) and self.kernels.display:
+            self.action_widen(-by)
+
+    def action_even(self) -> None:
+        """Every border where it was at first."""
+        self.tree_width = None
+        self.panes.even()
+        self.fit()
+
+    @on(Panes.TreePulled)
+    def _tree_pulled(self, message: Panes.TreePulled) -> None:
+        if message.x is None:
+            self.tree_width = None
+        elif self.kernels.display:
+            width = message.x - self.kernels.region.x
+            self.tree_width = max(16, min(width, self.size.width - 30))
+        self.fit()
+
+    def action_layout(self) -> None:
+        """The next of the layouts that have a name."""
+        self.action_lay(after(self.panes.arrangement).name)
+
+    def action_lay(self, name: str) -> None:
+        """Panes and stages as a layout has them; what is not there of it is said."""
+        chosen = layout(name)
+        if chosen is None:
+            return
+        self.panes.display = True
+        self.panes.lay_out(chosen)
+        if self.focused is not self.kernels:
+            self.panes.activate(self.panes.active)
+        said = f"Layout: {chosen.title}."
+        if lacks := chosen.lacks(self.panes.subject):
+            said += f" There is no {' and no '.join(map(str, lacks))} of this."
+        key = shown(command("layout"), getattr(self.app, "keys", {}))
+        self._say(f"{said} {key} goes on to {after(chosen).title}.")
 
     def action_register(self) -> None:
         """Light up the line's next register."""
@@ -605,6 +661,7 @@ class MainScreen(Screen[None]):
     def action_map(self) -> None:
         """Colour each line of all panes by the source line that it comes from, or end that."""
         self.panes.map(not self.panes.mapped)
+        self.tell_modes()
         self._say(
             "Each line has the colour of its source line; panes scroll together. m ends it."
             if self.panes.mapped

@@ -61,6 +61,9 @@ class KernelTree(TreeFigures, can_focus=True, inherit_bindings=False):
     class Opened(Message):
         """A row was chosen for reading: the panes should have the focus."""
 
+    class Filtered(Message):
+        """Only rows that fit something are shown, or all again."""
+
     class Ordered(Message):
         """The tree stands in another order; of how many variants the figures are read."""
 
@@ -135,6 +138,7 @@ class KernelTree(TreeFigures, can_focus=True, inherit_bindings=False):
         """Show only rows with all the words of ``text``; the cursor goes to the first match."""
         self.query_text = text
         self._rebuild()
+        self.post_message(self.Filtered())
         if not text.strip() or not self.rows:
             return
         fits = [fitness(row, text) for row in self.rows]
