@@ -22,6 +22,7 @@ from inspector.tui.app.output_view import OutputView
 from inspector.tui.code.view import CodeView
 from inspector.tui.diff.screen import DiffScreen
 from inspector.tui.diff.view import DiffView
+from inspector.tui.find.finder import Finder
 from inspector.tui.main import screen as acting
 from inspector.tui.main.screen import MainScreen
 from inspector.tui.main.understanding import HintList
@@ -126,7 +127,7 @@ def test_the_footer_names_only_commands() -> None:
 
 async def test_key_help(start: Start) -> None:
     async with start("question_mark") as (pilot, _):
-        assert isinstance(pilot.app.screen, Overlay)
+        assert isinstance(pilot.app.screen, Finder)
         assert "Everywhere" in text_of(pilot)
         await pilot.press("escape")
         assert len(pilot.app.screen_stack) == 1
