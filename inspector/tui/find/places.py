@@ -80,8 +80,8 @@ def _entry(screen: MainScreen, entry: TreeEntry, here: tuple[str, str, str], abo
     kernel, variant = row.subject.kernel, row.subject.variant
     more, detail = "", ""
     if row.kind is TreeKind.VARIANT:
-        text = f"{'★ ' if row.winner else ''}{row.text}"
-        more = f"of {above}"
+        text = row.text
+        more = f"{'★ ' if row.winner else ''}of {above}"
     else:
         text = row.text
         if row.kind is TreeKind.GRAPH:
@@ -162,7 +162,7 @@ def labels_of(listing: Listing, stage: Stage) -> list[tuple[str, int, str]]:
     names = {name for name, _, _ in out}
     first = {f.first for f in listing.functions}
     ends = sorted((f.first, f.last) for f in listing.functions)
-    at, end = 0, 0
+    at, end = 0, 0 if ends else len(listing.lines)
     for n, text in enumerate(texts_of(listing), 1):
         while at < len(ends) and ends[at][0] <= n:
             end, at = max(end, ends[at][1]), at + 1
@@ -195,8 +195,8 @@ def hint_entries(screen: MainScreen, findings: Sequence[Finding]) -> list[Entry]
         places = {stage: lines for stage, lines in one.lines.items() if lines}
         at = ", ".join(f"{stage} {lines[0]}" for stage, lines in places.items())
         out.append(
-            Entry("hint", f"{SIGNS.get(one.severity, '·')} {one.rule}", label(one.text), at,
-                  f"{one.rule} {one.text}".casefold(), run=partial(_hint, screen, one))
+            Entry("hint", one.rule, f"{SIGNS.get(one.severity, '·')} {label(one.text)}", at,
+                  one.text.casefold(), run=partial(_hint, screen, one))
         )  # fmt: skip
     return out
 
