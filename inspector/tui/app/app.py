@@ -426,7 +426,9 @@ class PtxviewApp(Growing):
         if self.reads is not None:
             screen, problems = self.screen, self.config.problems
             entries = help_entries(screen, self.reads.recording, self.keys, problems)
-            shown = Finder("Help", entries, "type to search", lead=7, closes="?", nearest=True)
+            shown = Finder(
+                "Help", entries, "type to search", lead=7, closes="?", nearest=True, does="runs it"
+            )
             self.push_screen(shown, self._run)
 
     def action_find(self) -> None:

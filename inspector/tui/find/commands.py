@@ -34,6 +34,8 @@ def runs(screen: Screen[object]) -> Run:
 def wheres(screen: Screen[object]) -> tuple[Where, ...]:
     """The places of which a screen has commands, the one that has the focus first."""
     own: tuple[Where, ...] = getattr(screen, "wheres", USUAL)
+    if getattr(screen, "empty", False):
+        own = (Where.SCREEN,)
     footer = getattr(screen, "footer", None)
     here = getattr(footer, "where", own[0])
     return tuple(sorted(own, key=lambda where: where is not here)) if here in own else own
@@ -44,11 +46,12 @@ def _words(command: Command) -> str:
 
 
 def palette_entries(screen: Screen[object], keys: Mapping[str, str]) -> list[Entry]:
-    """The commands that a screen has, those of where the focus is first."""
+    """The commands that a screen has: those that the footer names first, then those of where the
+    focus is."""
     own, run = wheres(screen), runs(screen)
     main = own[0] in USUAL
     commands = [one for one in there(own) if not (main and one.id in STAGES)]
-    commands.sort(key=lambda one: one.where is not own[0])
+    commands.sort(key=lambda one: (not one.footer, one.where is not own[0], not one.help))
     return [
         Entry(
             "command", one.title, one.help, shown(one, keys), _words(one),

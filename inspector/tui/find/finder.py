@@ -187,14 +187,17 @@ class Finder(ModalScreen[Entry | None]):
         lead: int = 9,
         closes: str = "",
         nearest: bool = False,
+        does: str = "goes there",
     ) -> None:
-        """``hint`` stands where nothing is typed yet; ``closes``, typed first, closes it."""
+        """``hint`` stands where nothing is typed yet; ``closes``, typed first, closes it; ``does``
+        says what Enter does."""
         super().__init__()
         self.heading = heading
         self.entries = list(entries)
         self.stages = stages
         self.closes = closes
         self.nearest = nearest
+        self.does = does
         self.field = Input(placeholder=hint, compact=True)
         self.found = FoundList(lead)
         self.whole = Static(markup=False)
@@ -222,7 +225,7 @@ class Finder(ModalScreen[Entry | None]):
         many = sum(not entry.heading for entry in self.entries)
         count = f"{len(matches)} of {many}" if query.strip() else f"{many}"
         self.query_one(Vertical).border_subtitle = Content(
-            f"{count} · Enter goes there, Esc closes"
+            f"{count} · Enter {self.does}, Esc closes"
         )
 
     @on(Input.Changed)
@@ -248,7 +251,7 @@ class Finder(ModalScreen[Entry | None]):
 
     def on_click(self, event: events.Click) -> None:
         """A click beside it closes it."""
-        if event.widget is self:
+        if self.get_widget_at(event.screen_x, event.screen_y)[0] is self:
             self.dismiss(None)
 
     def action_move(self, by: int) -> None:

@@ -38,7 +38,7 @@ class Palette(Finder):
             self.entries = entries
 
     def __init__(self, main: MainScreen | None, entries: Sequence[Entry]) -> None:
-        super().__init__("Find", entries, HINT, STAGES)
+        super().__init__("Palette", entries, HINT, STAGES)
         self.main = main
 
     def on_mount(self) -> None:

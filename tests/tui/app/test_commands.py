@@ -526,7 +526,9 @@ async def test_key_along() -> None:
     lecture = Path(__file__).parents[3] / "examples" / "recordings" / "lecture-h200.ptxview"
     async with PtxviewApp(open_reader(str(lecture))).run_test(size=(120, 40)) as pilot:
         await settle(pilot)
-        await pilot.press("slash", *"matmul", "enter", "tab", "6", "J")
+        await pilot.press("slash", *"matmul", "enter", "tab", "6")
+        await settle(pilot)
+        await pilot.press("J")
         screen = await settle(pilot)
         view = screen.panes.active.view
         assert view.source is not None

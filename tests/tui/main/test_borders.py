@@ -199,8 +199,13 @@ async def test_another_stage_ends_a_layout_and_the_others_stay() -> None:
 async def test_layouts_are_in_the_palette_and_on_the_mouse() -> None:
     async with started("ctrl+p", *"source output", "enter", size=(160, 48)) as (ui, screen):
         assert stages(screen) == [Stage.SOURCE, Stage.OUTPUT_CODE, Stage.PTX]
-        at = text_of(ui).split("\n")[-1].index("L layout")
+        at = text_of(ui).split("\n")[-1].index("^p palette")
         await ui.click(offset=(at, 47))
+        await ui.press(*"layout")
+        await settle(ui)
+        rows = text_of(ui).split("\n")
+        row = next(y for y, text in enumerate(rows) if "Layout: whole" in text)
+        await ui.click(offset=(rows[row].index("Layout"), row))
         await settle(ui)
         assert len(screen.panes.panes) == 1
 
