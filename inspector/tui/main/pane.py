@@ -18,7 +18,7 @@ from inspector.analyse.flow.arrows import FlowLanes, arrows
 from inspector.analyse.telling import NOTHING, Telling
 from inspector.listing.ptx_location import Locations
 from inspector.model import Stage, Variant
-from inspector.tui.app.command_table import command
+from inspector.tui.app.command_table import command, there
 from inspector.tui.app.keymap import shown
 from inspector.tui.code.folding import LEVELS, Fold, Region, RowMap, regions
 from inspector.tui.code.highlight import Highlighter
@@ -121,7 +121,11 @@ class PaneTitle(Widget):
     def _on(self) -> list[tuple[str, str, str]]:
         """What is on: its word, the key that ends it, and that key's command."""
         keys = getattr(self.app, "keys", {})
-        return [(word, shown(command(name), keys), name) for word, name in self.modes]
+        own = {one.id for one in there(getattr(self.screen, "wheres", ()))}
+        # Where a block is run, w is something else: there folds are all that can be changed.
+        modes = [(word, "fold.level" if own and name not in own else name)
+                 for word, name in self.modes]  # fmt: skip
+        return [(word, shown(command(name), keys), name) for word, name in modes]
 
     async def on_click(self, event: events.Click) -> None:
         """Choose the stage that was clicked, or end what is on; anywhere else, the pane."""

@@ -312,20 +312,21 @@ class Panes(Container):
             pane.set_class(index == MOST - 1, "-third")
             pane.set_class(pane is self.active, "-active")
             pane.zoom(self.zoomed and pane is self.active and self.count > 1)
-        self._share(beside and not alone, three and not alone)
+        self._share(beside, three, alone)
         self.on_descendant_focus()
 
     # Borders
 
-    def _share(self, beside: bool, grid: bool) -> None:
-        """The room, divided as the borders stand."""
+    def _share(self, beside: bool, grid: bool, alone: bool) -> None:
+        """The room, divided as the borders stand. Across the way that panes follow each other one
+        has all of it."""
         wide, high = self.widths, self.heights
-        if grid:
+        if grid and not alone:
             self.styles.grid_columns = f"{wide[0]}fr {wide[1]}fr"
             self.styles.grid_rows = f"{high[0]}fr {high[2]}fr"
         for index, pane in enumerate(self._all):
-            pane.styles.width = f"{wide[index]}fr" if beside and not grid else "1fr"
-            pane.styles.height = f"{high[index]}fr" if not beside and not grid else "1fr"
+            pane.styles.width = f"{wide[index]}fr" if beside and not (grid or alone) else "1fr"
+            pane.styles.height = f"{high[index]}fr" if not (beside or alone) else "1fr"
 
     @property
     def _in_view(self) -> list[Pane]:

@@ -228,6 +228,7 @@ async def test_what_is_on_says_so_with_its_key_and_a_click_ends_it(size: tuple[i
             await ui.press(key)
             await settle(ui)
             assert word in title(ui, screen)
+            assert view.region.bottom <= screen.panes.region.bottom
             region = screen.panes.active.title_line.region
             at = title(ui, screen).index(word)
             await ui.click(offset=(region.x + at + 1, region.y))
