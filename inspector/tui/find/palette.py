@@ -9,6 +9,7 @@ from textual.message import Message
 
 from inspector.tui.app.command_table import command
 from inspector.tui.app.keymap import shown
+from inspector.tui.code.labels import labels_of
 from inspector.tui.find.commands import palette_entries
 from inspector.tui.find.finder import Finder
 from inspector.tui.find.places import (
@@ -16,7 +17,6 @@ from inspector.tui.find.places import (
     hint_entries,
     kernel_entries,
     label_entries,
-    labels_of,
     stage_entries,
     subject_listings,
 )

@@ -6,7 +6,6 @@ the texts that the panes show: nothing is parsed because something is looked for
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
@@ -16,7 +15,6 @@ from inspector.listing.line import Listing
 from inspector.model import Stage
 from inspector.text import plural
 from inspector.tui.code.gutter import SIGNS
-from inspector.tui.code.highlight import texts_of
 from inspector.tui.find.ranking import Entry
 from inspector.tui.tree.rows import TreeEntry, TreeKind, TreeRow
 from inspector.tui.widgets.subject import TreeSubject
@@ -32,25 +30,6 @@ TITLES = {
     Stage.SOURCE: "source", Stage.OUTPUT_CODE: "output_code", Stage.TTIR: "TTIR",
     Stage.TTGIR: "TTGIR", Stage.LLIR: "LLVM IR", Stage.PTX: "PTX", Stage.SASS: "SASS",
 }  # fmt: skip
-
-_LABEL = re.compile(r"\s*([\w$.^%]+):|\s*(\^\w+)\(")
-"""A label at the beginning of a line, as PTX, SASS, LLVM IR and MLIR write one."""
-
-_DEBUGGERS = re.compile(r"\$L__(?:tmp|func_|info|debug|sec|ptrau)|\.L__?debug")
-"""Labels that only debuggers go to."""
-
-MACHINE = frozenset((Stage.TTIR, Stage.TTGIR, Stage.LLIR, Stage.PTX, Stage.SASS))
-"""Stages whose lines may begin with a label."""
-
-MOST = 5000
-"""Labels of one listing that can be found."""
-
-
-def label_of(text: str) -> str | None:
-    """The label that a line defines."""
-    match = _LABEL.match(text)
-    return None if match is None else match[1] or match[2]
-
 
 # -- the recording --------------------------------------------------------------------------------
 
@@ -152,29 +131,6 @@ def _stage(screen: MainScreen, stage: Stage) -> None:
     screen.panes.activate(there or screen.panes.active)
     if there is None:
         screen.panes.choose(stage)
-
-
-def labels_of(listing: Listing, stage: Stage) -> list[tuple[str, int, str]]:
-    """What of a listing has a name: functions and labels, with the line of each and what it is."""
-    out = [(f.name, f.first, "function") for f in listing.functions]
-    if stage not in MACHINE:
-        return out
-    names = {name for name, _, _ in out}
-    first = {f.first for f in listing.functions}
-    ends = sorted((f.first, f.last) for f in listing.functions)
-    at, end = 0, 0 if ends else len(listing.lines)
-    for n, text in enumerate(texts_of(listing), 1):
-        while at < len(ends) and ends[at][0] <= n:
-            end, at = max(end, ends[at][1]), at + 1
-        if n > end or n in first or (":" not in text and "^" not in text):
-            continue
-        name = label_of(text)
-        if name is None or _DEBUGGERS.match(name) or name.removeprefix(".text.") in names:
-            continue
-        out.append((name, n, "label"))
-        if len(out) >= MOST:
-            break
-    return out
 
 
 def label_entries(

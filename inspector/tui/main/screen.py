@@ -10,7 +10,7 @@ import os
 import re
 import shlex
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,7 +23,7 @@ from textual.screen import Screen
 from textual.widget import Widget
 
 from inspector.errors import PtxviewError
-from inspector.listing.line import Line, Listing
+from inspector.listing.line import Line
 from inspector.measure.time.results import Session
 from inspector.model import BEFORE, EDIT, Location, Stage, Variant
 from inspector.report import annotated, card
@@ -35,9 +35,8 @@ from inspector.tui.app.live import Live
 from inspector.tui.app.output_view import OutputView
 from inspector.tui.app.remembered import View
 from inspector.tui.code.gutter import ColumnList
-from inspector.tui.code.highlight import texts_of
+from inspector.tui.code.labels import labels, target_line
 from inspector.tui.code.view import CodeView
-from inspector.tui.find.places import label_of
 from inspector.tui.main.card import VariantCard
 from inspector.tui.main.empty_state import EmptyState
 from inspector.tui.main.layouts import after, layout
@@ -108,35 +107,6 @@ def text_of(reads: Reader, subject: TreeSubject, variant: Variant, stage: Stage)
     head += [annotated.hint(finding).plain for finding in reads.findings(variant)]
     rows = [row.plain.rstrip() for row in annotated.rows(listing.lines, telling, WIDTH)]
     return "\n".join([*head, "", annotated.heading(telling), *rows, ""])
-
-
-# -- where a branch or a call goes ----------------------------------------------------------------
-# The line of a label, found in the texts of the lines.
-
-
-def target_line(listing: Listing, n: int, target: str) -> int | None:
-    """The line that ``target`` of line ``n`` is defined on; called in a thread.
-
-    Labels are a function's own: of several of that name the one of the same function is meant.
-    """
-    texts = texts_of(listing)
-    bare = target.lstrip("%")
-    found = [m for m, text in enumerate(texts, 1) if bare in text and label_of(text) == bare]
-    if found:
-        own = next((f for f in listing.functions if f.first <= n <= f.last), None)
-        inside = [m for m in found if own is not None and own.first <= m <= own.last]
-        return (inside or found)[0]
-    return next((f.first for f in listing.functions if f.name == target), None)
-
-
-def labels(listing: Listing, here: int, step: int) -> Iterator[int]:
-    """Lines that define a label, from ``here`` on (``step`` 1) or backwards (-1), round the end."""
-    texts = texts_of(listing)
-    many = len(texts)
-    for distance in range(1, many + 1):
-        at = (here - 1 + step * distance) % many
-        if label_of(texts[at]) is not None:
-            yield at + 1
 
 
 # -- going far ------------------------------------------------------------------------------------

@@ -11,10 +11,12 @@ import pytest
 from textual.pilot import Pilot
 
 from inspector.capture.opening import open_path
+from inspector.commands.common import open_reader
 from inspector.model import Stage, Variant
 from inspector.reader.reader import Reader
 from inspector.recording.layout import DerivedCache
 from inspector.tui.app.app import PtxviewApp
+from inspector.tui.code.labels import labels_of
 from inspector.tui.find.finder import Finder
 from inspector.tui.main.screen import MainScreen
 from inspector.tui.variants.screen import VariantsScreen
@@ -22,6 +24,7 @@ from tests.helpers.many import TEMPLATE, many
 from tests.helpers.sample import FakeReader, empty, reader, settle, text_of
 
 Ui = Pilot[None]
+LECTURE = Path(__file__).parents[3] / "examples" / "recordings" / "lecture-h200.ptxview"
 SIZES = [(80, 24), (160, 48)]
 by_size = pytest.mark.parametrize("size", SIZES, ids=lambda s: f"{s[0]}x{s[1]}")
 
@@ -103,7 +106,7 @@ async def test_a_stage_of_what_is_open_and_of_what_is_not() -> None:
         assert hits(ui)[0] == ("stage", "TTIR")
         await ui.press("enter")
         await settle(ui)
-        assert screen.panes.active.stage is Stage.TTIR
+        assert str(screen.panes.active.stage) == "ttir"
         await ui.press("ctrl+p", *"gelu", "space", *"pt")
         assert hits(ui)[0] == ("ptx", "gelu_kernel")
         await ui.press("enter")
@@ -181,6 +184,23 @@ async def test_another_screen_has_its_own_commands() -> None:
         assert not [one for one in hits(ui) if one[0] == "kernel"]
         await ui.press("escape")
         assert isinstance(ui.app.screen, VariantsScreen)
+
+
+@pytest.mark.parametrize("stage", [Stage.PTX, Stage.SASS, Stage.LLIR, Stage.TTGIR])
+def test_what_branches_go_to_is_found_and_what_debuggers_read_is_not(stage: Stage) -> None:
+    reads = open_reader(str(LECTURE))
+    kernel = next(k for k in reads.recording.kernels if k.name == "matmul_kernel")
+    listing = reads.listing(kernel.variants[0], stage)
+    named = {name.strip("()`"): n for name, n, _ in labels_of(listing, stage)}
+    lines = [line.text for line in listing.lines]
+    branches = {Stage.PTX: r"bra(?:\.uni)?\s+(\$\w+)", Stage.SASS: r"BRA .*?(\.L_x_\w+)",
+                Stage.LLIR: r"label %([\w.]+)", Stage.TTGIR: r"cf\.br (\^\w+)"}  # fmt: skip
+    wanted = {w for text in lines for w in re.findall(branches[stage], text)}
+    assert wanted or stage is Stage.TTGIR  # its loops have regions instead of labels
+    assert wanted <= named.keys()
+    assert all(lines[named[name] - 1].lstrip().startswith(name) for name in wanted)
+    assert "matmul_kernel" in named
+    assert not [name for name in named if "tmp" in name or "debug" in name or "func_" in name]
 
 
 # The help

@@ -94,7 +94,8 @@ async def test_the_title_of_a_pane_beneath_another_is_dragged() -> None:
 
 
 async def test_of_three_panes_each_border_is_dragged() -> None:
-    for size in ((220, 60), (160, 48)):
+    sizes: list[tuple[int, int]] = [(220, 60), (160, 48)]
+    for size in sizes:
         async with started("tab", "p", size=size) as (ui, screen):
             a, b, c = screen.panes.panes
             grid = c.region.y > a.region.y
