@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from inspector.model import Graph, Kernel, Stage, Variant
+from inspector.model import Graph, Kernel, Origin, Stage, Variant
 
 LEFT = (Stage.SOURCE, Stage.OUTPUT_CODE, Stage.TTIR, Stage.PTX, Stage.LLIR, Stage.SASS)
 """What the first pane shows, the best first: where the code was written."""
@@ -68,7 +68,15 @@ class TreeSubject:
             return f"A graph as a whole has no {stage}; its kernels may have."
         if self.variant is None:
             return "No compilation of this kernel was recorded."
-        return self.variant.missing.get(stage) or f"No {stage} was recorded for this variant."
+        why = self.variant.missing.get(stage)
+        if why is None and stage is Stage.OUTPUT_CODE and not self._of_inductor:
+            return "Only torch.compile writes it, and this kernel is not of its making."
+        return why or f"No {stage} was recorded for this variant."
+
+    @property
+    def _of_inductor(self) -> bool:
+        """Whether torch.compile generated the kernel."""
+        return self.kernel is not None and self.kernel.origin is Origin.INDUCTOR
 
     def default(self, pane: int, taken: tuple[Stage, ...]) -> Stage:
         """The stage for a pane (0 the first), other than those that stand in other panes."""

@@ -315,19 +315,19 @@ async def test_key_layout(start: Start) -> None:
 
 
 async def test_key_layout_lowering(start: Start) -> None:
-    async with start("alt+1") as (_, screen):
+    async with start("f3") as (_, screen):
         assert stages(screen) == ["source", "ptx", "sass"]
         assert screen.focused is screen.kernels
 
 
 async def test_key_layout_generated(start: Start) -> None:
-    async with start("alt+2") as (ui, screen):
+    async with start("f4") as (ui, screen):
         assert stages(screen) == ["source", "output_code", "ptx"]
         assert "There is no output_code of this." in text_of(ui)
 
 
 async def test_key_layout_whole(start: Start) -> None:
-    async with start("tab", "tab", "alt+3") as (_, screen):
+    async with start("tab", "tab", "f5") as (_, screen):
         assert stages(screen) == ["ptx"]
         assert screen.panes.active.view.has_focus
 

@@ -150,9 +150,9 @@ async def test_borders_are_moved_by_keys_and_remembered(
 
 
 async def test_a_pane_alone_takes_its_room_from_the_tree() -> None:
-    async with started("tab", "alt+3", *">", size=(160, 48)) as (_, screen):
+    async with started("tab", "f5", *">", size=(160, 48)) as (_, screen):
         first = screen.panes.region
-    async with started("tab", "alt+3", size=(160, 48)) as (_, screen):
+    async with started("tab", "f5", size=(160, 48)) as (_, screen):
         assert first.width == screen.panes.region.width + 4
 
 
@@ -162,12 +162,19 @@ async def test_a_pane_alone_takes_its_room_from_the_tree() -> None:
 @by_size
 async def test_a_layout_is_remembered(tmp_path: Path, size: tuple[int, int]) -> None:
     file = tmp_path / "remembered.json"
-    async with started("tab", "L", "q", size=size, memory=file):
-        pass
+    async with started("tab", "L", size=size, memory=file) as (ui, _):
+        await ui.press("q")
     async with started(size=size, memory=file) as (ui, screen):
         assert stages(screen) == [Stage.SOURCE, Stage.PTX, Stage.SASS]
         await ui.press("L")  # it goes on from where it was
         await settle(ui)
+        notice = screen.panes.panes[1].view.notice
+        assert notice is not None
+        assert notice.message == (
+            "No output_code here. Only torch.compile writes it, and this kernel is not of its "
+            "making."
+        )
+        assert "No output_code here." in text_of(ui)
         assert stages(screen) == [Stage.SOURCE, Stage.OUTPUT_CODE, Stage.PTX]
 
 
