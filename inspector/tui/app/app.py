@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from rich.console import RenderableType
 from rich.text import Text
@@ -23,7 +23,6 @@ from inspector.text import lines_shown, shown
 from inspector.tui.app.config import Config, read_config
 from inspector.tui.app.live import Choice, Live, ending
 from inspector.tui.app.opening import Opener, Opening, load
-from inspector.tui.app.palette import CommandProvider
 from inspector.tui.app.places import config_path, memory_path
 from inspector.tui.app.remembered import Memory
 from inspector.tui.app.theme import DARK, LIGHT
@@ -33,6 +32,7 @@ from inspector.tui.widgets.subject import TreeSubject, resolve
 
 if TYPE_CHECKING:
     from inspector.reader.reader import Reader
+    from inspector.tui.find.ranking import Entry
     from inspector.tui.widgets.notice import Notice
 
 
@@ -247,7 +247,7 @@ STYLES = Path(__file__).parent / "styles.tcss"
 
 FIRST = (
     "Enter reads the kernel under the cursor, Tab goes from pane to pane, 1 to 7 choose a stage, "
-    "/ searches, ? shows all keys."
+    "/ searches, ^p finds anything by its name, ? shows the keys."
 )
 """For who has never left the interface before."""
 
@@ -269,8 +269,7 @@ class PtxviewApp(Growing):
             self.live = live
 
     TITLE = "ptxview"
-    COMMANDS: ClassVar = {CommandProvider}
-    ENABLE_COMMAND_PALETTE = True
+    ENABLE_COMMAND_PALETTE = False
 
     def __init__(
         self,
@@ -403,17 +402,32 @@ class PtxviewApp(Growing):
         )
 
     def action_help(self) -> None:
-        """All keys."""
-        from inspector.tui.app.palette import help_text
-        from inspector.tui.widgets.overlay import Overlay
+        """All keys, those of where one is first."""
+        from inspector.tui.find.commands import help_entries
+        from inspector.tui.find.finder import Finder
 
         if self.reads is not None:
-            text = help_text(self.reads.recording, self.keys)
-            self.push_screen(Overlay("ptxview: keys", text))
+            screen, problems = self.screen, self.config.problems
+            entries = help_entries(screen, self.reads.recording, self.keys, problems)
+            shown = Finder(
+                "Help", entries, "type to search", lead=7, closes="?", nearest=True, does="runs it"
+            )
+            self.push_screen(shown, self._run)
+
+    def action_find(self) -> None:
+        """Whatever has a name: commands, kernels, variants, stages, labels, hints."""
+        from inspector.tui.find.palette import palette
+
+        main = self.main if self.screen is self.main else None
+        self.push_screen(palette(self.screen, main, self.keys), self._run)
+
+    def _run(self, chosen: Entry | None) -> None:
+        if chosen is not None and chosen.run is not None:
+            self.call_later(chosen.run)  # once the list is gone
 
     def action_problems(self) -> None:
         """What went wrong."""
-        from inspector.tui.app.palette import problems_text
+        from inspector.tui.find.commands import problems_text
         from inspector.tui.widgets.overlay import Overlay
         from inspector.tui.widgets.title_bar import banner
 

@@ -12,8 +12,9 @@ A file that is damaged, or has entries that mean nothing, costs one warning and 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from pathlib import Path
 
 from inspector import files
@@ -75,7 +76,7 @@ def parse_config(said: Mapping[str, object]) -> Config:
         ids = {c.id for c in TABLE}
         for name, value in _flat(keys):
             if name not in ids:
-                problems.append(f"there is no command {label(name)}")
+                problems.append(_unknown(name, value, ids))
             elif (bound := _keys(value)) is None:
                 problems.append(f"{name}: {label(str(value))} is no key")
             else:
@@ -94,6 +95,14 @@ def _flat(table: Mapping[str, object], above: str = "") -> Iterator[tuple[str, o
             yield from _flat(value, f"{full}.")
         else:
             yield full, value
+
+
+def _unknown(name: str, value: object, ids: Iterable[str]) -> str:
+    """That there is no such command, and which may be meant."""
+    keys = " and ".join(map(str, value)) if isinstance(value, list) else str(value)
+    close = get_close_matches(name, list(ids), 1)
+    help_ = f"is {close[0]} meant?" if close else "? shows the names of all"
+    return f"there is no command {label(name)} to bind {label(keys)} to: {help_}"
 
 
 def _keys(value: object) -> tuple[str, ...] | None:

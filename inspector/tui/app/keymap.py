@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 
 from textual.keys import KEY_NAME_REPLACEMENTS, Keys, _character_to_key, key_to_character
 
@@ -87,12 +87,16 @@ def rebind(
         for key in dict.fromkeys(asked):
             other = next((o for k, w, o in taken if k == key and w & places(chosen)), None)
             if other is not None:
-                problems.append(f"{shown_key(key)} is asked for by {other} and by {name}")
+                problems.append(
+                    f"{shown_key(key)} is bound twice, to {_called(commands[other])} and to "
+                    f"{_called(chosen)}: {other} has it"
+                )
                 continue
             keys[name].append(key)
             taken.append((key, places(chosen), name))
         if asked and not keys[name]:
             del keys[name]
+    lost: dict[tuple[str, str], list[str]] = {}
     for one in commands.values():
         if one.id in keys:
             continue
@@ -101,22 +105,21 @@ def rebind(
         left = [k for k in own if not any(k == t and w & here for t, w, _ in taken)]
         if left != own:
             keys[one.id] = left
-            problems += _lost(one, here, left, taken)
+            rest = ", ".join(map(shown_key, left))
+            for key, where, name in taken:
+                if where & here and key in own:
+                    told = f"{_called(one)}, which has {rest or 'no key'} left"
+                    lost.setdefault((key, name), []).append(told)
+    problems += [
+        f"{shown_key(key)} is {_called(commands[name])} now, and not {'; nor '.join(others)}"
+        for (key, name), others in lost.items()
+    ]
     return {name: ",".join(own) or UNBOUND for name, own in keys.items()}, tuple(problems)
 
 
-def _lost(
-    one: Command,
-    here: frozenset[Where],
-    left: list[str],
-    taken: Iterable[tuple[str, frozenset[Where], str]],
-) -> Iterator[str]:
-    """That a command's key was given to another one, and which are left to it."""
-    for key, where, name in taken:
-        if where & here and key in one.keys.split(","):
-            rest = ", ".join(map(shown_key, left))
-            has = f"has {rest} left" if rest else "has no key left"
-            yield f"{shown_key(key)} is {name} now; {one.title} ({one.id}) {has}"
+def _called(one: Command) -> str:
+    """A command by its title, and by the name that a configuration has for it."""
+    return f"{one.title} ({one.id})"
 
 
 def shown(one: Command, changed: Mapping[str, str]) -> str:

@@ -30,7 +30,9 @@ class View:
     ``subject``: ids of kernel, variant and graph. ``stages``: of each pane, "" if it was not
     chosen. ``beside``: None if the width decides. Of each pane too: ``folds``, the words of what
     is folded in it, ``columns``, the names of those in its gutter, and ``wrapped``. ``mapped`` is
-    whether the map was on.
+    whether the map was on. ``layout`` is the name of one, "" if the panes stand otherwise;
+    ``widths`` and ``heights`` are the shares of the room that panes have, none where nobody has
+    moved a border.
     """
 
     subject: tuple[str, ...] = ()
@@ -42,6 +44,9 @@ class View:
     columns: tuple[tuple[str, ...], ...] = ()
     wrapped: tuple[bool, ...] = ()
     mapped: bool = False
+    layout: str = ""
+    widths: tuple[int, ...] = ()
+    heights: tuple[int, ...] = ()
 
 
 def _words(said: object) -> tuple[str, ...]:
@@ -52,6 +57,12 @@ def _words(said: object) -> tuple[str, ...]:
 
 def _each(said: object) -> tuple[object, ...]:
     return tuple(said) if isinstance(said, list) else ()
+
+
+def _shares(said: object) -> tuple[int, ...]:
+    """Shares of the room, if they are some."""
+    shares = tuple(one for one in _each(said) if type(one) is int and 0 < one <= 10_000)
+    return shares if len(shares) == len(_each(said)) else ()
 
 
 def _view(said: object) -> View | None:
@@ -69,6 +80,9 @@ def _view(said: object) -> View | None:
         tuple(map(_words, _each(said.get("columns")))),
         tuple(one is True for one in _each(said.get("wrapped"))),
         said.get("mapped") is True,
+        layout if isinstance(layout := said.get("layout"), str) else "",
+        _shares(said.get("widths")),
+        _shares(said.get("heights")),
     )
 
 

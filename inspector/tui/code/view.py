@@ -29,7 +29,7 @@ from inspector.model import Stage
 from inspector.text import plural
 from inspector.tui.app.command_table import Where, bindings
 from inspector.tui.code.flow import FlowCell, along, arrow_at, cells, lanes_shown
-from inspector.tui.code.folding import USUAL, Fold, Folding, Region, RowMap
+from inspector.tui.code.folding import LEVELS, USUAL, Fold, Folding, Region, RowMap
 from inspector.tui.code.gutter import CHOICES, COUNTED, Gutter, RunFigures, title
 from inspector.tui.code.highlight import NEAR, Highlighter
 from inspector.tui.code.marks_bar import SIGNS, MarkedBar, Marks, placed
@@ -100,6 +100,9 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
             super().__init__()
             self.view = view
 
+    class Looks(Message):
+        """Something else is folded, wrapped or shown as it is than before."""
+
     class Ranked(Message):
         """A thread knows the lines with the largest figures of a column."""
 
@@ -147,6 +150,7 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         self._places: dict[int, str] = {}
         self._laid: tuple[object, list[tuple[int, Part]]] = (None, [])
         self.untouched = True
+        self._modes: tuple[tuple[str, str], ...] = ()
         self.folding = Folding()
         self._top = 1
         self.groups: SourceGroups | None = None
@@ -164,6 +168,22 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         wanted = self.rows.gutter.wanted
         columns = USUAL if wanted == CHOICES[0] else wanted
         return self.folding.words, columns, self.wrapped
+
+    @property
+    def modes(self) -> tuple[tuple[str, str], ...]:
+        """What of the usual is not so here, in a word or two, each with the command that ends it;
+        and how many lines are folded away."""
+        if not self.lines:
+            return ()
+        out = [("wrapped", "wrap")] if self.wrapped else []
+        if self.folding.as_it_is:
+            return (*out, ("as it is", "verbatim"))
+        hidden = self.lines - self.map.rows
+        if hidden:
+            out.append((f"…{hidden}", "verbatim"))
+        elif self.folding.level != LEVELS[0]:
+            out.append(("unfolded", "fold.level"))
+        return tuple(out)
 
     def look(self, folds: tuple[str, ...], columns: tuple[str, ...], wrapped: bool) -> None:
         """As it was left; before there is anything to look at."""
@@ -393,6 +413,9 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
             self.virtual_size = Size(self._width + self.rows.margin, self.map.rows)
         self._laid = (None, [])
         self.refresh()
+        if self.modes != self._modes:
+            self._modes = self.modes
+            self.post_message(self.Looks())
 
     def _parts(self, row: int) -> list[tuple[int, Part]]:
         """The rows of the screen that a row of the listing takes."""

@@ -18,6 +18,8 @@ from inspector.analyse.flow.arrows import FlowLanes, arrows
 from inspector.analyse.telling import NOTHING, Telling
 from inspector.listing.ptx_location import Locations
 from inspector.model import Stage, Variant
+from inspector.tui.app.command_table import command, there
+from inspector.tui.app.keymap import shown
 from inspector.tui.code.folding import LEVELS, Fold, Region, RowMap, regions
 from inspector.tui.code.highlight import Highlighter
 from inspector.tui.code.view import CodeView
@@ -50,6 +52,10 @@ class PaneTitle(Widget):
         self.stage: Stage | None = None
         self.path = ""
         self.busy = False
+        self.modes: tuple[tuple[str, str], ...] = ()
+        """What is on in the pane, in a word or two, and the id of the command that ends it."""
+
+        self._ends: list[tuple[int, int, str]] = []
         self._spans: list[tuple[int, int, Stage]] = []
 
     def show(self, subject: TreeSubject, stage: Stage, busy: bool) -> None:
@@ -77,6 +83,9 @@ class PaneTitle(Widget):
         head = f" {self.stage}"
         if self.busy:
             head += " ◔"
+        modes = [f"[{word} {key}]" for word, key, _ in self._on()]
+        plain = len(head)
+        head += "".join(f" {mode}" for mode in modes)
         variant = self.subject.variant
         what = label(self.path or self.subject.name)
         tail = "" if self.path or variant is None else f"  {variant.id}"
@@ -90,6 +99,10 @@ class PaneTitle(Widget):
             tail = ""
         middle = f"  {shorten(what, room - len(tail))}{tail}" if room > 4 else ""
         left = Content.assemble((head, "bold"), (middle, ""))
+        self._ends, end = [], plain
+        for mode, (_, _, name) in zip(modes, self._on(), strict=True):
+            self._ends.append((end + 1, end + 1 + len(mode), name))
+            end += 1 + len(mode)
         gap = max(0, width - left.cell_length - sum(len(text) for text, _ in tabs) - 1)
         parts: list[Content | tuple[str, str]] = [left, (" " * gap, "")]
         self._spans = []
@@ -105,8 +118,22 @@ class PaneTitle(Widget):
             at += len(text)
         return Content.assemble(*parts)
 
-    def on_click(self, event: events.Click) -> None:
-        """Choose the stage that was clicked; anywhere else, the pane."""
+    def _on(self) -> list[tuple[str, str, str]]:
+        """What is on: its word, the key that ends it, and that key's command."""
+        keys = getattr(self.app, "keys", {})
+        own = {one.id for one in there(getattr(self.screen, "wheres", ()))}
+        # Where a block is run, w is something else: there folds are all that can be changed.
+        modes = [(word, "fold.level" if own and name not in own else name)
+                 for word, name in self.modes]  # fmt: skip
+        return [(word, shown(command(name), keys), name) for word, name in modes]
+
+    async def on_click(self, event: events.Click) -> None:
+        """Choose the stage that was clicked, or end what is on; anywhere else, the pane."""
+        mode = next((name for start, end, name in self._ends if start <= event.x < end), None)
+        if mode is not None and self.stage is not None:
+            self.post_message(self.Chosen(self, self.stage))
+            self.call_later(self.screen.run_action, f"run('{mode}')")
+            return
         stage = next((s for start, end, s in self._spans if start <= event.x < end), self.stage)
         if stage is not None:
             self.post_message(self.Chosen(self, stage))
@@ -221,6 +248,7 @@ class Pane(Vertical):
         self._reading: ListingRequest | None = None
         self._shown: ListingRequest | None = None
         self._goal: tuple[ListingRequest, int] | None = None
+        self._zoomed = False
 
     def compose(self) -> ComposeResult:
         """A title and the text."""
@@ -328,6 +356,19 @@ class Pane(Vertical):
         else:
             self.view.show_notice(outcome.notice or Notice("✗", "Nothing came of it."))
         self.post_message(self.Shown(self))
+
+    def zoom(self, on: bool) -> None:
+        """Whether the others are hidden behind it."""
+        if on is not self._zoomed:
+            self._zoomed = on
+            self._tell_modes()
+
+    @on(CodeView.Looks)
+    def _tell_modes(self) -> None:
+        """What is on here, in the title."""
+        modes = (("zoom", "zoom"),) if self._zoomed else ()
+        self.title_line.modes = (*modes, *self.view.modes)
+        self.title_line.refresh()
 
     def go(self, n: int) -> None:
         """To a line of what was asked for, once it is there."""

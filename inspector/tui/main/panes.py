@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from textual import on, work
+from textual import events, on, work
 from textual.app import ComposeResult
 from textual.containers import Container
 from textual.message import Message
@@ -14,6 +14,15 @@ from textual.message import Message
 from inspector.analyse.source_groups import SourceGroups
 from inspector.model import Stage
 from inspector.tui.code.view import CodeView
+from inspector.tui.main.borders import (
+    EVEN,
+    LEAST_HEIGHT,
+    LEAST_WIDTH,
+    Border,
+    border_at,
+    moved,
+)
+from inspector.tui.main.layouts import Layout, layout
 from inspector.tui.main.outcome import ListingRequest, attempt
 from inspector.tui.main.pane import Pane, PaneTitle
 from inspector.tui.widgets.notice import Notice
@@ -102,6 +111,13 @@ class Panes(Container):
             self.request = request
             self.groups = groups
 
+    class TreePulled(Message):
+        """The border between tree and panes is wanted at another column; None: where it was."""
+
+        def __init__(self, x: int | None) -> None:
+            super().__init__()
+            self.x = x
+
     class Changed(Message):
         """The cursor, the links or the active pane changed: what is said about them must too."""
 
@@ -115,6 +131,11 @@ class Panes(Container):
         self.subject = TreeSubject()
         self.zoomed = False
         self.beside: bool | None = None
+        self.arrangement: Layout | None = None
+        self.widths = [EVEN] * MOST
+        self.heights = [EVEN] * MOST
+        self._held: Border | None = None
+        self._pulled = False
         self._links: dict[tuple[ListingRequest, ListingRequest], Links] = {}
         self.mapped = False
         self._groups: dict[ListingRequest, SourceGroups | Notice] = {}
@@ -130,6 +151,7 @@ class Panes(Container):
 
     def set_count(self, count: int) -> None:
         """So many panes, one to three; those that there are keep their stages."""
+        self.arrangement = None
         for pane in self.panes:
             pane.preferred = pane.stage
         self.count = max(1, min(count, MOST))
@@ -189,6 +211,11 @@ class Panes(Container):
         """Show a subject: each pane its preferred stage if there is one, else the best one."""
         self.subject = subject
         taken: tuple[Stage, ...] = ()
+        wanted = () if self.arrangement is None else self.arrangement.of(subject)
+        for pane, own in zip(self.panes, wanted, strict=False):
+            pane.show(subject, own)
+        if wanted:
+            return
         for index, pane in enumerate(self.panes):
             stage = pane.preferred
             if stage is None or not subject.has(stage):
@@ -202,8 +229,46 @@ class Panes(Container):
 
     def choose(self, stage: Stage) -> None:
         """Show a stage in the active pane, or why there is none, and keep to it."""
+        self._keep_stages()
         self.active.preferred = stage
         self.active.show(self.subject, stage)
+
+    def lay_out(self, layout: Layout) -> None:
+        """Panes and stages as a layout has them, until one chooses otherwise."""
+        if not layout.stages:
+            self._to_front(self.active)
+        self.arrangement, self.zoomed = layout, False
+        self.count = len(layout.stages) or 1
+        for pane, choices in zip(self.panes, layout.stages or ((self.active.stage,),), strict=True):
+            pane.preferred = choices[0]
+        if self.active not in self.panes:
+            self.active = self.panes[-1]
+        self.show(self.subject)
+        self.fit()
+        for pane in self.panes:
+            self._link_all(pane)
+
+    def _keep_stages(self) -> None:
+        """What the panes show is from now on what each of them was asked for."""
+        if self.arrangement is not None and self.arrangement.stages:
+            for pane in self.panes:
+                pane.preferred = pane.stage
+        self.arrangement = None
+
+    @property
+    def stand(self) -> tuple[str, tuple[int, ...], tuple[int, ...]]:
+        """The name of the layout, and how the room is divided, as it is remembered."""
+        name = "" if self.arrangement is None else self.arrangement.name
+        return name, tuple(self.widths), tuple(self.heights)
+
+    def stand_so(self, name: str, widths: tuple[int, ...], heights: tuple[int, ...]) -> None:
+        """As it was remembered."""
+        self.arrangement = layout(name)
+        if self.arrangement is not None and self.arrangement.stages:
+            self.count = len(self.arrangement.stages)
+        for shares, remembered in ((self.widths, widths), (self.heights, heights)):
+            if len(remembered) == MOST:
+                shares[:] = remembered
 
     def here(self) -> VisitedPlace | None:
         """The active pane's line."""
@@ -256,7 +321,123 @@ class Panes(Container):
             pane.display = index < self.count and (pane is self.active or not alone)
             pane.set_class(index == MOST - 1, "-third")
             pane.set_class(pane is self.active, "-active")
+            pane.zoom(self.zoomed and pane is self.active and self.count > 1)
+        self._share(beside, three, alone)
         self.on_descendant_focus()
+
+    # Borders
+
+    def _share(self, beside: bool, grid: bool, alone: bool) -> None:
+        """The room, divided as the borders stand. Across the way that panes follow each other one
+        has all of it."""
+        wide, high = self.widths, self.heights
+        if grid and not alone:
+            self.styles.grid_columns = f"{wide[0]}fr {wide[1]}fr"
+            self.styles.grid_rows = f"{high[0]}fr {high[2]}fr"
+        for index, pane in enumerate(self._all):
+            pane.styles.width = f"{wide[index]}fr" if beside and not (grid or alone) else "1fr"
+            pane.styles.height = f"{high[index]}fr" if not (beside or alone) else "1fr"
+
+    @property
+    def _in_view(self) -> list[Pane]:
+        return [pane for pane in self.panes if pane.display]
+
+    def _border_at(self, event: events.MouseEvent) -> Border | None:
+        grid = self.has_class("-grid")
+        regions = [pane.region for pane in self._in_view]
+        return border_at(event.screen_x, event.screen_y, regions, self.region,
+                         self.has_class("-beside"), grid)  # fmt: skip
+
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        """Take hold of the border that is there."""
+        self._pulled = False
+        self._held = self._border_at(event) if event.button == 1 else None
+        if self._held is not None:
+            self.capture_mouse()
+
+    def on_mouse_move(self, event: events.MouseMove) -> None:
+        """Take the border along; one that could be taken shows it."""
+        held = self._held
+        if held is None:
+            over = self._border_at(event)
+            upright = over is not None and over.upright and self.has_class("-beside")
+            for index, pane in enumerate(self._in_view):
+                pane.set_class(upright and over is not None and over.after == index, "-grip")
+            return
+        self._pulled = True
+        if held.upright and held.after == 0:
+            self.post_message(self.TreePulled(event.screen_x))
+        else:
+            first = self._in_view[self._before(held)].region
+            size = event.screen_x - first.x if held.upright else event.screen_y - first.y
+            self._pull(held, size)
+
+    def on_mouse_up(self, event: events.MouseUp) -> None:
+        """Let go of it."""
+        if self._held is not None:
+            self.release_mouse()
+            self._held = None
+
+    def on_leave(self) -> None:
+        """No border is under the mouse."""
+        for pane in self._all:
+            pane.remove_class("-grip")
+
+    def on_click(self, event: events.Click) -> None:
+        """A double click puts a border back where it was at first."""
+        border = self._border_at(event) if event.chain == 2 else None
+        if border is None:
+            return
+        if border.upright and border.after == 0:
+            self.post_message(self.TreePulled(None))
+        elif border.upright:
+            self.even(widths=True, heights=False)
+        else:
+            self.even(widths=False, heights=True)
+
+    def _before(self, border: Border) -> int:
+        """The pane in view that ends at a border: beneath two, the third ends the first's row."""
+        return 0 if self.has_class("-grid") else border.after - 1
+
+    def _pull(self, border: Border, size: int) -> None:
+        """The pane before a border so wide or so high; what follows it gives way."""
+        there = self._in_view
+        before = self._before(border)
+        if border.upright:
+            sizes, least = [pane.region.width for pane in there], LEAST_WIDTH
+        else:
+            sizes, least = [pane.region.height for pane in there], LEAST_HEIGHT
+        sizes = moved(sizes, before, border.after, size, least)
+        shares = self.widths if border.upright else self.heights
+        for index, pane in enumerate(there):
+            shares[self._all.index(pane)] = max(1, sizes[index])
+        self.fit()
+
+    def even(self, widths: bool = True, heights: bool = True) -> None:
+        """All panes as wide, or as high, as each other."""
+        if widths:
+            self.widths = [EVEN] * MOST
+        if heights:
+            self.heights = [EVEN] * MOST
+        self.fit()
+
+    def widen(self, by: int) -> bool:
+        """The active pane so many cells wider or higher; False where it has no neighbour."""
+        there = self._in_view
+        if len(there) < 2 or self.active not in there:
+            return False
+        at = there.index(self.active)
+        grid = self.has_class("-grid")
+        upright = self.has_class("-beside") and not (grid and at == MOST - 1)
+        last = at == (1 if grid and upright else len(there) - 1)
+        border = Border(at if last else at + 1, upright)
+        if grid and not upright:
+            border = Border(MOST - 1, upright=False)
+        region = there[self._before(border)].region
+        size = region.width if upright else region.height
+        by = by if upright else (by > 0) - (by < 0)
+        self._pull(border, size - by if last else size + by)
+        return True
 
     def on_descendant_focus(self) -> None:
         """The pane that has the focus is told by its title."""
@@ -280,6 +461,8 @@ class Panes(Container):
     @on(PaneTitle.Chosen)
     def _chosen(self, message: PaneTitle.Chosen) -> None:
         message.stop()
+        if self._pulled:
+            return  # it was taken hold of, and not clicked
         pane = next(p for p in self.panes if p.title_line is message.title)
         self.activate(pane)
         if message.stage is not pane.stage:

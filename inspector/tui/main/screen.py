@@ -23,21 +23,23 @@ from textual.screen import Screen
 from textual.widget import Widget
 
 from inspector.errors import PtxviewError
-from inspector.listing.line import Line, Listing
+from inspector.listing.line import Line
 from inspector.measure.time.results import Session
 from inspector.model import BEFORE, EDIT, Location, Stage, Variant
 from inspector.report import annotated, card
 from inspector.system.process import run_program
 from inspector.system.toolchain import which
 from inspector.tui.app.command_table import Where, bindings, command
+from inspector.tui.app.keymap import shown
 from inspector.tui.app.live import Live
 from inspector.tui.app.output_view import OutputView
 from inspector.tui.app.remembered import View
 from inspector.tui.code.gutter import ColumnList
-from inspector.tui.code.highlight import texts_of
+from inspector.tui.code.labels import labels, target_line
 from inspector.tui.code.view import CodeView
 from inspector.tui.main.card import VariantCard
 from inspector.tui.main.empty_state import EmptyState
+from inspector.tui.main.layouts import after, layout
 from inspector.tui.main.outcome import attempt
 from inspector.tui.main.pane import Pane
 from inspector.tui.main.panes import MOST, Panes
@@ -105,44 +107,6 @@ def text_of(reads: Reader, subject: TreeSubject, variant: Variant, stage: Stage)
     head += [annotated.hint(finding).plain for finding in reads.findings(variant)]
     rows = [row.plain.rstrip() for row in annotated.rows(listing.lines, telling, WIDTH)]
     return "\n".join([*head, "", annotated.heading(telling), *rows, ""])
-
-
-# -- where a branch or a call goes ----------------------------------------------------------------
-# The line of a label, found in the texts of the lines.
-
-_LABEL = re.compile(r"\s*([\w$.^%]+):|\s*(\^\w+)\(")
-"""A label at the beginning of a line, as PTX, SASS, LLVM IR and MLIR write one."""
-
-
-def label_of(text: str) -> str | None:
-    """The label that a line defines."""
-    match = _LABEL.match(text)
-    return None if match is None else match[1] or match[2]
-
-
-def target_line(listing: Listing, n: int, target: str) -> int | None:
-    """The line that ``target`` of line ``n`` is defined on; called in a thread.
-
-    Labels are a function's own: of several of that name the one of the same function is meant.
-    """
-    texts = texts_of(listing)
-    bare = target.lstrip("%")
-    found = [m for m, text in enumerate(texts, 1) if bare in text and label_of(text) == bare]
-    if found:
-        own = next((f for f in listing.functions if f.first <= n <= f.last), None)
-        inside = [m for m in found if own is not None and own.first <= m <= own.last]
-        return (inside or found)[0]
-    return next((f.first for f in listing.functions if f.name == target), None)
-
-
-def labels(listing: Listing, here: int, step: int) -> Iterator[int]:
-    """Lines that define a label, from ``here`` on (``step`` 1) or backwards (-1), round the end."""
-    texts = texts_of(listing)
-    many = len(texts)
-    for distance in range(1, many + 1):
-        at = (here - 1 + step * distance) % many
-        if label_of(texts[at]) is not None:
-            yield at + 1
 
 
 # -- going far ------------------------------------------------------------------------------------
@@ -284,7 +248,7 @@ class MainScreen(Screen[None]):
         self.understanding = Understanding(reads, self.times)
         self.status = StatusLine()
         self.prompt = Prompt()
-        self.search = Search(self.panes, self._warn, self.changed)
+        self.search = Search(self.panes, self.warn, self.changed)
         self.title_bar = TitleBar(self.recording)
         watched = self.live if self.live is not None and self.live.send is not None else None
         if self.output is None and watched is not None:
@@ -365,18 +329,16 @@ class MainScreen(Screen[None]):
         """How the recording is looked at; None if there is nothing in it."""
         if self.empty:
             return None
-        folds, columns, wrapped = zip(*(one.view.looks for one in self.panes.panes), strict=True)
+        folds, columns, wrapped = zip(*(p.view.looks for p in self.panes.panes), strict=True)
+        name, widths, heights = self.panes.stand
         return View(
             self.panes.subject.key,
             tuple(str(pane.preferred or "") for pane in self.panes.panes),
             self.panes.beside,
             self.tree_wanted,
             self.tree_width,
-            folds,
-            columns,
-            wrapped,
-            self.panes.mapped,
-        )
+            folds, columns, wrapped, self.panes.mapped, name, widths, heights,
+        )  # fmt: skip
 
     def restore(self, view: View) -> None:
         """Look at it so again, as far as what was looked at is still there."""
@@ -389,6 +351,7 @@ class MainScreen(Screen[None]):
         for pane, (folds, columns, wrapped) in zip(self.panes.panes, looks, strict=False):
             pane.view.look(folds, columns, wrapped)
         self.panes.mapped = view.mapped
+        self.panes.stand_so(view.layout, view.widths, view.heights)
         self.kernels.find(view.subject)
 
     def on_resize(self) -> None:
@@ -525,6 +488,18 @@ class MainScreen(Screen[None]):
         self.kernels.display = True
         self._ask("filter", self.kernels.query_text)
 
+    def tell_modes(self) -> None:
+        """What is on, in the title."""
+        modes = [("map", "map")] if self.panes.mapped else []
+        if text := self.kernels.query_text:
+            modes.append((f"filter {label(text)}", "tree.clear"))
+        self.title_bar.modes = tuple(modes)
+        self.title_bar.refresh()
+
+    @on(KernelTree.Filtered)
+    def _were_filtered(self) -> None:
+        self.tell_modes()
+
     def action_clear_filter(self) -> None:
         """Forget the filter."""
         self.kernels.filter("")
@@ -546,6 +521,45 @@ class MainScreen(Screen[None]):
         """A wider or narrower tree."""
         self.tree_width = max(16, min(self.kernels.size.width + by, self.size.width - 30))
         self.fit()
+
+    def action_widen_pane(self, by: int) -> None:
+        """A wider or higher pane; one that has no other beside it takes its room from the tree."""
+        if not self.panes.widen(by) and self.kernels.display:
+            self.action_widen(-by)
+
+    def action_even(self) -> None:
+        """Every border where it was at first."""
+        self.tree_width = None
+        self.panes.even()
+        self.fit()
+
+    @on(Panes.TreePulled)
+    def _tree_pulled(self, message: Panes.TreePulled) -> None:
+        if message.x is None:
+            self.tree_width = None
+        elif self.kernels.display:
+            width = message.x - self.kernels.region.x
+            self.tree_width = max(16, min(width, self.size.width - 30))
+        self.fit()
+
+    def action_layout(self) -> None:
+        """The next of the layouts that have a name."""
+        self.action_lay(after(self.panes.arrangement).name)
+
+    def action_lay(self, name: str) -> None:
+        """Panes and stages as a layout has them; what is not there of it is said."""
+        chosen = layout(name)
+        if chosen is None:
+            return
+        self.panes.display = True
+        self.panes.lay_out(chosen)
+        if self.focused is not self.kernels:
+            self.panes.activate(self.panes.active)
+        said = f"Layout: {chosen.title}."
+        if lacks := chosen.lacks(self.panes.subject):
+            said += f" There is no {' and no '.join(map(str, lacks))} of this."
+        key = shown(command("layout"), getattr(self.app, "keys", {}))
+        self._say(f"{said} {key} goes on to {after(chosen).title}.")
 
     def action_register(self) -> None:
         """Light up the line's next register."""
@@ -614,7 +628,7 @@ class MainScreen(Screen[None]):
         here = self.panes.here()
         place = None if here is None else self.panes.history.go(here, by)
         if place is None:
-            self._warn("There is nothing to go back to." if by < 0 else "This is the last place.")
+            self.warn("There is nothing to go back to." if by < 0 else "This is the last place.")
             return
         if place.subject != self.panes.subject:
             self.kernels.find(place.subject.key)
@@ -637,11 +651,12 @@ class MainScreen(Screen[None]):
                 lambda wanted: None if wanted is None else view.columns(wanted),
             )
         else:
-            self._warn("Nothing is told of these lines: there are no columns to choose.")
+            self.warn("Nothing is told of these lines: there are no columns to choose.")
 
     def action_map(self) -> None:
         """Colour each line of all panes by the source line that it comes from, or end that."""
         self.panes.map(not self.panes.mapped)
+        self.tell_modes()
         self._say(
             "Each line has the colour of its source line; panes scroll together. m ends it."
             if self.panes.mapped
@@ -655,7 +670,7 @@ class MainScreen(Screen[None]):
     def action_pane_fewer(self) -> None:
         """Close this pane."""
         if not self.panes.fewer():
-            self._warn("This is the only pane.")
+            self.warn("This is the only pane.")
 
     @on(CodeView.Said)
     def _view_said(self, message: CodeView.Said) -> None:
@@ -705,13 +720,14 @@ class MainScreen(Screen[None]):
         try:
             self.panes.active.view.jump(int(text))
         except ValueError:
-            self._warn(f"“{label(text)}” is no line number.")
+            self.warn(f"“{label(text)}” is no line number.")
 
     @on(Pane.Found)
     def _found(self, message: Pane.Found) -> None:
         self.search.found(message)
 
-    def _warn(self, text: str) -> None:
+    def warn(self, text: str) -> None:
+        """Say that something is not so, above the footer."""
         self.status.say(text, self.panes.active.view, warning=True)
 
     def _say(self, text: str) -> None:
@@ -723,7 +739,7 @@ class MainScreen(Screen[None]):
         """Mark the variant, or take its mark away; a third takes the place of the second."""
         subject = self.panes.subject
         if subject.variant is None:
-            self._warn("There is no compilation here to mark.")
+            self.warn("There is no compilation here to mark.")
             return
         own = TreeSubject(subject.kernel, subject.variant)
         if own in self.marked:
@@ -742,10 +758,10 @@ class MainScreen(Screen[None]):
     def action_compare(self) -> None:
         """Show how the two marked variants differ."""
         if len(self.marked) < 2:
-            self._warn("Mark two variants with d; then this compares them.")
+            self.warn("Mark two variants with d; then this compares them.")
         elif COMPARE is None:
             a, b = (one.key[1] for one in self.marked)
-            self._warn(f"No screen shows differences yet: ptxview diff {a} {b} prints them.")
+            self.warn(f"No screen shows differences yet: ptxview diff {a} {b} prints them.")
         else:
             self.app.push_screen(COMPARE(self.reads, *self.marked))
 
@@ -761,7 +777,7 @@ class MainScreen(Screen[None]):
         before = next((v for v in pair if v.config.get(EDIT) == BEFORE), None)
         after = next((v for v in pair if v.config.get(EDIT) != BEFORE), None)
         if before is None or after is None or COMPARE is None:
-            self._warn("Nothing of this variant has changed since it was compiled before.")
+            self.warn("Nothing of this variant has changed since it was compiled before.")
             return
         self.app.push_screen(
             COMPARE(self.reads, TreeSubject(kernel, before), TreeSubject(kernel, after))
@@ -770,7 +786,7 @@ class MainScreen(Screen[None]):
     def action_time(self) -> None:
         """Measure the variant."""
         if self.panes.subject.variant is None:
-            self._warn("There is no compilation here to time.")
+            self.warn("There is no compilation here to time.")
         else:
             screen = TIME(self.reads, self.panes.subject, self.times)
             self.app.push_screen(screen, lambda _: self.timed())
@@ -778,7 +794,7 @@ class MainScreen(Screen[None]):
     def action_step_block(self) -> None:
         """Run one block of the variant, and step through it."""
         if self.panes.subject.variant is None:
-            self._warn("There is no compilation here to run.")
+            self.warn("There is no compilation here to run.")
             return
         # What runs PTX is imported when something is run: the first frame need not wait.
         from inspector.tui.step.screen import StepScreen
@@ -845,7 +861,7 @@ class MainScreen(Screen[None]):
             words = []
         words = words or [one for one in USUAL if which(one)][:1]
         if not words:
-            self._warn("Say which editor: set EDITOR, as in EDITOR=vim.")
+            self.warn("Say which editor: set EDITOR, as in EDITOR=vim.")
             return
         path = self._recorded(stage)
         with contextlib.ExitStack() as held:
@@ -869,16 +885,16 @@ class MainScreen(Screen[None]):
             with self.app.suspend():
                 status = run_program(editor(words, path, n), os.environ, is_job=False)
         except SuspendNotSupported:
-            self._warn(
+            self.warn(
                 "A browser has no terminal to lend to an editor; y copies the line, X saves all."
                 if self.app.is_web
                 else "This terminal cannot be lent to an editor."
             )
         except PtxviewError as error:
-            self._warn(error.message)
+            self.warn(error.message)
         else:
             if status:
-                self._warn(f"{label(words[0])} ended with status {status}.")
+                self.warn(f"{label(words[0])} ended with status {status}.")
         self.refresh(layout=True)
 
     # Files
@@ -889,7 +905,7 @@ class MainScreen(Screen[None]):
         try:
             path = save(Path.cwd() / "ptxview.svg", picture)
         except OSError as error:
-            self._warn(f"No picture could be saved: {error.strerror or error}.")
+            self.warn(f"No picture could be saved: {error.strerror or error}.")
         else:
             self._say(f"A picture of the screen is in {label(str(path))}.")
 
@@ -897,7 +913,7 @@ class MainScreen(Screen[None]):
         """Save the listing with everything that is told of it."""
         stage, variant = self.panes.active.stage, self.panes.subject.variant
         if stage is None or variant is None or self.panes.active.view.source is None:
-            self._warn("There is no listing here to save.")
+            self.warn("There is no listing here to save.")
         else:
             self._export(self.panes.subject, variant, stage)
 
@@ -928,7 +944,7 @@ class MainScreen(Screen[None]):
         row = self.kernels.row
         above = row if row is None or row.kind is not TreeKind.VARIANT else self.kernels.above(row)
         if row is None or above is None:
-            self._warn("There is no kernel here whose variants could be shown.")
+            self.warn("There is no kernel here whose variants could be shown.")
             return
         here = row.subject.variant
         table = VariantsScreen(
@@ -964,4 +980,4 @@ class MainScreen(Screen[None]):
             self.panes.display = True
             self.panes.activate(self.panes.active)
         else:
-            self._warn("The variant has no row in the tree.")
+            self.warn("The variant has no row in the tree.")

@@ -64,6 +64,9 @@ class KernelTree(TreeFigures, can_focus=True, inherit_bindings=False):
     class Opened(Message):
         """A row was chosen for reading: the panes should have the focus."""
 
+    class Filtered(Message):
+        """Only rows that fit something are shown, or all again."""
+
     class Ordered(Message):
         """The tree stands in another order; of how many variants the figures are read."""
 
@@ -88,6 +91,11 @@ class KernelTree(TreeFigures, can_focus=True, inherit_bindings=False):
     def recording(self) -> Recording:
         """What the tree is of."""
         return self.reads.recording
+
+    @property
+    def whole(self) -> tuple[TreeEntry, ...]:
+        """Every row there is, whatever is filtered, in the order in which they stand."""
+        return self._entries
 
     def on_mount(self) -> None:
         """Begin at the first row that can be read."""
@@ -141,6 +149,7 @@ class KernelTree(TreeFigures, can_focus=True, inherit_bindings=False):
         """Show only rows with all the words of ``text``; the cursor goes to the first match."""
         self.query_text = text
         self._rebuild()
+        self.post_message(self.Filtered())
         if not text.strip() or not self.rows:
             return
         fits = [fitness(row, text) for row in self.rows]
@@ -223,6 +232,15 @@ class KernelTree(TreeFigures, can_focus=True, inherit_bindings=False):
         if found is None:
             return False
         self._show(found.key)
+        return True
+
+    def reveal(self, key: Key) -> bool:
+        """To the row with this key, without the filter if that hides it; False if there is none."""
+        if entry_of(self._entries, key) is None:
+            return False
+        if not any(row.key == key for row in self._every()):
+            self.filter("")
+        self._show(key)
         return True
 
     def find_variant(self, ids: tuple[str, ...]) -> bool:

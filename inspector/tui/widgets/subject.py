@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from inspector.model import EDIT, Call, Graph, Kernel, Recording, Stage, StageFile, Variant
+from inspector.model import EDIT, Call, Graph, Kernel, Origin, Recording, Stage, StageFile, Variant
 
 LEFT = (Stage.SOURCE, Stage.OUTPUT_CODE, Stage.TTIR, Stage.PTX, Stage.LLIR, Stage.SASS)
 """What the first pane shows, the best first: where the code was written."""
@@ -81,7 +81,14 @@ class TreeSubject:
             return f"The recording is unfinished, and nothing of {what} was compiled by now."
         if self.variant is None:
             return "No compilation of this kernel was recorded."
+        if stage is Stage.OUTPUT_CODE and not self._of_inductor:
+            return "Only torch.compile writes it, and this kernel is not of its making."
         return f"No {stage} was recorded for this variant."
+
+    @property
+    def _of_inductor(self) -> bool:
+        """Whether torch.compile generated the kernel."""
+        return self.kernel is not None and self.kernel.origin is Origin.INDUCTOR
 
     def default(self, pane: int, taken: tuple[Stage, ...]) -> Stage:
         """The stage for a pane (0 the first), other than those that stand in other panes."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from textual import events
 from textual.content import Content
 from textual.widget import Widget
 
 from inspector.model import Recording
 from inspector.text import plural
+from inspector.tui.app.command_table import command
+from inspector.tui.app.keymap import shown
 from inspector.tui.app.live import ending
 from inspector.tui.widgets.visible import label, shorten
 
@@ -54,6 +57,11 @@ class TitleBar(Widget):
         self.told = ""
         """What is said of a program that runs."""
 
+        self.modes: tuple[tuple[str, str], ...] = ()
+        """What is on, in a word or two, each with the command that ends it."""
+
+        self._ends: list[tuple[int, int, str]] = []
+
     def render(self) -> Content:
         """Name, device or banner, counts, and warnings at the right."""
         recording = self.recording
@@ -67,7 +75,11 @@ class TitleBar(Widget):
             warnings.append(ending(recording.exit_status, recording.seconds))
         if recording.problems:
             warnings.append(f"! {plural(len(recording.problems), 'problem')}")
-        right = " · ".join(warnings)
+        keys = getattr(self.app, "keys", {})
+        on = [(f"[{shorten(word, 24)} {shown(command(name), keys)}]", name)
+              for word, name in self.modes]  # fmt: skip
+        right = " ".join([*(text for text, _ in on), *([" · ".join(warnings)] if warnings else [])])
+        short = " ".join([*(text for text, _ in on), *("!" for _ in warnings[:1])])
         said = banner(recording)
         name = recording_name(recording)
         choices = [
@@ -75,15 +87,31 @@ class TitleBar(Widget):
             [name, said or device_name(recording)],
             [said] if said else [name],
         ]
-        for right_text in (right, "!" if right else ""):
+        for right_text in (right, short):
             for parts in choices:
                 text = " · ".join(part for part in parts if part)
                 used = len("ptxview  ") + len(text) + (len(right_text) + 2 if right_text else 0)
                 if used <= width:
+                    at = width + 1 - Content(right_text).cell_length
+                    self._find_ends(at, on)
                     return self._line(("ptxview", text, right_text), width)
+        self._ends = []
         if said and len(said) > width:
             said = f"{label(recording.target or '')}, no GPU"
         return Content.assemble((" ", ""), (shorten(said or name, width), "bold"))
+
+    def _find_ends(self, at: int, on: list[tuple[str, str]]) -> None:
+        """Where what is on stands."""
+        self._ends = []
+        for text, name in on:
+            self._ends.append((at, at + len(text), name))
+            at += len(text) + 1
+
+    async def on_click(self, event: events.Click) -> None:
+        """End what was clicked."""
+        for start, end, name in self._ends:
+            if start <= event.x < end:
+                await self.screen.run_action(f"run('{name}')")
 
     def _line(self, parts: tuple[str, str, str], width: int) -> Content:
         brand, text, right = parts

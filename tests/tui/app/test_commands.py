@@ -21,6 +21,7 @@ from inspector.tui.app.output_view import OutputView
 from inspector.tui.code.view import CodeView
 from inspector.tui.diff.screen import DiffScreen
 from inspector.tui.diff.view import DiffView
+from inspector.tui.find.finder import Finder
 from inspector.tui.main import screen as acting
 from inspector.tui.main.screen import MainScreen
 from inspector.tui.main.understanding import HintList
@@ -125,7 +126,7 @@ def test_the_footer_names_only_commands() -> None:
 
 async def test_key_help(start: Start) -> None:
     async with start("question_mark") as (pilot, _):
-        assert isinstance(pilot.app.screen, Overlay)
+        assert isinstance(pilot.app.screen, Finder)
         assert "Everywhere" in text_of(pilot)
         await pilot.press("escape")
         assert len(pilot.app.screen_stack) == 1
@@ -265,6 +266,69 @@ async def test_key_tree_narrower(start: Start) -> None:
         await pilot.press("less_than_sign")
         await pilot.pause()
         assert screen.kernels.size.width == before - 4
+
+
+async def test_key_pane_wider(start: Start) -> None:
+    async with start("tab") as (pilot, screen):
+        left, right = (pane.region.width for pane in screen.panes.panes)
+        await pilot.press("greater_than_sign")
+        await pilot.pause()
+        assert [p.region.width for p in screen.panes.panes] == [left + 4, right - 4]
+        await pilot.press("v")
+        await pilot.pause()
+        high, low = (pane.region.height for pane in screen.panes.panes)
+        await pilot.press("greater_than_sign")
+        await pilot.pause()
+        assert [p.region.height for p in screen.panes.panes] == [high + 1, low - 1]
+
+
+async def test_key_pane_narrower(start: Start) -> None:
+    async with start("tab", "tab") as (pilot, screen):
+        left, right = (pane.region.width for pane in screen.panes.panes)
+        await pilot.press("less_than_sign")
+        await pilot.pause()
+        assert [p.region.width for p in screen.panes.panes] == [left + 4, right - 4]
+
+
+async def test_key_borders(start: Start) -> None:
+    async with start("greater_than_sign", "tab", "greater_than_sign") as (pilot, screen):
+        wide = screen.kernels.region.width
+        await pilot.press("equals_sign")
+        await pilot.pause()
+        assert screen.kernels.region.width == wide - 4
+        left, right = (pane.region.width for pane in screen.panes.panes)
+        assert abs(left - right) <= 1
+
+
+async def test_key_layout(start: Start) -> None:
+    async with start("tab", "L") as (pilot, screen):
+        assert stages(screen) == ["source", "ptx", "sass"]
+        assert "Layout: source · PTX · SASS. L goes on to" in text_of(pilot)
+        await pilot.press("L")
+        assert stages(screen) == ["source", "output_code", "ptx"]
+        await pilot.press("L")
+        assert len(screen.panes.panes) == 1
+        await pilot.press("L")
+        assert stages(screen) == ["source", "ptx", "sass"]
+        assert screen.panes.active.view.has_focus
+
+
+async def test_key_layout_lowering(start: Start) -> None:
+    async with start("f3") as (_, screen):
+        assert stages(screen) == ["source", "ptx", "sass"]
+        assert screen.focused is screen.kernels
+
+
+async def test_key_layout_generated(start: Start) -> None:
+    async with start("f4") as (ui, screen):
+        assert stages(screen) == ["source", "output_code", "ptx"]
+        assert "There is no output_code of this." in text_of(ui)
+
+
+async def test_key_layout_whole(start: Start) -> None:
+    async with start("tab", "tab", "f5") as (_, screen):
+        assert stages(screen) == ["ptx"]
+        assert screen.panes.active.view.has_focus
 
 
 async def test_key_problems(start: Start) -> None:
@@ -461,7 +525,7 @@ async def test_key_along() -> None:
     async with lecture_app.run_test(size=(120, 40)) as pilot:
         await settle(pilot)
         await pilot.press("slash", *"matmul", "enter", "tab", "6")
-        await settle(pilot)  # a branch is looked for in the listing that was asked for
+        await settle(pilot)
         await pilot.press("J")
         screen = await settle(pilot)
         view = screen.panes.active.view

@@ -1,0 +1,1 @@
+"""Finding things and going there: the palette, and the help."""

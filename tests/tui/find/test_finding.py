@@ -1,0 +1,300 @@
+"""The palette and the help, by keys and by mouse."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+
+from inspector.capture.opening import open_path
+from inspector.commands.common import open_reader
+from inspector.model import Stage, Variant
+from inspector.reader.reader import Reader
+from inspector.recording.layout import DerivedCache
+from inspector.tui.app.app import PtxviewApp
+from inspector.tui.code.labels import labels_of
+from inspector.tui.find.finder import Finder
+from inspector.tui.main.screen import MainScreen
+from inspector.tui.variants.screen import VariantsScreen
+from tests.helpers.many import TEMPLATE, many
+from tests.helpers.sample import FakeReader, empty, reader, settle, text_of
+
+Ui = Pilot[None]
+LECTURE = Path(__file__).parents[3] / "examples" / "recordings" / "lecture-h200.ptxview"
+SIZES = [(80, 24), (160, 48)]
+by_size = pytest.mark.parametrize("size", SIZES, ids=lambda s: f"{s[0]}x{s[1]}")
+
+
+@asynccontextmanager
+async def started(
+    *keys: str, size: tuple[int, int] = (120, 36), reads: FakeReader | None = None
+) -> AsyncIterator[tuple[Ui, MainScreen]]:
+    """The interface on the small recording; ``keys`` are pressed first."""
+    app = PtxviewApp(reads or reader())
+    async with app.run_test(size=size) as ui:
+        screen = await settle(ui)
+        await ui.press(*keys)
+        await settle(ui)
+        yield ui, screen
+
+
+def hits(ui: Ui) -> list[tuple[str, str]]:
+    """What is found: what each is, and its name."""
+    screen = ui.app.screen
+    assert isinstance(screen, Finder)
+    return [(match.entry.lead, match.entry.text) for match in screen.found.matches]
+
+
+# What is found, and where Enter goes
+
+
+@by_size
+async def test_a_kernel_is_found_by_its_name(size: tuple[int, int]) -> None:
+    async with started("ctrl+p", *"gelu", size=size) as (ui, screen):
+        assert hits(ui)[0] == ("kernel", "gelu_kernel")
+        assert "gelu_kernel" in text_of(ui)
+        await ui.press("enter")
+        await settle(ui)
+        assert screen.panes.subject.key[0] == "k3"
+        assert screen.panes.active.view.has_focus
+
+
+async def test_a_variant_is_found_by_its_settings_and_by_the_digits_of_its_hash() -> None:
+    for typed in ("84d2", "84d20b7e84d20b7e", "4096", "square w16"):
+        async with started("ctrl+p", *typed.replace(" ", "_")) as (ui, screen):
+            # A space is typed as itself.
+            await ui.press("ctrl+u", *("space" if c == " " else c for c in typed))
+            kind, name = hits(ui)[0]
+            assert (kind, "4096 w16" in name or "BLOCK=4096" in name) == ("variant", True)
+            await ui.press("enter")
+            await settle(ui)
+            assert screen.panes.subject.key[:2] == ("k1", "84d20b7e")
+
+
+async def test_a_graph_is_found() -> None:
+    async with started("ctrl+p", *"graph", "enter") as (_, screen):
+        row = screen.kernels.row
+        assert row is not None and row.text == "graph 0/0"
+
+
+@by_size
+async def test_a_label_in_the_open_listing_is_found(size: tuple[int, int]) -> None:
+    async with started("tab", "tab", "7", "ctrl+p", *".text", size=size) as (ui, screen):
+        assert ("label", ".text.square_kernel") in hits(ui)
+        assert "sass, line 2" in text_of(ui)
+        await ui.press("enter")
+        await settle(ui)
+        assert (screen.panes.active.stage, screen.panes.active.view.cursor) == (Stage.SASS, 2)
+        await ui.press("comma")  # and back
+        assert screen.panes.active.view.cursor != 2
+
+
+async def test_a_hint_is_found_and_its_line_is_gone_to() -> None:
+    async with started("ctrl+p", *"narrow") as (ui, screen):
+        assert hits(ui)[0][0] == "hint"
+        await ui.press("enter")
+        await settle(ui)
+        assert (screen.panes.active.stage, screen.panes.active.view.cursor) == (Stage.PTX, 14)
+
+
+async def test_a_stage_of_what_is_open_and_of_what_is_not() -> None:
+    async with started("ctrl+p", *"ttir") as (ui, screen):
+        assert hits(ui)[0] == ("stage", "TTIR")
+        await ui.press("enter")
+        await settle(ui)
+        assert str(screen.panes.active.stage) == "ttir"
+        await ui.press("ctrl+p", *"gelu", "space", *"pt")
+        assert hits(ui)[0] == ("ptx", "gelu_kernel")
+        await ui.press("enter")
+        await settle(ui)
+        assert screen.panes.subject.key[0] == "k3"
+        assert screen.panes.active.stage is Stage.PTX
+
+
+async def test_a_stage_that_is_not_there_says_so_and_comes_last() -> None:
+    async with started("ctrl+p", *"ttgir") as (ui, _):
+        assert ("stage", "TTGIR") in hits(ui)
+        assert "there is none here" in text_of(ui)
+
+
+async def test_a_command_is_run_where_it_belongs() -> None:
+    async with started("tab", "ctrl+p", *"go to line", "enter") as (_, screen):
+        assert screen.prompt.display and screen.prompt.kind == "goto"
+
+
+async def test_what_the_filter_hides_is_found_and_the_filter_gives_way() -> None:
+    async with started("slash", *"gelu", "enter", "ctrl+p", *"square_k", "enter") as (_, screen):
+        assert screen.panes.subject.key[0] == "k1"
+        assert screen.kernels.query_text == ""
+
+
+async def test_escape_changes_nothing_and_nothing_that_fits_is_said() -> None:
+    async with started("ctrl+p", *"qqqq") as (ui, screen):
+        assert "Nothing fits." in text_of(ui)
+        before = screen.panes.subject
+        await ui.press("enter", "escape")
+        assert ui.app.screen is screen and screen.panes.subject == before
+
+
+@by_size
+async def test_a_click_goes_there_and_one_beside_closes_it(size: tuple[int, int]) -> None:
+    async with started("ctrl+p", *"kernel", size=size) as (ui, screen):
+        finder = ui.app.screen
+        assert isinstance(finder, Finder)
+        at = next(i for i, one in enumerate(hits(ui)) if one == ("kernel", "gelu_kernel"))
+        await ui.click(finder.found, offset=(14, at - finder.found.scroll_offset.y))
+        await settle(ui)
+        assert screen.panes.subject.key[0] == "k3"
+        await ui.press("ctrl+p")
+        await ui.click(offset=(1, 0))
+        assert ui.app.screen is screen
+
+
+async def test_arrows_choose_and_the_whole_name_stands_below() -> None:
+    async with started("ctrl+p", *"kernel", "down", "down", "up") as (ui, _):
+        finder = ui.app.screen
+        assert isinstance(finder, Finder)
+        assert finder.found.cursor == 1
+        row = finder.found.entry
+        assert row is not None and row.text in text_of(ui)
+
+
+async def test_where_nothing_was_compiled_commands_are_found() -> None:
+    async with PtxviewApp(empty()).run_test(size=(80, 24)) as ui:
+        await ui.press("ctrl+p", *"dark")
+        assert hits(ui) == [("command", "Dark or light")]
+
+
+async def test_names_are_shown_and_never_obeyed() -> None:
+    from tests.tui.main.test_behaviour import NAMES, hostile
+
+    for name in NAMES:
+        async with started("ctrl+p", reads=hostile(name)) as (ui, _):
+            shown = text_of(ui)
+            assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", shown)
+
+
+async def test_another_screen_has_its_own_commands() -> None:
+    async with started("V", "ctrl+p", *"reverse") as (ui, _):
+        assert ("command", "Reverse") in hits(ui)
+        assert not [one for one in hits(ui) if one[0] == "kernel"]
+        await ui.press("escape")
+        assert isinstance(ui.app.screen, VariantsScreen)
+
+
+@pytest.mark.parametrize("stage", [Stage.PTX, Stage.SASS, Stage.LLIR, Stage.TTGIR])
+def test_what_branches_go_to_is_found_and_what_debuggers_read_is_not(stage: Stage) -> None:
+    reads = open_reader(str(LECTURE))
+    kernel = next(k for k in reads.recording.kernels if k.name == "matmul_kernel")
+    listing = reads.listing(kernel.variants[0], stage)
+    named = {name.strip("()`"): n for name, n, _ in labels_of(listing, stage)}
+    lines = [line.text for line in listing.lines]
+    branches = {Stage.PTX: r"bra(?:\.uni)?\s+(\$\w+)", Stage.SASS: r"BRA .*?(\.L_x_\w+)",
+                Stage.LLIR: r"label %([\w.]+)", Stage.TTGIR: r"cf\.br (\^\w+)"}  # fmt: skip
+    wanted = {w for text in lines for w in re.findall(branches[stage], text)}
+    assert wanted or stage is Stage.TTGIR  # its loops have regions instead of labels
+    assert wanted <= named.keys()
+    assert all(lines[named[name] - 1].lstrip().startswith(name) for name in wanted)
+    assert "matmul_kernel" in named
+    assert not [name for name in named if "tmp" in name or "debug" in name or "func_" in name]
+
+
+# The help
+
+
+def headings(ui: Ui) -> list[str]:
+    """The headings, in order."""
+    screen = ui.app.screen
+    assert isinstance(screen, Finder)
+    return [e.text for e in screen.entries if e.heading]
+
+
+@by_size
+async def test_the_help_begins_with_where_one_is(size: tuple[int, int]) -> None:
+    async with started("question_mark", size=size) as (ui, _):
+        assert headings(ui)[:2] == ["In the tree", "Everywhere"]
+        assert "In the tree" in text_of(ui)
+        await ui.press("escape", "tab", "question_mark")
+        assert headings(ui)[:2] == ["In a pane", "Everywhere"]
+        await ui.press("escape", "shift+tab", "V", "question_mark")
+        assert headings(ui)[0] == "In the table of variants"
+
+
+async def test_the_help_is_searched_by_typing_and_run_by_enter() -> None:
+    async with started("tab", "question_mark", *"wrap") as (ui, screen):
+        assert hits(ui)[0] == ("W", "Wrap")
+        await ui.press("enter")
+        await settle(ui)
+        assert screen.panes.active.view.wrapped
+
+
+async def test_what_works_here_comes_before_what_fits_better_elsewhere() -> None:
+    async with started("tab", "question_mark", *"fold") as (ui, _):
+        assert hits(ui)[0] == ("-", "Fold or unfold")  # the tree's is called Fold
+
+
+async def test_what_works_elsewhere_says_where() -> None:
+    async with started("question_mark", *"exchange", "enter") as (ui, _):
+        assert isinstance(ui.app.screen, Finder)
+        assert "comparing two variants (d marks a variant" in " ".join(text_of(ui).split())
+
+
+async def test_the_help_is_clicked_and_its_key_closes_it() -> None:
+    async with started("question_mark", *"zoom") as (ui, screen):
+        finder = ui.app.screen
+        assert isinstance(finder, Finder)
+        await ui.click(finder.found, offset=(12, 0))
+        await settle(ui)
+        assert screen.panes.zoomed
+        await ui.press("question_mark", "question_mark")
+        assert ui.app.screen is screen
+
+
+# Four hundred kernels
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The recording."""
+    return many(tmp_path_factory.mktemp("many") / "recording")
+
+
+async def test_any_of_four_hundred_is_five_keys_beside_its_name(
+    recorded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And nothing but what is open is read for it."""
+    reads = Reader(open_path(recorded), DerivedCache(tmp_path / "derived"))
+    asked: set[str] = set()
+    listing = Reader.listing
+
+    def counted(self: Reader, variant: Variant, stage: Stage) -> object:
+        asked.add(variant.hash)
+        return listing(self, variant, stage)
+
+    monkeypatch.setattr(Reader, "listing", counted)
+    app = PtxviewApp(reads)
+    async with app.run_test(size=(120, 36)) as ui:
+        screen = await settle(ui)
+        kernels = reads.recording.kernels
+        assert len(kernels) == 400
+        names = [k.name for k in kernels if k.name != TEMPLATE]
+        alike = [k for k in kernels if k.name == TEMPLATE]
+        wanted = [(k.name, k) for k in kernels if k.name in (names[0], names[151], names[-1])]
+        wanted.append((alike[60].variants[0].id, alike[60]))
+        for name, kernel in wanted:
+            before = set(asked)
+            await ui.press("ctrl+p", *name)
+            assert not asked - before, "typing reads nothing"
+            own = ["ctrl+p", "enter", "7"]
+            assert len(own) <= 5
+            await ui.press(*own[1:])
+            await settle(ui)
+            assert screen.panes.subject.key[0] == kernel.id
+            assert screen.panes.active.stage is Stage.SASS
+            await ui.press("6")  # so that the next one shows that 7 does it
+            await settle(ui)
+            assert asked - before <= {kernel.variants[0].hash}

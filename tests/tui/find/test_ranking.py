@@ -1,0 +1,90 @@
+"""How well what can be found fits what one types."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from inspector.tui.find.ranking import Entry, rank
+
+
+def entry(text: str, near: int = 0, words: str = "", digest: str = "") -> Entry:
+    """Something of that name."""
+    return Entry("thing", text, words=words, digest=digest, near=near)
+
+
+def ranked(query: str, *entries: Entry, nearest: bool = False) -> list[str]:
+    """The names of what fits, in order."""
+    return [match.entry.text for match in rank(entries, query, nearest=nearest)]
+
+
+def test_exact_comes_before_the_beginning_and_that_before_anything_within() -> None:
+    names = ["a_softmax", "presoftmax", "softmax_kernel", "s_o_f_t_m_a_x", "softmax"]
+    others = entry("triton_red", words="aten.softmax")
+    assert ranked("softmax", others, *map(entry, names)) == [
+        "softmax", "softmax_kernel", "a_softmax", "presoftmax", "triton_red", "s_o_f_t_m_a_x",
+    ]  # fmt: skip
+
+
+def test_a_number_is_a_part_of_a_name_before_it_begins_another() -> None:
+    names = ["kernel_2371", "kernel_1237", "kernel_237"]
+    assert ranked("237", *map(entry, names)) == ["kernel_237", "kernel_2371", "kernel_1237"]
+
+
+def test_of_what_fits_alike_comes_first_what_is_in_view() -> None:
+    entries = [entry("loop_far", near=3), entry("loop_here", near=0), entry("loop", near=5)]
+    assert ranked("loop", *entries) == ["loop", "loop_here", "loop_far"]
+
+
+def test_where_the_nearest_comes_first_it_does_however_well_others_fit() -> None:
+    entries = [entry("fold", near=2), entry("unfold", near=0), entry("f_o_l_d", near=0)]
+    assert ranked("fold", *entries, nearest=True) == ["unfold", "fold", "f_o_l_d"]
+
+
+def test_every_word_must_be_somewhere() -> None:
+    entries = [entry("matmul", words="block_m=64 w4"), entry("matmul", words="block_m=128 w8")]
+    matches = rank(entries, "MATMUL 64")
+    assert [match.entry for match in matches] == entries[:1]
+
+
+@pytest.mark.parametrize(
+    ("typed", "fits"),
+    [("ea", True), ("ea23", True), ("a23", False), ("e", False), ("eg", False)],
+)
+def test_a_hash_is_found_by_its_beginning_alone(typed: str, fits: bool) -> None:
+    assert bool(ranked(typed, entry("x", digest="ea237a1f"))) is fits
+
+
+def test_letters_in_their_order_fit_where_they_begin_a_part_and_lie_near() -> None:
+    assert ranked("sqk", entry("square_kernel"), entry("unsquared_k"))
+    assert not ranked("sqk", entry("basqk".replace("sqk", "s q") + "x" * 40 + "k"))
+    assert ranked("mmk", entry("my_matmul_kernel")) == ["my_matmul_kernel"]
+
+
+def test_a_stage_beside_other_words_is_that_stage_of_what_fits_them() -> None:
+    def of(name: str) -> Entry:
+        at = lambda stage: None if name == "b_7" else Entry(stage, f"{name} at {stage}")  # noqa: E731
+        return Entry("kernel", name, also=at)
+
+    stages = ("ptx", "sass")
+    found = [m.entry.text for m in rank([of("a_7"), of("b_7")], "7 sa", stages)]
+    assert found == ["a_7 at sass"]
+    assert [m.entry.text for m in rank([of("a_7")], "ptx 7", stages)] == ["a_7 at ptx"]
+
+
+def test_what_was_typed_is_marked_where_it_stands() -> None:
+    (match,) = rank([entry("square_kernel")], "ker sq")
+    assert [match.entry.text[a:b] for a, b in match.spans] == ["sq", "ker"]
+
+
+def test_headings_stand_only_where_nothing_is_typed() -> None:
+    entries = [Entry("", "Fold", heading=True), entry("fold")]
+    assert ranked("", *entries) == ["Fold", "fold"]
+    assert ranked("fold", *entries) == ["fold"]
+
+
+@given(st.lists(st.text(max_size=12), max_size=6), st.text(max_size=8))
+def test_whatever_is_typed_the_spans_lie_in_the_text(names: list[str], query: str) -> None:
+    for match in rank([entry(name) for name in names], query, ("ptx",)):
+        assert all(0 <= a < b <= len(match.entry.folded) for a, b in match.spans)
