@@ -13,7 +13,6 @@ import tempfile
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
-from pathlib import Path
 
 from inspector.errors import Unreadable
 from inspector.listing.cubin import is_elf
@@ -181,9 +180,9 @@ def usage_text(cubin: bytes, cache: DerivedCache) -> str:
     key = cache.key("cuobjdump -res-usage", tool.version or "?", cubin)
     printed = cache.get(key)
     if printed is None:
-        with tempfile.TemporaryDirectory(prefix="ptxview-") as folder:
-            file = Path(folder) / "kernel.cubin"
-            file.write_bytes(cubin)
-            printed = run_tool([tool.path, "-res-usage", file]).out
+        with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+            file.write(cubin)
+            file.flush()
+            printed = run_tool([tool.path, "-res-usage", file.name]).out
         cache.put(key, printed)
     return printed.decode("utf-8", "surrogateescape")

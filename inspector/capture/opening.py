@@ -29,6 +29,7 @@ from inspector.recording.layout import (
     FileContent,
     is_recording,
     read_events,
+    user_cache,
 )
 from inspector.recording.slim import slim
 
@@ -51,11 +52,6 @@ _DEFINE = re.compile(
 )
 _SASS_TEXT = re.compile(r"^[ \t]*+\.text\.([^\s:,]++):|^[ \t]*+Function : (\S++)", re.MULTILINE)
 LOG_HEAD = 1 << 22
-
-
-def user_cache() -> Path:
-    """The folder of this user's cache of derived content."""
-    return Path(platformdirs.user_cache_dir("ptxview", appauthor=False)) / "derived"
 
 
 def recordings_folder() -> Path:

@@ -13,8 +13,9 @@ from rich.text import Text
 
 from inspector import printing
 from inspector.capture import machine
-from inspector.capture.opening import recordings_folder, user_cache
+from inspector.capture.opening import recordings_folder
 from inspector.errors import Exit
+from inspector.recording.layout import user_cache
 from inspector.report.jsons import SCHEMA, dumps
 from inspector.system.toolchain import PURPOSE, Tool, every
 

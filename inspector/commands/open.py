@@ -81,7 +81,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         made = open_profiled(args.path, reports=args.ncu)
         return made.reader, None if is_report(Path(args.path)) else following(made)
 
-    browse(opener, Path(args.path).name)
+    browse(opener, Path(args.path).name, path=Path(args.path))
     return Exit.OK
 
 
@@ -97,9 +97,11 @@ def in_browser() -> bool:
 
 
 def _is_packed(path: Path) -> bool:
+    if path.suffix == ".ptxview" or not path.is_file():
+        return False
     from inspector.files import unpacking
 
-    return path.is_file() and path.suffix != ".ptxview" and unpacking.is_archive(path)
+    return unpacking.is_archive(path)
 
 
 def _where(path: str | None) -> Path:
@@ -139,14 +141,15 @@ def _serve(args: argparse.Namespace) -> int:
     return Exit.OK
 
 
-def browse(opener: Opener, name: str, live: Live | None = None) -> None:
-    """The TUI, imported only here; ``opener`` is called in a thread while its first frame stands.
+def browse(opener: Opener, name: str, live: Live | None = None, path: Path | None = None) -> None:
+    """The TUI, imported only here; ``opener`` is called in a thread while its first frame stands,
+    with the rows that are kept of what lies at ``path``.
 
     Raises what ``opener`` raises.
     """
     from inspector.tui.app.app import run_tui
 
-    run_tui(opener, name, live)
+    run_tui(opener, name, live, path)
 
 
 def following(made: Profiled) -> Live | None:

@@ -223,7 +223,7 @@ def _watched(request: RunRequest) -> int:
     narrate(summary(outcome))
     if wanted and outcome.recording is not None:
         made = reader_of(outcome.recording)
-        browse(lambda: (made, None), outcome.path.name)
+        browse(lambda: (made, None), outcome.path.name, path=outcome.path)
     return verified(outcome)
 
 

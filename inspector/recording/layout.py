@@ -32,11 +32,15 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
+
+import platformdirs
 
 from inspector import files
 from inspector.errors import Unreadable
-from inspector.model import Content
+
+if TYPE_CHECKING:
+    from inspector.model import Content
 
 SCHEMA = 1
 SUFFIX = ".ptxview"
@@ -210,6 +214,23 @@ def read_events(path: Path, keep: Keep | None = None) -> Events:
 def event_files(path: Path) -> list[Path]:
     """The events files of a recording's folder, the run's own first. Raises ``Unreadable``."""
     return list(_event_files(path, []))
+
+
+def stamp(path: Path) -> str | None:
+    """What the file system says of a recording's events now; None of what is no recording.
+
+    The same text later means that the same files lie there, as far as their sizes and times tell.
+    """
+    try:
+        if path.is_dir():
+            own = event_files(path) if (path / "events.jsonl").is_file() else []
+        else:
+            own = [path] if path.suffix == SUFFIX else []
+        said = [(file.name, file.stat()) for file in own]
+    except (OSError, Unreadable, ValueError):
+        return None
+    parts = [[name, s.st_size, s.st_mtime_ns, s.st_ino] for name, s in said]
+    return json.dumps(parts) if parts else None
 
 
 def unwritten(path: Path) -> list[tuple[str, Path]]:
@@ -445,6 +466,11 @@ def pack(folder: Path, target: Path, quickly: bool = False) -> None:
 def remove(folder: Path) -> None:
     """Delete a recording's folder that was packed."""
     shutil.rmtree(folder, ignore_errors=True)
+
+
+def user_cache() -> Path:
+    """The folder of this user's cache of derived content."""
+    return Path(platformdirs.user_cache_dir("ptxview", appauthor=False)) / "derived"
 
 
 class DerivedCache:

@@ -17,9 +17,9 @@ from pathlib import Path
 from threading import Lock
 
 import inspector
-from inspector.capture.opening import user_cache
 from inspector.errors import Exit, Unreadable
 from inspector.files import ROOTS
+from inspector.recording.layout import user_cache
 from inspector.serve.tools import Server, ToolCall
 from inspector.system.process import run_tool
 from inspector.text import lines_shown

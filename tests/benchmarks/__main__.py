@@ -25,8 +25,8 @@ from tests.benchmarks.ratio import Ratio, measured
 HERE = Path(__file__).parent
 KEPT = HERE / "kept.toml"
 NAMES = (
-    "calls", "diff", "execute", "first_frame", "keys", "links", "liveness", "profile", "ptx",
-    "recordings", "sentences", "sizes", "values",
+    "calls", "diff", "execute", "figures", "first_frame", "keys", "links", "liveness", "profile",
+    "ptx", "recordings", "sentences", "sizes", "values",
 )  # fmt: skip
 """The modules ``bench_…``, each with a function ``ratios``."""
 

@@ -349,9 +349,7 @@ def target() -> Recording:
 
 def screen_of(pilot: Pilot[None]) -> MainScreen:
     """The main screen, whatever lies over it."""
-    screen = pilot.app.screen_stack[0]
-    assert isinstance(screen, MainScreen)
-    return screen
+    return next(one for one in pilot.app.screen_stack if isinstance(one, MainScreen))
 
 
 GROUPS = (

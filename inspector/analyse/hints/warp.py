@@ -14,7 +14,7 @@ from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
+from itertools import pairwise, repeat
 
 from inspector.listing.line import Kind, Line
 from inspector.listing.ptx_operands import split
@@ -124,8 +124,8 @@ def compute(opcode: str, values: Sequence[Lanes | None]) -> Lanes | None:
     try:
         if all(isinstance(value, int) for value in known):
             return wrap(function(*(narrow(value) for value in known)))  # type: ignore[arg-type]
-        columns = [(v,) * 32 if isinstance(v, int) else v for v in known]
-        return tuple(wrap(function(*map(narrow, row))) for row in zip(*columns, strict=True))
+        columns = [repeat(narrow(v), WARP) if isinstance(v, int) else map(narrow, v) for v in known]
+        return tuple(map(wrap, map(function, *columns)))
     except (TypeError, ValueError, OverflowError):
         return None  # not as many operands as the instruction has
 

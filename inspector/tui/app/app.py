@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from rich.console import RenderableType
 from rich.text import Text
-from textual import work
+from textual import events, work
 from textual.app import App
 from textual.message import Message
 from textual.notifications import SeverityLevel
@@ -19,6 +19,7 @@ from textual.screen import Screen
 from textual.worker import Worker, WorkerState
 
 from inspector import printing
+from inspector.recording.layout import DerivedCache, user_cache
 from inspector.text import lines_shown, shown
 from inspector.tui.app.config import Config, read_config
 from inspector.tui.app.live import Choice, Live, ending
@@ -27,12 +28,15 @@ from inspector.tui.app.places import config_path, memory_path
 from inspector.tui.app.remembered import Memory
 from inspector.tui.app.theme import DARK, LIGHT
 from inspector.tui.app.thin_line import Sent
-from inspector.tui.main.screen import MainScreen
-from inspector.tui.widgets.subject import TreeSubject, resolve
+from inspector.tui.tree.kept_tree import TreeKeeper
 
 if TYPE_CHECKING:
+    # Imported where they are used: the first frame does not wait for them.
+
     from inspector.reader.reader import Reader
     from inspector.tui.find.ranking import Entry
+    from inspector.tui.main.screen import MainScreen
+    from inspector.tui.tree.kept_tree import KeptTree
     from inspector.tui.widgets.notice import Notice
 
 
@@ -217,6 +221,8 @@ class Renewed(Protocol):
 
 def renew(main: MainScreen, reads: Reader) -> None:
     """The main screen on a new reader of the same recording; nothing that is read moves."""
+    from inspector.tui.widgets.subject import TreeSubject, resolve
+
     recording = reads.recording
     main.reads, main.recording = reads, recording
     main.title_bar.recording = recording
@@ -279,11 +285,13 @@ class PtxviewApp(Growing):
         live: Live | None = None,
         opener: Opener | None = None,
         name: str = "",
+        keeper: TreeKeeper | None = None,
     ) -> None:
         """``config`` is what the user has set, ``memory`` what he did before, ``live`` what grows.
 
         None: no such thing. Without ``reads``, a thread asks ``opener`` for it, and for what
-        grows; ``name`` is what it reads, and ``fault`` why it could not.
+        grows; ``name`` is what it reads, and ``fault`` why it could not. ``keeper`` has the rows
+        that stand until then.
         """
         # With NO_COLOR Textual turns colours to greys; with the terminal's own colours it leaves
         # them out altogether, which is what the user asked for.
@@ -299,6 +307,7 @@ class PtxviewApp(Growing):
         self.reads = reads
         self.opener = opener
         self.opens = name
+        self.keeper = keeper
         self.fault: BaseException | None = None
         self.config = config or Config()
         self.memory = memory
@@ -330,7 +339,13 @@ class PtxviewApp(Growing):
 
     def get_default_screen(self) -> Screen[None]:
         """The one screen, or what stands there until it has something to show."""
-        return Opening(self.opens) if self.reads is None else self._main_screen(self.reads)
+        if self.reads is not None:
+            return self._main_screen(self.reads)
+        keeper = self.keeper
+        if keeper is None or keeper.tree is None:
+            return Opening(self.opens)
+        view = None if self.memory is None else self.memory.view(str(keeper.path))
+        return Opening(self.opens, keeper.tree, view)
 
     def _main_screen(self, reads: Reader) -> MainScreen:
         from inspector.tui.main.screen import MainScreen
@@ -352,9 +367,23 @@ class PtxviewApp(Growing):
         """Show the recording; what grows is followed from now on."""
         followed = self.live is not None
         self.reads, self.live = message.reads, self.live or message.live
+        stood = self.screen
         await self.push_screen(self._main_screen(message.reads))
         if not followed:
             self.follow()
+        if isinstance(stood, Opening):
+            for key in stood.keys:
+                self.post_message(events.Key(key.key, key.character))
+        self.call_after_refresh(self._keep_tree)
+
+    def _keep_tree(self) -> None:
+        """Have the rows of the tree kept for the next first frame."""
+        if self.keeper is not None and self.main is not None and not self.main.empty:
+            self._keep(self.keeper, self.main.kept_tree())
+
+    @work(thread=True, exit_on_error=False, description="keep")
+    def _keep(self, keeper: TreeKeeper, tree: KeptTree) -> None:
+        keeper.keep(tree)
 
     def _light(self) -> bool:
         """As the configuration says, else as it was left, else as the terminal is."""
@@ -466,13 +495,16 @@ class PtxviewApp(Growing):
             )  # fmt: skip
 
 
-def run_tui(opener: Opener, name: str, live: Live | None = None) -> None:
+def run_tui(opener: Opener, name: str, live: Live | None = None, path: Path | None = None) -> None:
     """Show what ``opener`` gives until the user leaves, or until a program needs the terminal.
 
-    Raises what ``opener`` raises.
+    ``path`` is where that lies, if it does. Raises what ``opener`` raises.
     """
     spare()
-    app = PtxviewApp(None, read_config(config_path()), Memory(memory_path()), live, opener, name)
+    keeper = None if path is None else TreeKeeper(DerivedCache(user_cache()), path)
+    app = PtxviewApp(
+        None, read_config(config_path()), Memory(memory_path()), live, opener, name, keeper
+    )
     app.run()
     if app.fault is not None:
         raise app.fault

@@ -11,7 +11,6 @@ A file that is damaged, or has entries that mean nothing, costs one warning and 
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -19,8 +18,6 @@ from pathlib import Path
 
 from inspector import files
 from inspector.errors import Unreadable
-from inspector.tui.app.command_table import TABLE
-from inspector.tui.app.keymap import parse_key, rebind
 from inspector.tui.widgets.visible import label
 
 THEMES = ("dark", "light", "auto")
@@ -55,6 +52,8 @@ def read_config(path: Path) -> Config:
         return Config()
     except Unreadable as error:
         return Config(problems=(f"it cannot be read: {label(error.message)}",))
+    import tomllib  # who has set nothing does not wait for it, nor for the table of commands
+
     try:
         said = tomllib.loads(data.decode("utf-8"))
     except (ValueError, RecursionError) as error:
@@ -64,6 +63,9 @@ def read_config(path: Path) -> Config:
 
 def parse_config(said: Mapping[str, object]) -> Config:
     """The settings of a parsed file."""
+    from inspector.tui.app.command_table import TABLE
+    from inspector.tui.app.keymap import rebind
+
     problems = [f"there is no setting {label(name)}" for name in said
                 if name not in ("keys", "theme")]  # fmt: skip
     theme = said.get("theme", "auto")
@@ -106,6 +108,8 @@ def _unknown(name: str, value: object, ids: Iterable[str]) -> str:
 
 
 def _keys(value: object) -> tuple[str, ...] | None:
+    from inspector.tui.app.keymap import parse_key
+
     texts = value if isinstance(value, list) else [value]
     found = [parse_key(t) if isinstance(t, str) and t else None for t in texts]
     return None if None in found else tuple(k for k in found if k is not None)

@@ -97,7 +97,7 @@ def go(screen: MainScreen, row: TreeRow, stage: Stage | None = None) -> None:
     panes = screen.panes
     if (here := panes.here()) is not None:
         panes.history.leave(here)
-    if not screen.kernels.reveal(row.key):
+    if not screen.kernels.go_to(row.key):
         screen.warn(f"{row.text} is not in the recording any more.")
         return
     panes.show(row.subject)

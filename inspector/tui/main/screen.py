@@ -48,15 +48,17 @@ from inspector.tui.main.search import Search
 from inspector.tui.main.status_line import StatusLine
 from inspector.tui.main.understanding import Understanding
 from inspector.tui.timing.times import RecordingTimes
+from inspector.tui.tree.kept_tree import KeptTree
 from inspector.tui.tree.kernel_tree import KernelTree
 from inspector.tui.tree.ordering import Order
+from inspector.tui.tree.row_look import HEIGHTS, tree_width
 from inspector.tui.tree.rows import TreeKind, TreeRow
 from inspector.tui.widgets.key_footer import KeyFooter
 from inspector.tui.widgets.notice import Notice
 from inspector.tui.widgets.overlay import Overlay
 from inspector.tui.widgets.prompt import Prompt
 from inspector.tui.widgets.subject import TreeSubject, resolve
-from inspector.tui.widgets.title_bar import TitleBar
+from inspector.tui.widgets.title_bar import TitleBar, parts
 from inspector.tui.widgets.visible import label, plain
 
 if TYPE_CHECKING:
@@ -183,11 +185,7 @@ def editor(words: list[str], path: Path, n: int) -> list[str]:
     return [*words, f"+{n}", str(path)]
 
 
-# -- the table of variants, and back --------------------------------------------------------------
-# From the tree to the table of a kernel's variants, and back.
-
-NARROW = 80
-"""Columns below which the tree and a pane do not fit beside each other."""
+# -- the screen -----------------------------------------------------------------------------------
 
 
 class MainScreen(Screen[None]):
@@ -199,9 +197,7 @@ class MainScreen(Screen[None]):
 
     AUTO_FOCUS = ""
 
-    VERTICAL_BREAKPOINTS = [  # noqa: RUF012
-        (0, "-low"), (8, "-short"), (14, "-tall"), (30, "-high"), (40, "-ample"), (56, "-vast"),
-    ]  # fmt: skip
+    VERTICAL_BREAKPOINTS = HEIGHTS
 
     class Target(Message):
         """A thread has found where a branch or a label is; None if there is none."""
@@ -340,6 +336,10 @@ class MainScreen(Screen[None]):
             folds, columns, wrapped, self.panes.mapped, name, widths, heights,
         )  # fmt: skip
 
+    def kept_tree(self) -> KeptTree:
+        """The tree as it begins, for the next time that the recording is opened."""
+        return self.kernels.kept(tuple(part for part in parts(self.recording) if part))
+
     def restore(self, view: View) -> None:
         """Look at it so again, as far as what was looked at is still there."""
         self.tree_wanted, self.tree_width = view.tree, view.tree_width
@@ -362,13 +362,12 @@ class MainScreen(Screen[None]):
         """Tree and panes as the width and the wish allow; below 80 columns one at a time."""
         if self.empty:
             return
-        width = self.size.width
-        narrow = width < NARROW
+        wanted = tree_width(self.tree_width, self.size.width)
+        narrow = wanted is None
         in_tree = self.focused is self.kernels
         self.kernels.display = in_tree or (self.tree_wanted and not narrow)
         self.panes.display = not (narrow and in_tree)
-        wanted = self.tree_width or max(24, min(46, width // 5 + 6))
-        self.kernels.styles.width = "1fr" if narrow else max(16, min(wanted, width - 30))
+        self.kernels.styles.width = "1fr" if wanted is None else wanted
 
     # What is chosen
 

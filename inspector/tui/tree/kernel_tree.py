@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from dataclasses import replace
+from itertools import islice
+from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 from rich.segment import Segment
-from rich.style import Style
 from textual import events
 from textual.geometry import Size
 from textual.message import Message
@@ -16,12 +17,15 @@ from inspector.model import Recording
 from inspector.report.naming import apart
 from inspector.tui.app.command_table import Where, bindings
 from inspector.tui.timing.times import RecordingTimes
+from inspector.tui.tree.kept_tree import MOST_ROWS, KeptRow, KeptTree
 from inspector.tui.tree.ordering import Order, ordered, orders
+from inspector.tui.tree.row_look import RowLook
 from inspector.tui.tree.rows import (
     Key,
     TreeEntry,
     TreeKind,
     TreeRow,
+    beginning,
     entry_of,
     fitness,
     flips,
@@ -39,6 +43,13 @@ if TYPE_CHECKING:
     from inspector.reader.reader import Reader
 
 
+_STYLES = {
+    TreeKind.ORIGIN: "tree--origin", TreeKind.GRAPH: "tree--kernel",
+    TreeKind.KERNEL: "tree--kernel", TreeKind.VARIANT: "", TreeKind.OPERATORS: "tree--quiet",
+}  # fmt: skip
+"""How a name looks, by what the row stands for."""
+
+
 def _names(tree: tuple[TreeEntry, ...]) -> tuple[str, ...]:
     """The names of kernels in a tree, each once."""
     every = (row for row in rows(tree, "", None) if row.kind is TreeKind.KERNEL)
@@ -49,10 +60,6 @@ class KernelTree(TreeFigures, can_focus=True, inherit_bindings=False):
     """Origins, graphs, kernels and variants, with registers, warps and spills."""
 
     BINDINGS = bindings(Where.TREE)
-    COMPONENT_CLASSES: ClassVar = {
-        "tree--cursor", "tree--cursor-quiet", "tree--origin", "tree--kernel", "tree--figures",
-        "tree--warning", "tree--quiet",
-    }  # fmt: skip
 
     class Selected(Message):
         """The cursor came to a row that can be read."""
@@ -211,14 +218,8 @@ class KernelTree(TreeFigures, can_focus=True, inherit_bindings=False):
 
     def _reveal(self) -> None:
         """Scroll no further than it takes to see the cursor."""
-        top, height = self.scroll_offset.y, self.size.height
-        height = max(1, height - bool(self.query_text)) if height else 0
-        if not height:  # it has no place yet
-            return
-        if self.cursor < top:
-            self.scroll_to(y=self.cursor, animate=False, force=True)
-        elif self.cursor >= top + height:
-            self.scroll_to(y=self.cursor - height + 1, animate=False, force=True)
+        height = self.size.height
+        self.reveal(self.cursor, max(1, height - bool(self.query_text)) if height else 0)
 
     def on_resize(self) -> None:
         """The cursor stays in view."""
@@ -234,7 +235,7 @@ class KernelTree(TreeFigures, can_focus=True, inherit_bindings=False):
         self._show(found.key)
         return True
 
-    def reveal(self, key: Key) -> bool:
+    def go_to(self, key: Key) -> bool:
         """To the row with this key, without the filter if that hides it; False if there is none."""
         if entry_of(self._entries, key) is None:
             return False
@@ -301,44 +302,46 @@ class KernelTree(TreeFigures, can_focus=True, inherit_bindings=False):
         index = self.scroll_offset.y + y
         base = self.rich_style
         if self.query_text and y > 0 and y == self.size.height - 1:
-            loud = base + self._part("tree--warning")
+            loud = base + self.part("tree--warning")
             return Strip([Segment(shorten(f" {self.filtered}", width), loud)]).extend_cell_length(
                 width, base
             )
         if index >= len(self.rows):
             if not self.rows and y == 1:
-                quiet = base + self._part("tree--quiet")
+                quiet = base + self.part("tree--quiet")
                 text = shorten(" nothing fits the filter", width)
                 return Strip([Segment(text, quiet)]).extend_cell_length(width, base)
             return Strip.blank(width, base)
         row = self.rows[index]
-        if index == self.cursor:
-            name = "tree--cursor" if self.has_focus else "tree--cursor-quiet"
-            base = base + self._part(name)
-        lead = ("›" if index == self.cursor else " ") + "  " * row.depth + self._sign(row)
-        many, registers, spill = self.figures_of(row)
-        room = width - cell_len(lead) - cell_len(registers) - 1
-        timed = self.measured(row)
-        if timed and cell_len(row.text) + cell_len(timed) + 2 <= room:
-            registers = f"{timed}  {registers}"
-            room -= cell_len(timed) + 2
-        if many and cell_len(row.text) + 4 <= room:
-            registers = f"{many:<3} {registers}"
-            room -= 4
-        text = self._fitted(row, room)
-        gap = max(0, width - cell_len(lead) - cell_len(text) - cell_len(registers))
-        return Strip(
-            [
-                Segment(lead, base + self._part("tree--quiet")),
-                Segment(text, base + self._name_style(row)),
-                Segment(" " * gap, base),
-                Segment(
-                    registers, base + self._part("tree--warning" if spill else "tree--figures")
-                ),
-            ]
-        ).adjust_cell_length(width, base)
+        return self.drawn(
+            self.look_of(row), width, index == self.cursor, lambda room: self.fitted(row, room)
+        )
 
-    def _fitted(self, row: TreeRow, room: int) -> str:
+    def look_of(self, row: TreeRow) -> RowLook:
+        """What is drawn of a row."""
+        many, figures, spill = self.figures_of(row)
+        return RowLook(
+            row.depth, _STYLES[row.kind], self._sign(row), row.text, figures, many,
+            self.measured(row), spill,
+        )  # fmt: skip
+
+    def kept(self, title: tuple[str, ...]) -> KeptTree:
+        """The whole tree as it begins, to be drawn the next time before it is read."""
+        width = self.scrollable_content_region.width
+        return KeptTree(
+            title,
+            tuple(self._kept_row(row, width) for row in islice(beginning(self._tree), MOST_ROWS)),
+        )
+
+    def _kept_row(self, row: TreeRow, width: int) -> KeptRow:
+        look = replace(self.look_of(row), timed="")
+        if look.sign[0] in "AB":
+            look = replace(look, sign=f" {look.sign[1]}")
+        room = look.room(width)
+        cut = self.fitted(row, room) if 0 < room < cell_len(row.text) else ""
+        return KeptRow(look, row.subject.key, room, cut, row.short)
+
+    def fitted(self, row: TreeRow, room: int) -> str:
         """The text of a row in so many cells: names of kernels are told apart by what is left."""
         if cell_len(row.text) <= room:
             return row.text
@@ -350,9 +353,6 @@ class KernelTree(TreeFigures, can_focus=True, inherit_bindings=False):
             self._shortened[room] = apart(self._names, room)
         return self._shortened[room].get(row.text) or shorten(row.text, room)
 
-    def _part(self, name: str) -> Style:
-        return self.get_component_rich_style(name, partial=True)
-
     def _sign(self, row: TreeRow) -> str:
         """Whether it is folded; of a leaf, the letter of its mark."""
         if row.kind is TreeKind.OPERATORS:
@@ -362,13 +362,6 @@ class KernelTree(TreeFigures, can_focus=True, inherit_bindings=False):
         key = row.subject.key[:2]
         mark = "AB"[self.marked.index(key)] if key in self.marked else " "
         return f"{mark}{'★' if row.winner else ' '}"
-
-    def _name_style(self, row: TreeRow) -> Style:
-        if row.kind is TreeKind.OPERATORS:
-            return self._part("tree--quiet")
-        if row.kind is TreeKind.ORIGIN:
-            return self._part("tree--origin")
-        return self._part("tree--kernel") if row.kind is not TreeKind.VARIANT else Style()
 
     # Commands
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from textual import on, work
 from textual.message import Message
-from textual.scroll_view import ScrollView
 from textual.worker import get_current_worker
 
 from inspector.model import Recording, Resources, Variant
@@ -16,6 +15,7 @@ from inspector.report.timings import duration
 from inspector.tui.main.outcome import attempt
 from inspector.tui.timing.times import RecordingTimes
 from inspector.tui.tree.ordering import Order, time_of
+from inspector.tui.tree.row_look import TreeRows
 from inspector.tui.tree.rows import Key, TreeKind, TreeRow
 from inspector.tui.widgets.figures import UNKNOWN, UNREAD, figure, spilled, spills, warps
 from inspector.tui.widgets.subject import TreeSubject
@@ -35,7 +35,7 @@ def _variants(subjects: Sequence[TreeSubject]) -> list[Variant]:
 # a kernel with many variants takes longer than the work.
 
 
-class TreeFigures(ScrollView, inherit_bindings=False):
+class TreeFigures(TreeRows, inherit_bindings=False):
     """What has been read, and asking for the rest."""
 
     class Figures(Message):

@@ -48,6 +48,15 @@ def counts(recording: Recording) -> str:
     return ", ".join(parts)
 
 
+def parts(recording: Recording) -> list[str]:
+    """What the line says, what matters most first."""
+    return [
+        recording_name(recording),
+        banner(recording) or device_name(recording),
+        counts(recording),
+    ]
+
+
 class TitleBar(Widget):
     """One line; what matters least is left out first when it gets narrow."""
 
@@ -83,13 +92,13 @@ class TitleBar(Widget):
         said = banner(recording)
         name = recording_name(recording)
         choices = [
-            [name, said or device_name(recording), counts(recording)],
-            [name, said or device_name(recording)],
+            parts(recording),
+            parts(recording)[:2],
             [said] if said else [name],
         ]
         for right_text in (right, short):
-            for parts in choices:
-                text = " · ".join(part for part in parts if part)
+            for chosen in choices:
+                text = " · ".join(part for part in chosen if part)
                 used = len("ptxview  ") + len(text) + (len(right_text) + 2 if right_text else 0)
                 if used <= width:
                     at = width + 1 - Content(right_text).cell_length

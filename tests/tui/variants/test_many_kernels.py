@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from textual.events import MouseScrollDown
 
 from inspector.capture.opening import open_path
 from inspector.model import Stage
@@ -77,9 +78,10 @@ async def test_a_journey_by_mouse_alone(app: PtxviewApp, listed: dict[str, Any])
         screen = await settle(ui)
         group = next(i for i, r in enumerate(screen.kernels.rows) if r.count == 100)
         while not screen.kernels.scroll_offset.y <= group < screen.kernels.scroll_offset.y + 20:
-            # The wheel: as far as it takes to see the group.
-            screen.kernels.scroll_relative(y=3, animate=False, force=True)
+            before = screen.kernels.scroll_offset.y
+            await ui._post_mouse_events([MouseScrollDown], screen.kernels, (5, 5))
             await ui.pause()
+            assert screen.kernels.scroll_offset.y > before
         at = group - screen.kernels.scroll_offset.y
         await ui.click(screen.kernels, offset=(3, at))
         await settle(ui)
