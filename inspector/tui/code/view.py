@@ -31,7 +31,7 @@ from inspector.tui.app.command_table import Where, bindings
 from inspector.tui.code.flow import FlowCell, along, arrow_at, cells, lanes_shown
 from inspector.tui.code.folding import USUAL, Fold, Folding, Region, RowMap
 from inspector.tui.code.gutter import CHOICES, COUNTED, Gutter, RunFigures, title
-from inspector.tui.code.highlight import NEAR, Highlighter
+from inspector.tui.code.highlight import IR, NEAR, Highlighter
 from inspector.tui.code.marks_bar import SIGNS, MarkedBar, Marks, placed
 from inspector.tui.code.rows import CodeRows, Look, Part, breaks, place_words
 from inspector.tui.widgets.notice import Notice, notice_strips
@@ -554,7 +554,9 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         source = self.source
         if source is None or source.is_silent(n):
             return ()
-        if source.listing.language == Stage.SASS.value:
+        language = source.listing.language
+        if language == Stage.SASS.value or (language in IR and self.flow is not None):
+            # MLIR is parsed as a whole: the thread that looks for its branches has done so.
             return place_words(source.new_place(n))
         # Between a mark and what it is about, blanks and comments may stand.
         for at in range(n, max(0, n - NEAR), -1):
@@ -778,10 +780,10 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         """Show these columns, where the listing has something for them."""
         self._columns(replace(self.rows.gutter, wanted=wanted))
 
-    def named(self, names: Mapping[str, str]) -> None:
-        """The names of the kernel's parameters, by their symbols, are known."""
+    def named(self, names: Mapping[str, str], kernel: range) -> None:
+        """The names of the kernel's parameters, by their symbols, and its lines are known."""
         if self.source is not None and names != self.source.names:
-            self.source.know(names)
+            self.source.know(names, kernel)
             self.rows.forget()
             self.refresh()
 

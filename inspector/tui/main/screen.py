@@ -155,7 +155,7 @@ def frames(location: Location | None, names: tuple[str, ...] = ()) -> Content:
         return Content("No source location is recorded for this line.")
     parts: list[tuple[str, str]] = []
     for index, frame in enumerate(location.frames()):
-        column = "" if frame.column is None else f":{frame.column}"
+        column = f":{frame.column}" if frame.column else ""
         parts.append(("inlined at  " if index else "the line is  ", "$quiet"))
         parts.append((f"{label(frame.file)}", "bold" if not index else ""))
         parts.append((f":{frame.line}{column}\n", "$accent"))
