@@ -60,6 +60,11 @@ def plural(count: int, word: str) -> str:
     return f"{count} {word_for(count, word)}"
 
 
+def counted(count: int, word: str) -> str:
+    """``1 request``, ``1,823 requests``."""
+    return f"{count:,} {word_for(count, word)}"
+
+
 def some(names: Sequence[str], most: int = 3) -> str:
     """``a``, ``a and b``, ``a, b, c and 4 more``."""
     rest = len(names) - most

@@ -192,7 +192,8 @@ def _stacks(args: argparse.Namespace, path: Path, profile: Profile) -> None:
     lines = stacks(trace_of(path, profile.window), gpu)
     _write(Path(args.stacks), "".join(f"{line}\n" for line in lines).encode("utf-8", "replace"))
     by = "GPU" if gpu else "CPU"
-    narrate(f"ptxview: {len(lines):,} stacks with {by} µs are in {args.stacks}")
+    many = "1 stack" if len(lines) == 1 else f"{len(lines):,} stacks"
+    narrate(f"ptxview: wrote {many} with {by} µs to {args.stacks}")
 
 
 def _write(path: Path, data: bytes) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator, Sequence
+from math import prod
 
 from inspector.measure.time.calls import Again
 from inspector.measure.time.planning import Plan, PlannedLaunch, inputs
@@ -59,7 +60,7 @@ def _launch(launch: PlannedLaunch, width: int) -> Iterator[Part]:
     if call.grid is not None:
         parts.append(f"grid {'×'.join(map(str, call.grid))}")
     if call.block is not None:
-        parts.append(f"{call.block[0] * call.block[1] * call.block[2]} threads a block")
+        parts.append(f"{plural(prod(call.block), 'thread')} a block")
     if call.shared_bytes is not None:
         parts.append(f"{call.shared_bytes:,} B shared")
     parts.append(f"launched {_often(call.count)}")

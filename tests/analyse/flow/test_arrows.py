@@ -147,9 +147,9 @@ def test_brackets_of_mlir_are_around_what_its_python_repeats_and_leaves_out(stag
         if "scf." in texts[arrow.first - 1] and "condition" not in texts[arrow.first - 1]:
             depth = len(texts[arrow.first - 1]) - len(texts[arrow.first - 1].lstrip())
             assert texts[arrow.last - 1].startswith(" " * depth + "}")
-            inside = texts[arrow.first : arrow.last - 1]
+            within_it = texts[arrow.first : arrow.last - 1]
             assert all(t.startswith((" " * depth + " ", " " * depth + "} do")) or
-                       t.lstrip().startswith("^bb") for t in inside)  # fmt: skip
+                       t.lstrip().startswith("^bb") for t in within_it)  # fmt: skip
     choices = [a for a in every if "scf.if" in texts[a.first - 1]]
     assert len(choices) == sum("scf.if" in text for text in texts) == 2
     assert all("else" in texts[a.target - 1] for a in choices)
