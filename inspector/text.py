@@ -102,6 +102,14 @@ def lines_shown(text: str) -> str:
     return text if text.isprintable() else "\n".join(map(shown, text.split("\n")))
 
 
+def kibibytes(count: int) -> str:
+    """Bytes of a block's memory: ``97 KiB``, ``1.02 KiB``, ``512 B``, ``0``."""
+    if count < 1024:
+        return f"{count} B" if count else "0"
+    kib = count / 1024
+    return f"{kib:.3g} KiB" if kib < 999.5 else f"{kib:,.0f} KiB"
+
+
 def microseconds(us: float) -> str:
     """µs to as many places as are worth reading: ``1.38``, ``30.4``, ``1,234``."""
     return f"{us:.2f}" if us < 9.995 else f"{us:.1f}" if us < 999.95 else f"{us:,.0f}"

@@ -127,7 +127,7 @@ def _checked(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
     if not args.seconds > 0:
         parser.error("--seconds is greater than 0")
     if not re.fullmatch(r"(?:[\w.]+:)?[\w.<>]+", args.step):
-        parser.error(f"--step: {args.step} is no function's name")
+        parser.error(f"--step: {args.step} is not the name of a function")
 
 
 def _wish(args: argparse.Namespace) -> str:
@@ -154,7 +154,7 @@ def _stored(args: argparse.Namespace, words: list[str]) -> int:
         raise UsageError("--stored shows one recording", "ptxview profile --stored [PATH]")
     path = Path(words[0]) if words else newest()
     if path.exists() and not is_recording(path):
-        raise Unreadable(f"{path} is no recording, and only one holds profiles")
+        raise Unreadable(f"{path} is not a recording, and only one holds profiles")
     _show(args, path, open_path(path), None)
     return Exit.OK
 

@@ -80,7 +80,7 @@ def _stepper(chosen: ChosenLaunch, args: argparse.Namespace) -> tuple[Stepper, s
     )
     names, why = chosen.register_names()
     if why:
-        narrate(f"ptxview: no names of the source: {why}")
+        narrate(f"ptxview: values have no names from the source: {why}")
     return Stepper.of(traced, names, chosen.source, args.lane), traced.ended
 
 

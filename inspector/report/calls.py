@@ -11,7 +11,7 @@ from rich.text import Text
 from inspector.model import Argument, Call, Recording
 from inspector.names import base_name
 from inspector.report.tables import UNKNOWN
-from inspector.text import plural, shown, word_for
+from inspector.text import kibibytes, plural, shown, word_for
 
 _TIMES = "×"
 
@@ -63,7 +63,7 @@ def _launch(call: Call) -> str:
     text = _counted(call.grid, "block")
     if call.block is not None:
         text += f" of {_counted(call.block, 'thread')}"
-    return f"{text}, {call.shared_bytes} B shared" if call.shared_bytes else text
+    return f"{text}, {kibibytes(call.shared_bytes)} shared" if call.shared_bytes else text
 
 
 def argument(one: Argument) -> str:

@@ -17,7 +17,7 @@ from inspector.listing.line import Listing
 from inspector.model import Location, Stage
 from inspector.report import jsons
 from inspector.report.tables import UNKNOWN, clean
-from inspector.text import counted, plural, shown, word_for
+from inspector.text import counted, kibibytes, plural, shown, word_for
 from inspector.trace.lines import (
     GLOBAL,
     SHARED,
@@ -239,7 +239,7 @@ def _called(told: TracedKernel) -> str:
     which = "a launch of your own"
     if told.call is not None:
         which = f"recorded call {told.call}" + (f" of {told.calls}" if told.calls > 1 else "")
-    shared = f", {launch.shared:,} B shared" if launch.shared else ""
+    shared = f", {kibibytes(launch.shared)} shared" if launch.shared else ""
     inputs = []
     if told.given:
         inputs.append(f"{', '.join(told.given)} given")

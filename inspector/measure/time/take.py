@@ -68,7 +68,7 @@ def ready(
     """
     if not is_recording(path):
         raise UsageError(
-            f"{path} is no recording: only one knows with what its kernels were launched",
+            f"{path} is not a recording: only one knows with what its kernels were launched",
             "Make one with: ptxview run script.py",
         )
     events = read_events(_opened(reader, path)).events

@@ -188,7 +188,7 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         """To the line with the largest figure of a column; from there to the next largest."""
         gutter = self.rows.gutter
         if column not in gutter.there:
-            text = f"No {title(column)} are known of these lines."
+            text = f"No {title(column)} are known for this listing."
             self.post_message(self.Said(self, text, warning=True))
         elif column in self._ranks:
             self._to_largest(column)
@@ -213,7 +213,7 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
     def _to_largest(self, column: str) -> None:
         lines = self._ranks[column]
         if not lines:
-            text = f"No {title(column)} are counted on any line."
+            text = f"No line of this listing has any {title(column)}."
             self.post_message(self.Said(self, text, warning=True))
             return
         before, at = self._largest
@@ -226,9 +226,9 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         figure = gutter.figure(column, gutter.telling.at(lines[at])) or 0
         many = plural(int(figure), COUNTED[column])
         if at == 0:
-            text = f"{many}: the most of any line; again the next largest."
+            text = f"{many}, the most of any line; again goes to the next largest."
         else:
-            text = f"{many}: number {at + 1} of {len(lines)}; again the next largest."
+            text = f"{many}, number {at + 1} of {len(lines)}; again goes to the next largest."
         self.post_message(self.Said(self, text))
 
     def action_fold(self) -> None:
@@ -309,7 +309,7 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         if used:
             self.jump(_next(used, self.cursor, step))
         else:
-            self._no_register("used")
+            self._no_register("uses")
 
     def action_definition(self) -> None:
         """To the line that defines it; of several the last one above, else the last."""
@@ -321,13 +321,13 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
             name = label(self.register.name)
             self.post_message(self.Said(self, f"{name} is assigned on this line."))
         else:
-            self._no_register("defined")
+            self._no_register("defines")
 
     def _no_register(self, what: str) -> None:
         if self.register is None:
-            text = "No register is looked at: r chooses one of the line's."
+            text = "No register is selected: r selects one of this line's."
         else:
-            text = f"No line is known where {label(self.register.name)} is {what}."
+            text = f"No line is known that {what} {label(self.register.name)}."
         self.post_message(self.Said(self, text, warning=True))
 
     def action_choose(self) -> None:
@@ -335,7 +335,7 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         if not self.unchoose() and self.lines:
             self.chosen_from = self.cursor
             self.refresh()
-            text = "Lines are chosen from here on: y copies them, Esc forgets them."
+            text = "Selecting lines from here: y copies them, Esc cancels."
             self.post_message(self.Said(self, text))
 
     def action_verbatim(self) -> None:
@@ -536,7 +536,7 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         elif loop is not None:
             self.jump(loop.target)
         else:
-            text = "No branch is here, and no loop is around it."
+            text = "No branch on this line, and no loop around it."
             self.post_message(self.Said(self, text, warning=True))
 
     def _click_flow(self, n: int, x: int) -> bool:

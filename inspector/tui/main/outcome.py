@@ -57,7 +57,7 @@ def attempt(work: Callable[[], T]) -> T | Notice:
         return Notice(
             "✗",
             f"This could not be read ({type(error).__name__}{said}).",
-            "This is a fault of ptxview's; everything else can still be read.",
+            "This is a bug in ptxview; everything else can still be read.",
         )
 
 
@@ -113,5 +113,5 @@ def missing(subject: TreeSubject, stage: Stage) -> Notice:
     return Notice(
         "∅",
         f"No {stage} here. {subject.why_missing(stage)}",
-        f"There is:   {there}" if there else "There is no other stage either.",
+        f"Available:   {there}" if there else "There is no other stage either.",
     )

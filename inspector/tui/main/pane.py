@@ -320,7 +320,7 @@ class Pane(Vertical):
                 self.view.go(self._goal[1])
             self._goal = None
         else:
-            self.view.show_notice(outcome.notice or Notice("✗", "Nothing came of it."))
+            self.view.show_notice(outcome.notice or Notice("✗", "There is nothing to show."))
         self.post_message(self.Shown(self))
 
     def go(self, n: int) -> None:

@@ -608,7 +608,7 @@ class MainScreen(Screen[None]):
                 lambda wanted: None if wanted is None else view.columns(wanted),
             )
         else:
-            self._warn("Nothing is told of these lines: there are no columns to choose.")
+            self._warn("There are no columns for this listing.")
 
     def action_map(self) -> None:
         """Colour each line of all panes by the source line that it comes from, or end that."""
@@ -676,7 +676,7 @@ class MainScreen(Screen[None]):
         try:
             self.panes.active.view.jump(int(text))
         except ValueError:
-            self._warn(f"“{label(text)}” is no line number.")
+            self._warn(f"“{label(text)}” is not a line number.")
 
     @on(Pane.Found)
     def _found(self, message: Pane.Found) -> None:
@@ -694,7 +694,7 @@ class MainScreen(Screen[None]):
         """Mark the variant, or take its mark away; a third takes the place of the second."""
         subject = self.panes.subject
         if subject.variant is None:
-            self._warn("There is no compilation here to mark.")
+            self._warn("There is no variant here to mark.")
             return
         own = TreeSubject(subject.kernel, subject.variant)
         if own in self.marked:
@@ -732,7 +732,7 @@ class MainScreen(Screen[None]):
         before = next((v for v in pair if v.config.get(EDIT) == BEFORE), None)
         after = next((v for v in pair if v.config.get(EDIT) != BEFORE), None)
         if before is None or after is None or COMPARE is None:
-            self._warn("Nothing of this variant has changed since it was compiled before.")
+            self._warn("This variant has not changed since it was last compiled.")
             return
         self.app.push_screen(
             COMPARE(self.reads, TreeSubject(kernel, before), TreeSubject(kernel, after))
@@ -741,7 +741,7 @@ class MainScreen(Screen[None]):
     def action_time(self) -> None:
         """Measure the variant."""
         if self.panes.subject.variant is None:
-            self._warn("There is no compilation here to time.")
+            self._warn("There is no variant here to time.")
         else:
             screen = TIME(self.reads, self.panes.subject, self.times)
             self.app.push_screen(screen, lambda _: self.timed())
@@ -749,7 +749,7 @@ class MainScreen(Screen[None]):
     def action_step_block(self) -> None:
         """Run one block of the variant, and step through it."""
         if self.panes.subject.variant is None:
-            self._warn("There is no compilation here to run.")
+            self._warn("There is no variant here to run.")
             return
         # What runs PTX is imported when something is run: the first frame need not wait.
         from inspector.tui.step.screen import StepScreen
@@ -816,7 +816,7 @@ class MainScreen(Screen[None]):
             words = []
         words = words or [one for one in USUAL if which(one)][:1]
         if not words:
-            self._warn("Say which editor: set EDITOR, as in EDITOR=vim.")
+            self._warn("No editor was found: set EDITOR, as in EDITOR=vim.")
             return
         path = self._recorded(stage)
         with contextlib.ExitStack() as held:
@@ -841,9 +841,9 @@ class MainScreen(Screen[None]):
                 status = run_program(editor(words, path, n), os.environ, is_job=False)
         except SuspendNotSupported:
             self._warn(
-                "A browser has no terminal to lend to an editor; y copies the line, X saves all."
+                "An editor needs a terminal, not a browser: y copies the line, X saves the listing."
                 if self.app.is_web
-                else "This terminal cannot be lent to an editor."
+                else "An editor cannot be started in this terminal."
             )
         except PtxviewError as error:
             self._warn(error.message)
@@ -899,7 +899,7 @@ class MainScreen(Screen[None]):
         row = self.kernels.row
         above = row if row is None or row.kind is not TreeKind.VARIANT else self.kernels.above(row)
         if row is None or above is None:
-            self._warn("There is no kernel here whose variants could be shown.")
+            self._warn("There is no kernel here to show variants of.")
             return
         subjects = self.kernels.beneath(above)
         name = above.text

@@ -11,7 +11,7 @@ from inspector.measure.time.planning import Plan, PlannedLaunch, inputs
 from inspector.measure.time.results import Session, Timing
 from inspector.names import base_name
 from inspector.report import timings
-from inspector.text import plural
+from inspector.text import kibibytes, plural
 from inspector.tui.timing import times
 from inspector.tui.widgets.figures import UNKNOWN
 from inspector.tui.widgets.notice import Notice
@@ -62,7 +62,7 @@ def _launch(launch: PlannedLaunch, width: int) -> Iterator[Part]:
     if call.block is not None:
         parts.append(f"{plural(prod(call.block), 'thread')} a block")
     if call.shared_bytes is not None:
-        parts.append(f"{call.shared_bytes:,} B shared")
+        parts.append(f"{kibibytes(call.shared_bytes)} shared")
     parts.append(f"launched {_often(call.count)}")
     yield from wrapped(" · ".join(parts), width, QUIET, "    ")
 
