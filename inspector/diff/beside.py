@@ -303,7 +303,8 @@ def _same(x: str, y: str) -> bool:
 
 def _bare(text: str) -> str:
     """A line without its address and its locations, which cost less to cut than to read."""
-    text = _ADDRESS.sub("", text, count=1) if text[:64].lstrip()[:2] == "/*" else text
+    if text[:64].lstrip()[:2] == "/*" and (address := _ADDRESS.match(text)):
+        text = text[address.end() :]
     return (_LOCATION.sub("", text) if _marked(text) else text).rstrip()
 
 

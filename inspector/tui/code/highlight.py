@@ -53,7 +53,7 @@ IR = (Stage.TTIR.value, Stage.TTGIR.value, "llvm")
 """Languages in which each instruction names its own location."""
 
 _MLIR_PLACE = re.compile(
-    r"\s+loc\((?:#[\w$.\-]*|unknown|callsite\(#[\w$.\-]* at #[\w$.\-]*\)"
+    r"(?<!\s)\s++loc\((?:#[\w$.\-]*|unknown|callsite\(#[\w$.\-]* at #[\w$.\-]*\)"
     r"|\"([\w$.\-]+)\"\(#[\w$.\-]*\))\)"
 )
 _LLVM_PLACE = re.compile(r",? !dbg !\d+")
