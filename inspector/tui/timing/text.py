@@ -62,7 +62,10 @@ def _launch(launch: PlannedLaunch, width: int) -> Iterator[Part]:
     if call.block is not None:
         parts.append(f"{plural(prod(call.block), 'thread')} a block")
     if call.shared_bytes is not None:
-        parts.append(f"{kibibytes(call.shared_bytes)} shared")
+        shared = (
+            f"{kibibytes(call.shared_bytes)} shared" if call.shared_bytes else "no shared memory"
+        )
+        parts.append(shared)
     parts.append(f"launched {_often(call.count)}")
     yield from wrapped(" · ".join(parts), width, QUIET, "    ")
 
