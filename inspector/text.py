@@ -60,6 +60,11 @@ def plural(count: int, word: str) -> str:
     return f"{count} {word_for(count, word)}"
 
 
+def counted(count: int, word: str) -> str:
+    """``1 request``, ``1,823 requests``."""
+    return f"{count:,} {word_for(count, word)}"
+
+
 def some(names: Sequence[str], most: int = 3) -> str:
     """``a``, ``a and b``, ``a, b, c and 4 more``."""
     rest = len(names) - most
@@ -95,6 +100,14 @@ def shown(text: str) -> str:
 def lines_shown(text: str) -> str:
     """Several lines of text, each as ``shown`` makes it."""
     return text if text.isprintable() else "\n".join(map(shown, text.split("\n")))
+
+
+def kibibytes(count: int) -> str:
+    """Bytes of a block's memory: ``97 KiB``, ``1.02 KiB``, ``512 B``, ``0``."""
+    if count < 1024:
+        return f"{count} B" if count else "0"
+    kib = count / 1024
+    return f"{kib:.3g} KiB" if kib < 999.5 else f"{kib:,.0f} KiB"
 
 
 def microseconds(us: float) -> str:

@@ -68,7 +68,7 @@ def signature_of(text: str) -> dict[str, str]:
         kind = kind.replace(" ", "")
         if not colon or not name.isidentifier() or not kind:
             raise UsageError(
-                f"{part!r} in --signature is no argument",
+                f"{part!r} in --signature is not an argument",
                 "Write --signature 'x: *fp32:16, n: i32': a name, a type, and :16 where it is "
                 "divisible by 16.",
             )
@@ -76,7 +76,7 @@ def signature_of(text: str) -> dict[str, str]:
             bare = kind.lstrip("*").partition(":")[0].removeprefix("torch.")
             meant = _TORCH.get(bare)
             raise UsageError(
-                f"{kind} is no type of Triton's",
+                f"{kind} is not a type of Triton's",
                 f"Triton writes {kind.replace(bare, meant).replace('torch.', '')}."
                 if meant
                 else "Types are i1 i8 i16 i32 i64 u8 … fp16 bf16 fp32 fp64, and * of each.",

@@ -133,7 +133,7 @@ def allowance(text: object, where: str) -> Allowance:
             return Allowance(_finite(float(number), where), "%" in text)
         except ValueError:
             pass
-    raise UsageError(f"{where}: {text!r} is no number and no percentage", "Such as 2 or 5%.")
+    raise UsageError(f"{where}: {text!r} is neither a number nor a percentage", "Such as 2 or 5%.")
 
 
 def allowances(words: Sequence[str]) -> dict[str, Allowance]:
@@ -153,11 +153,13 @@ def read(table: object, where: str, rules: Sequence[str]) -> Rules:
     settings = _table(table, where)
     baseline = settings.get("baseline")
     if baseline is not None and not isinstance(baseline, str):
-        raise UsageError(f"{where}: baseline is no path")
+        raise UsageError(f"{where}: baseline is not a path")
     kernels: list[tuple[str, Limits]] = []
     parts = settings.get("kernels", [])
     if not isinstance(parts, list):
-        raise UsageError(f"{where}: kernels is no list of tables", "[[tool.ptxview.check.kernels]]")
+        raise UsageError(
+            f"{where}: kernels is not a list of tables", "[[tool.ptxview.check.kernels]]"
+        )
     for n, part in enumerate(parts, 1):
         inner = dict(_table(part, f"{where}, kernels {n}"))
         selector = inner.pop("select", None)
@@ -179,7 +181,7 @@ def _limits(
         at = f"{where}: {name}"
         if name in OPTIONS:
             if isinstance(value, bool) or not isinstance(value, int | float):
-                raise UsageError(f"{at} is no number")
+                raise UsageError(f"{at} is not a number")
             out = bounded(out, OPTIONS[name], _finite(float(value), at))
         elif name in SWITCHES:
             if not isinstance(value, bool):
@@ -207,7 +209,7 @@ def rule_named(word: object, rules: Sequence[str], where: str) -> str:
     """A rule of hints. Raises ``UsageError`` where there is none of that name."""
     if isinstance(word, str) and word in rules:
         return word
-    raise UsageError(f"{where}: {word} is no hint's rule", _nearest(str(word), rules))
+    raise UsageError(f"{where}: {word} is not the rule of a hint", _nearest(str(word), rules))
 
 
 def _paired(name: str, where: str) -> str:
@@ -219,13 +221,13 @@ def _paired(name: str, where: str) -> str:
 def _table(value: object, where: str) -> Mapping[str, object]:
     if isinstance(value, dict):
         return cast(Mapping[str, object], value)
-    raise UsageError(f"{where} is no table")
+    raise UsageError(f"{where} is not a table")
 
 
 def _finite(value: float, where: str) -> float:
     if math.isfinite(value) and value >= 0:
         return value
-    raise UsageError(f"{where}: {value:g} is no amount")
+    raise UsageError(f"{where}: {value:g} is not an amount")
 
 
 def _nearest(word: str, known: Sequence[str]) -> str:

@@ -104,7 +104,7 @@ def _amount(text: str) -> float:
             return value
     except ValueError:
         pass
-    raise argparse.ArgumentTypeError(f"{text} is no amount")
+    raise argparse.ArgumentTypeError(f"{text} is not an amount")
 
 
 def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
@@ -173,7 +173,7 @@ def _config(asked: str | None) -> Rules:
     try:
         value = tomllib.loads(files.text(path))
     except tomllib.TOMLDecodeError as error:
-        raise Unreadable(f"{path} is no TOML: {error}") from None
+        raise Unreadable(f"{path} is not TOML: {error}") from None
     table: object = value
     for name in ("tool", "ptxview", "check"):
         table = table.get(name) if isinstance(table, dict) else None

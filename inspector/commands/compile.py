@@ -118,7 +118,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def _threads(text: str) -> int:
     if not text.isascii() or not text.isdecimal() or not 0 < int(text[:9]) <= 1024:
-        raise argparse.ArgumentTypeError(f"{text} is no number of threads: 1 to 1024 are")
+        raise argparse.ArgumentTypeError(f"{text} is not a number of threads: 1 to 1024 are")
     return int(text)
 
 
@@ -128,7 +128,7 @@ def _seconds(text: str) -> float:
     except ValueError:
         value = 0.0
     if not 0 < value < 1e6:
-        raise argparse.ArgumentTypeError(f"{text} is no number of seconds")
+        raise argparse.ArgumentTypeError(f"{text} is not a number of seconds")
     return value
 
 
@@ -254,7 +254,7 @@ def targets(asked: Sequence[str]) -> tuple[str, ...]:
         match = _TARGET.fullmatch(word)
         if match is None:
             raise UsageError(
-                f"{word or 'an empty word'} is no target", "A target is written like sm_90."
+                f"{word or 'an empty word'} is not a target", "A target is written like sm_90."
             )
         out[f"sm_{match[1]}"] = None
     return tuple(out)
@@ -462,5 +462,5 @@ def _column(table: CompiledTable, word: str) -> int:
     if len(fits) == 1:
         return fits[0]
     listed = "; ".join(f"{n} {name}" for n, name in enumerate(names, 1))
-    how = "fits several columns" if fits else "is no column"
+    how = "fits several columns" if fits else "is not a column"
     raise UsageError(f"{word} {how}", f"Name one by its number: {listed}")

@@ -201,11 +201,13 @@ def _target(path: Path, form: str, output: str | None) -> Path | None:
     if form != "folder" and target.is_dir():
         raise UsageError(f"{target} is a folder", f"Name a file in it: -o {target / 'page.html'}")
     if target.exists() and not target.is_dir() and not target.is_file():
-        raise UsageError(f"{target} is no regular file", "Name another with -o.")
+        raise UsageError(f"{target} is not a regular file", "Name another with -o.")
     if target.exists() and path.exists() and target.samefile(path):
         raise UsageError(f"{target} is what is to be exported", "Name another with -o.")
     if not target.parent.is_dir():
-        raise UsageError(f"{target.parent} is no folder", "Make it first, or name another with -o.")
+        raise UsageError(
+            f"{target.parent} is not a folder", "Make it first, or name another with -o."
+        )
     if form == "folder" and target.exists() and (not target.is_dir() or files.names(target)[0]):
         raise UsageError(f"{target} is not empty", "Name a new folder with -o.")
     return target

@@ -87,7 +87,7 @@ def amount(text: str) -> int:
             return int(text) if text.isdecimal() else int(value)
     except (ValueError, OverflowError):
         pass
-    raise argparse.ArgumentTypeError(f"{text} is no whole number")
+    raise argparse.ArgumentTypeError(f"{text} is not a whole number")
 
 
 def chosen_launch(args: argparse.Namespace, parser: argparse.ArgumentParser) -> ChosenLaunch:
@@ -106,7 +106,7 @@ def read_arrays(path: Path) -> Mapping[str, Array]:
     """The arrays of an .npz by name. Nothing in it is unpickled. Raises ``Unreadable``."""
     if not files.is_zip(path):
         files.opened(path).close()
-        raise Unreadable(f"{path} is no .npz: numpy.savez writes one")
+        raise Unreadable(f"{path} is not an .npz: numpy.savez writes one")
     archive = files.archive(path)
     out: dict[str, Array] = {}
     for member in archive.names:
@@ -124,7 +124,7 @@ def _array(data: bytes, what: str) -> Array:
             shape, by_columns, dtype = _head(stream)
     except NO_ARRAY as error:
         said = next(iter(str(error).splitlines()), type(error).__name__)
-        raise Unreadable(f"{what} is no array: {said[:200]}") from None
+        raise Unreadable(f"{what} is not an array: {said[:200]}") from None
     if dtype.hasobject or dtype.names or dtype.kind not in "biufc":
         raise Unreadable(f"{what} holds {dtype}, and no numbers")
     rest = data[stream.tell() :]

@@ -163,4 +163,5 @@ def _print(outcome: RunOutcome, found: Report, most: int) -> None:
         return
     print_launches(profiled(outcome.recording, report=found), printing.err())
     if len(found.launches) >= most:
-        narrate(f"ptxview: only the first {most} launches were measured (--launch-count)")
+        first = "the first launch was" if most == 1 else f"the first {most} launches were"
+        narrate(f"ptxview: only {first} measured (--launch-count)")

@@ -53,7 +53,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def _port(text: str) -> int:
     if not text.isdecimal() or int(text) > 65535:
-        raise argparse.ArgumentTypeError(f"{text} is no port; one is a number up to 65535")
+        raise argparse.ArgumentTypeError(f"{text} is not a port; one is a number up to 65535")
     return int(text)
 
 

@@ -127,7 +127,7 @@ def _checked(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
     if not args.seconds > 0:
         parser.error("--seconds is greater than 0")
     if not re.fullmatch(r"(?:[\w.]+:)?[\w.<>]+", args.step):
-        parser.error(f"--step: {args.step} is no function's name")
+        parser.error(f"--step: {args.step} is not the name of a function")
 
 
 def _wish(args: argparse.Namespace) -> str:
@@ -154,7 +154,7 @@ def _stored(args: argparse.Namespace, words: list[str]) -> int:
         raise UsageError("--stored shows one recording", "ptxview profile --stored [PATH]")
     path = Path(words[0]) if words else newest()
     if path.exists() and not is_recording(path):
-        raise Unreadable(f"{path} is no recording, and only one holds profiles")
+        raise Unreadable(f"{path} is not a recording, and only one holds profiles")
     _show(args, path, open_path(path), None)
     return Exit.OK
 
@@ -192,7 +192,8 @@ def _stacks(args: argparse.Namespace, path: Path, profile: Profile) -> None:
     lines = stacks(trace_of(path, profile.window), gpu)
     _write(Path(args.stacks), "".join(f"{line}\n" for line in lines).encode("utf-8", "replace"))
     by = "GPU" if gpu else "CPU"
-    narrate(f"ptxview: {len(lines):,} stacks with {by} µs are in {args.stacks}")
+    many = "1 stack" if len(lines) == 1 else f"{len(lines):,} stacks"
+    narrate(f"ptxview: wrote {many} with {by} µs to {args.stacks}")
 
 
 def _write(path: Path, data: bytes) -> None:

@@ -16,7 +16,7 @@ from inspector.reader.hottest import regions
 from inspector.reader.reader import Reader
 from inspector.report import brief, card, tables
 from inspector.report.prompt import PromptCode, PromptKernel, PromptLine, PromptWindow
-from inspector.text import microseconds, shown
+from inspector.text import microseconds, plural, shown
 
 LONGEST = 50_000
 """Lines of a stage that are looked at: no more of them would ever be told."""
@@ -130,7 +130,7 @@ def _code(
         why = {
             "samples": f"{region.percent} % of the samples",
             "loop": f"an innermost loop, to line {region.last}, {region.depth} deep",
-            "registers": f"{region.live} registers live, the peak",
+            "registers": f"{plural(region.live or 0, 'register')} live, the peak",
         }[region.by]
         around = 0 if region.by == "loop" else AROUND
         end = min(region.last, region.first + LOOP)

@@ -129,7 +129,7 @@ def request_of(
         )
     target = getattr(args, "target", None)
     if target is not None and not re.fullmatch(r"sm_\d{2,3}[af]?", target):
-        raise RunFailed(f"{target} is no target", "A target is written like sm_90.")
+        raise RunFailed(f"{target} is not a target", "A target is written like sm_90.")
     out = Path(args.out) if args.out else None
     return RunRequest(
         kind=kind, words=tuple(words), out=out, target=target, python=args.python,

@@ -107,7 +107,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def _tokens(text: str) -> int:
     if not (text.isascii() and text.isdecimal() and len(text) < 10 and int(text) >= LEAST):
-        raise argparse.ArgumentTypeError(f"{text} is no number of tokens from {LEAST} on")
+        raise argparse.ArgumentTypeError(f"{text} is not a number of tokens from {LEAST} on")
     return int(text)
 
 
@@ -272,7 +272,7 @@ def _standard_input(language: str | None) -> Recording:
     stage = Stage(language) if language else language_of(decode(data))
     if stage is None:
         raise UsageError(
-            "what standard input holds cannot be told",
+            "it is not clear what standard input holds",
             f"Say it: --language {', '.join(LANGUAGES)}",
         )
     return open_text(data, "<stdin>", stage)
@@ -308,14 +308,14 @@ def _default(variant: Variant) -> Stage:
     if Stage.PTX in variant.stages:
         return Stage.PTX
     if not variant.stages:
-        raise UsageError(f"nothing of {variant.symbol} was recorded but its name")
+        raise UsageError(f"only the name of {variant.symbol} was recorded")
     return max(variant.stages, key=lambda s: s.rank)
 
 
 def _graph(reader: Reader, graph: Graph, args: argparse.Namespace) -> int:
     if args.annotate:
         raise UsageError(
-            f"{graph.id} is a graph: there is nothing to tell of its lines",
+            f"{graph.id} is a graph: nothing is known of its lines",
             f"-a is for its kernels: {', '.join(graph.kernels)}",
         )
     if args.stage not in (None, "output_code") or args.beside:

@@ -44,14 +44,14 @@ def span(text: str) -> tuple[int, int]:
     parts = [first or "1", last or str(MOST_LINE)] if colon else [first, first]
     if text != ":" and all(p.isascii() and p.isdecimal() and len(p) < 11 for p in parts):
         return int(parts[0]), int(parts[1])
-    raise argparse.ArgumentTypeError(f"{text} is no line and no range of lines")
+    raise argparse.ArgumentTypeError(f"{text} is neither a line nor a range of lines")
 
 
 def refuse_together(args: argparse.Namespace, *names: str) -> None:
     """Raises ``UsageError`` where two of these options were given that exclude one another."""
     given = [f"--{name}" for name in names if getattr(args, name.replace("-", "_"), None)]
     if len(given) > 1:
-        raise UsageError(f"{given[0]} and {given[1]} exclude one another")
+        raise UsageError(f"{given[0]} and {given[1]} cannot be given together")
 
 
 def within(lines: tuple[int, int], listing: Listing, stage: Stage) -> tuple[int, int]:

@@ -19,7 +19,7 @@ from inspector.measure.recorded_launch import ChosenLaunch
 from inspector.printing import narrate
 from inspector.report import step as report
 from inspector.report import tables
-from inspector.text import shown
+from inspector.text import counted, shown
 from inspector.trace.block import trace_block
 from inspector.trace.stepper import StepAnswer, Stepper
 
@@ -48,7 +48,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     chosen = chosen_launch(args, parser)
     if not 0 <= args.lane < chosen.launch.threads:
         raise UsageError(
-            f"there is no lane {args.lane}: a block has {chosen.launch.threads:,} threads"
+            f"there is no lane {args.lane}: a block has " + counted(chosen.launch.threads, "thread")
         )
     stepper, ended = _stepper(chosen, args)
     out = printing.out()
@@ -80,7 +80,7 @@ def _stepper(chosen: ChosenLaunch, args: argparse.Namespace) -> tuple[Stepper, s
     )
     names, why = chosen.register_names()
     if why:
-        narrate(f"ptxview: no names of the source: {why}")
+        narrate(f"ptxview: values have no names from the source: {why}")
     return Stepper.of(traced, names, chosen.source, args.lane), traced.ended
 
 

@@ -250,7 +250,7 @@ def amount(text: str) -> int:
             return int(text) if text.isdecimal() else int(value)
     except (ValueError, OverflowError):
         pass
-    raise argparse.ArgumentTypeError(f"{text} is no number of bytes or operations")
+    raise argparse.ArgumentTypeError(f"{text} is not a number of bytes or operations")
 
 
 def check_options(args: argparse.Namespace) -> None:
@@ -397,7 +397,7 @@ def ask(path: Path, python: str) -> None:
     )
     printing.ask("Do you trust whoever made it? [y/N] ")
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
-        raise UsageError("not trusted, and so not run")
+        raise UsageError("not trusted, so not run")
 
 
 def _keep(path: Path, session: Session) -> None:

@@ -101,7 +101,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         _print(told, chosen, listed, by or Stage.PTX, args.bars, found)
     if launched.spent is not None:
         narrate(
-            f"ptxview: {launched.spent.message}; what is told came before that.\n"
+            f"ptxview: {launched.spent.message}; what is shown is from before that.\n"
             f"--budget {2 * args.budget} allows twice as many, --blocks 1 runs one block alone."
         )
     ended = launched.fault is not None or launched.spent is not None

@@ -42,7 +42,21 @@ def intra_line(
     called something else does not differ. Neither do addresses, locations, comments and blanks.
     """
     left, right = _tokens(_text(a)), _tokens(_text(b))
-    renamed = names or {}
+    changed = _differing(left, right, names or {})
+    if names and changed == ([], []):
+        # Names are all that differs, and the lines were told apart nonetheless.
+        changed = _differing(left, right, {})
+    return _joined(changed[0], _text(a)), _joined(changed[1], _text(b))
+
+
+Token = tuple[int, str]
+"""Where it begins in its line, and what it is."""
+
+
+def _differing(
+    left: list[Token], right: list[Token], renamed: Mapping[str, str]
+) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+    """The ranges of the tokens that differ, with names of the left as the right calls them."""
     ours = [renamed.get(text, text) for _, text in left]
     counterparts = set(renamed.values())
     # a name of the second that is another's counterpart is not what is spelled like it here
@@ -56,7 +70,7 @@ def intra_line(
     changed_b = [_span(right[j]) for j in inserted]
     changed_a += [_span(token) for token in left[_LONGEST:]]
     changed_b += [_span(token) for token in right[_LONGEST:]]
-    return _joined(changed_a, _text(a)), _joined(changed_b, _text(b))
+    return changed_a, changed_b
 
 
 def _changed(ours: list[str], theirs: list[str]) -> tuple[list[int], list[int]]:
@@ -107,7 +121,7 @@ def _text(line: Line | str) -> str:
     return line if isinstance(line, str) else line.text
 
 
-def _tokens(text: str) -> list[tuple[int, str]]:
+def _tokens(text: str) -> list[Token]:
     skip = [match.span() for match in _LOCATION.finditer(text)] if _marked(text) else []
     if text[:64].lstrip()[:2] == "/*" and (address := _ADDRESS.match(text)):
         skip.append(address.span())
@@ -122,7 +136,7 @@ def _marked(text: str) -> bool:
     return "loc(" in text or "!dbg" in text or "//" in text
 
 
-def _span(token: tuple[int, str]) -> tuple[int, int]:
+def _span(token: Token) -> tuple[int, int]:
     return token[0], token[0] + len(token[1])
 
 
@@ -183,7 +197,8 @@ def rows_beside(
     """Every line of the hunks, each once, in the order of its side.
 
     ``silent`` are the lines of each side that say nothing of the code: locations, comments and
-    blanks. They are shown as equal wherever they stand, beside each other or alone.
+    blanks. They are shown as equal wherever they stand, beside each other or alone. So are two
+    lines that read the same: what differs between them is where their operands are assigned.
     """
     parted = [part for hunk in stretches for part in _parts(_loud(hunk), lines)]
     for op, a, b, partner in hunks.rows(parted):
@@ -205,6 +220,8 @@ def rows_beside(
             yield BesideRow(Sign.DELETED, a, None)
             if b is not None:
                 yield BesideRow(Sign.EQUAL, None, b)
+        elif _same(lines[0][a - 1].text, lines[1][b - 1].text):
+            yield BesideRow(Sign.EQUAL, a, b)
         else:
             related = _related(lines[0][a - 1], lines[1][b - 1])
             yield BesideRow(Sign.CHANGED if related else Sign.UNLIKE, a, b)
@@ -277,6 +294,18 @@ def _likeness(x: Line, y: Line) -> float:
     our_words, their_words = Counter(_WORD.findall(x.text)), Counter(_WORD.findall(y.text))
     share = 2 * (our_words & their_words).total() / max(our_words.total() + their_words.total(), 1)
     return share if share >= 0.5 else 0.0
+
+
+def _same(x: str, y: str) -> bool:
+    """Whether two lines read the same, wherever they stand and whatever they are attributed to."""
+    return x == y or _bare(x) == _bare(y)
+
+
+def _bare(text: str) -> str:
+    """A line without its address and its locations, which cost less to cut than to read."""
+    if text[:64].lstrip()[:2] == "/*" and (address := _ADDRESS.match(text)):
+        text = text[address.end() :]
+    return (_LOCATION.sub("", text) if _marked(text) else text).rstrip()
 
 
 def _related(x: Line, y: Line) -> bool:

@@ -387,7 +387,7 @@ def source(d: Delta) -> Iterator[str]:
     """The kernel's own source."""
     if d.summary.source is not None and d.summary.source != (0, 0):
         deleted, inserted = d.summary.source
-        yield f"source: {deleted} lines in a alone, {inserted} in b alone"
+        yield f"source: {plural(deleted, 'line')} in a alone, {inserted} in b alone"
 
 
 CAUSES: tuple[Rule, ...] = (

@@ -355,7 +355,7 @@ class Machine:
         number = self._poll(block)
         return self.fault(
             "deadlock",
-            f"{int(mask.sum()):,} threads wait for ever for what nobody is left to store",
+            f"{_waiting(int(mask.sum()))} for ever for what nobody is left to store",
             number, self.lanes.first(mask),
         )  # fmt: skip
 
@@ -374,9 +374,13 @@ class Machine:
         number = next(n for n, row in enumerate(rows) if row.line == line and is_waiting(row))
         return self.fault(
             "deadlock",
-            f"{int(waiting.sum()):,} threads wait at a barrier that the others never reach",
+            f"{_waiting(int(waiting.sum()))} at a barrier that the others never reach",
             number, self.lanes.first(waiting),
         )  # fmt: skip
+
+
+def _waiting(threads: int) -> str:
+    return "1 thread waits" if threads == 1 else f"{threads:,} threads wait"
 
 
 def _parted(mask: Mask, taken: Array) -> tuple[Mask, Mask]:

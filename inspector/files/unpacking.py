@@ -276,7 +276,9 @@ def unpacked(path: Path) -> Unpacked:
             _remove(made.folder)
             raise
         if made.left_out > SAID:
-            made.problems.append(f"{made.left_out - SAID:,} more members were left out")
+            rest = made.left_out - SAID
+            more = "1 more member was" if rest == 1 else f"{rest:,} more members were"
+            made.problems.append(f"{more} left out")
         if now is not None:
             _unpacked[now] = made
         return made

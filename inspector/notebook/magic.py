@@ -72,7 +72,7 @@ def _line(line: str) -> None:
 def _cell(shell: Any, line: str, cell: str) -> Any:
     args = _options().parse_args(shlex.split(line))
     if not args.name.isidentifier():
-        raise UsageError(f"%%ptxview: --as {args.name} is no name of a variable")
+        raise UsageError(f"%%ptxview: --as {args.name} is not the name of a variable")
     made = recorder.Recorder(args.out)
     with made:
         error = _run(shell, cell)

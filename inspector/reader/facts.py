@@ -29,6 +29,7 @@ from inspector.analyse.opcodes import OpcodeLines
 from inspector.analyse.sentences.context import Context, context_of
 from inspector.analyse.telling import Samples
 from inspector.errors import PtxviewError, UsageError
+from inspector.listing.cubin import kernel_parameters
 from inspector.listing.cuda import is_cuda
 from inspector.listing.cuda_signatures import Signatures, signatures
 from inspector.listing.line import Function, Listing
@@ -53,6 +54,8 @@ FUNCTIONS = 64
 """Functions of files whose analysis is kept: a file may have thousands."""
 
 WARP = 32
+MOST_PARAMETERS = 32_764
+"""Bytes of parameters that any kernel takes (PTX ISA, "Kernel Function Parameter Attribute")."""
 _COUNTED = (Stage.TTIR, Stage.TTGIR, *MACHINE)
 
 
@@ -178,6 +181,29 @@ class VariantFacts:
             except PtxviewError:
                 listing = None
         return context_of(kernel, variant, listing, function, source=self._signatures(variant))
+
+    def parameter_names(self, variant: Variant, stage: Stage) -> dict[str, str]:
+        """What a kernel's parameters are called in its source: by symbols of PTX, for SASS by
+        offsets in constant bank 0 as its cubin has them (``0x214``: ``stride+4``, of eight bytes
+        the upper half). One without a name is its number there. Empty of other stages."""
+        if stage is Stage.PTX:
+            of_ptx = self.context(variant).parameters
+            return {one.symbol: one.name for one in of_ptx if one.symbol and one.name}
+        file = variant.stages.get(Stage.SASS)
+        if stage is not Stage.SASS or file is None:
+            return {}
+        in_cubin = kernel_parameters(file.content.read(), variant.symbol)
+        if in_cubin is None or in_cubin.base is None:
+            return {}
+        if sum(one.size for one in in_cubin.parameters) > MOST_PARAMETERS:
+            return {}
+        names = {one.index: one.name for one in self.context(variant).parameters}
+        return {
+            hex(in_cubin.base + one.offset + byte): f"{names.get(one.ordinal) or one.ordinal}"
+            + (f"+{byte}" if byte else "")
+            for one in in_cubin.parameters
+            for byte in range(0, one.size, 4)
+        }
 
     def _signatures(self, variant: Variant) -> Signatures | None:
         """The kernels that a source in CUDA C++ defines; None if it is not one, or not at hand."""

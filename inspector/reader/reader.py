@@ -131,6 +131,10 @@ class Reader:
         """Parameters, grid and block, as far as PTX, the signature and the launches tell them."""
         return self._facts.context(variant)
 
+    def parameter_names(self, variant: Variant, stage: Stage) -> dict[str, str]:
+        """What a kernel's parameters are called in its source, by what PTX or SASS calls them."""
+        return self._facts.parameter_names(variant, stage)
+
     def card(self, variant: Variant) -> Card:
         """What the variant takes, what limits it and what it is made of; what was measured."""
         return self._facts.card(variant)

@@ -344,7 +344,8 @@ class Assembly:
                 yield f"the kernel {name} was made by {maker}, which is not captured"
             if len(names) > MOST_NAMED:
                 unnamed = len(names) - MOST_NAMED
-                yield f"{unnamed} more kernels were made by {maker}, which is not captured"
+                more = "1 more kernel was" if unnamed == 1 else f"{unnamed} more kernels were"
+                yield f"{more} made by {maker}, which is not captured"
 
     def _tune(self, kernels: dict[Key, Kernel]) -> None:
         """Add its tunings to each kernel, and their result to each variant."""

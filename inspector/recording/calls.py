@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from inspector.model import Argument, Call, Graph, Stage, Variant
 from inspector.names import base_name
 from inspector.recording.facts import as_int, as_map, as_text, text_of
+from inspector.text import plural
 
 Event = Mapping[str, object]
 # Where a graph's code takes its inputs apart: "arg0_1, arg1_1 = args".
@@ -123,8 +124,8 @@ class Calls:
             if others and subject.calls:
                 yield (
                     f"calls: the {NAMES.get(kind, kind)} {subject.name} was called in more than "
-                    f"{len(subject.calls)} distinct ways; {others} more calls are counted and not "
-                    "described"
+                    f"{len(subject.calls)} distinct ways; {plural(others, 'more call')} "
+                    f"{'is' if others == 1 else 'are'} counted and not described"
                 )
 
     def _of(self, subject: _Subject) -> tuple[Call, ...]:

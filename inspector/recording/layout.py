@@ -38,6 +38,7 @@ import platformdirs
 
 from inspector import files
 from inspector.errors import Unreadable
+from inspector.text import counted
 
 if TYPE_CHECKING:
     from inspector.model import Content
@@ -201,7 +202,7 @@ def read_events(path: Path, keep: Keep | None = None) -> Events:
         taking.problems.extend(text for text, _ in marks[:SAID])
         if len(marks) > SAID:
             taking.problems.append(
-                f"events of {len(marks) - SAID:,} more processes could not be written"
+                f"events of {counted(len(marks) - SAID, 'more process')} could not be written"
             )
     if not taking.events and taking.bound is not None:
         raise taking.bound
@@ -332,7 +333,9 @@ class _Taking:
             self.full = self._allowance.left < 0
             self.problems.append(error.message)
         if damaged > SAID:
-            self.problems.append(f"{name}: {damaged - SAID:,} more lines are no records")
+            rest = damaged - SAID
+            no_record = "line is no record" if rest == 1 else "lines are no records"
+            self.problems.append(f"{name}: {rest:,} more {no_record}")
 
     def _event(self, name: str, number: int, row: bytes) -> dict[str, object] | str:
         """The event of a line, or what is wrong with it. Raises ``TooLarge`` without allowance."""

@@ -12,7 +12,7 @@ from inspector.listing.line import Line
 from inspector.measure.ncu.model import waits_for
 from inspector.model import Note, Stage
 from inspector.report.tables import clean
-from inspector.text import shown
+from inspector.text import plural, shown
 
 WIDE = 150
 """Columns from which what a line does stands beside it; below, it stands beneath."""
@@ -112,9 +112,9 @@ def peak(one: Told, telling: Telling) -> str:
     counts = one.live if one.rolled is None else one.rolled.live
     live = (counts or {}).get("gpr", 0)
     of = (
-        f"{live} allocated registers"
+        plural(live, "allocated register")
         if telling.allocated is None
-        else (f"{live} of {telling.allocated} allocated registers")
+        else f"{live} of {plural(telling.allocated, 'allocated register')}"
     )
     where = "the kernel's peak" if one.rolled is None else "its SASS holds the kernel's peak"
     return f"{where}: {of} live"

@@ -19,7 +19,7 @@ from inspector.diff.recordings import Fate
 from inspector.model import Graph, Kernel, Location, Stage, Variant
 from inspector.names import base_name
 from inspector.report import diff_json, fields, jsons
-from inspector.text import shown
+from inspector.text import plural, shown
 
 MOST = 8000
 """Bytes of a short answer."""
@@ -244,7 +244,7 @@ def kernel_lines(value: Mapping[str, object]) -> Iterator[str]:
     yield from figure_lines(_mapping(value["figures"]))
     for one in _members(value["stages"]):
         first, last, many = one["first"], one["last"], one["lines"]
-        lines = "" if many is None else f"{many} lines"
+        lines = "" if many is None else plural(int(str(many)), "line")
         own = "" if first is None else f", the kernel in {first}:{last}"
         yield f"  {'stage':<14}{one['stage']} {lines}{own}".rstrip()
     for one in _members(value["hints"]):
@@ -259,12 +259,16 @@ def kernel_lines(value: Mapping[str, object]) -> Iterator[str]:
     yield from _rest(value)
 
 
+def _live(many: object) -> str:
+    return "1 register is" if many == 1 else f"{many} registers are"
+
+
 def _said(one: Mapping[str, object]) -> str:
     lines = f"{one['first']}" if one["first"] == one["last"] else f"{one['first']}:{one['last']}"
     why = {
         "samples": f"{one['percent']} % of the samples",
         "loop": f"an innermost loop, {one['depth']} deep",
-        "registers": f"{one['live']} registers are live, the peak",
+        "registers": f"{_live(one['live'])} live, the peak",
     }[str(one["by"])]
     source = one["source"]
     where = f"  ({source['file']}:{source['line']})" if isinstance(source, Mapping) else ""
@@ -360,7 +364,8 @@ def _number(row: Mapping[str, object], name: str) -> float:
 def listed_lines(value: Mapping[str, object]) -> Iterator[str]:
     """The same for people."""
     about = _mapping(value["recording"])
-    yield shown(f"{about['path']}: {about['kernels']} kernels, {about['variants']} variants")
+    kernels, variants = (plural(int(str(about[f"{one}s"])), one) for one in ("kernel", "variant"))
+    yield shown(f"{about['path']}: {kernels}, {variants}")
     yield from fields.table(_members(value["variants"]))
     yield from _rest(value)
 

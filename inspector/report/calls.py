@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
+from math import prod
 
 from rich.text import Text
 
 from inspector.model import Argument, Call, Recording
 from inspector.names import base_name
 from inspector.report.tables import UNKNOWN
-from inspector.text import plural, shown
+from inspector.text import kibibytes, plural, shown, word_for
 
 _TIMES = "×"
 
@@ -59,10 +60,10 @@ def described(call: Call) -> list[str]:
 
 
 def _launch(call: Call) -> str:
-    text = f"{_sizes(call.grid)} blocks"
+    text = _counted(call.grid, "block")
     if call.block is not None:
-        text += f" of {_sizes(call.block)} threads"
-    return f"{text}, {call.shared_bytes} B shared" if call.shared_bytes else text
+        text += f" of {_counted(call.block, 'thread')}"
+    return f"{text}, {kibibytes(call.shared_bytes)} shared" if call.shared_bytes else text
 
 
 def argument(one: Argument) -> str:
@@ -136,6 +137,11 @@ def _shape(sizes: Sequence[int] | None) -> str:
     if sizes is None:
         return UNKNOWN
     return _TIMES.join(map(str, sizes)) or "scalar"
+
+
+def _counted(sizes: Sequence[int] | None, word: str) -> str:
+    """``1 block``, ``8×4 blocks``."""
+    return f"{_sizes(sizes)} {word_for(prod(sizes or (0,)), word)}"
 
 
 def _sizes(sizes: Sequence[int] | None) -> str:

@@ -73,7 +73,11 @@ def sentence(verdict: Verdict) -> str:
         return f"{figure.title if figure else verdict.what} cannot be judged: {verdict.said}"
     if figure is None:
         return f"{verdict.what}: {verdict.said or 'forbidden'}"
-    head = f"{figure.title}: {amount(verdict.value)} {figure.unit}"
+    unit = figure.unit
+    if figure.name == "fp64":
+        # They are counted where the first of them is.
+        unit = "" if verdict.place.stage is None else f"of {verdict.place.stage.value.upper()}"
+    head = f"{figure.title}: {amount(verdict.value)} {unit}".rstrip()
     if verdict.base is None:
         side = "at least" if figure.least else "at most"
         return f"{head}, {side} {amount(verdict.limit)} allowed"
@@ -103,7 +107,7 @@ def heading(checked: Checked) -> str:
     n = counts(checked.verdicts)
     parts = [f"{plural(checked.variants, 'variant')} of {plural(checked.kernels, 'kernel')}"]
     if checked.left_out:
-        parts.append(f"{checked.left_out} that a tuner left not among them")
+        parts[0] += f" (not {checked.left_out} more that a tuner tried)"
     if checked.new:
         parts.append(f"{checked.new} not in the baseline")
     said = [f"{plural(len(checked.verdicts), 'limit')}: {n[Outcome.KEPT]} kept"]

@@ -83,7 +83,7 @@ FIGURES = (
     ("registers", lambda c: tables.figure(c.resources.registers)),
     ("spills, bytes", lambda c: tables.spills(c.resources)),
     ("stack, bytes", lambda c: tables.figure(c.resources.stack_bytes)),
-    ("shared, bytes", lambda c: tables.shared(c.resources)),
+    ("shared", lambda c: tables.shared(c.resources)),
     ("instructions", lambda c: tables.figure(c.instructions)),
     ("occupancy", _percent),
     ("compiled in", _seconds),

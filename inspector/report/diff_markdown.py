@@ -32,7 +32,7 @@ from inspector.report.diff_text import (
     time_head,
 )
 from inspector.report.tables import UNKNOWN, config, figure, shared, spills
-from inspector.text import microseconds, shown
+from inspector.text import microseconds, plural, shown
 
 LONGEST = 400  # rows of text; a comment on GitHub may have 65,536 characters
 _SPECIAL = re.compile(r"([\\`*\[\]<>|~]|(?<!\w)_|_(?!\w)|^[#+-])")
@@ -117,7 +117,7 @@ def details(
     yield from held[:most]
     yield ticks
     if len(held) > most:
-        yield f"{len(held) - most} more lines"
+        yield plural(len(held) - most, "more line")
     yield ""
     yield "</details>"
 
@@ -161,7 +161,7 @@ def _figures(summary: Summary) -> Iterator[str]:
         yield from rows_of(("", "a", "b", "change"), rows)
         rest = len(summary.opcodes) - MOST
         if rest > 0:
-            yield f"and {rest} more opcodes"
+            yield f"and {plural(rest, 'more opcode')}"
             yield ""
 
 

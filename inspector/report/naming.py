@@ -6,6 +6,7 @@ which it differs from its neighbours.
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -27,6 +28,9 @@ TOLD_APART = ("flags", "target")
 """What a label says in its own way, and not as a name and a value."""
 
 _SHORT = {"num_warps": "w", "num_stages": "s", "num_ctas": "c", "maxnreg": "maxnreg="}
+_GENERATED = re.compile(r"triton_[a-z]+_fused_")
+"""How Inductor begins the names of its kernels (``torch/_inductor/codegen/triton.py``)."""
+
 LEAST = 8
 """Characters of a long name that are shown of its beginning, where there is room."""
 
@@ -176,6 +180,7 @@ def apart(names: Iterable[str], width: int) -> dict[str, str]:
     marks: dict[str, set[int]] = {name: set() for name in long}
     # What is told apart by one place may look the same for want of another: those once more.
     left = [sorted(own)]
+    crowded: set[str] = set()
     for _ in range(4):
         for alike in left:
             for name, at in _places(alike):
@@ -183,11 +188,14 @@ def apart(names: Iterable[str], width: int) -> dict[str, str]:
                     marks[name].add(at)
         shortened: dict[str, list[str]] = {}
         for name in own:
-            text = out[name] if name not in marks else _windows(name, sorted(marks[name]), width)
+            text = out.get(name)
+            if text is None:
+                text = _windows(name, sorted(marks[name]), width, name in crowded)
             shortened.setdefault(text, []).append(name)
         left = [sorted(alike) for alike in shortened.values() if len(alike) > 1]
         if not left:
             break
+        crowded.update(name for alike in left for name in alike)
     for text, alike in shortened.items():
         for n, name in enumerate(alike):
             end = f"~{n + 1}" if n and name in marks else ""
@@ -212,12 +220,19 @@ def _common(a: str, b: str) -> int:
     return n
 
 
-def _windows(name: str, marks: Sequence[int], width: int) -> str:
-    """``name`` in ``width`` cells: its beginning, and what follows each of the marked places."""
+def _windows(name: str, marks: Sequence[int], width: int, crowded: bool = False) -> str:
+    """``name`` in ``width`` cells: its beginning, and what follows each of the marked places.
+
+    ``crowded``: the end alone does not tell it apart.
+    """
     # Half of it is the beginning anyway; without a place after that, the end is the other half,
     # where there is room for two halves that can be read.
-    if width < 2 * LEAST and marks and max(marks) < width // 2 - 1:
-        return set_cell_size(name, width - 1) + "…"
+    if width < 2 * LEAST and marks:
+        generated = None if crowded else _GENERATED.match(name)
+        if generated is not None and max(marks) < generated.end() and name.isascii():
+            return _last_words(name, generated.end(), width)
+        if max(marks) < width // 2 - 1:
+            return set_cell_size(name, width - 1) + "…"
     begins = [_word(name, at) for at in marks if at >= width // 2 - 1] or [len(name) - 1]
     head = min(LEAST, width // 3)
 
@@ -236,6 +251,18 @@ def _windows(name: str, marks: Sequence[int], width: int) -> str:
     spare = max(width // 2 - (min(begins[-1] + size, len(name)) - begins[-1]), 0)
     back = most(spare, lambda n: drawn(head, size, n))
     return drawn(head + most(len(name) - head, lambda n: drawn(head + n, size, back)), size, back)
+
+
+def _last_words(name: str, first: int, width: int) -> str:
+    """``tr…where_0``: the last words of a name from place ``first`` on, and as much of its
+    beginning as there is room for.
+
+    The beginning of a name that Inductor has made says what all of them are; what is fused comes
+    after it, and a number that no other kernel of its graph has.
+    """
+    least = max(first, len(name) - width + 2)
+    tail = name[next((at for at in range(least, len(name)) if name[at - 1] == "_"), least) :]
+    return f"{name[: width - 1 - len(tail)]}…{tail}"
 
 
 def _word(name: str, at: int) -> int:

@@ -13,7 +13,7 @@ from inspector.measure.profile.model import Chain, GpuWork, Overhead, Profile, W
 from inspector.names import short_name
 from inspector.report.jsons import SCHEMA
 from inspector.report.tables import UNKNOWN
-from inspector.text import shown
+from inspector.text import counted, shown
 
 NO_GPU = (
     "GPU times need a GPU: the program's use of one was not seen, and CPU times are all there is"
@@ -208,18 +208,22 @@ def sentence(overhead: Overhead) -> str:
     if not overhead.kernels:
         return f"the GPU ran no kernel in the {time(overhead.window_us)} of the window"
     said = f"the GPU was busy {_percent(part)} of {time(overhead.window_us)}: "
-    ran = f"{overhead.kernels:,} kernels"
+    ran = counted(overhead.kernels, "kernel")
     if overhead.launches:
-        said += f"{overhead.launches:,} launches take {time(overhead.median_launch_us)} of the CPU "
+        take = "launch takes" if overhead.launches == 1 else "launches take"
+        said += f"{overhead.launches:,} {take} {time(overhead.median_launch_us)} of the CPU "
         said += f"each, {ran} {time(overhead.median_kernel_us)} of the GPU (medians)"
     else:
-        said += f"{ran} take {time(overhead.median_kernel_us)} each (median)"
+        take = "takes" if overhead.kernels == 1 else "take"
+        said += f"{ran} {take} {time(overhead.median_kernel_us)} each (median)"
     if overhead.gaps and overhead.median_gap_us is not None:
-        said += f"; it idled {time(overhead.gap_us)} in {overhead.gaps:,} gaps between its work"
+        gaps = counted(overhead.gaps, "gap")
+        said += f"; it idled {time(overhead.gap_us)} in {gaps} between its work"
         said += f" (median {time(overhead.median_gap_us)})"
     if overhead.syncs and overhead.sync_us is not None:
         share = 100 * overhead.sync_us / overhead.window_us
-        said += f"; the CPU waited for it {_percent(share)} of the time ({overhead.syncs:,} calls)"
+        calls = counted(overhead.syncs, "call")
+        said += f"; the CPU waited for it {_percent(share)} of the time ({calls})"
     return said
 
 

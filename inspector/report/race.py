@@ -18,7 +18,7 @@ from inspector.report.plots import Figure, PlotLine, name_of
 from inspector.report.tables import UNKNOWN
 from inspector.report.timings import LESSONS, SHORTEST, STATES, amount, duration, interval
 from inspector.report.timings import heading as session_heading
-from inspector.text import shown
+from inspector.text import plural, shown
 
 # Which columns a narrow terminal lacks, in this order, for names of at least so many letters.
 DROPPED, NAME = ("max diff", "TFLOP/s", "95 %", "of copy", "kernels", "CPU µs"), 30
@@ -221,7 +221,7 @@ def footnotes(race: Race, sizes: Sequence[int]) -> Iterator[str]:
             said.setdefault(f"{who} {one.timing.stopwatch}: {warning}", []).append(one)
     warned = sum(bool(r.timing.warnings) for r in rows)
     if race.swept is not None and warned:
-        yield f"{warned} of {len(rows)} times come with a warning (--json has them)"
+        yield f"{warned} of {plural(len(rows), 'time')} with a warning (--json has them)"
     for text, whose in said.items():
         yield shown(text + _where(whose, race))
 

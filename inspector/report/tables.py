@@ -14,7 +14,7 @@ from inspector.model import Kernel, Origin, Recording, Resources, Stage, Variant
 from inspector.names import base_name
 from inspector.report.jsons import ordered
 from inspector.report.naming import apart, differing, setting
-from inspector.text import microseconds, plural, shown
+from inspector.text import kibibytes, microseconds, plural, shown
 
 Figures = Callable[[Variant], Resources]
 Clock = Callable[[Kernel, Variant], str]
@@ -36,10 +36,12 @@ def spills(res: Resources) -> str:
 
 
 def shared(res: Resources) -> str:
-    """Static and dynamic shared memory, bytes a block."""
-    if res.dynamic_shared_bytes is None:
-        return figure(res.static_shared_bytes)
-    return f"{figure(res.static_shared_bytes)}+{res.dynamic_shared_bytes}"
+    """Static and dynamic shared memory together, ``33 KiB`` a block; ``–+32 KiB`` where only the
+    dynamic part is known. A static part alone is what a kernel takes that no launch is known of."""
+    static, dynamic = res.static_shared_bytes, res.dynamic_shared_bytes
+    if static is None:
+        return UNKNOWN if dynamic is None else f"{UNKNOWN}+{kibibytes(dynamic)}"
+    return kibibytes(static + (dynamic or 0))
 
 
 def config(variant: Variant, first: Sequence[str] = ()) -> str:

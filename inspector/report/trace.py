@@ -17,7 +17,7 @@ from inspector.listing.line import Listing
 from inspector.model import Location, Stage
 from inspector.report import jsons
 from inspector.report.tables import UNKNOWN, clean
-from inspector.text import plural, shown, word_for
+from inspector.text import counted, kibibytes, plural, shown, word_for
 from inspector.trace.lines import (
     GLOBAL,
     SHARED,
@@ -72,7 +72,7 @@ class TracedKernel:
         launched = self.launched
         of = launched.launch.blocks
         if launched.ran is None:
-            return f"not to its end: it has {plural_count(of, 'block')}"
+            return f"not to its end: it has {counted(of, 'block')}"
         return sample_of(launched.ran, of)
 
 
@@ -193,13 +193,13 @@ def summary(told: TracedKernel) -> Iterator[tuple[str, str]]:
         yield (
             "shared",
             (
-                f"{plural_count(use.requests, 'request')}, {count(use.wavefronts)} wavefronts, "
+                f"{counted(use.requests, 'request')}, {counted(use.wavefronts, 'wavefront')}, "
                 f"least {count(use.least_wavefronts)}: {over}"
             ),
         )
     if places := hottest(told):
         yield "hottest", ", ".join(f"{where} {percent(share)}" for where, share in places)
-    flops = f"{count(totals.operations)} floating-point operations"
+    flops = counted(totals.operations, "floating-point operation")
     if totals.intensity is not None:
         flops += f", {totals.intensity:.3g} for each byte of global memory's sectors"
     yield "operations", flops
@@ -234,17 +234,12 @@ def hottest(told: TracedKernel, most: int = 3) -> list[tuple[str, float]]:
     return [(f"{file}:{n}", times / total) for (file, n), times in counts.most_common(most)]
 
 
-def plural_count(value: int, word: str) -> str:
-    """``1,823 requests``."""
-    return plural(value, word).replace(str(value), f"{value:,}", 1)
-
-
 def _called(told: TracedKernel) -> str:
     launch = told.launched.launch
     which = "a launch of your own"
     if told.call is not None:
         which = f"recorded call {told.call}" + (f" of {told.calls}" if told.calls > 1 else "")
-    shared = f", {launch.shared:,} B shared" if launch.shared else ""
+    shared = f", {kibibytes(launch.shared)} shared" if launch.shared else ""
     inputs = []
     if told.given:
         inputs.append(f"{', '.join(told.given)} given")
@@ -261,7 +256,7 @@ def _global(use: MemoryUse) -> str:
     if use.sectors == use.least_sectors:
         excess = "the least that would do"
     return (
-        f"{plural_count(use.requests, 'request')}, {count(use.sectors)} sectors, "
+        f"{counted(use.requests, 'request')}, {counted(use.sectors, 'sector')}, "
         f"{ratio(use.sectors, use.requests)} a request, {excess}; "
         f"{octets(use.bytes_wanted)} wanted, {octets(use.bytes_moved)} moved"
     )

@@ -61,7 +61,8 @@ def details(rec: Recording) -> list[str]:
     each = rec.verified or ()
     out = [f"{one.kernel} differs: {d.text}" for one in each for d in one.differences]
     if len(out) > MOST_TOLD:
-        out[MOST_TOLD:] = [f"{len(out) - MOST_TOLD} more differences; list --json has them all"]
+        rest = plural(len(out) - MOST_TOLD, "more difference")
+        out[MOST_TOLD:] = [f"{rest}; list --json has all of them"]
     reasons: Counter[tuple[str, str]] = Counter()
     for one in each:
         for why, count in one.unverified.items():

@@ -111,7 +111,7 @@ def _module(text: str, path: str) -> _Module:
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         said = getattr(error, "msg", None) or str(error)
         raise Unreadable(
-            f"{PurePath(path).name} is no Python that can be read here: {said}"
+            f"{PurePath(path).name} is not Python that can be read here: {said}"
         ) from None
     module = _Module(path, text.splitlines(), tree)
     for statement in tree.body:

@@ -57,7 +57,7 @@ class Server:
         try:
             real = (self.roots[0] / Path(value).expanduser()).resolve()
         except (OSError, RuntimeError, ValueError):
-            raise UsageError(f"{shown(value)} is no path") from None
+            raise UsageError(f"{shown(value)} is not a path") from None
         if not any(real.is_relative_to(root) for root in self.roots):
             raise UsageError(
                 f"{shown(value)} lies outside of the folders that may be read here",
@@ -193,7 +193,7 @@ def _name(given: Arguments, name: str) -> str:
     """A kernel's name, as a word that is no option."""
     value = _word(name, given[name])
     if value.startswith("-"):
-        raise UsageError(f"{shown(value)} is no kernel's name")
+        raise UsageError(f"{shown(value)} is not the name of a kernel")
     return value
 
 
@@ -247,7 +247,7 @@ def _lines(given: Arguments) -> Words:
     first, colon, last = text.partition(":")
     if not all(part.isascii() and part.isdecimal() and len(part) < 11 for part in (first, last)
                if part) or not (first or last):  # fmt: skip
-        raise UsageError(f"{shown(text)} is no range of lines", "Give one as 40:80.")
+        raise UsageError(f"{shown(text)} is not a range of lines", "Give one as 40:80.")
     begin = int(first or 1)
     most = begin + MOST_LINES - 1
     end = begin if not colon else most if not last else min(int(last), most)

@@ -291,7 +291,8 @@ def _scalar(
 ) -> LaunchArgument:
     """The bytes of a number."""
     if not isinstance(value, int | float):
-        raise _not_made(name, "its value was not recorded" if value is None else "it is no number")
+        unknown = "its value was not recorded"
+        raise _not_made(name, unknown if value is None else f"{value!r} is not a number")
     kind, size = (one.type if one is not None else None) or "", parameter.size
     real = kind.startswith(("fp", "bf", "f")) or (isinstance(value, float) and not kind)
     if real:
@@ -302,7 +303,7 @@ def _scalar(
         with np.errstate(over="ignore"):
             return np.array([value], _FLOATS[size]).tobytes()
     if not isinstance(value, int):
-        raise _not_made(name, f"{value!r} is no integer")
+        raise _not_made(name, f"{value!r} is not an integer")
     return (value & ((1 << 8 * size) - 1)).to_bytes(size, "little")
 
 

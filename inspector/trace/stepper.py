@@ -561,5 +561,5 @@ def _number(word: str) -> int:
     except ValueError:
         value = -1
     if value < 0 or len(word) > 20:
-        raise NotUnderstood(f"{word[:40]} is no whole number")
+        raise NotUnderstood(f"{word[:40]} is not a whole number")
     return value

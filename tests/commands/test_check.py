@@ -157,6 +157,11 @@ def test_double_precision_is_found_at_its_line() -> None:
     ]  # fmt: skip
     assert found["value"] == len(double) and found["line"] == double[0]["n"]
     assert found["source"] == double[0]["source"]
+    said = f"fp64 instructions: {len(double)} of PTX, at most 0 allowed"
+    assert (
+        said
+        in call("check", RECORDING, "--kernel", "gelu_kernel", "--no-fp64", "--github").out.decode()
+    )
     assert checks(RECORDING, "--kernel", "gelu_float_kernel", "--no-fp64", status=0)
     hint = checks(RECORDING, "--kernel", "gelu_*", "--forbid", "fp64-promotion", status=1)
     assert hint["fp64-promotion"]
@@ -198,7 +203,7 @@ max-registers = 64
     assert done.status == 2 and "max-registers" in done.said
     config.write_text("[tool.ptxview.check\n")
     done = call("check", RECORDING)
-    assert done.status == 4 and "no TOML" in done.said and "Traceback" not in done.said
+    assert done.status == 4 and "not TOML" in done.said and "Traceback" not in done.said
     config.unlink()
     done = call("check", RECORDING)
     assert done.status == 2 and "nothing to check" in done.said
@@ -245,7 +250,7 @@ def test_words_that_cannot_be_meant(free: Path) -> None:
     for words, said in (
         (("--allow", "registers=1"), "there is none"),
         (("--forbid", "bank-conflict"), "bank-conflicts"),
-        (("--max-registers", "-1"), "no amount"),
+        (("--max-registers", "-1"), "not an amount"),
         (("--kernel", "nobody", "--no-spills"), "nobody"),
         (("--json", "--markdown", "--no-spills"), "one of"),
     ):

@@ -403,7 +403,7 @@ def test_a_tuner_gives_its_configurations_to_a_signature(work: Path) -> None:
     ("words", "said"),
     [
         (("--signature", "x: *float32"), "Triton writes *fp32."),
-        (("--signature", "x *fp32"), "is no argument"),
+        (("--signature", "x *fp32"), "is not an argument"),
         (("--constexpr", "BLOCK=1"), "go with a signature"),
         (("--signature", "x: *fp32", "--constexpr", "BLOCK"), "BLOCK has no value"),
         (("--signature", "x: *fp32", "--kernel", "nothing"), "there is no kernel nothing"),
@@ -530,7 +530,7 @@ def test_standard_input_is_compiled(work: Path) -> None:
         (("empty.ptx",), 4, "empty.ptx is empty"),
         (("binary.ptx",), 4, "binary.ptx is binary"),
         (("text.txt",), 2, "--language"),
-        (("square.ptx", "--target", "hopper"), 2, "hopper is no target"),
+        (("square.ptx", "--target", "hopper"), 2, "hopper is not a target"),
         (("square.ptx", "--target", "sm_80,,"), 2, "no target"),
         (("square.ptx", "--", "-o", "y"), 2, "-o cannot be given"),
         (("square.ptx", "--", "num_warps=8"), 2, "an option of Triton's"),

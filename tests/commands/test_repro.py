@@ -431,7 +431,7 @@ torch.testing.assert_close(module.scale(x, 1.5), x * 1.5)
         (["softmax_kernel", "--check-with", "nowhere.py:f"], 4, "nowhere.py does not exist"),
         (["softmax_kernel", "--check-with", __file__ + ":nobody"], 2, "has no function nobody"),
         (["softmax_kernel", "-o", "/"], 2, "cannot be written"),
-        (["softmax_kernel", "--inputs", __file__], 4, "is no .npz"),
+        (["softmax_kernel", "--inputs", __file__], 4, "is not an .npz"),
         (["nobody"], 2, "no kernel or variant is called nobody"),
         (["square_matrix_kernel", "--grid", "3"], 2, "--grid is of a Triton kernel's launch"),
         (["square_kernel", "--variant", "zzzz"], 2, "no kernel or variant is called zzzz"),

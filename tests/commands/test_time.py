@@ -268,7 +268,7 @@ def test_what_cannot_be_timed_says_why(
     alone = tmp_path / "x.ptx"
     alone.write_text(".version 8.0\n.target sm_90\n.visible .entry k() { ret; }\n")
     assert main(["time", str(alone)]) == 2
-    assert "is no recording" in capsys.readouterr().err
+    assert "is not a recording" in capsys.readouterr().err
     assert main(["time", str(tmp_path / "nowhere.ptxview" / "x"), "--stored"]) != 0
 
 

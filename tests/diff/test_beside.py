@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import combinations
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from inspector.commands.common import open_reader
 from inspector.diff.beside import BesideRow, Sign, folded, loud, rows_beside
+from inspector.diff.compare import compare
 from inspector.diff.hunks import Hunk, Op
 from inspector.diff.listings import diff_listings
 from inspector.listing import parse
 from inspector.listing.line import Line
 from inspector.model import Stage
 from inspector.report.diff_text import beside, fitted
+
+LECTURE = Path(__file__).parents[2] / "examples" / "recordings" / "lecture-h200.ptxview"
 
 
 def source(*lines: str) -> Sequence[Line]:
@@ -42,6 +48,40 @@ def test_lines_that_have_nothing_in_common_are_told_apart() -> None:
     other = "{\n\tld.global.b32 %r1, [%rd1];\n\tret;\n}"
     a, b = (parse(Stage.PTX, text).lines for text in (ptx, other))
     assert signs([Hunk(Op.REPLACE, (2, 3), (2, 3))], a, b) == [("unlike", 2, 2)]
+
+
+def test_lines_that_read_the_same_are_not_marked_as_changed() -> None:
+    """Where only their operands come from elsewhere, or their place, or who inlined them."""
+    pairs = (
+        (Stage.PTX, "\t@%p1 ld.global.b32 %r1, [%rd1];", "\t@%p1 ld.global.b32 %r1, [%rd1];"),
+        (Stage.PTX, "\tadd.s32 %r1, %r2, 1; // a.py:3", "\tadd.s32 %r1, %r2, 1;"),
+        (Stage.SASS, "        /*0090*/    CS2R R16, SRZ ;", "        /*00b0*/    CS2R R16, SRZ ;"),
+        (Stage.TTIR, "  %c = arith.constant 3 : i32 loc(#loc1)",
+         "  %c = arith.constant 3 : i32 loc(#loc7)"),
+    )  # fmt: skip
+    for stage, x, y in pairs:
+        a, b = (parse(stage, f"{text}\n").lines for text in (x, y))
+        assert signs([Hunk(Op.REPLACE, (1, 2), (1, 2))], a, b) == [("equal", 1, 1)], stage
+    a, b = (parse(Stage.SASS, f"    /*0090*/  {text} ;").lines for text in ("CS2R R1", "CS2R R2"))
+    assert signs([Hunk(Op.REPLACE, (1, 2), (1, 2))], a, b) == [("changed", 1, 1)]
+
+
+def test_where_only_names_differ_and_the_line_is_told_apart_they_are_what_is_marked() -> None:
+    reads = open_reader(str(LECTURE))
+    kernel = next(k for k in reads.recording.kernels if k.name == "matmul_kernel")
+    told = 0
+    for stage in (Stage.TTGIR, Stage.PTX, Stage.SASS):
+        for pair in combinations(kernel.variants, 2):
+            compared = compare((reads, reads), pair, stage)
+            for row in compared.rows():
+                if row.sign is Sign.CHANGED and row.a is not None and row.b is not None:
+                    x, y = (one.lines[n - 1].text for one, n in
+                            zip(compared.listings, (row.a, row.b), strict=True))  # fmt: skip
+                    assert x != y
+                    mine, its = compared.intra(row.a, row.b)
+                    assert mine or its, (stage, x, y)
+                    told += 1
+    assert told > 100
 
 
 def test_what_moved_stands_alone_in_both_places_and_names_the_other() -> None:

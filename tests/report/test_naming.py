@@ -41,6 +41,20 @@ def test_no_two_names_look_the_same_and_none_is_too_wide(names: list[str], width
     assert all(short[name] == name for name in names if len(name) <= width)
 
 
+@pytest.mark.parametrize("width", range(6, 16))
+def test_a_lone_kernel_of_inductors_is_called_by_what_it_fuses(width: int) -> None:
+    name = "triton_per_fused__softmax_add_amax_neg_where_0"
+    short = apart((name, "matmul_kernel", "softmax_kernel", "square_loop_kernel"), width)
+    head, tail = short[name].split("…")
+    assert name.startswith(head)
+    assert name.endswith(f"_{tail}")
+    assert head
+    assert tail.endswith("where_0") == (width >= 9)
+    assert cell_len(short[name]) <= width
+    # Written by hand, a name begins with what it is.
+    assert short["matmul_kernel"].startswith("matm"[: width - 1])
+
+
 def one(ident: str, **more: object) -> Variant:
     """A variant of which only this is known."""
     return replace(Variant(ident, ident * 8, "k"), **more)  # type: ignore[arg-type]

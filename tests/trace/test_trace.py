@@ -351,7 +351,7 @@ def test_lines_of_the_source_are_the_sum_of_what_is_tied_to_them() -> None:
         ((RECORDING, "a4fe74f3", "--threads", "64"), 2, "demands blocks of"),
         ((RECORDING, "a4fe74f3", "--threads", "a"), 2, "whole numbers"),
         ((RECORDING, "a4fe74f3", "--inputs", "nowhere.npz"), 4, "nowhere.npz"),
-        ((RECORDING, "a4fe74f3", "--inputs", __file__), 4, "is no .npz"),
+        ((RECORDING, "a4fe74f3", "--inputs", __file__), 4, "is not an .npz"),
         ((RECORDING, "a4fe74f3", "--by", "output_code"), 2, "no stage output_code"),
         ((RECORDING, "nothing"), 2, "no kernel"),
     ],

@@ -2,7 +2,10 @@
 
 Nothing is parsed for it, so that a million lines take a second of a thread. A branch is an arrow
 from its line to the label's; those to one label in one direction share an arrow. One that goes
-back is a loop. Shorter arrows lie nearer the text, so that what lies within lies inside.
+back is a loop, and so is a region of MLIR that is run again and again (``scf.for``); one that may
+be left out (``scf.if``) is jumped over. Shorter arrows lie nearer the text, so that what lies
+within lies inside. LLVM and MLIR end each block with a branch: one to the block that follows is no
+arrow.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ import re
 from bisect import bisect_left, bisect_right, insort
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from inspector.listing.line import Function
@@ -28,19 +32,33 @@ _NAME = re.compile(r"[\w$%.]+")
 TABLE_LINES = 4096
 """Lines over which a table of branch targets is read."""
 
+_LLVM_LABEL = re.compile(r'([\w$.\-]++|"[^"]*"):')
+_LLVM_USE = re.compile(r'\blabel %([\w$.\-]++|"[^"]*")')
+_MLIR_BLOCK = re.compile(r"\^[\w$.\-]++")
+_MLIR_REGION = re.compile(r'(?:%[^=]*+=\s*+)?+"?((?:scf|affine)\.\w++)')
+_MLIR_STRING = re.compile(r'"(?:[^"\\]|\\.)*+"')
+_MLIR_LOOPS = frozenset(
+    ("scf.for", "scf.while", "scf.parallel", "scf.forall", "affine.for", "affine.parallel")
+)
+_MLIR_CHOICES = frozenset(("scf.if", "affine.if"))
+
 
 class Arrow(NamedTuple):
-    """Lines ``first`` to ``last``; one of them is ``target``, and ``sources`` branch there."""
+    """Lines ``first`` to ``last``; one of them is ``target``, and ``sources`` branch there.
+
+    ``away``: it goes back to what merely stands above, from where nothing comes here again.
+    """
 
     first: int
     last: int
     target: int
     sources: tuple[int, ...]
+    away: bool = False
 
     @property
     def loops(self) -> bool:
-        """Whether it goes back, or to itself."""
-        return self.sources[-1] >= self.target
+        """Whether it goes back, or to itself, as a loop does."""
+        return self.sources[-1] >= self.target and not self.away
 
     def ends_at(self, n: int) -> bool:
         """Whether line ``n`` branches along it, or is where it leads."""
@@ -95,13 +113,89 @@ def _free(lane: list[Arrow], arrow: Arrow) -> bool:
 
 
 def arrows(texts: Sequence[str], functions: Sequence[Function], language: str) -> Iterator[Arrow]:
-    """The branches of PTX or SASS whose labels stand in the same listing; none of others."""
-    if language not in ("ptx", "sass"):
-        return
+    """The branches of PTX, SASS, LLVM IR or MLIR whose labels stand in the same listing, and
+    MLIR's loops and choices; nothing of other languages."""
+    if language in ("ptx", "sass"):
+        yield from _joined(_machine(texts, functions, language == "ptx"))
+    elif language == "llvm":
+        yield from _joined(_llvm(texts).jumps(texts, ";"))
+    elif language in ("ttir", "ttgir"):
+        mlir = _MlirFlow()
+        for n, text in enumerate(texts, 1):
+            mlir.read(n, text.strip())
+        yield from mlir.regions
+        yield from _joined(mlir.blocks.jumps(texts, "//"))
+
+
+class _Jump(NamedTuple):
+    """The line of a branch, that of its label, and whether the arrow goes ``away``."""
+
+    source: int
+    target: int
+    away: bool = False
+
+
+def _joined(jumps: Iterable[_Jump]) -> Iterator[Arrow]:
+    """An arrow for all that go to one label in one way."""
+    ends: dict[tuple[int, bool, bool], list[int]] = defaultdict(list)
+    for source, target, away in jumps:
+        ends[target, source >= target, away].append(source)
+    for (target, _, away), sources in ends.items():
+        every = tuple(sorted(set(sources)))
+        yield Arrow(min(target, every[0]), max(target, every[-1]), target, every, away)
+
+
+class _Blocks:
+    """The blocks of functions or of MLIR's regions, each of which is a scope of its own, known by
+    the line that begins it; and the branches between them."""
+
+    def __init__(self) -> None:
+        self._labels: dict[tuple[int, str], int] = {}
+        self._branches: list[tuple[int, int, str]] = []
+
+    def label(self, scope: int, name: str, n: int) -> None:
+        """A block begins on line ``n``."""
+        self._labels[scope, name] = n
+
+    def branch(self, scope: int, names: Iterable[str], n: int) -> None:
+        """Line ``n`` may go on with these blocks."""
+        self._branches += [(n, scope, name) for name in names]
+
+    def jumps(self, texts: Sequence[str], comment: str) -> Iterator[_Jump]:
+        """The branches but for those to what follows anyway."""
+        # Imported in the thread that looks for branches: the first frame needs no graphs.
+        from inspector.analyse.flow.graph import find_loops
+
+        starts: dict[int, list[int]] = defaultdict(list)
+        for (scope, _), n in self._labels.items():
+            starts[scope].append(n)
+        for scope, lines in starts.items():
+            lines.append(scope)
+            lines.sort()
+        numbers = {n: at for at, n in enumerate(n for lines in starts.values() for n in lines)}
+        edges: list[tuple[int, int, int, int]] = []
+        successors: list[list[int]] = [[] for _ in numbers]
+        for n, scope, name in self._branches:
+            target = self._labels.get((scope, name))
+            if target is not None:
+                own = starts[scope]
+                block = numbers[own[bisect_right(own, n) - 1]]
+                successors[block].append(numbers[target])
+                edges.append((n, target, block, numbers[target]))
+        loops: dict[int, set[int]] = defaultdict(set)
+        for header, _, members in find_loops(successors, [numbers[scope] for scope in starts]):
+            loops[header].update(members)
+        for n, target, block, goal in edges:
+            between = (text.lstrip() for text in texts[n : target - 1])
+            if target <= n or any(text and not text.startswith(comment) for text in between):
+                yield _Jump(n, target, target <= n and block not in loops.get(goal, ()))
+
+
+def _machine(texts: Sequence[str], functions: Sequence[Function], ptx: bool) -> Iterator[_Jump]:
+    """The branches of PTX or SASS; a table's are those of the branch that looks into it."""
     labels: dict[str, list[int]] = defaultdict(list)
     branches: list[tuple[int, tuple[str, ...]]] = []
     tables: dict[str, tuple[str, ...]] = {}
-    ptx = language == "ptx"
     for n, text in enumerate(texts, 1):
         if ":" in text and (match := _LABEL.match(text)):
             labels[match[1]].append(n)
@@ -117,16 +211,82 @@ def arrows(texts: Sequence[str], functions: Sequence[Function], language: str) -
             for table in _SASS_TABLE.findall(text):
                 named += [name.strip() for name in table.split(",")]
             branches.append((n, tuple(named)))
-    ends: dict[tuple[int, bool], list[int]] = defaultdict(list)
     starts = [f.first for f in functions]
     for n, names in branches:
         for name in (one for own in names for one in tables.get(own, (own,))):
             target = _nearest(labels.get(name, ()), n, functions, starts)
             if target is not None:
-                ends[target, n >= target].append(n)
-    for (target, _), sources in ends.items():
-        every = tuple(sorted(set(sources)))
-        yield Arrow(min(target, every[0]), max(target, every[-1]), target, every)
+                yield _Jump(n, target)
+
+
+def _llvm(texts: Sequence[str]) -> _Blocks:
+    """The blocks of LLVM IR; the cases of a ``switch`` go where their own lines say."""
+    blocks = _Blocks()
+    function = 0
+    for n, text in enumerate(texts, 1):
+        if text[:1] in (" ", "\t"):
+            if "label %" in text:
+                blocks.branch(function, _LLVM_USE.findall(text), n)
+        elif text.startswith("define "):
+            function = n
+        elif ":" in text and (match := _LLVM_LABEL.match(text)):
+            blocks.label(function, match[1], n)
+    return blocks
+
+
+class _OpenRegion(NamedTuple):
+    """An operation of MLIR whose last region is open: its name, the line that opened it and those
+    that opened its further regions, and the lines that leave it."""
+
+    operation: str
+    opened: list[int]
+    left: list[int]
+
+
+class _MlirFlow:
+    """Reads MLIR line by line: where its operations are run again or left out, and its branches.
+
+    Labels are a region's own.
+    """
+
+    def __init__(self) -> None:
+        self.regions: list[Arrow] = []
+        self.blocks = _Blocks()
+        self._open: list[_OpenRegion] = []
+
+    def read(self, n: int, bare: str) -> None:
+        """Line ``n``, without the blanks around it."""
+        if not bare or bare.startswith("//"):
+            return
+        if bare[0] == "}":
+            self._close(n, goes_on=bare[-1] == "{")
+            return
+        region = self._open[-1].opened[-1] if self._open else 0
+        if bare[0] == "^" and (match := _MLIR_BLOCK.match(bare)):
+            self.blocks.label(region, match[0], n)
+        elif "^" in bare:
+            code = _MLIR_STRING.sub("", bare)
+            self.blocks.branch(region, _MLIR_BLOCK.findall(code), n)
+        if bare[-1] == "{":
+            operation = _MLIR_REGION.match(bare)
+            self._open.append(_OpenRegion(operation[1] if operation else "", [n], []))
+        elif self._open and bare.startswith(("scf.condition", '"scf.condition')):
+            self._open[-1].left.append(n)
+
+    def _close(self, n: int, goes_on: bool) -> None:
+        if not self._open:
+            return
+        if goes_on:
+            self._open[-1].opened.append(n)
+            return
+        operation, opened, left = self._open.pop()
+        if operation in _MLIR_LOOPS:
+            self.regions.append(Arrow(opened[0], n, opened[0], (n,)))
+            self.regions += (Arrow(at, n, n, (at,)) for at in left)
+        elif operation in _MLIR_CHOICES:
+            # From a condition that does not hold to what else is done, and past that where it does.
+            edges = [*opened, n]
+            self.regions += (Arrow(a, b, b, (a,)) for a, b in pairwise(edges))
 
 
 def _table(texts: Sequence[str], n: int) -> tuple[str, ...]:

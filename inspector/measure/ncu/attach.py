@@ -13,6 +13,7 @@ from inspector.analyse.telling import Samples, total
 from inspector.errors import PtxviewError
 from inspector.listing.line import Function, Kind, Line, Listing
 from inspector.measure.ncu.model import Dim3, MeasuredInstruction, NcuLaunch
+from inspector.text import plural
 
 # -- whether the machine code is that of a listing ------------------------------------------------
 # Checks that a report's machine code is that of a listing, and places its samples there.
@@ -42,7 +43,7 @@ def placed(launch: NcuLaunch, listing: Listing, function: Function) -> dict[int,
     theirs = _without_padding([(i.offset, i.text) for i in launch.code])
     ours = _without_padding([(line.address or 0, _bare(line.text)) for line in lines])
     if len(theirs) != len(ours):
-        return f"its machine code has {len(theirs)} instructions, this one {len(ours)}"
+        return f"its machine code has {plural(len(theirs), 'instruction')}, this one {len(ours)}"
     start = ours[0][0] if ours else 0
     end = launch.code[-1].offset
     for (offset, text), (address, our_text) in zip(theirs, ours, strict=True):

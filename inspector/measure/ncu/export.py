@@ -164,7 +164,7 @@ def tables(text: str, name: str) -> list[Table]:
                 f"{name} holds no launch: ncu was not permitted to read the GPU's counters",
                 "Profile again where that is allowed.",
             )
-        raise Unreadable(f"{name} is no CSV report of ncu", REMEDY)
+        raise Unreadable(f"{name} is not a CSV report of ncu", REMEDY)
     return out
 
 
@@ -271,7 +271,7 @@ def source(table: Table, number: int, name: str) -> NcuLaunch:
         address = row[address_column].strip() if len(row) == len(columns) else ""
         if not re.fullmatch(r"(?:0x)?[0-9a-fA-F]+", address):
             raise Unreadable(
-                f"{name} is cut short, or is no page of SASS, in line {line}",
+                f"{name} is cut short, or is not a page of SASS, in line {line}",
                 SASS_REMEDY,
             )
         rows.append((int(address, 16), row[text_column], samples(row)))

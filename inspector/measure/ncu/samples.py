@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from inspector.analyse.hints.subject import Finding
 from inspector.listing.line import Function, Listing
 from inspector.measure.ncu.attach import Attached, Candidate, Key, NcuMeasured, attach, by_variant
@@ -11,7 +13,7 @@ from inspector.reader.facts import WARP, Measured, Memo
 from inspector.reader.reader import Reader
 from inspector.reader.selecting import names
 from inspector.recording.layout import DerivedCache
-from inspector.text import shown
+from inspector.text import plural, shown, word_for
 
 NOTHING = Report(())
 SEVERITIES = {"OPT": "hint", "WRN": "warn"}
@@ -109,7 +111,7 @@ def told(measured: NcuMeasured) -> list[str]:
     """A sentence on each launch."""
     out = [sentence(a.launch) for a in measured.launches[:MOST_TOLD]]
     if len(measured.launches) > MOST_TOLD:
-        out.append(f"{len(measured.launches) - MOST_TOLD} more launches")
+        out.append(plural(len(measured.launches) - MOST_TOLD, "more launch"))
     if measured.unplaced:
         out.append(f"no samples at the lines: {measured.unplaced}")
     return out
@@ -131,8 +133,11 @@ def sentence(launch: NcuLaunch) -> str:
         parts.append(f"estimated speed-up {launch.speedup:.4g} % (ncu's estimate)")
     samples = launch.samples
     if samples is not None and samples.all:
-        parts.append(f"{samples.all} samples")
-    grid = "" if launch.grid is None else " of " + " × ".join(map(str, launch.grid)) + " blocks"
+        parts.append(plural(samples.all, "sample"))
+    grid = ""
+    if launch.grid is not None:
+        blocks = word_for(prod(launch.grid), "block")
+        grid = f" of {' × '.join(map(str, launch.grid))} {blocks}"
     return f"launch {launch.number}{grid}: {'; '.join(parts) or 'nothing but its name'}"
 
 

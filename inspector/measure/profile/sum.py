@@ -28,6 +28,7 @@ from inspector.measure.profile.trace import (
     gather,
 )
 from inspector.names import short_name
+from inspector.text import plural
 
 KINDS = {OP: "op", ANNOTATION: "annotation", RUNTIME: "runtime"}
 LAUNCHES = ("cudaLaunch", "cuLaunch", "cudaGraphLaunch", "cuGraphLaunch", "hipLaunch")
@@ -64,7 +65,7 @@ def summed(trace: GatheredTrace, window: Window) -> Profile:
     if trace.cut:
         notes.append(f"the trace is longer than is read: its first {trace.events:,} events count")
     if trace.damaged:
-        notes.append(f"{trace.damaged} events of the trace could not be read")
+        notes.append(f"{plural(trace.damaged, 'event')} of the trace could not be read")
     first, last = _bounds(trace)
     return Profile(
         window=replace(window, steps=tuple(sorted({n for n, _, _ in trace.steps})), gpu=gpu),

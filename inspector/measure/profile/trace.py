@@ -171,7 +171,7 @@ class Trace:
         while (start := _BEGIN.search(text)) is None:
             chunk = self._more()
             if not chunk or len(text) > 16 * CHUNK:
-                raise Unreadable("it is no Chrome trace: it has no traceEvents")
+                raise Unreadable("it is not a Chrome trace: it has no traceEvents")
             text += chunk
         try:
             header = json.loads(text[: start.end()] + "]}", strict=False)

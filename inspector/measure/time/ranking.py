@@ -33,7 +33,7 @@ def sweep(text: str) -> Sweep:
     name, values = _named(text, "--sweep")
     sizes = _values(values)
     if not sizes:
-        raise UsageError(f"--sweep {text}: {values or 'nothing'} is no range of sizes", HOW)
+        raise UsageError(f"--sweep {text}: {values or 'nothing'} is not a range of sizes", HOW)
     if len(sizes) > MOST:
         raise UsageError(f"--sweep {text} has {len(sizes):,} sizes, more than {MOST:,}")
     return Sweep(name, tuple(sorted(set(sizes))))
@@ -45,7 +45,7 @@ def fixed(texts: list[str]) -> dict[str, int]:
     for text in texts:
         name, value = _named(text, "--size")
         if not _is_size(value) or int(value) < 1:
-            raise UsageError(f"--size {text}: {value or 'nothing'} is no size", "Write M=4096.")
+            raise UsageError(f"--size {text}: {value or 'nothing'} is not a size", "Write M=4096.")
         out[name] = int(value)
     return out
 

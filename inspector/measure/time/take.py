@@ -39,6 +39,7 @@ from inspector.reader.reader import Reader
 from inspector.reader.selecting import Found
 from inspector.recording.kept import keep
 from inspector.recording.layout import is_recording, read_events
+from inspector.text import plural
 
 # Alignment in bytes of torch's allocator if the device is emulated.
 ALIGNED_EMULATED = 64
@@ -67,7 +68,7 @@ def ready(
     """
     if not is_recording(path):
         raise UsageError(
-            f"{path} is no recording: only one knows with what its kernels were launched",
+            f"{path} is not a recording: only one knows with what its kernels were launched",
             "Make one with: ptxview run script.py",
         )
     events = read_events(_opened(reader, path)).events
@@ -139,10 +140,12 @@ def take(
     emulated = reader.recording.mode == "target"
     alignment = ALIGNED_EMULATED if emulated else child.ALIGNED
     count = len(jobs.told) * len(watches)
-    say(f"taking {count} times, {wish.seconds:g} s each at most, under {prepared.python}")
+    each = "" if count == 1 else " each"
+    long = f"{wish.seconds:g} s{each} at most"
+    say(f"taking {plural(count, 'time')}, {long}, under {prepared.python}")
     measure = partial(child.measure, alignment=alignment)
     if stop is not None:
-        begun = child.watched(stop, lambda n: say(f"{n} of {count} times are taken"))
+        begun = child.watched(stop, lambda n: say(f"{n} of {plural(count, 'time')} taken"))
         measure = partial(measure, child=begun)
     gathered = measure(prepared.python, jobs.told, wish) if jobs.told else child.GatheredTimes()
     peaks = tuple(p for p in map(_peak, gathered.copies) if p is not None)
@@ -150,7 +153,7 @@ def take(
     rows = list(_rows(reader, prepared, jobs, answers, peaks, arch_of(gathered.device)))
     if gathered.spent:
         unanswered = sum(not answer for answer in answers.values())
-        say(f"left out: {unanswered} of {len(jobs.told)} launches and calls, for want of time")
+        say(f"left out: {unanswered} of the {len(jobs.told)} launches and calls, for want of time")
     return Session(
         datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         gathered.device,

@@ -194,7 +194,7 @@ class Growing(App[None]):
         """Show the output of the program and go there, or hide it."""
         main = self.main
         if main is None or main.output is None:
-            self.notify("Output is shown of a program that `ptxview run` has started.",
+            self.notify("Only a program that `ptxview run` has started has output to show.",
                         markup=False)  # fmt: skip
             return
         view = main.output
@@ -490,7 +490,7 @@ class PtxviewApp(Growing):
         if event.state is WorkerState.ERROR:
             error = event.worker.error
             self.notify(
-                f"{type(error).__name__}: {error}", title="A fault of ptxview's",
+                f"{type(error).__name__}: {error}", title="A bug in ptxview",
                 severity="error", markup=False,
             )  # fmt: skip
 

@@ -57,7 +57,7 @@ def read_config(path: Path) -> Config:
     try:
         said = tomllib.loads(data.decode("utf-8"))
     except (ValueError, RecursionError) as error:
-        return Config(problems=(f"it is no TOML: {label(str(error))}",))
+        return Config(problems=(f"it is not TOML: {label(str(error))}",))
     return parse_config(said)
 
 
@@ -80,11 +80,11 @@ def parse_config(said: Mapping[str, object]) -> Config:
             if name not in ids:
                 problems.append(_unknown(name, value, ids))
             elif (bound := _keys(value)) is None:
-                problems.append(f"{name}: {label(str(value))} is no key")
+                problems.append(f"{name}: {label(str(value))} is not a key")
             else:
                 chosen[name] = bound
     else:
-        problems.append("keys is no table")
+        problems.append("keys is not a table")
     changed, clashes = rebind(chosen)
     return Config(changed, str(theme), (*problems, *clashes))
 

@@ -356,7 +356,7 @@ class Folding:
         self._flipped = set()
         if self.as_it_is:
             self._to_read, self.level = self.level, frozenset()
-            return "The file as it is, line by line; again folds it for reading."
+            return "The file as it is, line by line; w again folds it for reading."
         self.level = self._to_read or LEVELS[0]
         return "For reading: marks and debug sections are folded, names are short."
 

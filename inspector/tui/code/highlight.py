@@ -46,6 +46,36 @@ def texts_of(listing: Listing) -> Sequence[str]:
 _PARAMETER = re.compile(r"(?<![\w$%.])[\w$%.]+_param_(\d+)(?![\w$%.])")
 
 
+_CONSTANT = re.compile(r"c\[0x0\]\[(0x[0-9a-f]{1,8})\]")
+"""A word of the constant bank in which SASS finds a kernel's parameters."""
+
+IR = (Stage.TTIR.value, Stage.TTGIR.value, "llvm")
+"""Languages in which each instruction names its own location."""
+
+_MLIR_PLACE = re.compile(
+    r"(?<!\s)\s++loc\((?:#[\w$.\-]*|unknown|callsite\(#[\w$.\-]* at #[\w$.\-]*\)"
+    r"|\"([\w$.\-]+)\"\(#[\w$.\-]*\))\)"
+)
+_LLVM_PLACE = re.compile(r",? !dbg !\d+")
+
+
+def _unless_it_names(match: re.Match[str]) -> str:
+    """Nothing, for a location of MLIR; itself, where it calls an argument what it is not called."""
+    text, name = match.string, match[1]
+    if name is None or text.startswith(f"%{name}:", text.rfind("%", 0, match.start())):
+        return ""
+    return match[0]
+
+
+def without_place(text: str, language: str) -> str:
+    """A line of IR without its location, which stands at the right end of its row."""
+    if len(text) > LONGEST or text[:1] in ("#", "!"):
+        return text
+    if language == "llvm":
+        return _LLVM_PLACE.sub("", text) if "!dbg !" in text else text
+    return _MLIR_PLACE.sub(_unless_it_names, text) if "loc(" in text else text
+
+
 _NAMED = re.compile(r"…[\w$.\[\]]+(?=[],+\s]|\Z)")
 
 
@@ -60,8 +90,9 @@ def _with_names(text: str, spans: Iterable[Span]) -> Spans:
 class Highlighter:
     """The visible text and the tokens of each line of a listing.
 
-    ``names`` are those of the kernel's parameters by their symbols, ``files`` those that ``.loc``
-    names by their numbers: a thread fills them in.
+    ``names`` are those of the kernel's parameters by their symbols, in SASS by their places in the
+    constant bank, which are the kernel's own: ``kernel`` are its lines. ``files`` are those that
+    ``.loc`` names by their numbers. A thread fills them in.
     """
 
     def __init__(self, listing: Listing, lexer: Lexer | None, whole: tuple[Spans, ...] | None):
@@ -70,6 +101,7 @@ class Highlighter:
         self.verbatim = False
         self.abridged = False
         self.names: Mapping[str, str] = {}
+        self.kernel = range(0)
         self.files: Mapping[int, str] = {}
         self._lexer = lexer
         self._whole = whole
@@ -77,9 +109,17 @@ class Highlighter:
 
     def text(self, n: int) -> str:
         """Line ``n`` (from 1) as it is shown: for reading, or as it is in the file."""
-        if not self.abridged or self.listing.language != Stage.PTX.value:
+        if not self.abridged:
             return self.own_text(n)
-        raw = self.texts[n - 1]
+        raw, language = self.texts[n - 1], self.listing.language
+        if language in IR:
+            return visible(without_place(raw, language))
+        if language == Stage.SASS.value:
+            text = self.own_text(n)
+            named = bool(self.names) and n in self.kernel and "c[0x0][" in text
+            return _CONSTANT.sub(self._constant, text) if named else text
+        if language != Stage.PTX.value:
+            return self.own_text(n)
         text = visible(INDENT + raw[1:] if raw.startswith("\t") else raw)
         return _PARAMETER.sub(self._parameter, text) if "_param_" in text else text
 
@@ -95,9 +135,14 @@ class Highlighter:
         short = f"…{match[1] if name is None else label(name)}"
         return short if len(short) < len(match[0]) else match[0]
 
-    def know(self, names: Mapping[str, str]) -> None:
-        """What the kernel's parameters are called."""
-        self.names = names
+    def _constant(self, match: re.Match[str]) -> str:
+        """``c[…n_cols]`` for a parameter's place in the constant bank."""
+        name = self.names.get(match[1])
+        return match[0] if name is None else f"c[…{label(name)}]"
+
+    def know(self, names: Mapping[str, str], kernel: range = range(0)) -> None:
+        """What the kernel's parameters are called, and which lines of SASS are the kernel's."""
+        self.names, self.kernel = names, kernel
         self._spans.cache_clear()
 
     def as_it_is(self, verbatim: bool) -> None:
@@ -118,10 +163,14 @@ class Highlighter:
         return not text or text.startswith("//")
 
     def new_place(self, n: int) -> Location | None:
-        """Where line ``n`` of SASS is from, if the instruction before it is from elsewhere."""
+        """Where line ``n`` of SASS or IR is from, if the instruction before it is from elsewhere.
+
+        ``define`` says where its function begins, ``}`` what its operation has said already.
+        """
         lines = self.listing.lines
         line = lines[n - 1]
-        if line.source is None:
+        code = self.listing.language == Stage.SASS.value or line.opcode is not None
+        if line.source is None or not code:
             return None
         before = (lines[at - 1] for at in range(n - 1, max(0, n - NEAR), -1))
         above = next((one for one in before if one.kind is Kind.INSTRUCTION), None)

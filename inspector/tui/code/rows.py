@@ -108,7 +108,7 @@ def place_words(location: Location | None) -> tuple[str, ...]:
         return ("no source line", "no line")
     frames = []
     for frame in location.frames()[:2]:
-        column = "" if frame.column is None else f":{frame.column}"
+        column = f":{frame.column}" if frame.column else ""
         name = frame.file.replace("\\", "/").rpartition("/")[2]
         frames.append((label(name), f"{frame.line}{column}"))
     words = [f"{file}:{at}" if file else at for file, at in frames]

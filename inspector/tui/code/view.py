@@ -31,7 +31,7 @@ from inspector.tui.app.command_table import Where, bindings
 from inspector.tui.code.flow import FlowCell, along, arrow_at, cells, lanes_shown
 from inspector.tui.code.folding import LEVELS, USUAL, Fold, Folding, Region, RowMap
 from inspector.tui.code.gutter import CHOICES, COUNTED, Gutter, RunFigures, title
-from inspector.tui.code.highlight import NEAR, Highlighter
+from inspector.tui.code.highlight import IR, NEAR, Highlighter
 from inspector.tui.code.marks_bar import SIGNS, MarkedBar, Marks, placed
 from inspector.tui.code.rows import CodeRows, Look, Part, breaks, place_words
 from inspector.tui.widgets.notice import Notice, notice_strips
@@ -208,7 +208,7 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         """To the line with the largest figure of a column; from there to the next largest."""
         gutter = self.rows.gutter
         if column not in gutter.there:
-            text = f"No {title(column)} are known of these lines."
+            text = f"No {title(column)} are known for this listing."
             self.post_message(self.Said(self, text, warning=True))
         elif column in self._ranks:
             self._to_largest(column)
@@ -233,7 +233,7 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
     def _to_largest(self, column: str) -> None:
         lines = self._ranks[column]
         if not lines:
-            text = f"No {title(column)} are counted on any line."
+            text = f"No line of this listing has any {title(column)}."
             self.post_message(self.Said(self, text, warning=True))
             return
         before, at = self._largest
@@ -246,9 +246,9 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         figure = gutter.figure(column, gutter.telling.at(lines[at])) or 0
         many = plural(int(figure), COUNTED[column])
         if at == 0:
-            text = f"{many}: the most of any line; again the next largest."
+            text = f"{many}, the most of any line; again goes to the next largest."
         else:
-            text = f"{many}: number {at + 1} of {len(lines)}; again the next largest."
+            text = f"{many}, number {at + 1} of {len(lines)}; again goes to the next largest."
         self.post_message(self.Said(self, text))
 
     def action_fold(self) -> None:
@@ -329,7 +329,7 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         if used:
             self.jump(_next(used, self.cursor, step))
         else:
-            self._no_register("used")
+            self._no_register("uses")
 
     def action_definition(self) -> None:
         """To the line that defines it; of several the last one above, else the last."""
@@ -341,13 +341,13 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
             name = label(self.register.name)
             self.post_message(self.Said(self, f"{name} is assigned on this line."))
         else:
-            self._no_register("defined")
+            self._no_register("defines")
 
     def _no_register(self, what: str) -> None:
         if self.register is None:
-            text = "No register is looked at: r chooses one of the line's."
+            text = "No register is selected: r selects one of this line's."
         else:
-            text = f"No line is known where {label(self.register.name)} is {what}."
+            text = f"No line is known that {what} {label(self.register.name)}."
         self.post_message(self.Said(self, text, warning=True))
 
     def action_choose(self) -> None:
@@ -355,7 +355,7 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         if not self.unchoose() and self.lines:
             self.chosen_from = self.cursor
             self.refresh()
-            text = "Lines are chosen from here on: y copies them, Esc forgets them."
+            text = "Selecting lines from here: y copies them, Esc cancels."
             self.post_message(self.Said(self, text))
 
     def action_verbatim(self) -> None:
@@ -559,7 +559,7 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         elif loop is not None:
             self.jump(loop.target)
         else:
-            text = "No branch is here, and no loop is around it."
+            text = "No branch on this line, and no loop around it."
             self.post_message(self.Said(self, text, warning=True))
 
     def _click_flow(self, n: int, x: int) -> bool:
@@ -577,7 +577,9 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         source = self.source
         if source is None or source.is_silent(n):
             return ()
-        if source.listing.language == Stage.SASS.value:
+        language = source.listing.language
+        if language == Stage.SASS.value or (language in IR and self.flow is not None):
+            # MLIR is parsed as a whole: the thread that looks for its branches has done so.
             return place_words(source.new_place(n))
         # Between a mark and what it is about, blanks and comments may stand.
         for at in range(n, max(0, n - NEAR), -1):
@@ -801,10 +803,10 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         """Show these columns, where the listing has something for them."""
         self._columns(replace(self.rows.gutter, wanted=wanted))
 
-    def named(self, names: Mapping[str, str]) -> None:
-        """The names of the kernel's parameters, by their symbols, are known."""
+    def named(self, names: Mapping[str, str], kernel: range) -> None:
+        """The names of the kernel's parameters, by their symbols, and its lines are known."""
         if self.source is not None and names != self.source.names:
-            self.source.know(names)
+            self.source.know(names, kernel)
             self.rows.forget()
             self.refresh()
 

@@ -15,6 +15,7 @@ from inspector.diff.compare import Compared
 from inspector.model import Stage
 from inspector.report import diff_text
 from inspector.report.naming import differing
+from inspector.text import plural
 from inspector.tui.diff.view import DiffView
 from inspector.tui.main.status_line import place
 from inspector.tui.widgets.figures import configuration
@@ -217,8 +218,8 @@ class DiffStatus(Widget):
             if not many:
                 self._right = "identical"
             else:
-                said = f"change {at} of {many}" if at > 0 else f"{-at} of {many} changes above"
-                self._right = said
+                above = f"{-at} of {plural(many, 'change')} above"
+                self._right = f"change {at} of {many}" if at > 0 else above
             self._right = " · ".join(part for part in (self.match, self._right) if part)
         self.refresh()
 

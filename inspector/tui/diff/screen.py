@@ -205,7 +205,7 @@ class DiffScreen(DiffSearching):
         """Every figure, over the screen."""
         comparison = self.summary.comparison
         if comparison is None:
-            self.status.say("There is nothing to tell of yet.")
+            self.status.say("There is nothing to show yet.")
             return
         rows = diff_text.lines(comparison.summary, comparison.explanation, FIGURES)
         text = "\n".join(label(row.plain) for row in rows)

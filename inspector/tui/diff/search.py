@@ -126,7 +126,7 @@ class DiffSearching(Screen[None]):
             pattern = expression(text) if text else None
         except (re.error, OverflowError, RecursionError) as error:
             if not typing:
-                self.status.say(f"“{label(text)}” is no regular expression: {error}")
+                self.status.say(f"“{label(text)}” is not a regular expression: {error}")
             return
         if pattern is None and self._before is not None:
             self.view.go(self._before[0])
@@ -198,7 +198,7 @@ class DiffSearching(Screen[None]):
         if self.pattern is None:
             told = ""
         elif not many:
-            told = f"nothing fits “{shorten(label(self.pattern.pattern), 24)}”"
+            told = f"nothing matches “{shorten(label(self.pattern.pattern), 24)}”"
         elif self.matches[at : at + 1] == (self.view.cursor,):
             told = f"match {at + 1} of {many}"
         else:

@@ -143,7 +143,7 @@ def load(reads: Reader, request: DiffRequest) -> DiffOutcome:
 def _load(reads: Reader, request: DiffRequest) -> DiffOutcome:
     a, b = request.a.variant, request.b.variant
     if a is None or b is None:
-        raise PtxviewError("Two variants are compared.", "Mark them with d in the tree.")
+        raise PtxviewError("It takes two variants to compare.", "Mark them with d in the tree.")
     stage = compare.stage_of(a, b, request.stage)
     comparison = compare.compare((reads, reads), (a, b), stage, exact=request.exact)
     sources = (

@@ -12,10 +12,13 @@ from textual.widget import Widget
 from inspector.analyse.card import Card
 from inspector.measure.time.stored import COLD
 from inspector.model import Resources, Variant
+from inspector.report.tables import shared
 from inspector.report.timings import duration
+from inspector.text import plural
 from inspector.tui.main.outcome import attempt
 from inspector.tui.timing.times import RecordingTimes, age
-from inspector.tui.widgets.figures import UNKNOWN, configuration, figure, shared, spilled, spills
+from inspector.tui.tree.ordering import time_of
+from inspector.tui.widgets.figures import UNKNOWN, configuration, figure, spilled, spills
 from inspector.tui.widgets.subject import TreeSubject, told_alike
 from inspector.tui.widgets.visible import label, shorten
 
@@ -127,9 +130,10 @@ class VariantCard(Widget):
             if taken.timing.cache != COLD:
                 us += f" {taken.timing.cache} L2"
             parts.append((f"{us} measured" + ("" if short else f" {age(taken)}"), "bold"))
+        elif (tuned := time_of(variant)) is not None:
+            parts.append((f"{duration(tuned)} µs by the tuner", ""))
         if self.hints:
-            said = "1 hint" if self.hints == 1 else f"{self.hints} hints"
-            parts.append((f"◆ {said}", "bold $warning"))
+            parts.append((f"◆ {plural(self.hints, 'hint')}", "bold $warning"))
         if not short:
             parts.append((f"stack {figure(resources.stack_bytes)}", ""))
             parts.append((f"barriers {figure(resources.barriers)}", ""))

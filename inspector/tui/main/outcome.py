@@ -57,7 +57,7 @@ def attempt(work: Callable[[], T]) -> T | Notice:
         return Notice(
             "✗",
             f"This could not be read ({type(error).__name__}{said}).",
-            "This is a fault of ptxview's; everything else can still be read.",
+            "This is a bug in ptxview; everything else can still be read.",
         )
 
 
@@ -114,5 +114,5 @@ def missing(subject: TreeSubject, stage: Stage, complete: bool = True) -> Notice
     return Notice(
         "∅" if complete else "◔",
         f"No {stage} here{'' if complete else ' yet'}. {subject.why_missing(stage, complete)}",
-        f"There is:   {there}" if there else "There is no other stage either.",
+        f"Available:   {there}" if there else "There is no other stage either.",
     )

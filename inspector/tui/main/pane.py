@@ -222,11 +222,14 @@ class Pane(Vertical):
     class Named(Message):
         """A thread knows what the kernel's parameters are called, by their symbols."""
 
-        def __init__(self, pane: Pane, request: ListingRequest, names: Mapping[str, str]) -> None:
+        def __init__(
+            self, pane: Pane, request: ListingRequest, names: Mapping[str, str], kernel: range
+        ) -> None:
             super().__init__()
             self.pane = pane
             self.request = request
             self.names = names
+            self.kernel = kernel
 
     class Found(Message):
         """A thread has searched; ``lines`` have the pattern, or a notice says why not."""
@@ -354,7 +357,7 @@ class Pane(Vertical):
                 self.view.go(self._goal[1])
             self._goal = None
         else:
-            self.view.show_notice(outcome.notice or Notice("✗", "Nothing came of it."))
+            self.view.show_notice(outcome.notice or Notice("✗", "There is nothing to show."))
         self.post_message(self.Shown(self))
 
     def zoom(self, on: bool) -> None:
@@ -394,10 +397,11 @@ class Pane(Vertical):
         variant = request.subject.variant
         if variant is None or request.subject.of_graph(request.stage):
             return
-        if request.stage is Stage.PTX:
-            names = attempt(lambda: _parameters(self.reads, variant))
-            if isinstance(names, dict):
-                self.post_message(self.Named(self, request, names))
+        if request.stage in (Stage.PTX, Stage.SASS):
+            names = attempt(lambda: self.reads.parameter_names(variant, request.stage))
+            kernel = attempt(lambda: _lines(self.reads, variant, request.stage))
+            if isinstance(names, dict) and isinstance(kernel, range):
+                self.post_message(self.Named(self, request, names, kernel))
         answer = attempt(lambda: self.reads.telling(variant, request.stage))
         # The code reads well without; what failed is told where one asks for the card.
         telling = answer if isinstance(answer, Telling) else NOTHING
@@ -414,7 +418,7 @@ class Pane(Vertical):
     def _named(self, message: Named) -> None:
         message.stop()
         if message.request == self.request and self.settled:
-            self.view.named(message.names)
+            self.view.named(message.names, message.kernel)
 
     # Searching
 
@@ -461,10 +465,10 @@ class Pane(Vertical):
             self.view.foldable(message.regions, message.maps, message.files, message.flow)
 
 
-def _parameters(reads: Reader, variant: Variant) -> dict[str, str]:
-    """What a kernel's parameters are called in its source, by PTX's symbols; called in a thread."""
-    known = reads.context(variant).parameters
-    return {one.symbol: one.name for one in known if one.symbol and one.name}
+def _lines(reads: Reader, variant: Variant, stage: Stage) -> range:
+    """The lines of a kernel in a stage; called in a thread."""
+    function = reads.function(variant, stage)
+    return range(0) if function is None else range(function.first, function.last + 1)
 
 
 def _map(source: Highlighter, found: Regions, level: frozenset[Fold]) -> RowMap:

@@ -119,11 +119,15 @@ class ReadingLine(Widget):
                     out.append((f"{one.name}: {said}", "$accent"))
         rolled = self.said.told.rolled
         if rolled is not None and rolled.live.get("gpr"):
-            peak = ": the kernel's peak" if rolled.peak else ""
-            stall = "" if rolled.stall is None else f", {plural(rolled.stall, 'stall cycle')}"
-            text = (f"{plural(rolled.instructions, 'SASS instruction')}, up to "
-                    f"{plural(rolled.live['gpr'], 'register')} live{peak}{stall}")  # fmt: skip
-            out.append((text, "$quiet"))
+            most = "up to " if rolled.instructions > 1 else ""
+            peak = ", the kernel's peak" if rolled.peak else ""
+            parts = [
+                plural(rolled.instructions, "SASS instruction"),
+                f"{most}{plural(rolled.live['gpr'], 'live register')}{peak}",
+            ]
+            if rolled.stall is not None:
+                parts.append(plural(rolled.stall, "stall cycle"))
+            out.append((" · ".join(parts), "$quiet"))
         return [(label(text), style) for text, style in out]
 
     def render(self) -> Content:

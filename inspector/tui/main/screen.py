@@ -121,7 +121,7 @@ def frames(location: Location | None, names: tuple[str, ...] = ()) -> Content:
         return Content("No source location is recorded for this line.")
     parts: list[tuple[str, str]] = []
     for index, frame in enumerate(location.frames()):
-        column = "" if frame.column is None else f":{frame.column}"
+        column = f":{frame.column}" if frame.column else ""
         parts.append(("inlined at  " if index else "the line is  ", "$quiet"))
         parts.append((f"{label(frame.file)}", "bold" if not index else ""))
         parts.append((f":{frame.line}{column}\n", "$accent"))
@@ -650,7 +650,7 @@ class MainScreen(Screen[None]):
                 lambda wanted: None if wanted is None else view.columns(wanted),
             )
         else:
-            self.warn("Nothing is told of these lines: there are no columns to choose.")
+            self.warn("There are no columns for this listing.")
 
     def action_map(self) -> None:
         """Colour each line of all panes by the source line that it comes from, or end that."""
@@ -719,7 +719,7 @@ class MainScreen(Screen[None]):
         try:
             self.panes.active.view.jump(int(text))
         except ValueError:
-            self.warn(f"“{label(text)}” is no line number.")
+            self.warn(f"“{label(text)}” is not a line number.")
 
     @on(Pane.Found)
     def _found(self, message: Pane.Found) -> None:
@@ -738,7 +738,7 @@ class MainScreen(Screen[None]):
         """Mark the variant, or take its mark away; a third takes the place of the second."""
         subject = self.panes.subject
         if subject.variant is None:
-            self.warn("There is no compilation here to mark.")
+            self.warn("There is no variant here to mark.")
             return
         own = TreeSubject(subject.kernel, subject.variant)
         if own in self.marked:
@@ -776,7 +776,7 @@ class MainScreen(Screen[None]):
         before = next((v for v in pair if v.config.get(EDIT) == BEFORE), None)
         after = next((v for v in pair if v.config.get(EDIT) != BEFORE), None)
         if before is None or after is None or COMPARE is None:
-            self.warn("Nothing of this variant has changed since it was compiled before.")
+            self.warn("This variant has not changed since it was last compiled.")
             return
         self.app.push_screen(
             COMPARE(self.reads, TreeSubject(kernel, before), TreeSubject(kernel, after))
@@ -785,7 +785,7 @@ class MainScreen(Screen[None]):
     def action_time(self) -> None:
         """Measure the variant."""
         if self.panes.subject.variant is None:
-            self.warn("There is no compilation here to time.")
+            self.warn("There is no variant here to time.")
         else:
             screen = TIME(self.reads, self.panes.subject, self.times)
             self.app.push_screen(screen, lambda _: self.timed())
@@ -793,7 +793,7 @@ class MainScreen(Screen[None]):
     def action_step_block(self) -> None:
         """Run one block of the variant, and step through it."""
         if self.panes.subject.variant is None:
-            self.warn("There is no compilation here to run.")
+            self.warn("There is no variant here to run.")
             return
         # What runs PTX is imported when something is run: the first frame need not wait.
         from inspector.tui.step.screen import StepScreen
@@ -860,7 +860,7 @@ class MainScreen(Screen[None]):
             words = []
         words = words or [one for one in USUAL if which(one)][:1]
         if not words:
-            self.warn("Say which editor: set EDITOR, as in EDITOR=vim.")
+            self.warn("No editor was found: set EDITOR, as in EDITOR=vim.")
             return
         path = self._recorded(stage)
         with contextlib.ExitStack() as held:
@@ -885,9 +885,9 @@ class MainScreen(Screen[None]):
                 status = run_program(editor(words, path, n), os.environ, is_job=False)
         except SuspendNotSupported:
             self.warn(
-                "A browser has no terminal to lend to an editor; y copies the line, X saves all."
+                "An editor needs a terminal, not a browser: y copies the line, X saves the listing."
                 if self.app.is_web
-                else "This terminal cannot be lent to an editor."
+                else "An editor cannot be started in this terminal."
             )
         except PtxviewError as error:
             self.warn(error.message)
@@ -943,7 +943,7 @@ class MainScreen(Screen[None]):
         row = self.kernels.row
         above = row if row is None or row.kind is not TreeKind.VARIANT else self.kernels.above(row)
         if row is None or above is None:
-            self.warn("There is no kernel here whose variants could be shown.")
+            self.warn("There is no kernel here to show variants of.")
             return
         here = row.subject.variant
         table = VariantsScreen(

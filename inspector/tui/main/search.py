@@ -45,7 +45,7 @@ class Search:
             pattern = re.compile(text, flags)
         except (re.error, OverflowError, RecursionError) as error:
             if not typing:
-                self._warn(f"“{label(text)}” is no regular expression: {error}")
+                self._warn(f"“{label(text)}” is not a regular expression: {error}")
             return
         self._wanted = pattern
         self._typing = typing
@@ -117,7 +117,7 @@ class Search:
     def _say_nothing_fits(self, pattern: re.Pattern[str]) -> None:
         matches = ", ".join(f"{many} in {stage}" for stage, many in self.counts())
         elsewhere = f" here; {matches}" if matches else ""
-        self._warn(f"Nothing fits “{label(pattern.pattern)}”{elsewhere}.")
+        self._warn(f"Nothing matches “{label(pattern.pattern)}”{elsewhere}.")
 
     def counts(self) -> tuple[tuple[str, int], ...]:
         """How many lines of the other panes have the pattern, where any has it."""

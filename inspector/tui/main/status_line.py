@@ -24,7 +24,7 @@ def place(location: Location | None) -> str:
     frames = []
     for frame in location.frames():
         file = frame.file.replace("\\", "/").rpartition("/")[2]
-        column = "" if frame.column is None else f":{frame.column}"
+        column = f":{frame.column}" if frame.column else ""
         frames.append(f"{label(file)}:{frame.line}{column}")
     return " ← ".join(frames)
 

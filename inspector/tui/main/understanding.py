@@ -214,7 +214,7 @@ class Understanding(Widget):
         words = () if stage is None else self.reads.explain(variant, stage, n)
         if words:
             return explained(words)
-        return Notice("∅", "On this line stands no word of PTX or SASS that the reference knows.")
+        return Notice("∅", "No instruction to explain on this line.")
 
     @on(Answer)
     def _answered(self, message: Answer) -> None:

@@ -188,7 +188,7 @@ class StepScreen(Screen[None]):
         if runner.running:
             far = f" · {runner.steps:,} steps" if runner.steps else ""
             end = "stopping …" if runner.stopping else "Esc stops it"
-            self._say(f"◔ Block {coordinates(runner.block)} is run{far} · {end}")
+            self._say(f"◔ Running block {coordinates(runner.block)}{far} · {end}")
 
     @on(BlockRunner.Ran)
     def _was_run(self, message: BlockRunner.Ran) -> None:
@@ -218,7 +218,7 @@ class StepScreen(Screen[None]):
         if remarks := stepper.inputs.remarks:
             said = f"Inputs are new ones of the recorded kind; {label('; '.join(remarks))}."
         if run.unnamed:
-            said = f"No names of the source: {label(run.unnamed)}"
+            said = f"Values have no names from the source: {label(run.unnamed)}"
         self._news = said if ended is None else label(ended), ended is not None
         self._tell_news()
         if before is not None and before.launched is not None:
@@ -480,7 +480,7 @@ class StepScreen(Screen[None]):
                 one[1].name is None or one[1].name not in names, one[1].values is None, -one[0]
             ))  # fmt: skip
         if not each:
-            self._warn(f"Line {n} was not run up to this step.")
+            self._warn(f"Line {n} has not run by this step.")
             return
         line = each[0][0]
         text = " ".join(stepper.program.statement(line).split())
@@ -507,7 +507,7 @@ class StepScreen(Screen[None]):
         figures = None if self.kernel is None or stage is None else self.kernel.figures(stage)
         hottest = () if figures is None else figures.hottest()
         if self.kernel is None or not hottest:
-            self._warn("Nothing was counted of these lines.")
+            self._warn("Nothing was counted on these lines.")
             return
         before = self._hot[1] if self._hot[0] is stage else -1
         at = (before + 1) % len(hottest)
@@ -527,7 +527,7 @@ class StepScreen(Screen[None]):
         self._tell()
         why = self.kernel.uncounted if self.kernel.whole else ""
         more = f"; no more could be: {label(why)}" if why else ""
-        self._say(f"Lines are counted of {self.kernel.sample}{more}.")
+        self._say(f"Counts are of {self.kernel.sample}{more}.")
 
     # What one types
 
@@ -589,7 +589,7 @@ class StepScreen(Screen[None]):
             if text.isdecimal() and len(text) < 10:
                 self.panes.active.view.jump(int(text))
             else:
-                self._warn(f"“{label(text)}” is no line number.")
+                self._warn(f"“{label(text)}” is not a line number.")
         elif kind == "block":
             try:
                 self._run(parse_place(text))

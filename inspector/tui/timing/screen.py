@@ -249,7 +249,7 @@ class TimingScreen(Screen[None]):
         ways = "all stopwatches" if self.wish.stopwatch == "all" else self.wish.stopwatch
         self.bar.tell(f"{ways} · {self.wish.cache} L2")
         says = {
-            TimingState.LOOKING: "◔ Looking what can be launched …",
+            TimingState.LOOKING: "◔ Finding out what can be launched …",
             TimingState.ASKING: "y runs it, n does not.",
             TimingState.IDLE: "t takes the time, a by all stopwatches, c with another state of "
             "the L2.",
@@ -303,7 +303,7 @@ class TimingScreen(Screen[None]):
             self._run()
         else:
             self.state = TimingState.IDLE
-            self.notice = Notice("∅", "Not trusted, and so not run.")
+            self.notice = Notice("∅", "Not trusted, so not run.")
             self._tell()
 
     def action_back(self) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator, Sequence
+from math import prod
 
 from inspector.measure.time.calls import Again
 from inspector.measure.time.planning import Plan, PlannedLaunch, inputs
 from inspector.measure.time.results import Session, Timing
 from inspector.names import base_name
 from inspector.report import timings
-from inspector.text import plural
+from inspector.text import kibibytes, plural
 from inspector.tui.timing import times
 from inspector.tui.widgets.figures import UNKNOWN
 from inspector.tui.widgets.notice import Notice
@@ -59,9 +60,12 @@ def _launch(launch: PlannedLaunch, width: int) -> Iterator[Part]:
     if call.grid is not None:
         parts.append(f"grid {'×'.join(map(str, call.grid))}")
     if call.block is not None:
-        parts.append(f"{call.block[0] * call.block[1] * call.block[2]} threads a block")
+        parts.append(f"{plural(prod(call.block), 'thread')} a block")
     if call.shared_bytes is not None:
-        parts.append(f"{call.shared_bytes:,} B shared")
+        shared = (
+            f"{kibibytes(call.shared_bytes)} shared" if call.shared_bytes else "no shared memory"
+        )
+        parts.append(shared)
     parts.append(f"launched {_often(call.count)}")
     yield from wrapped(" · ".join(parts), width, QUIET, "    ")
 

@@ -309,7 +309,7 @@ class KernelTree(TreeFigures, can_focus=True, inherit_bindings=False):
         if index >= len(self.rows):
             if not self.rows and y == 1:
                 quiet = base + self.part("tree--quiet")
-                text = shorten(" nothing fits the filter", width)
+                text = shorten(" nothing matches the filter", width)
                 return Strip([Segment(text, quiet)]).extend_cell_length(width, base)
             return Strip.blank(width, base)
         row = self.rows[index]

@@ -13,9 +13,10 @@ from inspector.diff.variants import VariantRow
 from inspector.names import base_name
 from inspector.report.diff_text import absent, settings
 from inspector.report.naming import specialised
+from inspector.report.tables import shared
 from inspector.report.timings import duration
 from inspector.tui.tree.ordering import Measured
-from inspector.tui.widgets.figures import UNKNOWN, UNREAD, figure, kibibytes, spills
+from inspector.tui.widgets.figures import UNKNOWN, UNREAD, figure, spills
 from inspector.tui.widgets.visible import label
 
 Value = float | str | None
@@ -98,7 +99,7 @@ INSTRUCTIONS = _figure("instructions", lambda r: r.instructions)
 FIGURES = (
     REGISTERS,
     _read("spills", lambda r: r.spills, lambda r: spills(r.resources)),
-    _read("shared", lambda r: r.shared, lambda r: kibibytes(r.resources)),
+    _read("shared", lambda r: r.shared, lambda r: shared(r.resources)),
     _read("occupancy", lambda r: r.occupancy, _full, least=False),
     _figure("hints", lambda r: r.hints),
     INSTRUCTIONS,

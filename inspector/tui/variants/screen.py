@@ -299,8 +299,8 @@ class VariantsScreen(Screen[Left]):
 
     @on(VariantTable.Absent)
     def _absent(self, message: VariantTable.Absent) -> None:
-        self.status.say(f"There is no column of {message.name} here: it is too narrow, or nothing "
-                        "is known of it.")  # fmt: skip
+        self.status.say(f"There is no column of {message.name} here: the table is too narrow for "
+                        "it, or nothing is known of it.")  # fmt: skip
 
     @on(VariantTable.Chosen)
     def _open(self) -> None:
@@ -332,7 +332,7 @@ class VariantsScreen(Screen[Left]):
         pair = (*marked, here) if len(marked) < 2 and here not in marked else marked
         a, b = (*pair, None, None)[:2]
         if a is None or b is None:
-            self.status.say("Two variants are compared: d marks one, and another.")
+            self.status.say("It takes two variants to compare: mark each with d.")
         else:
             self.app.push_screen(DiffScreen(self.reads, a, b))
 
@@ -345,7 +345,7 @@ class VariantsScreen(Screen[Left]):
             self.status.say(
                 "It was not compiled: there is nothing to read."
                 if certain
-                else "Which variant this is, is not known: there is nothing to read."
+                else "It is not known which variant this is, so there is nothing to read."
             )
         else:
             self.dismiss(Left(self.table.marked, own))

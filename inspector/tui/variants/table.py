@@ -229,7 +229,7 @@ class VariantTable(ScrollView, can_focus=True, inherit_bindings=False):
         if index >= len(self.rows):
             if not self.rows and y == 2:
                 quiet = base + self._part("table--quiet")
-                return Strip([Segment("    nothing fits the filter", quiet)]).adjust_cell_length(
+                return Strip([Segment("    nothing matches the filter", quiet)]).adjust_cell_length(
                     width, base
                 )
             return Strip.blank(width, base)

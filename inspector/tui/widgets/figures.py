@@ -32,26 +32,6 @@ def spills(resources: Resources) -> str:
     return f"{figure(store)}/{figure(load)} B" + (" ⚠" if store or load else "")
 
 
-def shared(resources: Resources) -> str:
-    """Static and dynamic bytes a block: ``1024+49152 B``; one dash where neither is known."""
-    static, dynamic = resources.static_shared_bytes, resources.dynamic_shared_bytes
-    if static is None and dynamic is None:
-        return UNKNOWN
-    if static == 0 and dynamic == 0:
-        return "0"
-    return f"{figure(static)}+{figure(dynamic)} B"
-
-
-def kibibytes(resources: Resources) -> str:
-    """Static and dynamic shared memory together, a block: ``97 KiB``, bytes below one."""
-    parts = (resources.static_shared_bytes, resources.dynamic_shared_bytes)
-    known = [part for part in parts if part is not None]
-    if not known:
-        return UNKNOWN
-    total = sum(known)
-    return f"{total / 1024:.3g} KiB" if total >= 1024 else f"{total} B" if total else "0"
-
-
 def warps(variant: Variant) -> int | None:
     """``num_warps`` of the configuration, where it has one."""
     value = variant.config.get("num_warps")

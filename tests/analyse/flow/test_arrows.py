@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Sequence
 from itertools import pairwise
 
 import pytest
@@ -10,12 +12,12 @@ from hypothesis import strategies as st
 
 from inspector.analyse.flow.arrows import MOST_LANES, Arrow, FlowLanes, arrows
 from inspector.listing import parse
-from inspector.listing.line import Listing
+from inspector.listing.line import Kind, Listing
 from inspector.model import Stage
 from inspector.tui.code.flow import along, arrow_at, cells
 from inspector.tui.code.highlight import texts_of
 from tests.analyse.flow.test_flow import CUBINS, drawn
-from tests.helpers.samples import disassemble, read_sample
+from tests.helpers.samples import DATA, disassemble, read_sample
 
 
 def of(listing: Listing) -> list[Arrow]:
@@ -77,6 +79,134 @@ $L3:
     assert sorted(of(parse(Stage.PTX, text))) == [
         Arrow(3, 4, 3, (4,)), Arrow(8, 13, 8, (13,)), Arrow(11, 12, 12, (11,)),
         Arrow(11, 14, 14, (11,)),
+    ]  # fmt: skip
+
+
+def told(texts: Sequence[str], comment: str) -> set[tuple[str, str]]:
+    """The edges between blocks that LLVM and MLIR write behind a block's label, by name: the
+    first block of a function or a region is ^bb0 or the number behind its parameters."""
+    out = set()
+    for text in texts:
+        name, found, before = text.partition(comment)
+        if found:
+            name = name.strip().rstrip(":").partition("(")[0]
+            out |= {(one.strip(" ,%\n"), name) for one in before.split(":")[-1].split(",")}
+    return out
+
+
+@pytest.mark.parametrize(
+    ("name", "comment"),
+    [
+        ("flow_sm90.llir", "; preds = "),
+        ("matmul_sm90.llir", "; preds = "),
+        ("gelu_sm90.llir", "; preds = "),
+        ("flow_sm90.ttir", "// pred"),
+        ("flow_sm90.ttgir", "// pred"),
+    ],
+)
+def test_arrows_of_ir_are_the_edges_that_its_printer_writes(name: str, comment: str) -> None:
+    texts = read_sample(name).splitlines()
+    listing = parse(Stage(name.rpartition(".")[2]), read_sample(name))
+    labels = {n: line.label for n, line in enumerate(listing.lines, 1) if line.kind is Kind.LABEL}
+    labels = {n: label for n, label in labels.items() if label and comment in texts[n - 1]}
+    theirs = told(texts, comment)
+    (first,) = {before for before, _ in theirs} - set(labels.values())
+    ours = set()
+    for arrow in of(listing):
+        if arrow.target in labels:
+            for n in arrow.sources:
+                above = max((at for at in labels if at <= n), default=0)
+                ours.add((labels.get(above, first), labels[arrow.target]))
+    assert ours <= theirs
+    # Not drawn: where the block that follows is all there is to go on with.
+    following = list(labels.values())
+    for a, b in theirs - ours:
+        assert following.index(b) == (following.index(a) + 1 if a in following else 0)
+    assert ours
+
+
+@pytest.mark.parametrize("stage", ["ttir", "ttgir"])
+def test_brackets_of_mlir_are_around_what_its_python_repeats_and_leaves_out(stage: str) -> None:
+    python = ast.parse((DATA / "flow.py").read_text())
+    listing = parse(Stage(stage), read_sample(f"flow_sm90.{stage}"))
+    every = of(listing)
+    texts = texts_of(listing)
+    for kind, word in ((ast.For, "scf.for"), (ast.While, "scf.while")):
+        node = next(one for one in ast.walk(python) if isinstance(one, kind))
+        (loop,) = (a for a in every if a.loops and word in texts[a.target - 1])
+        within = range(node.body[0].lineno, (node.end_lineno or 0) + 1)
+        for line in listing.lines:
+            if line.opcode and line.source and not line.opcode.endswith("constant"):
+                outer = line.source.frames()[-1].line
+                inside = loop.first < line.n < loop.last
+                # TTGIR has what does not change before the loop.
+                assert inside or stage == "ttgir" or outer not in within, line.text
+                assert not inside or node.lineno <= outer <= within[-1] or "yield" in line.text
+    # What is printed deeper than the line that opens it lies in it.
+    for arrow in every:
+        if "scf." in texts[arrow.first - 1] and "condition" not in texts[arrow.first - 1]:
+            depth = len(texts[arrow.first - 1]) - len(texts[arrow.first - 1].lstrip())
+            assert texts[arrow.last - 1].startswith(" " * depth + "}")
+            within_it = texts[arrow.first : arrow.last - 1]
+            assert all(t.startswith((" " * depth + " ", " " * depth + "} do")) or
+                       t.lstrip().startswith("^bb") for t in within_it)  # fmt: skip
+    choices = [a for a in every if "scf.if" in texts[a.first - 1]]
+    assert len(choices) == sum("scf.if" in text for text in texts) == 2
+    assert all("else" in texts[a.target - 1] for a in choices)
+    (leaves,) = (a for a in every if "scf.condition" in texts[a.first - 1])
+    assert not leaves.loops
+    assert leaves.last == next(a.last for a in every if a.loops and a.first < leaves.first < a.last)
+
+
+def test_what_goes_back_and_never_comes_again_is_no_loop() -> None:
+    listing = parse(Stage.LLIR, read_sample("flow_sm90.llir"))
+    back = [a for a in of(listing) if a.sources[-1] >= a.target]
+    targets = {listing.lines[a.target - 1].label: a.loops for a in back}
+    assert targets["common.ret"] is False
+    assert sorted(targets.values()) == [False, True, True]
+
+
+def test_ir_that_is_odd_has_the_arrows_that_can_be_told() -> None:
+    switch = """define void @f(i32 %0) {
+  switch i32 %0, label %"a b" [
+    i32 0, label %2
+    i32 1, label %2 ; label %9
+  ]
+
+2:
+  br label %"a b"
+
+"a b":
+  ret void
+}
+define void @g() {
+  br label %2
+
+; a comment
+2:
+  br label %2
+}"""
+    assert sorted(of(parse(Stage.LLIR, switch))) == [
+        Arrow(2, 10, 10, (2,)), Arrow(3, 7, 7, (3, 4)), Arrow(17, 18, 17, (18,)),
+    ]  # fmt: skip
+    regions = """module {
+  tt.func @f() {
+    "scf.if"(%c) ({
+      cf.br ^bb1 loc("^bb2")
+      // {
+    ^bb1:
+      cf.cond_br %c, ^bb1, ^bb2
+    ^bb2:
+      scf.yield
+    }, {
+    ^bb1:
+      scf.yield
+    }) : (i1) -> ()
+    cf.br ^bb1
+  } loc(#loc)
+}}}"""
+    assert sorted(of(parse(Stage.TTIR, regions))) == [
+        Arrow(3, 10, 10, (3,)), Arrow(6, 7, 6, (7,)), Arrow(10, 13, 13, (10,)),
     ]  # fmt: skip
 
 

@@ -442,7 +442,7 @@ async def test_key_goto(start: Start) -> None:
 
 async def test_goto_wants_a_number(start: Start) -> None:
     async with start("tab", "colon", "x", "enter") as (pilot, _):
-        assert "“x” is no line number." in text_of(pilot)
+        assert "“x” is not a line number." in text_of(pilot)
 
 
 async def test_key_right(start: Start) -> None:
@@ -473,12 +473,12 @@ async def test_search_minds_capitals_once_there_is_one(start: Start) -> None:
         await pilot.press("slash", *"Nv", "enter")
         await settle(pilot)
         assert not screen.panes.active.view.matches
-        assert "Nothing fits “Nv”." in text_of(pilot)
+        assert "Nothing matches “Nv”." in text_of(pilot)
 
 
 async def test_search_says_what_is_wrong_with_an_expression(start: Start) -> None:
     async with start("tab", "slash", "left_parenthesis", "enter") as (pilot, _):
-        assert "is no regular expression" in text_of(pilot)
+        assert "is not a regular expression" in text_of(pilot)
 
 
 async def test_key_match_next(start: Start) -> None:
@@ -530,7 +530,7 @@ async def test_key_along() -> None:
         screen = await settle(pilot)
         view = screen.panes.active.view
         assert view.source is not None
-        assert "No branch is here" in text_of(pilot)
+        assert "No branch on this line" in text_of(pilot)
         texts = view.source.texts
         branch = next(n for n, text in enumerate(texts, 1) if "bra" in text.split()[1:2])
         label = texts[branch - 1].split()[-1].strip(";") + ":"
@@ -556,7 +556,7 @@ async def test_key_map(start: Start) -> None:
 async def test_key_largest_live(start: Start) -> None:
     async with start("tab", "R") as (pilot, screen):
         assert cursor(screen) == 14
-        assert "18 live registers: the most of any line" in text_of(pilot)
+        assert "18 live registers, the most of any line" in text_of(pilot)
         await pilot.press("R")
         assert cursor(screen) == 14  # the line beside it is no place of its own
 
@@ -566,12 +566,12 @@ async def test_key_largest_stall(start: Start) -> None:
         assert cursor(screen) == 14
         await pilot.press("A")
         assert cursor(screen) == 15
-        assert "12 stall cycles: number 2 of 2" in text_of(pilot)
+        assert "12 stall cycles, number 2 of 2" in text_of(pilot)
 
 
 async def test_key_largest_samples(start: Start) -> None:
     async with start("tab", "percent_sign") as (pilot, _):
-        assert "No samples (ncu) are known of these lines." in text_of(pilot)
+        assert "No samples (ncu) are known for this listing." in text_of(pilot)
 
 
 async def test_key_copy(start: Start) -> None:
@@ -725,7 +725,7 @@ async def test_key_explain(start: Start) -> None:
 
 async def test_explain_on_a_line_without_a_word(start: Start) -> None:
     async with start("tab", "e") as (ui, _):
-        assert "no word of PTX or SASS" in text_of(ui)
+        assert "No instruction to explain on this line." in text_of(ui)
 
 
 async def test_key_register(start: Start) -> None:
@@ -820,7 +820,7 @@ async def test_marked_variants_are_given_to_the_screen_of_differences(
 
 async def test_key_edited(start: Start) -> None:
     async with start("B") as (ui, _):
-        assert "Nothing of this variant has changed" in text_of(ui)
+        assert "This variant has not changed" in text_of(ui)
 
 
 async def test_key_time(start: Start) -> None:
@@ -829,7 +829,7 @@ async def test_key_time(start: Start) -> None:
         assert isinstance(screen, TimingScreen)
         while not screen.settled:
             await ui.pause(0.01)
-        assert "is no recording: only one knows" in " ".join(text_of(ui).split())
+        assert "is not a recording: only one knows" in " ".join(text_of(ui).split())
 
 
 async def test_key_block(start: Start) -> None:
@@ -985,7 +985,7 @@ async def test_key_use_previous(start: Start) -> None:
 
 async def test_without_a_register_the_keys_say_so(start: Start) -> None:
     async with start("tab", "a") as (ui, _):
-        assert "No register is looked at" in text_of(ui)
+        assert "No register is selected" in text_of(ui)
 
 
 async def test_key_label_next(start: Start) -> None:

@@ -105,15 +105,15 @@ def test_a_key_that_is_taken_from_another_command_is_told(
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("keys = [", "it is no TOML"),
-        (b"\xff\xfe", "it is no TOML"),
-        ("keys = 3", "keys is no table"),
+        ("keys = [", "it is not TOML"),
+        (b"\xff\xfe", "it is not TOML"),
+        ("keys = 3", "keys is not a table"),
         ("colour = 1", "there is no setting colour"),
         ('theme = "blue"', "theme is blue; it can be dark, light, auto"),
         ('[keys]\nfly = "x"', "there is no command fly to bind x to: ? shows the names"),
-        ('[keys]\nzoom = "hyper+x"', "zoom: hyper+x is no key"),
-        ("[keys]\nzoom = 5", "zoom: 5 is no key"),
-        ('[keys]\nzoom = ""', "zoom:  is no key"),
+        ('[keys]\nzoom = "hyper+x"', "zoom: hyper+x is not a key"),
+        ("[keys]\nzoom = 5", "zoom: 5 is not a key"),
+        ('[keys]\nzoom = ""', "zoom:  is not a key"),
         (
             '[keys]\nzoom = "Z"\nturn = "Z"',
             "Z is bound twice, to Zoom (zoom) and to Turn the panes (turn): zoom has it",
@@ -250,7 +250,7 @@ async def test_what_is_wrong_with_the_file_is_one_warning() -> None:
         assert len(app.screen.query(Toast)) == 1
         shown = text_of(pilot)
         assert "there is no command fly" in shown
-        assert "hyper+x is no key" in shown
+        assert "hyper+x is not a key" in shown
 
 
 @pytest.mark.parametrize("theme", ["dark", "light"])

@@ -101,7 +101,7 @@ async def test_the_interface_works_in_a_browser(address: Address, tmp_path: Path
         await page.until(lambda: "lecture-h200" in page.text and "occupancy" in page.text)
         page.drawn = b""
         await page.type("E")
-        await page.until(lambda: "A browser has no terminal to lend to an editor" in page.text)
+        await page.until(lambda: "An editor needs a terminal, not a browser" in page.text)
         await page.type("q")
         closed = 'document.body.classList.contains("-closed")'
         for _ in range(100):

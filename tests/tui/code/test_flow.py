@@ -74,3 +74,32 @@ async def test_lanes_leave_the_code_its_room() -> None:
             assert view.rows.flow_width <= max(2, columns // 10)
         assert widths == sorted(widths)
         assert widths[0] > 1
+
+
+@pytest.mark.parametrize(
+    ("stage", "inside", "head", "end"),
+    [
+        ("3", "tt.dot ", "scf.for ", "}"),
+        ("4", "warp_group_dot ", "scf.for ", "}"),
+        ("5", "wgmma.mma_async", "; preds = %.lr.ph, %", "br i1 "),
+    ],
+)
+async def test_loops_of_ir_are_brackets_along_which_one_goes(
+    stage: str, inside: str, head: str, end: str
+) -> None:
+    async with lecture_app.run_test(size=(160, 48)) as pilot:
+        view = await matmul(pilot, stage)
+        assert view.source is not None
+        texts = view.source.texts
+        n = next(n for n, text in enumerate(texts, 1) if inside in text and n > 20)
+        await pilot.press("colon", *str(n), "enter", "J")
+        assert head in texts[view.cursor - 1]
+        first = view.cursor
+        row = [n for n, _ in view.laid()].index(first)
+        assert "▸" in view.render_line(row).text[: view.rows.margin]
+        assert "┃" in view.render_line(row + 1).text[: view.rows.margin]
+        await pilot.press("J")
+        assert view.cursor > n
+        assert texts[view.cursor - 1].strip().startswith(end)
+        await pilot.press("J")
+        assert view.cursor == first

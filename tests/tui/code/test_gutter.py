@@ -54,7 +54,7 @@ async def test_the_peak_its_number_and_its_colour_are_one_measure() -> None:
         await pilot.press("R")
         await settle(pilot)
         assert said[view.cursor] == most
-        assert f"{most} live registers: the most of any line" in text_of(pilot)
+        assert f"{most} live registers, the most of any line" in text_of(pilot)
         order = [view.cursor]
         for _ in range(6):
             await pilot.press("R")

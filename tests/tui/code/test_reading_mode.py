@@ -5,7 +5,10 @@ Judged by the text of the recorded file: LLVM writes behind each ``.loc`` where 
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from textual.pilot import Pilot
@@ -14,12 +17,14 @@ from inspector.commands.common import open_reader
 from inspector.listing import parse
 from inspector.listing.line import Listing
 from inspector.model import Stage
+from inspector.system.toolchain import need
 from inspector.tui.app.app import PtxviewApp
 from inspector.tui.code.folding import LEVELS, Fold, Region, RowMap, regions
 from inspector.tui.code.highlight import highlighter_for
 from inspector.tui.code.view import CodeView
 from inspector.tui.main.status_line import location_of
 from tests.helpers.sample import settle
+from tests.helpers.samples import said_of
 from tests.helpers.shared_app import lecture_app
 
 LECTURE = Path(__file__).parents[3] / "examples" / "recordings" / "lecture-h200.ptxview"
@@ -187,3 +192,117 @@ def test_what_is_drawn_is_what_is_looked_at() -> None:
     assert source.text(n).strip().startswith("add")
     assert source.loc(marks.first, marks.last) is not None
     assert Counted.asked < 10
+
+
+async def opened(pilot: Pilot[None], name: str, stage: str) -> CodeView:
+    """One stage of a kernel, alone and without the tree."""
+    await settle(pilot)
+    await pilot.press("slash", *name, "enter", "b", "tab", stage, "z")
+    screen = await settle(pilot)
+    await settle(pilot)
+    return screen.panes.active.view
+
+
+def named_in_mlir(texts: Sequence[str]) -> dict[str, str]:
+    """What the aliases of MLIR's simple locations are: ``#loc3`` is ``matmul.py:80:19``."""
+    simple = re.compile(r'(#loc\d*) = loc\("[^"]*?([^"/]+)":(\d+):(\d+)\)')
+    every = (simple.match(text) for text in texts)
+    return {m[1]: f"{m[2]}:{m[3]}:{m[4]}" for m in every if m}
+
+
+def named_in_llvm(texts: Sequence[str]) -> dict[str, str]:
+    """What the nodes of LLVM's locations in the kernel itself are, by number."""
+    simple = re.compile(r"(!\d+) = !DILocation\(line: (\d+), column: (\d+), scope: !4\)")
+    file = next(m[1] for text in texts if (m := re.search(r'DIFile\(filename: "([^"]*)"', text)))
+    every = (simple.match(text) for text in texts)
+    return {m[1]: f"{file}:{m[2]}:{m[3]}" for m in every if m}
+
+
+@pytest.mark.parametrize(
+    ("stage", "named", "mark", "reference"),
+    [
+        ("3", named_in_mlir, " loc(", r"loc\((#loc\d*)\)\Z"),
+        ("4", named_in_mlir, " loc(", r"loc\((#loc\d*)\)\Z"),
+        ("5", named_in_llvm, "!dbg", r"!dbg (!\d+)"),
+    ],
+)
+async def test_ir_has_its_places_at_the_right_edge_and_w_has_them_in_the_text(
+    stage: str, named: Callable[[Sequence[str]], dict[str, str]], mark: str, reference: str
+) -> None:
+    async with PtxviewApp(open_reader(str(LECTURE))).run_test(size=(220, 60)) as pilot:
+        view = await opened(pilot, "softmax", stage)
+        assert view.source is not None
+        texts = view.source.texts
+        places = named(texts)
+        checked, before = 0, ""
+        for n, row in shown(view).items():
+            own = re.search(reference, texts[n - 1])
+            # What ends an operation has its place, which stands where it begins.
+            ends = texts[n - 1].strip().startswith("}")
+            place = places.get(own[1], "") if own and not ends else ""
+            assert mark not in row or texts[n - 1].startswith("#"), row
+            if place and before and place != before and len(texts[n - 1]) < 150:
+                assert (
+                    row.rstrip().rstrip("▁▂▃▄▅▆▇█◂▴▐◆").rstrip().endswith(place.removesuffix(":0"))
+                )
+                checked += 1
+            before = place
+        assert checked >= 3
+        await pilot.press("w")
+        await settle(pilot)
+        rows = shown(view)
+        assert sum(mark in row for row in rows.values()) > 5
+        assert all(texts[n - 1].strip()[:100] in row for n, row in rows.items())
+
+
+async def test_a_search_for_a_location_shows_it_and_a_copy_has_it() -> None:
+    app = PtxviewApp(open_reader(str(LECTURE)))
+    async with app.run_test(size=(220, 60)) as pilot:
+        view = await opened(pilot, "softmax", "3")
+        await pilot.press("slash", *"get_program_id", "enter")
+        await settle(pilot)
+        assert view.source is not None
+        assert "loc(" not in shown(view)[view.cursor]
+        text = view.source.texts[view.cursor - 1]
+        alias = text[text.rindex("#loc") : -1]
+        await pilot.press("y")
+        assert app.clipboard == text
+        await pilot.press("slash", *(["backspace"] * 14), *alias, "enter")
+        await settle(pilot)
+        assert alias in shown(view)[view.cursor]
+
+
+async def test_parameters_of_sass_are_called_what_the_program_calls_them() -> None:
+    """Judged by the cubin as cuobjdump reads it, and by the signature in the Python."""
+    reads = open_reader(str(LECTURE))
+    kernel = next(k for k in reads.recording.kernels if k.name == "softmax_kernel")
+    names = ("output_ptr", "input_ptr", "input_row_stride", "output_row_stride", "n_cols")
+    with TemporaryDirectory() as folder:
+        cubin = Path(folder) / "x.cubin"
+        cubin.write_bytes(kernel.variants[0].stages[Stage.SASS].content.read())
+        told = said_of(cubin, need("cuobjdump").path, "-elf").decode()
+    base = re.search(r"PARAM_CBANK\s+Format:.*\s+Value:\s+0x\w+ 0x\w{4}(\w{4})\s", told)
+    base = base or re.search(r"PARAM_CBANK\s+Format:.*\s+Value:\s+0x\w+ 0x\w*?(\w{3})\s", told)
+    assert base
+    rows = re.findall(r"Ordinal : (0x\w+)\s+Offset\s+: (0x\w+)\s+Size\s+: (0x\w+)", told)
+    by_place = {hex(int(base[1], 16) + int(offset, 16)): names[int(ordinal, 16)]
+                for ordinal, offset, _ in rows if int(ordinal, 16) < len(names)}  # fmt: skip
+    assert len(by_place) == len(names)
+    async with PtxviewApp(reads).run_test(size=(160, 60)) as pilot:
+        view = await opened(pilot, "softmax", "7")
+        assert view.source is not None
+        await settle(pilot)
+        read = set()
+        for _ in range(6):
+            for n, row in shown(view).items():
+                for at in re.findall(r"c\[0x0\]\[(0x\w+)\]", view.source.texts[n - 1]):
+                    if at in by_place:
+                        assert f"c[…{by_place[at]}]" in row
+                        read.add(at)
+                    else:
+                        assert f"c[0x0][{at}]" in row
+            await pilot.press("pagedown")
+        assert len(read) >= 4
+        await pilot.press("home", "w")
+        await settle(pilot)
+        assert not any("c[…" in row for row in shown(view).values())

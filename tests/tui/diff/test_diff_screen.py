@@ -299,10 +299,10 @@ async def test_key_diff_search() -> None:
         assert len(screen.matches) == 3
         await ui.press("slash", *"nothing like it".replace(" ", "_"), "enter")
         await wait(ui)
-        assert "nothing fits “nothing_like_it”" in text_of(ui)
+        assert "nothing matches “nothing_like_it”" in text_of(ui)
         await ui.press("slash", "left_parenthesis", "enter")
         await wait(ui)
-        assert "“(” is no regular expression" in text_of(ui)
+        assert "“(” is not a regular expression" in text_of(ui)
 
 
 async def test_key_diff_next() -> None:

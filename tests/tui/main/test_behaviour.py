@@ -162,7 +162,7 @@ async def test_the_card_shows_figures_and_dashes() -> None:
         await pilot.press("j", "j")
         await settle(pilot)
         text = text_of(pilot)
-        assert "83 registers  spills 16/24 B ⚠  shared 0+49152 B" in text
+        assert "83 registers  spills 16/24 B ⚠  shared 48 KiB" in text
         await pilot.press("G")
         await settle(pilot)
         assert "– registers  spills –  shared –" in text_of(pilot)

@@ -33,7 +33,7 @@ async def test_a_search_follows_what_one_types_and_counts_in_every_pane() -> Non
         assert view.cursor == 11  # nothing is searched for: where it began
         await pilot.press(*"row", "enter")
         await settle(pilot)
-        assert "Nothing fits “row” here; 4 in source." in text_of(pilot)
+        assert "Nothing matches “row” here; 4 in source." in text_of(pilot)
 
 
 async def test_giving_a_search_up_goes_back_and_keeps_the_one_before() -> None:

@@ -228,7 +228,7 @@ async def test_without_a_compilation_there_is_nothing_to_run() -> None:
         await settle(ui)
         await ui.press("x")
         await settle(ui)
-        assert "There is no compilation here to run." in text_of(ui)
+        assert "There is no variant here to run." in text_of(ui)
         assert len(app.screen_stack) == 1
 
 
@@ -350,7 +350,7 @@ async def test_enter_shows_the_lanes_and_chooses_one() -> None:
         screen = await begin(ui)
         await ask(ui, "colon", str(at(PARTED, "sqrt")))
         await press(ui, "enter")
-        assert "was not run up to this step" in text_of(ui)
+        assert "has not run by this step" in text_of(ui)
         await press(ui, "u")
         await ui.press("enter")
         assert isinstance(ui.app.screen, LaneGrid)
@@ -403,7 +403,7 @@ async def test_counts_are_columns_and_the_hottest_line_is_gone_to() -> None:
         assert view.cursor != first
         await press(ui, "f")
         assert "counts: this block" in text_of(ui)
-        assert "Lines are counted of this block" in text_of(ui)
+        assert "Counts are of this block" in text_of(ui)
 
 
 async def test_a_launch_that_faults_elsewhere_is_counted_of_the_block_alone() -> None:

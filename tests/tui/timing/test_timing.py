@@ -234,7 +234,7 @@ async def test_it_asks_before_it_runs_anothers_code_and_only_once(
 
 async def test_who_says_no_is_asked_again(anothers: Path, device: Device) -> None:
     async with timing(anothers, "n") as (ui, screen):
-        assert "Not trusted, and so not run." in text_of(ui)
+        assert "Not trusted, so not run." in text_of(ui)
         await ui.press("t")
         await rest(ui)
         assert screen.state is TimingState.ASKING and device.jobs == []
@@ -273,7 +273,7 @@ async def test_a_file_that_is_no_recording_says_so(tmp_path: Path, device: Devic
     alone.write_text(".version 8.0\n.target sm_90\n.visible .entry k() { ret; }\n")
     (only,) = open_path(alone).variants()
     async with timing(alone, variant=only[1].id) as (ui, _):
-        assert "is no recording: only one knows with what its kernels were launched" in " ".join(
+        assert "is not a recording: only one knows with what its kernels were launched" in " ".join(
             text_of(ui).split()
         )
 

@@ -10,12 +10,13 @@ from rich.color import Color as RichColor
 from textual.color import Color
 
 from inspector.model import Location, Resources, Stage
+from inspector.report.tables import shared
 from inspector.tui.app.theme import DARK, LIGHT, TOKENS, token_style
 from inspector.tui.code.highlight import Highlighter, highlighter_for, width_of
 from inspector.tui.main.outcome import ListingRequest, attempt, load
 from inspector.tui.main.status_line import place
 from inspector.tui.tree.rows import TreeKind, rows, whole_tree
-from inspector.tui.widgets.figures import figure, shared, spilled, spills
+from inspector.tui.widgets.figures import figure, spilled, spills
 from inspector.tui.widgets.subject import TreeSubject
 from inspector.tui.widgets.title_bar import banner, counts, device_name, recording_name
 from inspector.tui.widgets.visible import label, plain, shorten, squeezed, visible
@@ -44,7 +45,15 @@ def test_spills(store: int | None, load_: int | None, text: str) -> None:
 
 @pytest.mark.parametrize(
     ("static", "dynamic", "text"),
-    [(None, None, "–"), (0, 0, "0"), (1024, 49152, "1024+49152 B"), (1024, None, "1024+– B")],
+    [
+        (None, None, "–"),
+        (0, 0, "0"),
+        (1024, 49152, "49 KiB"),
+        (16, 1024, "1.02 KiB"),
+        (512, None, "512 B"),
+        (None, 2048, "–+2 KiB"),
+        (1023, 1, "1 KiB"),
+    ],
 )
 def test_shared_memory(static: int | None, dynamic: int | None, text: str) -> None:
     found = Resources(static_shared_bytes=static, dynamic_shared_bytes=dynamic)

@@ -1,0 +1,77 @@
+"""Counts and sizes as they are said: one of a thing is one thing, and memory is in KiB."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from inspector.commands.common import open_reader
+from inspector.measure.ncu.model import NcuLaunch
+from inspector.measure.ncu.samples import sentence as ncu_sentence
+from inspector.measure.profile.model import Overhead
+from inspector.model import Call
+from inspector.report.calls import described
+from inspector.report.profile import sentence
+from inspector.report.tables import shared
+from inspector.text import counted, kibibytes, plural
+
+LECTURE = Path(__file__).parents[2] / "examples" / "recordings" / "lecture-h200.ptxview"
+
+
+@pytest.mark.parametrize(
+    ("grid", "block", "said"),
+    [
+        ((1, 1, 1), (1, 1, 1), "1 block of 1 thread"),
+        ((1, 1, 1), (128, 1, 1), "1 block of 128 threads"),
+        ((8, 4, 1), (32, 8, 1), "8×4 blocks of 32×8 threads"),
+        ((1, 4, 1), (1, 1, 8), "1×4 blocks of 1×1×8 threads"),
+    ],
+)
+def test_a_launch_of_one_block_is_of_one_block(
+    grid: tuple[int, int, int], block: tuple[int, int, int], said: str
+) -> None:
+    call = Call("triton", "k", grid=grid, block=block, shared_bytes=34_816)
+    assert described(call) == [f"{said}, 34 KiB shared"]
+
+
+def test_a_window_of_one_launch_says_so() -> None:
+    one = Overhead(
+        window_us=100, devices=1, busy_us=5, kernels=1, kernel_us=5, median_kernel_us=5,
+        launches=1, launch_us=4, median_launch_us=4, syncs=1, sync_us=2, gaps=1, gap_us=90,
+        median_gap_us=90,
+    )  # fmt: skip
+    said = sentence(one)
+    for part in ("1 launch takes", "1 kernel ", "1 gap between", "(1 call)"):
+        assert part in said, (part, said)
+    assert not any(f"1 {word}s" in said for word in ("launche", "kernel", "gap", "call"))
+
+
+def test_a_profiled_launch_of_one_block() -> None:
+    blocks = [ncu_sentence(NcuLaunch(1, "k", "k", grid=grid)) for grid in ((1, 1, 1), (2, 1, 1))]
+    assert "of 1 × 1 × 1 block:" in blocks[0]
+    assert "of 2 × 1 × 1 blocks:" in blocks[1]
+
+
+@pytest.mark.parametrize(
+    ("count", "said"),
+    [(0, "0"), (16, "16 B"), (1023, "1023 B"), (1024, "1 KiB"), (1040, "1.02 KiB"),
+     (33_792, "33 KiB"), (99_328, "97 KiB"), (233_472, "228 KiB"), (1 << 20, "1,024 KiB")],
+)  # fmt: skip
+def test_memory_has_three_digits(count: int, said: str) -> None:
+    assert kibibytes(count) == said
+
+
+def test_tables_say_shared_memory_as_the_interface_does() -> None:
+    reads = open_reader(str(LECTURE))
+    matmul = next(k for k in reads.recording.kernels if k.name == "matmul_kernel")
+    read = [shared(reads.resources(one)) for one in matmul.variants]
+    assert read == ["33 KiB", "97 KiB", "145 KiB"]
+    # What the program has told of them is the dynamic part alone.
+    assert [shared(one.known) for one in matmul.variants] == ["–+32 KiB", "–+96 KiB", "–+144 KiB"]
+
+
+def test_words_for_counts() -> None:
+    assert [plural(n, "copy") for n in (0, 1, 2)] == ["0 copies", "1 copy", "2 copies"]
+    assert [counted(n, "request") for n in (1, 1823)] == ["1 request", "1,823 requests"]
+    assert plural(2, "more process") == "2 more processes"
