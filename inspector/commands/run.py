@@ -68,6 +68,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         help="do not look for the least and greatest value of integer tensors, which waits for "
         "the device once for each distinct call",
     )
+    parser.add_argument(
+        "--no-driver",
+        action="store_true",
+        help="on a GPU, record only kernels of compilers that are known here, and not every launch "
+        "that the CUDA driver sees (libraries, CuPy, NVRTC, grids of CUDA C++)",
+    )
     emulated = parser.add_argument_group("the emulated device")
     emulated.add_argument(
         "--devices", type=int, metavar="N", help="how many devices the program sees (1)"
@@ -133,7 +139,7 @@ def request_of(
     out = Path(args.out) if args.out else None
     return RunRequest(
         kind=kind, words=tuple(words), out=out, target=target, python=args.python,
-        environment=environment,
+        environment=environment, driver=not getattr(args, "no_driver", False),
     )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from inspector.analyse.sentences.context import argument_types
+from inspector.names import argument_types
 from inspector.analyse.sentences.cuda_names import parameter_names
 from inspector.listing.cuda_signatures import signatures
 from inspector.listing.ptx import parse_ptx

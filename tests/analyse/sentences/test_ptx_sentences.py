@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inspector.analyse.sentences.basic import byte_picks, logic
-from inspector.analyse.sentences.context import Context, argument_types, context_of, of_header
+from inspector.analyse.sentences.context import Context, context_of, of_header
 from inspector.analyse.sentences.ptx import PtxReader
 from inspector.analyse.sentences.templates import Templates
 from inspector.capture.opening import kept_cache, open_path
