@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
+from inspector.names import base_name, short_name
+
 EDIT, BEFORE = "edit", "before"
 """What the configuration of a variant says that was compiled before its source was edited."""
 
@@ -232,6 +234,8 @@ class Call:
     blocks (programs, not clusters) and ``block`` threads, both x, y, z; ``shared_bytes`` a block's
     dynamic ones.
     ``first`` says how many calls of any kind its process had made before it. None is "not known".
+    ``operators`` are ATen's that were being called when it was first launched so, the outermost
+    first, as ``at::_ops`` names them (``square``, ``pow_Tensor_Scalar``).
 
     Counts are told while they grow: where the program was killed, up to an eighth of the true
     count is missing. A launch of Triton's into a CUDA graph counts once, and the graph's replays not
@@ -247,6 +251,7 @@ class Call:
     arguments: tuple[Argument, ...] = ()
     count: int = 1
     first: int | None = None
+    operators: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -362,6 +367,12 @@ class Kernel:
     variants: tuple[Variant, ...]
     fusion: Fusion | None = None
     autotune: tuple[Tuning, ...] = ()
+
+    @property
+    def called(self) -> str:
+        """Its name without its parameters; of a library's template, with what it computes."""
+        extern = self.origin is Origin.EXTERN
+        return short_name(self.demangled or self.name) if extern else base_name(self.name)
 
 
 @dataclass(frozen=True, slots=True)

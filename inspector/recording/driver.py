@@ -111,7 +111,9 @@ class DriverLaunches:
         self._varied: dict[tuple[_PROCESS, int], int] = {}
         self._lost: dict[tuple[_PROCESS, str], int] = {}
         self._made: list[_Made] = []
+        # Kernels that were taken out of their modules: the blob of each, and the way back.
         self._alone: dict[tuple[str, str], str] = {}
+        self._whole: dict[tuple[str, str], str] = {}
         self._blind: dict[str, None] = {}
         self.began = False
 
@@ -125,6 +127,7 @@ class DriverLaunches:
             blob = as_text(event.get("blob"))
             if module and name and blob:
                 self._alone[module, name] = blob
+                self._whole[blob, name] = module
         if pid is None or not str(kind).startswith("driver"):
             return
         if kind == "driver":
@@ -191,7 +194,10 @@ class DriverLaunches:
     def _of(self, variant: Variant) -> _Launches | None:
         held = variant.stages.get(Stage.SASS)
         digest = digest_named(held.content) if held is not None else None
-        return self._kernels.get((digest, variant.symbol)) if digest is not None else None
+        if digest is None:
+            return None
+        module = self._whole.get((digest, variant.symbol), digest)
+        return self._kernels.get((module, variant.symbol))
 
     def _count(self, key: tuple[_PROCESS, int], event: Event) -> tuple[int, int]:
         # It was launched once when it was first seen, if not only captured into a graph.
@@ -219,8 +225,10 @@ class DriverLaunches:
                 shared_bytes=as_int(event.get("shared_bytes")),
                 arguments=_arguments(event.get("parameters"), self._varied.get(key, 0), named),
                 count=count,
+                operators=_operators(event),
             )
-            alike = (call.grid, call.block, call.shared_bytes)
+            alike = (call.grid, call.block, call.shared_bytes,
+                     call.operators if event.get("by_operator") else ())
             earlier = calls.get(alike)
             calls[alike] = call if earlier is None else _together(earlier, call)
         return tuple(calls.values())
@@ -303,7 +311,10 @@ class DriverLaunches:
         return span, {"flags": [str(o) for o in options]} if isinstance(options, list) else {}
 
     def captured(self, by: str, name: str) -> bool:
-        """Whether a kernel that a compiler was seen to make is here by its launches."""
+        """Whether a kernel that a compiler was seen to make is here by its launches, or was never
+        launched, since all launches were seen."""
+        if self.began and not self._blind:
+            return True
         made = _Made(by, name, {})
         return any(_names(made, symbol) for _, symbol in self._kernels)
 
@@ -339,6 +350,12 @@ def _names(made: _Made, symbol: str) -> bool:
         return True
     jiterated = made.by.endswith("jiterator")
     return jiterated and bool(re.fullmatch(rf"{re.escape(name)}_(\w+_)?kernel", symbol))
+
+
+def _operators(event: Event) -> tuple[str, ...]:
+    """ATen's operators in the order of their calls; the event has the innermost first."""
+    names = event.get("operators")
+    return tuple(str(name) for name in reversed(names)) if isinstance(names, list) else ()
 
 
 def _three(value: object) -> tuple[int, int, int] | None:

@@ -272,6 +272,7 @@ def launch(c: Call) -> dict[str, object]:
         "count": c.count,
         "first": c.first,
         "arguments": [asdict(a) for a in c.arguments],
+        "operators": list(c.operators),
     }
 
 

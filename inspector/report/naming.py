@@ -14,8 +14,7 @@ from itertools import pairwise
 
 from rich.cells import cell_len, set_cell_size
 
-from inspector.model import Kernel, Origin, Variant
-from inspector.names import base_name, short_name
+from inspector.model import Kernel, Variant
 from inspector.text import shown
 
 DIGITS = 4
@@ -42,13 +41,6 @@ def under(kernel: Kernel) -> str:
     """What a kernel is listed under: its origin, or the maker of one that came from elsewhere."""
     maker = next((v.maker for v in kernel.variants if v.maker is not None), None)
     return shown(maker) if maker is not None else kernel.origin.value
-
-
-def called(kernel: Kernel) -> str:
-    """A kernel's name without its parameters; of a library's templates with what they compute."""
-    if kernel.origin is Origin.EXTERN:
-        return short_name(kernel.demangled or kernel.name)
-    return base_name(kernel.name)
 
 
 # -- variants -------------------------------------------------------------------------------------

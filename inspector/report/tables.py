@@ -11,9 +11,8 @@ from rich.text import Text
 
 from inspector.listing.line import Line
 from inspector.model import Kernel, Origin, Recording, Resources, Stage, Variant
-from inspector.names import base_name
 from inspector.report.jsons import ordered
-from inspector.report.naming import apart, called, differing, setting, under
+from inspector.report.naming import apart, differing, setting, under
 from inspector.text import microseconds, plural, shown
 
 Figures = Callable[[Variant], Resources]
@@ -265,7 +264,7 @@ def _of_kernel(
 
 def _indented(kernel: Kernel) -> str:
     """The name of a kernel as the table has it, beneath its origin."""
-    return "  " + shown(called(kernel))
+    return "  " + shown(kernel.called)
 
 
 def lacking(rec: Recording) -> list[str]:
@@ -276,14 +275,14 @@ def lacking(rec: Recording) -> list[str]:
             why = variant.missing.get(stage)
             wanted = kernel.origin not in (Origin.FILE, Origin.EXTERN) or stage is Stage.SASS
             if why and stage not in variant.stages and wanted:
-                out.setdefault(f"no {stage.value}: {why}", []).append(base_name(kernel.name))
+                out.setdefault(f"no {stage.value}: {why}", []).append(kernel.called)
     return [f"{', '.join(dict.fromkeys(names))}: {why}" for why, names in out.items()]
 
 
 def never_ran(rec: Recording) -> list[str]:
     """A sentence for each variant that the device refused."""
     return [
-        f"{base_name(kernel.name)} {variant.id} never ran: {variant.failed}"
+        f"{kernel.called} {variant.id} never ran: {variant.failed}"
         for kernel, variant in rec.variants()
         if variant.failed is not None
     ]

@@ -15,6 +15,7 @@
 #include <errno.h>
 #include <execinfo.h>
 #include <fcntl.h>
+#include <link.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -79,7 +80,7 @@ enum {
   INSTANTIATE_PARAMS_PTSZ = 657,
   GRAPH_LAUNCH = 514, GRAPH_LAUNCH_PTSZ = 515, EXEC_DESTROY = 516,
   SET_NODE = 538, SET_NODE_2 = 692, SET_ANY_NODE = 714, UPDATE = 561, UPDATE_2 = 696,
-  LAUNCH_EX = 652, LAUNCH_EX_PTSZ = 653, GET_KERNEL = 681, KERNEL_FUNCTION = 683
+  DRIVER_VERSION = 2, LAUNCH_EX = 652, LAUNCH_EX_PTSZ = 653, GET_KERNEL = 681, KERNEL_FUNCTION = 683
 };
 static const uint32_t WATCHED[] = {
   LOAD, LOAD_DATA, LOAD_DATA_EX, LOAD_FATBIN, GET_FUNCTION, LAUNCH, LAUNCH_PTSZ, COOPERATIVE,
@@ -93,7 +94,7 @@ static const uint32_t WATCHED[] = {
 typedef int (*Answer)();
 static struct {
   Answer subscribe, unsubscribe, finalize, enable, device_of;                                /* CUPTI */
-  Answer module_of, param_info, kernel_param_info, is_capturing, name_of, kernel_name;   /* driver */
+  Answer version, module_of, param_info, kernel_param_info, is_capturing, name_of, kernel_name;   /* driver */
   Answer nodes, node_type, node_params, child;
 } ask;
 
@@ -154,16 +155,13 @@ static struct Handle { void *handle; int module; } *handles;
 static int handle_count, handle_room;
 static Exec *execs;
 static int exec_count, exec_room;
-static char **operators;
-static int operator_count;
-static int capturing, changed, active, ready, owner, refused_error;
+static int leaving, left_error, by_operator, capturing, changed, active, ready, owner, refused_error;
 static uint64_t lost_launches, lost_modules, lost_bytes, lost_graphs, changed_graphs, failed_writes;
 static uint64_t told_sum;
 static struct timespec last;
 static void *subscriber;
 static char root[4096], path[4400], cupti_path[4096], file_tag[64];
-static __thread int loaded_here = -1, operator_here;
-static __thread int busy;
+static __thread int loaded_here = -1, operator_here, busy;
 
 /* -- JSON, appended a line at a time ---------------------------------------------------------- */
 
@@ -418,27 +416,174 @@ static int module_of(void *f, const char *symbol) {
 
 /* -- launches --------------------------------------------------------------------------------- */
 
-static void say_libraries(Line *line) {
-  void *frames[64];
-  const char *seen[MOST_LIBRARIES];
-  int count = 0, n = backtrace(frames, 64);
+/* Which library an address is in, and which operator of ATen's: at::_ops::NAME::call, and the nodes
+ * of the backward pass, which are symbols of libtorch_cpu.so. dladdr looks through all its 200,000
+ * symbols for each address; these few are sorted once. */
+
+typedef struct { uintptr_t begin, end; char *path; } Library;
+typedef struct { uintptr_t begin, end; char *name; } Operator;
+static Library *libraries;
+static int library_count;
+static unsigned long long library_changes;
+static Operator *known_operators;
+static int known_count;
+
+static int by_address(const void *a, const void *b) {
+  uintptr_t x = ((const Operator *)a)->begin, y = ((const Operator *)b)->begin;
+  return x < y ? -1 : x > y;
+}
+
+static void read_operators(struct dl_phdr_info *info) {
+  const ElfW(Dyn) *dynamic = 0;
+  const ElfW(Sym) *symbols = 0;
+  const char *names = 0;
+  const uint32_t *hash = 0;
+  for (int i = 0; i < info->dlpi_phnum; i++)
+    if (info->dlpi_phdr[i].p_type == PT_DYNAMIC) dynamic = (const void *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
+  for (; dynamic && dynamic->d_tag != DT_NULL; dynamic++) {
+    if (dynamic->d_tag == DT_SYMTAB) symbols = (const void *)dynamic->d_un.d_ptr;
+    if (dynamic->d_tag == DT_STRTAB) names = (const void *)dynamic->d_un.d_ptr;
+    if (dynamic->d_tag == DT_GNU_HASH) hash = (const void *)dynamic->d_un.d_ptr;
+  }
+  if (!symbols || !names || !hash) return;
+  const uint32_t *buckets = hash + 4 + hash[2] * (sizeof(uintptr_t) / 4), *chain = buckets + hash[0];
+  uint32_t count = 0;
+  for (uint32_t i = 0; i < hash[0]; i++) if (buckets[i] > count) count = buckets[i];
+  if (count) { while (!(chain[count - hash[1]] & 1)) count++; count++; }
+  for (uint32_t i = hash[1]; i < count; i++) {
+    if (ELF64_ST_TYPE(symbols[i].st_info) != STT_FUNC || !symbols[i].st_size) continue;
+    const char *name = names + symbols[i].st_name, *rest = 0;
+    int backward = 0;
+    if (!strncmp(name, "_ZN2at4_ops", 11)) rest = name + 11;
+    else if (!strncmp(name, "_ZN5torch8autograd9generated", 28)) rest = name + 28, backward = 1;
+    if (!rest) continue;
+    char *after;
+    long size = strtol(rest, &after, 10);
+    if (size <= 0 || size > 200 || strlen(after) < (size_t)size) continue;
+    const char *method = after + size;
+    if (strncmp(method, backward ? "5apply" : "4call", backward ? 6 : 5)
+        && (backward || strncmp(method, "10redispatch", 12))) continue;
+    if (!(known_count & (known_count - 1))) {
+      void *grown = realloc(known_operators, (size_t)(known_count ? known_count * 2 : 1) * sizeof *known_operators);
+      if (!grown) return;
+      known_operators = grown;
+    }
+    Operator *operator = &known_operators[known_count];
+    operator->begin = info->dlpi_addr + symbols[i].st_value;
+    operator->end = operator->begin + symbols[i].st_size;
+    operator->name = strndup(after, (size_t)size);
+    if (operator->name) known_count++;
+  }
+}
+
+static int take_library(struct dl_phdr_info *info, size_t size, void *data) {
+  (void)size;
+  (void)data;
+  library_changes = info->dlpi_adds;
+  const char *path = info->dlpi_name;
+  if (!path || !*path) return 0;
+  for (int i = 0; i < info->dlpi_phnum; i++) {
+    const ElfW(Phdr) *head = &info->dlpi_phdr[i];
+    if (head->p_type != PT_LOAD || !(head->p_flags & PF_X)) continue;
+    void *grown = realloc(libraries, (size_t)(library_count + 1) * sizeof *libraries);
+    char *copy = grown ? strdup(path) : 0;
+    if (grown) libraries = grown;
+    if (!copy) return 0;
+    libraries[library_count].begin = info->dlpi_addr + head->p_vaddr;
+    libraries[library_count].end = info->dlpi_addr + head->p_vaddr + head->p_memsz;
+    libraries[library_count++].path = copy;
+  }
+  if (strstr(path, "libtorch_cpu.so") && !known_count) {
+    read_operators(info);
+    qsort(known_operators, (size_t)known_count, sizeof *known_operators, by_address);
+  }
+  return 0;
+}
+
+static int changes(struct dl_phdr_info *info, size_t size, void *data) {
+  (void)size;
+  *(unsigned long long *)data = info->dlpi_adds;
+  return 1;
+}
+
+static void read_libraries(void) {
+  unsigned long long now = 0;
+  dl_iterate_phdr(changes, &now);
+  if (libraries && now == library_changes) return;
+  for (int i = 0; i < library_count; i++) free(libraries[i].path);
+  library_count = 0;
+  dl_iterate_phdr(take_library, 0);
+}
+
+static const char *library_at(uintptr_t address) {
+  for (int i = 0; i < library_count; i++)
+    if (address >= libraries[i].begin && address < libraries[i].end) return libraries[i].path;
+  return 0;
+}
+
+static const char *operator_at(uintptr_t address) {
+  int low = 0, high = known_count;
+  while (low < high) {
+    int middle = (low + high) / 2;
+    if (known_operators[middle].begin <= address) low = middle + 1;
+    else high = middle;
+  }
+  return low && address < known_operators[low - 1].end ? known_operators[low - 1].name : 0;
+}
+
+#define MOST_FRAMES 96
+#define MOST_OPERATORS 8
+
+/* Operators that are being called, innermost first, each once. */
+static int operators_of(void **frames, int n, const char **out) {
+  int count = 0;
+  for (int i = 0; i < n && count < MOST_OPERATORS; i++) {
+    const char *name = operator_at((uintptr_t)frames[i] - 1);
+    int again = 0;
+    for (int j = 0; name && j < count; j++) again |= !strcmp(out[j], name);
+    if (name && !again) out[count++] = name;
+  }
+  return count;
+}
+
+static void say_caller(Line *line) {
+  void *frames[MOST_FRAMES];
+  const char *seen[MOST_LIBRARIES], *operators[MOST_OPERATORS];
+  int count = 0, n = backtrace(frames, MOST_FRAMES);
+  read_libraries();
   say(line, ",\"libraries\":[");
   for (int i = 0; i < n && count < MOST_LIBRARIES; i++) {
-    Dl_info info;
-    if (!dladdr(frames[i], &info) || !info.dli_fname) continue;
-    const char *base = strrchr(info.dli_fname, '/');
-    base = base ? base + 1 : info.dli_fname;
-    if (strstr(base, "ptxview_driver") || !strncmp(base, "libcuda.so", 10)
+    const char *path = library_at((uintptr_t)frames[i] - 1);
+    if (!path) continue;
+    const char *base = strrchr(path, '/');
+    base = base ? base + 1 : path;
+    if (strstr(base, "ptxview_") || !strncmp(base, "libcuda.so", 10)
         || !strncmp(base, "libcupti", 8) || !strncmp(base, "libc.so", 7)
-        || !strncmp(base, "libcudart", 9) || !strncmp(base, "libffi", 6)) continue;
+        || !strncmp(base, "libcudart", 9) || !strncmp(base, "libffi", 6)
+        || !strncmp(base, "libpython", 9) || !strncmp(base, "libstdc++", 9)) continue;
     int again = 0;
-    for (int j = 0; j < count; j++) again |= !strcmp(seen[j], info.dli_fname);
+    for (int j = 0; j < count; j++) again |= !strcmp(seen[j], path);
     if (again) continue;
-    seen[count] = info.dli_fname;
+    seen[count] = path;
     if (count++) say(line, ",");
-    say_text(line, info.dli_fname);
+    say_text(line, path);
   }
   say(line, "]");
+  count = operators_of(frames, n, operators);
+  for (int i = 0; i < count; i++) say(line, i ? "," : ",\"operators\":["), say_text(line, operators[i]);
+  if (count) say(line, "]");
+}
+
+/* The number of the operators that are being called, where every launch is asked for them. */
+static int operators_now(void) {
+  void *frames[MOST_FRAMES];
+  const char *names[MOST_OPERATORS];
+  int n = backtrace(frames, MOST_FRAMES);
+  read_libraries();
+  int count = operators_of(frames, n, names);
+  uint64_t h = 1469598103934665603ull;
+  for (int i = 0; i < count; i++) h = (h ^ (uintptr_t)names[i]) * 1099511628211ull;
+  return count ? (int)(h >> 33) | 1 : 0;
 }
 
 /* Where a launch has its parameter: an array of pointers, or one buffer with its size. */
@@ -525,9 +670,9 @@ static void say_entry(int number, int in_graph) {
     if (entry->parameters) say_parameters(&line, entry);
   }
   if (entry->device >= 0) say(&line, ",\"device\":"), say_number(&line, (uint64_t)entry->device);
-  if (entry->operator) say(&line, ",\"operator\":"), say_text(&line, operators[entry->operator - 1]);
+  if (by_operator) say(&line, ",\"by_operator\":true");
   if (in_graph) say(&line, ",\"in_graph\":true");
-  say_libraries(&line);
+  say_caller(&line);
   append(&line);
 }
 
@@ -651,6 +796,7 @@ static void launched(const Callback *call, void *f, const unsigned *dims, const 
   static __thread int device = -1;
   if (call->context != context) context = call->context, device = device_of(context);
   int captured = in_capture(stream);
+  operator_here = by_operator ? operators_now() : 0;
   if (loaded_here >= 0) tie(f, loaded_here), loaded_here = -1;
   int entry = entry_of(f, call->symbol, dims, cluster, device, params, extra, captured);
   if (entry >= 0) compare_parameters(&entries[entry], params, extra);
@@ -715,6 +861,7 @@ static void instantiated(void *handle, void *graph, void *context) {
   exec = &execs[exec_count++];
   memset(exec, 0, sizeof *exec);
   exec->exec = handle;
+  operator_here = 0;
   if (collect(graph, exec, context, 0)) lost_graphs++;
 }
 
@@ -781,6 +928,13 @@ static void returned(const Callback *call, uint32_t id) {
 
 static void called(void *user, int domain, uint32_t id, const void *data) {
   (void)user;
+  if (leaving && domain == DRIVER_API && id == DRIVER_VERSION
+      && ((const Callback *)data)->site == 1) {
+    leaving = 0;
+    left_error = ask.unsubscribe(subscriber);
+    if (ask.finalize) left_error = ask.finalize();
+    return;
+  }
   if (!active || busy) return;
   const Callback *call = data;
   if (domain == DRIVER_API) {
@@ -824,6 +978,7 @@ static int subscribe(void) {
   ask.finalize = (Answer)dlsym(cupti, "cuptiFinalize");
   ask.enable = (Answer)dlsym(cupti, "cuptiEnableCallback");
   ask.device_of = (Answer)dlsym(cupti, "cuptiGetDeviceId");
+  ask.version = (Answer)dlsym(cuda, "cuDriverGetVersion");
   ask.module_of = (Answer)dlsym(cuda, "cuFuncGetModule");
   ask.param_info = (Answer)dlsym(cuda, "cuFuncGetParamInfo");
   ask.kernel_param_info = (Answer)dlsym(cuda, "cuKernelGetParamInfo");
@@ -874,12 +1029,13 @@ EXPORT int ptxview_driver_begin(void) {
 
 /* Where to write, and which CUPTI to ask; what the driver will call when it is initialised. */
 EXPORT void ptxview_driver_prepare(const char *folder, const char *tag, const char *cupti,
-                                   const char *self) {
+                                   const char *self, int operators) {
   snprintf(root, sizeof root, "%s", folder);
   snprintf(file_tag, sizeof file_tag, "%s", tag);
   snprintf(cupti_path, sizeof cupti_path, "%s", cupti);
   if (!ready) pthread_atfork(0, 0, in_child);
   ready = 1;
+  by_operator = operators;
   written = 0;
   if (self) setenv("CUDA_INJECTION64_PATH", self, 1);
 }
@@ -906,34 +1062,28 @@ EXPORT int ptxview_driver_leave(const char *why, int detach) {
   if (!active || owner != (int)getpid()) return 0;
   ptxview_driver_tell();
   active = 0;
-  int error = ask.unsubscribe(subscriber);
-  /* Another copy of CUPTI, as Triton's wheel has one, finds room only once this one is detached. */
-  if (detach && ask.finalize) error = ask.finalize();
+  if (detach && !ask.enable(1u, subscriber, DRIVER_API, (uint32_t)DRIVER_VERSION)) {
+    /* Another copy of CUPTI, as Triton's wheel has one, finds room only once this one is detached,
+     * which is to be done where a call of the driver returns (CUPTI's documentation). */
+    int version;
+    leaving = 1;
+    ask.version(&version);
+    leaving = 0;
+  } else left_error = ask.unsubscribe(subscriber);
   pthread_mutex_lock(&lock);
   Line line = {0};
   begin(&line, "driver_left");
   say(&line, ",\"why\":"), say_text(&line, why);
   append(&line);
   pthread_mutex_unlock(&lock);
-  return error;
+  return left_error;
 }
 
-/* The operator that this thread is in from now on (0: none), and its number for later. */
-EXPORT int ptxview_driver_operator(const char *name) {
-  pthread_mutex_lock(&lock);
-  int number = 0;
-  for (int i = 0; i < operator_count && !number; i++) if (!strcmp(operators[i], name)) number = i + 1;
-  if (!number && operator_count < 4096) {
-    char **grown = realloc(operators, (size_t)(operator_count + 1) * sizeof *operators);
-    if (grown && (operators = grown, operators[operator_count] = strdup(name))) number = ++operator_count;
-  }
-  pthread_mutex_unlock(&lock);
-  return number;
-}
-EXPORT int ptxview_driver_within(int number) {
-  int before = operator_here;
-  operator_here = number;
-  return before;
+/* Whether callbacks are asked for, while we stand: to measure what they cost. */
+EXPORT void ptxview_driver_watch(int on) {
+  if (!subscriber) return;
+  for (unsigned i = 0; i < sizeof WATCHED / sizeof *WATCHED; i++)
+    ask.enable((uint32_t)on, subscriber, DRIVER_API, WATCHED[i]);
 }
 EXPORT int ptxview_driver_active(void) { return active; }
 

@@ -104,8 +104,9 @@ def arm() -> None:
     _state["armed"] = True
     library = ctypes.CDLL(path)
     library.ptxview_driver_prepare(
-        os.fsencode(recording), secrets.token_hex(4).encode(), os.fsencode(cupti), os.fsencode(path)
-    )
+        os.fsencode(recording), secrets.token_hex(4).encode(), os.fsencode(cupti), os.fsencode(path),
+        int(bool(os.environ.get("PTXVIEW_OPERATORS"))),
+    )  # fmt: skip
     _state["library"] = library
     _hide_from_children()
 
@@ -208,7 +209,7 @@ def leave(who: str) -> None:
     try:
         _state["left"] = True
         if library.ptxview_driver_active():
-            library.ptxview_driver_leave(who.encode(), int(who != "torch.profiler"))
+            library.ptxview_driver_leave(who.encode(), int(os.environ.get("PTXVIEW_DETACH", who != "torch.profiler")))
         else:
             ctypes.CDLL(None).unsetenv(b"CUDA_INJECTION64_PATH")
             emit({"event": "driver_left", "why": who})

@@ -10,7 +10,7 @@ from enum import Enum
 from itertools import chain
 
 from inspector.model import Graph, Kernel, Origin, Recording, Variant
-from inspector.report.naming import called, labels, under
+from inspector.report.naming import labels, under
 from inspector.tui.widgets.subject import TreeSubject
 from inspector.tui.widgets.visible import label
 
@@ -74,7 +74,7 @@ def _words(*parts: object) -> str:
 
 def _short(kernel: Kernel, many: Mapping[str, int]) -> str:
     """A CUDA kernel's name without its parameters, unless another kernel has the same one."""
-    name = called(kernel)
+    name = kernel.called
     return name if many[name] == 1 else kernel.demangled or kernel.name
 
 
@@ -187,7 +187,7 @@ def _graph(
 
 def whole_tree(recording: Recording) -> tuple[TreeEntry, ...]:
     """Every row there is, origins in the order of the enumeration."""
-    many = Counter({kernel.name: called(kernel) for kernel in recording.kernels}.values())
+    many = Counter({kernel.name: kernel.called for kernel in recording.kernels}.values())
     kernels = {k.id: (k, _short(k, many)) for k in recording.kernels}
     in_graphs = {name for graph in recording.graphs for name in graph.kernels}
     entries = []
