@@ -55,7 +55,7 @@ def described(call: Call) -> list[str]:
     if call.grid is not None:
         out.append(_launch(call))
     out += [argument(a) for a in call.arguments if a.type != "constexpr"]
-    return out + ([f"in {' → '.join(call.operators)}"] if call.operators else [])
+    return out + ([f"first in {' → '.join(call.operators)}"] if call.operators else [])
 
 
 def _launch(call: Call) -> str:

@@ -811,6 +811,7 @@ static void launched(const Callback *call, void *f, const unsigned *dims, const 
 static int collect(void *graph, Exec *exec, void *context, int depth) {
   size_t n = 0;
   if (depth > 8 || !ask.nodes || ask.nodes(graph, (void **)0, &n)) return -1;
+  if (!n) return 0;
   void **nodes = malloc((n + 1) * sizeof *nodes);
   if (!nodes || ask.nodes(graph, nodes, &n)) { free(nodes); return -1; }
   int bad = 0;
@@ -1074,6 +1075,7 @@ EXPORT int ptxview_driver_leave(const char *why, int detach) {
   Line line = {0};
   begin(&line, "driver_left");
   say(&line, ",\"why\":"), say_text(&line, why);
+  if (left_error) say(&line, ",\"error\":"), say_number(&line, (uint64_t)left_error);
   append(&line);
   pthread_mutex_unlock(&lock);
   return left_error;
