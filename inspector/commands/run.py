@@ -78,7 +78,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--operators",
         action="store_true",
         help="on a GPU, tell launches apart by the operator of ATen that made them, which takes "
-        "some microseconds a launch; else the operator of the first is told",
+        "some 10 µs a launch; else the operator of the first is told",
     )
     emulated = parser.add_argument_group("the emulated device")
     emulated.add_argument(

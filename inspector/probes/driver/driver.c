@@ -80,7 +80,7 @@ enum {
   INSTANTIATE_PARAMS_PTSZ = 657,
   GRAPH_LAUNCH = 514, GRAPH_LAUNCH_PTSZ = 515, EXEC_DESTROY = 516,
   SET_NODE = 538, SET_NODE_2 = 692, SET_ANY_NODE = 714, UPDATE = 561, UPDATE_2 = 696,
-  DRIVER_VERSION = 2, LAUNCH_EX = 652, LAUNCH_EX_PTSZ = 653, GET_KERNEL = 681, KERNEL_FUNCTION = 683
+  LAUNCH_EX = 652, LAUNCH_EX_PTSZ = 653, GET_KERNEL = 681, KERNEL_FUNCTION = 683
 };
 static const uint32_t WATCHED[] = {
   LOAD, LOAD_DATA, LOAD_DATA_EX, LOAD_FATBIN, GET_FUNCTION, LAUNCH, LAUNCH_PTSZ, COOPERATIVE,
@@ -93,8 +93,8 @@ static const uint32_t WATCHED[] = {
 
 typedef int (*Answer)();
 static struct {
-  Answer subscribe, unsubscribe, finalize, enable, device_of;                                /* CUPTI */
-  Answer version, module_of, param_info, kernel_param_info, is_capturing, name_of, kernel_name;   /* driver */
+  Answer subscribe, unsubscribe, enable, device_of;                                /* CUPTI */
+  Answer module_of, param_info, kernel_param_info, is_capturing, name_of, kernel_name;   /* driver */
   Answer nodes, node_type, node_params, child;
 } ask;
 
@@ -155,7 +155,7 @@ static struct Handle { void *handle; int module; } *handles;
 static int handle_count, handle_room;
 static Exec *execs;
 static int exec_count, exec_room;
-static int leaving, left_error, by_operator, capturing, changed, active, ready, owner, refused_error;
+static int by_operator, capturing, changed, active, ready, owner, refused_error;
 static uint64_t lost_launches, lost_modules, lost_bytes, lost_graphs, changed_graphs, failed_writes;
 static uint64_t told_sum;
 static struct timespec last;
@@ -929,13 +929,6 @@ static void returned(const Callback *call, uint32_t id) {
 
 static void called(void *user, int domain, uint32_t id, const void *data) {
   (void)user;
-  if (leaving && domain == DRIVER_API && id == DRIVER_VERSION
-      && ((const Callback *)data)->site == 1) {
-    leaving = 0;
-    left_error = ask.unsubscribe(subscriber);
-    if (ask.finalize) left_error = ask.finalize();
-    return;
-  }
   if (!active || busy) return;
   const Callback *call = data;
   if (domain == DRIVER_API) {
@@ -976,10 +969,8 @@ static int subscribe(void) {
   if (!cupti || !cuda) return -1;
   ask.subscribe = (Answer)dlsym(cupti, "cuptiSubscribe");
   ask.unsubscribe = (Answer)dlsym(cupti, "cuptiUnsubscribe");
-  ask.finalize = (Answer)dlsym(cupti, "cuptiFinalize");
   ask.enable = (Answer)dlsym(cupti, "cuptiEnableCallback");
   ask.device_of = (Answer)dlsym(cupti, "cuptiGetDeviceId");
-  ask.version = (Answer)dlsym(cuda, "cuDriverGetVersion");
   ask.module_of = (Answer)dlsym(cuda, "cuFuncGetModule");
   ask.param_info = (Answer)dlsym(cuda, "cuFuncGetParamInfo");
   ask.kernel_param_info = (Answer)dlsym(cuda, "cuKernelGetParamInfo");
@@ -1059,26 +1050,19 @@ EXPORT void ptxview_driver_tell(void) {
 }
 
 /* Leave, before somebody else subscribes: CUPTI has room for one. */
-EXPORT int ptxview_driver_leave(const char *why, int detach) {
+EXPORT int ptxview_driver_leave(const char *why) {
   if (!active || owner != (int)getpid()) return 0;
   ptxview_driver_tell();
   active = 0;
-  if (detach && !ask.enable(1u, subscriber, DRIVER_API, (uint32_t)DRIVER_VERSION)) {
-    /* Another copy of CUPTI, as Triton's wheel has one, finds room only once this one is detached,
-     * which is to be done where a call of the driver returns (CUPTI's documentation). */
-    int version;
-    leaving = 1;
-    ask.version(&version);
-    leaving = 0;
-  } else left_error = ask.unsubscribe(subscriber);
+  int error = ask.unsubscribe(subscriber);
   pthread_mutex_lock(&lock);
   Line line = {0};
   begin(&line, "driver_left");
   say(&line, ",\"why\":"), say_text(&line, why);
-  if (left_error) say(&line, ",\"error\":"), say_number(&line, (uint64_t)left_error);
+  if (error) say(&line, ",\"error\":"), say_number(&line, (uint64_t)error);
   append(&line);
   pthread_mutex_unlock(&lock);
-  return left_error;
+  return error;
 }
 
 /* Whether callbacks are asked for, while we stand: to measure what they cost. */

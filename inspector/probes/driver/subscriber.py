@@ -8,7 +8,11 @@ programs which it starts: Nsight Compute refuses to run beside it.
 
 CUPTI has room for one subscriber. Whoever profiles is the better one: before torch.profiler,
 Proton, JAX's or another profiler of the program's own begins, this one leaves; CUPTI does not let
-it come back (error 39), so the recording says from when on launches were not seen.
+it come back (error 39), so the recording says from when on launches were not seen. A process that
+has had one copy of CUPTI refuses every other, also when nobody is subscribed any more: Triton's
+wheel has a copy of its own for Proton, and where Proton is imported before CUDA is initialised,
+nobody subscribes; where it is imported later, it is given the copy that is loaded, as its own
+setting for that is documented (TRITON_CUPTI_LIB_PATH).
 """
 
 from __future__ import annotations
@@ -38,11 +42,13 @@ MAKERS_OF_LAUNCHES = (
 
 PROFILERS: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ("torch.autograd.profiler", ("_prepare_profiler", "_enable_profiler"), "torch.profiler"),
-    ("triton.profiler.profile", ("start",), "Proton"),
+    ("triton.profiler.profile", ("start",), PROTON),
     ("jax._src.profiler", ("start_trace", "start_server"), "jax.profiler"),
     ("cupti.cupti", ("subscribe", "activity_enable"), "cupti-python"),
 )
 """Modules, their functions before which CUPTI must be free, and what people call them."""
+
+PROTON = "Proton"
 
 FOREIGN = (
     "CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH", "NV_NSIGHT_INJECTION_TRANSPORT_TYPE",
@@ -68,6 +74,7 @@ def install() -> None:
     os.register_at_fork(after_in_child=_in_child)
     for name in MAKERS_OF_LAUNCHES:
         hooks.when_imported(name, lambda module: arm())
+    hooks.when_imported("triton.profiler", lambda module: _state["armed"] and _yield_to(PROTON))
     for name, functions, who in PROFILERS:
         hooks.when_imported(name, functools.partial(leave_before, functions=functions, who=who))
 
@@ -192,6 +199,29 @@ def leave_before(module: Any, functions: tuple[str, ...], who: str) -> None:
             setattr(module, name, _leaving(original, who))
 
 
+def _yield_to(who: str) -> None:
+    """Leave for good if nothing has begun yet; else wait until it is needed."""
+    if not _state["library"].ptxview_driver_active():
+        leave(who)
+
+
+def _lend_cupti() -> None:
+    """Have Proton load the copy of CUPTI that this process has had."""
+    if os.environ.get("TRITON_CUPTI_LIB_PATH"):
+        return
+    loaded = find_cupti()
+    if loaded is None:
+        return
+    place = os.path.join(os.path.dirname(launch_native.driver_library()), "cupti")
+    link = os.path.join(place, "libcupti.so")
+    os.makedirs(place, exist_ok=True)
+    if not os.path.lexists(link) or os.readlink(link) != loaded:
+        part = f"{link}.{os.getpid()}"
+        os.symlink(loaded, part)
+        os.replace(part, link)
+    os.environ["TRITON_CUPTI_LIB_PATH"] = place
+
+
 def _leaving(original: Any, who: str) -> Any:
     @functools.wraps(original)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -209,7 +239,9 @@ def leave(who: str) -> None:
     try:
         _state["left"] = True
         if library.ptxview_driver_active():
-            library.ptxview_driver_leave(who.encode(), int(os.environ.get("PTXVIEW_DETACH", who != "torch.profiler")))
+            if who == PROTON:
+                _lend_cupti()
+            library.ptxview_driver_leave(who.encode())
         else:
             ctypes.CDLL(None).unsetenv(b"CUDA_INJECTION64_PATH")
             emit({"event": "driver_left", "why": who})
