@@ -397,7 +397,7 @@ class Run:
         if target is None:
             # It takes half a second, once, and ends before the program has imported torch.
             begin([self._python, "-I", NATIVE])
-            if request.driver:
+            if request.driver and here is None:
                 self.env["PTXVIEW_DRIVER"] = "1"
 
     @property

@@ -22,7 +22,11 @@ def names(kernel: Kernel) -> tuple[str, ...]:
     """Every name that a kernel answers to."""
     short = kernel.called
     plain = kernel.demangled.split("(")[0].split("<")[0].split()[-1:] or [kernel.demangled]
-    return tuple(dict.fromkeys((kernel.id, kernel.name, kernel.demangled, short, plain[0], base_name(kernel.name))))
+    return tuple(
+        dict.fromkeys(
+            (kernel.id, kernel.name, kernel.demangled, short, plain[0], base_name(kernel.name))
+        )
+    )
 
 
 def select(recording: Recording, selector: str | None) -> tuple[Found, ...]:

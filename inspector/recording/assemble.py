@@ -341,9 +341,9 @@ class Assembly:
         )
         self.problems.extend(self._calls.problems())
         self.problems.extend(self._driver.problems())
-        for kernel in list(self._uncaptured):
-            if self._driver.captured(kernel.by, kernel.name):
-                del self._uncaptured[kernel]
+        for seen in list(self._uncaptured):
+            if self._driver.captured(seen.by, seen.name):
+                del self._uncaptured[seen]
         self.problems.extend(self._unseen())
         return self._with_facts(path, tuple(kernels.values()), graphs)
 

@@ -89,14 +89,13 @@ def makers() -> tuple[tuple[re.Pattern[str], str], ...]:
 
 def maker_of(libraries: Iterable[str]) -> str | None:
     """Who asked for a launch, by the libraries that it came through, innermost first."""
-    paths = [PurePath(path) for path in libraries]
-    for path in paths:
-        for pattern, maker in makers():
-            if pattern.search(str(path)):
-                return maker or None
-    for path in paths:
-        if path.suffix == ".so" or ".so." in path.name:
-            return path.name.partition(".")[0].removeprefix("lib")
+    for path in libraries:
+        known = next((maker for pattern, maker in makers() if pattern.search(path)), None)
+        if known:
+            return known
+        name = PurePath(path).name
+        if known is None and re.search(r"\.so(?:\.|$)", name):
+            return name.partition(".")[0].removeprefix("lib")
     return None
 
 
@@ -115,6 +114,7 @@ class DriverLaunches:
         self._alone: dict[tuple[str, str], str] = {}
         self._whole: dict[tuple[str, str], str] = {}
         self._blind: dict[str, None] = {}
+        self._strangers: dict[str, _Launches] = {}
         self.began = False
 
     def take(self, event: Event) -> None:
@@ -156,9 +156,7 @@ class DriverLaunches:
         module = as_text(event.get("module"))
         libraries = event.get("libraries")
         paths = tuple(str(p) for p in libraries) if isinstance(libraries, list) else ()
-        launches = self._kernels.setdefault(
-            (module, symbol), _Launches(symbol, module, paths)
-        )
+        launches = self._kernels.setdefault((module, symbol), _Launches(symbol, module, paths))
         launches.calls[process, number] = event
 
     def _told(self, event: Event, process: _PROCESS) -> None:
@@ -169,9 +167,9 @@ class DriverLaunches:
                 key = process, int(text)
                 self._counts[key] = (numbers[0] or 0, numbers[1] or 0)
                 self._varied[key] = self._varied.get(key, 0) | (numbers[2] or 0)
-        for key in LOST:
-            if (lost := as_int(event.get(key))) is not None:
-                self._lost[process, key] = lost
+        for what in LOST:
+            if (lost := as_int(event.get(what))) is not None:
+                self._lost[process, what] = lost
 
     # -- values ---------------------------------------------------------------------------------
 
@@ -192,6 +190,8 @@ class DriverLaunches:
                        calls=calls)  # fmt: skip
 
     def _of(self, variant: Variant) -> _Launches | None:
+        if (stranger := self._strangers.get(variant.hash)) is not None:
+            return stranger
         held = variant.stages.get(Stage.SASS)
         digest = digest_named(held.content) if held is not None else None
         if digest is None:
@@ -205,11 +205,11 @@ class DriverLaunches:
 
     def _rest(self, launches: _Launches) -> int:
         """Launches of a kernel that was launched in more ways than are told apart."""
-        return sum(
-            sum(self._count(key, event))
-            for key, event in launches.calls.items()
-            if event.get(OTHERS)
-        )
+        rest = 0
+        for key, event in launches.calls.items():
+            if event.get(OTHERS):
+                rest += sum(self._count(key, event))
+        return rest
 
     def _calls(self, launches: _Launches, named: Sequence[Named]) -> tuple[Call, ...]:
         calls: dict[object, Call] = {}
@@ -227,8 +227,12 @@ class DriverLaunches:
                 count=count,
                 operators=_operators(event),
             )
-            alike = (call.grid, call.block, call.shared_bytes,
-                     call.operators if event.get("by_operator") else ())
+            alike = (
+                call.grid,
+                call.block,
+                call.shared_bytes,
+                call.operators if event.get("by_operator") else (),
+            )
             earlier = calls.get(alike)
             calls[alike] = call if earlier is None else _together(earlier, call)
         return tuple(calls.values())
@@ -265,14 +269,16 @@ class DriverLaunches:
         config: dict[str, object] = {}
         if made is not None:
             span, config = self._compiled(made, launches.symbol, stages)
+        # A kernel's own: a module has hundreds, and all that is known is known of one.
+        own = hashlib.sha256(f"{launches.module}\0{launches.symbol}".encode()).hexdigest()
+        self._strangers[own] = launches
         return VariantOfKernel(
             ("extern", launches.symbol, by or ""),
             Origin.EXTERN,
             launches.symbol,
             Variant(
                 id="",
-                # A kernel's own: a module has hundreds, and all that is known is known of one.
-                hash=hashlib.sha256(f"{launches.module}\0{launches.symbol}".encode()).hexdigest(),
+                hash=own,
                 symbol=launches.symbol,
                 target=None,
                 config=config,
@@ -360,7 +366,7 @@ def _operators(event: Event) -> tuple[str, ...]:
 
 def _three(value: object) -> tuple[int, int, int] | None:
     numbers = [as_int(n) for n in value] if isinstance(value, list) and len(value) == 3 else []
-    a, b, c = numbers if numbers else (None, None, None)
+    a, b, c = numbers or (None, None, None)
     return None if a is None or b is None or c is None else (a, b, c)
 
 

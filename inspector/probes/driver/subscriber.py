@@ -40,6 +40,7 @@ MAKERS_OF_LAUNCHES = (
 )  # fmt: skip
 """Modules whose import may lead to a use of the GPU."""
 
+PROTON = "Proton"
 PROFILERS: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ("torch.autograd.profiler", ("_prepare_profiler", "_enable_profiler"), "torch.profiler"),
     ("triton.profiler.profile", ("start",), PROTON),
@@ -47,8 +48,6 @@ PROFILERS: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ("cupti.cupti", ("subscribe", "activity_enable"), "cupti-python"),
 )
 """Modules, their functions before which CUPTI must be free, and what people call them."""
-
-PROTON = "Proton"
 
 FOREIGN = (
     "CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH", "NV_NSIGHT_INJECTION_TRANSPORT_TYPE",
@@ -74,7 +73,7 @@ def install() -> None:
     os.register_at_fork(after_in_child=_in_child)
     for name in MAKERS_OF_LAUNCHES:
         hooks.when_imported(name, lambda module: arm())
-    hooks.when_imported("triton.profiler", lambda module: _state["armed"] and _yield_to(PROTON))
+    hooks.when_imported("triton.profiler", lambda module: _yield_to(PROTON))
     for name, functions, who in PROFILERS:
         hooks.when_imported(name, functools.partial(leave_before, functions=functions, who=who))
 
@@ -151,7 +150,10 @@ def find_cupti() -> str | None:
     ]  # fmt: skip
     homes = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda"]
     for home in filter(None, homes):
-        patterns += [f"{home}/extras/CUPTI/lib64/libcupti.so.*[0-9]", f"{home}/lib64/libcupti.so.*[0-9]"]
+        patterns += [
+            f"{home}/extras/CUPTI/lib64/libcupti.so.*[0-9]",
+            f"{home}/lib64/libcupti.so.*[0-9]",
+        ]
     for pattern in patterns:
         if matches := sorted(glob.glob(pattern), key=len):
             return matches[0]
@@ -181,7 +183,7 @@ def _hide_from_children() -> None:
     import _posixsubprocess
     import subprocess
 
-    _posixsubprocess.fork_exec = hidden(_posixsubprocess.fork_exec)  # type: ignore[attr-defined]
+    _posixsubprocess.fork_exec = hidden(_posixsubprocess.fork_exec)
     if hasattr(subprocess, "_fork_exec"):
         subprocess._fork_exec = hidden(subprocess._fork_exec)
     os.system = hidden(os.system)
@@ -201,7 +203,11 @@ def leave_before(module: Any, functions: tuple[str, ...], who: str) -> None:
 
 def _yield_to(who: str) -> None:
     """Leave for good if nothing has begun yet; else wait until it is needed."""
-    if not _state["library"].ptxview_driver_active():
+    library = _state["library"]
+    if library is None:
+        _state["armed"] = True  # never
+        emit({"event": "driver_left", "why": who})
+    elif not library.ptxview_driver_active():
         leave(who)
 
 

@@ -22,6 +22,7 @@ from inspector.capture.opening import kept_cache, open_path
 from inspector.listing import parse
 from inspector.listing.line import Kind, Listing
 from inspector.model import Call, Kernel, Stage, Variant
+from inspector.names import argument_types
 from inspector.reader import tables
 from inspector.reader.reader import Reader
 from inspector.system.toolchain import need
