@@ -238,8 +238,8 @@ class Call:
     first, as ``at::_ops`` names them (``square``, ``pow_Tensor_Scalar``).
 
     Counts are told while they grow: where the program was killed, up to an eighth of the true
-    count is missing. A launch of Triton's into a CUDA graph counts once, and the graph's replays not
-    at all; of kind ``cuda`` on a GPU, each replay counts and what was only captured does not.
+    count is missing. A launch of Triton's into a CUDA graph counts once, and the graph's replays
+    not at all; of kind ``cuda`` on a GPU, each replay counts, and what was only captured does not.
     """
 
     kind: str
@@ -301,9 +301,9 @@ class Variant:
     ``span`` says nothing and ``fusion.made_from`` which lines. ``copied`` is known where the user
     wrote the kernel and the compiler was given a copy of it: it says where ``source`` has it.
 
-    ``failed`` says why it could not be loaded and never ran, where that was seen. ``maker`` is whose
-    it is, in people's words (``ATen``, ``cuBLAS``, ``CuPy``), of a kernel that was seen when it was
-    launched; ``library`` is the file that asked for the launch.
+    ``failed`` says why it could not be loaded and never ran, where that was seen. ``maker`` is
+    whose it is, in people's words (``ATen``, ``cuBLAS``, ``CuPy``), of a kernel that was seen when
+    it was launched; ``library`` is the file that asked for the launch.
 
     ``launches`` are the program's own, ``benchmarks`` those of autotuning; None if none was
     seen. ``launches`` exceeds the sum of the calls' counts where there were more distinct calls

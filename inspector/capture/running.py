@@ -114,9 +114,9 @@ def _take_kernels_out(writer: Writer, events: Sequence[Mapping[str, object]]) ->
             others.update(files_of.values() if isinstance(files_of, dict) else ())
             others.update(v for v in event.values() if isinstance(v, str) and len(v) == 64)
     for module, names in launched.items():
-        path = writer.folder / "blobs" / module
+        path = writer.stored(module)
         try:
-            if path.is_symlink() or path.stat().st_size <= SMALL:
+            if path is None or path.stat().st_size <= SMALL:
                 continue
             cubin = files.read(path)
             codes = {name: only(cubin, name) for name in names}

@@ -151,10 +151,6 @@ class Assembly:
                     self.problems.append(f"Triton could not compile {event.get('name')}: {reason}")
                 case _:
                     self._fact(event)
-        for stranger in list(self._driver.strangers(
-            v for k in self._kernels.values() for v in k.variants.values()
-        )):  # fmt: skip
-            self._add(stranger)
         return self._finish(path)
 
     # -- one event each ---------------------------------------------------------------------
@@ -279,6 +275,9 @@ class Assembly:
         )
 
     def _finish(self, path: str) -> Recording:
+        known = [v for k in self._kernels.values() for v in k.variants.values()]
+        for stranger in list(self._driver.strangers(known)):
+            self._add(stranger)
         for key, origin, name in list(self._tunings.strangers(self._kernels)):
             self._kernels.setdefault(key, _Kernel(origin, name))
         ids = shortest_ids(v.hash for k in self._kernels.values() for v in k.variants.values())

@@ -14,9 +14,9 @@ import tomllib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from importlib import resources
-from pathlib import PurePath
+from pathlib import Path, PurePath
 
+from inspector import files
 from inspector.analyse.sentences.cuda_names import parameter_names
 from inspector.errors import Unreadable
 from inspector.listing.cuda_signatures import Type, signatures
@@ -29,6 +29,7 @@ from inspector.recording.variants import Blob, Event, VariantOfKernel
 SMALL = 256 << 10
 """Bytes of a cubin that is shown whole: lines of its own are kept."""
 
+MAKERS = Path(files.__file__).parent.parent / "reference" / "makers.toml"
 OTHERS = "others"
 LOST = {
     "lost_launches": "{n:,} launches were seen of which it is not known of what kernel",
@@ -83,8 +84,8 @@ class _Made:
 @cache
 def makers() -> tuple[tuple[re.Pattern[str], str], ...]:
     """Libraries by the names of their files, and what people call what launches from them."""
-    text = (resources.files("inspector") / "reference" / "makers.toml").read_text("utf-8")
-    return tuple((re.compile(row["library"]), row["maker"]) for row in tomllib.loads(text)["maker"])
+    rows = tomllib.loads(files.read(MAKERS).decode("utf-8"))["maker"]
+    return tuple((re.compile(row["library"]), str(row["maker"])) for row in rows)
 
 
 def maker_of(libraries: Iterable[str]) -> str | None:
@@ -205,11 +206,8 @@ class DriverLaunches:
 
     def _rest(self, launches: _Launches) -> int:
         """Launches of a kernel that was launched in more ways than are told apart."""
-        rest = 0
-        for key, event in launches.calls.items():
-            if event.get(OTHERS):
-                rest += sum(self._count(key, event))
-        return rest
+        others = [self._count(k, e) for k, e in launches.calls.items() if e.get(OTHERS)]
+        return sum(counted + replayed for counted, replayed in others)
 
     def _calls(self, launches: _Launches, named: Sequence[Named]) -> tuple[Call, ...]:
         calls: dict[object, Call] = {}

@@ -110,8 +110,8 @@ def arm() -> None:
     _state["armed"] = True
     library = ctypes.CDLL(path)
     library.ptxview_driver_prepare(
-        os.fsencode(recording), secrets.token_hex(4).encode(), os.fsencode(cupti), os.fsencode(path),
-        int(bool(os.environ.get("PTXVIEW_OPERATORS"))),
+        os.fsencode(recording), secrets.token_hex(4).encode(), os.fsencode(cupti),
+        os.fsencode(path), int(bool(os.environ.get("PTXVIEW_OPERATORS"))),
     )  # fmt: skip
     _state["library"] = library
     _hide_from_children()

@@ -42,7 +42,8 @@ def load(module, data):
 
 def launch(kernel, grid=(1, 1), block=(32, 1), shared=0, stream=0, arguments=(), result=0):
     pointers = (ctypes.c_void_p * 8)(*[ctypes.addressof(a) for a in arguments])
-    driver.stand_launch(kernel, *grid, *block, shared, stream, pointers if arguments else None, result)
+    given = pointers if arguments else None
+    driver.stand_launch(kernel, *grid, *block, shared, stream, given, result)
 
 def graph(*nodes):
     one = ctypes.c_void_p(driver.stand_graph())

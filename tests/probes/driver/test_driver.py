@@ -46,7 +46,8 @@ def test_numbers_of_callbacks_are_those_of_cupti() -> None:
         name: int(number) for name, number in re.findall(r"\b([A-Z_0-9]+) = (\d+)[,\s}]", source)
     }
     expected = {
-        "LOAD": "cuModuleLoad", "LOAD_DATA": "cuModuleLoadData", "LOAD_FATBIN": "cuModuleLoadFatBinary",
+        "LOAD": "cuModuleLoad", "LOAD_DATA": "cuModuleLoadData",
+        "LOAD_FATBIN": "cuModuleLoadFatBinary",
         "LOAD_DATA_EX": "cuModuleLoadDataEx", "GET_FUNCTION": "cuModuleGetFunction",
         "LAUNCH": "cuLaunchKernel", "LAUNCH_PTSZ": "cuLaunchKernel_ptsz",
         "LAUNCH_EX": "cuLaunchKernelEx", "LAUNCH_EX_PTSZ": "cuLaunchKernelEx_ptsz",
