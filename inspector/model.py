@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
+from inspector.names import base_name, short_name
+
 EDIT, BEFORE = "edit", "before"
 """What the configuration of a variant says that was compiled before its source was edited."""
 
@@ -226,15 +228,18 @@ class Call:
     """Something that can be run again, as often as it was run alike: ``count`` times.
 
     ``kind`` is ``triton`` (a launch of a Triton kernel, generated ones too), ``graph`` (a compiled
-    graph), ``extension`` (a function of an extension) or ``cuda`` (a launch of a kernel of CUDA
-    C++, which only the emulated device sees, and not its arguments). ``name`` is the kernel's,
+    graph), ``extension`` (a function of an extension) or ``cuda`` (any other launch, seen by the
+    emulated device or at the CUDA driver's boundary). ``name`` is the kernel's,
     the graph's or the function's; ``hash`` the variant's, of a launch of Triton's. ``grid`` counts
     blocks (programs, not clusters) and ``block`` threads, both x, y, z; ``shared_bytes`` a block's
     dynamic ones.
     ``first`` says how many calls of any kind its process had made before it. None is "not known".
+    ``operators`` are ATen's that were being called when it was first launched so, the outermost
+    first, as ``at::_ops`` names them (``square``, ``pow_Tensor_Scalar``).
 
     Counts are told while they grow: where the program was killed, up to an eighth of the true
-    count is missing. A launch into a CUDA graph counts once, and the graph's replays not at all.
+    count is missing. A launch of Triton's into a CUDA graph counts once, and the graph's replays
+    not at all; of kind ``cuda`` on a GPU, each replay counts, and what was only captured does not.
     """
 
     kind: str
@@ -246,6 +251,7 @@ class Call:
     arguments: tuple[Argument, ...] = ()
     count: int = 1
     first: int | None = None
+    operators: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,7 +301,9 @@ class Variant:
     ``span`` says nothing and ``fusion.made_from`` which lines. ``copied`` is known where the user
     wrote the kernel and the compiler was given a copy of it: it says where ``source`` has it.
 
-    ``failed`` says why it could not be loaded and never ran, where that was seen.
+    ``failed`` says why it could not be loaded and never ran, where that was seen. ``maker`` is
+    whose it is, in people's words (``ATen``, ``cuBLAS``, ``CuPy``), of a kernel that was seen when
+    it was launched; ``library`` is the file that asked for the launch.
 
     ``launches`` are the program's own, ``benchmarks`` those of autotuning; None if none was
     seen. ``launches`` exceeds the sum of the calls' counts where there were more distinct calls
@@ -329,6 +337,8 @@ class Variant:
     calls: tuple[Call, ...] = ()
     copied: Copied | None = None
     failed: str | None = None
+    maker: str | None = None
+    library: str | None = None
 
     def lines_in(self, stage: Stage) -> tuple[int, int] | None:
         """The first and last line of the kernel in ``source`` or ``output_code``."""
@@ -357,6 +367,12 @@ class Kernel:
     variants: tuple[Variant, ...]
     fusion: Fusion | None = None
     autotune: tuple[Tuning, ...] = ()
+
+    @property
+    def called(self) -> str:
+        """Its name without its parameters; of a library's template, with what it computes."""
+        extern = self.origin is Origin.EXTERN
+        return short_name(self.demangled or self.name) if extern else base_name(self.name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,6 +55,29 @@ def _after_arguments(text: str) -> str:
     return ""
 
 
+def argument_types(demangled: str) -> tuple[str, ...]:
+    """The types in the last parentheses of a demangled name; () where there are none."""
+    at = demangled.rstrip()
+    if not at.endswith(")"):
+        return ()
+    depth, parts, part = 0, [], ""
+    for c in reversed(at[:-1]):
+        if c in ")>]}":
+            depth += 1
+        elif c in "(<[{":
+            depth -= 1
+            if depth < 0:
+                break
+        if c == "," and depth == 0:
+            parts.append(part)
+            part = ""
+        else:
+            part += c
+    parts.append(part)
+    types = tuple(p[::-1].strip() for p in reversed(parts))
+    return () if types in ((), ("",), ("void",)) else types
+
+
 def shortest_ids(digests: Iterable[str]) -> dict[str, str]:
     """The shortest prefix of each digest that no other shares, of eight letters or more."""
     known = sorted(set(digests))

@@ -8,7 +8,7 @@ import re
 import secrets
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,7 +26,9 @@ from inspector.capture.builds import (
 )
 from inspector.capture.opening import kept_cache, open_path, recordings_folder
 from inspector.errors import PtxviewError, RunFailed, Stopped, Unreadable
+from inspector.listing.joined_cubins import only
 from inspector.model import Origin, Recording, Variant
+from inspector.recording.driver import SMALL
 from inspector.recording.layout import (
     SCHEMA,
     SUFFIX,
@@ -87,6 +89,8 @@ def complete(
         for item_events in pool.map(events_of, builds):
             for event in item_events:
                 writer.event(**event)
+    still()
+    _take_kernels_out(writer, events)
     if assemblers := spills.versions(versions.get("triton_folder")):
         writer.event(event="tools", tools=assemblers)
     recording = open_path(writer.folder)
@@ -94,6 +98,36 @@ def complete(
     for event in measured:
         writer.event(**event)
     return open_path(writer.folder) if measured else recording
+
+
+def _take_kernels_out(writer: Writer, events: Sequence[Mapping[str, object]]) -> None:
+    """Keep, of modules with hundreds of kernels, those that were launched: 60 MB of torch's and
+    NVIDIA's libraries become one. What cannot be taken apart stays whole."""
+    launched: dict[str, dict[str, None]] = {}
+    others: set[object] = set()
+    for event in events:
+        module, name = event.get("module"), event.get("name")
+        if event.get("event") == "driver_launch" and isinstance(module, str):
+            launched.setdefault(module, {})[str(name)] = None
+        else:
+            files_of = event.get("files")
+            others.update(files_of.values() if isinstance(files_of, dict) else ())
+            others.update(v for v in event.values() if isinstance(v, str) and len(v) == 64)
+    for module, names in launched.items():
+        path = writer.stored(module)
+        try:
+            if path is None or path.stat().st_size <= SMALL:
+                continue
+            cubin = files.read(path)
+            codes = {name: only(cubin, name) for name in names}
+            if module in others or not all(codes.values()):
+                continue
+            for name, code in codes.items():
+                digest = writer.blob(code or b"")
+                writer.event(event="driver_kernel", module=module, name=name, blob=digest)
+            path.unlink()
+        except (PtxviewError, OSError) as error:
+            writer.event(event="problem", where="driver", text=str(error))
 
 
 def _events_of(item: Found | str, writer: Writer, cache: DerivedCache, say: Say) -> list[Event]:
@@ -217,13 +251,17 @@ DEFAULT_TARGET = "sm_90"
 
 @dataclass(frozen=True, slots=True)
 class RunRequest:
-    """What to run and how: ``kind`` is script, module or command; ``words`` its command line."""
+    """What to run and how: ``kind`` is script, module or command; ``words`` its command line.
+
+    ``driver``: whether launches are seen at the CUDA driver's boundary, where there is a GPU.
+    """
 
     kind: str
     words: tuple[str, ...]
     out: Path | None = None
     target: str | None = None
     python: str | None = None
+    driver: bool = True
     environment: tuple[tuple[str, str], ...] = ()
 
 
@@ -359,6 +397,8 @@ class Run:
         if target is None:
             # It takes half a second, once, and ends before the program has imported torch.
             begin([self._python, "-I", NATIVE])
+            if request.driver and here is None:
+                self.env["PTXVIEW_DRIVER"] = "1"
 
     @property
     def folder(self) -> Path:

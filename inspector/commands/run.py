@@ -68,6 +68,18 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         help="do not look for the least and greatest value of integer tensors, which waits for "
         "the device once for each distinct call",
     )
+    parser.add_argument(
+        "--no-driver",
+        action="store_true",
+        help="on a GPU, record only kernels of compilers that are known here, and not every launch "
+        "that the CUDA driver sees (libraries, CuPy, NVRTC, grids of CUDA C++)",
+    )
+    parser.add_argument(
+        "--operators",
+        action="store_true",
+        help="on a GPU, tell launches apart by the operator of ATen that made them, which takes "
+        "some 10 µs a launch; else the operator of the first is told",
+    )
     emulated = parser.add_argument_group("the emulated device")
     emulated.add_argument(
         "--devices", type=int, metavar="N", help="how many devices the program sees (1)"
@@ -133,7 +145,7 @@ def request_of(
     out = Path(args.out) if args.out else None
     return RunRequest(
         kind=kind, words=tuple(words), out=out, target=target, python=args.python,
-        environment=environment,
+        environment=environment, driver=not getattr(args, "no_driver", False),
     )  # fmt: skip
 
 
@@ -245,6 +257,7 @@ def emulation(args: argparse.Namespace) -> tuple[tuple[str, str], ...]:
         "PTXVIEW_DEBUG_PROGRAM": args.debug_program,
         "PTXVIEW_VERIFY": "1" if args.verify else None,
         "PTXVIEW_RANGES": "0" if args.no_ranges else None,
+        "PTXVIEW_OPERATORS": "1" if args.operators else None,
     }
     return tuple((k, str(v)) for k, v in given.items() if v is not None)
 

@@ -1,10 +1,14 @@
-"""Several cubins as one, so that the disassembler is started once for all of them.
+"""Several cubins as one, so that the disassembler is started once; one kernel of a large one.
 
 nvdisasm takes a third of a second to start and milliseconds for a kernel. Joined are the sections
 of machine code with their relocations, constants and symbols, each name with a mark of its cubin
 before it; lines and PTX of ``-lineinfo`` are left out. What nvdisasm prints of such a file is, but
 for the numbers of labels and the column of encodings, what it prints of each alone: a test holds it
 against that. So it is fit to count in, and not to be shown.
+
+A library's cubin has hundreds of kernels (20 MB of torch's, of which nvdisasm makes a gigabyte of
+text). ``only`` takes one of them out, with the functions that it calls: the same bytes of machine
+code, under the same names.
 """
 
 from __future__ import annotations
@@ -23,6 +27,9 @@ _RELOCATION = struct.Struct("<QQ")
 SYMTAB, STRTAB, RELA, NOBITS, REL = 2, 3, 4, 8, 9
 EIATTR_PARAM_CBANK, EIATTR_EXTERNS = 0x0A, 0x0F
 """Attributes of a function that name symbols: the bank of its parameters, what it calls."""
+
+WHOLE = (b".nv.info", b".note.", b".nv.compat")
+"""Beginnings of the names of sections that are of a whole file and are wanted with one kernel."""
 
 RESERVED = 0xFF00
 """Section numbers from here on are no sections (SHN_LORESERVE)."""
@@ -86,6 +93,49 @@ def joined(cubins: Sequence[bytes]) -> JoinedCubins | None:
     return JoinedCubins(data, tuple(mark.decode() for mark in marks))
 
 
+def only(cubin: bytes, kernel: str) -> bytes | None:
+    """A cubin with this kernel alone, and what it calls; None if it is damaged or lacks it.
+
+    Its machine code, constants, attributes, relocations and figures are as they were; lines and
+    PTX of ``-lineinfo`` and the constants of the whole module are left out.
+    """
+    try:
+        if kind(cubin) is None:
+            return None
+        sections = _sections(cubin)
+        wanted = _called(sections, kernel.encode("utf-8", "surrogateescape"))
+        if not wanted:
+            return None
+        return _joined([cubin], [b""], wanted)
+    except (ValueError, IndexError, struct.error, KeyError, StopIteration):
+        return None
+
+
+def _called(sections: Sequence[_Section], kernel: bytes) -> frozenset[bytes]:
+    """The function and those whose machine code its own refers to, by the names of sections."""
+    table = next(s for s in sections if s.fields[1] == SYMTAB)
+    names = {s.name[len(b".text.") :] for s in sections if s.name.startswith(b".text.")}
+    relocations: dict[bytes, list[_Section]] = {}
+    for section in sections:
+        if section.fields[1] in (REL, RELA) and (own := _OWN.fullmatch(section.name)):
+            relocations.setdefault(own[2], []).append(section)
+    wanted: set[bytes] = set()
+    waiting = [kernel] if kernel in names else []
+    while waiting:
+        name = waiting.pop()
+        if name in wanted:
+            continue
+        wanted.add(name)
+        for section in relocations.get(name, ()):
+            step = 24 if section.fields[1] == RELA else 16
+            for at in range(0, len(section.data) - step + 1, step):
+                number = _RELOCATION.unpack_from(section.data, at)[1] >> 32
+                home = _SYMBOL.unpack_from(table.data, number * _SYMBOL.size)[3]
+                if 0 < home < len(sections) and (own := _OWN.fullmatch(sections[home].name)):
+                    waiting.append(own[2])
+    return frozenset(wanted)
+
+
 def _sections(cubin: bytes) -> list[_Section]:
     header = _HEADER.unpack_from(cubin)
     offset, size, count, names_at = header[6], header[11], header[12], header[13]
@@ -118,11 +168,23 @@ class _Joiner:
         self.places: list[dict[int, int]] = []
         self.symbols: list[tuple[int, int, bytes, tuple[int, ...], int]] = []
 
-    def take(self, number: int, sections: Sequence[_Section], mark: bytes) -> None:
-        """The sections of one cubin that hold code or belong to it."""
+    def take(
+        self,
+        number: int,
+        sections: Sequence[_Section],
+        mark: bytes,
+        wanted: frozenset[bytes] | None = None,
+    ) -> None:
+        """The sections of one cubin that hold code or belong to it; ``wanted``: of these functions,
+        and those that are of the whole file and name nothing but them."""
         places: dict[int, int] = {}
         for n, section in enumerate(sections):
-            if _OWN.fullmatch(section.name):
+            own = _OWN.fullmatch(section.name)
+            if wanted is not None and (
+                own[2] not in wanted if own else not section.name.startswith(WHOLE)
+            ):
+                continue
+            if own or wanted is not None:
                 places[n] = len(self.sections)
                 self.sections.append(replace(section, name=_marked(section.name, mark)))
         self.places.append(places)
@@ -151,10 +213,12 @@ class _Joiner:
         return bytes(symbols), bytes(strings), local, numbers
 
 
-def _joined(cubins: Sequence[bytes], marks: Sequence[bytes]) -> bytes:
+def _joined(
+    cubins: Sequence[bytes], marks: Sequence[bytes], wanted: frozenset[bytes] | None = None
+) -> bytes:
     joiner = _Joiner()
     for number, (cubin, mark) in enumerate(zip(cubins, marks, strict=True)):
-        joiner.take(number, _sections(cubin), mark)
+        joiner.take(number, _sections(cubin), mark, wanted)
     symbols, strings, local, numbers = joiner.tables()
     out = joiner.sections
     symtab = len(out)
@@ -184,7 +248,8 @@ def _moved(
         fields[6] = symtab
         fields[7] = info & 0xFF000000 | numbers.get((number, info & 0xFFFFFF), 0)
     else:
-        fields[6] = 0 if section.name.startswith((b".nv.constant", b".nv.shared")) else symtab
+        alone = (b".nv.constant", b".nv.shared", b".note.", b".nv.compat")
+        fields[6] = 0 if section.name.startswith(alone) else symtab
         fields[7] = places.get(info, 0)
     if kind_ in (REL, RELA):
         step = 24 if kind_ == RELA else 16
@@ -194,6 +259,9 @@ def _moved(
             now = numbers.get((number, symbol >> 32), 0) << 32 | symbol & 0xFFFFFFFF
             _RELOCATION.pack_into(changed, at, offset, now)
         data = bytes(changed)
+    elif section.name == b".nv.info":
+        own_numbers = {old: new for (own, old), new in numbers.items() if own == number}
+        data = _of_these(data, own_numbers)
     elif section.name.startswith(b".nv.info."):
         data = _attributes(data, {old: new for (own, old), new in numbers.items() if own == number})
     return _Section(section.name, tuple(fields), data)
@@ -212,6 +280,20 @@ def _attributes(data: bytes, numbers: dict[int, int]) -> bytes:
             (symbol,) = struct.unpack_from("<I", data, word)
             struct.pack_into("<I", out, word, numbers.get(symbol, 0))
         at += size
+    return bytes(out)
+
+
+def _of_these(data: bytes, numbers: dict[int, int]) -> bytes:
+    """The attributes of a file that are of these functions: registers, stack (a symbol each)."""
+    out, at = bytearray(), 0
+    while at + 4 <= len(data):
+        form, _, size = struct.unpack_from("<BBH", data, at)
+        end = at + 4 + (size if form == EIFMT_SVAL else 0)
+        if form != EIFMT_SVAL:
+            out += data[at:end]
+        elif size >= 4 and (now := numbers.get(struct.unpack_from("<I", data, at + 4)[0])):
+            out += data[at : at + 4] + struct.pack("<I", now) + data[at + 8 : end]
+        at = end
     return bytes(out)
 
 

@@ -7,6 +7,7 @@ import os
 from . import hooks
 from .calls import subjects
 from .compiles import libraries
+from .driver import subscriber
 from .uncaptured import MAKERS
 from .writer import problem
 
@@ -16,6 +17,7 @@ def start() -> None:
     hooks.install()
     libraries.install()
     subjects.install()
+    subscriber.install()
     hooks.when_imported("triton.compiler.compiler", _lazily("compiles.triton_compiles"))
     hooks.when_imported(
         "triton.runtime.autotuner", _lazily("calls.triton_launches", "attach_autotuner")

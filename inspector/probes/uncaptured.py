@@ -1,19 +1,22 @@
-"""Names the kernels of compilers that nothing here captures, as they are made.
+"""Names the kernels of compilers that run within the program, as they are made.
 
 Only what makes kernels is watched, never what launches them: NVRTC as torch and cuda.core use it,
-the jiterator, CuPy, numba.cuda, JAX and PyCUDA.
+the jiterator, CuPy, numba.cuda, JAX and PyCUDA. What it was given is kept with the names: on a GPU
+the machine code comes by the driver (driver/subscriber.py), and is theirs by the name.
 """
 
 from __future__ import annotations
 
 import functools
+import inspect
+import os
 import re
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from .writer import emit, problem
+from .writer import blob, emit, file_blob, problem
 
 MOST = 1000
 LONGEST = 400
@@ -40,13 +43,30 @@ def within() -> Iterator[None]:
         _within.maker = before
 
 
-def told(by: str, names: Iterable[object]) -> None:
-    """Record kernels that are not captured, each name once per compiler."""
+def told(
+    by: str,
+    names: Iterable[object],
+    source: object = None,
+    options: Iterable[object] | None = None,
+    **more: Any,
+) -> None:
+    """Record kernels that are not captured, each name once per compiler, and their source."""
     for kernel in names:
         name = str(kernel)[:LONGEST]
         if name and (by, name) not in _told and len(_told) < MOST:
             _told.add((by, name))
-            emit({"event": "uncaptured", "by": by, "name": name})
+            event = {"event": "uncaptured", "by": by, "name": name, **more}
+            text = source.encode("utf-8", "surrogateescape") if isinstance(source, str) else source
+            if isinstance(text, bytes) and 0 < len(text) <= LARGEST:
+                event["source"] = blob(text)
+            if options is not None:
+                event["options"] = [_plain(option) for option in options][:100]
+            emit(event)
+
+
+def _plain(option: object) -> str:
+    text = option.decode("utf-8", "replace") if isinstance(option, bytes) else str(option)
+    return text[:LONGEST]
 
 
 def kernels(source: object) -> list[str]:
@@ -98,7 +118,7 @@ def attach_nvrtc(module: Any) -> None:
 
         @functools.wraps(compiler)
         def nvrtc_compile(kernel_source: Any, kernel_name: Any, *args: Any, **kwargs: Any) -> Any:
-            told(NVRTC, [kernel_name])
+            told(NVRTC, [kernel_name], kernel_source)
             compiled = compiler(kernel_source, kernel_name, *args, **kwargs)
             if isinstance(compiled, tuple) and compiled and len(_texts) < MOST:
                 _texts.add(hash(compiled[0]))
@@ -109,7 +129,9 @@ def attach_nvrtc(module: Any) -> None:
     def load(ptx: Any, kernel_names: Any = None, *args: Any, **kwargs: Any) -> None:
         text = ptx.encode() if isinstance(ptx, str) else ptx
         if hash(ptx) not in _texts and hash(text) not in _texts:
-            told(LOADED, kernel_names or kernels(ptx))
+            # PTX, or a cubin, which the driver hands over anyway.
+            is_text = isinstance(text, bytes) and b".version" in text[:LARGEST]
+            told(LOADED, kernel_names or kernels(ptx), ptx=blob(text) if is_text else None)
 
     _watch(module, "_cuda_load_module", load)
 
@@ -119,7 +141,7 @@ def attach_jiterator(module: Any) -> None:
     jitted = getattr(module, "_JittedFunction", None)
 
     def call(self: Any, *args: Any, **kwargs: Any) -> None:
-        told(JITERATOR, [self.kernel_name])
+        told(JITERATOR, [self.kernel_name], getattr(self, "code_string", None))
 
     if jitted is not None:
         _watch(jitted, "__call__", call)
@@ -131,8 +153,9 @@ def attach_jiterator(module: Any) -> None:
 def attach_cupy(module: Any) -> None:
     """``cupy.cuda.compiler``, which all of CuPy's kernels go through, its own ones too."""
 
-    def compiled(source: Any, *args: Any, **kwargs: Any) -> None:
-        told("CuPy", kwargs.get("name_expressions") or kernels(source))
+    def compiled(source: Any, options: Any = (), *args: Any, **kwargs: Any) -> None:
+        names = kwargs.get("name_expressions") or kernels(source)
+        told("CuPy", names, source, options if isinstance(options, list | tuple) else None)
 
     for name in ("_compile_module_with_cache", "compile_with_cache"):
         if _watch(module, name, compiled):
@@ -143,12 +166,40 @@ def attach_cupy(module: Any) -> None:
 def attach_numba(module: Any) -> None:
     """``numba.cuda.dispatcher``: one kernel for each signature."""
     kernel_class = getattr(module, "_Kernel", None)
+    original = getattr(kernel_class, "__init__", None)
+    if kernel_class is None or original is None:
+        return
 
+    @functools.wraps(original)
     def init(self: Any, py_func: Any, *args: Any, **kwargs: Any) -> None:
-        told("numba.cuda", [getattr(py_func, "__qualname__", None) or "a kernel"])
+        try:
+            original(self, py_func, *args, **kwargs)
+        finally:
+            try:
+                name = getattr(py_func, "__qualname__", None) or "a kernel"
+                told("numba.cuda", [name], **_of_numba(self, py_func))
+            except Exception as error:
+                problem("a kernel that is not captured", error)
 
-    if kernel_class is not None:
-        _watch(kernel_class, "__init__", init)
+    kernel_class.__init__ = init
+
+
+def _of_numba(kernel: Any, function: Any) -> dict[str, Any]:
+    """What numba tells of a compiled kernel: its symbol, its PTX and LLVM IR, its Python's file."""
+    out: dict[str, Any] = {}
+    code = getattr(function, "__code__", None)
+    if code is not None and os.path.isfile(code.co_filename):
+        lines, first = inspect.getsourcelines(function)
+        out.update(path=code.co_filename, source=file_blob(code.co_filename),
+                   lines=[first, first + len(lines) - 1])  # fmt: skip
+    library = getattr(kernel, "_codelibrary", None)
+    for key, method in (("ptx", "get_asm_str"), ("llir", "get_llvm_str")):
+        try:
+            out[key] = blob(str(getattr(library, method)()))
+        except Exception:  # of some versions only within a context of its own
+            continue
+    name = getattr(kernel, "entry_name", None)
+    return {**out, "symbol": str(name)} if name else out
 
 
 def attach_jax(module: Any) -> None:
@@ -168,7 +219,7 @@ def attach_bindings(module: Any) -> None:
 
     def create(src: Any, *args: Any, **kwargs: Any) -> None:
         if not getattr(_within, "maker", False):
-            told("NVRTC (cuda.bindings)", kernels(src))
+            told("NVRTC (cuda.bindings)", kernels(src), src)
 
     _watch(module, "nvrtcCreateProgram", create)
 
@@ -183,7 +234,7 @@ def attach_core(module: Any) -> None:
         return
 
     def compiled(code: Any = None, *args: Any, **kwargs: Any) -> None:
-        told("cuda.core (NVRTC)", kernels(code))
+        told("cuda.core (NVRTC)", kernels(code), code)
 
     def told_of(create: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(create)
@@ -216,7 +267,7 @@ def attach_pycuda(module: Any) -> None:
     """``pycuda.compiler``: every SourceModule is compiled by its ``compile``."""
 
     def compiled(source: Any, *args: Any, **kwargs: Any) -> None:
-        told("PyCUDA", kernels(source))
+        told("PyCUDA", kernels(source), source)
 
     _watch(module, "compile", compiled)
 

@@ -20,9 +20,13 @@ SHORTEST_PREFIX = 4
 
 def names(kernel: Kernel) -> tuple[str, ...]:
     """Every name that a kernel answers to."""
-    short = base_name(kernel.name)
+    short = kernel.called
     plain = kernel.demangled.split("(")[0].split("<")[0].split()[-1:] or [kernel.demangled]
-    return tuple(dict.fromkeys((kernel.id, kernel.name, kernel.demangled, short, plain[0])))
+    return tuple(
+        dict.fromkeys(
+            (kernel.id, kernel.name, kernel.demangled, short, plain[0], base_name(kernel.name))
+        )
+    )
 
 
 def select(recording: Recording, selector: str | None) -> tuple[Found, ...]:
@@ -71,8 +75,8 @@ def choice(found: Found, among: tuple[Found, ...] = ()) -> str:
         f"{k}={v}" for k, v in variant.config.items() if k != "flags" and v is not None
     )
     same = [f for f in among if f[1].hash == variant.hash]
-    handle = variant.id if len(same) < 2 else base_name(kernel.name)
-    said = f"{handle:<12} {base_name(kernel.name)}  {variant.target or ''}  {config}"
+    handle = variant.id if len(same) < 2 else kernel.called
+    said = f"{handle:<12} {kernel.called}  {variant.target or ''}  {config}"
     return shown(said.rstrip())
 
 

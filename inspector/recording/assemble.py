@@ -32,6 +32,7 @@ from inspector.model import (
 from inspector.names import base_name, shortest_ids
 from inspector.recording import autotune, compilations, output_code, variants
 from inspector.recording.calls import Calls
+from inspector.recording.driver import DriverLaunches
 from inspector.recording.facts import as_int, as_map, as_seconds, as_text, figures_of
 from inspector.recording.origins import Origins, joined
 from inspector.recording.variants import Key, VariantOfKernel, key_of
@@ -84,6 +85,7 @@ class Assembly:
         self._facts: dict[str, object] = {}
         self._compilations: list[Compilation] = []
         self._calls = Calls()
+        self._driver = DriverLaunches(blob)
         self._verifications = Verifications()
         self._tunings = autotune.Tunings()
         self.problems: list[str] = []
@@ -96,6 +98,7 @@ class Assembly:
         for index, event in enumerate(ordered):
             self._origins.take(event, index)
             self._calls.take(event)
+            self._driver.take(event)
             self._verifications.take(event)
             self._tunings.take(event)
         graphs = [(index, e) for index, e in enumerate(ordered) if e.get("event") == "graph"]
@@ -273,6 +276,9 @@ class Assembly:
         )
 
     def _finish(self, path: str) -> Recording:
+        known = [v for k in self._kernels.values() for v in k.variants.values()]
+        for stranger in list(self._driver.strangers(known)):
+            self._add(stranger)
         for key, origin, name in list(self._tunings.strangers(self._kernels)):
             self._kernels.setdefault(key, _Kernel(origin, name))
         ids = shortest_ids(v.hash for k in self._kernels.values() for v in k.variants.values())
@@ -294,9 +300,12 @@ class Assembly:
             source = {Stage.SOURCE: model} if model is not None else {}
             variants = tuple(
                 replace(
-                    self._calls.launched(
-                        columns.told(v),
-                        kernel.origin is Origin.NVCC and alone[base_name(v.symbol)] == 1,
+                    self._driver.launched(
+                        self._calls.launched(
+                            columns.told(v),
+                            kernel.origin is Origin.NVCC and alone[base_name(v.symbol)] == 1,
+                        ),
+                        demangled,
                     ),
                     id=ids[v.hash],
                     known=self._known(v),
@@ -331,6 +340,10 @@ class Assembly:
             for g in self._graphs.values()
         )
         self.problems.extend(self._calls.problems())
+        self.problems.extend(self._driver.problems())
+        for seen in list(self._uncaptured):
+            if self._driver.captured(seen.by, seen.name):
+                del self._uncaptured[seen]
         self.problems.extend(self._unseen())
         return self._with_facts(path, tuple(kernels.values()), graphs)
 

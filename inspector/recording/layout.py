@@ -394,6 +394,11 @@ class Writer:
                 raise
         return digest
 
+    def stored(self, digest: str) -> Path | None:
+        """The file of a blob that is there; None if there is none, or a link in its place."""
+        path = self.folder / "blobs" / digest
+        return path if HEX.issuperset(digest) and path.is_file() and not path.is_symlink() else None
+
     def event(self, **fields: object) -> None:
         """Append one record, or raise ``OSError`` and leave the file as it was."""
         line = json.dumps(fields, ensure_ascii=True, separators=(",", ":"))

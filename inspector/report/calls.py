@@ -9,7 +9,6 @@ from math import prod
 from rich.text import Text
 
 from inspector.model import Argument, Call, Recording
-from inspector.names import base_name
 from inspector.report.tables import UNKNOWN
 from inspector.text import kibibytes, plural, shown, word_for
 
@@ -25,7 +24,7 @@ def lines(rec: Recording) -> Iterator[Text]:
         held = [(v.id, c) for v in kernel.variants for c in v.calls]
         held.sort(key=lambda each: (each[1].first is None, each[1].first or 0))
         all_in_all = [v.launches for v in kernel.variants if v.launches is not None]
-        yield from _of(base_name(kernel.name), held, sum(all_in_all))
+        yield from _of(kernel.called, held, sum(all_in_all))
     names = dict.fromkeys((c.kind, c.name) for c in rec.calls)
     for kind, name in names:
         calls = [("", c) for c in rec.calls if (c.kind, c.name) == (kind, name)]
@@ -56,7 +55,8 @@ def described(call: Call) -> list[str]:
     out = []
     if call.grid is not None:
         out.append(_launch(call))
-    return out + [argument(a) for a in call.arguments if a.type != "constexpr"]
+    out += [argument(a) for a in call.arguments if a.type != "constexpr"]
+    return out + ([f"first in {' → '.join(call.operators)}"] if call.operators else [])
 
 
 def _launch(call: Call) -> str:
@@ -69,7 +69,7 @@ def _launch(call: Call) -> str:
 def argument(one: Argument) -> str:
     """``x float32 64×1024 strided 2048×1 at 16 B 0…781``, ``n 781``."""
     if one.shape is None:
-        return f"{one.name} {one.value}"
+        return f"{one.name} {one.type or UNKNOWN if one.value is None else one.value}"
     parts = [one.name, one.dtype or UNKNOWN, _shape(one.shape)]
     if one.strides is not None and one.strides != _dense(one.shape):
         parts.append(f"strided {_shape(one.strides)}")

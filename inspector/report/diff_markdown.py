@@ -63,7 +63,7 @@ def variants(
 ) -> Iterator[str]:
     """Two variants: what was chosen, the figures that differ, and the text folded away."""
     stage = summary.stage.value
-    names = list(dict.fromkeys(base_name(s.kernel.name) for s in (a, b)))
+    names = list(dict.fromkeys(s.kernel.called for s in (a, b)))
     same = f"the {stage} is the same" if identical else f"the {stage} differs"
     yield f"### {' → '.join(code(n) for n in names)}: {same}"
     yield ""

@@ -227,7 +227,7 @@ _LABEL = 22
 
 def title(mark: str, side: VariantSide) -> Text:
     """Which variant one side is."""
-    name = base_name(side.kernel.name)
+    name = side.kernel.called
     parts = (side.variant.id, side.variant.target or "", config(side.variant))
     told = "  ".join(shown(p) for p in parts if p)
     return Text.assemble((f"{mark} ", "bold cyan"), (shown(name), "bold"), f"  {told}")
@@ -457,7 +457,7 @@ def recordings(pairs: Iterable[Paired], width: int) -> Table:
 
 def kernel(a: RecordedVariant | None, b: RecordedVariant | None) -> str:
     """The kernel's name, both where it has two."""
-    names = dict.fromkeys(base_name(e.kernel.name) for e in (a, b) if e is not None)
+    names = dict.fromkeys(e.kernel.called for e in (a, b) if e is not None)
     return shown(" → ".join(names))
 
 

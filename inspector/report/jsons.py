@@ -254,6 +254,8 @@ def variant(
         "ranks": list(v.ranks),
         "launches": v.launches,
         "failed": v.failed,
+        "maker": v.maker,
+        "library": v.library,
         "benchmarks": v.benchmarks,
         "calls": [launch(c) for c in v.calls],
         "ncu": ncu,
@@ -270,6 +272,7 @@ def launch(c: Call) -> dict[str, object]:
         "count": c.count,
         "first": c.first,
         "arguments": [asdict(a) for a in c.arguments],
+        "operators": list(c.operators),
     }
 
 

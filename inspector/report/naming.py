@@ -15,7 +15,7 @@ from itertools import pairwise
 
 from rich.cells import cell_len, set_cell_size
 
-from inspector.model import Variant
+from inspector.model import Kernel, Variant
 from inspector.text import shown
 
 DIGITS = 4
@@ -36,6 +36,15 @@ LEAST = 8
 
 MOST = 2000
 """Names that are held against each other; of more, each is cut in its middle."""
+
+
+# -- kernels ------------------------------------------------------------------------------------
+
+
+def under(kernel: Kernel) -> str:
+    """What a kernel is listed under: its origin, or the maker of one that came from elsewhere."""
+    maker = next((v.maker for v in kernel.variants if v.maker is not None), None)
+    return shown(maker) if maker is not None else kernel.origin.value
 
 
 # -- variants -------------------------------------------------------------------------------------

@@ -11,9 +11,8 @@ from rich.text import Text
 
 from inspector.listing.line import Line
 from inspector.model import Kernel, Origin, Recording, Resources, Stage, Variant
-from inspector.names import base_name
 from inspector.report.jsons import ordered
-from inspector.report.naming import apart, differing, setting
+from inspector.report.naming import apart, differing, setting, under
 from inspector.text import kibibytes, microseconds, plural, shown
 
 Figures = Callable[[Variant], Resources]
@@ -233,11 +232,10 @@ def _fit(full: Mapping[str, int], width: int) -> dict[str, int]:
 
 def _rows(rec: Recording, figures: Figures, time: Clock, hints: Clock) -> Iterator[tuple[str, ...]]:
     """A row of one cell for each origin, of one for each head for each variant."""
-    origins = dict.fromkeys(k.origin for k in rec.kernels)
-    for origin in origins:
-        yield (origin.value,)
+    for heading in dict.fromkeys(map(under, rec.kernels)):
+        yield (heading,)
         for kernel in rec.kernels:
-            if kernel.origin is origin:
+            if under(kernel) == heading:
                 yield from _of_kernel(kernel, figures, time, hints)
 
 
@@ -268,7 +266,7 @@ def _of_kernel(
 
 def _indented(kernel: Kernel) -> str:
     """The name of a kernel as the table has it, beneath its origin."""
-    return "  " + shown(base_name(kernel.name))
+    return "  " + shown(kernel.called)
 
 
 def lacking(rec: Recording) -> list[str]:
@@ -277,15 +275,16 @@ def lacking(rec: Recording) -> list[str]:
     for kernel, variant in rec.variants():
         for stage in (Stage.PTX, Stage.SASS):
             why = variant.missing.get(stage)
-            if why and stage not in variant.stages and kernel.origin is not Origin.FILE:
-                out.setdefault(f"no {stage.value}: {why}", []).append(base_name(kernel.name))
+            wanted = kernel.origin not in (Origin.FILE, Origin.EXTERN) or stage is Stage.SASS
+            if why and stage not in variant.stages and wanted:
+                out.setdefault(f"no {stage.value}: {why}", []).append(kernel.called)
     return [f"{', '.join(dict.fromkeys(names))}: {why}" for why, names in out.items()]
 
 
 def never_ran(rec: Recording) -> list[str]:
     """A sentence for each variant that the device refused."""
     return [
-        f"{base_name(kernel.name)} {variant.id} never ran: {variant.failed}"
+        f"{kernel.called} {variant.id} never ran: {variant.failed}"
         for kernel, variant in rec.variants()
         if variant.failed is not None
     ]

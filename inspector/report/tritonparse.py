@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from math import prod
 
 from inspector.model import Argument, Call, Kernel, Origin, Stage, Variant
-from inspector.names import base_name
 
 STAGES = (Stage.TTIR, Stage.TTGIR, Stage.LLIR, Stage.PTX, Stage.SASS)
 SIZES = {"float64": 8, "int64": 8, "float32": 4, "int32": 4, "float16": 2, "bfloat16": 2,
@@ -52,7 +51,7 @@ def _events(
         yield {
             "event_type": "launch",
             **said,
-            "name": base_name(kernel.name),
+            "name": kernel.called,
             "function": None,
             "stream": None,
             "grid": None if call.grid is None else list(call.grid),
@@ -70,7 +69,7 @@ def _metadata(kernel: Kernel, variant: Variant) -> dict[str, object]:
     arch = int(number) if number.isascii() and number.isdecimal() else None
     return {
         "hash": variant.hash,
-        "name": base_name(kernel.name),
+        "name": kernel.called,
         "target": {"backend": "cuda", "arch": arch, "warp_size": 32},
         "backend_name": "cuda",
         "arch": None if arch is None else f"sm{arch}",
@@ -103,7 +102,7 @@ def _files(kernel: Kernel, variant: Variant, text: Text) -> dict[str, dict[str, 
         file = variant.stages.get(stage)
         written = None if file is None else text(variant, stage)
         if file is not None and written is not None:
-            name = f"{base_name(kernel.name)}.{stage.value}"
+            name = f"{kernel.called}.{stage.value}"
             contents[name] = written
             paths[name] = file.origin_path or name
     return {"file_path": paths, "file_content": contents}

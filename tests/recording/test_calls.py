@@ -149,7 +149,9 @@ def test_json() -> None:
     (variant,) = made["kernels"][0]["variants"]  # type: ignore[index]
     assert variant["launches"] == 7
     (one,) = variant["calls"]
-    assert set(one) == {"grid", "block", "shared_bytes", "count", "first", "arguments"}
+    assert set(one) == {
+        "grid", "block", "shared_bytes", "count", "first", "arguments", "operators",
+    }  # fmt: skip
     assert set(one["arguments"][0]) == {
         "name", "type", "value", "dtype", "shape", "strides", "alignment", "low", "high",
         "device", "python_type",

@@ -12,6 +12,7 @@ from inspector.listing.cuda_signatures import Signatures
 from inspector.listing.line import Function, Listing
 from inspector.listing.ptx_declaration import Declared, Header, read_header
 from inspector.model import Call, Kernel, Origin, Variant
+from inspector.names import argument_types
 
 T = TypeVar("T")
 Size = tuple[int, int, int]
@@ -208,29 +209,6 @@ def cuda_parameters(declared: Sequence[Declared], demangled: str) -> tuple[Param
         return bare
     typed = zip(bare, types, strict=True)
     return tuple(replace(p, type=t, pointer=t.endswith(("*", "&"))) for p, t in typed)
-
-
-def argument_types(demangled: str) -> tuple[str, ...]:
-    """The types in the last parentheses of a demangled name; () where there are none."""
-    at = demangled.rstrip()
-    if not at.endswith(")"):
-        return ()
-    depth, parts, part = 0, [], ""
-    for c in reversed(at[:-1]):
-        if c in ")>]}":
-            depth += 1
-        elif c in "(<[{":
-            depth -= 1
-            if depth < 0:
-                break
-        if c == "," and depth == 0:
-            parts.append(part)
-            part = ""
-        else:
-            part += c
-    parts.append(part)
-    types = tuple(p[::-1].strip() for p in reversed(parts))
-    return () if types in ((), ("",), ("void",)) else types
 
 
 def _bare(declared: Sequence[Declared]) -> tuple[Parameter, ...]:

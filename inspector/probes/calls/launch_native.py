@@ -1,5 +1,7 @@
 """Compiles ``launch.c`` and finds it again: what stands before a launcher, in C.
 
+Also ``../driver/driver.c``, which stands at the CUDA driver's boundary.
+
 Run as a script by ``ptxview run``, in the program's interpreter and beside the program, which does
 not wait for it: a process of the program's own might be noticed by it. Where there is no C compiler
 or no ``Python.h``, launches are counted in Python, which costs a microsecond more.
@@ -23,50 +25,72 @@ from typing import Any
 WORD = 8
 # A TensorImpl had 160 to 208 bytes so far; its keys are its last word, or almost.
 LARGEST_TENSOR = 208
-SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "launch.c")
+HERE = os.path.dirname(os.path.abspath(__file__))
+SOURCE = os.path.join(HERE, "launch.c")
 NAME = "ptxview_launch"
+DRIVER_SOURCE = os.path.join(os.path.dirname(HERE), "driver", "driver.c")
+DRIVER_NAME = "libptxview_driver.so"
 _loaded: list[Any] = []  # the module or None, once that is decided
 
 
 @functools.cache
-def _digest() -> str:
-    with open(SOURCE, "rb") as file:
+def _digest(source: str) -> str:
+    with open(source, "rb") as file:
         return hashlib.sha256(file.read()).hexdigest()[:20]
 
 
-def library() -> str:
-    """Where the compiled file for this interpreter lies, or would."""
+def _cached(kind: str, source: str, name: str) -> str:
     base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    suffix = str(sysconfig.get_config_var("EXT_SUFFIX") or ".so")
-    return os.path.join(base, "ptxview", "launch", _digest(), NAME + suffix)
+    return os.path.join(base, "ptxview", kind, _digest(source), name)
+
+
+def library() -> str:
+    """Where the compiled ``launch.c`` for this interpreter lies, or would."""
+    return _cached("launch", SOURCE, NAME + str(sysconfig.get_config_var("EXT_SUFFIX") or ".so"))
+
+
+def driver_library() -> str:
+    """Where the compiled ``driver.c`` lies, or would."""
+    return _cached("driver", DRIVER_SOURCE, DRIVER_NAME)
 
 
 def build() -> str | None:
     """Compile ``launch.c`` unless it is compiled (half a second): the path, None if it failed."""
-    target = library()
+    include = sysconfig.get_path("include")
+    if sysconfig.get_config_var("Py_GIL_DISABLED"):
+        return None
+    if not os.path.exists(os.path.join(include, "Python.h")):
+        return None
+    return _compiled(SOURCE, library(), f"-I{include}")
+
+
+def build_driver() -> str | None:
+    """Compile ``driver.c`` likewise. A file ``….building`` stands beside it meanwhile."""
+    return _compiled(DRIVER_SOURCE, driver_library(), "-pthread")
+
+
+def _compiled(source: str, target: str, flag: str) -> str | None:
     if os.path.exists(target):
         return target
-    include = sysconfig.get_path("include")
     compiler = _compiler()
-    without_lock = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
-    if without_lock or compiler is None or not os.path.exists(os.path.join(include, "Python.h")):
+    if compiler is None:
         return None
+    part, mark = f"{target}.{os.getpid()}", f"{target}.building"
+    command = [compiler, "-O2", "-fPIC", "-shared", "-w", flag, source, "-o", part, "-ldl"]
     try:
         os.makedirs(os.path.dirname(target), exist_ok=True)
-    except OSError:
-        return None
-    part = f"{target}.{os.getpid()}"
-    flags = ["-O2", "-fPIC", "-shared", "-w", f"-I{include}"]
-    command = [compiler, *flags, SOURCE, "-o", part, "-ldl"]
-    try:
+        with open(mark, "wb"):
+            pass
         subprocess.run(
             command, check=True, timeout=120, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
         os.replace(part, target)
     except (OSError, subprocess.SubprocessError):
-        if os.path.exists(part):
-            os.unlink(part)
         return None
+    finally:
+        for path in (part, mark):
+            if os.path.exists(path):
+                os.unlink(path)
     return target
 
 
@@ -175,4 +199,6 @@ def _offset(offsets: range, wanted: list[tuple[int, int]]) -> int | None:
 
 
 if __name__ == "__main__":
-    sys.exit(0 if build() else 1)
+    # The driver's first: it is needed as soon as CUDA is initialised.
+    compiled = [build_driver(), build()]
+    sys.exit(0 if all(compiled) else 1)

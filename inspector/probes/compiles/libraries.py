@@ -14,6 +14,7 @@ from ..writer import emit, problem
 
 # Libraries of these packages hold thousands of kernels that are not the user's.
 NOT_HIS = ("torch", "nvidia", "triton", "torchvision", "torchaudio", "cupy", "jaxlib", "numba")
+NOT_HIS_BEGIN = ("jax_cuda",)
 
 _his: set[str] = set()
 
@@ -89,7 +90,7 @@ def _foreign(path: str) -> bool:
     parts = path.split(os.sep)
     return any(
         folder in ("site-packages", "dist-packages") and parts[i + 1 : i + 2]
-        and parts[i + 1] in NOT_HIS
+        and (parts[i + 1] in NOT_HIS or parts[i + 1].startswith(NOT_HIS_BEGIN))
         for i, folder in enumerate(parts)
     )  # fmt: skip
 

@@ -10,8 +10,7 @@ from enum import Enum
 from itertools import chain
 
 from inspector.model import Graph, Kernel, Origin, Recording, Variant
-from inspector.names import base_name
-from inspector.report.naming import labels
+from inspector.report.naming import labels, under
 from inspector.tui.widgets.subject import TreeSubject
 from inspector.tui.widgets.visible import label
 
@@ -75,7 +74,7 @@ def _words(*parts: object) -> str:
 
 def _short(kernel: Kernel, many: Mapping[str, int]) -> str:
     """A CUDA kernel's name without its parameters, unless another kernel has the same one."""
-    name = base_name(kernel.name)
+    name = kernel.called
     return name if many[name] == 1 else kernel.demangled or kernel.name
 
 
@@ -188,24 +187,33 @@ def _graph(
 
 def whole_tree(recording: Recording) -> tuple[TreeEntry, ...]:
     """Every row there is, origins in the order of the enumeration."""
-    many = Counter(base_name(name) for name in {kernel.name for kernel in recording.kernels})
+    many = Counter({kernel.name: kernel.called for kernel in recording.kernels}.values())
     kernels = {k.id: (k, _short(k, many)) for k in recording.kernels}
     in_graphs = {name for graph in recording.graphs for name in graph.kernels}
     entries = []
-    for origin in Origin:
-        key = (origin.value,)
-        beneath = [_graph(g, kernels, key, 1) for g in recording.graphs if g.origin is origin]
+    order = {origin.value: number for number, origin in enumerate(Origin)}
+    for heading, origin in sorted(
+        {
+            **{(graph.origin.value, graph.origin): None for graph in recording.graphs},
+            **{(under(kernel), kernel.origin): None for kernel in recording.kernels},
+        },
+        key=lambda one: order[one[1].value],
+    ):
+        key = (heading,)
+        graphs = recording.graphs if heading == origin.value else ()
+        beneath = [_graph(g, kernels, key, 1) for g in graphs if g.origin is origin]
         own = [
             kernels[kernel.id]
             for kernel in recording.kernels
-            if kernel.origin is origin and kernel.id not in in_graphs
+            if kernel.origin is origin and under(kernel) == heading and kernel.id not in in_graphs
         ]
         beneath += _named(own, key, 1, None)
         if beneath:
             of_graphs = sum(e.row.count for e in beneath if e.row.kind is TreeKind.GRAPH)
             count = of_graphs + len(own)
-            row = TreeRow(key, 0, TreeKind.ORIGIN, origin.value, TreeSubject(), count)
-            entries.append(TreeEntry(row, origin.value, tuple(beneath)))
+            row = TreeRow(key, 0, TreeKind.ORIGIN, heading, TreeSubject(), count)
+            words = _words(heading, origin.value)
+            entries.append(TreeEntry(row, words, tuple(beneath)))
     return tuple(entries)
 
 

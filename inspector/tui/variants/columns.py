@@ -10,7 +10,6 @@ from functools import partial
 from rich.cells import cell_len
 
 from inspector.diff.variants import VariantRow
-from inspector.names import base_name
 from inspector.report.diff_text import absent, settings
 from inspector.report.naming import specialised
 from inspector.report.tables import shared
@@ -113,8 +112,8 @@ SPECIALISED = VariantColumn(
     lambda r: _specialised(r) or None, right=False,
 )  # fmt: skip
 KERNEL = VariantColumn(
-    "kernel", "kernel", lambda r: label(base_name(r.kernel.name)),
-    lambda r: base_name(r.kernel.name).casefold(), right=False,
+    "kernel", "kernel", lambda r: label(r.kernel.called),
+    lambda r: r.kernel.called.casefold(), right=False,
 )  # fmt: skip
 """Of a table of several kernels."""
 

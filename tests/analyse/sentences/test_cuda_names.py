@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from inspector.analyse.sentences.context import argument_types
 from inspector.analyse.sentences.cuda_names import parameter_names
 from inspector.listing.cuda_signatures import signatures
 from inspector.listing.ptx import parse_ptx
 from inspector.listing.ptx_declaration import Declared, read_header
+from inspector.names import argument_types
 from inspector.system.toolchain import demangle, find
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "recordings" / "lecture-h200.ptxview"

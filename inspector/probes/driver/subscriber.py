@@ -1,0 +1,255 @@
+"""Has ``driver.c`` stand at the CUDA driver's boundary, and take its leave before a profiler comes.
+
+The driver itself begins it: what ``CUDA_INJECTION64_PATH`` names is loaded when CUDA is
+initialised, which no import does, so that a process that never uses the GPU has no context for it,
+and one that forks before it may use CUDA in its children. The name stands in the environment of
+this process only from the import of a library that can use the GPU until then, and not in that of
+programs which it starts: Nsight Compute refuses to run beside it.
+
+CUPTI has room for one subscriber. Whoever profiles is the better one: before torch.profiler,
+Proton, JAX's or another profiler of the program's own begins, this one leaves; CUPTI does not let
+it come back (error 39), so the recording says from when on launches were not seen. A process that
+has had one copy of CUPTI refuses every other, also when nobody is subscribed any more: Triton's
+wheel has a copy of its own for Proton, and where Proton is imported before CUDA is initialised,
+nobody subscribes; where it is imported later, it is given the copy that is loaded, as its own
+setting for that is documented (TRITON_CUPTI_LIB_PATH).
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import functools
+import glob
+import os
+import secrets
+import sys
+import time
+from typing import Any
+
+from .. import hooks
+from ..calls import launch_native
+from ..writer import emit, folder, problem
+
+PATIENCE = 10.0
+"""Seconds that the first of all imports waits for the compiler."""
+
+MAKERS_OF_LAUNCHES = (
+    "torch", "cupy", "numba.cuda", "jax", "jaxlib", "cuda.bindings", "cuda.core", "pycuda",
+    "triton", "cutlass", "tilelang", "warp", "taichi", "tensorflow",
+)  # fmt: skip
+"""Modules whose import may lead to a use of the GPU."""
+
+PROTON = "Proton"
+PROFILERS: tuple[tuple[str, tuple[str, ...], str], ...] = (
+    ("torch.autograd.profiler", ("_prepare_profiler", "_enable_profiler"), "torch.profiler"),
+    ("triton.profiler.profile", ("start",), PROTON),
+    ("jax._src.profiler", ("start_trace", "start_server"), "jax.profiler"),
+    ("cupti.cupti", ("subscribe", "activity_enable"), "cupti-python"),
+)
+"""Modules, their functions before which CUPTI must be free, and what people call them."""
+
+FOREIGN = (
+    "CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH", "NV_NSIGHT_INJECTION_TRANSPORT_TYPE",
+    "NV_COMPUTE_PROFILER_PERFWORKS_DIR", "NSYS_PROFILING_SESSION_ID", "NV_TPS_LAUNCH_TOKEN",
+    "NV_SANITIZER_INJECTION_PORT", "KINETO_USE_DAEMON",
+)  # fmt: skip
+"""Variables that say that a tool of NVIDIA's, or Kineto's daemon, is to stand there itself."""
+
+_state: dict[str, Any] = {"library": None, "armed": False}
+
+
+def install() -> None:
+    """Wait for the import of what can use the GPU. Nothing is loaded before."""
+    if not os.environ.get("PTXVIEW_DRIVER") or folder() is None:
+        return
+    if os.environ.get("PTXVIEW_PROFILE"):
+        return  # torch.profiler takes the whole run
+    foreign = foreign_tool()
+    if foreign is not None:
+        emit({"event": "driver", "began": False, "beside": foreign})
+        return
+    atexit.register(tell)
+    os.register_at_fork(after_in_child=_in_child)
+    for name in MAKERS_OF_LAUNCHES:
+        hooks.when_imported(name, lambda module: arm())
+    hooks.when_imported("triton.profiler", lambda module: _yield_to(PROTON))
+    for name, functions, who in PROFILERS:
+        hooks.when_imported(name, functools.partial(leave_before, functions=functions, who=who))
+
+
+def foreign_tool() -> str | None:
+    """What in the environment says that another tool is at the driver; None if nothing does."""
+    for name in FOREIGN:
+        if os.environ.get(name):
+            return name
+    preloaded = os.environ.get("LD_PRELOAD", "").lower()
+    for word in ("sanitizer", "nsight", "nsys", "ncu"):
+        if word in preloaded:
+            return "LD_PRELOAD"
+    return None
+
+
+def arm() -> None:
+    """Tell the driver, by the environment, what to load when CUDA is initialised."""
+    recording = folder()
+    if _state["armed"] or recording is None:
+        return
+    path = launch_native.driver_library()
+    began = time.monotonic()
+    while os.path.exists(f"{path}.building") and time.monotonic() - began < PATIENCE:
+        time.sleep(0.01)  # the first run of all, of a program that has imported little
+    cupti = find_cupti()
+    _state["lacks"] = None
+    if not os.path.exists(path):
+        _state["lacks"] = "there is no C compiler that could compile what sees them"
+    elif cupti is None:
+        _state["lacks"] = "libcupti is not installed (pip install nvidia-cuda-cupti)"
+    if cupti is None or _state["lacks"] is not None:
+        return  # another module's import may bring it
+    _state["armed"] = True
+    library = ctypes.CDLL(path)
+    library.ptxview_driver_prepare(
+        os.fsencode(recording), secrets.token_hex(4).encode(), os.fsencode(cupti),
+        os.fsencode(path), int(bool(os.environ.get("PTXVIEW_OPERATORS"))),
+    )  # fmt: skip
+    _state["library"] = library
+    _hide_from_children()
+
+
+def tell() -> None:
+    """Write the counts as they stand, and say if launches were not seen though CUDA was used."""
+    if _state["library"] is not None:
+        _state["library"].ptxview_driver_tell()
+    elif _state.get("lacks"):
+        torch = sys.modules.get("torch")
+        if torch is None or torch.cuda.is_initialized():
+            problem("driver", f"launches are not seen: {_state['lacks']}")
+
+
+def _in_child() -> None:
+    """Children of multiprocessing end without ``atexit``."""
+    util = sys.modules.get("multiprocessing.util")
+    if util is not None:
+        util.register_after_fork(util, lambda _: util.Finalize(None, tell, exitpriority=0))
+
+
+def find_cupti() -> str | None:
+    """libcupti as it is loaded here, else of NVIDIA's wheels, else of a toolkit."""
+    try:
+        with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as maps:
+            for line in maps:
+                if "libcupti.so" in line:
+                    return line.split(maxsplit=5)[5].strip()
+    except OSError:
+        pass
+    patterns = [
+        f"{place}/nvidia/{package}/lib/libcupti.so.*[0-9]"
+        for place in sys.path if place.endswith("-packages")
+        for package in ("cu13", "cuda_cupti", "cu*")
+    ]  # fmt: skip
+    homes = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda"]
+    for home in filter(None, homes):
+        patterns += [
+            f"{home}/extras/CUPTI/lib64/libcupti.so.*[0-9]",
+            f"{home}/lib64/libcupti.so.*[0-9]",
+        ]
+    for pattern in patterns:
+        if matches := sorted(glob.glob(pattern), key=len):
+            return matches[0]
+    return None
+
+
+def _hide_from_children() -> None:
+    """Take the variable out of what programs inherit: of C's environment, which has it alone."""
+    name = b"CUDA_INJECTION64_PATH"
+    libc = ctypes.CDLL(None)
+    libc.getenv.restype = ctypes.c_char_p
+
+    def hidden(original: Any) -> Any:
+        @functools.wraps(original)
+        def start(*args: Any, **kwargs: Any) -> Any:
+            value = libc.getenv(name)
+            if value is None:
+                return original(*args, **kwargs)
+            libc.unsetenv(name)
+            try:
+                return original(*args, **kwargs)
+            finally:
+                libc.setenv(name, value, 1)
+
+        return start
+
+    import _posixsubprocess
+    import subprocess
+
+    _posixsubprocess.fork_exec = hidden(_posixsubprocess.fork_exec)
+    if hasattr(subprocess, "_fork_exec"):
+        subprocess._fork_exec = hidden(subprocess._fork_exec)
+    os.system = hidden(os.system)
+    os.execv = hidden(os.execv)
+
+
+# -- leaving --------------------------------------------------------------------------------------
+
+
+def leave_before(module: Any, functions: tuple[str, ...], who: str) -> None:
+    """Leave when one of a module's functions is called, before it runs."""
+    for name in functions:
+        original = getattr(module, name, None)
+        if callable(original):
+            setattr(module, name, _leaving(original, who))
+
+
+def _yield_to(who: str) -> None:
+    """Leave for good if nothing has begun yet; else wait until it is needed."""
+    library = _state["library"]
+    if library is None:
+        _state["armed"] = True  # never
+        emit({"event": "driver_left", "why": who})
+    elif not library.ptxview_driver_active():
+        leave(who)
+
+
+def _lend_cupti() -> None:
+    """Have Proton load the copy of CUPTI that this process has had."""
+    if os.environ.get("TRITON_CUPTI_LIB_PATH"):
+        return
+    loaded = find_cupti()
+    if loaded is None:
+        return
+    place = os.path.join(os.path.dirname(launch_native.driver_library()), "cupti")
+    link = os.path.join(place, "libcupti.so")
+    os.makedirs(place, exist_ok=True)
+    if not os.path.lexists(link) or os.readlink(link) != loaded:
+        part = f"{link}.{os.getpid()}"
+        os.symlink(loaded, part)
+        os.replace(part, link)
+    os.environ["TRITON_CUPTI_LIB_PATH"] = place
+
+
+def _leaving(original: Any, who: str) -> Any:
+    @functools.wraps(original)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        leave(who)
+        return original(*args, **kwargs)
+
+    return call
+
+
+def leave(who: str) -> None:
+    """Take our leave for ``who``; nothing happens if we are not there. CUDA may not have begun."""
+    library = _state["library"]
+    if library is None or _state.get("left"):
+        return
+    try:
+        _state["left"] = True
+        if library.ptxview_driver_active():
+            if who == PROTON:
+                _lend_cupti()
+            library.ptxview_driver_leave(who.encode())
+        else:
+            ctypes.CDLL(None).unsetenv(b"CUDA_INJECTION64_PATH")
+            emit({"event": "driver_left", "why": who})
+    except Exception as error:
+        problem("driver", error)

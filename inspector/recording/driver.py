@@ -1,0 +1,453 @@
+"""Launches that were seen at the CUDA driver's boundary: of which kernels, how often, by whom.
+
+A kernel is told by the cubin that the driver loaded and its name in it. One that a compiler here is
+known to have made is the same by content; every other becomes a kernel of its own, with its maker:
+the library that asked for the launch, or what was seen to compile a kernel of that name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import struct
+import tomllib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path, PurePath
+
+from inspector import files
+from inspector.analyse.sentences.cuda_names import parameter_names
+from inspector.errors import Unreadable
+from inspector.listing.cuda_signatures import Type, signatures
+from inspector.listing.joined_cubins import only
+from inspector.model import Argument, Call, Content, Origin, Stage, StageFile, Variant
+from inspector.names import argument_types, base_name
+from inspector.recording.facts import as_int, as_map, as_text, cuda_span, text_of
+from inspector.recording.variants import Blob, Event, VariantOfKernel
+
+SMALL = 256 << 10
+"""Bytes of a cubin that is shown whole: lines of its own are kept."""
+
+MAKERS = Path(files.__file__).parent.parent / "reference" / "makers.toml"
+OTHERS = "others"
+LOST = {
+    "lost_launches": "{n:,} launches were seen of which it is not known of what kernel",
+    "lost_modules": "{n:,} modules that the driver loaded could not be kept",
+    "lost_graphs": "{n:,} launches of CUDA graphs may hold kernels that are not counted",
+    "changed_graphs": "kernels of CUDA graphs were changed {n:,} times after they were made: they "
+    "are counted as they were before",
+    "failed_writes": "{n:,} records of launches could not be written",
+}
+"""Sentences on what was seen and could not be recorded, by the key of the event."""
+
+_PROCESS = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class KernelOfModule:
+    """The machine code of one kernel of a cubin, which may have hundreds: a cubin of its own."""
+
+    module: Content
+    kernel: str
+
+    def read(self) -> bytes:
+        """Raises ``Unreadable`` if the cubin is gone or damaged."""
+        cubin = self.module.read()
+        if len(cubin) <= SMALL:
+            return cubin
+        code = only(cubin, self.kernel)
+        if code is None:
+            raise Unreadable(f"the module of {self.kernel} is damaged: the kernel is not in it")
+        return code
+
+
+@dataclass(slots=True)
+class _Launches:
+    """A kernel of a module, as often as it was launched alike."""
+
+    symbol: str
+    module: str | None
+    libraries: tuple[str, ...]
+    calls: dict[tuple[_PROCESS, int], Event] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """What a compiler was seen to make: names, and what it made them of."""
+
+    by: str
+    name: str
+    event: Event
+
+
+@cache
+def makers() -> tuple[tuple[re.Pattern[str], str], ...]:
+    """Libraries by the names of their files, and what people call what launches from them."""
+    rows = tomllib.loads(files.read(MAKERS).decode("utf-8"))["maker"]
+    return tuple((re.compile(row["library"]), str(row["maker"])) for row in rows)
+
+
+def maker_of(libraries: Iterable[str]) -> str | None:
+    """Who asked for a launch, by the libraries that it came through, innermost first."""
+    for path in libraries:
+        known = next((maker for pattern, maker in makers() if pattern.search(path)), None)
+        if known:
+            return known
+        name = PurePath(path).name
+        if known is None and re.search(r"\.so(?:\.|$)", name):
+            return name.partition(".")[0].removeprefix("lib")
+    return None
+
+
+class DriverLaunches:
+    """Collects the events of all processes."""
+
+    def __init__(self, blob: Blob) -> None:
+        self._blob = blob
+        self._generation: dict[int, int] = {}
+        self._kernels: dict[tuple[str | None, str], _Launches] = {}
+        self._counts: dict[tuple[_PROCESS, int], tuple[int, int]] = {}
+        self._varied: dict[tuple[_PROCESS, int], int] = {}
+        self._lost: dict[tuple[_PROCESS, str], int] = {}
+        self._made: list[_Made] = []
+        # Kernels that were taken out of their modules: the blob of each, and the way back.
+        self._alone: dict[tuple[str, str], str] = {}
+        self._whole: dict[tuple[str, str], str] = {}
+        self._blind: dict[str, None] = {}
+        self._strangers: dict[str, _Launches] = {}
+        self.began = False
+
+    def take(self, event: Event) -> None:
+        """Take in an event of any kind; those that are not about this are ignored."""
+        kind, pid = event.get("event"), as_int(event.get("pid"))
+        if kind == "uncaptured":
+            self._made.append(_Made(str(event.get("by")), str(event.get("name")), event))
+        elif kind == "driver_kernel":
+            module, name = as_text(event.get("module")), as_text(event.get("name"))
+            blob = as_text(event.get("blob"))
+            if module and name and blob:
+                self._alone[module, name] = blob
+                self._whole[blob, name] = module
+        if pid is None or not str(kind).startswith("driver"):
+            return
+        if kind == "driver":
+            self._generation[pid] = self._generation.get(pid, 0) + 1
+            self._began(event)
+        process = (pid, self._generation.get(pid, 0))
+        if kind == "driver_left":
+            self._blind[f"{event.get('why')} began"] = None
+        elif kind == "driver_launch":
+            self._launch(event, process)
+        elif kind == "driver_counts":
+            self._told(event, process)
+
+    def _began(self, event: Event) -> None:
+        if event.get("began") is True:
+            self.began = True
+        elif (beside := as_text(event.get("beside"))) is not None:
+            self._blind[f"{beside} is set: another tool is at the driver"] = None
+        elif (error := as_int(event.get("error"))) is not None:
+            self._blind[f"CUPTI refused (error {error})"] = None
+
+    def _launch(self, event: Event, process: _PROCESS) -> None:
+        symbol, number = as_text(event.get("name")), as_int(event.get("id"))
+        if symbol is None or number is None:
+            return
+        module = as_text(event.get("module"))
+        libraries = event.get("libraries")
+        paths = tuple(str(p) for p in libraries) if isinstance(libraries, list) else ()
+        launches = self._kernels.setdefault((module, symbol), _Launches(symbol, module, paths))
+        launches.calls[process, number] = event
+
+    def _told(self, event: Event, process: _PROCESS) -> None:
+        for text, value in as_map(event.get("counts")).items():
+            pair = value if isinstance(value, list | tuple) else ()
+            numbers = [as_int(n) for n in pair]
+            if text.isdecimal() and len(text) < 10 and len(numbers) == 3 and None not in numbers:
+                key = process, int(text)
+                self._counts[key] = (numbers[0] or 0, numbers[1] or 0)
+                self._varied[key] = self._varied.get(key, 0) | (numbers[2] or 0)
+        for what in LOST:
+            if (lost := as_int(event.get(what))) is not None:
+                self._lost[process, what] = lost
+
+    # -- values ---------------------------------------------------------------------------------
+
+    def launched(self, variant: Variant, demangled: str) -> Variant:
+        """The variant with its launches, if they were seen here and nowhere else.
+
+        Launches of Triton's are counted where they are made, with their arguments; here only what
+        replays of CUDA graphs add to them.
+        """
+        launches = self._of(variant)
+        if launches is None:
+            return variant
+        if variant.launches is not None:
+            replayed = sum(self._count(key, event)[1] for key, event in launches.calls.items())
+            return replace(variant, launches=variant.launches + replayed) if replayed else variant
+        calls = self._calls(launches, _named(variant, demangled))
+        return replace(variant, launches=sum(c.count for c in calls) + self._rest(launches),
+                       calls=calls)  # fmt: skip
+
+    def _of(self, variant: Variant) -> _Launches | None:
+        if (stranger := self._strangers.get(variant.hash)) is not None:
+            return stranger
+        held = variant.stages.get(Stage.SASS)
+        digest = digest_named(held.content) if held is not None else None
+        if digest is None:
+            return None
+        module = self._whole.get((digest, variant.symbol), digest)
+        return self._kernels.get((module, variant.symbol))
+
+    def _count(self, key: tuple[_PROCESS, int], event: Event) -> tuple[int, int]:
+        # It was launched once when it was first seen, if not only captured into a graph.
+        return self._counts.get(key, (0 if event.get("in_graph") else 1, 0))
+
+    def _rest(self, launches: _Launches) -> int:
+        """Launches of a kernel that was launched in more ways than are told apart."""
+        others = [self._count(k, e) for k, e in launches.calls.items() if e.get(OTHERS)]
+        return sum(counted + replayed for counted, replayed in others)
+
+    def _calls(self, launches: _Launches, named: Sequence[Named]) -> tuple[Call, ...]:
+        calls: dict[object, Call] = {}
+        for key, event in launches.calls.items():
+            count = sum(self._count(key, event))
+            if event.get(OTHERS) or not count:
+                continue
+            call = Call(
+                kind="cuda",
+                name=base_name(launches.symbol),
+                grid=_three(event.get("grid")),
+                block=_three(event.get("block")),
+                shared_bytes=as_int(event.get("shared_bytes")),
+                arguments=_arguments(event.get("parameters"), self._varied.get(key, 0), named),
+                count=count,
+                operators=_operators(event),
+            )
+            alike = (
+                call.grid,
+                call.block,
+                call.shared_bytes,
+                call.operators if event.get("by_operator") else (),
+            )
+            earlier = calls.get(alike)
+            calls[alike] = call if earlier is None else _together(earlier, call)
+        return tuple(calls.values())
+
+    def strangers(self, variants: Iterable[Variant]) -> Iterator[VariantOfKernel]:
+        """A kernel for each that was launched and that is in no variant so far."""
+        met = {
+            (digest_named(held.content), v.symbol)
+            for v in variants
+            if (held := v.stages.get(Stage.SASS)) is not None
+        }
+        for key, launches in self._kernels.items():
+            was_launched = any(any(self._count(k, e)) for k, e in launches.calls.items())
+            if key not in met and was_launched:
+                yield self._stranger(launches)
+
+    def _stranger(self, launches: _Launches) -> VariantOfKernel:
+        made = self._maker_event(launches.symbol)
+        stages: dict[Stage, StageFile] = {}
+        by = made.by if made is not None else maker_of(launches.libraries)
+        from_library = launches.libraries[0] if launches.libraries else None
+        whole = self._blob(launches.module)
+        alone = self._blob(self._alone.get((launches.module or "", launches.symbol)))
+        if alone is not None:
+            stages[Stage.SASS] = StageFile(alone, from_library, "nvdisasm -c")
+        elif whole is not None:
+            code = KernelOfModule(whole, launches.symbol)
+            stages[Stage.SASS] = StageFile(code, from_library, "nvdisasm -c")
+        missing = dict.fromkeys((Stage.TTIR, Stage.TTGIR, Stage.LLIR), "no Triton compiled it")
+        missing[Stage.PTX] = "only its machine code passes the driver"
+        missing[Stage.SOURCE] = "what it was compiled from was not seen"
+        if Stage.SASS not in stages:
+            missing[Stage.SASS] = "the module that it is in could not be kept"
+        span = None
+        config: dict[str, object] = {}
+        if made is not None:
+            span, config = self._compiled(made, launches.symbol, stages)
+        # A kernel's own: a module has hundreds, and all that is known is known of one.
+        own = hashlib.sha256(f"{launches.module}\0{launches.symbol}".encode()).hexdigest()
+        self._strangers[own] = launches
+        return VariantOfKernel(
+            ("extern", launches.symbol, by or ""),
+            Origin.EXTERN,
+            launches.symbol,
+            Variant(
+                id="",
+                hash=own,
+                symbol=launches.symbol,
+                target=None,
+                config=config,
+                stages=stages,
+                span=span,
+                missing={s: why for s, why in missing.items() if s not in stages},
+                maker=by,
+                library=from_library,
+            ),
+        )
+
+    def _maker_event(self, symbol: str) -> _Made | None:
+        """What was seen to compile a kernel of this name, the last of several."""
+        for made in reversed(self._made):
+            if _names(made, symbol):
+                return made
+        return None
+
+    def _compiled(
+        self, made: _Made, symbol: str, stages: dict[Stage, StageFile]
+    ) -> tuple[tuple[int, int] | None, dict[str, object]]:
+        """Stages that a compiler's own words add; the kernel's lines in its source, its options."""
+        span: tuple[int, int] | None = None
+        if (source := self._blob(made.event.get("source"))) is not None:
+            path = as_text(made.event.get("path"))
+            stages[Stage.SOURCE] = StageFile(source, path, f"what {made.by} was given")
+            lines = made.event.get("lines")
+            if isinstance(lines, list) and len(lines) == 2 and all(map(as_int, lines)):
+                span = (lines[0], lines[1])
+            else:
+                span = cuda_span(text_of(source), base_name(symbol))
+        for stage, key in ((Stage.PTX, "ptx"), (Stage.LLIR, "llir")):
+            if (content := self._blob(made.event.get(key))) is not None:
+                stages[stage] = StageFile(content, None, made.by)
+        options = made.event.get("options")
+        return span, {"flags": [str(o) for o in options]} if isinstance(options, list) else {}
+
+    def captured(self, by: str, name: str) -> bool:
+        """Whether a kernel that a compiler was seen to make is here by its launches, or was never
+        launched, since all launches were seen."""
+        if self.began and not self._blind:
+            return True
+        made = _Made(by, name, {})
+        return any(_names(made, symbol) for _, symbol in self._kernels)
+
+    def problems(self) -> Iterator[str]:
+        """Sentences on what was not seen, and on what was seen and could not be recorded."""
+        for why in self._blind:
+            yield (
+                f"the driver's launches were not seen from when {why}: kernels that only they tell "
+                "of are missing, or counted too low"
+                if why.endswith(" began")
+                else f"the driver's launches were not seen: {why}"
+            )
+        totals: dict[str, int] = {}
+        for (_, key), n in self._lost.items():
+            totals[key] = totals.get(key, 0) + n
+        for key, n in totals.items():
+            if n:
+                yield "the driver's launches: " + LOST[key].format(n=n)
+
+
+def digest_named(content: Content) -> str | None:
+    """The SHA-256 that a blob is named by, without reading it; None if it is no blob."""
+    if isinstance(content, KernelOfModule):
+        return digest_named(content.module)
+    named = getattr(content, "digest", None) or PurePath(str(getattr(content, "path", ""))).name
+    return named if isinstance(named, str) and len(named) == 64 else None
+
+
+def _names(made: _Made, symbol: str) -> bool:
+    """Whether what a compiler named is this symbol: itself, its base name, or the jiterator's."""
+    name = made.name
+    if symbol in (name, as_text(made.event.get("symbol"))) or base_name(symbol) == name:
+        return True
+    jiterated = made.by.endswith("jiterator")
+    return jiterated and bool(re.fullmatch(rf"{re.escape(name)}_(\w+_)?kernel", symbol))
+
+
+def _operators(event: Event) -> tuple[str, ...]:
+    """ATen's operators in the order of their calls; the event has the innermost first."""
+    names = event.get("operators")
+    return tuple(str(name) for name in reversed(names)) if isinstance(names, list) else ()
+
+
+def _three(value: object) -> tuple[int, int, int] | None:
+    numbers = [as_int(n) for n in value] if isinstance(value, list) and len(value) == 3 else []
+    a, b, c = numbers or (None, None, None)
+    return None if a is None or b is None or c is None else (a, b, c)
+
+
+def _together(one: Call, two: Call) -> Call:
+    """Calls that were made alike in two processes: of arguments, what they have in common."""
+    same = len(one.arguments) == len(two.arguments)
+    arguments = (
+        tuple(a if a == b else replace(a, value=None, alignment=None)
+              for a, b in zip(one.arguments, two.arguments, strict=True))
+        if same else ()
+    )  # fmt: skip
+    return replace(one, count=one.count + two.count, arguments=arguments)
+
+
+# -- parameters -----------------------------------------------------------------------------------
+
+_FORMATS = {
+    "bool": "?", "char": "b", "signed char": "b", "unsigned char": "B", "short": "h",
+    "unsigned short": "H", "int": "i", "unsigned int": "I", "unsigned": "I", "long": "q",
+    "unsigned long": "Q", "long long": "q", "unsigned long long": "Q", "float": "f",
+    "double": "d", "__half": "e",
+}  # fmt: skip
+"""How C++'s types lie in memory on 64-bit Linux (System V ABI), in the letters of ``struct``."""
+
+HIGHEST_ALIGNMENT = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A parameter's name and type, as far as the source or the demangled name tells them."""
+
+    name: str | None
+    type: str | None
+
+
+def _named(variant: Variant, demangled: str) -> tuple[Named, ...]:
+    """Names by the CUDA source, types by the demangled name; () where neither is known."""
+    types = argument_types(demangled)
+    names: tuple[str | None, ...] = ()
+    source = variant.stages.get(Stage.SOURCE)
+    if source is not None:
+        own = signatures(text_of(source.content))
+        names = parameter_names(own, variant.symbol, demangled, types, ())
+        fitting = [k for k in own.kernels if k.path[-1] == variant.symbol]
+        if not names and len(fitting) == 1 and fitting[0].certain:  # extern "C"
+            names = tuple(p.name for p in fitting[0].parameters)
+            types = tuple(_spelled(p.type) for p in fitting[0].parameters)
+    if not types:
+        return tuple(Named(name, None) for name in names)
+    fits = len(names) == len(types)
+    return tuple(Named(names[n] if fits else None, kind) for n, kind in enumerate(types))
+
+
+def _spelled(kind: Type) -> str:
+    return kind.base + "".join(operator for operator, _ in kind.operators)
+
+
+def _arguments(value: object, varied: int, named: Sequence[Named]) -> tuple[Argument, ...]:
+    """Parameters of launches: the value that all of them had, None if it was not always the same.
+
+    An address is hexadecimal text, with its alignment; what is neither a number nor an address has
+    no value.
+    """
+    texts = [str(t) for t in value] if isinstance(value, list) else []
+    fits = len(named) == len(texts)
+    out = []
+    for n, text in enumerate(texts):
+        name, kind = (named[n].name, named[n].type) if fits else (None, None)
+        raw = bytes.fromhex(text) if re.fullmatch("(?:[0-9a-f]{2})*", text) else b""
+        plain, alignment = (None, None) if varied >> n & 1 else _value(raw, kind)
+        out.append(Argument(name or f"parameter {n}", kind, plain, alignment=alignment))
+    return tuple(out)
+
+
+def _value(raw: bytes, kind: str | None) -> tuple[int | float | bool | str | None, int | None]:
+    """A value as its type has it, and of an address, what it is a multiple of."""
+    base = re.sub(r"\b(?:const|volatile)\b", "", kind or "").strip()
+    if base.endswith(("*", "&")) and len(raw) == 8:
+        address = int.from_bytes(raw, "little")
+        return hex(address), min(address & -address or HIGHEST_ALIGNMENT, HIGHEST_ALIGNMENT)
+    form = _FORMATS.get(base)
+    if form is None or struct.calcsize(f"<{form}") != len(raw):
+        return None, None
+    (plain,) = struct.unpack(f"<{form}", raw)
+    return plain, None

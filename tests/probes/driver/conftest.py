@@ -1,0 +1,136 @@
+"""A process in which a CUDA driver and CUPTI stand in for those of a machine with a GPU."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from inspector.probes.calls import launch_native
+from tests.helpers.samples import DATA
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[2]
+
+SCRIPT = f"""
+import ctypes, os, sys
+driver = ctypes.CDLL("libcuda.so.1")
+for name in ("stand_kernel", "stand_graph"):
+    getattr(driver, name).restype = ctypes.c_void_p
+DATA = {str(DATA)!r}
+
+def cubin(name):
+    with open(os.path.join(DATA, name), "rb") as file:
+        return file.read()
+
+def kernel(name, module=0, sizes=()):
+    many = (ctypes.c_int * 8)(*sizes)
+    return ctypes.c_void_p(driver.stand_kernel(
+        name.encode(), ctypes.c_void_p(module), many, len(sizes)))
+
+def load(module, data):
+    driver.stand_load(ctypes.c_void_p(module), data, ctypes.c_size_t(len(data)))
+
+def launch(kernel, grid=(1, 1), block=(32, 1), shared=0, stream=0, arguments=(), result=0):
+    pointers = (ctypes.c_void_p * 8)(*[ctypes.addressof(a) for a in arguments])
+    given = pointers if arguments else None
+    driver.stand_launch(kernel, *grid, *block, shared, stream, given, result)
+
+def graph(*nodes):
+    one = ctypes.c_void_p(driver.stand_graph())
+    for kind, of_kernel, grid, child in nodes:
+        driver.stand_add(one, kind, of_kernel, grid, child)
+    return one
+
+from inspector.probes.driver import subscriber
+"""
+
+
+@dataclass(frozen=True)
+class Driven:
+    """What one process left: its exit status and words, its recording's folder and events."""
+
+    status: int
+    out: str
+    err: str
+    folder: Path
+    events: tuple[dict[str, Any], ...]
+
+    def of(self, kind: str) -> list[dict[str, Any]]:
+        """The events of one kind."""
+        return [event for event in self.events if event["event"] == kind]
+
+    def launches(self) -> dict[tuple[Any, ...], list[int]]:
+        """Counts by kernel, grid and block: direct launches, replays, a bit a varied parameter."""
+        counts: dict[tuple[int, str], list[int]] = {}
+        for event in self.of("driver_counts"):
+            counts |= {(event["pid"], key): value for key, value in event["counts"].items()}
+        return {
+            (e["name"], tuple(e.get("grid", ())), tuple(e.get("block", ()))):
+            counts.get((e["pid"], str(e["id"])), [0, 0, 0])
+            for e in self.of("driver_launch")
+        }  # fmt: skip
+
+
+Drive = Callable[..., Driven]
+
+
+@pytest.fixture(scope="session")
+def stand_in(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the stand-in, as libcuda and as libcupti, compiled with NVIDIA's headers."""
+    spec = find_spec("triton")
+    assert spec is not None and spec.origin is not None
+    headers = Path(spec.origin).parent / "backends" / "nvidia" / "include"
+    folder = tmp_path_factory.mktemp("stand-in")
+    library = folder / "libcupti.so.13"  # by this name the process has it loaded, as torch's has
+    subprocess.run(
+        ["cc", "-O1", "-fPIC", "-shared", f"-I{headers}", HERE / "driver_stand_in.c",
+         "-o", library, "-ldl"], check=True,
+    )  # fmt: skip
+    (folder / "libcuda.so.1").symlink_to(library)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def compiled() -> str:
+    """``driver.c``, compiled as ``ptxview run`` does it."""
+    path = launch_native.build_driver()
+    assert path is not None, "no C compiler"
+    return path
+
+
+@pytest.fixture
+def drive(stand_in: Path, compiled: str, tmp_path: Path) -> Drive:
+    """Run a program in which the stand-in is the driver, recorded as ``ptxview run`` would."""
+
+    def run(program: str, **environment: str) -> Driven:
+        folder = tmp_path / "recording"
+        (folder / "blobs").mkdir(parents=True, exist_ok=True)
+        script = tmp_path / "program.py"
+        script.write_text(SCRIPT + textwrap.dedent(program))
+        env = {
+            **os.environ, "LD_LIBRARY_PATH": str(stand_in), "PYTHONPATH": str(ROOT),
+            "PTXVIEW_RECORDING": str(folder), "PTXVIEW_DRIVER": "1",
+            "CUDA_HOME": str(tmp_path / "none"), **environment,
+        }  # fmt: skip
+        done = subprocess.run(
+            [sys.executable, str(script)], env=env, capture_output=True, text=True, timeout=60,
+            check=False,
+        )  # fmt: skip
+        events = [
+            json.loads(line)
+            for file in sorted(folder.glob("events*.jsonl"))
+            for line in file.read_text().splitlines()
+        ]
+        return Driven(done.returncode, done.stdout, done.stderr, folder, tuple(events))
+
+    return run

@@ -1,0 +1,173 @@
+/* A CUDA driver and a CUPTI in one library, for machines without a GPU: what driver.c asks of both.
+ *
+ * Compiled with the headers of CUDA and CUPTI that Triton's wheel has: what is handed over lies where
+ * those headers say. A test loads it as libcuda.so.1 and as libcupti, and calls what begins with
+ * stand_: the driver's functions as a program would call them, each with its callbacks.
+ */
+#define _GNU_SOURCE
+#include <cuda.h>
+#include <cupti.h>
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static CUpti_CallbackFunc subscriber;
+static void *user;
+static char enabled[4096];
+static int resources[64], capturing;
+static const char *parameters_of;
+static CUmodule unknown_module = (CUmodule)0x7;
+
+CUptiResult cuptiSubscribe(CUpti_SubscriberHandle *handle, CUpti_CallbackFunc callback, void *data) {
+  if (subscriber) return CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED;
+  subscriber = callback, user = data, *handle = (CUpti_SubscriberHandle)1;
+  return CUPTI_SUCCESS;
+}
+CUptiResult cuptiUnsubscribe(CUpti_SubscriberHandle handle) { (void)handle; subscriber = 0; return 0; }
+CUptiResult cuptiEnableCallback(uint32_t on, CUpti_SubscriberHandle handle, CUpti_CallbackDomain domain, CUpti_CallbackId id) {
+  (void)handle;
+  if (domain == CUPTI_CB_DOMAIN_DRIVER_API && id < sizeof enabled) enabled[id] = (char)on;
+  else if (domain == CUPTI_CB_DOMAIN_RESOURCE && id < 64) resources[id] = (int)on;
+  else return CUPTI_ERROR_INVALID_PARAMETER;
+  return 0;
+}
+CUptiResult cuptiGetDeviceId(CUcontext context, uint32_t *device) { *device = (uint32_t)(uintptr_t)context - 1; return 0; }
+
+/* Handles: a kernel is a pointer to this. */
+typedef struct { const char *name; CUmodule module; int sizes[8]; int count; } Kernel;
+
+CUresult cuFuncGetModule(CUmodule *module, CUfunction f) { *module = ((Kernel *)f)->module; return 0; }
+CUresult cuFuncGetName(const char **name, CUfunction f) { *name = ((Kernel *)f)->name; return 0; }
+CUresult cuFuncGetParamInfo(CUfunction f, size_t i, size_t *offset, size_t *size) {
+  Kernel *kernel = (Kernel *)f;
+  if ((int)i >= kernel->count) return CUDA_ERROR_INVALID_VALUE;
+  *offset = 0, *size = (size_t)kernel->sizes[i];
+  for (size_t j = 0; j < i; j++) *offset += (size_t)kernel->sizes[j];
+  return 0;
+}
+CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus *status) {
+  *status = capturing && stream == (CUstream)2 ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE;
+  return 0;
+}
+
+/* Graphs: an array of nodes. */
+typedef struct { CUgraphNodeType type; CUDA_KERNEL_NODE_PARAMS params; void *child; } Node;
+typedef struct { size_t count; Node *nodes[8]; } Graph;
+CUresult cuGraphGetNodes(CUgraph graph, CUgraphNode *nodes, size_t *n) {
+  Graph *g = (Graph *)graph;
+  if (nodes && !*n) return CUDA_ERROR_INVALID_VALUE;
+  if (nodes) memcpy(nodes, g->nodes, g->count * sizeof *nodes);
+  *n = g->count;
+  return 0;
+}
+CUresult cuGraphNodeGetType(CUgraphNode node, CUgraphNodeType *type) { *type = ((Node *)node)->type; return 0; }
+CUresult cuGraphKernelNodeGetParams_v2(CUgraphNode node, CUDA_KERNEL_NODE_PARAMS *params) { *params = ((Node *)node)->params; return 0; }
+CUresult cuGraphChildGraphNodeGetGraph(CUgraphNode node, CUgraph *graph) { *graph = (CUgraph)((Node *)node)->child; return 0; }
+
+static void call(CUpti_CallbackId id, CUpti_ApiCallbackSite site, const char *function, const void *params, CUresult *result, const char *symbol) {
+  CUpti_CallbackData data = {0};
+  if (!subscriber || !enabled[id]) return;
+  data.callbackSite = site, data.functionName = function, data.functionParams = params;
+  data.functionReturnValue = result, data.symbolName = symbol, data.context = (CUcontext)1;
+  subscriber(user, CUPTI_CB_DOMAIN_DRIVER_API, id, &data);
+}
+#define CALLED(id, params, symbol, result, body) do { CUresult done = result; \
+  call(CUPTI_DRIVER_TRACE_CBID_##id, CUPTI_API_ENTER, #id, &params, 0, symbol); body \
+  call(CUPTI_DRIVER_TRACE_CBID_##id, CUPTI_API_EXIT, #id, &params, &done, symbol); } while (0)
+
+static void loaded(const char *cubin, size_t bytes) {
+  CUpti_ModuleResourceData module = {1, bytes, cubin};
+  CUpti_ResourceData data = {0};
+  data.context = (CUcontext)1, data.resourceDescriptor = &module;
+  if (subscriber && resources[CUPTI_CBID_RESOURCE_MODULE_LOADED])
+    subscriber(user, CUPTI_CB_DOMAIN_RESOURCE, CUPTI_CBID_RESOURCE_MODULE_LOADED, &data);
+}
+
+/* cuInit: the driver loads what the environment names. */
+int stand_init(void) {
+  const char *path = getenv("CUDA_INJECTION64_PATH");
+  void *library = path ? dlopen(path, RTLD_NOW) : 0;
+  int (*begin)(void) = library ? (int (*)(void))dlsym(library, "InitializeInjection") : 0;
+  return begin ? begin() : -1;
+}
+
+void stand_load(CUmodule module, const char *cubin, size_t bytes) {
+  CUmodule out;
+  cuModuleLoadData_params params = {&out, cubin};
+  CALLED(cuModuleLoadData, params, 0, CUDA_SUCCESS, { loaded(cubin, bytes); out = module; });
+}
+/* As a library's modules come: with the first launch of one of their kernels. */
+void stand_load_lazily(const char *cubin, size_t bytes) { loaded(cubin, bytes); }
+void stand_unload(void) {
+  CUpti_ModuleResourceData module = {1, 0, 0};
+  CUpti_ResourceData data = {0};
+  data.resourceDescriptor = &module;
+  if (subscriber && resources[CUPTI_CBID_RESOURCE_MODULE_UNLOAD_STARTING])
+    subscriber(user, CUPTI_CB_DOMAIN_RESOURCE, CUPTI_CBID_RESOURCE_MODULE_UNLOAD_STARTING, &data);
+}
+Kernel *stand_kernel(const char *name, CUmodule module, const int *sizes, int count) {
+  Kernel *kernel = calloc(1, sizeof *kernel);
+  kernel->name = strdup(name), kernel->module = module ? module : unknown_module, kernel->count = count;
+  memcpy(kernel->sizes, sizes, (size_t)count * sizeof *sizes);
+  return kernel;
+}
+void stand_get_function(Kernel *kernel, CUmodule module) {
+  CUfunction out;
+  cuModuleGetFunction_params params = {&out, module, kernel->name};
+  CALLED(cuModuleGetFunction, params, 0, CUDA_SUCCESS, { out = (CUfunction)kernel; });
+}
+void stand_launch(Kernel *kernel, unsigned gx, unsigned gy, unsigned bx, unsigned by, unsigned shared, int stream, void **arguments, int result) {
+  cuLaunchKernel_params params = {(CUfunction)kernel, gx, gy, 1, bx, by, 1, shared, (CUstream)(uintptr_t)stream, arguments, 0};
+  CALLED(cuLaunchKernel, params, kernel->name, (CUresult)result, {});
+}
+void stand_launch_buffer(Kernel *kernel, void *buffer, size_t bytes) {
+  void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, buffer, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes, CU_LAUNCH_PARAM_END};
+  cuLaunchKernel_params params = {(CUfunction)kernel, 1, 1, 1, 32, 1, 1, 0, 0, 0, extra};
+  CALLED(cuLaunchKernel, params, kernel->name, CUDA_SUCCESS, {});
+}
+void stand_launch_cluster(Kernel *kernel, unsigned gx, unsigned cluster) {
+  CUlaunchAttribute attribute = {0};
+  attribute.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+  attribute.value.clusterDim.x = cluster, attribute.value.clusterDim.y = attribute.value.clusterDim.z = 1;
+  CUlaunchConfig config = {gx, 1, 1, 128, 1, 1, 0, 0, &attribute, 1};
+  cuLaunchKernelEx_params params = {&config, (CUfunction)kernel, 0, 0};
+  CALLED(cuLaunchKernelEx, params, kernel->name, CUDA_SUCCESS, {});
+}
+void stand_launch_lazily(Kernel *kernel, const char *cubin, size_t bytes) {
+  cuLaunchKernel_params params = {(CUfunction)kernel, 4, 1, 1, 64, 1, 1, 0, 0, 0, 0};
+  CALLED(cuLaunchKernel, params, kernel->name, CUDA_SUCCESS, { loaded(cubin, bytes); });
+}
+void stand_capture(int on) {
+  CUgraph graph = 0;
+  cuStreamBeginCapture_v2_params begin = {(CUstream)2, CU_STREAM_CAPTURE_MODE_GLOBAL};
+  cuStreamEndCapture_params end = {(CUstream)2, &graph};
+  if (on) CALLED(cuStreamBeginCapture_v2, begin, 0, CUDA_SUCCESS, { capturing = 1; });
+  else CALLED(cuStreamEndCapture, end, 0, CUDA_SUCCESS, { capturing = 0; });
+}
+Graph *stand_graph(void) { return calloc(1, sizeof(Graph)); }
+void stand_add(Graph *graph, int type, Kernel *kernel, unsigned gx, Graph *child) {
+  Node *node = calloc(1, sizeof *node);
+  node->type = (CUgraphNodeType)type, node->child = child;
+  node->params.func = (CUfunction)kernel;
+  node->params.gridDimX = gx, node->params.gridDimY = node->params.gridDimZ = 1;
+  node->params.blockDimX = 32, node->params.blockDimY = node->params.blockDimZ = 1;
+  graph->nodes[graph->count++] = node;
+}
+void stand_instantiate(Graph *graph, CUgraphExec exec) {
+  CUgraphExec out;
+  cuGraphInstantiateWithFlags_params params = {&out, (CUgraph)graph, 0};
+  CALLED(cuGraphInstantiateWithFlags, params, 0, CUDA_SUCCESS, { out = exec; });
+}
+void stand_update(CUgraphExec exec, Graph *graph) {
+  cuGraphExecUpdate_v2_params params = {exec, (CUgraph)graph, 0};
+  CALLED(cuGraphExecUpdate_v2, params, 0, CUDA_SUCCESS, {});
+}
+void stand_replay(CUgraphExec exec) {
+  cuGraphLaunch_params params = {exec, 0};
+  CALLED(cuGraphLaunch, params, 0, CUDA_SUCCESS, {});
+}
+void stand_destroy(CUgraphExec exec) {
+  cuGraphExecDestroy_params params = {exec};
+  CALLED(cuGraphExecDestroy, params, 0, CUDA_SUCCESS, {});
+}

@@ -1,0 +1,351 @@
+"""What is seen at the CUDA driver's boundary, with a stand-in for the driver and for CUPTI."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from inspector.listing.cubin import read_cubin
+from inspector.probes.calls import launch_native
+from tests.helpers.samples import DATA
+from tests.probes.driver.conftest import Drive
+
+GELU = "gelu_sm90.cubin"
+BEGIN = "subscriber.arm(); assert driver.stand_init() == 1"
+
+
+def entry(name: str) -> str:
+    """The first kernel of a sample."""
+    cubin = read_cubin((DATA / name).read_bytes())
+    assert cubin is not None
+    return cubin.entries[0]
+
+
+@pytest.fixture(scope="module")
+def gelu() -> str:
+    return entry(GELU)
+
+
+def test_numbers_of_callbacks_are_those_of_cupti() -> None:
+    spec = find_spec("triton")
+    assert spec is not None and spec.origin is not None
+    headers = Path(spec.origin).parent / "backends" / "nvidia" / "include"
+    numbers = {
+        name: int(number)
+        for header in ("cupti_driver_cbid.h", "cupti_callbacks.h")
+        for name, number in re.findall(
+            r"(\w+CBID_\w+)\s*=\s*(\d+),", (headers / header).read_text()
+        )
+    }
+    source = Path(launch_native.DRIVER_SOURCE).read_text()
+    ours = {
+        name: int(number) for name, number in re.findall(r"\b([A-Z_0-9]+) = (\d+)[,\s}]", source)
+    }
+    expected = {
+        "LOAD": "cuModuleLoad", "LOAD_DATA": "cuModuleLoadData",
+        "LOAD_FATBIN": "cuModuleLoadFatBinary",
+        "LOAD_DATA_EX": "cuModuleLoadDataEx", "GET_FUNCTION": "cuModuleGetFunction",
+        "LAUNCH": "cuLaunchKernel", "LAUNCH_PTSZ": "cuLaunchKernel_ptsz",
+        "LAUNCH_EX": "cuLaunchKernelEx", "LAUNCH_EX_PTSZ": "cuLaunchKernelEx_ptsz",
+        "COOPERATIVE": "cuLaunchCooperativeKernel",
+        "COOPERATIVE_PTSZ": "cuLaunchCooperativeKernel_ptsz",
+        "COOPERATIVE_MULTI": "cuLaunchCooperativeKernelMultiDevice",
+        "CAPTURE": "cuStreamBeginCapture", "CAPTURE_PTSZ": "cuStreamBeginCapture_ptsz",
+        "CAPTURED": "cuStreamEndCapture", "CAPTURED_PTSZ": "cuStreamEndCapture_ptsz",
+        "CAPTURE_2": "cuStreamBeginCapture_v2", "CAPTURE_2_PTSZ": "cuStreamBeginCapture_v2_ptsz",
+        "CAPTURE_TO": "cuStreamBeginCaptureToGraph",
+        "CAPTURE_TO_PTSZ": "cuStreamBeginCaptureToGraph_ptsz",
+        "INSTANTIATE": "cuGraphInstantiate", "INSTANTIATE_2": "cuGraphInstantiate_v2",
+        "INSTANTIATE_FLAGS": "cuGraphInstantiateWithFlags",
+        "INSTANTIATE_PARAMS": "cuGraphInstantiateWithParams",
+        "INSTANTIATE_PARAMS_PTSZ": "cuGraphInstantiateWithParams_ptsz",
+        "GRAPH_LAUNCH": "cuGraphLaunch", "GRAPH_LAUNCH_PTSZ": "cuGraphLaunch_ptsz",
+        "EXEC_DESTROY": "cuGraphExecDestroy", "SET_NODE": "cuGraphExecKernelNodeSetParams",
+        "SET_NODE_2": "cuGraphExecKernelNodeSetParams_v2",
+        "SET_ANY_NODE": "cuGraphExecNodeSetParams", "UPDATE": "cuGraphExecUpdate",
+        "UPDATE_2": "cuGraphExecUpdate_v2", "GET_KERNEL": "cuLibraryGetKernel",
+        "KERNEL_FUNCTION": "cuKernelGetFunction",
+    }  # fmt: skip
+    watched = source.partition("WATCHED[] = {")[2].partition("}")[0]
+    assert set(re.findall(r"\w+", watched)) == set(expected)
+    for own, name in expected.items():
+        assert ours[own] == numbers[f"CUPTI_DRIVER_TRACE_CBID_{name}"], name
+    assert ours["MODULE_LOADED"] == numbers["CUPTI_CBID_RESOURCE_MODULE_LOADED"]
+    assert ours["MODULE_UNLOADED"] == numbers["CUPTI_CBID_RESOURCE_MODULE_UNLOAD_STARTING"]
+
+
+def test_a_launch_is_told_by_its_kernel_and_its_geometry(drive: Drive, gelu: str) -> None:
+    done = drive(f"""
+        {BEGIN}
+        data = cubin({GELU!r})
+        load(0x10, data)
+        one = kernel({gelu!r}, 0x10)
+        driver.stand_get_function(one, ctypes.c_void_p(0x10))
+        for _ in range(5): launch(one, (7, 2), (64, 4), 1024)
+        for _ in range(3): launch(one, (8, 2), (64, 4))
+        launch(one, (9, 1), result=1)
+        driver.stand_launch_cluster(one, 4, 2)
+    """)
+    assert done.status == 0, done.err
+    assert done.launches() == {
+        (gelu, (7, 2, 1), (64, 4, 1)): [5, 0, 0],
+        (gelu, (8, 2, 1), (64, 4, 1)): [3, 0, 0],
+        (gelu, (4, 1, 1), (128, 1, 1)): [1, 0, 0],
+    }  # the one that the driver refused is none
+    first, _, clustered = done.of("driver_launch")
+    assert (first["shared_bytes"], first["device"]) == (1024, 0)
+    assert clustered["cluster"] == [2, 1, 1]
+    content = (DATA / GELU).read_bytes()
+    digest = hashlib.sha256(content).hexdigest()
+    assert {e["module"] for e in done.of("driver_launch")} == {digest}
+    assert (done.folder / "blobs" / digest).read_bytes() == content
+
+
+def test_a_module_is_kept_once_and_only_if_it_is_launched(drive: Drive, gelu: str) -> None:
+    done = drive(f"""
+        {BEGIN}
+        for handle, name in ((1, {GELU!r}), (2, "matmul_sm90.cubin"), (3, {GELU!r})):
+            load(handle, cubin(name))
+        for handle in (1, 3):
+            one = kernel({gelu!r}, handle)
+            driver.stand_get_function(one, ctypes.c_void_p(handle))
+            launch(one)
+    """)
+    assert [path.name for path in (done.folder / "blobs").iterdir()] == [
+        hashlib.sha256((DATA / GELU).read_bytes()).hexdigest()
+    ]
+
+
+def test_of_modules_with_the_same_name_it_is_the_one_that_was_asked_for(drive: Drive) -> None:
+    # One kernel of two compilations: only the handles tell them apart.
+    done = drive(f"""
+        {BEGIN}
+        old, new = cubin("zoo_sm75.cubin"), cubin("zoo_sm90.cubin")
+        load(1, old); load(2, new)
+        name = {entry("zoo_sm90.cubin")!r}
+        first, second = kernel(name, 1), kernel(name, 2)
+        launch(first, (1, 1)); launch(second, (2, 1))
+        driver.stand_unload()
+        load(1, new)
+        launch(first, (3, 1))
+    """)
+    assert done.status == 0, done.err
+    old, new = (
+        hashlib.sha256((DATA / name).read_bytes()).hexdigest()
+        for name in ("zoo_sm75.cubin", "zoo_sm90.cubin")
+    )
+    assert [e["module"] for e in done.of("driver_launch")] == [old, new, new]
+
+
+def test_a_module_that_comes_with_its_first_launch(drive: Drive, gelu: str) -> None:
+    done = drive(f"""
+        {BEGIN}
+        data = cubin({GELU!r})
+        one = kernel({gelu!r})
+        driver.stand_launch_lazily(one, data, ctypes.c_size_t(len(data)))
+    """)
+    (event,) = done.of("driver_launch")
+    assert event["module"] == hashlib.sha256((DATA / GELU).read_bytes()).hexdigest()
+
+
+def test_parameters_are_those_of_the_first_launch_and_what_varies_is_said(
+    drive: Drive, gelu: str
+) -> None:
+    done = drive(f"""
+        {BEGIN}
+        load(1, cubin({GELU!r}))
+        one = kernel({gelu!r}, 1, (8, 4, 4))
+        for n in range(3):
+            values = ctypes.c_uint64(0x7f00), ctypes.c_int(781), ctypes.c_float(n)
+            launch(one, (2, 1), arguments=values)
+        packed = (ctypes.c_ubyte * 16)(*range(16))
+        other = kernel({gelu!r}, 1, (8, 4))
+        driver.stand_launch_buffer(other, packed, ctypes.c_size_t(16))
+    """)
+    first, buffered = done.of("driver_launch")
+    assert first["parameters"] == ["007f000000000000", "0d030000", "00000000"]
+    assert done.launches()[gelu, (2, 1, 1), (32, 1, 1)] == [3, 0, 0b100]
+    assert buffered["parameters"] == ["0001020304050607", "08090a0b"]
+
+
+def test_replays_of_graphs_count_and_captures_do_not(drive: Drive, gelu: str) -> None:
+    done = drive(f"""
+        {BEGIN}
+        load(1, cubin({GELU!r}))
+        one = kernel({gelu!r}, 1)
+        driver.stand_get_function(one, ctypes.c_void_p(1))
+        driver.stand_capture(1)
+        launch(one, (5, 1), stream=2)
+        launch(one, (6, 1), stream=3)      # another stream, which is not being captured
+        driver.stand_capture(0)
+        inner = graph((0, one, 11, None))
+        whole = graph((0, one, 5, None), (0, one, 5, None), (1, None, 0, None), (4, None, 0, inner))
+        exec_ = ctypes.c_void_p(0x99)
+        driver.stand_instantiate(whole, exec_)
+        for _ in range(10): driver.stand_replay(exec_)
+        driver.stand_update(exec_, graph((0, one, 13, None)))
+        for _ in range(4): driver.stand_replay(exec_)
+        driver.stand_destroy(exec_)
+        driver.stand_instantiate(graph(), exec_)
+        driver.stand_replay(exec_)
+    """)
+    assert done.status == 0, done.err
+    block = (32, 1, 1)
+    assert done.launches() == {
+        (gelu, (5, 1, 1), block): [0, 20, 0],
+        (gelu, (6, 1, 1), block): [1, 0, 0],
+        (gelu, (11, 1, 1), block): [0, 10, 0],
+        (gelu, (13, 1, 1), block): [0, 4, 0],
+    }
+    assert not any("lost_graphs" in e for e in done.of("driver_counts"))
+
+
+def test_a_graph_whose_kernels_cannot_be_counted_is_said(drive: Drive, gelu: str) -> None:
+    done = drive(f"""
+        {BEGIN}
+        load(1, cubin({GELU!r}))
+        one = kernel({gelu!r}, 1)
+        exec_ = ctypes.c_void_p(0x99)
+        driver.stand_instantiate(graph((13, None, 0, None), (0, one, 3, None)), exec_)
+        driver.stand_replay(exec_)
+        driver.stand_replay(ctypes.c_void_p(0x55))    # made before we came
+    """)
+    assert done.of("driver_counts")[-1]["lost_graphs"] == 2
+    assert done.launches()[gelu, (3, 1, 1), (32, 1, 1)] == [0, 1, 0]
+
+
+def test_more_ways_to_launch_than_are_told_apart_are_counted(drive: Drive, gelu: str) -> None:
+    done = drive(f"""
+        {BEGIN}
+        load(1, cubin({GELU!r}))
+        one = kernel({gelu!r}, 1)
+        for n in range(300): launch(one, (n + 1, 1))
+    """)
+    events = done.of("driver_launch")
+    assert len(events) == 257 and [e.get("others") for e in events].count(True) == 1
+    counts = done.of("driver_counts")[-1]["counts"]
+    total: dict[str, int] = {}
+    for event in done.of("driver_counts"):
+        total |= {key: value[0] for key, value in event["counts"].items()}
+    assert sum(total.values()) == 300 and counts
+
+
+def test_counts_survive_a_kill_but_for_the_last_moment(drive: Drive, gelu: str) -> None:
+    done = drive(f"""
+        {BEGIN}
+        import signal, time
+        load(1, cubin({GELU!r}))
+        one = kernel({gelu!r}, 1)
+        for _ in range(50): launch(one)
+        time.sleep(0.3)
+        launch(one)
+        os.kill(os.getpid(), signal.SIGKILL)
+    """)
+    assert done.status == -9
+    assert done.launches()[gelu, (1, 1, 1), (32, 1, 1)] == [51, 0, 0]
+
+
+def test_a_child_by_fork_tells_its_own(drive: Drive, gelu: str) -> None:
+    done = drive(f"""
+        subscriber.install()
+        subscriber.arm()
+        def work(times):
+            assert driver.stand_init() == 1
+            load(1, cubin({GELU!r}))
+            one = kernel({gelu!r}, 1)
+            for _ in range(times): launch(one, (times, 1))
+        import multiprocessing
+        child = multiprocessing.get_context("fork").Process(target=work, args=(4,))
+        child.start(); child.join()
+        work(2)
+    """)
+    assert done.status == 0, done.err
+    assert {e["pid"] for e in done.of("driver")} == {e["pid"] for e in done.of("driver_launch")}
+    assert sorted(done.launches().values()) == [[2, 0, 0], [4, 0, 0]]
+
+
+def test_the_environment_of_children_does_not_name_us(drive: Drive) -> None:
+    done = drive("""
+        import subprocess
+        subscriber.arm()
+        see = "echo ${CUDA_INJECTION64_PATH:-none}"
+        print(subprocess.run(["sh", "-c", see], capture_output=True, text=True).stdout.strip())
+        sys.stdout.flush()
+        os.system(see)
+        assert driver.stand_init() == 1    # it is there for this process all the same
+        assert driver.stand_init() == -1   # and gone afterwards
+        os.execv("/bin/sh", ["sh", "-c", see])
+    """)
+    assert done.out.split() == ["none"] * 3, done.err
+
+
+def test_we_leave_before_a_profiler_begins(drive: Drive, gelu: str) -> None:
+    done = drive(f"""
+        import types
+        {BEGIN}
+        load(1, cubin({GELU!r}))
+        one = kernel({gelu!r}, 1)
+        launch(one)
+        cupti = ctypes.CDLL("libcupti.so.13")
+        profiler = types.SimpleNamespace()
+        profiler._prepare_profiler = lambda: cupti.cuptiSubscribe(
+            ctypes.byref(ctypes.c_void_p()), ctypes.c_void_p(1), None)
+        subscriber.leave_before(profiler, ("_prepare_profiler",), "torch.profiler")
+        assert cupti.cuptiSubscribe(ctypes.byref(ctypes.c_void_p()), ctypes.c_void_p(1), None) == 39
+        print(profiler._prepare_profiler())
+    """)
+    assert done.out.split() == ["0"], done.err
+    assert [e["why"] for e in done.of("driver_left")] == ["torch.profiler"]
+    assert done.launches() == {(gelu, (1, 1, 1), (32, 1, 1)): [1, 0, 0]}
+
+
+def test_proton_before_cuda_begins_has_it_to_itself(drive: Drive) -> None:
+    done = drive("""
+        subscriber.install()
+        subscriber.arm()
+        subscriber._yield_to("Proton")
+        print(driver.stand_init())
+    """)
+    assert done.out.split() == ["-1"], done.err
+    assert [e["why"] for e in done.of("driver_left")] == ["Proton"]
+
+
+@pytest.mark.parametrize(
+    "variable", ["CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH", "NV_TPS_LAUNCH_TOKEN"]
+)
+def test_another_tool_at_the_driver_is_left_alone(drive: Drive, variable: str) -> None:
+    done = drive("subscriber.install()\nimport types; print(subscriber._state['armed'])\n",
+                 **{variable: "/nowhere/libtool.so"})  # fmt: skip
+    assert done.out.split() == ["False"], done.err
+    assert [e["beside"] for e in done.of("driver")] == [variable]
+
+
+def test_a_refusal_of_cupti_is_said_and_the_program_goes_on(drive: Drive) -> None:
+    done = drive("""
+        cupti = ctypes.CDLL("libcupti.so.13")
+        cupti.cuptiSubscribe(ctypes.byref(ctypes.c_void_p()), ctypes.c_void_p(1), None)
+        subscriber.arm()
+        driver.stand_init()
+        print("goes on")
+    """)
+    assert done.out.split() == ["goes", "on"]
+    (event,) = done.of("driver")
+    assert (event["began"], event["error"]) == (False, 39)
+
+
+def test_a_full_disk_and_a_folder_that_is_gone_harm_nobody(drive: Drive, gelu: str) -> None:
+    done = drive(f"""
+        import shutil
+        {BEGIN}
+        load(1, cubin({GELU!r}))
+        one = kernel({gelu!r}, 1)
+        launch(one)
+        shutil.rmtree(os.environ["PTXVIEW_RECORDING"])
+        for n in range(10): launch(one, (n + 1, 1))
+        print("goes on", os.path.exists(os.environ["PTXVIEW_RECORDING"]))
+    """)
+    assert done.status == 0 and done.out.split() == ["goes", "on", "False"], done.err
