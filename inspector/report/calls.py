@@ -9,10 +9,13 @@ from math import prod
 from rich.text import Text
 
 from inspector.model import Argument, Call, Recording
+from inspector.names import short_name
 from inspector.report.tables import UNKNOWN
 from inspector.text import kibibytes, plural, shown, word_for
 
 _TIMES = "×"
+LONGEST = 48
+"""Characters of a type that is shown whole."""
 
 
 def lines(rec: Recording) -> Iterator[Text]:
@@ -69,7 +72,7 @@ def _launch(call: Call) -> str:
 def argument(one: Argument) -> str:
     """``x float32 64×1024 strided 2048×1 at 16 B 0…781``, ``n 781``."""
     if one.shape is None:
-        return f"{one.name} {one.type or UNKNOWN if one.value is None else one.value}"
+        return f"{one.name} {_kind(one.type) if one.value is None else one.value}"
     parts = [one.name, one.dtype or UNKNOWN, _shape(one.shape)]
     if one.strides is not None and one.strides != _dense(one.shape):
         parts.append(f"strided {_shape(one.strides)}")
@@ -78,6 +81,13 @@ def argument(one: Argument) -> str:
     if one.low is not None:
         parts.append(f"{one.low}…{one.high}")
     return " ".join(parts)
+
+
+def _kind(kind: str | None) -> str:
+    """The type of a value that is not known; of a long template, what tells something."""
+    if kind is None:
+        return UNKNOWN
+    return kind if len(kind) <= LONGEST else short_name(kind)
 
 
 def differences(first: Call, other: Call) -> list[str]:

@@ -334,7 +334,7 @@ def test_what_is_not_known_is_a_dash_and_last() -> None:
 def test_a_table_of_everything_and_as_markdown() -> None:
     text = diff(RECORDING, "--markdown", "--variants").text
     assert text.count("### `") == 9
-    assert "| `9c81a042` | w8 s3 BLOCK_SIZE=1024 | – | 14 | 0 | 0+0 | 100 % | 29 |" in text
+    assert "| `9c81a042` | w8 s3 BLOCK_SIZE=1024 | – | 14 | 0 | 0 | 100 % | 29 |" in text
 
 
 @pytest.fixture

@@ -20,6 +20,7 @@ from inspector.report.naming import under
 from tests.helpers.samples import DATA, find_nvdisasm, said_of
 
 ZOO = "zoo_sm90.cubin"
+ROOT = Path(__file__).parents[2]
 ATEN = "/venv/lib/python3.12/site-packages/torch/lib/libtorch_cuda.so"
 NESTED = "_Z6nestedPfPKfi"
 ADDRESS = 0x7F6684800000
@@ -262,3 +263,26 @@ def test_what_is_no_cubin_has_no_kernel_to_take_out(damage: bytes) -> None:
     assert only(cubin, "no_such_kernel") is None
     for at in range(0, len(cubin), 997):
         only(cubin[:at] + b"\xff" * 16 + cubin[at + 16 :], "kernel")
+
+
+# -- a recording of an H200 ---------------------------------------------------------------------
+
+
+def test_five_ways_to_square() -> None:
+    """The lecture's question: torch.square is ``a ** 2``, in one kernel; ``a * a`` is another."""
+    path = ROOT / "examples" / "recordings" / "squares-h200.ptxview"
+    by_operator = {
+        call.operators[0]: (kernel.called, variant.maker, call.count)
+        for kernel, variant in open_path(path).variants()
+        for call in variant.calls
+        if call.operators
+    }
+    assert by_operator["square"] == (
+        "vectorized_elementwise_kernel<pow_tensor_scalar_kernel_impl>", "ATen", 2,
+    )  # fmt: skip
+    # Once for what is expected, and once as one of the five.
+    assert by_operator["mul_Tensor"] == ("vectorized_elementwise_kernel<MulFunctor>", "ATen", 2)
+    kernels = {kernel.called: kernel for kernel in open_path(path).kernels}
+    (call,) = kernels["square_matrix_kernel"].variants[0].calls
+    assert (call.grid, call.block) == ((49, 114, 1), (16, 16, 1))
+    assert [(a.name, a.value) for a in call.arguments[2:]] == [("width", 781), ("height", 1823)]

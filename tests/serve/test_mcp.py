@@ -195,7 +195,7 @@ async def test_lines_are_given_so_many_at_once(connected: Connect, root: Path) -
 REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("show", {"path": "x.ptxview", "kernel": "softmax_kernal"}, "softmax_kernel"),
     ("show", {"path": "x.ptxview", "kernel": "square_kernel"}, "6 variants"),
-    ("show", {"path": "x.ptxview", "kernel": "--help"}, "no kernel's name"),
+    ("show", {"path": "x.ptxview", "kernel": "--help"}, "not the name of a kernel"),
     (
         "show",
         {"path": "x.ptxview", "kernel": "softmax_kernel", "stage": "asm"},

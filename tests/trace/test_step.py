@@ -148,13 +148,14 @@ def test_halves_of_a_packed_register_are_told_apart(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "command, said",
     [
-        ("nxt", "did you mean next"), ("until", "say until LINE"), ("until x", "no whole number"),
+        ("nxt", "did you mean next"), ("until", "say until LINE"),
+        ("until x", "not a whole number"),
         ("until 99999", "no further step is on line 99999"), ("lane 128", "they are 0 to 127"),
         ("print", "say which register"), ("print %q", "there is no register %q"),
         ("print rows", "did you mean row"), ("parts 1", "parts 0 1"), ("store y", "say where to"),
         ("back", "this is the first step"), ("go 0x10", "step 16 of"),
         ("next 9999999", "last step"),
-        ("go -1", "no whole number"), ("lanes %r1 %p1", "lanes ran this step"),
+        ("go -1", "not a whole number"), ("lanes %r1 %p1", "lanes ran this step"),
         ("help", "a register's values in the lanes"), ("next 1 2", "say how many"),
     ],
 )  # fmt: skip

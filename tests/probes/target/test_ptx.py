@@ -289,7 +289,7 @@ except ImportError:
     first, last = ok(run(text)).out.splitlines()
     before, after, values, own, others = json.loads(first)
     assert before == [] and values == [4.0] * 16 and own and others == []
-    assert set(after) == {"analyse", "errors", "execute", "listing", "model", "text"}
+    assert set(after) == {"analyse", "errors", "execute", "listing", "model", "names", "text"}
     assert last == "none of it is there for the program"
 
 
