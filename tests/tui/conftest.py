@@ -183,10 +183,13 @@ def at_work() -> tuple[list[asyncio.Task[None]], bool]:
 
 
 def brought_up_to_date() -> bool:
-    """Have the screen laid out if it waits for its sixtieth of a second."""
+    """Have the screen laid out if it waits for its sixtieth of a second, or for a new size."""
     app = active_app.get(None)
     if app is None or not app._running or not app._screen_stack:
         return False
+    if app._resize_event is not None:
+        app._check_resize()
+        return True
     screen = app.screen
     if not screen._update_timer._active.is_set():
         return False
