@@ -68,6 +68,19 @@ def is_cubin(data: bytes) -> bool:
     return is_elf(data) and len(data) > 20 and int.from_bytes(data[18:20], "little") == EM_CUDA
 
 
+def architecture(data: bytes) -> str | None:
+    """``sm_90`` as the header of a cubin has it, without an ``a`` or ``f``; None if it is none.
+
+    In ``e_flags``: the lowest byte until CUDA 12 (ELF ABI 7), the second since CUDA 13 (ABI 8), as
+    cuobjdump names them.
+    """
+    if not is_cubin(data) or len(data) < 52:
+        return None
+    flags = int.from_bytes(data[48:52], "little")
+    number = flags >> 8 & 0xFF if data[8] >= 8 else flags & 0xFF
+    return f"sm_{number}" if number >= 30 else None
+
+
 def has_device_code(data: bytes) -> bool:
     """Whether a host object or library carries a fat binary."""
     return is_elf(data) and any(name in data for name in FATBIN_SECTIONS)

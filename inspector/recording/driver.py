@@ -11,14 +11,15 @@ import hashlib
 import re
 import struct
 import tomllib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path, PurePath
 
 from inspector import files
 from inspector.analyse.sentences.cuda_names import parameter_names
-from inspector.errors import Unreadable
+from inspector.errors import PtxviewError, Unreadable
+from inspector.listing.cubin import architecture
 from inspector.listing.cuda_signatures import Type, signatures
 from inspector.listing.joined_cubins import only
 from inspector.model import Argument, Call, Content, Origin, Stage, StageFile, Variant
@@ -116,6 +117,7 @@ class DriverLaunches:
         self._whole: dict[tuple[str, str], str] = {}
         self._blind: dict[str, None] = {}
         self._strangers: dict[str, _Launches] = {}
+        self._targets: dict[str, str | None] = {}
         self.began = False
 
     def take(self, event: Event) -> None:
@@ -279,7 +281,7 @@ class DriverLaunches:
                 id="",
                 hash=own,
                 symbol=launches.symbol,
-                target=None,
+                target=self._target(stages),
                 config=config,
                 stages=stages,
                 span=span,
@@ -288,6 +290,20 @@ class DriverLaunches:
                 library=from_library,
             ),
         )
+
+    def _target(self, stages: Mapping[Stage, StageFile]) -> str | None:
+        """The architecture that the machine code is for; None if it cannot be read."""
+        held = stages.get(Stage.SASS)
+        if held is None:
+            return None
+        module = held.content.module if isinstance(held.content, KernelOfModule) else held.content
+        name = digest_named(module) or ""
+        if name not in self._targets:
+            try:
+                self._targets[name] = architecture(module.read())
+            except PtxviewError:
+                self._targets[name] = None
+        return self._targets[name]
 
     def _maker_event(self, symbol: str) -> _Made | None:
         """What was seen to compile a kernel of this name, the last of several."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import struct
 import subprocess
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 
 from inspector.capture.opening import open_path
-from inspector.listing.cubin import kernel_parameters, read_cubin
+from inspector.listing.cubin import architecture, kernel_parameters, read_cubin
 from inspector.listing.joined_cubins import only
 from inspector.model import Kernel, Origin, Recording, Stage
 from inspector.recording.driver import maker_of
@@ -217,6 +218,13 @@ def test_the_innermost_library_names_the_maker(
     libraries: tuple[str, ...], maker: str | None
 ) -> None:
     assert maker_of(libraries) == maker
+
+
+@pytest.mark.parametrize("sample", sorted(path.name for path in DATA.glob("*.cubin")))
+def test_the_architecture_is_the_one_that_cuobjdump_names(sample: str) -> None:
+    cuobjdump = find_nvdisasm().with_name("cuobjdump")
+    named = re.search(r"sm_\d+", said_of(DATA / sample, cuobjdump, "-lelf").decode().split(":")[-1])
+    assert named is not None and architecture((DATA / sample).read_bytes()) == named[0]
 
 
 # -- one kernel of many -------------------------------------------------------------------------

@@ -959,7 +959,7 @@ class MainScreen(Screen[None]):
         above = self.kernels.again(above) or above
         name = above.text
         if above.kind is TreeKind.KERNEL and above.subject.kernel is not None:
-            name = above.subject.kernel.demangled or above.subject.kernel.name
+            name = above.subject.name
         return scope_of(self.recording, name, self.kernels.beneath(above))
 
     def _left(self, left: Left | None) -> None:

@@ -44,6 +44,8 @@ class TreeSubject:
     def name(self) -> str:
         """The kernel's name as written, else the graph's."""
         if self.kernel is not None:
+            if self.kernel.origin is Origin.EXTERN:
+                return self.kernel.called  # a library's templates fill a screen
             return self.kernel.demangled or self.kernel.name
         return "" if self.graph is None else f"graph {self.graph.id}"
 
