@@ -9,6 +9,7 @@ itself gets the terminal until it ends.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import re
 import sys
 from pathlib import Path
@@ -170,6 +171,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         tables.problems(outcome.recording, err)
         if args.time:
             _times(reader, outcome.path, args.python or _typed(request))
+        _keep_rows(reader, outcome.path)
     return verified(outcome)
 
 
@@ -181,6 +183,16 @@ def verified(outcome: RunOutcome) -> int:
     for told in (*verification.details(rec), verification.sentence(rec)):
         narrate(f"ptxview: {told}")
     return Exit.DIFFERENT if any(one.differ for one in rec.verified) else outcome.status
+
+
+def _keep_rows(reader: Reader, path: Path) -> None:
+    """Have the interface's first frame ready for when the recording is opened."""
+    # Imported here: it takes a quarter of a second, after all else that is printed.
+    from inspector.tui.tree.kept_tree import keep_rows
+
+    with contextlib.suppress(PtxviewError, OSError):
+        if reader.recording.kernels:
+            keep_rows(reader, path)
 
 
 def _typed(request: RunRequest) -> str | None:

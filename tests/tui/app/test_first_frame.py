@@ -19,13 +19,13 @@ from textual.pilot import Pilot
 
 from inspector.capture.opening import open_path
 from inspector.reader.reader import Reader
-from inspector.recording.layout import DerivedCache, pack
+from inspector.recording.layout import DerivedCache, pack, user_cache
 from inspector.tui.app.app import PtxviewApp
 from inspector.tui.app.live import Live
 from inspector.tui.app.opening import FirstRows, Opening
 from inspector.tui.app.remembered import Memory, View
 from inspector.tui.main.screen import MainScreen
-from inspector.tui.tree.kept_tree import MOST_ROWS, KeptRow, KeptTree, TreeKeeper
+from inspector.tui.tree.kept_tree import MOST_ROWS, KeptRow, KeptTree, TreeKeeper, keep_rows
 from inspector.tui.tree.row_look import RowLook, TreeRows
 from tests.helpers.many import TEMPLATE, many
 from tests.helpers.ptxview import REPOSITORY
@@ -212,6 +212,23 @@ async def test_keys_are_answered_by_the_screen_that_comes(
         await until(pilot, lambda: screen.focused is screen.panes.active.view)
         assert screen.kernels.cursor == 3
         assert str(screen.panes.active.stage) == "sass"
+
+
+async def test_a_recording_that_was_just_made_has_its_rows(
+    recorded: Path, cache: DerivedCache, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The rows are those that opening it keeps, but for how a screen cuts long names."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
+    made = DerivedCache(user_cache())
+    keep_rows(Reader(open_path(recorded), made), recorded)
+    just_made = TreeKeeper(made, recorded).tree
+    await kept(recorded, cache)
+    opened = TreeKeeper(cache, recorded).tree
+    assert just_made is not None and opened is not None
+    assert just_made.title == opened.title
+    assert [(r.look.depth, r.look.text, r.subject) for r in just_made.rows] == [
+        (r.look.depth, r.look.text, r.subject) for r in opened.rows
+    ]
 
 
 async def test_what_has_changed_since_is_not_shown_and_is_kept_anew(
