@@ -44,7 +44,7 @@ def examine(asked: str | None) -> dict[str, object]:
         "schema": SCHEMA,
         "tools": tools,
         "python": {"path": python, **machine.versions(python)},
-        "compilers": {n: shutil.which(n) for n in ("g++", "ninja")},
+        "compilers": {n: shutil.which(n) for n in ("cc", "g++", "ninja")},
         "gpu": machine.nvidia_smi() if machine.gpu_present() else None,
         "gpu_present": machine.gpu_present(),
         "folders": {"recordings": str(recordings_folder()), "cache": str(user_cache())},
@@ -89,6 +89,8 @@ _MODULES = {
     "triton": "no Triton kernels, no torch.compile for GPUs. pip install 'ptxview[run]'",
 }
 _COMPILERS = {
+    "cc": "launches at the CUDA driver are not seen (kernels of libraries, grids of CUDA C++). "
+    "apt install gcc",
     "g++": "load_inline cannot build, nor the emulated device. apt install g++",
     "ninja": "load_inline cannot build. pip install ninja",
 }
