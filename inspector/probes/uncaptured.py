@@ -64,6 +64,13 @@ def told(
             emit(event)
 
 
+def _ptx(code: object) -> str | None:
+    """The digest of PTX; None of a cubin, which the driver hands over anyway."""
+    text = code.encode("utf-8", "surrogateescape") if isinstance(code, str) else code
+    is_text = isinstance(text, bytes) and b".version" in text[:LARGEST]
+    return blob(text) if isinstance(text, bytes) and is_text else None
+
+
 def _plain(option: object) -> str:
     text = option.decode("utf-8", "replace") if isinstance(option, bytes) else str(option)
     return text[:LONGEST]
@@ -118,20 +125,24 @@ def attach_nvrtc(module: Any) -> None:
 
         @functools.wraps(compiler)
         def nvrtc_compile(kernel_source: Any, kernel_name: Any, *args: Any, **kwargs: Any) -> Any:
-            told(NVRTC, [kernel_name], kernel_source)
-            compiled = compiler(kernel_source, kernel_name, *args, **kwargs)
-            if isinstance(compiled, tuple) and compiled and len(_texts) < MOST:
-                _texts.add(hash(compiled[0]))
-            return compiled
+            more: dict[str, Any] = {}
+            try:
+                compiled = compiler(kernel_source, kernel_name, *args, **kwargs)
+                if isinstance(compiled, tuple) and compiled and len(_texts) < MOST:
+                    _texts.add(hash(compiled[0]))
+                    more = {"ptx": _ptx(compiled[0])}
+                    if len(compiled) > 1 and isinstance(compiled[1], str):
+                        more["symbol"] = compiled[1]
+                return compiled
+            finally:
+                told(NVRTC, [kernel_name], kernel_source, **more)
 
         module._nvrtc_compile = nvrtc_compile
 
     def load(ptx: Any, kernel_names: Any = None, *args: Any, **kwargs: Any) -> None:
         text = ptx.encode() if isinstance(ptx, str) else ptx
         if hash(ptx) not in _texts and hash(text) not in _texts:
-            # PTX, or a cubin, which the driver hands over anyway.
-            is_text = isinstance(text, bytes) and b".version" in text[:LARGEST]
-            told(LOADED, kernel_names or kernels(ptx), ptx=blob(text) if is_text else None)
+            told(LOADED, kernel_names or kernels(ptx), ptx=_ptx(text))
 
     _watch(module, "_cuda_load_module", load)
 

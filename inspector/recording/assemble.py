@@ -354,7 +354,9 @@ class Assembly:
             by_maker.setdefault(kernel.by, []).append(kernel.name)
         for maker, names in by_maker.items():
             for name in names[:MOST_NAMED]:
-                yield f"the kernel {name} was made by {maker}, which is not captured"
+                by = f"the kernel {name} was made by {maker}, which is not"
+                has_ptx = self._driver.has_ptx(maker, name)
+                yield f"{by} emulated; its PTX is here" if has_ptx else f"{by} captured"
             if len(names) > MOST_NAMED:
                 unnamed = len(names) - MOST_NAMED
                 more = "1 more kernel was" if unnamed == 1 else f"{unnamed} more kernels were"

@@ -24,7 +24,15 @@ from inspector.listing.cuda_signatures import Type, signatures
 from inspector.listing.joined_cubins import only
 from inspector.model import Argument, Call, Content, Origin, Stage, StageFile, Variant
 from inspector.names import argument_types, base_name
-from inspector.recording.facts import as_int, as_map, as_text, cuda_span, text_of
+from inspector.recording.facts import (
+    as_int,
+    as_map,
+    as_text,
+    cuda_span,
+    digest_of,
+    target_of,
+    text_of,
+)
 from inspector.recording.variants import Blob, Event, VariantOfKernel
 
 SMALL = 256 << 10
@@ -248,6 +256,43 @@ class DriverLaunches:
             was_launched = any(any(self._count(k, e)) for k, e in launches.calls.items())
             if key not in met and was_launched:
                 yield self._stranger(launches)
+        if not self.began:
+            for made in self._made:
+                if self.has_ptx(made.by, made.name):
+                    yield self._unlaunched(made)
+
+    def has_ptx(self, by: str, name: str) -> bool:
+        """Whether a compiler's PTX is there of a kernel that no driver was asked to launch."""
+        return not self.began and any(
+            made.by == by and made.name == name and self._blob(made.event.get("ptx")) is not None
+            for made in self._made
+        )
+
+    def _unlaunched(self, made: _Made) -> VariantOfKernel:
+        """A kernel of which its compiler's text is all there is."""
+        symbol = as_text(made.event.get("symbol")) or made.name
+        stages: dict[Stage, StageFile] = {}
+        span, config = self._compiled(made, symbol, stages)
+        ptx = stages[Stage.PTX].content
+        missing = dict.fromkeys((Stage.TTIR, Stage.TTGIR, Stage.LLIR), "no Triton compiled it")
+        missing[Stage.SASS] = f"{made.by} is not emulated, and there was no GPU to load it"
+        missing[Stage.SOURCE] = "what it was compiled from was not seen"
+        return VariantOfKernel(
+            ("extern", symbol, made.by),
+            Origin.EXTERN,
+            symbol,
+            Variant(
+                id="",
+                hash=digest_of(ptx),
+                symbol=symbol,
+                target=target_of(ptx, {}),
+                config=config,
+                stages=stages,
+                span=span,
+                missing={s: why for s, why in missing.items() if s not in stages},
+                maker=made.by,
+            ),
+        )
 
     def _stranger(self, launches: _Launches) -> VariantOfKernel:
         made = self._maker_event(launches.symbol)

@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ import pytest
 from inspector.capture.running import RunOutcome
 from inspector.commands.run import summary
 from inspector.model import Uncaptured
+from inspector.probes import uncaptured
 from inspector.recording.assemble import MOST_NAMED, Assembly
 
 PROBES = Path(__file__).parents[2] / "inspector" / "probes"
@@ -211,6 +213,37 @@ except Exception:
     assert names(ran(tmp_path, program, {})) == [
         ("torch.cuda._compile_kernel (NVRTC)", "first"), ("torch.cuda.jiterator", "twice"),
     ]  # fmt: skip
+
+
+def test_what_nvrtc_gave_is_kept_and_its_refusal_is_the_programs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    events: list[dict[str, Any]] = []
+    kept: list[bytes] = []
+    monkeypatch.setattr(uncaptured, "emit", events.append)
+
+    def blob(data: bytes) -> str:
+        kept.append(data)
+        return "digest"
+
+    monkeypatch.setattr(uncaptured, "blob", blob)
+    monkeypatch.setattr(uncaptured, "_told", set())
+
+    def compiler(source: str, name: str) -> tuple[bytes, str]:
+        if name == "refused":
+            raise RuntimeError("no")
+        return b"\x7fELF" if name == "cubin" else b".version 9.0\n", f"_Z{name}v"
+
+    module = SimpleNamespace(_nvrtc_compile=compiler)
+    uncaptured.attach_nvrtc(module)
+    assert module._nvrtc_compile("source", "first") == (b".version 9.0\n", "_Zfirstv")
+    module._nvrtc_compile("source", "cubin")
+    with pytest.raises(RuntimeError, match="no"):
+        module._nvrtc_compile("source", "refused")
+    assert [(e["name"], e.get("symbol"), e.get("ptx")) for e in events] == [
+        ("first", "_Zfirstv", "digest"), ("cubin", "_Zcubinv", None), ("refused", None, None),
+    ]  # fmt: skip
+    assert kept.count(b".version 9.0\n") == 1 and kept.count(b"source") == 3
 
 
 def made(count: int) -> list[dict[str, Any]]:

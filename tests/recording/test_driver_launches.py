@@ -173,6 +173,23 @@ def test_what_a_compiler_was_given_is_the_source_of_its_kernel(folder: Folder) -
     assert not recording.uncaptured and not recording.problems
 
 
+def test_without_a_gpu_the_ptx_of_nvrtc_is_there_and_its_maker_named(folder: Folder) -> None:
+    folder.rows = [row for row in folder.rows if row["event"] != "driver"]
+    ptx = (DATA / "nested.ptx").read_bytes()
+    source = folder.blob((DATA / "nested.cu").read_bytes())
+    folder.event("uncaptured", by="NVRTC", name="nested", symbol=NESTED, ptx=folder.blob(ptx),
+                 source=source)  # fmt: skip
+    recording = folder.opened()
+    kernel = the_kernel(recording)
+    (variant,) = kernel.variants
+    assert (kernel.name, under(kernel), variant.target) == (NESTED, "NVRTC", "sm_90")
+    assert variant.stages[Stage.PTX].content.read() == ptx
+    assert variant.span is not None and "not emulated" in variant.missing[Stage.SASS]
+    assert recording.problems == (
+        "the kernel nested was made by NVRTC, which is not emulated; its PTX is here",
+    )
+
+
 def test_what_was_not_seen_is_said(folder: Folder) -> None:
     folder.event("uncaptured", by="CuPy", name="lonely")
     folder.event("driver_left", why="torch.profiler")

@@ -104,7 +104,7 @@ static struct {
 #define MOST_OF_ONE 256      /* of one kernel */
 #define MOST_MODULES 65536
 #define SLOTS (1 << 16)
-#define MOST_WAITING (512ul << 20)   /* bytes of modules of which nothing was launched yet */
+#define MOST_WAITING (256ul << 20)   /* bytes of modules of which nothing was launched yet */
 #define MOST_KEPT (2048ul << 20)     /* bytes of modules that were kept */
 #define MOST_PARAMETERS 64
 #define MOST_BYTES 1024              /* of the parameters of a launch */
