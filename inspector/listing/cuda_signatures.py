@@ -20,7 +20,7 @@ LONGEST = 8192
 """Tokens of a declaration that are looked at."""
 
 _TOKEN = re.compile(
-    r"(?P<directive>^[ \t]*+\#(?:[^\n\\/]|\\\r?\n|\\[^\n]|/\*.*?\*/|/(?!\*))*+)"
+    r"(?P<directive>^[ \t]*+\#[^\n\\/]*(?:(?:\\\r?\n|\\[^\n]|/\*.*?\*/|/(?!\*))[^\n\\/]*)*)"
     r"|(?P<comment>//(?:[^\n\\]|\\\r?\n|\\)*+|/\*(?:.*?\*/|.*+))"
     r"|(?P<raw>(?:u8|[LuU])?R\"(?P<mark>[^()\\\s]{0,16})\()"
     r"|(?P<text>(?:u8|[LuU])?\"(?:[^\"\\\n]|\\.)*+\"?)"

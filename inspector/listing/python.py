@@ -17,8 +17,9 @@ _PIECE = re.compile(r"#.*+|(?P<prefix>[A-Za-z]{0,2})(?P<quote>\"\"\"|'''|\"|')",
 _REST = {
     '"': re.compile(r'(?:[^"\\]|\\.)*+"', re.DOTALL),
     "'": re.compile(r"(?:[^'\\]|\\.)*+'", re.DOTALL),
-    '"""': re.compile(r'(?:[^"\\]|\\.|"(?!""))*+"""', re.DOTALL),
-    "'''": re.compile(r"(?:[^'\\]|\\.|'(?!''))*+'''", re.DOTALL),
+    # Unrolled: re of Python 3.11.2 does not go back from an alternative that fails within ()*+.
+    '"""': re.compile(r'[^"\\]*(?:(?:\\.|(?!""")")[^"\\]*)*"""', re.DOTALL),
+    "'''": re.compile(r"[^'\\]*(?:(?:\\.|(?!''')')[^'\\]*)*'''", re.DOTALL),
 }
 _NAME = re.compile(r"(?<![\w.])[^\W\d]\w*+")
 _CALL = re.compile(r"((?<![\w.])[^\W\d]\w*+(?:\.[^\W\d]\w*+)*+)\s*+(?:\[[^\[\]()]*+\])?\s*+\(")
