@@ -195,9 +195,6 @@ def begins(d: Delta) -> Iterator[str]:
     if first is Stage.TTGIR and d.a.warps != d.b.warps:
         yield "the ttir is the same: the difference begins in ttgir, where elements get threads"
     elif first not in (Stage.SOURCE, Stage.OUTPUT_CODE, Stage.TTIR):
-        has_ptx = any(Stage.PTX in side.variant.stages for side in (d.a, d.b))
-        if first is Stage.SASS and not has_ptx:
-            return  # it is the first stage of both
         if first is Stage.SASS:
             yield "the ptx is the same: the difference was made by the assembler"
         elif first.rank > Stage.TTIR.rank and d.a.card.of(Stage.TTGIR) is not None:

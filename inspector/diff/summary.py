@@ -119,7 +119,8 @@ class Summary:
     ``config`` and ``arguments`` those that differ. ``stage`` is the one that opcodes are of;
     ``costs`` and ``accesses`` are of it where it is PTX or SASS, else of ``machine``. ``source``
     are the lines of the kernel's own source that only one side has, None if one has no source.
-    ``first`` is the first stage, of those that both have, whose code differs; None: none does.
+    ``first`` is the first stage whose code differs beneath one that is alike, of those that both
+    have; None where there is none.
     ``versions`` are those of the programs that made them, where both are known and differ.
     """
 
@@ -147,7 +148,6 @@ def summarise(
     right = b.card.of(machine) if machine else None
     rules_a, rules_b = {f.rule for f in a.findings}, {f.rule for f in b.findings}
     alike_by_stage = same or {}
-    differ = sorted((s for s, alike in alike_by_stage.items() if not alike), key=lambda s: s.rank)
     return Summary(
         stage,
         machine,
@@ -160,9 +160,19 @@ def summarise(
         config(a.variant, b.variant),
         tuple(_arguments(a, b)),
         _source(a.source, b.source),
-        differ[0] if differ else None,
+        _first(alike_by_stage),
         versions(a.made_by, b.made_by),
     )
+
+
+def _first(alike_by_stage: Mapping[Stage, bool]) -> Stage | None:
+    """The first stage that differs beneath one that was compared; None where there is none."""
+    above = False
+    for stage in sorted(alike_by_stage, key=lambda s: s.rank):
+        if not alike_by_stage[stage]:
+            return stage if above else None
+        above = True
+    return None
 
 
 # -- figures --------------------------------------------------------------------------------------
