@@ -188,7 +188,7 @@ def verified(outcome: RunOutcome) -> int:
 def _keep_rows(reader: Reader, path: Path) -> None:
     """Have the interface's first frame ready for when the recording is opened."""
     # Imported here: it takes a quarter of a second, after all else that is printed.
-    from inspector.tui.tree.kept_tree import keep_rows
+    from inspector.tui.tree.kernel_tree import keep_rows
 
     with contextlib.suppress(PtxviewError, OSError):
         if reader.recording.kernels:

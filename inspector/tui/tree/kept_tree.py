@@ -13,18 +13,14 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 
 from inspector import files
 from inspector.errors import Unreadable
-from inspector.recording.layout import DerivedCache, stamp, user_cache
+from inspector.recording.layout import DerivedCache, stamp
 from inspector.tui.tree.row_look import RowLook
 from inspector.tui.widgets.visible import label, shorten
-
-if TYPE_CHECKING:
-    from inspector.reader.reader import Reader
 
 FORMAT = 1
 MOST_ROWS, LARGEST = 2000, 1 << 20
@@ -121,19 +117,6 @@ class TreeKeeper:
         if len(data) <= LARGEST:
             self._cache.put(self._key, data)
             self.tree = tree
-
-
-def keep_rows(reads: Reader, path: Path) -> None:
-    """Keep the rows of a recording that was just made, so that its first opening finds them.
-
-    How long names were cut depends on a screen, and none has shown them: they are cut when drawn.
-    """
-    from inspector.tui.tree.kernel_tree import KernelTree
-    from inspector.tui.widgets.title_bar import parts
-
-    keeper = TreeKeeper(DerivedCache(user_cache()), path)
-    title = tuple(part for part in parts(reads.recording) if part)
-    keeper.keep(KernelTree(reads).kept(title))
 
 
 def _said(row: KeptRow) -> list[object]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
@@ -14,10 +15,11 @@ from textual.message import Message
 from textual.strip import Strip
 
 from inspector.model import Recording
+from inspector.recording.layout import DerivedCache, user_cache
 from inspector.report.naming import apart
 from inspector.tui.app.command_table import Where, bindings
 from inspector.tui.timing.times import RecordingTimes
-from inspector.tui.tree.kept_tree import MOST_ROWS, KeptRow, KeptTree
+from inspector.tui.tree.kept_tree import MOST_ROWS, KeptRow, KeptTree, TreeKeeper
 from inspector.tui.tree.ordering import Order, ordered, orders
 from inspector.tui.tree.row_look import RowLook
 from inspector.tui.tree.rows import (
@@ -37,6 +39,7 @@ from inspector.tui.tree.rows import (
 )
 from inspector.tui.tree.tree_figures import TreeFigures
 from inspector.tui.widgets.subject import TreeSubject
+from inspector.tui.widgets.title_bar import parts
 from inspector.tui.widgets.visible import cut, label, shorten
 
 if TYPE_CHECKING:
@@ -423,3 +426,13 @@ class KernelTree(TreeFigures, can_focus=True, inherit_bindings=False):
             self.action_flip()
         elif event.chain == 2 and self.enter():
             self.post_message(self.Opened())
+
+
+def keep_rows(reads: Reader, path: Path) -> None:
+    """Keep the rows of a recording that was just made, so that its first opening finds them.
+
+    How long names were cut depends on a screen, and none has shown them: they are cut when drawn.
+    """
+    keeper = TreeKeeper(DerivedCache(user_cache()), path)
+    title = tuple(part for part in parts(reads.recording) if part)
+    keeper.keep(KernelTree(reads).kept(title))

@@ -25,7 +25,8 @@ from inspector.tui.app.live import Live
 from inspector.tui.app.opening import FirstRows, Opening
 from inspector.tui.app.remembered import Memory, View
 from inspector.tui.main.screen import MainScreen
-from inspector.tui.tree.kept_tree import MOST_ROWS, KeptRow, KeptTree, TreeKeeper, keep_rows
+from inspector.tui.tree.kept_tree import MOST_ROWS, KeptRow, KeptTree, TreeKeeper
+from inspector.tui.tree.kernel_tree import keep_rows
 from inspector.tui.tree.row_look import RowLook, TreeRows
 from tests.helpers.many import TEMPLATE, many
 from tests.helpers.ptxview import REPOSITORY
