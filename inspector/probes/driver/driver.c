@@ -7,7 +7,9 @@
  * of the driver (cuda.h), which tests hold against those headers.
  *
  * All is called by threads of the program, under the driver's feet: a callback allocates little,
- * waits for nobody but its own lock, keeps no descriptor, and calls the driver only to ask.
+ * keeps no descriptor, and calls the driver only to ask. Calls that have returned wait for each other
+ * at ``lock``, and ask the driver within it. A module is told of while the driver holds locks of its
+ * own, which it may need for an answer: those callbacks never wait for ``lock``.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -144,9 +146,12 @@ typedef struct {
 } Exec;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static Module *modules;
-static int module_count;
-static size_t waiting, kept;
+static pthread_mutex_t loading = PTHREAD_MUTEX_INITIALIZER;   /* the driver is never asked within it */
+static Module **modules;     /* MOST_MODULES places; one that is counted does not move */
+static int module_count;     /* read and written atomically, as are the two after it */
+static size_t waiting;
+static int unloaded;
+static size_t kept;
 static Entry *entries;
 static int entry_count;
 static Slot *slots;
@@ -329,22 +334,28 @@ static int names_of(const char *data, size_t size, uint64_t **out) {
   return 0;
 }
 
+static int modules_now(void) { return __atomic_load_n(&module_count, __ATOMIC_ACQUIRE); }
+
+static void lose(uint64_t *of, uint64_t n) { __atomic_fetch_add(of, n, __ATOMIC_RELAXED); }
+
 static void module_loaded(const ModuleLoaded *loaded) {
-  if (!loaded->cubin || !loaded->bytes || module_count >= MOST_MODULES) { lost_modules++; return; }
-  if (!(module_count & (module_count - 1))) {
-    Module *grown = realloc(modules, (size_t)(module_count ? module_count * 2 : 1) * sizeof *modules);
-    if (!grown) { lost_modules++; return; }
-    modules = grown;
-  }
-  Module *module = &modules[module_count];
-  memset(module, 0, sizeof *module);
+  Module *module = loaded->cubin && loaded->bytes ? calloc(1, sizeof *module) : 0;
+  if (!module) { lose(&lost_modules, 1); return; }
   module->bytes = loaded->bytes;
   module->count = names_of(loaded->cubin, loaded->bytes, &module->names);
-  if (waiting + loaded->bytes <= MOST_WAITING && (module->cubin = malloc(loaded->bytes))) {
+  pthread_mutex_lock(&loading);
+  size_t held = __atomic_load_n(&waiting, __ATOMIC_RELAXED);
+  if (held + loaded->bytes <= MOST_WAITING && (module->cubin = malloc(loaded->bytes))) {
     memcpy(module->cubin, loaded->cubin, loaded->bytes);
-    waiting += loaded->bytes;
+    __atomic_fetch_add(&waiting, loaded->bytes, __ATOMIC_RELAXED);
   }
-  loaded_here = module_count++;
+  int number = modules_now();
+  if (number < MOST_MODULES) {
+    modules[number] = module;
+    loaded_here = number;
+    __atomic_store_n(&module_count, number + 1, __ATOMIC_RELEASE);
+  } else lose(&lost_modules, 1);
+  pthread_mutex_unlock(&loading);
 }
 
 static void keep(Module *module) {
@@ -352,7 +363,7 @@ static void keep(Module *module) {
   if (module->kept) return;
   module->kept = -1;
   if (!module->cubin || kept + module->bytes > MOST_KEPT) {
-    lost_modules++, lost_bytes += module->bytes;
+    lose(&lost_modules, 1), lose(&lost_bytes, module->bytes);
     return;
   }
   sha256(module->cubin, module->bytes, module->digest);
@@ -365,13 +376,14 @@ static void keep(Module *module) {
     if (fd >= 0) close(fd);
     if (bad || rename(part, name)) {
       unlink(part);
-      lost_modules++, lost_bytes += module->bytes;
+      lose(&lost_modules, 1), lose(&lost_bytes, module->bytes);
       module->digest[0] = 0;
       return;
     }
   }
   module->kept = 1;
-  kept += module->bytes, waiting -= module->bytes;
+  kept += module->bytes;
+  __atomic_fetch_sub(&waiting, module->bytes, __ATOMIC_RELAXED);
   free(module->cubin);
   module->cubin = 0;
 }
@@ -408,9 +420,9 @@ static int module_of(void *f, const char *symbol) {
     void *handle = 0;
     if (!ask.module_of(&handle, f)) module = tied(handle);
   }
-  if (module >= 0 && has(&modules[module], name)) return module;
-  for (module = module_count - 1; module >= 0; module--)
-    if (has(&modules[module], name)) return module;
+  if (module >= 0 && has(modules[module], name)) return module;
+  for (module = modules_now() - 1; module >= 0; module--)
+    if (has(modules[module], name)) return module;
   return -1;
 }
 
@@ -658,9 +670,9 @@ static void say_entry(int number, int in_graph) {
   say(&line, ",\"id\":"), say_number(&line, (uint64_t)number);
   say(&line, ",\"name\":"), say_text(&line, entry->symbol);
   if (entry->module >= 0) {
-    keep(&modules[entry->module]);
-    if (modules[entry->module].kept > 0)
-      say(&line, ",\"module\":"), say_text(&line, modules[entry->module].digest);
+    Module *module = modules[entry->module];
+    keep(module);
+    if (module->kept > 0) say(&line, ",\"module\":"), say_text(&line, module->digest);
   }
   if (entry->others) say(&line, ",\"others\":true");
   else {
@@ -937,16 +949,20 @@ static void called(void *user, int domain, uint32_t id, const void *data) {
       if (id != EXEC_DESTROY) return;
     } else if (!call->result || *(int *)call->result) return;
   }
-  busy = 1;
-  pthread_mutex_lock(&lock);
   if (domain == RESOURCE) {
     const Resource *resource = data;
     if (id == MODULE_LOADED) module_loaded(resource->descriptor);
-    else {   /* handles of what is unloaded may come again, and mean something else */
-      handle_count = slot_count = 0;
-      memset(slots, 0, SLOTS * sizeof *slots);
-    }
-  } else if (id == EXEC_DESTROY) {
+    else __atomic_store_n(&unloaded, 1, __ATOMIC_RELEASE);
+    return;
+  }
+  busy = 1;
+  pthread_mutex_lock(&lock);
+  if (__atomic_exchange_n(&unloaded, 0, __ATOMIC_ACQ_REL)) {
+    /* Handles of what is unloaded may come again, and mean something else. */
+    handle_count = slot_count = 0;
+    memset(slots, 0, SLOTS * sizeof *slots);
+  }
+  if (id == EXEC_DESTROY) {
     Exec *exec = call->site == 0 ? exec_of(*(void *const *)call->params) : 0;
     if (exec) tell(), exec->gone = 1, free(exec->entries), exec->entries = 0, exec->count = 0;
   } else returned(call, id);
@@ -959,6 +975,7 @@ static void called(void *user, int domain, uint32_t id, const void *data) {
 static void in_child(void) {
   /* CUDA does not survive a fork, and what this process counted is its parent's to tell. */
   pthread_mutex_init(&lock, 0);
+  pthread_mutex_init(&loading, 0);
   if (active) active = 0;
   busy = 0;
 }
@@ -984,7 +1001,10 @@ static int subscribe(void) {
   if (!ask.subscribe || !ask.unsubscribe || !ask.enable) return -2;
   entries = calloc(MOST_ENTRIES, sizeof *entries);
   slots = calloc(SLOTS, sizeof *slots);
-  if (!entries || !slots) return -3;
+  modules = calloc(MOST_MODULES, sizeof *modules);
+  if (!entries || !slots || !modules) return -3;
+  void *frames[4];
+  backtrace(frames, 4);   /* its first call loads a library, here and not within a launch */
   int error = ask.subscribe(&subscriber, called, (void *)0);
   if (error) return error;
   active = 1;
