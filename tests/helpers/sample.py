@@ -253,7 +253,7 @@ class FakeReader(Reader):
         entry = tables.isa().ptx(opcode) if opcode else None
         return (Explained(entry, tables.isa().qualifiers(str(opcode))),) if entry else ()
 
-    def graph_listing(self, graph: Graph) -> Listing:
+    def graph_listing(self, graph: Graph, stage: Stage = Stage.OUTPUT_CODE) -> Listing:
         """The only graph's."""
         return listing_of(OUTPUT_CODE, "/tmp/cabc.py", "python")
 
