@@ -123,7 +123,7 @@ class TreeSubject:
     def default(self, pane: int, taken: tuple[Stage, ...]) -> Stage:
         """The stage for a pane (0 the first), other than those that stand in other panes."""
         order: tuple[Stage, ...] = LEFT if pane == 0 else RIGHT
-        if self.variant is None and self.graph is not None:
+        if self.kernel is None and self.graph is not None:
             order = OF_GRAPH
         free: list[Stage] = [stage for stage in (*order, *Stage) if stage not in taken]
         there = [stage for stage in free if self.has(stage)]
