@@ -76,7 +76,7 @@ class PaneTitle(Widget):
     def _tabs(self, words: bool) -> list[tuple[str, Stage]]:
         return [
             (f" {digit(stage)} {stage} " if words else f" {digit(stage)}", stage)
-            for stage in Stage
+            for stage in (*KERNEL_STAGES, *GRAPH_STAGES)
             if stage is self.stage
             # One of a graph's stands for all that share its key.
             or (self.subject.has(stage) and stage is Stage.OPERATIONS and self.no_graph)

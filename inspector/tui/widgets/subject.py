@@ -77,6 +77,8 @@ class TreeSubject:
         """Whether that stage's text is the graph's and not the variant's own."""
         if self.graph is None or stage not in (*self.graph.stages, Stage.OPERATIONS):
             return False
+        if stage is Stage.SOURCE and self.kernel is not None:
+            return False  # the model's file, and what is asked for is the kernel's
         return self.variant is None or stage not in self.variant.stages
 
     def has(self, stage: Stage) -> bool:
@@ -127,6 +129,8 @@ class TreeSubject:
             order = OF_GRAPH
         free: list[Stage] = [stage for stage in (*order, *Stage) if stage not in taken]
         there = [stage for stage in free if self.has(stage)]
+        if self.kernel is not None:
+            there = [stage for stage in there if stage not in GRAPH_STAGES]
         return (there or free)[0]
 
 

@@ -145,7 +145,7 @@ async def test_a_kernel_of_a_graph_becomes_readable_where_one_reads_its_graph(
     written.to("graph")
     async with written.app().run_test(size=(160, 48)) as pilot:
         screen = await settle(pilot)
-        await pilot.press("G", "tab", "2", *("j" * 30), "minus")
+        await pilot.press("G", "tab", *("j" * 30), "minus")
         screen = await settle(pilot)
         code, ptx = screen.panes.panes
         assert code.stage is Stage.OUTPUT_CODE
