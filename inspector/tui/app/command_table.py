@@ -462,7 +462,7 @@ def footer(
         chosen = [c for c in chosen if c.id != "filter"]  # "/" says it already
     out = [(key, c.footer, c.id) for c in chosen if (key := shown(c))]
     if ALSO.get(where) is not BARE:
-        out.insert(2, ("1-8", "stage", "stage.next"))
+        out.insert(2, ("1-7", "stage", "stage.next"))
     return tuple(out)
 
 
