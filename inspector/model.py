@@ -59,9 +59,22 @@ class Tuning:
 
 
 class Stage(StrEnum):
-    """The stages a kernel passes through, in order of lowering."""
+    """The stages a kernel passes through, in order of lowering.
+
+    Those from ``dynamo`` to ``operations`` are a whole graph's, as ``output_code`` is; a kernel
+    alone has none of them. ``operations`` is no compiler's text: it tells, call by call, which
+    operators of which modules each kernel computes.
+    """
 
     SOURCE = "source"
+    DYNAMO = "dynamo"
+    JOINT = "joint"
+    FORWARD = "forward"
+    BACKWARD = "backward"
+    POST_GRAD = "post_grad"
+    IR_PRE_FUSION = "ir_pre_fusion"
+    IR_POST_FUSION = "ir_post_fusion"
+    OPERATIONS = "operations"
     OUTPUT_CODE = "output_code"
     TTIR = "ttir"
     TTGIR = "ttgir"
@@ -71,11 +84,22 @@ class Stage(StrEnum):
 
     @property
     def rank(self) -> int:
-        """0 for ``source`` … 6 for ``sass``."""
+        """0 for ``source``; the higher, the nearer to the machine."""
         return _RANKS[self]
 
 
 _RANKS = {stage: rank for rank, stage in enumerate(Stage)}
+
+FX_STAGES = (Stage.DYNAMO, Stage.JOINT, Stage.FORWARD, Stage.BACKWARD, Stage.POST_GRAD)
+"""Graphs of torch.fx, printed as Python."""
+
+GRAPH_STAGES = (
+    *FX_STAGES, Stage.IR_PRE_FUSION, Stage.IR_POST_FUSION, Stage.OPERATIONS,
+)  # fmt: skip
+"""What a graph alone has, above its ``output_code``."""
+
+KERNEL_STAGES = tuple(stage for stage in Stage if stage not in GRAPH_STAGES)
+"""What a kernel may have."""
 
 
 class Origin(StrEnum):
@@ -379,7 +403,9 @@ class Kernel:
 class Graph:
     """One graph that Inductor compiled: its ``output_code`` and the kernels in it, by id.
 
-    ``calls`` are the lines of its ``output_code`` that define and launch each kernel.
+    ``calls`` are the lines of its ``output_code`` that define and launch each kernel. ``nodes`` is
+    what was recorded of its last graph's nodes and of what the scheduler made of them, ``dynamo``
+    of the nodes of Dynamo's graph: JSON, None where it was not recorded.
     """
 
     id: str
@@ -387,6 +413,8 @@ class Graph:
     kernels: tuple[str, ...]
     stages: Mapping[Stage, StageFile]
     calls: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    nodes: Content | None = None
+    dynamo: Content | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,14 +23,14 @@ from inspector.diff.beside import BesideRow
 from inspector.diff.compare import Compared, Files
 from inspector.diff.recordings import Fate
 from inspector.errors import Exit, UsageError
-from inspector.model import Kernel, Origin, Stage, Variant
+from inspector.model import KERNEL_STAGES, Kernel, Origin, Stage, Variant
 from inspector.names import base_name
 from inspector.reader.reader import Reader
 from inspector.reader.selecting import Selection, names, place, select, select_one
 from inspector.report import brief, diff_json, diff_markdown, diff_text, fields, jsons
 from inspector.text import shown
 
-STAGES = tuple(s.value for s in Stage)
+STAGES = tuple(s.value for s in KERNEL_STAGES)
 CONTEXT = 3
 
 

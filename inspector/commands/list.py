@@ -19,7 +19,7 @@ from rich.text import Text
 from inspector import printing
 from inspector.commands import small
 from inspector.commands.common import open_profiled, print_json, takes_reports
-from inspector.errors import Exit
+from inspector.errors import Exit, PtxviewError
 from inspector.measure.ncu.attach import Key
 from inspector.measure.ncu.files import is_report
 from inspector.measure.ncu.samples import Profiled
@@ -28,7 +28,7 @@ from inspector.model import Kernel, Recording, Variant
 from inspector.printing import narrate
 from inspector.reader.figures import GLANCE
 from inspector.reader.reader import Reader
-from inspector.report import brief, calls, fields, jsons, ncu, tables, timings, verification
+from inspector.report import brief, calls, fields, graph, jsons, ncu, tables, timings, verification
 from inspector.text import plural, shown
 
 
@@ -43,6 +43,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         help="the distinct calls of each kernel, graph and extension's function with their counts, "
         "and what differs between them",
     )
+    parser.add_argument(
+        "--ops",
+        action="store_true",
+        help="what each compiled graph computes, call by call: the model's lines, modules and "
+        "operators of each kernel and library call; with --json each graph has them too",
+    )
     small.takes_small(parser, "what there is")
     takes_reports(parser)
     parser.add_argument("--json", action="store_true", help="print JSON")
@@ -51,7 +57,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     """Print the table, or JSON."""
     args = parser.parse_args(argv)
-    small.refuse_together(args, "brief", "fields", "calls")
+    small.refuse_together(args, "brief", "fields", "calls", "ops")
     names: tuple[str, ...] = fields.GLANCE
     if args.fields is not None:
         names = fields.chosen(args.fields, tuple(fields.FIELDS))
@@ -64,6 +70,8 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         return _fields(reader, names, args.json)
     if args.calls and not args.json:
         return _calls(rec)
+    if args.ops and not args.json:
+        return _operations(reader)
     if args.json:
         narrate_uncounted(_read(reader, None))
         value = jsons.recording(
@@ -73,6 +81,8 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
             jsons.Rows,
             reader.hint_count,
         )
+        if args.ops:
+            _with_operations(reader, value)
         value["ncu"] = ncu.document(profiled.attached(), profiled.report, _names(reader))
         print_json(timings.with_times(value, rec, times(rec.path)))
         return Exit.OK
@@ -201,6 +211,32 @@ def _calls(rec: Recording) -> int:
     if (why := calls.none_known(rec)) is not None:
         narrate(why)
     return Exit.OK
+
+
+def _operations(reader: Reader) -> int:
+    """What each graph computes."""
+    told = []
+    for one in reader.recording.graphs:
+        try:
+            told.append((one, reader.graph_view(one)))
+        except PtxviewError as error:
+            narrate(f"ptxview: graph {one.id} cannot be told: {error.message}")
+    printing.lines(list(graph.table(told)))
+    if not reader.recording.graphs:
+        narrate("No graph was recorded: only torch.compile makes them.")
+    return Exit.OK
+
+
+def _with_operations(reader: Reader, value: dict[str, object]) -> None:
+    """Add to each graph of a list what it computes, null where its text cannot be read."""
+    graphs = value["graphs"]
+    assert isinstance(graphs, list)
+    for one, told in zip(reader.recording.graphs, graphs, strict=True):
+        try:
+            told["operations"] = graph.operations(reader.graph_view(one))
+        except PtxviewError as error:
+            narrate(f"ptxview: graph {one.id} cannot be told: {error.message}")
+            told["operations"] = None
 
 
 def print_launches(profiled: Profiled, out: Console, alone: bool = False) -> None:

@@ -22,7 +22,7 @@ from inspector.listing.language import language_of
 from inspector.listing.line import Function, Line, Listing
 from inspector.measure.ncu.samples import Profiled
 from inspector.measure.time.stored import times
-from inspector.model import Graph, Kernel, Recording, Stage, Variant
+from inspector.model import KERNEL_STAGES, Graph, Kernel, Recording, Stage, Variant
 from inspector.printing import narrate
 from inspector.reader.listings import decode
 from inspector.reader.reader import Reader
@@ -38,6 +38,7 @@ from inspector.report import (
     timings,
     verification,
 )
+from inspector.report import graph as graph_report
 from inspector.report.prompt import LEAST, prompt
 from inspector.text import plural, shown
 
@@ -313,42 +314,96 @@ def _default(variant: Variant) -> Stage:
 
 
 def _graph(reader: Reader, graph: Graph, args: argparse.Namespace) -> int:
+    """What a graph computes, or one of its stages, or two side by side."""
+    kernels = ", ".join(graph.kernels)
     if args.annotate:
         raise UsageError(
             f"{graph.id} is a graph: nothing is known of its lines",
-            f"-a is for its kernels: {', '.join(graph.kernels)}",
+            f"-a is for its kernels: {kernels}",
         )
-    if args.stage not in (None, "output_code") or args.beside:
-        raise UsageError(
-            f"{graph.id} is a graph: it has output_code alone",
-            f"Its kernels have the other stages: {', '.join(graph.kernels)}",
-        )
+    there = reader.graph_stages(graph)
+    for stage in (args.stage, args.beside):
+        if stage is not None and Stage(stage) not in there:
+            raise _no_stage(reader, graph, Stage(stage))
     if args.prompt:
-        raise UsageError(
-            f"{graph.id} is a graph, and no kernel", f"Name one: {', '.join(graph.kernels)}"
-        )
+        raise UsageError(f"{graph.id} is a graph, and no kernel", f"Name one: {kernels}")
     if args.fields is not None:
         raise UsageError(
             f"{graph.id} is a graph: its text has lines, and no figures",
-            f"--fields is for its kernels: {', '.join(graph.kernels)}",
+            f"--fields is for its kernels: {kernels}",
         )
-    held = graph.stages[Stage.OUTPUT_CODE]
     if args.brief:
         return small.print_graph(reader, graph, args.json)
-    listing = reader.graph_listing(graph)
+    # As data the text has always been the whole; people are told what it comes to.
+    usual = Stage.OUTPUT_CODE if args.json or args.lines is not None else Stage.OPERATIONS
+    stage = Stage(args.stage) if args.stage else usual
+    beside = Stage(args.beside) if args.beside else None
+    listing = reader.graph_listing(graph, stage)
     lines = (1, len(listing.lines))
     if args.lines is not None:
-        lines = small.within(args.lines, listing, Stage.OUTPUT_CODE)
-    if not args.json:
-        text = decode(held.content.read())
-        if args.lines is not None:
-            text = "".join(f"{each}\n" for each in listing.texts(*lines))
-        return _print(text, Stage.OUTPUT_CODE, held.origin_path, lines[0])
-    print_json({"schema": jsons.SCHEMA, "stage": "output_code", "text_from": held.text_from,
-                "functions": _in_graph(reader, graph), "notes": [],
-                "lines": jsons.Rows(jsons.line(line, {})
-                                    for line in listing.between(*lines))})  # fmt: skip
-    return Exit.OK
+        lines = small.within(args.lines, listing, stage)
+    if args.json:
+        value = _graph_json(reader, graph, stage, lines)
+        if beside is not None:
+            whole = (1, len(reader.graph_listing(graph, beside).lines))
+            value["beside"] = _graph_json(reader, graph, beside, whole)
+        value["graph"] = graph_report.document(graph, reader.graph_view(graph), there)
+        print_json(value)
+        return Exit.OK
+    if beside is not None:
+        right = {line.n: line for line in reader.graph_listing(graph, beside).lines}
+        links = reader.graph_links(graph, stage, beside)
+        out = printing.out()
+        names = (f"{stage.value}: graph {graph.id}", beside.value)
+        out.print(tables.beside(listing.between(*lines), right, links, out.width, names))
+        if not links:
+            narrate(f"No line of {stage.value} says that it belongs to one of {beside.value}.")
+        return Exit.OK
+    text = reader.graph_text(graph, stage)
+    if args.lines is not None:
+        text = "".join(f"{each}\n" for each in listing.texts(*lines))
+    if stage is Stage.OPERATIONS:
+        printing.lines([shown(each) for each in text.split("\n")])
+        return Exit.OK
+    held = graph.stages[stage]
+    return _print(text, stage, held.origin_path, lines[0])
+
+
+def _no_stage(reader: Reader, graph: Graph, stage: Stage) -> UsageError:
+    """Why a graph has not that stage, and who has."""
+    if stage in KERNEL_STAGES:
+        has = ", ".join(one.value for one in reader.graph_stages(graph))
+        return UsageError(
+            f"{graph.id} is a graph: it has {has}",
+            f"Its kernels have the other stages: {', '.join(graph.kernels)}",
+        )
+    others = [one.id for one in reader.recording.graphs if stage in one.stages]
+    hint = f"These have it: {', '.join(others)}" if others else (
+        "The recording has it of no graph: what comes from torch's caches alone, or from a saved "
+        "log, lacks it."
+    )  # fmt: skip
+    return UsageError(f"there is no {stage.value} of graph {graph.id}", hint)
+
+
+def _graph_json(
+    reader: Reader, graph: Graph, stage: Stage, lines: tuple[int, int]
+) -> dict[str, object]:
+    """A stage of a graph, with its lines' links to the others."""
+    listing = reader.graph_listing(graph, stage)
+    links = {
+        other: reader.graph_links(graph, stage, other)
+        for other in reader.graph_stages(graph)
+        if other is not stage
+    }
+    held = graph.stages.get(stage)
+    return {
+        "schema": jsons.SCHEMA,
+        "stage": stage.value,
+        "text_from": "ptxview" if held is None else held.text_from,
+        "functions": _in_graph(reader, graph) if stage is Stage.OUTPUT_CODE else [],
+        "notes": [],
+        "lines": jsons.Rows(jsons.line(line, links) for line in listing.between(*lines)),
+    }
 
 
 def _in_graph(reader: Reader, graph: Graph) -> list[dict[str, object]]:

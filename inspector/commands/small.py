@@ -154,7 +154,10 @@ def print_kernel(value: dict[str, object], as_json: bool) -> int:
 
 def print_graph(reader: Reader, graph: Graph, as_json: bool) -> int:
     """A graph in short."""
-    value = brief.graph(reader.recording.path, graph, len(reader.graph_listing(graph).lines))
+    sizes = {
+        stage: len(reader.graph_listing(graph, stage).lines) for stage in reader.graph_stages(graph)
+    }
+    value = brief.graph(reader.recording.path, graph, sizes)
     if as_json:
         print_json(value)
     else:

@@ -21,7 +21,7 @@ from inspector.commands.small import span
 from inspector.errors import Exit, PtxviewError, UsageError
 from inspector.execute import LaunchError, approximations
 from inspector.measure.recorded_launch import ChosenLaunch
-from inspector.model import Location, Stage
+from inspector.model import KERNEL_STAGES, Location, Stage
 from inspector.printing import narrate
 from inspector.reader import tables as reference
 from inspector.report import annotated, tables
@@ -30,7 +30,7 @@ from inspector.text import shown
 from inspector.trace.lines import ExecutedLine, executed_lines, executed_totals, rolled_up
 from inspector.trace.tracing import TracedLaunch, Wanted, trace_launch
 
-ROLLED = tuple(s.value for s in Stage if s is not Stage.PTX)
+ROLLED = tuple(s.value for s in KERNEL_STAGES if s is not Stage.PTX)
 """Stages that PTX is tied to."""
 
 

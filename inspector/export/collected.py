@@ -24,7 +24,7 @@ Event = Mapping[str, object]
 Found = tuple[Kernel, Variant]
 
 OF_A_KERNEL = ("triton", "loaded", "not_loaded", "ptxas", "verified", "differs", "configured")
-OF_GRAPHS = ("graph", "graph_text", "user_file")
+OF_GRAPHS = ("graph", "graph_text", "graph_nodes", "dynamo_nodes", "user_file")
 OF_BUILDS = ("extension", "library")
 
 

@@ -26,7 +26,7 @@ SAID = {
 }
 """What each word takes out, as it is said to whom it is given."""
 
-_OF_SOURCE = words("graph graph_text user_file")
+_OF_SOURCE = words("graph graph_text graph_nodes dynamo_nodes user_file")
 _KINDS = _OF_SOURCE | words(
     "process torch device recording end tools device_code ptxas triton loaded call extension "
     "library calls autotune configured file problem triton_failed autotune_failed not_loaded "

@@ -11,13 +11,14 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from inspector.listing.cuda import is_cuda, parse_cuda
+from inspector.listing.fx import parse_fx, parse_plain
 from inspector.listing.line import Control, Function, Kind, Line, Listing
 from inspector.listing.llvm import parse_llvm
 from inspector.listing.mlir import parse_mlir
 from inspector.listing.ptx import parse_ptx
 from inspector.listing.python import parse_python
 from inspector.listing.sass import parse_sass
-from inspector.model import Stage
+from inspector.model import FX_STAGES, GRAPH_STAGES, Stage
 
 __all__ = [
     "PARSERS",
@@ -37,8 +38,18 @@ def _source(text: str, annotated: str | None, path: str | None) -> Listing:
     return parse_cuda(text, path) if is_cuda(path) else parse_python(text, path)
 
 
+def _fx(stage: Stage) -> Parser:
+    return lambda text, annotated, path: parse_fx(text, stage.value)
+
+
+def _plain(stage: Stage) -> Parser:
+    return lambda text, annotated, path: parse_plain(text, stage.value)
+
+
 PARSERS: Mapping[Stage, Parser] = MappingProxyType(
     {
+        **{stage: _fx(stage) for stage in FX_STAGES},
+        **{s: _plain(s) for s in GRAPH_STAGES if s not in FX_STAGES},
         Stage.SOURCE: _source,
         Stage.OUTPUT_CODE: lambda text, annotated, path: parse_python(text, path, "output_code"),
         Stage.TTIR: lambda text, annotated, path: parse_mlir(text, "ttir"),

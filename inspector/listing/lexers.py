@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from pygments.lexer import Lexer, RegexLexer
-from pygments.lexers import CudaLexer, PtxLexer, PythonLexer
+from pygments.lexers import CudaLexer, PtxLexer, PythonLexer, TextLexer
 from pygments.lexers.asm import LlvmLexer
 from pygments.token import (
     Comment,
@@ -26,7 +26,7 @@ from pygments.token import (
 )
 
 from inspector.listing.cuda import is_cuda
-from inspector.model import Stage
+from inspector.model import FX_STAGES, GRAPH_STAGES, Stage
 
 
 class NvSassLexer(RegexLexer):
@@ -193,6 +193,10 @@ def lexer_for(stage: Stage, path: str | None = None) -> Lexer:
         lexer = CudaLexer if cuda else PythonLexer
         if stage is Stage.OUTPUT_CODE:
             lexer = OutputCodeLexer
+    elif stage in FX_STAGES:
+        lexer = PythonLexer
+    elif stage in GRAPH_STAGES:
+        lexer = TextLexer
     elif stage in (Stage.TTIR, Stage.TTGIR):
         lexer = MlirLexer
     elif stage is Stage.LLIR:

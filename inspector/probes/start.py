@@ -24,6 +24,13 @@ def start() -> None:
     )
     hooks.when_imported("torch._inductor.graph", _lazily("compiles.inductor_graphs"))
     for module, function in (
+        ("compile_fx", "attach_compilation"),
+        ("graph", "attach_lowering"),
+        ("scheduler", "attach_scheduler"),
+        ("debug", "attach_debug"),
+    ):
+        hooks.when_imported(f"torch._inductor.{module}", _lazily("compiles.graph_nodes", function))
+    for module, function in (
         ("output_code", "attach_graphs"),
         ("graph", "attach_compilation"),
         ("runtime.benchmarking", "attach_benchmarks"),

@@ -18,7 +18,7 @@ from inspector.errors import PtxviewError, Unreadable
 from inspector.listing import parse
 from inspector.listing.cubin import is_elf, read_cubin
 from inspector.listing.line import Function, Listing
-from inspector.model import Fusion, Graph, Stage, StageFile, Variant
+from inspector.model import Fusion, Stage, StageFile, Variant
 from inspector.names import base_name
 from inspector.reader.tables import operations
 from inspector.recording.layout import DerivedCache
@@ -61,11 +61,6 @@ class Listings:
         if stage is Stage.SASS:
             return self._sass(variant, file)
         return StageText(decode(file.content.read()), file.text_from)
-
-    def graph_listing(self, graph: Graph) -> Listing:
-        """The ``output_code`` of a graph."""
-        held = graph.stages[Stage.OUTPUT_CODE]
-        return parse(Stage.OUTPUT_CODE, decode(held.content.read()), path=held.origin_path)
 
     def count_together(self, variants: Sequence[Variant]) -> None:
         """Have the machine code of many disassembled at once, without locations, to be counted in:

@@ -6,15 +6,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from inspector.analyse.card import Card
 from inspector.analyse.function_facts import FunctionFacts
+from inspector.analyse.graph_view import GraphView
 from inspector.analyse.hints.counts import ExecutedFacts
 from inspector.analyse.hints.subject import Finding
-from inspector.analyse.links import StageNames
+from inspector.analyse.links import StageNames, composed
 from inspector.analyse.occupancy import Device
 from inspector.analyse.sentences.context import Context
 from inspector.analyse.source_groups import SourceGroups
 from inspector.analyse.telling import Explained, Samples, Telling
 from inspector.listing.line import Function, Listing
-from inspector.model import Graph, Kernel, Recording, Resources, Stage, Variant
+from inspector.model import GRAPH_STAGES, Graph, Kernel, Recording, Resources, Stage, Variant
 from inspector.reader.executions import Executions
 from inspector.reader.facts import (
     COUNTING,
@@ -25,6 +26,7 @@ from inspector.reader.facts import (
     nothing_measured,
 )
 from inspector.reader.figures import VariantFigures
+from inspector.reader.graphs import Graphs
 from inspector.reader.listings import Listings, StageText
 from inspector.reader.source_map import SourceMap
 from inspector.reader.summaries import Summaries
@@ -52,6 +54,7 @@ class Reader:
         self.recording = recording
         memo = Memo()
         self._listings = Listings(cache)
+        self._graphs = Graphs(recording)
         self._map = SourceMap(self._listings)
         self._figures = VariantFigures(cache)
         self._executions = Executions(cache)
@@ -75,9 +78,25 @@ class Reader:
         """The text of a stage. Raises ``Unreadable`` with the reason where there is none."""
         return self._listings.text(variant, stage)
 
-    def graph_listing(self, graph: Graph) -> Listing:
-        """The ``output_code`` of a graph."""
-        return self._listings.graph_listing(graph)
+    def graph_listing(self, graph: Graph, stage: Stage = Stage.OUTPUT_CODE) -> Listing:
+        """The lines of a stage of a graph. Raises ``PtxviewError`` where it cannot be had."""
+        return self._graphs.listing(graph, stage)
+
+    def graph_stages(self, graph: Graph) -> tuple[Stage, ...]:
+        """What can be shown of a graph, in the order of lowering."""
+        return self._graphs.stages(graph)
+
+    def graph_text(self, graph: Graph, stage: Stage) -> str:
+        """The text of a stage of a graph. Raises ``PtxviewError`` where it cannot be had."""
+        return self._graphs.text(graph, stage)
+
+    def graph_view(self, graph: Graph) -> GraphView:
+        """A graph's calls with what each computes. Raises ``PtxviewError``."""
+        return self._graphs.view(graph)
+
+    def graph_links(self, graph: Graph, a: Stage, b: Stage) -> Mapping[int, tuple[int, ...]]:
+        """Lines of a graph's stage ``a`` to those of its stage ``b`` that they belong to."""
+        return self._graphs.links(graph, a, b)
 
     def listing(self, variant: Variant, stage: Stage) -> Listing:
         """The lines of a stage. Raises ``PtxviewError`` with the reason where it cannot be had."""
@@ -97,6 +116,28 @@ class Reader:
         Both directions hold the same pairs. Raises ``PtxviewError`` where a stage cannot be had.
         """
         return self._listings.links(variant, a, b)
+
+    def links_of(
+        self, variant: Variant | None, graph: Graph | None, a: Stage, b: Stage
+    ) -> Mapping[int, tuple[int, ...]]:
+        """The same of a variant in its graph, either of which may be missing: from a stage of the
+        graph to one of the variant by way of ``output_code``."""
+        if (graph is None or not {a, b}.intersection(GRAPH_STAGES)) and variant is not None:
+            return self.links(variant, a, b)
+        if graph is None:
+            return {}
+        through = Stage.OUTPUT_CODE
+        there = self.graph_stages(graph)
+        own = {a, b}.difference(there)
+        if variant is not None and variant.fusion is None and Stage.SOURCE in (a, b):
+            own.add(Stage.SOURCE)  # the kernel's own file, and not the model's
+        if not own:
+            return self.graph_links(graph, a, b)
+        if variant is None or len(own) == 2:
+            return {}
+        if a in own:
+            return composed(self.links(variant, a, through), self.graph_links(graph, through, b))
+        return composed(self.graph_links(graph, a, through), self.links(variant, through, b))
 
     def groups(self, variant: Variant, stage: Stage) -> SourceGroups:
         """Which line of the source each line of a stage comes from. Raises ``PtxviewError``."""

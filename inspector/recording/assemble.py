@@ -61,6 +61,9 @@ class _Kernel:
 class _Graph:
     id: str
     text: StageFile
+    above: dict[Stage, StageFile] = field(default_factory=dict)
+    nodes: tuple[Content | None, Content | None] = (None, None)
+    source: StageFile | None = None
     kernels: list[Key] = field(default_factory=list)
     calls: dict[Key, tuple[int, ...]] = field(default_factory=dict)
 
@@ -166,8 +169,8 @@ class Assembly:
             return
         digest = hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
         parsed = output_code.parse(text)
-        for kernel in parsed.kernels:
-            fusion = self._origins.fusion(event, index, kernel, parsed.aot_id)
+        fusions = [self._origins.fusion(event, index, k, parsed.aot_id) for k in parsed.kernels]
+        for kernel, fusion in zip(parsed.kernels, fusions, strict=True):
             self._fusions.setdefault(key_of(kernel), []).append(fusion)
         if digest in self._texts:
             return
@@ -175,6 +178,9 @@ class Assembly:
         graph = _Graph(
             self._graph_id(event, parsed.aot_id),
             StageFile(content, as_text(event.get("path")), "Inductor's output_code"),
+            self._origins.stages(event, index, parsed.aot_id),
+            self._origins.nodes(event, index, parsed.aot_id),
+            None if (every := joined(fusions)) is None else self._origins.source(every),
         )
         self._graphs[graph.id] = graph
         for kernel in parsed.kernels:
@@ -334,8 +340,14 @@ class Assembly:
                 id=g.id,
                 origin=Origin.INDUCTOR,
                 kernels=tuple(kernels[k].id for k in g.kernels),
-                stages={Stage.OUTPUT_CODE: g.text},
+                stages={
+                    **({} if g.source is None else {Stage.SOURCE: g.source}),
+                    **g.above,
+                    Stage.OUTPUT_CODE: g.text,
+                },
                 calls={kernels[k].id: lines for k, lines in g.calls.items()},
+                nodes=g.nodes[0],
+                dynamo=g.nodes[1],
             )
             for g in self._graphs.values()
         )

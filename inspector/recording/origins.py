@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from inspector import files
-from inspector.model import Content, Fusion, MadeFrom, StageFile
+from inspector.model import Content, Fusion, MadeFrom, Stage, StageFile
 from inspector.recording.facts import as_map, as_text, text_of
 from inspector.recording.output_code import Comment, KernelText
 
@@ -35,6 +35,10 @@ RECENT = 64
 STACKS = "inductor_provenance_tracking_kernel_stack_traces"
 # The graphs whose nodes the fragments in output_code name, the nearest first.
 AFTER = ("inductor_post_grad_graph", "before_post_grad_graph")
+NODES, DYNAMO_NODES = "graph_nodes", "dynamo_nodes"
+_WRITTEN = {Stage.IR_PRE_FUSION: "ir_pre_fusion", Stage.IR_POST_FUSION: "ir_post_fusion"}
+AOT_INFERENCE = "aot_inference_graph"
+_TRACED = "torch's trace"
 
 
 def graph_lines(text: str) -> Lines:
@@ -110,6 +114,11 @@ class Origins:
         """Keep the graphs and the user's files of an event; ``index``: its place among all."""
         if event.get("event") == "graph_text":
             kind = as_text(event.get("kind")) or ""
+            # What is Inductor's own names the graph; a frame has one forward and one backward.
+            kind += f" {event['graph']}" if isinstance(event.get("graph"), str) else ""
+            self._texts[_frame(event)].append((index, kind, event.get("blob")))
+        elif event.get("event") in (NODES, DYNAMO_NODES):
+            kind = f"{event.get('event')} {as_text(event.get('graph')) or ''}"
             self._texts[_frame(event)].append((index, kind, event.get("blob")))
         elif event.get("event") == "user_file":
             path, content = as_text(event.get("path")), self.blob(event.get("blob"))
@@ -144,6 +153,36 @@ class Origins:
         sources = tuple(MadeFrom(f, n, code, tuple(ops)) for (f, n, code), ops in targets.items())
         defined = () if kernel.line is None else (kernel.line,)
         return Fusion(comment.ops, sources, tuple(unplaced), (*defined, *kernel.launches))
+
+    def stages(self, graph: Event, index: int, aot: str | None) -> dict[Stage, StageFile]:
+        """The texts above a graph's ``output_code``, in the order of lowering."""
+        texts = [t for t in self._texts.get(_frame(graph), ()) if t[0] <= index]
+        part = (aot or "").partition("_")[2]
+        kinds = {Stage.DYNAMO: "dynamo_output_graph", Stage.JOINT: "aot_joint_graph"}
+        if part == "backward":
+            kinds[Stage.BACKWARD] = "aot_backward_graph"
+        else:
+            kinds[Stage.FORWARD] = "aot_forward_graph" if part == "forward" else AOT_INFERENCE
+        kinds[Stage.POST_GRAD] = "inductor_post_grad_graph"
+        kinds |= {stage: f"{name} {aot or ''}".rstrip() for stage, name in _WRITTEN.items()}
+        out: dict[Stage, StageFile] = {}
+        for stage, kind in kinds.items():
+            content = self._newest(texts, kind)
+            if content is not None:
+                made = "Inductor" if stage in _WRITTEN else _TRACED
+                out[stage] = StageFile(content, None, made)
+        return out
+
+    def nodes(
+        self, graph: Event, index: int, aot: str | None
+    ) -> tuple[Content | None, Content | None]:
+        """What was recorded of the nodes of a graph, and of those of Dynamo's."""
+        texts = [t for t in self._texts.get(_frame(graph), ()) if t[0] <= index]
+        return self._newest(texts, f"{NODES} {aot or ''}"), self._newest(texts, f"{DYNAMO_NODES} ")
+
+    def _newest(self, texts: Sequence[tuple[int, str, object]], kind: str) -> Content | None:
+        latest = next((t for t in reversed(texts) if t[1] == kind), None)
+        return None if latest is None else self.blob(latest[2])
 
     @property
     def files(self) -> Mapping[str, Content]:

@@ -13,7 +13,16 @@ from types import MappingProxyType
 from inspector.errors import PtxviewError
 from inspector.listing.cubin import read_cubin
 from inspector.listing.ptx_declaration import entries
-from inspector.model import Content, Copied, Origin, Resources, Stage, StageFile, Variant
+from inspector.model import (
+    KERNEL_STAGES,
+    Content,
+    Copied,
+    Origin,
+    Resources,
+    Stage,
+    StageFile,
+    Variant,
+)
 from inspector.names import base_name
 from inspector.recording.facts import (
     as_bool,
@@ -30,6 +39,8 @@ from inspector.recording.facts import (
 )
 from inspector.recording.output_code import KernelText
 from inspector.recording.slim import compact, path_of
+
+ALONE = "only this one file was opened"
 
 Event = Mapping[str, object]
 Blob = Callable[[object], Content | None]
@@ -325,6 +336,6 @@ def from_file(event: Event, blob: Blob) -> Iterator[VariantOfKernel]:
                 symbol=symbol,
                 target=target,
                 stages={stage: StageFile(content, path, f"the file {path}")},
-                missing={s: "only this one file was opened" for s in Stage if s is not stage},
+                missing={s: ALONE for s in KERNEL_STAGES if s is not stage},
             ),
         )

@@ -301,15 +301,18 @@ def _mapping(value: object) -> Mapping[str, object]:
 # -- a graph --------------------------------------------------------------------------------------
 
 
-def graph(path: str, one: Graph, lines: int) -> dict[str, object]:
-    """A graph of torch.compile in short: its kernels, and how long its text is."""
+def graph(path: str, one: Graph, sizes: Mapping[Stage, int]) -> dict[str, object]:
+    """A graph of torch.compile in short: its kernels, and how long its texts are."""
+    lines = sizes.get(Stage.OUTPUT_CODE, 0)
     return bounded({
         "schema": jsons.SCHEMA,
         "path": path,
         "graph": one.id,
         "kernels": list(one.kernels),
-        "stages": [{"stage": "output_code", "lines": lines, "first": None, "last": None}],
+        "stages": [{"stage": stage.value, "lines": many, "first": None, "last": None}
+                   for stage, many in sizes.items()],
         "next": _next([
+            Question(ask(path, "show", one.id), "which operators of which modules each call has"),
             Question(ask(path, "show", one.id, "--lines", span(1, min(lines, 100))), "its text"),
             *(Question(ask(path, "show", name, "--brief"), "a kernel of it in short")
               for name in one.kernels[:2]),

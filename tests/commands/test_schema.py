@@ -42,6 +42,7 @@ LINES = [
     ["list", RECORDED],
     ["list", LECTURE],
     ["list", str(LISTING / "zoo_sm90.cubin")],
+    ["list", RECORDED, "--ops"],
     ["list", RECORDED, "--brief"],
     ["list", LECTURE, "--fields", EVERY],
     ["show", RECORDED, "gelu_kernel", "--stage", "source"],

@@ -15,6 +15,7 @@ from inspector.analyse.hints.subject import Finding
 from inspector.analyse.source_groups import SourceGroups, by_links
 from inspector.analyse.telling import NOTHING, Explained, Register, Rolled, Telling, Told, Words
 from inspector.errors import ToolMissing, Unreadable
+from inspector.listing import parse
 from inspector.listing.line import Function, Kind, Line, Listing
 from inspector.model import (
     Graph,
@@ -111,6 +112,19 @@ SASS: Text = (
     ("        /*0040*/                   STG.E.128 desc[UR4][R6.64], R4 ;", 15),
     ("        /*0050*/                   EXIT ;", None),
 )
+
+GRAPH_TEXTS = {
+    Stage.DYNAMO: """def forward(self, L_x_):
+    # File: /home/ada/square.py:5 in forward, code: return x * x
+    mul: "f32[64]" = L_x_ * L_x_""",
+    Stage.POST_GRAD: """def forward(self, arg0_1):
+    # File: /home/ada/square.py:5 in forward, code: return x * x
+    mul: "f32[64]" = torch.ops.aten.mul.Tensor(arg0_1, arg0_1)""",
+    Stage.OPERATIONS: """graph 0/0: 1 call: 1 launch, 0 of libraries
+
+call  from         modules        operators  bytes  line  kernel
+1     square.py:5  layers.0.norm  mul        ~512 B  14    triton_poi_fused_mul_0""",
+}
 
 OUTPUT_CODE: Text = tuple(
     (text, n)
@@ -253,9 +267,20 @@ class FakeReader(Reader):
         entry = tables.isa().ptx(opcode) if opcode else None
         return (Explained(entry, tables.isa().qualifiers(str(opcode))),) if entry else ()
 
-    def graph_listing(self, graph: Graph) -> Listing:
+    def graph_listing(self, graph: Graph, stage: Stage = Stage.OUTPUT_CODE) -> Listing:
         """The only graph's."""
-        return listing_of(OUTPUT_CODE, "/tmp/cabc.py", "python")
+        if stage is Stage.OUTPUT_CODE:
+            return listing_of(OUTPUT_CODE, "/tmp/cabc.py", "python")
+        return parse(stage, GRAPH_TEXTS[stage])
+
+    def graph_stages(self, graph: Graph) -> tuple[Stage, ...]:
+        """Those that have a text."""
+        return (*GRAPH_TEXTS, Stage.OUTPUT_CODE)
+
+    def graph_links(self, graph: Graph, a: Stage, b: Stage) -> Mapping[int, tuple[int, ...]]:
+        """The only call's row and its lines."""
+        rows = {Stage.OPERATIONS: (4,), Stage.OUTPUT_CODE: (14,), Stage.POST_GRAD: (3,)}
+        return {n: rows.get(b, (3,)) for n in rows.get(a, (3,))}
 
 
 def _files(*stages: Stage, path: str = "/home/ada/square.py") -> dict[Stage, StageFile]:
@@ -293,7 +318,8 @@ def recording() -> Recording:
         (variant("_Z11gelu_kernelPKfPfi", "c07711aa", Stage.PTX, config={},
                  missing={Stage.SASS: "The object file was not kept."}),),
     )  # fmt: skip
-    graph = Graph("0/0", Origin.INDUCTOR, ("k2",), _files(Stage.OUTPUT_CODE, path="/tmp/cabc.py"))
+    texts = _files(Stage.DYNAMO, Stage.POST_GRAD, Stage.OUTPUT_CODE, path="/tmp/cabc.py")
+    graph = Graph("0/0", Origin.INDUCTOR, ("k2",), texts)
     return Recording(
         "/home/ada/lecture-h200.ptxview", (square, fused, gelu), (graph,),
         command=("python", "square.py"), mode="gpu", device={"name": "NVIDIA H200"},

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from inspector.listing import parse
 from inspector.listing.cuda import parse_cuda
 from inspector.listing.line import Kind, Listing
-from inspector.model import Stage
+from inspector.model import FX_STAGES, GRAPH_STAGES, Stage
 from tests.fuzz.mutate import Mutator
 from tests.helpers.samples import DATA, read_sample
 
@@ -96,6 +96,8 @@ def test_odd_ends_and_bytes(name: str, text: str) -> None:
 @pytest.mark.parametrize("stage", list(Stage))
 def test_crlf_means_the_same(stage: Stage) -> None:
     name = {
+        **dict.fromkeys(FX_STAGES, "gpt_forward.fx"),
+        **{s: "gpt_fused.ir" for s in GRAPH_STAGES if s not in FX_STAGES},
         Stage.SOURCE: "tma.py",
         Stage.OUTPUT_CODE: "output_code.py",
         Stage.TTIR: "layer_norm_sm90.ttir",

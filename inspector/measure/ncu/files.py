@@ -15,7 +15,17 @@ from inspector.measure.ncu import export
 from inspector.measure.ncu.attach import text_of
 from inspector.measure.ncu.export import tables
 from inspector.measure.ncu.model import NcuLaunch, Report, joined
-from inspector.model import Call, Kernel, Origin, Recording, Resources, Stage, StageFile, Variant
+from inspector.model import (
+    KERNEL_STAGES,
+    Call,
+    Kernel,
+    Origin,
+    Recording,
+    Resources,
+    Stage,
+    StageFile,
+    Variant,
+)
 from inspector.names import shortest_ids
 from inspector.recording.kept import REPORTS, keep, kept
 from inspector.recording.layout import BytesContent, is_recording
@@ -261,7 +271,7 @@ def _variant(short: str, digest: str, launches: Sequence[NcuLaunch]) -> Variant:
         stages=stages,
         known=Resources(registers=first.registers),
         launches=len(launches),
-        missing={s: why for s in Stage if s not in stages},
+        missing={s: why for s in KERNEL_STAGES if s not in stages},
         calls=calls,
     )
 

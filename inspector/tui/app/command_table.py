@@ -66,6 +66,9 @@ TABLE: tuple[Command, ...] = (
     Command("stage.5", "5", "5", _S, "stage('llir')", "Show LLVM IR", "what Triton gives to LLVM"),
     Command("stage.6", "6", "6", _S, "stage('ptx')", "Show PTX", "NVIDIA's virtual instructions"),
     Command("stage.7", "7", "7", _S, "stage('sass')", "Show SASS", "what the GPU runs"),
+    Command("stage.8", "8", "8", _S, "graph_stage",
+            "Show the graph", "which operators of which modules each call has; again: its FX "
+            "graphs and Inductor's IR"),
     Command("stage.next", "s", "s", _S, "next_stage(1)",
             "Next stage", "one lower, where there is one"),
     Command("stage.previous", "S", "S", _S, "next_stage(-1)",

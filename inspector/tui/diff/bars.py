@@ -19,7 +19,7 @@ from inspector.text import plural
 from inspector.tui.diff.view import DiffView
 from inspector.tui.main.status_line import place
 from inspector.tui.widgets.figures import configuration
-from inspector.tui.widgets.subject import TreeSubject
+from inspector.tui.widgets.subject import TreeSubject, digit
 from inspector.tui.widgets.visible import cut, label, shorten
 
 _WORDS = {
@@ -72,9 +72,9 @@ class DiffBar(Widget):
         """Stages at the left, the count at the right."""
         width = self.size.width
         head = " diff "
-        words = [f"{s.rank + 1} {s}" for s in self.stages]
+        words = [f"{digit(s)} {s}" for s in self.stages]
         if len(head) + sum(len(w) + 2 for w in words) + len(self.told) + 2 > width:
-            words = [str(s.rank + 1) if s is not self.stage else str(s) for s in self.stages]
+            words = [digit(s) if s is not self.stage else str(s) for s in self.stages]
         parts: list[tuple[str, str]] = [(head, "bold")]
         at = len(head)
         self._spans = []

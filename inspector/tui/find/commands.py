@@ -19,7 +19,7 @@ from inspector.tui.widgets.visible import label
 USUAL = (Where.SCREEN, Where.PANE, Where.TREE)
 """What the main screen has."""
 
-STAGES = frozenset(f"stage.{n}" for n in range(1, 8))
+STAGES = frozenset(f"stage.{n}" for n in range(1, 9))
 """Commands that show a stage, which the palette has as stages."""
 
 Run = Callable[[str], Callable[[], object]]

@@ -17,7 +17,7 @@ from inspector.text import plural
 from inspector.tui.code.gutter import SIGNS
 from inspector.tui.find.ranking import Entry
 from inspector.tui.tree.rows import TreeEntry, TreeKind, TreeRow
-from inspector.tui.widgets.subject import TreeSubject
+from inspector.tui.widgets.subject import TreeSubject, digit
 from inspector.tui.widgets.visible import label
 
 if TYPE_CHECKING:
@@ -28,6 +28,10 @@ STAGES = tuple(stage.value for stage in Stage)
 
 TITLES = {
     Stage.SOURCE: "source", Stage.OUTPUT_CODE: "output_code", Stage.TTIR: "TTIR",
+    Stage.DYNAMO: "Dynamo's graph", Stage.JOINT: "joint graph", Stage.FORWARD: "forward graph",
+    Stage.BACKWARD: "backward graph", Stage.POST_GRAD: "graph after Inductor's passes",
+    Stage.IR_PRE_FUSION: "Inductor's IR before fusion",
+    Stage.IR_POST_FUSION: "Inductor's IR after fusion", Stage.OPERATIONS: "operations of the graph",
     Stage.TTGIR: "TTGIR", Stage.LLIR: "LLVM IR", Stage.PTX: "PTX", Stage.SASS: "SASS",
 }  # fmt: skip
 
@@ -118,7 +122,7 @@ def stage_entries(screen: MainScreen, keys: Callable[[str], str]) -> list[Entry]
         Entry(
             "stage", TITLES[stage],
             f"of {label(subject.name)}" if subject.has(stage) else "there is none here",
-            keys(f"stage.{stage.rank + 1}"), stage.value, near=0 if subject.has(stage) else 5,
+            keys(f"stage.{digit(stage)}"), stage.value, near=0 if subject.has(stage) else 5,
             run=partial(_stage, screen, stage),
         )
         for stage in Stage

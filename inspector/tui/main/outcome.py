@@ -11,7 +11,7 @@ from inspector.listing.line import Kind, Listing
 from inspector.model import Stage
 from inspector.tui.code.highlight import Highlighter, highlighter_for, width_of
 from inspector.tui.widgets.notice import Notice
-from inspector.tui.widgets.subject import TreeSubject
+from inspector.tui.widgets.subject import TreeSubject, digit
 
 if TYPE_CHECKING:
     from inspector.reader.reader import Reader
@@ -89,7 +89,7 @@ def load(reads: Reader, request: ListingRequest) -> ListingOutcome:
     def work() -> ListingOutcome:
         if subject.of_graph(stage):
             assert subject.graph is not None
-            listing = reads.graph_listing(subject.graph)
+            listing = reads.graph_listing(subject.graph, stage)
             file = subject.graph.stages.get(stage)
         else:
             assert subject.variant is not None
@@ -110,7 +110,7 @@ def load(reads: Reader, request: ListingRequest) -> ListingOutcome:
 def missing(subject: TreeSubject, stage: Stage, complete: bool = True) -> Notice:
     """Why there is no such stage, and which there are; in a recording that is not ``complete``,
     by now."""
-    there = "   ".join(f"{other.rank + 1} {other}" for other in subject.stages())
+    there = "   ".join(f"{digit(other)} {other}" for other in subject.stages())
     return Notice(
         "∅" if complete else "◔",
         f"No {stage} here{'' if complete else ' yet'}. {subject.why_missing(stage, complete)}",

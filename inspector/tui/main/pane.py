@@ -17,7 +17,7 @@ from textual.worker import get_current_worker
 from inspector.analyse.flow.arrows import FlowLanes, arrows
 from inspector.analyse.telling import NOTHING, Telling
 from inspector.listing.ptx_location import Locations
-from inspector.model import Stage, Variant
+from inspector.model import GRAPH_STAGES, KERNEL_STAGES, Stage, Variant
 from inspector.tui.app.command_table import command, there
 from inspector.tui.app.keymap import shown
 from inspector.tui.code.folding import LEVELS, Fold, Region, RowMap, regions
@@ -25,7 +25,7 @@ from inspector.tui.code.highlight import Highlighter
 from inspector.tui.code.view import CodeView
 from inspector.tui.main.outcome import ListingOutcome, ListingRequest, attempt, load, missing
 from inspector.tui.widgets.notice import Notice
-from inspector.tui.widgets.subject import TreeSubject, told_alike
+from inspector.tui.widgets.subject import TreeSubject, digit, told_alike
 from inspector.tui.widgets.visible import label, shorten
 
 if TYPE_CHECKING:
@@ -68,11 +68,19 @@ class PaneTitle(Widget):
             self.path = file.origin_path.replace("\\", "/").rpartition("/")[2]
         self.refresh()
 
+    @property
+    def no_graph(self) -> bool:
+        """Whether it shows none of a graph's stages."""
+        return self.stage not in GRAPH_STAGES
+
     def _tabs(self, words: bool) -> list[tuple[str, Stage]]:
         return [
-            (f" {stage.rank + 1} {stage} " if words else f" {stage.rank + 1}", stage)
-            for stage in Stage
-            if not words or self.subject.has(stage) or stage is self.stage
+            (f" {digit(stage)} {stage} " if words else f" {digit(stage)}", stage)
+            for stage in (*KERNEL_STAGES, *GRAPH_STAGES)
+            if stage is self.stage
+            # One of a graph's stands for all that share its key.
+            or (self.subject.has(stage) and stage is Stage.OPERATIONS and self.no_graph)
+            or (stage in KERNEL_STAGES and (not words or self.subject.has(stage)))
         ]
 
     def render(self) -> Content:

@@ -487,14 +487,13 @@ class Panes(Container):
     def _link(self, a: ListingRequest, b: ListingRequest) -> None:
         if (a, b) in self._links:
             self.follow(move=True)
-        elif a.subject.variant is not None and a.stage is not b.stage:
+        elif a.stage is not b.stage and not (a.subject.variant is None and a.subject.graph is None):
             self._find_links(a, b)
 
     @work(thread=True, exit_on_error=False, description="links")
     def _find_links(self, a: ListingRequest, b: ListingRequest) -> None:
-        variant = a.subject.variant
-        assert variant is not None
-        links = attempt(lambda: self.reads.links(variant, a.stage, b.stage))
+        variant, graph = a.subject.variant, a.subject.graph
+        links = attempt(lambda: self.reads.links_of(variant, graph, a.stage, b.stage))
         self.post_message(self.Linked(a, b, links))
 
     @on(Linked)

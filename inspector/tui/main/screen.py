@@ -25,7 +25,7 @@ from textual.widget import Widget
 from inspector.errors import PtxviewError
 from inspector.listing.line import Line
 from inspector.measure.time.results import Session
-from inspector.model import BEFORE, EDIT, Location, Stage, Variant
+from inspector.model import BEFORE, EDIT, GRAPH_STAGES, Location, Stage, Variant
 from inspector.report import annotated, card
 from inspector.system.process import run_program
 from inspector.system.toolchain import which
@@ -449,6 +449,15 @@ class MainScreen(Screen[None]):
     def action_stage(self, stage: str) -> None:
         """A stage in the active pane."""
         self.panes.choose(Stage(stage))
+
+    def action_graph_stage(self) -> None:
+        """The graph's operations; where the pane shows one of its stages, the next of them."""
+        subject, here = self.panes.subject, self.panes.active.stage
+        there = [stage for stage in GRAPH_STAGES if subject.has(stage)]
+        # The operations are shown first, and come last in the order of lowering.
+        order = there[-1:] + there[:-1]
+        at = order.index(here) + 1 if here in order else 0
+        self.panes.choose(order[at % len(order)] if order else Stage.OPERATIONS)
 
     def action_next_stage(self, by: int) -> None:
         """The next stage there is."""

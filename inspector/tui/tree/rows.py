@@ -175,13 +175,8 @@ def _graph(
     key = (*above, graph.id)
     own = [kernels[ident] for ident in graph.kernels if ident in kernels]
     beneath = tuple(_named(own, key, depth + 1, graph))
-    read = (e.row.subject for e in beneath if e.row.subject.variant is not None)
-    first = next(read, TreeSubject())
     text = f"graph {graph.id}" if not graph.id.startswith("graph") else graph.id
-    row = TreeRow(
-        key, depth, TreeKind.GRAPH, label(text), TreeSubject(first.kernel, first.variant, graph),
-        len(own),
-    )  # fmt: skip
+    row = TreeRow(key, depth, TreeKind.GRAPH, label(text), TreeSubject(graph=graph), len(own))
     return TreeEntry(row, _words(*above, text), beneath)
 
 

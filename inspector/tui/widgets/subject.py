@@ -5,13 +5,37 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from inspector.model import EDIT, Call, Graph, Kernel, Origin, Recording, Stage, StageFile, Variant
+from inspector.model import (
+    EDIT,
+    GRAPH_STAGES,
+    KERNEL_STAGES,
+    Call,
+    Graph,
+    Kernel,
+    Origin,
+    Recording,
+    Stage,
+    StageFile,
+    Variant,
+)
 
 LEFT = (Stage.SOURCE, Stage.OUTPUT_CODE, Stage.TTIR, Stage.PTX, Stage.LLIR, Stage.SASS)
 """What the first pane shows, the best first: where the code was written."""
 
 RIGHT = (Stage.PTX, Stage.SASS, Stage.LLIR, Stage.TTGIR, Stage.TTIR, Stage.OUTPUT_CODE)
 """What the second pane shows, the best first: what became of it."""
+
+
+OF_GRAPH = (
+    Stage.OPERATIONS, Stage.SOURCE, Stage.OUTPUT_CODE, Stage.POST_GRAD, Stage.FORWARD,
+    Stage.BACKWARD, Stage.DYNAMO,
+)  # fmt: skip
+"""What the panes show of a graph as a whole, the best first."""
+
+
+def digit(stage: Stage) -> str:
+    """The key of a stage: those of a graph share one, which goes through them."""
+    return "8" if stage in GRAPH_STAGES else str(KERNEL_STAGES.index(stage) + 1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,8 +75,10 @@ class TreeSubject:
 
     def of_graph(self, stage: Stage) -> bool:
         """Whether that stage's text is the graph's and not the variant's own."""
-        if self.graph is None or stage not in self.graph.stages:
+        if self.graph is None or stage not in (*self.graph.stages, Stage.OPERATIONS):
             return False
+        if stage is Stage.SOURCE and self.kernel is not None:
+            return False  # the model's file, and what is asked for is the kernel's
         return self.variant is None or stage not in self.variant.stages
 
     def has(self, stage: Stage) -> bool:
@@ -74,6 +100,10 @@ class TreeSubject:
     def why_missing(self, stage: Stage, complete: bool = True) -> str:
         """The recorded reason, or what can be said without one. Of a recording that is not
         ``complete`` more may come."""
+        if stage in GRAPH_STAGES:
+            if self.graph is None:
+                return "Only the graphs of torch.compile have it, and this is in none."
+            return "It was not recorded of this graph."
         if self.variant is None and self.kernel is None:
             return f"A graph as a whole has no {stage}; its kernels may have."
         if self.variant is not None and stage in self.variant.missing:
@@ -95,8 +125,12 @@ class TreeSubject:
     def default(self, pane: int, taken: tuple[Stage, ...]) -> Stage:
         """The stage for a pane (0 the first), other than those that stand in other panes."""
         order: tuple[Stage, ...] = LEFT if pane == 0 else RIGHT
+        if self.kernel is None and self.graph is not None:
+            order = OF_GRAPH
         free: list[Stage] = [stage for stage in (*order, *Stage) if stage not in taken]
         there = [stage for stage in free if self.has(stage)]
+        if self.kernel is not None:
+            there = [stage for stage in there if stage not in GRAPH_STAGES]
         return (there or free)[0]
 
 

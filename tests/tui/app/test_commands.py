@@ -31,7 +31,7 @@ from inspector.tui.tree.kernel_tree import KernelTree
 from inspector.tui.variants.screen import VariantsScreen
 from inspector.tui.variants.table import VariantTable
 from inspector.tui.widgets.overlay import Overlay
-from inspector.tui.widgets.subject import TreeSubject
+from inspector.tui.widgets.subject import TreeSubject, digit
 from tests.helpers.sample import reader, settle, text_of
 from tests.helpers.shared_app import lecture_app, small_app
 
@@ -134,14 +134,14 @@ async def test_key_help(start: Start) -> None:
 
 async def shows(start: Start, stage: Stage) -> None:
     """The stage's key shows it in the active pane."""
-    async with start("tab", "tab", str(stage.rank + 1)) as (_, screen):
+    async with start("tab", "tab", digit(stage)) as (_, screen):
         assert stages(screen) == ["source", stage.value]
         assert screen.panes.active.view.source is not None
 
 
 async def says_why(start: Start, stage: Stage) -> None:
     """The stage's key says that there is none, and the pane keeps the focus."""
-    async with start("tab", str(stage.rank + 1)) as (pilot, screen):
+    async with start("tab", digit(stage)) as (pilot, screen):
         assert screen.panes.active.view.notice is not None
         assert f"No {stage} here." in text_of(pilot)
         assert screen.panes.active.view.has_focus
@@ -173,6 +173,19 @@ async def test_key_stage_6(start: Start) -> None:
 
 async def test_key_stage_7(start: Start) -> None:
     await shows(start, Stage.SASS)
+
+
+async def test_key_stage_8(start: Start) -> None:
+    async with start("tab", "8") as (_, screen):
+        assert screen.panes.active.stage is Stage.OPERATIONS
+        assert screen.panes.active.view.notice is not None  # the kernel is in no graph
+    async with start("G", "k", "k", "k", "tab") as (pilot, screen):
+        assert stages(screen) == ["operations", "output_code"]
+        seen = []
+        for _ in range(3):
+            await pilot.press("8")
+            seen.append(stages(screen)[0])
+        assert seen == ["dynamo", "post_grad", "operations"]
 
 
 async def test_key_stage_next(start: Start) -> None:

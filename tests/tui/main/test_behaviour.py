@@ -133,9 +133,10 @@ async def test_a_graph_shows_its_output_code() -> None:
         screen = await settle(pilot)
         await pilot.press("G", "k", "k", "k")
         await settle(pilot)
-        assert screen.panes.subject.key == ("k2", "b615ffe2", "0/0")
-        assert [str(pane.stage) for pane in screen.panes.panes] == ["output_code", "ptx"]
+        assert screen.panes.subject.key == ("", "", "0/0")
+        assert [str(pane.stage) for pane in screen.panes.panes] == ["operations", "output_code"]
         assert "def call(args)" in text_of(pilot)
+        assert "layers.0.norm" in text_of(pilot)
 
 
 async def test_a_chosen_stage_is_kept_where_the_next_kernel_has_it() -> None:

@@ -1,0 +1,360 @@
+"""A graph told as text, a line a call; and which lines of a graph's stages belong together.
+
+Lines of two stages belong together where they are of the same operation of the scheduler, of the
+same call, of the same node of the last graph, or of the same line of the user's, whichever of these
+both stages know first.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from inspector.analyse.graph_view import (
+    FxNode,
+    GraphCall,
+    GraphView,
+    Place,
+    RefusedFusion,
+    buffer_bytes,
+)
+from inspector.names import base_name
+from inspector.text import counted, kibibytes, plural
+
+MOST_WIDE = 48
+"""Letters of a column of the table; a longer text is written out and moves the rest of its row."""
+UNKNOWN = "–"
+
+_HOW = {"inductor": "by Inductor", "tensors": "from the tensors of recorded launches"}
+
+Links = Mapping[int, tuple[int, ...]]
+Keys = dict[int, set[str]]
+Known = dict[str, Keys]
+"""Of each line what it is of, by kind: operations, calls, nodes, places."""
+
+KINDS = ("operations", "calls", "nodes", "places")
+
+_FILE = re.compile(r"^\s*+# File: (.{1,4096}?):(\d{1,9}) in ")
+_NODE = re.compile(r"^\s{4,}(\w{1,400})(?:: ?\"[^\"\n]*\")? = ")
+_SCHEDULED = re.compile(r"^(\w{1,400}): \w{0,40}SchedulerNode\b")
+
+
+@dataclass(frozen=True, slots=True)
+class GraphRow:
+    """A line of a graph's text, with the numbers of the calls that it is about."""
+
+    text: str
+    calls: tuple[int, ...] = ()
+
+
+def short_file(path: str) -> str:
+    """The last part of a path."""
+    return path.replace("\\", "/").rpartition("/")[2]
+
+
+def operators(call: GraphCall) -> str:
+    """The operators of a call, without ``aten`` before them."""
+    return ", ".join(name.removeprefix("aten.") for name in call.operators) or UNKNOWN
+
+
+def modules(call: GraphCall) -> str:
+    """The modules of a call; the model itself has no path and is called so."""
+    return ", ".join(path or "(the model)" for path in call.modules) or UNKNOWN
+
+
+def places(call: GraphCall) -> str:
+    """The user's lines of a call, by file: ``model.py:9, 12``."""
+    by_file: dict[str, list[int]] = {}
+    for file, line, _ in call.places:
+        by_file.setdefault(short_file(file), []).append(line)
+    return "; ".join(f"{file}:{', '.join(map(str, dict.fromkeys(lines)))}"
+                     for file, lines in by_file.items()) or UNKNOWN  # fmt: skip
+
+
+def moved(call: GraphCall) -> str:
+    """The bytes that a call moves: Inductor's estimate, or those of its tensors, each once."""
+    return UNKNOWN if call.bytes is None else f"~{kibibytes(call.bytes)}"
+
+
+CALL_HEAD = ("call", "from", "modules", "operators", "bytes", "line", "kernel")
+
+
+def call_cells(call: GraphCall) -> tuple[str, ...]:
+    """A row of the table of calls."""
+    name = call.name
+    if call.kernel is not None and base_name(call.kernel) != name:
+        name = f"{call.kernel} (there {name})"  # a copy of a kernel that the user wrote
+    return (str(call.number), places(call), modules(call), operators(call), moved(call),
+            str(call.n), name)  # fmt: skip
+
+
+def heading(view: GraphView) -> str:
+    """How many calls there are, and of what."""
+    extern = sum(call.extern for call in view.calls)
+    own = len(view.calls) - extern
+    bytes_moved = [call.bytes for call in view.calls if call.bytes is not None]
+    parts = [f"{plural(len(view.calls), 'call')}: {plural(own, 'launch')}, {extern} of libraries"]
+    if bytes_moved:
+        by = dict.fromkeys(call.bytes_from for call in view.calls if call.bytes is not None)
+        how = " and ".join(_HOW[name] for name in by if name in _HOW)
+        parts.append(f"~{kibibytes(sum(bytes_moved))} moved, estimated {how}")
+    return "; ".join(parts)
+
+
+def graph_rows(name: str, view: GraphView) -> list[GraphRow]:
+    """The whole text: calls, the user's lines, what was fused and what was not, memory."""
+    out = [GraphRow(f"graph {name}: {heading(view)}"), GraphRow("")]
+    cells = [call_cells(call) for call in view.calls]
+    out += _table(CALL_HEAD, cells, [(call.number,) for call in view.calls])
+    out += _by_line(view)
+    out += _fused(view)
+    out += _refused(view)
+    out += _memory(view)
+    return out
+
+
+def _table(
+    head: Sequence[str], cells: Sequence[Sequence[str]], numbers: Sequence[tuple[int, ...]]
+) -> Iterator[GraphRow]:
+    widths = [
+        max([len(title), *(len(row[at]) for row in cells if len(row[at]) <= MOST_WIDE)])
+        for at, title in enumerate(head)
+    ]
+    for row, calls in zip((head, *cells), ((), *numbers), strict=True):
+        yield GraphRow("  ".join(f"{c:<{w}}" for c, w in zip(row, widths, strict=True)).rstrip(),
+                       calls)  # fmt: skip
+
+
+def by_place(view: GraphView) -> dict[Place, list[GraphCall]]:
+    """The calls that each of the user's lines came to, lines in the order of their files."""
+    out: dict[Place, list[GraphCall]] = {}
+    for call in view.calls:
+        for place in call.places:
+            out.setdefault(place, []).append(call)
+    files = list(dict.fromkeys(place[0] for place in out))
+    return dict(sorted(out.items(), key=lambda one: (files.index(one[0][0]), one[0][1])))
+
+
+def _by_line(view: GraphView) -> Iterator[GraphRow]:
+    lines = by_place(view)
+    if not lines:
+        return
+    yield GraphRow("")
+    yield GraphRow("the model's lines, and the calls that they came to")
+    cells = [
+        (f"{short_file(file)}:{line}", _numbers(calls), code)
+        for (file, line, code), calls in lines.items()
+    ]
+    yield from _table(
+        ("line", "calls", "code"), cells, [tuple(c.number for c in own) for own in lines.values()]
+    )
+
+
+def _numbers(calls: Sequence[GraphCall]) -> str:
+    return ", ".join(str(call.number) for call in calls)
+
+
+def _fused(view: GraphView) -> Iterator[GraphRow]:
+    fused = [call for call in view.calls if len(call.operations) > 1]
+    if not fused:
+        return
+    yield GraphRow("")
+    yield GraphRow("fused: the scheduler's operations that became one call")
+    for call in fused:
+        what = f"{call.name}: {', '.join(call.operations)}"
+        yield GraphRow(f"{call.number}  {what}", (call.number,))
+
+
+def refusal(view: GraphView, one: RefusedFusion) -> str:
+    """``3 with 7: no shared data``; what became no call is named as Inductor names it."""
+    a, b = (
+        str(name) if number is None else str(number)
+        for number, name in zip((one.a, one.b), one.names, strict=True)
+    )
+    times = "" if one.count == 1 else f" ({one.count} times)"
+    return f"{a} with {b}: {one.reason}{times}"
+
+
+def _refused(view: GraphView) -> Iterator[GraphRow]:
+    if not view.refused and not view.refused_left_out:
+        return
+    yield GraphRow("")
+    yield GraphRow("not fused, in Inductor's own words (calls by their numbers)")
+    for one in view.refused:
+        numbers = tuple(n for n in (one.a, one.b) if n is not None)
+        yield GraphRow(refusal(view, one), numbers)
+    if view.refused_left_out:
+        yield GraphRow(f"{counted(view.refused_left_out, 'more reason')} were not kept")
+
+
+def memory(view: GraphView) -> str:
+    """What the wrapper allocates and what it gives to a second buffer; "" if it does neither."""
+    if not view.buffers:
+        return ""
+    taken = [buffer_bytes(one) for one in view.allocated]
+    again = [buffer_bytes(one) for one in view.reused]
+    return f"{_sum('buffer', taken)} allocated; {_sum('buffer', again)} in memory of earlier ones"
+
+
+def _sum(word: str, sizes: Sequence[int | None]) -> str:
+    known = [size for size in sizes if size is not None]
+    out = plural(len(sizes), word)
+    if known:
+        unknown = len(sizes) - len(known)
+        out += f" ({kibibytes(sum(known))}{f', and {unknown} of unknown size' if unknown else ''})"
+    return out
+
+
+def _memory(view: GraphView) -> Iterator[GraphRow]:
+    said = memory(view)
+    if not said:
+        return
+    yield GraphRow("")
+    yield GraphRow(f"memory: {said}")
+    for call in view.calls:
+        for new, old in call.reuses:
+            yield GraphRow(f"{call.number}  {new} takes the memory of {old}", (call.number,))
+
+
+# -- what each line of a stage is of --------------------------------------------------------------
+
+
+def of_operations(rows: Sequence[GraphRow], view: GraphView) -> Known:
+    """The lines of a graph's own text."""
+    return _of_calls({n: row.calls for n, row in enumerate(rows, 1) if row.calls}, view)
+
+
+def of_output_code(kernels: Mapping[str, Sequence[int]], spans: Mapping[int, tuple[int, int]],
+                   view: GraphView) -> Known:  # fmt: skip
+    """The lines of ``output_code``: a call's own, and the text of the kernel that it launches.
+
+    ``kernels`` are the lines that define and launch each; ``spans`` the first and last line of the
+    text of one that is defined on a line.
+    """
+    numbers = {call.n: call.number for call in view.calls}
+    lines: dict[int, tuple[int, ...]] = {n: (number,) for n, number in numbers.items()}
+    for own in kernels.values():
+        calls = tuple(numbers[n] for n in own if n in numbers)
+        for n in own:
+            if calls and n not in numbers:
+                first, last = spans.get(n, (n, n))
+                lines.update(dict.fromkeys((n, *range(first, last + 1)), calls))
+    return _of_calls(lines, view)
+
+
+def _of_calls(lines: Mapping[int, tuple[int, ...]], view: GraphView) -> Known:
+    operations: Keys = {}
+    calls: Keys = {}
+    nodes: Keys = {}
+    where: Keys = {}
+    for n, numbers in lines.items():
+        own = [view.calls[number - 1] for number in numbers if 0 < number <= len(view.calls)]
+        calls[n] = {str(call.number) for call in own}
+        operations[n] = {name for call in own for name in call.operations}
+        nodes[n] = {node.name for call in own for node in call.nodes if node.name in view.nodes}
+        where[n] = {_at(place) for call in own for place in call.places}
+    known = {"calls": calls, "nodes": nodes, "places": where}
+    return {**known, "operations": operations} if view.recorded else known
+
+
+def of_ir(texts: Sequence[str], view: GraphView) -> Known:
+    """The lines of Inductor's IR: blocks, each of one or several of the scheduler's operations."""
+    operations: Keys = {}
+    names: set[str] = set()
+    for n, text in enumerate(texts, 1):
+        if match := _SCHEDULED.match(text):
+            names = _named(match[1], view.origins)
+        if text.strip():
+            operations[n] = names
+    calls = {
+        n: {str(view.launched[name]) for name in own if name in view.launched}
+        for n, own in operations.items()
+    }
+    nodes = {
+        n: {node for name in own for node in view.origins.get(name, ())}
+        for n, own in operations.items()
+    }
+    return {"operations": operations, "calls": calls, "nodes": nodes}
+
+
+def _named(name: str, operations: Mapping[str, object]) -> set[str]:
+    """The operations in ``op0_op1``, whose own names may have underscores."""
+    if name in operations:
+        return {name}
+    out: set[str] = set()
+    word = ""
+    for part in name.split("_"):
+        word = f"{word}_{part}" if word else part
+        if word in operations:
+            out.add(word)
+            word = ""
+    return out
+
+
+def of_fx(texts: Sequence[str], view: GraphView, dynamo: bool) -> Known:
+    """The lines of a graph of torch.fx, printed as Python: a node a line, the user's above it."""
+    by_source: dict[str, set[str]] = defaultdict(set)
+    by_module: dict[tuple[str | None, str], set[str]] = defaultdict(set)
+    for node in view.nodes.values():
+        if node.source is not None:
+            by_source[node.source].add(node.name)
+        elif node.place is not None:
+            by_module[node.module, _at(node.place)].add(node.name)
+    nodes: Keys = {}
+    where: Keys = {}
+    here: str | None = None
+    for n, text in enumerate(texts, 1):
+        if match := _FILE.match(text):
+            here = f"{match[1]}:{int(match[2])}"
+            where[n] = {here}
+        elif text.lstrip().startswith("# No stacktrace"):
+            here = None
+        elif match := _NODE.match(text):
+            if here is not None:
+                where[n] = {here}
+            own = {match[1]} & view.nodes.keys()
+            if dynamo:
+                own = set(by_source.get(match[1], ())) | _behind(view.dynamo, match[1], by_module)
+            nodes[n] = own
+    return {"nodes": nodes, "places": where} if view.nodes else {"places": where}
+
+
+def _behind(
+    dynamo: Mapping[str, FxNode], name: str, by_module: Mapping[tuple[str | None, str], set[str]]
+) -> set[str]:
+    """Nodes of the backward pass, which name no node of Dynamo's: those of its module and line."""
+    node = dynamo.get(name)
+    if node is None or node.place is None:
+        return set()
+    return set(by_module.get((node.module, _at(node.place)), ()))
+
+
+def of_source(path: str, view: GraphView) -> Known:
+    """The lines of the user's file."""
+    nodes: Keys = defaultdict(set)
+    where: Keys = {}
+    for node in (*view.nodes.values(), *view.dynamo.values()):
+        if node.place is not None and node.place[0] == path:
+            if node.name in view.nodes:
+                nodes[node.place[1]].add(node.name)
+            where[node.place[1]] = {_at(node.place)}
+    return {"nodes": dict(nodes), "places": where} if view.nodes else {"places": where}
+
+
+def _at(place: Place) -> str:
+    return f"{place[0]}:{place[1]}"
+
+
+def linked(a: Known, b: Known) -> dict[int, tuple[int, ...]]:
+    """Lines of one stage to the lines of the other that they belong to."""
+    kind = next((k for k in KINDS if a.get(k) and b.get(k)), None)
+    if kind is None:
+        return {}
+    lines: dict[str, list[int]] = defaultdict(list)
+    for n, keys in b[kind].items():
+        for key in keys:
+            lines[key].append(n)
+    out = {n: {x for key in keys for x in lines.get(key, ())} for n, keys in a[kind].items()}
+    return {n: tuple(sorted(own)) for n, own in out.items() if own}

@@ -1,0 +1,415 @@
+"""A compiled graph, call by call: which operators of which modules and lines each kernel computes.
+
+The order of the calls and the buffers are ``output_code``'s. What a call computes is what the
+scheduler recorded as its origins; where that was not recorded, Inductor's comment above the call
+names nodes of Dynamo's graph. Neither is guessed.
+"""
+
+from __future__ import annotations
+
+import bisect
+import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from inspector.analyse.estimates import element_bytes
+from inspector.listing.wrapper import Wrapper, WrapperBuffer, WrapperCall
+
+Place = tuple[str, int, str]
+"""File, line and code."""
+
+LARGE = 1 << 63
+NO_LAUNCH = ("NopKernelSchedulerNode",)
+NO_LAUNCH_OF = ("MultiOutput", "NopKernel")
+_ITEM = re.compile(r"\[(?:'([^'\]]*)'|\"([^\"\]]*)\"|(\d{1,9}))\]")
+_GETATTR = re.compile(r"getattr\(([^(),]*), ['\"]([^'\"]*)['\"]\)")
+_ROOT = re.compile(r"^[LG]\[['\"](\w+)['\"]\]|^L__(self)___?|^[LG]__(\w+?)___")
+_UNDERSCORED = re.compile(r"_(\d+)(?=_|$)")
+
+
+@dataclass(frozen=True, slots=True)
+class FxNode:
+    """A node of a graph: Dynamo's, or the last one that Inductor lowers.
+
+    ``target`` is what it calls (``aten.mul.Tensor``), ``aten`` the operator of the program that it
+    came of, ``module`` the path of the module that it was called in, as ``named_modules`` has it
+    ("" is the model itself, None unknown), ``source`` the node of Dynamo's graph.
+    """
+
+    name: str
+    op: str
+    target: str
+    aten: str | None = None
+    module: str | None = None
+    module_type: str | None = None
+    place: Place | None = None
+    source: str | None = None
+    backward: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduledNode:
+    """What the scheduler made one launch of: its operations, with the nodes that each is from.
+
+    ``results`` are the nodes whose values they give, where that is known. Bytes are Inductor's
+    estimate of what is read and written once.
+    """
+
+    kind: str
+    buffer: str | None
+    operations: tuple[tuple[str, tuple[str, ...]], ...]
+    results: tuple[str, ...]
+    outputs: tuple[str, ...]
+    mutates: tuple[str, ...]
+    bytes: int | None = None
+    bytes_read: int | None = None
+    bytes_written: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GraphCall:
+    """One call of the wrapper, with what it computes.
+
+    ``number`` counts from 1, ``n`` is its line in ``output_code``. ``kernel`` is the recording's
+    id, None of what is no kernel of it. ``operators`` are ATen's as Inductor's comment has them,
+    ``nodes`` those of the graph that went into it, ``operations`` the scheduler's. ``results``
+    are the nodes that a library's operator computes, where that is known: the others made what it
+    is given. ``reuses`` are the buffers that were given the memory of others for this call: (new,
+    old). ``bytes`` are Inductor's estimate, or those of the tensors that it was launched with:
+    ``bytes_from`` says which, ``inductor`` or ``tensors``.
+    """
+
+    number: int
+    n: int
+    name: str
+    extern: bool
+    kernel: str | None = None
+    operators: tuple[str, ...] = ()
+    nodes: tuple[FxNode, ...] = ()
+    operations: tuple[str, ...] = ()
+    bytes: int | None = None
+    bytes_read: int | None = None
+    bytes_written: int | None = None
+    reuses: tuple[tuple[str, str], ...] = ()
+    results: tuple[FxNode, ...] = ()
+    bytes_from: str | None = None
+
+    @property
+    def modules(self) -> tuple[str, ...]:
+        """The paths of its nodes' modules, in the order of the graph."""
+        told = self.results or self.nodes
+        return tuple(dict.fromkeys(n.module for n in told if n.module is not None))
+
+    @property
+    def places(self) -> tuple[Place, ...]:
+        """The user's lines that its nodes are from, in the order of the graph."""
+        told = self.results or self.nodes
+        return tuple(dict.fromkeys(n.place for n in told if n.place is not None))
+
+    @property
+    def backward(self) -> bool:
+        """Whether any of it belongs to the backward pass."""
+        return any(node.backward for node in self.nodes)
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedFusion:
+    """Two calls that Inductor did not fuse, by their numbers, and what it said; ``count`` times.
+
+    A number is None where the operation became no call of its own.
+    """
+
+    a: int | None
+    b: int | None
+    names: tuple[str, str]
+    reason: str
+    count: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class GraphView:
+    """All that is known of a graph's calls. ``recorded``: its scheduler's nodes were recorded."""
+
+    calls: tuple[GraphCall, ...] = ()
+    buffers: tuple[WrapperBuffer, ...] = ()
+    refused: tuple[RefusedFusion, ...] = ()
+    refused_left_out: int = 0
+    recorded: bool = False
+    nodes: Mapping[str, FxNode] = field(default_factory=dict)
+    dynamo: Mapping[str, FxNode] = field(default_factory=dict)
+    launched: Mapping[str, int] = field(default_factory=dict)
+    """The number of the call that each of the scheduler's operations became."""
+    origins: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """The nodes that each of the scheduler's operations is from."""
+
+    @property
+    def allocated(self) -> tuple[WrapperBuffer, ...]:
+        """The buffers that the wrapper takes new memory for."""
+        return tuple(one for one in self.buffers if one.reuses is None)
+
+    @property
+    def reused(self) -> tuple[WrapperBuffer, ...]:
+        """The buffers that are given another's memory."""
+        return tuple(one for one in self.buffers if one.reuses is not None)
+
+
+def graph_view(
+    wrapper: Wrapper, recorded: object, dynamo: object, kernels: Mapping[int, str],
+    launched_with: Mapping[str, int],
+) -> GraphView:  # fmt: skip
+    """Put together what is known. Never raises, whatever was recorded.
+
+    ``recorded`` and ``dynamo`` are the recorded values as they were read from JSON; ``kernels``
+    are the ids of the recording's kernels by the lines of ``output_code`` that launch them,
+    ``launched_with`` the bytes of the tensors of those that were always launched with the same.
+    """
+    nodes, source_nodes = fx_nodes(recorded), fx_nodes(dynamo)
+    scheduled = _scheduled(recorded)
+    placed = _placed(wrapper.calls, scheduled)
+    order = {name: n for n, name in enumerate(nodes)}
+    reuses: dict[int, list[tuple[str, str]]] = defaultdict(list)
+    lines = [call.n for call in wrapper.calls]
+    for buffer in wrapper.buffers:
+        if buffer.reuses is not None:
+            follower = bisect.bisect_right(lines, buffer.n)
+            if follower < len(lines):
+                reuses[follower].append((buffer.name, buffer.reuses))
+    calls = []
+    for at, call in enumerate(wrapper.calls):
+        own = placed[at]
+        origins = {name for one in own for _, names in one.operations for name in names}
+        computed = [nodes[name] for name in sorted(origins & nodes.keys(), key=order.__getitem__)]
+        if not computed:
+            computed = [source_nodes[name] for name in call.sources if name in source_nodes]
+        kernel = kernels.get(call.n)
+        results = _results(call, own, computed, nodes)
+        size, by = _total([one.bytes for one in own]), "inductor"
+        if size is None:
+            size, by = launched_with.get(kernel or ""), "tensors"
+        calls.append(
+            GraphCall(
+                at + 1, call.n, call.name, call.extern, kernel,
+                call.operators or _operators(computed), tuple(computed),
+                tuple(name for one in own for name, _ in one.operations),
+                size, _total([one.bytes_read for one in own]),
+                _total([one.bytes_written for one in own]), tuple(reuses.get(at, ())),
+                results, None if size is None else by,
+            )
+        )  # fmt: skip
+    launched = {
+        name: at + 1 for at, own in enumerate(placed) for one in own for name, _ in one.operations
+    }
+    refused, more = _refused(recorded, launched)
+    return GraphView(
+        tuple(calls), wrapper.buffers, refused, more, bool(scheduled), nodes, source_nodes,
+        launched, {name: origins for one in scheduled for name, origins in one.operations},
+    )  # fmt: skip
+
+
+def buffer_bytes(buffer: WrapperBuffer) -> int | None:
+    """How much memory a buffer takes, None where its type or its size is not known."""
+    width = None if buffer.dtype is None else element_bytes(buffer.dtype)
+    return None if width is None or buffer.elements is None else width * buffer.elements
+
+
+def _results(
+    call: WrapperCall, own: Sequence[ScheduledNode], computed: Sequence[FxNode],
+    nodes: Mapping[str, FxNode],
+) -> tuple[FxNode, ...]:  # fmt: skip
+    """The nodes that a call is itself, where it is one of the graph's own and no fusion."""
+    if any(one.buffer == "UserDefinedTritonKernel" for one in own):
+        return tuple(node for node in computed if "triton_kernel_wrapper" in node.target)
+    if not call.extern:
+        return ()
+    return tuple(nodes[name] for one in own for name in one.results if name in nodes)
+
+
+def module_path(paths: Sequence[str]) -> str:
+    """``layers.3.mlp.gate_proj`` for the modules that Dynamo names, the outermost first.
+
+    Dynamo writes ``L['self'].layers.3``, ``L['self']._modules['layers']._modules['3']``,
+    ``getattr(L['self'].layers, '3')`` or, of modules that it does not look into,
+    ``L__self___layers_3``, where the names above it tell which underscores were dots.
+    """
+    return _plain(paths[-1]) if not paths[-1].startswith(("L__", "G__")) else _joined(paths)
+
+
+def _plain(path: str) -> str:
+    for _ in range(path.count("getattr(")):
+        path = _GETATTR.sub(r"\1.\2", path)
+    root = _ROOT.match(path)
+    if root is not None:
+        kept = "" if root[1] == "self" else root[1] or ""
+        path = kept + path[root.end() :]
+    path = path.replace(".__closure__[0].cell_contents", "").replace("._modules[", "[")
+    path = _ITEM.sub(lambda m: f".{m[1] or m[2] or m[3] or ''}", path)
+    return path.strip(".")
+
+
+def _joined(paths: Sequence[str]) -> str:
+    """A path of names with underscores: each module's begins with that of the one above it."""
+    parts: list[str] = []
+    above = ""
+    for path in paths:
+        root = _ROOT.match(path)
+        text = path[root.end() :] if root is not None else path
+        own = text.removeprefix(above) if above and text.startswith(above) else text
+        own = own.strip("_")
+        if own:
+            parts.append(_UNDERSCORED.sub(r".\1.", own).replace("._", ".").strip("."))
+        above = text
+    return ".".join(parts)
+
+
+def fx_nodes(recorded: object) -> dict[str, FxNode]:
+    """The nodes of a recorded graph by name, in its order, without its inputs."""
+    stacks = [_stack(one) for one in _list(_get(recorded, "stacks"))]
+    out: dict[str, FxNode] = {}
+    for one in _list(_get(recorded, "nodes")):
+        name, op = _text(_get(one, "name")), _text(_get(one, "op"))
+        if not name or op in (None, "placeholder", "get_attr", "output"):
+            continue
+        at = _get(one, "module")
+        known = type(at) is int and 0 <= at < len(stacks)
+        module, kind = stacks[at] if known and isinstance(at, int) else (None, None)
+        out[name] = FxNode(
+            name, op, _text(_get(one, "target")) or "", _text(_get(one, "aten")), module, kind,
+            _place(_get(one, "line")), _text(_get(one, "from")), _get(one, "backward") is True,
+        )  # fmt: skip
+    return out
+
+
+def _stack(one: object) -> tuple[str | None, str | None]:
+    paths = [path for path in _list(_get(one, "paths")) if isinstance(path, str) and path]
+    return (module_path(paths) if paths else None, _text(_get(one, "type")))
+
+
+def _place(value: object) -> Place | None:
+    parts = _list(value)
+    if len(parts) != 3:
+        return None
+    file, line, code = parts
+    if isinstance(file, str) and isinstance(code, str) and type(line) is int and 0 < line < 10**9:
+        return file, line, code
+    return None
+
+
+def _scheduled(recorded: object) -> list[ScheduledNode]:
+    out = []
+    for one in _list(_get(recorded, "scheduled")):
+        operations = tuple(
+            (name, _texts(_get(each, "origins")))
+            for each in _list(_get(one, "operations"))
+            if (name := _text(_get(each, "name")))
+        )
+        if operations:
+            out.append(
+                ScheduledNode(
+                    _text(_get(one, "kind")) or "", _text(_get(one, "buffer")), operations,
+                    _texts([_get(each, "result") for each in _list(_get(one, "operations"))]),
+                    _texts(_get(one, "outputs")), _texts(_get(one, "mutates")),
+                    *(_size(_get(one, name)) for name in ("bytes", "bytes_read", "bytes_written")),
+                )
+            )  # fmt: skip
+    return out
+
+
+def _placed(
+    calls: Sequence[WrapperCall], scheduled: Sequence[ScheduledNode]
+) -> list[list[ScheduledNode]]:
+    """The scheduler's nodes of each call: it is the first that has one of their outputs.
+
+    What only changes what was there before, and has no output of its own in the text, is the next
+    call that has what it changes.
+    """
+    first: dict[str, int] = {}
+    for at, call in enumerate(calls):
+        for word in call.made:
+            first.setdefault(word, at)
+    out: list[list[ScheduledNode]] = [[] for _ in calls]
+    last = 0
+    waiting: list[tuple[int, ScheduledNode]] = []
+    for node in scheduled:
+        if node.kind in NO_LAUNCH or node.buffer in NO_LAUNCH_OF:
+            continue
+        places = [first[name] for name in node.outputs if name in first]
+        if places:
+            last = min(places)
+            out[last].append(node)
+        elif node.mutates:
+            waiting.append((last, node))
+    for after, node in waiting:
+        changed = set(node.mutates)
+        for at in range(after, len(calls)):
+            if not out[at] and not changed.isdisjoint(calls[at].words):
+                out[at].append(node)
+                break
+    return out
+
+
+def _refused(
+    recorded: object, launched: Mapping[str, int]
+) -> tuple[tuple[RefusedFusion, ...], int]:
+    """What was not fused in the end; a reason of an earlier round may have been overcome."""
+    counts: dict[tuple[int | None, int | None, str], int] = {}
+    names: dict[tuple[int | None, int | None, str], tuple[str, str]] = {}
+    for one in _list(_get(recorded, "not_fused")):
+        parts = _list(one)
+        if len(parts) != 4 or not all(isinstance(part, str) for part in parts[:3]):
+            continue
+        left, right, reason = (str(part) for part in parts[:3])
+        a, b = _call_of(left, launched), _call_of(right, launched)
+        if a is not None and a == b:
+            continue
+        key = (a, b, reason)
+        counts[key] = counts.get(key, 0) + (_size(parts[3]) or 1)
+        names.setdefault(key, (left, right))
+    refused = tuple(
+        RefusedFusion(a, b, names[a, b, reason], reason, count)
+        for (a, b, reason), count in counts.items()
+    )
+    return refused, _size(_get(recorded, "not_fused_left_out")) or 0
+
+
+def _call_of(name: str, launched: Mapping[str, int]) -> int | None:
+    """The call that an operation became; of several that were fused by then (``op1_op2``), the
+    first's."""
+    while name:
+        if name in launched:
+            return launched[name]
+        name = name.rpartition("_")[0]
+    return None
+
+
+def _operators(nodes: Sequence[FxNode]) -> tuple[str, ...]:
+    named = (node.aten or node.target for node in nodes)
+    return tuple(dict.fromkeys(name for name in named if name))
+
+
+def _total(figures: Sequence[int | None]) -> int | None:
+    known = [figure for figure in figures if figure is not None]
+    return sum(known) if known and len(known) == len(figures) else None
+
+
+# -- values of any type, as strangers' recordings hold them ---------------------------------------
+
+
+def _get(value: object, name: str) -> object:
+    return value.get(name) if isinstance(value, Mapping) else None
+
+
+def _list(value: object) -> list[object]:
+    return list(value) if isinstance(value, list | tuple) else []
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    return tuple(one for one in _list(value) if isinstance(one, str))
+
+
+def _size(value: object) -> int | None:
+    return value if type(value) is int and 0 <= value < LARGE else None

@@ -1,0 +1,317 @@
+"""What a compiled graph is made of: its nodes with their modules, and what was fused, or was not.
+
+The texts of torch's trace name no module; the nodes of the graphs do, while they are compiled.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+import threading
+from typing import Any
+
+from ..writer import blob, emit, problem
+
+MOST_REASONS = 4096
+"""Reasons against a fusion that are kept of one graph; how many more there were is counted."""
+MOST_NODES = 20_000
+LARGEST_IR = 3000
+"""Operations of a graph up to which Inductor's IR is written down: it is some kilobytes each."""
+_FRAME = re.compile(r'\s*File "([^"\n]{1,4096})", line (\d{1,9})')
+_now = threading.local()
+
+
+def attach_compilation(module: Any) -> None:
+    """``torch._inductor.compile_fx``: Dynamo's graph as Inductor is given it."""
+    original = module.compile_fx
+
+    @functools.wraps(original)
+    def compile_fx(model_: Any, *args: Any, **kwargs: Any) -> Any:
+        # It calls itself, for its own options and with graphs of its own making.
+        if getattr(_now, "compiling", False):
+            return original(model_, *args, **kwargs)
+        _now.compiling = True
+        try:
+            _dynamo(model_)
+            return original(model_, *args, **kwargs)
+        finally:
+            _now.compiling = False
+
+    module.compile_fx = compile_fx
+
+
+def attach_lowering(module: Any) -> None:
+    """``torch._inductor.graph``: a graph when its code is written."""
+    for name in ("codegen", "codegen_subgraph"):
+        original = vars(module.GraphLowering).get(name)
+        if original is not None:
+            setattr(module.GraphLowering, name, _told(original))
+
+
+def attach_scheduler(module: Any) -> None:
+    """``torch._inductor.scheduler``: each reason against a fusion that Inductor would log."""
+    kind: Any = getattr(module, "WhyNoFuse", None)
+    original: Any = None if kind is None else vars(kind).get("__call__")
+    if original is None:
+        return
+
+    @functools.wraps(original)
+    def why(self: Any, reason: str, *args: Any) -> Any:
+        result = original(self, reason, *args)
+        refused = getattr(_now, "refused", None)
+        if refused is not None:
+            try:
+                refused.add(str(self.name1), str(self.name2), reason, args)
+            except Exception as error:
+                _once("fusion", error)
+        return result
+
+    kind.__call__ = why
+
+
+def attach_debug(module: Any) -> None:
+    """``torch._inductor.debug``: the IR before and after fusion, which it writes only if asked."""
+    for name in ("ir_pre_fusion", "ir_post_fusion"):
+        original = vars(module).get(f"log_{name}")
+        if original is not None:
+            setattr(module, f"log_{name}", _written(original, name, module))
+
+
+def _written(original: Any, name: str, module: Any) -> Any:
+    @functools.wraps(original)
+    def log(nodes: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            _ir(nodes, name, module)
+        except Exception as error:
+            _once("inductor's IR", error)
+        return original(nodes, *args, **kwargs)
+
+    return log
+
+
+class Refused:
+    """Reasons against fusions of one graph, each once, with how often it was given."""
+
+    def __init__(self) -> None:
+        self.reasons: dict[tuple[str, str, str, str], int] = {}
+        self.more = 0
+
+    def add(self, one: str, other: str, reason: str, args: tuple[Any, ...]) -> None:
+        """Keep a reason; of a fused node the first operations of its name tell which it is."""
+        text = (reason % args if args else reason)[:400]
+        key = (one[:200], other[:200], str(reason)[:100], text)
+        if key in self.reasons:
+            self.reasons[key] += 1
+        elif len(self.reasons) < MOST_REASONS:
+            self.reasons[key] = 1
+        else:
+            self.more += 1
+
+
+def _once(what: str, error: Exception) -> None:
+    """A problem, told once a graph."""
+    if not getattr(_now, "told", False):
+        _now.told = True
+        problem(what, error)
+
+
+def _told(original: Any) -> Any:
+    @functools.wraps(original)
+    def codegen(self: Any, *args: Any, **kwargs: Any) -> Any:
+        outer = getattr(_now, "graphs", None)
+        if outer is None:
+            _now.graphs, _now.refused, _now.told = [], Refused(), False
+        try:
+            result = original(self, *args, **kwargs)
+            try:
+                _now.graphs.append(_graph(self))
+                if outer is None:
+                    _emit_graph(_now.graphs, _now.refused)
+            except Exception as error:
+                _once("graph", error)
+        finally:
+            if outer is None:
+                _now.graphs = _now.refused = None
+        return result
+
+    return codegen
+
+
+def _ids() -> dict[str, Any]:
+    """How torch's trace names what is being compiled."""
+    from torch._guards import CompileContext
+
+    current = CompileContext.current_trace_id() if CompileContext.try_get() else None
+    inner = getattr(current, "compile_id", None)
+    return {
+        "frame_id": getattr(inner, "frame_id", None),
+        "frame_compile_id": getattr(inner, "frame_compile_id", None),
+        "attempt": getattr(current, "attempt", None),
+    }
+
+
+def _aot() -> str | None:
+    """The name that stands in ``output_code`` as its AOT ID."""
+    from torch._guards import TracingContext
+
+    context = TracingContext.try_get()
+    name = getattr(context, "aot_graph_name", None)
+    name = name[0] if isinstance(name, list) and name else name
+    return name if isinstance(name, str) else None
+
+
+def _dynamo(model: Any) -> None:
+    try:
+        nodes = getattr(getattr(model, "graph", None), "nodes", None)
+        if nodes is not None:
+            text = json.dumps(_nodes(nodes))
+            emit({"event": "dynamo_nodes", "blob": blob(text), **_ids()})
+    except Exception as error:
+        problem("Dynamo's graph", error)
+
+
+def _emit_graph(graphs: list[dict[str, Any]], refused: Refused) -> None:
+    own = graphs[-1]
+    for inner in graphs[:-1]:
+        further = len(own["stacks"])
+        for node in inner["nodes"]:
+            node["module"] = None if node["module"] is None else node["module"] + further
+        for name in ("stacks", "nodes", "scheduled"):
+            own[name] += inner[name]
+    own["not_fused"] = [[a, b, text, n] for (a, b, _, text), n in refused.reasons.items()]
+    own["not_fused_left_out"] = refused.more
+    digest = blob(json.dumps(own))
+    emit({"event": "graph_nodes", "graph": _aot(), "blob": digest, **_ids()})
+
+
+def _graph(lowering: Any) -> dict[str, Any]:
+    scheduler = getattr(lowering, "scheduler", None)
+    return {
+        **_nodes(lowering.graph.nodes),
+        "scheduled": [_scheduled(node) for node in getattr(scheduler, "nodes", ())],
+    }
+
+
+def _nodes(nodes: Any) -> dict[str, Any]:
+    """Nodes with the place of the stack of modules that each was called in."""
+    out: list[dict[str, Any]] = []
+    stacks: dict[tuple[Any, ...], int] = {}
+    for node in nodes:
+        if node.op in ("output", "root"):
+            continue
+        if len(out) >= MOST_NODES:
+            break
+        meta = node.meta
+        forward = meta.get("nn_module_stack") or None
+        of_forward = None if forward else meta.get("fwd_nn_module_stack")
+        stack = _modules(forward or of_forward)
+        first = next(iter(meta.get("from_node") or ()), None)
+        came = getattr(first, "name", None) or (
+            str(first[0]) if isinstance(first, tuple) and first else None
+        )
+        aten = meta.get("original_aten")
+        backward = meta.get("partitioner_tag") == "is_backward" or meta.get("autograd_backward")
+        out.append(
+            {
+                "name": str(node.name),
+                "op": str(node.op),
+                "target": _target(node.target),
+                "aten": None if aten is None else str(aten),
+                "module": None if stack is None else stacks.setdefault(stack, len(stacks)),
+                "line": _line(meta.get("stack_trace")),
+                "from": came,
+                "backward": bool(backward) or of_forward is not None,
+            }
+        )
+    return {"stacks": [{"paths": p, "type": kind} for p, kind in stacks], "nodes": out}
+
+
+def _target(target: Any) -> str:
+    if isinstance(target, str):
+        return target
+    text = str(target)
+    if text.startswith("<"):
+        module = getattr(target, "__module__", None)
+        name = getattr(target, "__qualname__", None) or getattr(target, "__name__", text)
+        return f"{module}.{name}" if module else str(name)
+    return text
+
+
+def _modules(stack: Any) -> tuple[tuple[str, ...], str | None] | None:
+    """The modules of a stack ``{id: (path, class)}`` as Dynamo names them, the outermost first,
+    and the innermost's class."""
+    if not isinstance(stack, dict) or not stack:
+        return None
+    told = [one for one in stack.values() if isinstance(one, tuple) and one]
+    if not told:
+        return None
+    kind = told[-1][1] if len(told[-1]) > 1 else None
+    name = None if kind is None else str(getattr(kind, "__name__", kind))
+    return tuple(str(one[0]) for one in told), name
+
+
+def _line(stack: Any) -> list[Any] | None:
+    """The innermost line of a node's stack: file, line and code."""
+    if not isinstance(stack, str):
+        return None
+    rows = stack.split("\n")
+    for n in range(len(rows) - 1, -1, -1):
+        if match := _FRAME.match(rows[n]):
+            code = rows[n + 1].strip() if n + 1 < len(rows) else ""
+            return [match[1], int(match[2]), code]
+    return None
+
+
+def _scheduled(node: Any) -> dict[str, Any]:
+    """What became of one node of the scheduler: as a rule one launch."""
+    inner = list(node.get_nodes())
+    outputs = [output for one in inner for output in one.get_outputs()]
+    inside = inner[0].node if len(inner) == 1 else None
+    return {
+        "name": str(node.get_name())[:200],
+        "kind": type(node).__name__,
+        "buffer": None if inside is None else type(inside).__name__,
+        "operations": [
+            {"name": str(one.get_name()), **_origins(getattr(one, "node", None))} for one in inner
+        ],
+        "outputs": [str(output.get_name()) for output in outputs],
+        "mutates": [str(name) for output in outputs for name in output.get_mutations()],
+        **{
+            name: _figure(node, of)
+            for name, of in (
+                ("bytes", "get_read_write_buffers_sizes"),
+                ("bytes_read", "get_read_buffer_sizes"),
+                ("bytes_written", "get_write_buffer_sizes"),
+            )
+        },
+    }
+
+
+def _origins(node: Any) -> dict[str, Any]:
+    """The graph's nodes that an operation is from, and the one whose result it is."""
+    get = getattr(node, "get_origins", None)
+    origins = get() if callable(get) else getattr(node, "origins", None)
+    result = getattr(getattr(node, "origin_node", None), "name", None)
+    return {
+        "origins": sorted(str(one.name) for one in origins or ()),
+        "result": None if result is None else str(result),
+    }
+
+
+def _figure(node: Any, name: str) -> int | None:
+    """What Inductor itself says that a node moves, None where it cannot say."""
+    try:
+        value = getattr(node, name)()
+    except Exception:
+        return None  # sizes that are known only when it runs, or a version without this figure
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _ir(nodes: Any, name: str, module: Any) -> None:
+    if len(nodes) > LARGEST_IR:
+        text = f"{name}: {len(nodes)} operations; of more than {LARGEST_IR} it is not written down"
+        problem("inductor's IR", ValueError(text))
+        return
+    text = module.DebugFormatter._write_ir(nodes)
+    emit({"event": "graph_text", "kind": name, "graph": _aot(), "blob": blob(text), **_ids()})

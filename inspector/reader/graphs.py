@@ -1,0 +1,140 @@
+"""What is told of a compiled graph: its texts, its calls, and how its stages are linked."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+
+from inspector import files
+from inspector.analyse.estimates import tensor_bytes
+from inspector.analyse.graph_text import (
+    GraphRow,
+    Known,
+    graph_rows,
+    linked,
+    of_fx,
+    of_ir,
+    of_operations,
+    of_output_code,
+    of_source,
+)
+from inspector.analyse.graph_view import GraphView, graph_view
+from inspector.errors import PtxviewError, Unreadable
+from inspector.listing import parse
+from inspector.listing.line import Listing
+from inspector.listing.wrapper import parse_wrapper
+from inspector.model import FX_STAGES, Content, Graph, Recording, Stage
+from inspector.reader.listings import decode
+from inspector.recording.output_code import parse as parse_output_code
+
+OURS = "ptxview"
+"""Who wrote the text of the operations."""
+
+
+class Graphs:
+    """Reads graphs, each thing when it is first asked for. Safe to use from several threads."""
+
+    def __init__(self, recording: Recording) -> None:
+        self._recording = recording
+        self._lock = threading.RLock()
+        self._listings: dict[tuple[int, Stage], tuple[Graph, Listing]] = {}
+        self._views: dict[int, tuple[Graph, GraphView, list[GraphRow]]] = {}
+        self._known: dict[tuple[int, Stage], Known] = {}
+        self._links: dict[tuple[int, Stage, Stage], Mapping[int, tuple[int, ...]]] = {}
+
+    def stages(self, graph: Graph) -> tuple[Stage, ...]:
+        """What there is of a graph, in the order of lowering."""
+        there = {*graph.stages, Stage.OPERATIONS}
+        return tuple(stage for stage in Stage if stage in there)
+
+    def text(self, graph: Graph, stage: Stage) -> str:
+        """The text of a stage. Raises ``PtxviewError`` where it cannot be had."""
+        if stage is Stage.OPERATIONS:
+            return "\n".join(row.text for row in self._rows(graph))
+        held = graph.stages.get(stage)
+        if held is None:
+            raise Unreadable(f"there is no {stage.value} of graph {graph.id}: it was not recorded")
+        return decode(held.content.read())
+
+    def listing(self, graph: Graph, stage: Stage = Stage.OUTPUT_CODE) -> Listing:
+        """The lines of a stage. Raises ``PtxviewError`` where it cannot be had."""
+        key = (id(graph), stage)
+        with self._lock:
+            if key not in self._listings:
+                held = graph.stages.get(stage)
+                path = None if held is None else held.origin_path
+                self._listings[key] = graph, parse(stage, self.text(graph, stage), path=path)
+            return self._listings[key][1]
+
+    def view(self, graph: Graph) -> GraphView:
+        """The graph's calls with what each computes. Raises ``PtxviewError``."""
+        return self._viewed(graph)[0]
+
+    def _rows(self, graph: Graph) -> list[GraphRow]:
+        return self._viewed(graph)[1]
+
+    def _viewed(self, graph: Graph) -> tuple[GraphView, list[GraphRow]]:
+        with self._lock:
+            if id(graph) not in self._views:
+                text = self.text(graph, Stage.OUTPUT_CODE)
+                kernels = {n: name for name, lines in graph.calls.items() for n in lines}
+                view = graph_view(
+                    parse_wrapper(text.split("\n")), _json(graph.nodes), _json(graph.dynamo),
+                    kernels, self._launched_with(graph),
+                )  # fmt: skip
+                self._views[id(graph)] = graph, view, graph_rows(graph.id, view)
+            return self._views[id(graph)][1:]
+
+    def _launched_with(self, graph: Graph) -> dict[str, int]:
+        """Bytes of the tensors of each kernel that was always launched with the same."""
+        out: dict[str, int] = {}
+        for kernel in self._recording.kernels:
+            if kernel.id in graph.calls:
+                calls = [call for variant in kernel.variants for call in variant.calls]
+                sizes = {None if (e := tensor_bytes(call)) is None else e.value for call in calls}
+                if len(sizes) == 1 and (size := sizes.pop()) is not None:
+                    out[kernel.id] = size
+        return out
+
+    def links(self, graph: Graph, a: Stage, b: Stage) -> Mapping[int, tuple[int, ...]]:
+        """Lines of stage ``a`` to those of stage ``b`` that they belong to; both directions hold
+        the same pairs. Raises ``PtxviewError`` where a stage cannot be had."""
+        if a is b:
+            return {}
+        key = (id(graph), a, b)
+        with self._lock:
+            if key not in self._links:
+                self._links[key] = linked(self._of(graph, a), self._of(graph, b))
+            return self._links[key]
+
+    def _of(self, graph: Graph, stage: Stage) -> Known:
+        """What each line of a stage is of."""
+        key = (id(graph), stage)
+        if key not in self._known:
+            self._known[key] = self._told(graph, stage)
+        return self._known[key]
+
+    def _told(self, graph: Graph, stage: Stage) -> Known:
+        view = self.view(graph)
+        if stage is Stage.OPERATIONS:
+            return of_operations(self._rows(graph), view)
+        if stage is Stage.SOURCE:
+            return of_source(graph.stages[stage].origin_path or "", view)
+        text = self.text(graph, stage)
+        if stage is Stage.OUTPUT_CODE:
+            parsed = parse_output_code(text)
+            spans = {k.line: (k.line, k.last) for k in parsed.kernels if k.line and k.last}
+            return of_output_code(graph.calls, spans, view)
+        if stage in FX_STAGES:
+            return of_fx(text.split("\n"), view, stage is Stage.DYNAMO)
+        return of_ir(text.split("\n"), view)
+
+
+def _json(content: Content | None) -> object:
+    """What was recorded, None where nothing was or it cannot be read."""
+    if content is None:
+        return None
+    try:
+        return files.parsed(content.read(), what="a graph")
+    except (PtxviewError, ValueError):
+        return None
