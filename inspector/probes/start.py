@@ -22,6 +22,7 @@ def start() -> None:
     hooks.when_imported(
         "triton.runtime.autotuner", _lazily("calls.triton_launches", "attach_autotuner")
     )
+    hooks.when_imported("torch._dynamo.convert_frame", _lazily("compiles.dynamo_trace"))
     hooks.when_imported("torch._inductor.graph", _lazily("compiles.inductor_graphs"))
     for module, function in (
         ("output_code", "attach_graphs"),
