@@ -150,7 +150,9 @@ class TorchCompiles:
     def _phases(self, event: Event) -> None:
         compiling = self._of(event)
         if compiling is not None:
-            spans = phases_of(event.get("marks"))
+            marks = event.get("marks")
+            content = None if isinstance(marks, list) else self._blob(marks)
+            spans = phases_of(marks if content is None else _marks(content))
             compiling.phases = (*compiling.phases, *spans)[:MOST_FACTS]
 
     def _break(self, event: Event) -> None:
@@ -381,6 +383,13 @@ def phases_of(marks: object) -> tuple[CompilePhase, ...]:
                     break
     out.sort(key=lambda each: (each[0].began, each[0].depth))
     return tuple(span for span, _ in out)
+
+
+def _marks(content: Content) -> object:
+    try:
+        return json.loads(text_of(content))
+    except (ValueError, RecursionError):
+        return None
 
 
 def ninja_steps(content: Content) -> Iterator[tuple[str, float]]:
