@@ -31,6 +31,8 @@ class Configuration:
     time_us: float | None = None
     quantiles_us: tuple[float, ...] | None = None
     reason: str | None = None
+    maker: str | None = None
+    """Whose code it is where an operation was tuned: Triton, ATen, CUTLASS."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,8 @@ class Tuning:
     method: str | None = None
     from_cache: bool = False
     seconds: float | None = None
+    operation: str | None = None
+    """What max-autotune chose a kernel for (``mm``); None where a kernel was tuned."""
 
     @property
     def winner(self) -> Configuration | None:

@@ -59,6 +59,7 @@ def start() -> None:
     # After all else that changes the tuners: what they were given is what is recorded.
     hooks.when_imported("triton.runtime.autotuner", _lazily("autotune.triton_tuner"))
     hooks.when_imported("torch._inductor.runtime.triton_heuristics", _lazily("autotune.inductor"))
+    hooks.when_imported("torch._inductor.select_algorithm", _lazily("autotune.templates"))
 
 
 def _lazily(name: str, function: str = "attach") -> hooks.AfterImport:

@@ -126,7 +126,7 @@ class Assembly:
             elif kind == "extension":
                 self._extension(event)
         for variant in variants.at_home(compiled):
-            self._add(variant)
+            self._add(self._tunings.candidate(variant))
         for event in ordered:
             match event.get("event"):
                 case "device_code":

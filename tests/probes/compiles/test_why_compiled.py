@@ -17,7 +17,7 @@ from inspector.report.compile_phases import Phases
 from tests.probes.compiles.test_user_kernels import read
 from tests.probes.conftest import Outcome, Run, ok
 
-PROGRAM = '''
+PROGRAM = """
 import json, logging, time
 import torch
 import torch._dynamo as dynamo
@@ -80,7 +80,7 @@ explained = [
     .break_reasons
 ]
 print(json.dumps({"said": heard, "counters": counted, "ended": ended, "explained": explained}))
-'''
+"""
 
 
 class Seen:
