@@ -233,6 +233,7 @@ def _reason(selection: Selection, choice: Any, timed: Any) -> str | None:
 
 def maker(choice: Any) -> str:
     """Whose code a choice is: Triton's template, CUTLASS's, ATen's own, or torch's class's name."""
+    choice = getattr(choice, "_wrapped", choice)  # one whose inputs are changed first
     name = type(choice).__name__
     known = (("Triton", "Triton"), ("Extern", "ATen"), ("CUTLASS", "CUTLASS"), ("CUDA", "CUTLASS"),
              ("ROCm", "CK"), ("Cpp", "C++"), ("Subgraph", "subgraph"))  # fmt: skip
