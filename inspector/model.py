@@ -682,6 +682,8 @@ class Recording:
     """What torch.compile compiled, in order."""
     kernel_compiles: tuple[KernelCompile, ...] = ()
     """What Triton and nvcc were asked for, in order."""
+    user_files: Mapping[str, Content] = field(default_factory=dict)
+    """The user's own files by their paths, as they were when something of them was compiled."""
 
     def variants(self) -> tuple[tuple[Kernel, Variant], ...]:
         """Every variant with its kernel, in the order of the list."""

@@ -244,12 +244,12 @@ def _compiles(args: argparse.Namespace, rec: Recording) -> int:
         narrate(why)
     elif args.compiles:
         for line in compiles.lines(rec, phases, out.width):
-            out.print(line, soft_wrap=True)
+            out.print(line.text, soft_wrap=True)
     else:
         part = compiles.breaks(rec) if args.breaks else compiles.recompiled(rec)
         several = list(part)
         for line in several:
-            out.print(line, soft_wrap=True)
+            out.print(line.text, soft_wrap=True)
         if not several:
             narrate("no graph breaks" if args.breaks else "nothing was compiled again")
     return Exit.OK

@@ -415,4 +415,5 @@ class Assembly:
             seconds=as_seconds(facts.get("seconds")),
             frame_compiles=self._compiles.frames(),
             kernel_compiles=self._compiles.kernels(),
+            user_files={} if "source" in self._removed() else self._origins.files,
         )

@@ -42,6 +42,14 @@ MOST_LABEL = 44
 
 
 @dataclass(frozen=True, slots=True)
+class CompileLine:
+    """A line for people, and the line of the program that it is about, None if it is about none."""
+
+    text: Text
+    place: UserFrame | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class BreakPlace:
     """The graph breaks of one line for one reason, each with the compile that it was in.
 
@@ -135,16 +143,18 @@ def none_known(rec: Recording) -> str | None:
     )
 
 
-def lines(rec: Recording, phases: Phases, width: int) -> Iterator[Text]:
+def lines(rec: Recording, phases: Phases, width: int) -> Iterator[CompileLine]:
     """Everything: the timeline, caches, breaks, recompiles, dynamic shapes."""
     rows = phases.rows(rec)
-    yield from summary(rec, rows)
+    for text in summary(rec, rows):
+        yield CompileLine(text)
     yield from timeline(rows, width)
-    yield from _caches(rec)
+    for text in _caches(rec):
+        yield CompileLine(text)
     for part in (breaks(rec), recompiled(rec), shapes(rec), failed(rec)):
         several = list(part)
         if several:
-            yield Text()
+            yield CompileLine(Text())
             yield from several
 
 
@@ -179,7 +189,7 @@ def summary(rec: Recording, rows: Sequence[TimelineRow]) -> Iterator[Text]:
         yield text
 
 
-def timeline(rows: Sequence[TimelineRow], width: int) -> Iterator[Text]:
+def timeline(rows: Sequence[TimelineRow], width: int) -> Iterator[CompileLine]:
     """A row for each compile with a bar of its phases; time without any compile is left out."""
     labels = [_label(row) for row in rows]
     wide = min(max((cell_len(label) for label in labels), default=0), MOST_LABEL, width // 2)
@@ -194,7 +204,14 @@ def timeline(rows: Sequence[TimelineRow], width: int) -> Iterator[Text]:
                 text.append(letter, f"{COLOURS[letter]} reverse" if letter != " " else "")
         text.no_wrap = True
         text.rstrip()
-        yield text
+        yield CompileLine(text, None if row.compile is None else _begins(row.compile))
+
+
+def _begins(one: FrameCompile) -> UserFrame | None:
+    """Where a compile's function begins, or goes on after a break."""
+    resumed = resumed_at(one.function)
+    line = resumed[1] if resumed is not None else one.line
+    return UserFrame(one.file, line, one.function) if one.file and line else None
 
 
 def _label(row: TimelineRow) -> str:
@@ -248,29 +265,29 @@ def _plural_of(outcome: str, count: int) -> str:
     return outcome if count == 1 else words.get(outcome, outcome)
 
 
-def breaks(rec: Recording) -> Iterator[Text]:
+def breaks(rec: Recording) -> Iterator[CompileLine]:
     """Each line that breaks graphs: its reason, how often, in which compiles, what it cost."""
     places = break_places(rec)
     if not places:
         return
     count = sum(len(place.breaks) for place in places)
     several = f" in {plural(len(places), 'place')}" if len(places) != count else ""
-    yield Text(f"{plural(count, 'graph break')}{several}", "bold cyan")
+    yield CompileLine(Text(f"{plural(count, 'graph break')}{several}", "bold cyan"))
     for place in places:
         first = place.first
         head = Text("  ")
         head.append(shown(_line(first.place)), "bold")
         head.append(f"  {len(place.breaks)}×" if len(place.breaks) > 1 else "")
-        yield head
-        yield Text(f"    {shown(first.reason)}")
+        told = [head, Text(f"    {shown(first.reason)}")]
         if first.explanation:
-            yield Text(f"    {shown(first.explanation)}", "dim")
-        for hint in first.hints:
-            yield Text(f"    hint: {shown(hint)}", "dim")
-        yield Text(f"    {shown('; '.join(_costs(place)))}")
+            told.append(Text(f"    {shown(first.explanation)}", "dim"))
+        told += [Text(f"    hint: {shown(hint)}", "dim") for hint in first.hints]
+        told.append(Text(f"    {shown('; '.join(_costs(place)))}"))
         if len(first.stack) > 1:
             steps = " → ".join(f"{_where(f.file, f.line)} in {f.function}" for f in first.stack)
-            yield Text(f"    called by: {shown(steps)}")
+            told.append(Text(f"    called by: {shown(steps)}"))
+        for text in told:
+            yield CompileLine(text, first.place)
 
 
 def _line(frame: UserFrame | None) -> str:
@@ -284,7 +301,7 @@ def _costs(place: BreakPlace) -> Iterator[str]:
     ids = list(dict.fromkeys(one.id for one, _ in place.breaks))
     yield f"in {', '.join(ids)}"
     if place.lost_seconds is not None:
-        yield f"{seconds(place.lost_seconds)} were traced again because of it"
+        yield f"{seconds(place.lost_seconds)} of tracing were begun anew because of it"
     if place.resumed:
         after = ", ".join(dict.fromkeys(one.id for one in place.resumed))
         took = place.resumed_seconds
@@ -293,21 +310,30 @@ def _costs(place: BreakPlace) -> Iterator[str]:
         )
 
 
-def recompiled(rec: Recording) -> Iterator[Text]:
+def recompiled(rec: Recording) -> Iterator[CompileLine]:
     """Each recompile: what it cost, and the guards that failed, in torch's words."""
     again = recompiles(rec)
     if not again:
         return
     took = [one.seconds for one in again if one.seconds is not None]
     cost = f", {seconds(sum(took))}" if took else ""
-    yield Text(f"{plural(len(again), 'recompile')}{cost}", "bold cyan")
+    yield CompileLine(Text(f"{plural(len(again), 'recompile')}{cost}", "bold cyan"))
     for one in again:
         head = Text(f"  {shown(one.id)} ")
         head.append(called(one), "bold")
         head.append(f"  {UNKNOWN if one.seconds is None else seconds(one.seconds)}")
-        yield head
+        yield CompileLine(head, _begins(one))
         for failure in one.failures:
-            yield Text(f"    {shown(_failure(failure))}")
+            place = failure.stack[-1] if failure.stack else _made_at(failure, one)
+            yield CompileLine(Text(f"    {shown(_failure(failure))}"), place or _begins(one))
+
+
+def _made_at(failure: GuardFailure, one: FrameCompile) -> UserFrame | None:
+    """The line that made a guard, by torch's comment, which names the end of its file's path."""
+    file, _, line = failure.place.partition(" in ")[0].rpartition(":")
+    if not file or not one.file.endswith(file) or not line.isdecimal() or len(line) > 9:
+        return None
+    return UserFrame(one.file, int(line), one.function, failure.code)
 
 
 def _failure(failure: GuardFailure) -> str:
@@ -317,17 +343,18 @@ def _failure(failure: GuardFailure) -> str:
     return f"{failure.guard}{of}" + (f"  {place}" if place else "")
 
 
-def shapes(rec: Recording) -> Iterator[Text]:
+def shapes(rec: Recording) -> Iterator[CompileLine]:
     """Which sizes became symbols, and what made them static again, by function."""
-    told: dict[str, None] = {}
+    told: dict[str, UserFrame | None] = {}
     for one in rec.frame_compiles:
-        facts = [said for fact in one.shapes if (said := _fact(fact))]
-        for said in facts:
-            told[f"  {one.id} {called(one)}: {said}"] = None
+        for fact in one.shapes:
+            if said := _fact(fact):
+                place = fact.stack[-1] if fact.stack else _begins(one)
+                told.setdefault(f"  {one.id} {called(one)}: {said}", place)
     if told:
-        yield Text("dynamic shapes", "bold cyan")
-        for line in told:
-            yield Text(shown(line))
+        yield CompileLine(Text("dynamic shapes", "bold cyan"))
+        for line, place in told.items():
+            yield CompileLine(Text(shown(line)), place)
 
 
 def _fact(fact: ShapeFact) -> str:
@@ -347,14 +374,14 @@ def _fact(fact: ShapeFact) -> str:
     return f"guard {fact.expression}{place}" if fact.expression else ""
 
 
-def failed(rec: Recording) -> Iterator[Text]:
+def failed(rec: Recording) -> Iterator[CompileLine]:
     """Compiles of which nothing came."""
     bad = [one for one in rec.frame_compiles if one.failed]
     if bad:
-        yield Text("not compiled", "bold cyan")
+        yield CompileLine(Text("not compiled", "bold cyan"))
     for one in bad:
         first = (one.failed or "").strip().partition("\n")[0]
-        yield Text(f"  {shown(one.id)} {called(one)}: {shown(first)}")
+        yield CompileLine(Text(f"  {shown(one.id)} {called(one)}: {shown(first)}"), _begins(one))
 
 
 def seconds(value: float) -> str:

@@ -106,7 +106,7 @@ def look_at(recording: Recording) -> None:
     tables.problems(recording, out)
     phases = Phases(table("compile_phases"))
     for line in compiles.lines(recording, phases, 80):
-        out.print(line, soft_wrap=True)
+        out.print(line.text, soft_wrap=True)
     json.loads(jsons.dumps(compiles.document(recording, phases)), parse_constant=_refuse)
     printed = written()
     assert "\x1b" not in printed and "\0" not in printed
