@@ -57,6 +57,7 @@ class _Compile:
 
     id: str
     process: int | None
+    before: _Compile | None = None  # the one of this name that ended before this began
     stack: tuple[UserFrame, ...] = ()
     direction: str = "forward"
     ended: bool = False
@@ -108,22 +109,27 @@ class TorchCompiles:
     # -- one event each ---------------------------------------------------------------------------
 
     def _of(self, event: Event) -> _Compile | None:
-        """The compile that an event is of, the latest of its name; a new one if there is none."""
+        """The compile that an event is of, the latest of its name; a new one if that is over.
+
+        The backward of a graph, and what is done when it first runs, have the forward's name.
+        """
         name = id_of(event)
         if name is None:
             return None
         key = (as_int(event.get("pid")), name)
-        compiling = self._latest.get(key)
-        if compiling is None:
-            compiling = self._latest[key] = _Compile(name, key[0])
-            self._compiles.append(compiling)
-        return compiling
+        latest = self._latest.get(key)
+        over = latest is not None and latest.ended and bool(latest.phases)
+        return self._anew(event) if latest is None or over else latest
 
     def _anew(self, event: Event) -> _Compile | None:
         name = id_of(event)
-        if name is not None:
-            self._latest.pop((as_int(event.get("pid")), name), None)
-        return self._of(event)
+        if name is None:
+            return None
+        key = (as_int(event.get("pid")), name)
+        compiling = _Compile(name, key[0], self._latest.get(key))
+        self._latest[key] = compiling
+        self._compiles.append(compiling)
+        return compiling
 
     def _start(self, event: Event) -> None:
         # Why it is compiled again is said before it begins.
@@ -411,6 +417,15 @@ def _finished(one: _Compile) -> FrameCompile:
     figures = one.figures
     innermost = one.stack[-1] if one.stack else None
     outermost = next((p for p in one.phases if p.depth == 0), None)
+    direction = one.direction
+    if outermost is not None and outermost.name == "entire_backward_compile":
+        direction = "backward"
+    elif one.before is not None and not one.ended and not one.stack:
+        direction = "runtime"
+    names = dict(figures)
+    if one.before is not None and not one.stack:
+        for key in ("co_name", "co_filename", "co_firstlineno"):
+            names.setdefault(key, one.before.figures.get(key))
     seconds = next(_durations(figures), None)
     if seconds is None and outermost is not None:
         seconds = outermost.seconds
@@ -422,11 +437,11 @@ def _finished(one: _Compile) -> FrameCompile:
         began = outermost.began
     return FrameCompile(
         id=one.id,
-        direction=one.direction,
+        direction=direction,
         process=one.process,
-        function=as_text(figures.get("co_name")) or (innermost.function if innermost else ""),
-        file=as_text(figures.get("co_filename")) or (innermost.file if innermost else ""),
-        line=as_int(figures.get("co_firstlineno")) or (innermost.line if innermost else None),
+        function=as_text(names.get("co_name")) or (innermost.function if innermost else ""),
+        file=as_text(names.get("co_filename")) or (innermost.file if innermost else ""),
+        line=as_int(names.get("co_firstlineno")) or (innermost.line if innermost else None),
         began=began,
         seconds=seconds,
         stack=one.stack,

@@ -139,11 +139,12 @@ async def test_it_closes_and_keeps_its_place_when_resized(tmp_path: Path) -> Non
         screen = await settle(pilot)
         await pilot.press("K", "n")
         await settle(pilot)
-        assert isinstance(pilot.app.screen, CompilesScreen)
-        before = pilot.app.screen.options.highlighted
+        over = pilot.app.screen
+        assert isinstance(over, CompilesScreen)
+        before = over.options.highlighted
         await pilot.resize_terminal(80, 24)
         await settle(pilot)
-        assert pilot.app.screen.options.highlighted == before
+        assert over.options.highlighted == before
         await pilot.press("escape")
         await settle(pilot)
         assert pilot.app.screen is screen
