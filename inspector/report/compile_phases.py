@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from itertools import accumulate
 
-from inspector.model import CompilePhase, FrameCompile, KernelCompile, Recording
+from inspector.model import FrameCompile, KernelCompile, Recording
 
 Table = Mapping[str, Sequence[str]]
 """The names of phases of each part of the compiler; a name may have ``*`` in it."""
@@ -84,12 +86,17 @@ class Phases:
 
     def rows(self, rec: Recording) -> list[TimelineRow]:
         """Compiles, and kernels that were compiled outside of any, in order of time."""
-        timed = [k for k in rec.kernel_compiles if k.began is not None and k.seconds is not None]
+        timed: dict[int | None, list[tuple[float, int, KernelCompile]]] = {}
+        for n, kernel in enumerate(rec.kernel_compiles):
+            if kernel.began is not None and kernel.seconds is not None:
+                timed.setdefault(kernel.process, []).append((kernel.began, n, kernel))
+        for several in timed.values():
+            several.sort(key=lambda each: each[:2])
         busy = [(one.began, one.began + one.seconds) for one in rec.frame_compiles
                 if one.began is not None and one.seconds is not None]  # fmt: skip
         out = []
         for one in rec.frame_compiles:
-            inside = [k for k in timed if k.process == one.process and _within(k, one)]
+            inside = _meanwhile(timed.get(one.process, []), one)
             out.append(TimelineRow(one, None, self.stretches(one, inside)))
         merged = union(busy)
         for kernel in rec.kernel_compiles:
@@ -133,7 +140,8 @@ class Axis:
     def __init__(self, rows: Sequence[TimelineRow], width: int) -> None:
         self.width = width
         self._busy = union((s.began, s.ended) for row in rows for s in row.stretches)
-        self._total = sum(ended - began for began, ended in self._busy)
+        self._before = list(accumulate((e - b for b, e in self._busy), initial=0.0))
+        self._total = self._before[-1]
 
     def bar(self, stretches: Sequence[Stretch]) -> str:
         """A letter for each column: the part that had most of its time, a blank for none."""
@@ -155,12 +163,11 @@ class Axis:
         return bar.rstrip()
 
     def _at(self, moment: float) -> float:
-        before = 0.0
-        for began, ended in self._busy:
-            if moment <= began:
-                break
-            before += min(moment, ended) - began
-        return before / self._total * self.width
+        at = bisect_right(self._busy, (moment, float("inf"))) - 1
+        if at < 0:
+            return 0.0
+        began, ended = self._busy[at]
+        return (self._before[at] + min(moment, ended) - began) / self._total * self.width
 
 
 def _innermost(spans: Iterable[tuple[float, float, int, str | None]]) -> Iterator[Stretch]:
@@ -209,17 +216,18 @@ def _of_kernel(kernel: KernelCompile) -> Iterator[tuple[float, float, str]]:
             yield max(ended - seconds, kernel.began), ended, PTXAS
 
 
-def _within(kernel: KernelCompile, one: FrameCompile) -> bool:
-    if kernel.began is None or one.began is None or one.seconds is None:
-        return False
-    return one.began - CLOSE <= kernel.began <= one.began + one.seconds + CLOSE
+def _meanwhile(
+    timed: Sequence[tuple[float, int, KernelCompile]], one: FrameCompile
+) -> list[KernelCompile]:
+    """The kernels, ordered by when they began, that began while a compile was under way."""
+    if one.began is None or one.seconds is None:
+        return []
+    first = bisect_left(timed, (one.began - CLOSE,))
+    last = bisect_left(timed, (one.began + one.seconds + CLOSE,))
+    return [kernel for _, _, kernel in timed[first:last]]
 
 
 def _covered(moment: float, intervals: Sequence[tuple[float, float]]) -> bool:
-    return any(began - CLOSE <= moment <= ended + CLOSE for began, ended in intervals)
-
-
-def phase_seconds(phases: Iterable[CompilePhase], name: str) -> float | None:
-    """How long a phase of this name took, all of its times together; None if it was not told."""
-    own = [p.seconds for p in phases if p.name == name]
-    return sum(own) if own else None
+    """Whether a moment lies in one of the intervals, which are in order and apart."""
+    at = bisect_left(intervals, (moment + CLOSE,)) - 1
+    return at >= 0 and moment <= intervals[at][1] + CLOSE

@@ -176,6 +176,10 @@ def summary(rec: Recording, rows: Sequence[TimelineRow]) -> Iterator[Text]:
         of_it = f", ptxas {seconds(sum(ptxas))} of them" if ptxas else ""
         took = seconds(sum(k.seconds or 0 for k in triton))
         parts.append(f"{plural(len(triton), 'kernel')} compiled by Triton in {took}{of_it}")
+    nvcc = [k for k in rec.kernel_compiles if k.by == "nvcc" and k.seconds is not None]
+    if nvcc:
+        took = seconds(sum(k.seconds or 0 for k in nvcc))
+        parts.append(f"{plural(len(nvcc), 'build')} of extensions in {took}")
     yield Text(" · ".join(parts), "bold")
     shares = by_part(s for row in rows for s in row.stretches)
     if shares:
