@@ -31,6 +31,8 @@ class Configuration:
     time_us: float | None = None
     quantiles_us: tuple[float, ...] | None = None
     reason: str | None = None
+    maker: str | None = None
+    """Whose code it is where an operation was tuned: Triton, ATen, CUTLASS."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,8 @@ class Tuning:
     method: str | None = None
     from_cache: bool = False
     seconds: float | None = None
+    operation: str | None = None
+    """What max-autotune chose a kernel for (``mm``); None where a kernel was tuned."""
 
     @property
     def winner(self) -> Configuration | None:
@@ -523,6 +527,156 @@ class Compilation:
         return self.target, self.options
 
 
+# -- torch.compile --------------------------------------------------------------------------------
+# What torch itself said of each compile: frozen, plain values beside those above.
+
+
+@dataclass(frozen=True, slots=True)
+class UserFrame:
+    """A frame of the program's stack, as torch told it; ``file`` is shown and compared, never
+    opened."""
+
+    file: str
+    line: int
+    function: str = ""
+    code: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CompilePhase:
+    """A part of a compile under torch's own name for it (``bytecode_tracing``).
+
+    ``began`` and ``seconds`` are by the program's clock, ``began`` since 1970; ``depth`` counts the
+    parts around it.
+    """
+
+    name: str
+    began: float
+    seconds: float
+    depth: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CacheLookup:
+    """A compile that was looked up in one of torch's caches.
+
+    ``cache`` is ``fx_graph``, ``fx_graph_bundled`` or ``aotautograd``; ``outcome`` is torch's word:
+    ``hit``, ``miss``, ``bypass`` and the like. ``saved_seconds`` is what torch says a hit saved.
+    """
+
+    cache: str
+    outcome: str
+    key: str | None = None
+    reason: str | None = None
+    saved_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ShapeFact:
+    """What torch said of one symbolic size.
+
+    ``kind``: ``dynamic`` (a size that changed and became a symbol for that), ``symbol`` (a symbol
+    was made), ``unbacked`` (one whose value is known only when it runs), ``static`` (a symbol was
+    made a constant), ``guard`` (something was taken for granted of symbols). ``source`` is whose
+    size it is (``L['x'].size()[0]``), ``value`` the size that was seen or taken, ``bounds`` torch's
+    range, ``expression`` the guard's, ``reason`` torch's word for why. None is "not said".
+    """
+
+    kind: str
+    symbol: str | None = None
+    source: str | None = None
+    value: str | None = None
+    bounds: str | None = None
+    expression: str | None = None
+    reason: str | None = None
+    stack: tuple[UserFrame, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class GraphBreak:
+    """A place where Dynamo ended a graph, and why, in its words.
+
+    ``stack`` is the program's, the innermost frame last. ``attempt`` is the one that it ended;
+    ``lost_seconds`` is how long that had taken, where Dynamo then began anew. ``text`` is all that
+    torch said.
+    """
+
+    reason: str
+    explanation: str = ""
+    hints: tuple[str, ...] = ()
+    stack: tuple[UserFrame, ...] = ()
+    attempt: int | None = None
+    lost_seconds: float | None = None
+    text: str = ""
+
+    @property
+    def place(self) -> UserFrame | None:
+        """The user's own line."""
+        return self.stack[-1] if self.stack else None
+
+
+@dataclass(frozen=True, slots=True)
+class GuardFailure:
+    """A guard that a call did not meet: ``guard`` in torch's words, of the compile ``compile``
+    (``0/0``); ``code`` and ``place`` are of the line that made the guard, as far as torch tells."""
+
+    guard: str
+    compile: str | None = None
+    code: str = ""
+    place: str = ""
+    stack: tuple[UserFrame, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FrameCompile:
+    """One time that torch.compile compiled a function, or the rest of one after a graph break.
+
+    ``id`` is torch's own: the frame's number and how often that was compiled before (``0/1``).
+    ``direction`` is ``forward``, ``backward``, or ``runtime`` for what is done when it first runs.
+    ``process`` is the program's process. ``began`` is since 1970. ``failures`` are the guards that
+    failed if it is a recompile. ``guards`` is torch's list of them, ``guard_count`` how many it
+    counts. ``figures`` are torch's ``CompilationMetrics``, those that are short. ``failed`` is why
+    nothing came of it. None is "not said".
+    """
+
+    id: str
+    direction: str = "forward"
+    process: int | None = None
+    function: str = ""
+    file: str = ""
+    line: int | None = None
+    began: float | None = None
+    seconds: float | None = None
+    stack: tuple[UserFrame, ...] = ()
+    phases: tuple[CompilePhase, ...] = ()
+    breaks: tuple[GraphBreak, ...] = ()
+    failures: tuple[GuardFailure, ...] = ()
+    caches: tuple[CacheLookup, ...] = ()
+    shapes: tuple[ShapeFact, ...] = ()
+    guard_count: int | None = None
+    guards: Content | None = None
+    failed: str | None = None
+    figures: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class KernelCompile:
+    """One time that a compiler was asked for a kernel, and how long each step took.
+
+    ``by`` is ``triton`` or ``nvcc``; ``steps`` are Triton's stages (``cubin`` is ptxas), or the
+    files that a build made. ``hit`` is whether it was in the compiler's cache.
+    """
+
+    name: str
+    by: str
+    process: int | None = None
+    began: float | None = None
+    seconds: float | None = None
+    steps: tuple[tuple[str, float], ...] = ()
+    hit: bool | None = None
+    hash: str | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Recording:
     """What one run left behind, or what lay in a cache or a file, ready to be walked."""
@@ -552,6 +706,12 @@ class Recording:
     """Where it lay when it was opened, without links: what they lead to may change since."""
     seconds: float | None = None
     """How long the program ran, None if that is not known."""
+    frame_compiles: tuple[FrameCompile, ...] = ()
+    """What torch.compile compiled, in order."""
+    kernel_compiles: tuple[KernelCompile, ...] = ()
+    """What Triton and nvcc were asked for, in order."""
+    user_files: Mapping[str, Content] = field(default_factory=dict)
+    """The user's own files by their paths, as they were when something of them was compiled."""
 
     def variants(self) -> tuple[tuple[Kernel, Variant], ...]:
         """Every variant with its kernel, in the order of the list."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from inspector import files
+from inspector.capture import torch_records
 from inspector.errors import Unreadable
 from inspector.model import Content
 from inspector.recording.layout import BytesContent
@@ -119,20 +120,33 @@ def from_trace_file(path: Path, inside: Path | None = None) -> Iterator[dict[str
 def _events(
     rows: Iterable[bytes], content: Callable[[int, int], Content]
 ) -> Iterator[dict[str, object]]:
+    compiles = torch_records.CompileRecords()
     record_line: bytes | None = None
     position = start = 0
+    kept: list[bytes] | None = None  # the payload, of a record that is read with it
     for row in chain(rows, (b"",)):
         if row[:1] == b"\t":
             position += len(row)
+            if kept is not None:
+                kept.append(row[1:])
+                if position - start > torch_records.LONGEST_PAYLOAD:
+                    kept = None
             continue
+        has_payload = position > start
         if (
             record_line is not None
-            and position > start
+            and (has_payload or torch_records.wanted(record_line))
             and (record := _record(record_line)) is not None
         ):
-            yield from _of_trace(record, content(start, position - start))
+            payload = content(start, position - start) if has_payload else None
+            if payload is not None:
+                yield from _of_trace(record, payload)
+            prefix = _PREFIX.match(record_line.decode("utf-8", "surrogateescape"))
+            process = prefix[1] if prefix else ""
+            yield from compiles.take(record, payload, b"".join(kept or ()), process)
         position += len(row)
         start, record_line = position, row
+        kept = [] if torch_records.read_at_once(row) else None
 
 
 def _record(row: bytes) -> dict[str, Any] | None:

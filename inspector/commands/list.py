@@ -28,7 +28,20 @@ from inspector.model import Kernel, Recording, Variant
 from inspector.printing import narrate
 from inspector.reader.figures import GLANCE
 from inspector.reader.reader import Reader
-from inspector.report import brief, calls, fields, graph, jsons, ncu, tables, timings, verification
+from inspector.reader.tables import table
+from inspector.report import (
+    brief,
+    calls,
+    compiles,
+    fields,
+    graph,
+    jsons,
+    ncu,
+    tables,
+    timings,
+    verification,
+)
+from inspector.report.compile_phases import Phases
 from inspector.text import plural, shown
 
 
@@ -49,6 +62,22 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         help="what each compiled graph computes, call by call: the model's lines, modules and "
         "operators of each kernel and library call; with --json each graph has them too",
     )
+    parser.add_argument(
+        "--compiles",
+        action="store_true",
+        help="what torch.compile and Triton compiled, as a timeline of the compiler's parts, with "
+        "caches, graph breaks, recompiles and dynamic shapes",
+    )
+    parser.add_argument(
+        "--breaks",
+        action="store_true",
+        help="graph breaks: the line and reason of each, how often, and what it cost",
+    )
+    parser.add_argument(
+        "--recompiles",
+        action="store_true",
+        help="recompiles: the guards that failed, and what each cost",
+    )
     small.takes_small(parser, "what there is")
     takes_reports(parser)
     parser.add_argument("--json", action="store_true", help="print JSON")
@@ -57,7 +86,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     """Print the table, or JSON."""
     args = parser.parse_args(argv)
-    small.refuse_together(args, "brief", "fields", "calls", "ops")
+    small.refuse_together(
+        args, "brief", "fields", "calls", "ops", "compiles", "breaks", "recompiles"
+    )
     names: tuple[str, ...] = fields.GLANCE
     if args.fields is not None:
         names = fields.chosen(args.fields, tuple(fields.FIELDS))
@@ -68,6 +99,8 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         return _brief(reader, names, args.json)
     if args.fields is not None:
         return _fields(reader, names, args.json)
+    if args.compiles or args.breaks or args.recompiles:
+        return _compiles(args, rec)
     if args.calls and not args.json:
         return _calls(rec)
     if args.ops and not args.json:
@@ -83,6 +116,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         )
         if args.ops:
             _with_operations(reader, value)
+        value["compiles"] = compiles.document(rec, Phases(table("compile_phases")))
         value["ncu"] = ncu.document(profiled.attached(), profiled.report, _names(reader))
         print_json(timings.with_times(value, rec, times(rec.path)))
         return Exit.OK
@@ -237,6 +271,27 @@ def _with_operations(reader: Reader, value: dict[str, object]) -> None:
         except PtxviewError as error:
             narrate(f"ptxview: graph {one.id} cannot be told: {error.message}")
             told["operations"] = None
+
+
+def _compiles(args: argparse.Namespace, rec: Recording) -> int:
+    phases = Phases(table("compile_phases"))
+    if args.json:
+        print_json({"schema": jsons.SCHEMA, "compiles": compiles.document(rec, phases)})
+        return Exit.OK
+    out = printing.out()
+    if (why := compiles.none_known(rec)) is not None:
+        narrate(why)
+    elif args.compiles:
+        for line in compiles.lines(rec, phases, out.width):
+            out.print(line.text, soft_wrap=True)
+    else:
+        part = compiles.breaks(rec) if args.breaks else compiles.recompiled(rec)
+        several = list(part)
+        for line in several:
+            out.print(line.text, soft_wrap=True)
+        if not several:
+            narrate("no graph breaks" if args.breaks else "nothing was compiled again")
+    return Exit.OK
 
 
 def print_launches(profiled: Profiled, out: Console, alone: bool = False) -> None:

@@ -38,6 +38,8 @@ class VariantRow:
     live: int | None = None
     hints: int | None = None
     unread: bool = False
+    maker: str | None = None
+    """Whose code it is where an operation's candidates were compared: Triton, ATen, CUTLASS."""
 
     @property
     def spills(self) -> int | None:
@@ -104,7 +106,7 @@ def without_variant(kernel: Kernel) -> Iterator[VariantRow]:
             row = VariantRow(
                 kernel, None, configuration.config, time_us=configuration.time_us,
                 reason=configuration.reason, winner=best or None,
-                compiled=None if best else _compiled(configuration),
+                compiled=None if best else _compiled(configuration), maker=configuration.maker,
             )  # fmt: skip
             earlier = rows.setdefault(key, row)
             if earlier.time_us is None and row.time_us is not None:

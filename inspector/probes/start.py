@@ -22,6 +22,7 @@ def start() -> None:
     hooks.when_imported(
         "triton.runtime.autotuner", _lazily("calls.triton_launches", "attach_autotuner")
     )
+    hooks.when_imported("torch._dynamo.convert_frame", _lazily("compiles.dynamo_trace"))
     hooks.when_imported("torch._inductor.graph", _lazily("compiles.inductor_graphs"))
     for module, function in (
         ("compile_fx", "attach_compilation"),
@@ -65,6 +66,7 @@ def start() -> None:
     # After all else that changes the tuners: what they were given is what is recorded.
     hooks.when_imported("triton.runtime.autotuner", _lazily("autotune.triton_tuner"))
     hooks.when_imported("torch._inductor.runtime.triton_heuristics", _lazily("autotune.inductor"))
+    hooks.when_imported("torch._inductor.select_algorithm", _lazily("autotune.templates"))
 
 
 def _lazily(name: str, function: str = "attach") -> hooks.AfterImport:

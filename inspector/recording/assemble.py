@@ -35,6 +35,7 @@ from inspector.recording.calls import Calls
 from inspector.recording.driver import DriverLaunches
 from inspector.recording.facts import as_int, as_map, as_seconds, as_text, figures_of
 from inspector.recording.origins import Origins, joined
+from inspector.recording.torch_compiles import TorchCompiles
 from inspector.recording.variants import Key, VariantOfKernel, key_of
 from inspector.recording.verification import Verifications
 from inspector.system.toolchain import demangle
@@ -91,6 +92,7 @@ class Assembly:
         self._driver = DriverLaunches(blob)
         self._verifications = Verifications()
         self._tunings = autotune.Tunings()
+        self._compiles = TorchCompiles(blob)
         self.problems: list[str] = []
 
     def recording(self, path: str, events: Iterable[Event]) -> Recording:
@@ -104,6 +106,7 @@ class Assembly:
             self._driver.take(event)
             self._verifications.take(event)
             self._tunings.take(event)
+            self._compiles.take(event)
         graphs = [(index, e) for index, e in enumerate(ordered) if e.get("event") == "graph"]
         # The same text may be in a cache and in a log: the event with a frame names the graph.
         for index, event in sorted(graphs, key=lambda g: g[1].get("frame_id") is None):
@@ -126,7 +129,7 @@ class Assembly:
             elif kind == "extension":
                 self._extension(event)
         for variant in variants.at_home(compiled):
-            self._add(variant)
+            self._add(self._tunings.candidate(variant))
         for event in ordered:
             match event.get("event"):
                 case "device_code":
@@ -422,4 +425,7 @@ class Assembly:
             compilations=tuple(self._compilations),
             removed=self._removed(),
             seconds=as_seconds(facts.get("seconds")),
+            frame_compiles=self._compiles.frames(),
+            kernel_compiles=self._compiles.kernels(),
+            user_files={} if "source" in self._removed() else self._origins.files,
         )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 
 from inspector.model import Configuration, Kernel, Origin, Tuning, Variant
 from inspector.recording.facts import as_int, as_map, as_text
+from inspector.recording.variants import VariantOfKernel
 
 Event = Mapping[str, object]
 Key = tuple[str, str, str]
@@ -25,6 +26,14 @@ class _Heard:
     file: str
     compiled: tuple[tuple[str | None, str | None], ...]
     kept: bool = False
+    files: tuple[str | None, ...] = ()
+
+    @property
+    def operation(self) -> Key | None:
+        """The kernel that stands for an operation whose candidates were compared."""
+        if self.tuning.operation is None:
+            return None
+        return Origin.INDUCTOR.value, self.name, f"{self.tuning.operation} {self.tuning.key}"
 
 
 class Tunings:
@@ -35,6 +44,7 @@ class Tunings:
         self._heard: dict[object, _Heard] = {}
         self._failed: list[_Heard] = []
         self._configured: dict[str, list[Mapping[str, object]]] = {}
+        self._candidates: dict[str, tuple[Key, Mapping[str, object]]] = {}
 
     def take(self, event: Event) -> None:
         """Take in an event of any kind; a later event of a tuning replaces the earlier one."""
@@ -57,10 +67,34 @@ class Tunings:
             else:
                 self._heard[pid, self._generation.get(pid, 0), number] = heard
 
-    def strangers(self, keys: Iterable[Key]) -> Iterator[tuple[Key, Origin, str]]:
-        """Triton's kernels that are known only because they were tuned."""
+    def candidate(self, compiled: VariantOfKernel) -> VariantOfKernel:
+        """A compile, under its operation if it was a candidate for one of max-autotune's.
+
+        Inductor writes each candidate into a file of its own, which is told with it.
+        """
+        if not self._candidates:
+            for heard in self._heard.values():
+                key = heard.operation
+                pairs = zip(heard.files, heard.tuning.configurations, strict=False)
+                for file, configuration in pairs:
+                    if file and key is not None:
+                        entry = (key, configuration.config)
+                        self._candidates.setdefault(PurePath(file).name, entry)
+        home = self._candidates.get(PurePath(compiled.key[2]).name) if self._candidates else None
+        if home is None or compiled.origin is not Origin.INDUCTOR:
+            return compiled
+        key, config = home
+        variant = replace(compiled.variant, config={**config, **compiled.variant.config})
+        return replace(compiled, key=key, name=key[1], variant=variant)
+
+    def strangers(self, keys: Collection[Key]) -> Iterator[tuple[Key, Origin, str]]:
+        """Kernels that are known only because they were tuned: Triton's, and operations."""
         names = {(key[0], key[1]) for key in keys}
         for heard in self._heard.values():
+            if heard.operation is not None:
+                if heard.operation not in keys:
+                    yield heard.operation, Origin.INDUCTOR, heard.name
+                continue
             origin = Origin.TRITON
             if heard.tuning.by != origin.value or not heard.name:
                 continue
@@ -150,11 +184,13 @@ def _heard(event: Event) -> _Heard | None:
             method=as_text(event.get("method")),
             from_cache=event.get("from_cache") is True,
             seconds=finite(event.get("seconds")),
+            operation=as_text(event.get("operation")) if by == "inductor" else None,
         ),
         name=as_text(event.get("name")) or "",
         file=as_text(event.get("file")) or "",
         compiled=tuple((as_text(c.get("hash")), as_text(c.get("cache_key"))) for c in entries),
         kept=event.get("kept") is True,
+        files=tuple(as_text(c.get("file")) for c in entries),
     )  # fmt: skip
 
 
@@ -171,6 +207,7 @@ def configuration(entry: Mapping[str, object], by: str) -> Configuration:
         time_us=measured[0] if all_finite else None,
         quantiles_us=tuple(measured[n] for n in order) if three else None,
         reason=as_text(entry.get("reason")),
+        maker=as_text(entry.get("maker")),
     )
 
 
@@ -189,6 +226,8 @@ def _kernel(
     heard: _Heard, kernels: Mapping[Key, tuple[Variant, ...]], files: Mapping[str, Key]
 ) -> Key | None:
     """The kernel that was tuned: found by its binaries, its file, or its name alone."""
+    if heard.operation is not None:
+        return heard.operation if heard.operation in kernels else None
     hashes = {h for h, _ in heard.compiled if h}
     folders = {c for _, c in heard.compiled if c}
     for key, variants in kernels.items():
@@ -214,6 +253,11 @@ def _linked(
     did, it is the only variant with the same warps, stages and constants, provided that no other
     measured configuration has them too.
     """
+    if heard.operation is not None:
+        return replace(
+            heard.tuning,
+            configurations=tuple(_chosen(c, variants) for c in heard.tuning.configurations),
+        )
     hashes = {v.hash: v.id for v in variants}
     folders = {v.cache_key: v.id for v in variants if v.cache_key}
     out = []
@@ -239,6 +283,13 @@ def _linked(
         if sum(_agrees(c.config, agreeing[0]) for c in rivals) == 1:
             out[index] = replace(configuration, variant=agreeing[0].id)
     return replace(heard.tuning, configurations=tuple(out))
+
+
+def _chosen(configuration: Configuration, variants: tuple[Variant, ...]) -> Configuration:
+    """A candidate with its variant: the one that was given its settings."""
+    config = configuration.config
+    fits = [v.id for v in variants if all(v.config.get(k) == x for k, x in config.items())]
+    return replace(configuration, variant=fits[0]) if len(fits) == 1 and config else configuration
 
 
 def _never_compiled(configuration: Configuration) -> bool:

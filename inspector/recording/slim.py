@@ -19,7 +19,6 @@ from inspector.recording.layout import BlobContent, FileContent
 Event = Mapping[str, object]
 METADATA = frozenset(("name", "hash", "shared", "target", *CONFIG))
 FILES = frozenset(("ttir", "ttgir", "llir", "ptx", "cubin"))
-UNREAD = frozenset(("seconds",))
 SHORT = 40
 """Longest word that is interned: a name, a type, a kind of event."""
 
@@ -58,7 +57,7 @@ def slim(event: Event) -> dict[str, object]:
     """An event reduced to the keys that are read."""
     if event.get("event") != "triton":
         return {intern(k): _shared(v) for k, v in event.items()}
-    out = {intern(k): _shared(v) for k, v in event.items() if k not in UNREAD}
+    out = {intern(k): _shared(v) for k, v in event.items()}
     out["metadata"] = {k: v for k, v in as_map(out.get("metadata")).items() if k in METADATA}
     paths = {k: v for k, v in as_map(out.get("paths")).items() if k in FILES}
     files: dict[str, object] = {}

@@ -389,6 +389,8 @@ def time_head(rows: Iterable[VariantRow]) -> str:
 
 def absent(row: VariantRow) -> str:
     """What stands in the place of a variant where there is none."""
+    if row.maker not in (None, "Triton"):
+        return str(row.maker)
     return "not compiled" if row.compiled is False else "not known"
 
 

@@ -211,6 +211,7 @@ def tuning(t: Tuning) -> dict[str, object]:
         "method": t.method,
         "from_cache": t.from_cache,
         "seconds": t.seconds,
+        "operation": t.operation,
         "configurations": [
             {
                 "config": dict(c.config),
@@ -218,6 +219,7 @@ def tuning(t: Tuning) -> dict[str, object]:
                 "time_us": c.time_us,
                 "quantiles_us": c.quantiles_us,
                 "reason": c.reason,
+                "maker": c.maker,
             }
             for c in t.configurations
         ],

@@ -45,6 +45,7 @@ LINES = [
     ["list", RECORDED, "--ops"],
     ["list", RECORDED, "--brief"],
     ["list", LECTURE, "--fields", EVERY],
+    ["list", RECORDED, "--compiles"],
     ["show", RECORDED, "gelu_kernel", "--stage", "source"],
     ["show", RECORDED, "ba6e6b76", "--beside", "source"],
     ["show", RECORDED, "softmax_kernel", "--stage", "sass"],

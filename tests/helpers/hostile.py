@@ -66,14 +66,52 @@ MORE: list[dict[str, Any]] = [
      "tool": "triton 3.9", "failed": "it did not compile",
      "messages": [{"severity": "warning", "message": "it is unused", "tool": "ptxas", "file": "ptx",
                    "line": 40, "column": 3, "text": "st.global.b32 [%rd1], %r1;"}]},
+    {"event": "compile_start", "pid": 424, "frame_id": 0, "frame_compile_id": 1,
+     "stack": [{"file": "/home/me/x.py", "line": 3, "name": "f", "code": "y = x * n"}]},
+    {"event": "compile_end", "pid": 424, "frame_id": 0, "frame_compile_id": 1,
+     "kind": "compilation_metrics", "figures": {"co_name": "f", "co_filename": "/home/me/x.py",
+     "co_firstlineno": 3, "start_time": 1000.0, "duration_us": 2000000, "guard_count": 4,
+     "fail_reason": "it did not compile"}},
+    {"event": "compile_phases", "pid": 424, "frame_id": 0, "frame_compile_id": 1,
+     "marks": [["B", "dynamo", 1e9], ["E", "dynamo", 1.002e9]]},
+    {"event": "compile_cache", "pid": 424, "frame_id": 0, "frame_compile_id": 1,
+     "name": "fx_graph_cache_bypass", "said": {"key": "f3", "cache_bypass_reason": "it may not",
+     "time_saved_ns": 1000}},
+    {"event": "symbol", "pid": 424, "frame_id": 0, "frame_compile_id": 1,
+     "kind": "symbolic_shape_specialization", "said": {"symbol": "s0", "sources": ["L['x']"],
+     "value": "24", "reason": "it is one", "vr": "[2, 24]", "expr": "Eq(s0, 24)"},
+     "stack": [{"file": "/home/me/x.py", "line": 4, "name": "f", "code": "if n == 24:"}]},
+    {"event": "graph_break", "pid": 424, "frame_id": 0, "frame_compile_id": 1, "attempt": 0,
+     "blob": "the break"},
+    {"event": "recompile", "pid": 424, "frame_id": 0, "frame_compile_id": 1, "blob": "the guards"},
+    {"event": "guards", "pid": 424, "frame_id": 0, "frame_compile_id": 1, "blob": "all guards"},
+    {"event": "autotune", "pid": 424, "tuning": 900, "by": "inductor", "operation": "mm",
+     "name": "mm(8x8, 8x8)", "key": {"sizes": "8x8, 8x8", "dtypes": "float16"}, "winner": 0,
+     "configurations": [{"config": {"choice": "mm", "BLOCK_M": 16}, "maker": "ATen",
+     "file": "/x/c.py", "times_ms": [0.5], "reason": None}, {"config": {"choice": "triton_mm"},
+     "maker": "Triton", "times_ms": None, "reason": "failed: OutOfResources"}]},
 ]  # fmt: skip
+
+
+EVIL_BYTES = EVIL.encode("utf-8", "surrogatepass")
+BREAK = b"""Graph break in user code at /x.py:3
+Reason: EVIL
+  Explanation: EVIL
+  Hint: EVIL
+User code traceback:
+  File "/xEVIL", line 3, in f
+    y = EVIL
+""".replace(b"EVIL", EVIL_BYTES)
+AGAIN = b"0/0: n == 3  # " + EVIL_BYTES + b"  # x.py:5 in f"
+GUARDS = b"| +- EQUALS_MATCH: L['n'] == 3  # " + EVIL_BYTES
 
 
 @functools.cache
 def blobs() -> dict[str, bytes]:
     """The blobs of the recording, by name."""
     with zipfile.ZipFile(RECORDING) as archive:
-        return {n.split("/")[1]: archive.read(n) for n in archive.namelist() if "blobs/" in n}
+        found = {n.split("/")[1]: archive.read(n) for n in archive.namelist() if "blobs/" in n}
+    return {**found, **{hashlib.sha256(t).hexdigest(): t for t in (BREAK, AGAIN, GUARDS)}}
 
 
 @functools.cache
@@ -100,7 +138,10 @@ def _events() -> tuple[dict[str, Any], ...]:
         few = kind != "triton" or event["name"] in KEPT
         if few and (kind != "calls" or calls < 8):
             out.append(event)
-    return (*out, *MORE)
+    told = {"graph_break": BREAK, "recompile": AGAIN, "guards": GUARDS}
+    named = {kind: hashlib.sha256(text).hexdigest() for kind, text in told.items()}
+    more = [{**e, "blob": named[e["event"]]} if e["event"] in told else e for e in MORE]
+    return (*out, *more)
 
 
 def events() -> list[dict[str, Any]]:

@@ -16,10 +16,12 @@ from inspector.capture.opening import open_path
 from inspector.errors import PtxviewError
 from inspector.model import Recording
 from inspector.names import base_name
+from inspector.reader.tables import table
 from inspector.recording import output_code
 from inspector.recording.assemble import Assembly
 from inspector.recording.layout import BytesContent
-from inspector.report import jsons, tables
+from inspector.report import compiles, jsons, tables
+from inspector.report.compile_phases import Phases
 from tests.helpers.ptxview import LECTURE, SQUARE, write_events
 
 BLOBS = {
@@ -29,18 +31,24 @@ BLOBS = {
     "ttir": (SQUARE / "square_kernel.ttir").read_bytes(),
     "graph": next((LECTURE / "inductor" / "e5").glob("*.py")).read_bytes(),
     "junk": b"\xff\x00\x1b[31m\n",
+    "broke": b"Graph break in user code at /a/\x1b[2J.py:3\nReason: \x1b[31mno\n  Hint: x\n\n"
+    b'User code traceback:\n  File "/a/b.py", line 3, in f\n    y = \x1b[2Jx\n',
+    "again": b'["0/0: n == 3  # y = x * n  # m.py:5 in f", 3, null, {"a": []}]',
     "": b"",
 }
 KINDS = ["recording", "triton", "graph", "extension", "device_code", "file", "loaded", "ptxas",
          "problem", "process", "end", "device", "torch", "tools", "library", "graph_text",
-         "triton_failed", "note"]  # fmt: skip
+         "triton_failed", "note", "compile_start", "compile_end", "compile_phases", "graph_break",
+         "recompile", "guards", "compile_cache", "symbol"]  # fmt: skip
 FIELDS = ["name", "hash", "metadata", "files", "paths", "source", "pid", "rank", "signature",
           "constexprs", "specialization", "declared", "cache_key", "cache_hit", "blob", "path",
           "frame_id", "frame_compile_id", "id", "directory", "sources", "error", "cubin", "ptx",
           "source_blob", "ptx_from", "costly", "why", "object", "arch", "flags", "origin",
           "lineinfo_cubin", "stage", "symbols", "symbol", "spill_store_bytes", "barriers",
           "local_words", "where", "text", "exit_status", "command", "tools", "device", "mode",
-          "target", "started", "python", "version", "shared", "time", "no_lines"]  # fmt: skip
+          "target", "started", "python", "version", "shared", "time", "no_lines", "stack",
+          "figures", "marks", "said", "kind", "attempt", "began", "seconds", "stage_seconds",
+          "fresh", "compiled_autograd_id"]  # fmt: skip
 words = st.one_of(
     st.sampled_from(
         [
@@ -96,6 +104,10 @@ def look_at(recording: Recording) -> None:
     out.print(tables.kernels(recording, figures, 80))
     tables.graphs(recording, out)
     tables.problems(recording, out)
+    phases = Phases(table("compile_phases"))
+    for line in compiles.lines(recording, phases, 80):
+        out.print(line.text, soft_wrap=True)
+    json.loads(jsons.dumps(compiles.document(recording, phases)), parse_constant=_refuse)
     printed = written()
     assert "\x1b" not in printed and "\0" not in printed
     printed.encode("utf-8")
@@ -118,6 +130,31 @@ def _refuse(name: str) -> object:
 @example([{"event": "graph", "blob": "graph", "frame_id": {}, "frame_compile_id": []}])
 @example([{"event": "recording", "mode": ["x"], "command": "x", "tools": 3, "device": [1]}])
 @example([{"event": "recording", "command": ["x"], "exit_status": True, "complete": 1}])
+@example([{"event": "graph_break", "frame_id": 0, "frame_compile_id": 0, "blob": "broke"},
+          {"event": "recompile", "frame_id": 0, "frame_compile_id": 0, "blob": "again"},
+          {"event": "guards", "frame_id": 0, "frame_compile_id": 0, "blob": "junk"},
+          {"event": "symbol", "frame_id": 0, "frame_compile_id": 0, "kind": "create_symbol",
+           "said": {"symbol": "\x1b[2J", "val": [], "vr": 3, "source": "\ud800"}, "stack": [3, {}]},
+          {"event": "compile_phases", "frame_id": 0, "frame_compile_id": 0,
+           "marks": [["B", "a", 1e6], ["B", "\x1b[2J", 1e400], ["E", "a", 2e6], ["E"], 3]},
+          {"event": "compile_end", "frame_id": 0, "frame_compile_id": 0, "kind": [],
+           "figures": {"duration_us": 1e400, "co_name": "\x1b[2J", "start_time": "x",
+                       "co_firstlineno": -3, "fail_reason": "\x1b]0;x\x07"}}])  # fmt: skip
+@example([{"event": "compile_phases", "frame_id": 0, "frame_compile_id": 0,
+           "marks": [["B", f"p{n}", n + 1.0] for n in range(3000)]}])  # fmt: skip
+@example(
+    [
+        {
+            "event": "triton",
+            "name": "k",
+            "hash": "h",
+            "cache_hit": False,
+            "began": 1.0,
+            "seconds": 2.0,
+            "stage_seconds": [["cubin", 1e9], ["\x1b[2J", 1], [], 3],
+        }
+    ]
+)
 def test_events_of_any_shape_become_values(found: list[dict[str, object]]) -> None:
     look_at(Assembly(content).recording("x", found))
 
@@ -162,7 +199,17 @@ LOGS = [HEAD + "[__output_code] Output code: ", HEAD + "[__output_code] x = 1",
         HEAD + "[__output_code] Output code written to: /x.py", "[rank3]:" + HEAD + "x",
         HEAD + '{"inductor_output_code": {"filename": 3}, "frame_id": []}',
         HEAD + '{"inductor_output_code": [], "frame_id": 0, "frame_compile_id": "x"}',
-        HEAD + '{"inductor_output_code": {', "\tcode", "plain"]  # fmt: skip
+        HEAD + '{"inductor_output_code": {', "\tcode", "plain",
+        HEAD + '{"str": ["/a/b.py", 0]}', HEAD + '{"str": [0]}', HEAD + '{"str": 3}',
+        HEAD + '{"dynamo_start": {"stack": [{"line": 3, "filename": 0}, {"filename": []}, 3]}, '
+        '"frame_id": 0, "frame_compile_id": 0}',
+        HEAD + '{"create_symbol": [], "frame_id": 0, "frame_compile_id": 0}',
+        HEAD + '{"compilation_metrics": {"co_name": 3}, "frame_id": 0, "frame_compile_id": 0}',
+        HEAD + '{"artifact": {"name": "dynamo_graph_break_reason"}, "frame_id": 0, '
+        '"frame_compile_id": 0}', HEAD + '{"artifact": {"name": "fx_graph_cache_hit"}}',
+        HEAD + '{"chromium_event": {}, "frame_id": 0, "frame_compile_id": 0}',
+        '\t{"ph": "B", "name": "a", "ts": 3}', '\t{"ph": "E", "name": [], "ts": {}}',
+        "\t[["]  # fmt: skip
 
 
 @settings(max_examples=200, deadline=None)

@@ -159,7 +159,7 @@ def test_json_has_the_contracts_fields() -> None:
     assert (tuning["winner"], tuning["best_config"]["num_warps"]) == (ids[1], 8)
     assert (tuning["key"], tuning["by"]) == (KEY, "triton")
     assert [set(c) for c in tuning["configurations"]] == [
-        {"config", "variant", "time_us", "quantiles_us", "reason"}
+        {"config", "variant", "time_us", "quantiles_us", "reason", "maker"}
     ] * 4
     assert set(kernel["variants"][0]["autotune"]) == {
         "key", "winner", "time_us", "quantiles_us", "by", "stopwatch", "from_cache", "reason",

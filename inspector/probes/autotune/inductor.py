@@ -182,7 +182,8 @@ def _of(tuner: Any) -> Tuning:
     return tuning
 
 
-def _quietly(step: Callable[..., Any], *args: Any) -> Any:
+def quietly(step: Callable[..., Any], *args: Any) -> Any:
+    """What a step of ours gives; None where it fails, which the program does not notice."""
     try:
         return step(*args)
     except Exception as error:
@@ -196,7 +197,7 @@ def _quietly(step: Callable[..., Any], *args: Any) -> Any:
 def _phase(original: Callable[..., Any], method: str | None) -> Callable[..., Any]:
     @functools.wraps(original)
     def phase(self: Any, *args: Any, **kwargs: Any) -> Any:
-        tuning = _quietly(_of, self) or Tuning()
+        tuning = quietly(_of, self) or Tuning()
         tuning.depth += 1
         result = None
         done = False
@@ -211,7 +212,7 @@ def _phase(original: Callable[..., Any], method: str | None) -> Callable[..., An
                 chosen = result if hasattr(result, "config") else None
                 if chosen is None and done and len(self.launchers) == 1:
                     chosen = self.launchers[0]
-                _quietly(_tell, self, tuning, chosen, method)
+                quietly(_tell, self, tuning, chosen, method)
 
     return phase
 
@@ -222,9 +223,9 @@ def _bench(original: Callable[..., Any]) -> Callable[..., Any]:
         try:
             measured = original(self, launcher, *args, **kwargs)
         except Exception as error:
-            _quietly(_tried, self, launcher, None, error)
+            quietly(_tried, self, launcher, None, error)
             raise
-        _quietly(_tried, self, launcher, measured, None)
+        quietly(_tried, self, launcher, measured, None)
         return measured
 
     return bench
@@ -263,7 +264,7 @@ def _precompile(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def precompile(self: Any, *args: Any, **kwargs: Any) -> Any:
         result = original(self, *args, **kwargs)
-        _quietly(_candidates, self)
+        quietly(_candidates, self)
         return result
 
     return precompile
@@ -287,7 +288,7 @@ def _compile(original: Callable[..., Any]) -> Callable[..., Any]:
             return original(self, cfg, *args, **kwargs)
         except Exception as error:
             # Often in a process that only compiles, and never learns the results of the others.
-            _quietly(
+            quietly(
                 dropped, _name(self), getattr(self, "filename", None), cfg, f"{first_line(error)}"
             )
             raise
@@ -347,7 +348,7 @@ def _tell(tuner: Any, tuning: Tuning, chosen: Any, method: str | None) -> None:
             "name": _name(tuner),
             "file": getattr(tuner, "filename", None),
             "key": sizes(getattr(tuner, "size_hints", None)),
-            "stopwatch": _stopwatch() if any(t.times for t in tuning.trials) else None,
+            "stopwatch": stopwatch() if any(t.times for t in tuning.trials) else None,
             "method": method,
             "from_cache": False,
             "seconds": None,
@@ -357,7 +358,8 @@ def _tell(tuner: Any, tuning: Tuning, chosen: Any, method: str | None) -> None:
     )
 
 
-def _stopwatch() -> str | None:
+def stopwatch() -> str | None:
+    """What Inductor measures with."""
     module = sys.modules.get("torch._inductor.runtime.benchmarking")
     benchmarker = getattr(module, "benchmarker", None)
     return None if benchmarker is None else type(benchmarker).__name__

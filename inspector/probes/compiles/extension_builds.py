@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import os
+import time
 from typing import Any
 
 from ..calls import graphs
@@ -39,12 +40,13 @@ def _watch_ninja(original: Any) -> Any:
     @functools.wraps(original)
     def run(*args: Any, **kwargs: Any) -> Any:
         folder = _bound(original, args, kwargs).get("build_directory")
+        began = time.time()
         try:
             result = original(*args, **kwargs)
         except Exception as error:
-            _say(folder, None, True, f"{error}")
+            _say(folder, None, True, f"{error}", began)
             raise
-        _say(folder, None, True, None)
+        _say(folder, None, True, None, began)
         return result
 
     return run
@@ -87,10 +89,16 @@ def _watch_setup(original: Any) -> Any:
 
 
 def _say(
-    folder: Any, arguments: dict[str, Any] | None, fresh: bool | None, error: str | None
+    folder: Any,
+    arguments: dict[str, Any] | None,
+    fresh: bool | None,
+    error: str | None,
+    began: float | None = None,
 ) -> None:
+    """Record a build; ``began`` is when ninja was started, where it just has ended."""
     if not folder:
         return
+    seconds = None if began is None else time.time() - began
     try:
         directory = os.path.abspath(str(folder))
         files = {}
@@ -107,6 +115,8 @@ def _say(
             "fresh": fresh,
             "error": None if error is None else error[-20000:],
         }
+        if seconds is not None:
+            event |= {"began": began, "seconds": seconds}
         sources = (arguments or {}).get("sources")
         if sources:
             listed = [sources] if isinstance(sources, str) else list(sources)

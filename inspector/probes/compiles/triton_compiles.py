@@ -13,6 +13,7 @@ from typing import Any
 from ..autotune import trials
 from ..calls import triton_launches
 from ..writer import blob, emit, file_blob, plain, problem
+from . import triton_phases
 
 # Functions that are looked at for what a kernel needs.
 MOST_REACHED = 256
@@ -31,6 +32,7 @@ def attach(module: Any) -> None:
     @functools.wraps(original)
     def compile(src: Any, *args: Any, **kwargs: Any) -> Any:
         began = time.time()
+        triton_phases.begin()
         try:
             kernel = original(src, *args, **kwargs)
         except Exception as error:
@@ -45,6 +47,7 @@ def attach(module: Any) -> None:
         return kernel
 
     module.compile = compile
+    triton_phases.attach(module)
     _watch_loading(module.CompiledKernel)
 
 
@@ -82,7 +85,9 @@ def _record(kernel: Any, src: Any, began: float) -> None:
             "metadata": plain(metadata),
             "files": files,
             "paths": paths,
+            "began": began,
             "seconds": time.time() - began,
+            "stage_seconds": triton_phases.ended(),
             **_source(src),
         }
     )

@@ -117,6 +117,9 @@ TABLE: tuple[Command, ...] = (
             "Time it", "launch it again on this machine's GPU; the times taken before", "time"),
     Command("block", "x", "x", _S, "step_block",
             "Run a block", "its PTX, here and without a GPU, step by step: values by line", "run"),
+    Command("compiles", "K", "K", _S, "compiles",
+            "Compiles", "a timeline of what was compiled; graph breaks, recompiles and dynamic "
+            "shapes, each with its line"),
     Command("profile", "M", "M", _S, "understand('profile')",
             "Profile", "operators and kernels as torch.profiler saw them, and who launched which"),
     Command("edit", "E", "E", _S, "edit",

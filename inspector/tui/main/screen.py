@@ -25,7 +25,7 @@ from textual.widget import Widget
 from inspector.errors import PtxviewError
 from inspector.listing.line import Line
 from inspector.measure.time.results import Session
-from inspector.model import BEFORE, EDIT, GRAPH_STAGES, Location, Stage, Variant
+from inspector.model import BEFORE, EDIT, GRAPH_STAGES, Location, Stage, UserFrame, Variant
 from inspector.report import annotated, card
 from inspector.system.process import run_program
 from inspector.system.toolchain import which
@@ -943,6 +943,45 @@ class MainScreen(Screen[None]):
     def _saved(self, message: Saved) -> None:
         message.stop()
         self.status.say(message.text, self.panes.active.view, message.warning)
+
+    def action_compiles(self) -> None:
+        """What torch.compile and Triton compiled, why, and for how long."""
+        from inspector.report.compiles import none_known
+        from inspector.tui.compiles.screen import CompilesScreen
+
+        if (why := none_known(self.recording)) is not None:
+            self.warn(f"{why[:1].upper()}{why[1:]}.")
+        else:
+            self.app.push_screen(CompilesScreen(self.recording), self._to_line)
+
+    def _to_line(self, place: UserFrame | None) -> None:
+        """To a line of the program: in the source of a kernel, else in the file as it was."""
+        if place is None:
+            return
+        mine = self.panes.subject
+        subjects = (mine, *(TreeSubject(*pair) for pair in self.recording.variants()))
+        for subject in subjects:
+            source = subject.file(Stage.SOURCE)
+            if source is None or source.origin_path != place.file:
+                continue
+            if (here := self.panes.here()) is not None:
+                self.panes.history.leave(here)
+            if subject is not mine and self.kernels.find(subject.key):
+                self.panes.show(subject)
+            self.panes.display = True
+            self.panes.to(Stage.SOURCE, place.line)
+            return
+        from inspector.tui.compiles.screen import file_overlay
+
+        text = self.recording.user_files.get(place.file)
+        if text is None:
+            self.warn(f"{place.file} was not recorded, which line {place.line} stands in.")
+            return
+        overlay = attempt(lambda: file_overlay(place, text))
+        if isinstance(overlay, Notice):
+            self.warn(overlay.message)
+        else:
+            self.app.push_screen(overlay)
 
     def action_variants(self) -> None:
         """All variants of what is under the cursor: a kernel, those of one name, a graph."""

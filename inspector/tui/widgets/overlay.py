@@ -23,8 +23,12 @@ class Overlay(ModalScreen[None]):
         Binding("pageup", "scroll(-10)", show=False),
     ]
 
-    def __init__(self, heading: str, text: Content, footing: str = "", wide: bool = False) -> None:
+    def __init__(
+        self, heading: str, text: Content, footing: str = "", wide: bool = False, at: int = 0
+    ) -> None:
+        """``at`` is the row of the text that is to be in view, from 0."""
         super().__init__(classes="wide" if wide else None)
+        self.at = at
         self.heading = heading
         self.text = text
         self.footing = footing
@@ -35,6 +39,12 @@ class Overlay(ModalScreen[None]):
         frame.border_title = Content(self.heading)
         frame.border_subtitle = Content(self.footing or "Esc closes")
         yield frame
+
+    def on_mount(self) -> None:
+        """What is meant is in view, some rows below the top."""
+        if self.at:
+            scroll = self.query_one(VerticalScroll)
+            self.call_after_refresh(scroll.scroll_to, y=max(self.at - 4, 0), animate=False)
 
     def action_scroll(self, rows: int) -> None:
         """Up or down."""

@@ -713,6 +713,12 @@ async def test_key_profile(start: Start) -> None:
         assert "ptxview profile SCRIPT" in text_of(ui)
 
 
+async def test_key_compiles(start: Start) -> None:
+    async with start("K") as (ui, screen):
+        assert ui.app.screen is screen  # nothing is known of compiles: it says so
+        assert "Nothing is known of compiles here" in text_of(ui)
+
+
 async def test_key_hints(start: Start) -> None:
     async with start("tab", "H") as (ui, screen):
         assert isinstance(ui.app.screen, HintList)

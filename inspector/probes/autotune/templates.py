@@ -1,0 +1,281 @@
+"""What max-autotune looks at for one operation: templates of Triton and CUTLASS, and ATen's own.
+
+``AlgorithmSelectorCache`` is given the choices and gets a time for each, by measuring them or from
+its table on disk; from torch 2.9 on all of it is in ``do_autotuning``, before in ``lookup``.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import math
+import re
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from ..writer import emit
+from . import inductor
+from .trials import emulated, first_line, number
+
+_now = threading.local()  # selection: the one under way in this thread
+_reasons: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
+_watched: set[type] = set()
+_SETTING = re.compile(r"(\w{1,64})=('[^']{0,200}'|\[[^\]]{0,200}\]|\([^)]{0,200}\)|[^,]{1,200})")
+MOST_CHOICES = 2000
+FIRST = ("BLOCK_M", "BLOCK_N", "BLOCK_K", "GROUP_M", "num_warps", "num_stages")
+"""Settings by which people tell templates apart, before all others."""
+
+
+class Selection:
+    """The choices for one operation, as torch gave them, and what came of each."""
+
+    def __init__(self, name: Any, inputs: Any, choices: Any) -> None:
+        self.number = number()
+        self.name, self.inputs = str(name), inputs
+        self.choices = list(choices)[:MOST_CHOICES]
+        self.key: str | None = None  # torch's own text of the inputs, where they are not known
+        self.measured = False
+        self.seconds: float | None = None
+        self.timings: dict[Any, float] = {}
+
+
+def attach(module: Any) -> None:
+    """``torch._inductor.select_algorithm``; call it after all else that changes it."""
+    cache = module.AlgorithmSelectorCache
+    for name in ("do_autotuning", "__call__"):
+        inductor.wrap(cache, name, functools.partial(_outer, name=name))
+    if callable(getattr(cache, "lookup", None)):
+        cache.lookup = _lookup(cache.lookup)
+    method = vars(cache).get("benchmark_choice")
+    if isinstance(method, classmethod):
+        cache.benchmark_choice = classmethod(_benchmark(method.__func__, 1))
+    elif isinstance(method, staticmethod):
+        cache.benchmark_choice = staticmethod(_benchmark(method.__func__, 0))
+
+
+def _outer(original: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """``__call__`` knows the inputs in every version; ``do_autotuning`` may come long after it."""
+
+    @functools.wraps(original)
+    def select(self: Any, operation: Any, *args: Any, **given: Any) -> Any:
+        earlier = getattr(_now, "selection", None)
+        if earlier is not None and earlier.name == str(operation):
+            selection = earlier  # the outer of the two has begun it
+        else:
+            selection = inductor.quietly(_begin, name, operation, args, given)
+        _now.selection = selection
+        try:
+            result = original(self, operation, *args, **given)
+            if name == "do_autotuning" and isinstance(result, dict) and selection is not None:
+                selection.timings.update(result)
+            return result
+        finally:
+            _now.selection = earlier
+            told_later = name == "__call__" and not (selection and selection.timings)
+            if selection is not None and selection is not earlier and not told_later:
+                inductor.quietly(_tell, selection)
+
+    return select
+
+
+def _begin(name: str, operation: Any, args: Any, given: Any) -> Selection:
+    # __call__(name, choices, input_nodes, …), do_autotuning(name, input_nodes, …, choices, …).
+    if name == "__call__":
+        choices = given.get("choices", args[0] if args else ())
+        inputs = given.get("input_nodes", args[1] if len(args) > 1 else ())
+    else:
+        inputs = given.get("input_nodes", args[0] if args else ())
+        choices = given.get("choices", args[4] if len(args) > 4 else ())
+    selection = Selection(operation, inputs, choices)
+    for choice in selection.choices:
+        _watch(type(choice))
+    return selection
+
+
+def _watch(owner: type) -> None:
+    """Note why a choice of this class could not be compiled, which torch itself does not keep."""
+    if owner in _watched:
+        return
+    _watched.add(owner)
+    original = vars(owner).get("precompile")
+    if not callable(original):
+        return
+
+    @functools.wraps(original)
+    def precompile(self: Any, *args: Any, **given: Any) -> Any:
+        try:
+            return original(self, *args, **given)
+        except Exception as error:
+            inductor.quietly(_failed, self, error, "failed")
+            raise
+
+    owner.precompile = precompile  # type: ignore[attr-defined]
+
+
+def _benchmark(original: Callable[..., Any], place: int) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def benchmark_choice(*args: Any, **given: Any) -> Any:
+        try:
+            return original(*args, **given)
+        except Exception as error:
+            choice = args[place] if len(args) > place else given.get("choice")
+            inductor.quietly(_failed, choice, error, "failed when it was measured")
+            raise
+
+    return benchmark_choice
+
+
+def _failed(choice: Any, error: BaseException, how: str) -> None:
+    _reasons[choice] = f"{how}: {first_line(error)}"
+
+
+def _lookup(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def lookup(
+        self: Any, choices: Any, op: Any, inputs: Any, benchmark: Any, *args: Any, **given: Any
+    ) -> Any:
+        if benchmark is None:
+            return original(self, choices, op, inputs, benchmark, *args, **given)
+        selection = getattr(_now, "selection", None)
+        alone = selection is None
+        if selection is None:
+            # Until torch 2.8 what is chosen while graphs are scheduled comes here at once.
+            selection = Selection(op, (), choices)
+            selection.key = str(inputs)[:1000]
+
+        @functools.wraps(benchmark)
+        def measured(*several: Any, **more: Any) -> Any:
+            began = time.perf_counter()
+            try:
+                return benchmark(*several, **more)
+            finally:
+                selection.measured = True
+                selection.seconds = (selection.seconds or 0.0) + time.perf_counter() - began
+
+        timings = original(self, choices, op, inputs, measured, *args, **given)
+        if isinstance(timings, dict):
+            selection.timings.update(timings)
+        if alone:
+            inductor.quietly(_tell, selection)
+        return timings
+
+    return lookup
+
+
+# -- telling --------------------------------------------------------------------------------------
+
+
+def _tell(selection: Selection) -> None:
+    if len(selection.choices) < 2:
+        return
+    configurations = []
+    finite: list[tuple[float, int]] = []
+    for index, choice in enumerate(selection.choices):
+        timed = selection.timings.get(choice)
+        known = None
+        if isinstance(timed, int | float) and math.isfinite(timed) and not emulated():
+            known = float(timed)
+            finite.append((known, index))
+        configurations.append(
+            {
+                "config": settings(choice),
+                "hash": None,
+                "file": _file(choice),
+                "maker": maker(choice),
+                "times_ms": None if known is None else [known],
+                "reason": _reason(selection, choice, timed) if known is None else None,
+            }
+        )
+    sizes = ", ".join("x".join(_sizes(node)) for node in selection.inputs)
+    emit(
+        {
+            "event": "autotune",
+            "tuning": selection.number,
+            "by": "inductor",
+            "operation": selection.name,
+            "name": f"{selection.name}({sizes})",
+            "file": None,
+            "key": _key(selection, sizes),
+            "stopwatch": inductor.stopwatch() if finite else None,
+            "method": "templates",
+            "from_cache": bool(selection.timings) and not selection.measured and not emulated(),
+            "seconds": None if emulated() else selection.seconds,
+            "configurations": configurations,
+            "winner": min(finite)[1] if finite else None,
+        }
+    )
+
+
+def _key(selection: Selection, sizes: str) -> dict[str, Any]:
+    if selection.key is not None:
+        return {"inputs": selection.key}
+    return {
+        "sizes": sizes,
+        "strides": ", ".join(str(_strides(node)) for node in selection.inputs),
+        "dtypes": ", ".join(_dtype(node) for node in selection.inputs),
+    }
+
+
+def _reason(selection: Selection, choice: Any, timed: Any) -> str | None:
+    if choice in _reasons:
+        return _reasons[choice]
+    if getattr(choice, "failed", False):
+        return "failed: it could not be compiled"
+    if isinstance(timed, float) and math.isinf(timed):
+        return "failed when it was measured: torch gave it no time"
+    if selection.timings and choice not in selection.timings:
+        return "not measured: torch left it out"
+    return None
+
+
+def maker(choice: Any) -> str:
+    """Whose code a choice is: Triton's template, CUTLASS's, ATen's own, or torch's class's name."""
+    choice = getattr(choice, "_wrapped", choice)  # one whose inputs are changed first
+    name = type(choice).__name__
+    known = (("Triton", "Triton"), ("Extern", "ATen"), ("CUTLASS", "CUTLASS"), ("CUDA", "CUTLASS"),
+             ("ROCm", "CK"), ("Cpp", "C++"), ("Subgraph", "subgraph"))  # fmt: skip
+    return next((word for start, word in known if name.startswith(start)), name)
+
+
+def settings(choice: Any) -> dict[str, Any]:
+    """A choice's name, without its running number, and what torch says of it, as values."""
+    name = str(getattr(choice, "name", type(choice).__name__))
+    out: dict[str, Any] = {"choice": re.sub(r"_\d{1,9}$", "", name)}
+    for key, text in _SETTING.findall(str(getattr(choice, "description", "") or "")[:4000]):
+        try:
+            value = ast.literal_eval(text.strip())
+        except (ValueError, SyntaxError):
+            value = text.strip()
+        out[key] = value if isinstance(value, bool | int | float | str) else text.strip()
+    first = [name for name in ("choice", *FIRST) if name in out]
+    return {name: out[name] for name in dict.fromkeys((*first, *out))}
+
+
+def _file(choice: Any) -> str | None:
+    """The file of the kernel that was compiled to be measured."""
+    path = getattr(getattr(choice, "bmreq", None), "module_path", None)
+    return path if isinstance(path, str) else None
+
+
+def _sizes(node: Any) -> list[str]:
+    try:
+        return [str(size) for size in node.get_size()]
+    except Exception:
+        return ["?"]
+
+
+def _strides(node: Any) -> list[Any]:
+    try:
+        return [int(s) if str(s).isdecimal() else str(s) for s in node.get_stride()]
+    except Exception:
+        return []
+
+
+def _dtype(node: Any) -> str:
+    try:
+        return str(node.get_dtype()).removeprefix("torch.")
+    except Exception:
+        return "?"

@@ -1,0 +1,182 @@
+"""Why torch.compile compiled: breaks, recompiles, guards, caches, symbolic sizes and phases.
+
+All of it is torch's own structured trace, the records that ``TORCH_TRACE`` would write, taken from
+memory. What is kept of a record is what torch said, without the stacks of torch's own code.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+import threading
+from typing import Any
+
+from ..writer import blob, emit, file_blob, problem
+
+MOST_MARKS = 4000
+"""Beginnings and ends of phases that are kept of one compile."""
+MOST_OPEN = 256
+"""Compiles whose phases are under way at once."""
+LONGEST_VALUE = 600
+"""Characters of one value of torch's figures; its configurations, as text, are far longer."""
+LONGEST_MARK = 4 << 20
+LARGEST = 8 << 20
+DEEPEST = 64
+
+SYMBOLS = (
+    "create_symbol",
+    "create_unbacked_symbol",
+    "symbolic_shape_specialization",
+    "guard_added_fast",
+)
+METRICS = ("compilation_metrics", "bwd_compilation_metrics", "aot_autograd_backward_metrics")
+CACHES = ("fx_graph_cache_", "fx_graph_bundled_cache_", "aotautograd_cache_")
+
+
+class Listener(logging.Handler):
+    """Takes records about compiles as torch makes them; prints nothing, changes nothing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._names: dict[int, str] = {}
+        self._marks: dict[Any, list[Any]] = {}
+        self._kept: set[str] = set()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            self._take(getattr(record, "metadata", None) or {}, getattr(record, "payload", None))
+        except Exception as error:
+            problem("torch.compile's trace", error)
+
+    def _take(self, said: dict[str, Any], payload: Any) -> None:
+        if "chromium_event" in said:
+            self._mark(said, payload)
+            return
+        if "str" in said:
+            text, number = said["str"]
+            self._names[number] = text
+            return
+        ids = identity(said)
+        artifact = said.get("artifact")
+        name = artifact.get("name") if isinstance(artifact, dict) else None
+        if isinstance(name, str):
+            self._artifact(name, payload, ids)
+        elif "dynamo_start" in said:
+            frames = self._frames((said["dynamo_start"] or {}).get("stack"))
+            emit({"event": "compile_start", **ids, "stack": frames})
+            self._keep(frames)
+        elif "dynamo_cpp_guards_str" in said and payload:
+            emit({"event": "guards", **ids, "blob": blob(str(payload))})
+        elif (kind := next((k for k in METRICS if k in said), None)) is not None:
+            emit({"event": "compile_end", **ids, "kind": kind, "figures": short(said[kind] or {})})
+        elif (kind := next((k for k in SYMBOLS if k in said), None)) is not None:
+            about = dict(said[kind] or {})
+            about.pop("stack", None)
+            frames = self._frames(about.pop("user_stack", None))
+            emit({"event": "symbol", **ids, "kind": kind, "stack": frames, "said": short(about)})
+
+    def _artifact(self, name: str, payload: Any, ids: dict[str, Any]) -> None:
+        if payload is None:
+            return
+        if name == "dynamo_graph_break_reason":
+            emit({"event": "graph_break", **ids, "blob": blob(str(payload))})
+        elif name == "recompile_reasons":
+            emit({"event": "recompile", **ids, "blob": blob(str(payload))})
+        elif name.startswith(CACHES):
+            try:
+                about = json.loads(payload) if isinstance(payload, str) else payload
+            except ValueError:
+                about = {}
+            about = short(about if isinstance(about, dict) else {})
+            emit({"event": "compile_cache", **ids, "name": name, "said": about})
+
+    def _mark(self, said: dict[str, Any], payload: Any) -> None:
+        """Keep when a phase began or ended; all of a compile are told when its outermost ends."""
+        if not isinstance(payload, str) or len(payload) > LONGEST_MARK:
+            return
+        mark = json.loads(payload)
+        phase, about = mark.get("ph"), mark.get("args") or {}
+        if phase == "i" and mark.get("name") == "automatic_dynamic":
+            emit({"event": "symbol", **identity(said), "kind": "automatic_dynamic",
+                  "stack": [], "said": short(about)})  # fmt: skip
+        if phase not in ("B", "E"):
+            return
+        key = (threading.get_ident(), about.get("compile_id"))
+        marks = self._marks.get(key)
+        if marks is None:
+            if phase == "E":
+                return
+            if len(self._marks) >= MOST_OPEN:
+                self._marks.pop(next(iter(self._marks)))
+            marks = self._marks[key] = [0]
+        if len(marks) <= MOST_MARKS:
+            marks.append([phase, str(mark.get("name"))[:200], mark.get("ts")])
+        marks[0] += 1 if phase == "B" else -1
+        if marks[0] <= 0:
+            del self._marks[key]
+            emit({"event": "compile_phases", **identity(said), "compile": about.get("compile_id"),
+                  "marks": marks[1:]})  # fmt: skip
+
+    def _frames(self, stack: Any) -> list[dict[str, Any]]:
+        """A stack with its files' names, which torch gives as numbers, the innermost frame last."""
+        out = []
+        for frame in (stack or [])[-DEEPEST:]:
+            number = frame.get("filename")
+            file = self._file_of(number) if isinstance(number, int) else number
+            out.append({"file": file, "line": frame.get("line"), "name": frame.get("name"),
+                        "code": str(frame.get("loc") or "")[:LONGEST_VALUE]})  # fmt: skip
+        return out
+
+    def _file_of(self, number: int) -> str | None:
+        if number not in self._names:
+            module = sys.modules.get("torch._logging.structured")
+            # What torch numbered before anybody listened.
+            for text, other in list(getattr(module, "INTERN_TABLE", {}).items()):
+                self._names.setdefault(other, text)
+        return self._names.get(number)
+
+    def _keep(self, frames: list[dict[str, Any]]) -> None:
+        """The user's own files that a compile began in, as they are by now."""
+        for path in dict.fromkeys(frame["file"] for frame in frames):
+            if not isinstance(path, str) or path in self._kept or "/torch/" in path:
+                continue
+            self._kept.add(path)
+            try:
+                fits = os.path.isfile(path) and os.path.getsize(path) <= LARGEST
+            except (OSError, ValueError):
+                fits = False
+            digest = file_blob(path) if fits else None
+            if digest is not None:
+                emit({"event": "user_file", "path": path, "blob": digest})
+
+
+def identity(said: dict[str, Any]) -> dict[str, Any]:
+    """Which compile a record is of."""
+    names = ("frame_id", "frame_compile_id", "compiled_autograd_id", "attempt", "rank")
+    return {name: said[name] for name in names if said.get(name) is not None}
+
+
+def short(about: dict[str, Any]) -> dict[str, Any]:
+    """What torch said, without what is null or longer than anybody reads in a table."""
+    out: dict[str, Any] = {}
+    for name, value in about.items():
+        if isinstance(value, bool | int | float):
+            out[str(name)] = value
+        elif value is not None:
+            text = value if isinstance(value, str) else json.dumps(value, default=str)
+            if len(text) <= LONGEST_VALUE:
+                out[str(name)] = value
+            elif str(name) in ("fail_reason", "expr", "cache_bypass_reason"):
+                out[str(name)] = text[:LONGEST_VALUE]
+    return out
+
+
+def attach(module: Any) -> None:
+    """Listen to ``torch.__trace``; the user's own TORCH_LOGS and TORCH_TRACE are not touched."""
+    log = logging.getLogger("torch.__trace")
+    if not any(isinstance(h, Listener) for h in log.handlers):
+        listener = Listener()
+        listener.setLevel(logging.DEBUG)
+        log.addHandler(listener)

@@ -1,0 +1,479 @@
+"""What torch said of its compiles, of events: breaks, recompiles, caches, symbols, phases.
+
+Probes and the reader of TORCH_TRACE give the same events: torch's own records, cut short. What they
+mean is found here, for both. A stranger may have written any of them: nothing is taken for granted
+of a field's type, and what cannot be understood is left out.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from inspector.model import (
+    CacheLookup,
+    CompilePhase,
+    Content,
+    FrameCompile,
+    GraphBreak,
+    GuardFailure,
+    KernelCompile,
+    ShapeFact,
+    UserFrame,
+)
+from inspector.recording.facts import as_int, as_map, as_seconds, as_text, text_of
+
+Event = Mapping[str, object]
+Blob = Callable[[object], Content | None]
+
+MOST = 64
+"""Frames of a stack, hints of a break, failures of a recompile that are kept."""
+MOST_FACTS = 1000
+"""Facts of one kind that are kept of one compile."""
+LONGEST = 65536
+"""Characters of what torch said of one break or recompile."""
+SENTENCE = 600
+
+_FRAME = re.compile(r'\s*File "([^"\n]{1,4096})", line (\d{1,9})(?:, in (.{1,400}))?')
+_PLACE = re.compile(r"^Graph break in user code at ([^\n]{1,4096}):(\d{1,9})(?!\d)")
+_BELONGS = re.compile(r"(!?[\d/]{1,40}): ")
+_MADE_AT = re.compile(r"\S{1,4096}:\d{1,9} in \S{1,400}")
+_TORCHS = re.compile(r"[/\\](?:site|dist)-packages[/\\]torch[/\\]|^<frozen ")
+_CACHE = re.compile(r"(fx_graph_bundled|fx_graph|aotautograd)_cache_(\w{1,64})$")
+_KINDS = {
+    "create_symbol": "symbol",
+    "create_unbacked_symbol": "unbacked",
+    "symbolic_shape_specialization": "static",
+    "guard_added_fast": "guard",
+    "automatic_dynamic": "dynamic",
+}
+
+
+@dataclass
+class _Compile:
+    """A compile while its events come in."""
+
+    id: str
+    process: int | None
+    before: _Compile | None = None  # the one of this name that ended before this began
+    stack: tuple[UserFrame, ...] = ()
+    direction: str = "forward"
+    ended: bool = False
+    figures: dict[str, object] = field(default_factory=dict)
+    phases: tuple[CompilePhase, ...] = ()
+    breaks: list[GraphBreak] = field(default_factory=list)
+    failures: tuple[GuardFailure, ...] = ()
+    caches: list[CacheLookup] = field(default_factory=list)
+    shapes: dict[ShapeFact, None] = field(default_factory=dict)
+    guards: Content | None = None
+
+
+class TorchCompiles:
+    """Collects the events of compiles of all processes."""
+
+    def __init__(self, blob: Blob) -> None:
+        self._blob = blob
+        self._compiles: list[_Compile] = []
+        self._latest: dict[tuple[int | None, str], _Compile] = {}
+        self._kernels: list[KernelCompile] = []
+        self._takes: Mapping[object, Callable[[Event], None]] = {
+            "compile_start": self._start,
+            "compile_end": self._end,
+            "compile_phases": self._phases,
+            "graph_break": self._break,
+            "recompile": self._recompile,
+            "guards": self._guards,
+            "compile_cache": self._cache,
+            "symbol": self._symbol,
+            "triton": self._triton,
+            "extension": self._extension,
+        }
+
+    def take(self, event: Event) -> None:
+        """Take in an event of any kind."""
+        kind = event.get("event")
+        taking = self._takes.get(kind) if isinstance(kind, str) else None
+        if taking is not None:
+            taking(event)
+
+    def frames(self) -> tuple[FrameCompile, ...]:
+        """What torch.compile compiled, in order."""
+        return tuple(map(_finished, self._compiles))
+
+    def kernels(self) -> tuple[KernelCompile, ...]:
+        """What Triton and nvcc were asked for, in order."""
+        return tuple(self._kernels)
+
+    # -- one event each ---------------------------------------------------------------------------
+
+    def _of(self, event: Event) -> _Compile | None:
+        """The compile that an event is of, the latest of its name; a new one if that is over.
+
+        The backward of a graph, and what is done when it first runs, have the forward's name.
+        """
+        name = id_of(event)
+        if name is None:
+            return None
+        key = (as_int(event.get("pid")), name)
+        latest = self._latest.get(key)
+        over = latest is not None and latest.ended and bool(latest.phases)
+        return self._anew(event) if latest is None or over else latest
+
+    def _anew(self, event: Event) -> _Compile | None:
+        name = id_of(event)
+        if name is None:
+            return None
+        key = (as_int(event.get("pid")), name)
+        compiling = _Compile(name, key[0], self._latest.get(key))
+        self._latest[key] = compiling
+        self._compiles.append(compiling)
+        return compiling
+
+    def _start(self, event: Event) -> None:
+        # Why it is compiled again is said before it begins.
+        compiling = self._of(event)
+        if compiling is not None and (compiling.stack or compiling.ended):
+            compiling = self._anew(event)
+        if compiling is not None:
+            compiling.stack = frames_of(event.get("stack"))
+
+    def _end(self, event: Event) -> None:
+        figures = as_map(event.get("figures"))
+        compiling = self._of(event)
+        if compiling is not None and compiling.ended:
+            compiling = self._anew(event)
+        if compiling is None:
+            return
+        compiling.ended = True
+        compiling.figures = figures
+        if figures.get("is_runtime") is True and not compiling.stack:
+            compiling.direction = "runtime"
+        if figures.get("is_forward") is False or event.get("kind") == "bwd_compilation_metrics":
+            compiling.direction = "backward"
+
+    def _phases(self, event: Event) -> None:
+        compiling = self._of(event)
+        if compiling is not None:
+            marks = event.get("marks")
+            content = None if isinstance(marks, list) else self._blob(marks)
+            spans = phases_of(marks if content is None else _marks(content))
+            compiling.phases = (*compiling.phases, *spans)[:MOST_FACTS]
+
+    def _break(self, event: Event) -> None:
+        compiling = self._of(event)
+        content = self._blob(event.get("blob"))
+        if compiling is not None and content is not None and len(compiling.breaks) < MOST_FACTS:
+            attempt = as_int(event.get("attempt"))
+            compiling.breaks.append(graph_break(text_of(content)[:LONGEST], attempt))
+
+    def _recompile(self, event: Event) -> None:
+        content = self._blob(event.get("blob"))
+        compiling = self._of(event)
+        if compiling is not None and (compiling.stack or compiling.ended):
+            compiling = self._anew(event)
+        if compiling is not None and content is not None:
+            compiling.failures = failures_of(text_of(content)[:LONGEST])
+
+    def _guards(self, event: Event) -> None:
+        compiling = self._of(event)
+        content = self._blob(event.get("blob"))
+        if compiling is not None and content is not None:
+            compiling.guards = content
+
+    def _cache(self, event: Event) -> None:
+        compiling = self._of(event)
+        named = _CACHE.match(as_text(event.get("name")) or "")
+        if compiling is None or named is None or len(compiling.caches) >= MOST_FACTS:
+            return
+        said = as_map(event.get("said"))
+        saved = as_seconds(said.get("time_saved_ns"))
+        reason = as_text(said.get("cache_bypass_reason")) or as_text(said.get("failure_reason"))
+        compiling.caches.append(
+            CacheLookup(
+                cache=named[1],
+                outcome=named[2],
+                key=as_text(said.get("key")),
+                reason=None if reason is None else reason[:SENTENCE],
+                saved_seconds=None if saved is None else saved / 1e9,
+            )
+        )
+
+    def _symbol(self, event: Event) -> None:
+        compiling = self._of(event)
+        kind = _KINDS.get(as_text(event.get("kind")) or "")
+        if compiling is None or kind is None or len(compiling.shapes) >= MOST_FACTS:
+            return
+        said = as_map(event.get("said"))
+        sources = said.get("sources")
+        source = as_text(said.get("source")) or as_text(said.get("name"))
+        if source is None and isinstance(sources, list):
+            source = ", ".join(str(one) for one in sources[:MOST]) or None
+        value = next((said[k] for k in ("value", "val", "new") if said.get(k) is not None), None)
+        reason = as_text(said.get("reason"))
+        if kind == "dynamic" and reason is not None and said.get("cached") is not None:
+            reason = f"{reason}: {said.get('cached')} before, now {said.get('new')}"
+        fact = ShapeFact(
+            kind=kind,
+            symbol=as_text(said.get("symbol")),
+            source=source,
+            value=None if value is None else str(value)[:SENTENCE],
+            bounds=as_text(said.get("vr")),
+            expression=as_text(said.get("expr")),
+            reason=reason,
+            stack=frames_of(event.get("stack")),
+        )
+        compiling.shapes[fact] = None
+
+    def _triton(self, event: Event) -> None:
+        name, steps = as_text(event.get("name")), event.get("stage_seconds")
+        hit = event.get("cache_hit")
+        if name is None or not isinstance(hit, bool):
+            return  # of a cache that was opened: nobody has seen it compiled
+        timed = [
+            (str(step[0]), seconds)
+            for step in (steps if isinstance(steps, list) else [])[:MOST]
+            if isinstance(step, list) and len(step) == 2
+            and (seconds := as_seconds(step[1])) is not None
+        ]  # fmt: skip
+        self._kernels.append(
+            KernelCompile(
+                name=name,
+                by="triton",
+                process=as_int(event.get("pid")),
+                began=as_moment(event.get("began")),
+                seconds=as_seconds(event.get("seconds")),
+                steps=tuple(timed),
+                hit=hit,
+                hash=as_text(event.get("hash")),
+            )
+        )
+
+    def _extension(self, event: Event) -> None:
+        began, seconds = as_moment(event.get("began")), as_seconds(event.get("seconds"))
+        if seconds is None:
+            return
+        log = as_map(event.get("files")).get(".ninja_log")
+        content = self._blob(log)
+        fresh = event.get("fresh")
+        self._kernels.append(
+            KernelCompile(
+                name=as_text(event.get("name")) or as_text(event.get("directory")) or "",
+                by="nvcc",
+                process=as_int(event.get("pid")),
+                began=began,
+                seconds=seconds,
+                steps=() if content is None or fresh is False else tuple(ninja_steps(content)),
+                hit=None if not isinstance(fresh, bool) else not fresh,
+            )
+        )
+
+
+def id_of(event: Event) -> str | None:
+    """Torch's name of a compile: ``0/1``, ``!2/0/1`` within compiled autograd's second graph."""
+    frame, number = as_int(event.get("frame_id")), as_int(event.get("frame_compile_id"))
+    autograd = as_int(event.get("compiled_autograd_id"))
+    before = "" if autograd is None else f"!{autograd}/"
+    if frame is None or number is None:
+        return None if autograd is None else f"!{autograd}"
+    return f"{before}{frame}/{number}"
+
+
+def as_moment(value: object) -> float | None:
+    """Seconds since 1970; None for what cannot be such a time."""
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return None
+    return float(value) if 0 < value < 1e11 else None
+
+
+def frames_of(stack: object) -> tuple[UserFrame, ...]:
+    """A stack without torch's own frames, the innermost frame last."""
+    out = []
+    for item in stack[-MOST:] if isinstance(stack, list | tuple) else []:
+        one = as_map(item)
+        file, line = as_text(one.get("file")), as_int(one.get("line"))
+        if file is None or line is None or line < 1 or _TORCHS.search(file):
+            continue
+        code = (as_text(one.get("code")) or "")[:SENTENCE]
+        out.append(UserFrame(file, line, (as_text(one.get("name")) or "")[:SENTENCE], code))
+    return tuple(out)
+
+
+def stack_in(text: str) -> tuple[UserFrame, ...]:
+    """The frames of a traceback that Python has formatted, without torch's own."""
+    rows = text.split("\n")
+    out = []
+    for n, row in enumerate(rows):
+        frame = _FRAME.match(row)
+        if frame is None or _TORCHS.search(frame[1]):
+            continue
+        code = rows[n + 1].strip() if n + 1 < len(rows) else ""
+        code = "" if _FRAME.match(code) else code[:SENTENCE]
+        out.append(UserFrame(frame[1], int(frame[2]), frame[3] or "", code))
+    return tuple(out[-MOST:])
+
+
+def graph_break(text: str, attempt: int | None = None) -> GraphBreak:
+    """What torch said of a graph break: its reason, hints, and the program's stack."""
+    body, _, after = text.partition("User code traceback:")
+    stack = stack_in(after.partition("\nTraceback (most recent call last)")[0])
+    head, _, why = body.partition("Reason:")
+    rows = [row.strip() for row in (why or head).split("\n") if row.strip()]
+    # Since 2.10 a sentence on what was being traced may come before the reason.
+    if len(rows) > 1 and rows[0].startswith("Encountered graph break when attempting to trace"):
+        rows = rows[1:]
+    said: dict[str, list[str]] = {"Explanation": [], "Hint": []}
+    for row in rows[1:]:
+        name, colon, rest = row.partition(":")
+        if colon and name in said:
+            said[name].append(rest.strip()[:SENTENCE])
+    if not stack and (place := _PLACE.match(text)) is not None:
+        stack = (UserFrame(place[1], int(place[2])),)
+    return GraphBreak(
+        reason=(rows[0] if rows else "no reason was said")[:SENTENCE],
+        explanation=" ".join(said["Explanation"]),
+        hints=tuple(said["Hint"][:MOST]),
+        stack=stack,
+        attempt=attempt,
+        text=text,
+    )
+
+
+def failures_of(text: str) -> tuple[GuardFailure, ...]:
+    """The guards that failed, as torch says them: one text, or a list of such."""
+    try:
+        loaded = json.loads(text) if text.lstrip()[:1] == "[" else text
+    except (ValueError, RecursionError):
+        loaded = text
+    said = loaded if isinstance(loaded, list) else [loaded]
+    return tuple(_failure(str(one)) for one in said[:MOST] if one)
+
+
+def _failure(text: str) -> GuardFailure:
+    first, _, rest = text.strip().partition("\n")
+    belongs = _BELONGS.match(first)
+    guard = first[belongs.end() :] if belongs else first
+    # After the guard stands the line that made it, and after that where it is.
+    before, mark, place = guard.rpartition(" # ")
+    if not mark or not _MADE_AT.fullmatch(place.strip()):
+        before, place = guard, ""
+    guard, _, code = before.partition(" # ")
+    return GuardFailure(
+        guard=guard.strip()[:SENTENCE],
+        compile=belongs[1] if belongs else None,
+        code=code.strip()[:SENTENCE],
+        place=place.strip(),
+        stack=stack_in(rest),
+    )
+
+
+def phases_of(marks: object) -> tuple[CompilePhase, ...]:
+    """Phases by their beginnings and ends, ``["B", name, microseconds since 1970]``, in order."""
+    out: list[tuple[CompilePhase, int]] = []
+    under_way: list[tuple[str, float]] = []
+    for mark in marks if isinstance(marks, list) else []:
+        if not isinstance(mark, list) or len(mark) != 3 or not isinstance(mark[1], str):
+            continue
+        at = as_moment(mark[2] / 1e6 if isinstance(mark[2], int | float) else None)
+        if at is None:
+            continue
+        if mark[0] == "B" and len(under_way) < MOST_FACTS:
+            under_way.append((mark[1], at))
+        elif mark[0] == "E" and any(name == mark[1] for name, _ in under_way):
+            while under_way:
+                name, began = under_way.pop()
+                span = CompilePhase(name, began, max(at - began, 0.0), len(under_way))
+                out.append((span, len(out)))
+                if name == mark[1]:
+                    break
+    out.sort(key=lambda each: (each[0].began, each[0].depth))
+    return tuple(span for span, _ in out)
+
+
+def _marks(content: Content) -> object:
+    try:
+        return json.loads(text_of(content))
+    except (ValueError, RecursionError):
+        return None
+
+
+def ninja_steps(content: Content) -> Iterator[tuple[str, float]]:
+    """The files that ninja made and how long each took, of the last build in its log."""
+    steps: list[tuple[int, int, str]] = []
+    for row in text_of(content).split("\n")[-1000:]:
+        parts = row.split("\t")
+        if len(parts) < 4 or not (parts[0].isdecimal() and parts[1].isdecimal()):
+            continue
+        if len(parts[0]) > 12 or len(parts[1]) > 12:
+            continue
+        steps.append((int(parts[0]), int(parts[1]), parts[3]))
+    for began, ended, name in steps[-MOST:]:
+        if ended >= began:
+            yield name, (ended - began) / 1000
+
+
+def _finished(one: _Compile) -> FrameCompile:
+    figures = one.figures
+    innermost = one.stack[-1] if one.stack else None
+    outermost = next((p for p in one.phases if p.depth == 0), None)
+    direction = one.direction
+    if outermost is not None and outermost.name == "entire_backward_compile":
+        direction = "backward"
+    elif one.before is not None and not one.ended and not one.stack:
+        direction = "runtime"
+    names = dict(figures)
+    if one.before is not None and not one.stack:
+        for key in ("co_name", "co_filename", "co_firstlineno"):
+            names.setdefault(key, one.before.figures.get(key))
+    seconds = next(_durations(figures), None)
+    if seconds is None and outermost is not None:
+        seconds = outermost.seconds
+    began = as_moment(figures.get("start_time"))
+    micro = figures.get("start_time_us")
+    if began is None and isinstance(micro, int | float):
+        began = as_moment(micro / 1e6)
+    if began is None and outermost is not None:
+        began = outermost.began
+    return FrameCompile(
+        id=one.id,
+        direction=direction,
+        process=one.process,
+        function=as_text(names.get("co_name")) or (innermost.function if innermost else ""),
+        file=as_text(names.get("co_filename")) or (innermost.file if innermost else ""),
+        line=as_int(names.get("co_firstlineno")) or (innermost.line if innermost else None),
+        began=began,
+        seconds=seconds,
+        stack=one.stack,
+        phases=one.phases,
+        breaks=tuple(_with_costs(one)),
+        failures=one.failures,
+        caches=tuple(one.caches),
+        shapes=tuple(one.shapes),
+        guard_count=as_int(figures.get("guard_count")),
+        guards=one.guards,
+        failed=as_text(figures.get("fail_reason")),
+        figures=figures,
+    )
+
+
+def _durations(figures: Mapping[str, object]) -> Iterator[float]:
+    for name, per_second in (("duration_us", 1e6), ("entire_frame_compile_time_s", 1.0)):
+        value = figures.get(name)
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            seconds = as_seconds(value / per_second)
+            if seconds is not None:
+                yield seconds
+
+
+def _with_costs(one: _Compile) -> Iterator[GraphBreak]:
+    """The breaks, with how long the attempts took that came to nothing by them."""
+    attempts = {p.name: p.seconds for p in one.phases}
+    for graph_break in one.breaks:
+        lost = None
+        if (
+            graph_break.attempt is not None
+            and f"compile_attempt_{graph_break.attempt + 1}" in attempts
+        ):
+            lost = attempts.get(f"compile_attempt_{graph_break.attempt}")
+        yield replace(graph_break, lost_seconds=lost)

@@ -1,0 +1,482 @@
+"""What torch.compile did and why, for people and as JSON: phases, breaks, recompiles, symbols."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+
+from rich.cells import cell_len
+from rich.text import Text
+
+from inspector.model import (
+    FrameCompile,
+    GraphBreak,
+    GuardFailure,
+    KernelCompile,
+    Recording,
+    ShapeFact,
+    UserFrame,
+)
+from inspector.report.compile_phases import (
+    PARTS,
+    Axis,
+    Phases,
+    TimelineRow,
+    by_part,
+    length,
+)
+from inspector.report.tables import UNKNOWN
+from inspector.text import plural, shown
+
+COLOURS = {
+    "D": "blue", "A": "cyan", "I": "green", "T": "magenta", "p": "red", "b": "yellow", "n": "red",
+}  # fmt: skip
+CACHES = {"fx_graph": "FX graph", "fx_graph_bundled": "FX graph (bundled)",
+          "aotautograd": "AOTAutograd", "triton": "Triton"}  # fmt: skip
+_RESUMED = re.compile(r"(?:torch_dynamo_resume_in_|__resume_at_)(.*)_at_(\d{1,9})$")
+LEAST_BAR = 12
+MOST_LABEL = 44
+
+
+@dataclass(frozen=True, slots=True)
+class CompileLine:
+    """A line for people, and the line of the program that it is about, None if it is about none."""
+
+    text: Text
+    place: UserFrame | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BreakPlace:
+    """The graph breaks of one line for one reason, each with the compile that it was in.
+
+    ``resumed`` are the compiles of what comes after it: Dynamo makes a function of that.
+    """
+
+    breaks: tuple[tuple[FrameCompile, GraphBreak], ...]
+    resumed: tuple[FrameCompile, ...] = ()
+
+    @property
+    def first(self) -> GraphBreak:
+        """The one that says it all."""
+        return self.breaks[0][1]
+
+    @property
+    def lost_seconds(self) -> float | None:
+        """How long was traced for nothing, as far as torch told it."""
+        lost = [b.lost_seconds for _, b in self.breaks if b.lost_seconds is not None]
+        return sum(lost) if lost else None
+
+    @property
+    def resumed_seconds(self) -> float | None:
+        """How long compiling took what comes after it."""
+        took = [one.seconds for one in self.resumed if one.seconds is not None]
+        return sum(took) if took else None
+
+
+def resumed_at(function: str) -> tuple[str, int] | None:
+    """The function and line at which the function that Dynamo made begins; None for the user's."""
+    match = _RESUMED.match(function)
+    return (match[1], int(match[2])) if match else None
+
+
+def break_places(rec: Recording) -> list[BreakPlace]:
+    """Graph breaks by their line and reason, in the order in which they were first met."""
+    groups: dict[object, list[tuple[FrameCompile, GraphBreak]]] = {}
+    for one in rec.frame_compiles:
+        for graph_break in one.breaks:
+            at = graph_break.place
+            key = (at and (at.file, at.line), graph_break.reason)
+            groups.setdefault(key, []).append((one, graph_break))
+    out = []
+    for group in groups.values():
+        lines = {(f.file, f.line) for _, b in group for f in b.stack}
+        after = []
+        for one in rec.frame_compiles:
+            resumed = resumed_at(one.function)
+            if resumed is not None and (one.file, resumed[1]) in lines:
+                after.append(one)
+        out.append(BreakPlace(tuple(group), tuple(after)))
+    return out
+
+
+def recompiles(rec: Recording) -> list[FrameCompile]:
+    """Compiles of what had been compiled before, in order."""
+    return [one for one in rec.frame_compiles if one.failures]
+
+
+def lookups(rec: Recording) -> dict[str, Counter[str]]:
+    """How often each cache was asked and what came of it; Triton's by distinct kernels."""
+    out: dict[str, Counter[str]] = {}
+    for one in rec.frame_compiles:
+        for lookup in one.caches:
+            out.setdefault(lookup.cache, Counter())[lookup.outcome] += 1
+    for kernel in _distinct(rec.kernel_compiles):
+        if kernel.by == "triton" and kernel.hit is not None:
+            out.setdefault("triton", Counter())["hit" if kernel.hit else "miss"] += 1
+    return out
+
+
+def _distinct(kernels: Iterable[KernelCompile]) -> list[KernelCompile]:
+    """Each kernel once: a process takes from the cache what another has compiled for it."""
+    out: dict[object, KernelCompile] = {}
+    for n, kernel in enumerate(kernels):
+        key: object = kernel.hash or n
+        if key not in out or (out[key].hit and not kernel.hit):
+            out[key] = kernel
+    return list(out.values())
+
+
+# -- for people -----------------------------------------------------------------------------------
+
+
+def none_known(rec: Recording) -> str | None:
+    """Why there is nothing to say of compiles; None if there is."""
+    if rec.frame_compiles or any(k.seconds is not None for k in rec.kernel_compiles):
+        return None
+    return (
+        "nothing is known of compiles here: torch.compile made nothing, or the recording is of a "
+        "version that did not keep it"
+    )
+
+
+def lines(rec: Recording, phases: Phases, width: int) -> Iterator[CompileLine]:
+    """Everything: the timeline, caches, breaks, recompiles, dynamic shapes."""
+    rows = phases.rows(rec)
+    for text in summary(rec, rows):
+        yield CompileLine(text)
+    yield from timeline(rows, width)
+    for text in _caches(rec):
+        yield CompileLine(text)
+    for part in (breaks(rec), recompiled(rec), shapes(rec), failed(rec)):
+        several = list(part)
+        if several:
+            yield CompileLine(Text())
+            yield from several
+
+
+def summary(rec: Recording, rows: Sequence[TimelineRow]) -> Iterator[Text]:
+    """A line on how much there was, and one on whose time it took."""
+    frames = rec.frame_compiles
+    functions = {(one.process, one.file, one.line, one.function) for one in frames}
+    built = [k for k in _distinct(rec.kernel_compiles) if k.hit is False and k.seconds is not None]
+    parts = []
+    if frames:
+        many = plural(len(functions), "function")
+        parts.append(f"{many} compiled {len(frames)} times" if len(frames) != len(functions)
+                     else f"{many} compiled")  # fmt: skip
+        count = sum(len(one.breaks) for one in frames)
+        parts += [plural(count, "graph break"), plural(len(recompiles(rec)), "recompile")]
+    triton = [k for k in built if k.by == "triton"]
+    if triton:
+        ptxas = [s for k in triton for name, s in k.steps if name == "cubin"]
+        of_it = f", ptxas {seconds(sum(ptxas))} of them" if ptxas else ""
+        took = seconds(sum(k.seconds or 0 for k in triton))
+        parts.append(f"{plural(len(triton), 'kernel')} compiled by Triton in {took}{of_it}")
+    nvcc = [k for k in rec.kernel_compiles if k.by == "nvcc" and k.seconds is not None]
+    if nvcc:
+        took = seconds(sum(k.seconds or 0 for k in nvcc))
+        parts.append(f"{plural(len(nvcc), 'build')} of extensions in {took}")
+    yield Text(" · ".join(parts), "bold")
+    shares = by_part(s for row in rows for s in row.stretches)
+    if shares:
+        wall = length((s.began, s.ended) for row in rows for s in row.stretches)
+        text = Text(f"{seconds(wall)} of compiling: ")
+        for n, (part, took_seconds) in enumerate(shares.items()):
+            letter = PARTS[part]
+            text.append(" · " if n else "")
+            text.append(letter, f"bold {COLOURS[letter]}")
+            text.append(f" {part} {seconds(took_seconds)}")
+        yield text
+
+
+def timeline(rows: Sequence[TimelineRow], width: int) -> Iterator[CompileLine]:
+    """A row for each compile with a bar of its phases; time without any compile is left out."""
+    labels = [_label(row) for row in rows]
+    wide = min(max((cell_len(label) for label in labels), default=0), MOST_LABEL, width // 2)
+    room = width - wide - 11
+    axis = Axis(rows, room) if room >= LEAST_BAR else None
+    for row, label in zip(rows, labels, strict=True):
+        one = row.compile or row.kernel
+        took = seconds(one.seconds) if one is not None and one.seconds is not None else UNKNOWN
+        text = Text(_cut(label, wide) + f" {took:>8}  ")
+        if axis is not None:
+            for letter in axis.bar(row.stretches):
+                text.append(letter, f"{COLOURS[letter]} reverse" if letter != " " else "")
+        text.no_wrap = True
+        text.rstrip()
+        yield CompileLine(text, None if row.compile is None else _begins(row.compile))
+
+
+def _begins(one: FrameCompile) -> UserFrame | None:
+    """Where a compile's function begins, or goes on after a break."""
+    resumed = resumed_at(one.function)
+    line = resumed[1] if resumed is not None else one.line
+    return UserFrame(one.file, line, one.function) if one.file and line else None
+
+
+def _label(row: TimelineRow) -> str:
+    if row.compile is not None:
+        one = row.compile
+        mark = " ↻" if one.failures else ""
+        way = "" if one.direction == "forward" else f" ({one.direction})"
+        return f"{shown(one.id)}{mark} {called(one)}{way}"
+    kernel = row.kernel
+    return "" if kernel is None else f"{kernel.by} {shown(PurePath(kernel.name).name)}"
+
+
+def called(one: FrameCompile) -> str:
+    """A compile's function and where it stands: ``f  model.py:3``."""
+    resumed = resumed_at(one.function)
+    name = f"{resumed[0]}, resumed" if resumed is not None else one.function
+    where = _where(one.file, resumed[1] if resumed is not None else one.line)
+    return shown(f"{name}  {where}".strip()) or UNKNOWN
+
+
+def _where(file: str, line: int | None) -> str:
+    name = PurePath(file).name
+    return name if line is None else f"{name}:{line}"
+
+
+def _cut(text: str, width: int) -> str:
+    if cell_len(text) > width:
+        while text and cell_len(text) > width - 1:
+            text = text[:-1]
+        text += "…"
+    return text + " " * (width - cell_len(text))
+
+
+def _caches(rec: Recording) -> Iterator[Text]:
+    counts = lookups(rec)
+    said = []
+    for cache, name in CACHES.items():
+        if cache in counts:
+            each = (f"{n} {_plural_of(outcome, n)}" for outcome, n in sorted(counts[cache].items()))
+            said.append(f"{name} {', '.join(each)}")
+    if said:
+        yield Text("caches: " + " · ".join(map(shown, said)))
+    reasons = {lookup.reason: lookup.cache for one in rec.frame_compiles for lookup in one.caches
+               if lookup.reason}  # fmt: skip
+    for reason, cache in reasons.items():
+        yield Text(shown(f"  {CACHES.get(cache, cache)} was not asked: {reason}"))
+
+
+def _plural_of(outcome: str, count: int) -> str:
+    words = {"hit": "hits", "miss": "misses", "bypass": "bypasses"}
+    return outcome if count == 1 else words.get(outcome, outcome)
+
+
+def breaks(rec: Recording) -> Iterator[CompileLine]:
+    """Each line that breaks graphs: its reason, how often, in which compiles, what it cost."""
+    places = break_places(rec)
+    if not places:
+        return
+    count = sum(len(place.breaks) for place in places)
+    several = f" in {plural(len(places), 'place')}" if len(places) != count else ""
+    yield CompileLine(Text(f"{plural(count, 'graph break')}{several}", "bold cyan"))
+    for place in places:
+        first = place.first
+        head = Text("  ")
+        head.append(shown(_line(first.place)), "bold")
+        head.append(f"  {len(place.breaks)}×" if len(place.breaks) > 1 else "")
+        told = [head, Text(f"    {shown(first.reason)}")]
+        if first.explanation:
+            told.append(Text(f"    {shown(first.explanation)}", "dim"))
+        told += [Text(f"    hint: {shown(hint)}", "dim") for hint in first.hints]
+        told.append(Text(f"    {shown('; '.join(_costs(place)))}"))
+        if len(first.stack) > 1:
+            steps = " → ".join(f"{_where(f.file, f.line)} in {f.function}" for f in first.stack)
+            told.append(Text(f"    called by: {shown(steps)}"))
+        for text in told:
+            yield CompileLine(text, first.place)
+
+
+def _line(frame: UserFrame | None) -> str:
+    if frame is None:
+        return "a line that torch did not name"
+    inside = f" in {frame.function}" if frame.function else ""
+    return f"{frame.file}:{frame.line}{inside}" + (f"  {frame.code}" if frame.code else "")
+
+
+def _costs(place: BreakPlace) -> Iterator[str]:
+    ids = list(dict.fromkeys(one.id for one, _ in place.breaks))
+    yield f"in {', '.join(ids)}"
+    if place.lost_seconds is not None:
+        yield f"{seconds(place.lost_seconds)} of tracing were begun anew because of it"
+    if place.resumed:
+        after = ", ".join(dict.fromkeys(one.id for one in place.resumed))
+        took = place.resumed_seconds
+        yield f"what follows is compiled on its own: {after}" + (
+            "" if took is None else f", {seconds(took)}"
+        )
+
+
+def recompiled(rec: Recording) -> Iterator[CompileLine]:
+    """Each recompile: what it cost, and the guards that failed, in torch's words."""
+    again = recompiles(rec)
+    if not again:
+        return
+    took = [one.seconds for one in again if one.seconds is not None]
+    cost = f", {seconds(sum(took))}" if took else ""
+    yield CompileLine(Text(f"{plural(len(again), 'recompile')}{cost}", "bold cyan"))
+    for one in again:
+        head = Text(f"  {shown(one.id)} ")
+        head.append(called(one), "bold")
+        head.append(f"  {UNKNOWN if one.seconds is None else seconds(one.seconds)}")
+        yield CompileLine(head, _begins(one))
+        for failure in one.failures:
+            place = failure.stack[-1] if failure.stack else _made_at(failure, one)
+            yield CompileLine(Text(f"    {shown(_failure(failure))}"), place or _begins(one))
+
+
+def _made_at(failure: GuardFailure, one: FrameCompile) -> UserFrame | None:
+    """The line that made a guard, by torch's comment, which names the end of its file's path."""
+    file, _, line = failure.place.partition(" in ")[0].rpartition(":")
+    if not file or not one.file.endswith(file) or not line.isdecimal() or len(line) > 9:
+        return None
+    return UserFrame(one.file, int(line), one.function, failure.code)
+
+
+def _failure(failure: GuardFailure) -> str:
+    of = f" (guard of {failure.compile})" if failure.compile else ""
+    frame = failure.stack[-1] if failure.stack else None
+    place = f"{_where(frame.file, frame.line)}: {frame.code}" if frame else failure.code
+    return f"{failure.guard}{of}" + (f"  {place}" if place else "")
+
+
+def shapes(rec: Recording) -> Iterator[CompileLine]:
+    """Which sizes became symbols, and what made them static again, by function."""
+    told: dict[str, UserFrame | None] = {}
+    for one in rec.frame_compiles:
+        for fact in one.shapes:
+            if said := _fact(fact):
+                place = fact.stack[-1] if fact.stack else _begins(one)
+                told.setdefault(f"  {one.id} {called(one)}: {said}", place)
+    if told:
+        yield CompileLine(Text("dynamic shapes", "bold cyan"))
+        for line, place in told.items():
+            yield CompileLine(Text(shown(line)), place)
+
+
+def _fact(fact: ShapeFact) -> str:
+    frame = fact.stack[-1] if fact.stack else None
+    place = f"  {_where(frame.file, frame.line)}: {frame.code}" if frame else ""
+    source = fact.source or ""
+    if fact.kind == "dynamic":
+        return f"{source} is dynamic from here: {fact.reason or 'it changed'}{place}"
+    if fact.kind == "symbol":
+        bounds = f" in {fact.bounds}" if fact.bounds else ""
+        return f"{fact.symbol} is {source}, here {fact.value}{bounds}{place}"
+    if fact.kind == "unbacked":
+        return f"{fact.symbol} is known only when it runs{place}"
+    if fact.kind == "static":
+        why = f" ({fact.reason})" if fact.reason else ""
+        return f"{fact.symbol} of {source} was made static: {fact.value}{why}{place}"
+    return f"guard {fact.expression}{place}" if fact.expression else ""
+
+
+def failed(rec: Recording) -> Iterator[CompileLine]:
+    """Compiles of which nothing came."""
+    bad = [one for one in rec.frame_compiles if one.failed]
+    if bad:
+        yield CompileLine(Text("not compiled", "bold cyan"))
+    for one in bad:
+        first = (one.failed or "").strip().partition("\n")[0]
+        yield CompileLine(Text(f"  {shown(one.id)} {called(one)}: {shown(first)}"), _begins(one))
+
+
+def seconds(value: float) -> str:
+    """``1.25 s``, ``38 ms``, ``0.4 ms``."""
+    if value >= 0.9995:
+        return f"{value:.2f} s" if value < 99.995 else f"{value:,.0f} s"
+    return f"{value * 1000:.0f} ms" if value >= 0.00995 else f"{value * 1000:.1f} ms"
+
+
+# -- JSON -----------------------------------------------------------------------------------------
+
+
+def document(rec: Recording, phases: Phases) -> dict[str, object]:
+    """Everything, as ``list --json`` has it."""
+    rows = phases.rows(rec)
+    stretches = {id(row.compile): row.stretches for row in rows if row.compile is not None}
+    everything = [s for row in rows for s in row.stretches]
+    return {
+        "seconds": length((s.began, s.ended) for s in everything) if everything else None,
+        "phases": by_part(everything),
+        "compiles": [
+            _compile(one, by_part(stretches.get(id(one), ()))) for one in rec.frame_compiles
+        ],
+        "breaks": [_break_place(place) for place in break_places(rec)],
+        "recompiles": [one.id for one in recompiles(rec)],
+        "caches": {cache: dict(counts) for cache, counts in lookups(rec).items()},
+        "kernels": [
+            {"name": k.name, "by": k.by, "began": k.began, "seconds": k.seconds,
+             "steps": [{"name": name, "seconds": took} for name, took in k.steps],
+             "cache_hit": k.hit, "hash": k.hash, "process": k.process}
+            for k in rec.kernel_compiles
+        ],
+    }  # fmt: skip
+
+
+def _compile(one: FrameCompile, parts: Mapping[str, float]) -> dict[str, object]:
+    return {
+        "id": one.id,
+        "direction": one.direction,
+        "process": one.process,
+        "function": one.function,
+        "file": one.file or None,
+        "line": one.line,
+        "began": one.began,
+        "seconds": one.seconds,
+        "parts": dict(parts),
+        "phases": [
+            {"name": p.name, "began": p.began, "seconds": p.seconds, "depth": p.depth}
+            for p in one.phases
+        ],
+        "stack": [_frame(f) for f in one.stack],
+        "breaks": len(one.breaks),
+        "failures": [
+            {"guard": f.guard, "compile": f.compile, "code": f.code or None,
+             "place": f.place or None, "stack": [_frame(frame) for frame in f.stack]}
+            for f in one.failures
+        ],
+        "guards": one.guard_count,
+        "caches": [
+            {"cache": c.cache, "outcome": c.outcome, "key": c.key, "reason": c.reason,
+             "saved_seconds": c.saved_seconds}
+            for c in one.caches
+        ],
+        "shapes": [
+            {"kind": s.kind, "symbol": s.symbol, "source": s.source, "value": s.value,
+             "bounds": s.bounds, "expression": s.expression, "reason": s.reason,
+             "stack": [_frame(f) for f in s.stack]}
+            for s in one.shapes
+        ],
+        "failed": one.failed,
+        "figures": dict(one.figures),
+    }  # fmt: skip
+
+
+def _break_place(place: BreakPlace) -> dict[str, object]:
+    first = place.first
+    return {
+        "place": None if first.place is None else _frame(first.place),
+        "reason": first.reason,
+        "explanation": first.explanation or None,
+        "hints": list(first.hints),
+        "count": len(place.breaks),
+        "compiles": list(dict.fromkeys(one.id for one, _ in place.breaks)),
+        "stack": [_frame(f) for f in first.stack],
+        "lost_seconds": place.lost_seconds,
+        "resumed": list(dict.fromkeys(one.id for one in place.resumed)),
+        "resumed_seconds": place.resumed_seconds,
+        "text": first.text,
+    }
+
+
+def _frame(frame: UserFrame) -> dict[str, object]:
+    return {"file": frame.file, "line": frame.line, "function": frame.function or None,
+            "code": frame.code or None}  # fmt: skip

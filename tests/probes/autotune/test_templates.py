@@ -1,0 +1,113 @@
+"""What max-autotune chooses from, held against the table that torch itself prints."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from inspector.model import Origin
+from inspector.report import jsons
+from tests.probes.compiles.test_user_kernels import read
+from tests.probes.conftest import Run, ok
+
+MEASURED = """
+import torch
+import torch._inductor.config as config
+config.max_autotune = True
+config.max_autotune_gemm_backends = "CPP,ATEN"
+config.freezing = True
+config.fx_graph_cache = False
+linear = torch.nn.Linear(64, 128).eval()
+with torch.no_grad():
+    for _ in range(2):
+        torch._dynamo.reset()
+        torch.compile(linear)(torch.randn(32, 64))
+"""
+EMULATED = """
+import torch
+import torch._inductor.config as config
+config.max_autotune_gemm_backends = "ATEN,TRITON"
+# A few candidates: each is compiled. What ATen has is not described.
+config.test_configs.autotune_choice_desc_regex = "^$|BLOCK_K=16|BLOCK_M=128.*BLOCK_N=64"
+
+@torch.compile(mode="max-autotune-no-cudagraphs")
+def product(a, b):
+    return torch.relu(a @ b)
+
+half = torch.float16
+a = torch.randn(64, 32, device="cuda", dtype=half)
+product(a, torch.randn(32, 64, device="cuda", dtype=half))
+"""
+ROW = re.compile(r"^  (\w+) ([\d.]+) ms [\d.]+%", re.MULTILINE)
+HEAD = re.compile(r"^AUTOTUNE (\w+\([^)]*\))$", re.MULTILINE)
+
+
+def test_candidates_and_times_are_those_of_torchs_own_table(run: Run, tmp_path: Path) -> None:
+    done = ok(run(MEASURED, arch=None))
+    own = dict(ROW.findall(done.err))
+    assert len(own) >= 2, done.err
+    measured, cached = (e for e in done.of("autotune") if "operation" in e)
+    assert measured["name"] == cached["name"] == HEAD.findall(done.err)[0]
+    assert (measured["from_cache"], cached["from_cache"]) == (False, True)
+    assert measured["seconds"] > 0 and cached["seconds"] is None
+    told = {}
+    for one in measured["configurations"]:
+        (name,) = [n for n in own if re.sub(r"_\d+$", "", n) == one["config"]["choice"]]
+        told[name] = f"{one['times_ms'][0]:.4f}"
+    assert told == own
+    best = measured["configurations"][measured["winner"]]
+    assert best["config"]["choice"] == re.sub(r"_\d+$", "", min(own, key=lambda n: float(own[n])))
+    assert {one["maker"] for one in measured["configurations"]} == {"ATen", "C++"}
+    times = [[c["times_ms"] for c in e["configurations"]] for e in (measured, cached)]
+    assert times[0] == times[1]
+    (blobs,) = tmp_path.glob("recording*/blobs")
+    (operation,) = [k for k in read(done, blobs).kernels if k.autotune]
+    # What the cache said again is the same tuning.
+    (tuning,) = operation.autotune
+    assert operation.name == measured["name"] and operation.origin is Origin.INDUCTOR
+    assert tuning.winner is not None and tuning.winner.time_us == pytest.approx(
+        best["times_ms"][0] * 1000
+    )
+    assert not tuning.from_cache and tuning.operation == "packed_linear"
+
+
+def test_without_a_gpu_candidates_are_one_row_and_no_time_is_made_up(
+    forked: Run, tmp_path: Path
+) -> None:
+    done = ok(forked(EMULATED, inductor=True))
+    (blobs,) = tmp_path.glob("recording*/blobs")
+    rec = read(done, blobs)
+    (operation,) = [k for k in rec.kernels if any(t.operation for t in k.autotune)]
+    assert operation.name == "mm(64x32, 32x64)"
+    (tuning,) = operation.autotune
+    assert tuning.best is None and tuning.stopwatch is None and not tuning.from_cache
+    assert all(c.time_us is None for c in tuning.configurations)
+    triton = [c for c in tuning.configurations if c.maker == "Triton"]
+    aten = [c for c in tuning.configurations if c.maker == "ATen"]
+    assert [c.config for c in aten] == [{"choice": "mm"}] and len(triton) > 1
+    ids = {v.id for v in operation.variants}
+    compiled = [c for c in triton if c.variant is not None]
+    assert {c.variant for c in compiled} == ids and len(compiled) == len(ids)
+    for configuration in triton:
+        assert configuration.variant is not None or configuration.reason
+    for variant in operation.variants:
+        blocks = {variant.config[name] for name in ("BLOCK_M", "BLOCK_N", "BLOCK_K")}
+        assert all(isinstance(size, int) for size in blocks)
+        # The settings are those of the code: its PTX was made for so many warps.
+        assert variant.config["num_warps"] == _warps(variant)
+    # No candidate is left as a kernel of its own.
+    assert not [k for k in rec.kernels if k.name.startswith("triton_mm")]
+    json.loads(jsons.dumps(jsons.recording(rec, lambda v: v.known)))
+
+
+def _warps(variant: object) -> int:
+    from inspector.model import Stage, Variant
+
+    assert isinstance(variant, Variant)
+    text = variant.stages[Stage.PTX].content.read().decode()
+    found = re.search(r"\.reqntid (\d+)", text)
+    assert found is not None
+    return int(found[1]) // 32

@@ -1,0 +1,90 @@
+"""Whose time a compile took: each moment is one part's, and rows cost what they hold."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+from inspector.model import CompilePhase, FrameCompile, KernelCompile, Recording
+from inspector.reader.tables import table
+from inspector.report import compiles
+from inspector.report.compile_phases import Axis, Phases, by_part
+
+PHASES = Phases(table("compile_phases"))
+
+
+def frame(began: float, *phases: tuple[str, float, float, int]) -> FrameCompile:
+    spans = tuple(CompilePhase(n, b, s, d) for n, b, s, d in phases)
+    return FrameCompile("0/0", process=1, began=began, seconds=phases[0][2], phases=spans)
+
+
+def test_each_moment_is_the_innermost_parts() -> None:
+    one = frame(
+        10.0, ("dynamo", 10.0, 8.0, 0), ("nobody knows", 11.0, 1.0, 1),
+        ("create_aot_dispatcher_function", 12.0, 5.0, 1), ("inductor_compile", 13.0, 3.0, 2),
+    )  # fmt: skip
+    kernel = KernelCompile("k", "triton", 1, 14.0, 1.0, (("ttir", 0.25), ("cubin", 0.5)))
+    rows = PHASES.rows(Recording("r", (), frame_compiles=(one,), kernel_compiles=(kernel,)))
+    (row,) = rows
+    assert by_part(row.stretches) == {
+        "Dynamo": 3.0, "AOTAutograd": 2.0, "Inductor": 2.0, "Triton": 0.5, "ptxas": 0.5
+    }  # fmt: skip
+    assert Axis(rows, 16).bar(row.stretches) == "DDDDAAIITpIIAADD"
+
+
+def test_kernels_outside_of_compiles_and_builds_have_rows_and_gaps_take_no_room() -> None:
+    early = KernelCompile("k", "triton", 1, 1.0, 1.0, (("cubin", 0.5),), False, "a")
+    cached = KernelCompile("k", "triton", 2, 2.0, 0.1, (), True, "a")
+    build = KernelCompile("/x/ext", "nvcc", 1, 5000.0, 2.0, (("a.o", 2.0),), False)
+    rec = Recording("r", (), kernel_compiles=(early, cached, build))
+    rows = PHASES.rows(rec)
+    assert [Axis(rows, 12).bar(row.stretches) for row in rows] == ["TTpp", "    nnnnnnnn"]
+    text = "\n".join(line.text.plain for line in compiles.lines(rec, PHASES, 60))
+    assert "1 build of extensions in 2.00 s" in text and "Triton 1 miss" in text
+    assert "triton k" in text and "nvcc ext" in text
+
+
+def test_what_torch_told_no_phases_of_is_no_time_made_up() -> None:
+    rec = Recording("r", (), frame_compiles=(FrameCompile("0/0", function="f", file="/m.py"),))
+    assert PHASES.rows(rec)[0].stretches == ()
+    value = compiles.document(rec, PHASES)
+    assert (value["seconds"], value["phases"]) == (None, {})
+    assert "–" in next(line.text.plain for line in compiles.lines(rec, PHASES, 80)
+                       if "0/0 f" in line.text.plain)  # fmt: skip
+
+
+def counted(what: Callable[[], object]) -> int:
+    """How many lines of Python are run."""
+    lines = 0
+
+    def trace(frame: object, event: str, arg: object) -> object:
+        nonlocal lines
+        lines += event == "line"
+        return trace
+
+    sys.settrace(trace)  # type: ignore[arg-type]
+    try:
+        what()
+    finally:
+        sys.settrace(None)
+    return lines
+
+
+def test_a_thousand_compiles_cost_what_they_hold() -> None:
+    def many(count: int) -> Recording:
+        frames = tuple(
+            frame(10.0 * n, ("dynamo", 10.0 * n, 8.0, 0), ("inductor_compile", 10.0 * n, 1.0, 1))
+            for n in range(count)
+        )
+        kernels = tuple(
+            KernelCompile("k", "triton", 1, 10.0 * n + 0.5, 0.25, (("cubin", 0.1),), False, f"{n}")
+            for n in range(count)
+        )
+        return Recording("r", (), frame_compiles=frames, kernel_compiles=kernels)
+
+    def work(count: int) -> int:
+        rec = many(count)
+        return counted(lambda: list(compiles.lines(rec, PHASES, 100)))
+
+    work(10)
+    assert work(800) < 6 * work(200)

@@ -1,0 +1,150 @@
+"""What was compiled and why, in the interface: its parts, and the lines that it leads to."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from inspector.commands.common import open_reader
+from inspector.model import Stage
+from inspector.recording.layout import Writer
+from inspector.tui.app.app import PtxviewApp
+from inspector.tui.compiles.screen import CompilesScreen
+from inspector.tui.widgets.overlay import Overlay
+from tests.helpers.ptxview import SQUARE
+from tests.helpers.sample import settle, text_of
+
+EVIL = "\x1b]0;T\x07\x1b[2J[bold]"
+BREAK = f"""Graph break in user code at /home/me/model.py:4
+Graph Break Reason: Data-dependent {EVIL} branching
+  Explanation: Detected a branch on a tensor.
+  Hint: Use torch.cond.
+
+User code traceback:
+  File "/home/me/train.py", line 30, in <module>
+    step(x)
+  File "/home/me/model.py", line 4, in step
+    if x.sum() > 0:
+
+Traceback (most recent call last):
+  File "/x/site-packages/torch/_dynamo/symbolic_convert.py", line 1, in wrapper
+"""
+AGAIN = ["0/0: tensor 'x' size mismatch at index 0. expected 16, actual 24",
+         "0/0: n == 3           # y = x * n  # me/model.py:3 in step"]  # fmt: skip
+MODEL = "import torch\n\ndef step(x, n):\n    if x.sum() > 0:\n        return x * n\n"
+ID = {"frame_id": 0, "pid": 1}
+
+
+@pytest.fixture(autouse=True)
+def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("STATE", "CACHE", "CONFIG"):
+        monkeypatch.setenv(f"XDG_{name}_HOME", str(tmp_path / name.lower()))
+
+
+def marks(*spans: tuple[str, float, float]) -> list[list[object]]:
+    """Beginnings and ends of nested phases, in microseconds."""
+    ends = [("E", name, ended, -began) for name, began, ended in spans]
+    both = [*(("B", name, began, -ended) for name, began, ended in spans), *ends]
+    both.sort(key=lambda mark: (mark[2], mark[0] == "B", mark[3]))
+    return [[kind, name, at * 1e6] for kind, name, at, _ in both]
+
+
+def recorded(folder: Path, source: str) -> Path:
+    """One kernel of ``source``, two compiles of /home/me/model.py with a break, of which the
+    second is a recompile."""
+    writer = Writer(folder)
+    writer.event(event="recording", schema=1, mode="gpu", time=1.0)
+    writer.event(event="user_file", path="/home/me/model.py", blob=writer.blob(MODEL.encode()))
+    kept = {"file": source, "blob": writer.blob(MODEL.encode()), "first": 3, "last": 5}
+    ptx = writer.blob((SQUARE / "square_kernel.ptx").read_bytes())
+    writer.event(event="triton", name="square_kernel", hash="ab" * 32, files={"ptx": ptx}, pid=1,
+                 cache_hit=False, began=1000.5, seconds=0.5, source=kept,
+                 stage_seconds=[["ptx", 0.1], ["cubin", 0.25]])  # fmt: skip
+    for n in (0, 1):
+        own = {**ID, "frame_compile_id": n}
+        if n:
+            writer.event(event="recompile", **own, blob=writer.blob(json.dumps(AGAIN).encode()))
+        stack = [{"file": "/home/me/model.py", "line": 3, "name": "step", "code": ""}]
+        writer.event(event="compile_start", **own, stack=stack)
+        writer.event(event="graph_break", **own, attempt=0, blob=writer.blob(BREAK.encode()))
+        writer.event(event="compile_cache", **own, name="fx_graph_cache_" + ("hit", "miss")[n],
+                     said={"key": "f"})  # fmt: skip
+        began = 1000.0 + 10 * n
+        writer.event(
+            event="compile_phases", **own,
+            marks=marks(("dynamo", began, began + 2), ("compile_attempt_0", began, began + 0.25),
+                        ("compile_attempt_1", began + 0.25, began + 2),
+                        ("inductor_compile", began + 0.5, began + 1.5)),
+        )  # fmt: skip
+        writer.event(event="compile_end", **own, kind="compilation_metrics", figures={
+            "co_name": "step", "co_filename": "/home/me/model.py", "co_firstlineno": 3,
+            "duration_us": 2_000_000, "start_time": began})  # fmt: skip
+    writer.close()
+    return folder
+
+
+@pytest.mark.parametrize("size", [(80, 24), (200, 60)], ids=["small", "wide"])
+async def test_everything_is_there_and_harmless(tmp_path: Path, size: tuple[int, int]) -> None:
+    reader = open_reader(str(recorded(tmp_path / "rec", "/home/me/model.py")))
+    async with PtxviewApp(reader).run_test(size=size) as pilot:
+        await settle(pilot)
+        await pilot.press("K")
+        await settle(pilot)
+        text = text_of(pilot)
+        assert "1 function compiled 2 times · 2 graph breaks · 1 recompile" in " ".join(
+            text.split()
+        )
+        row = next(line for line in text.split("\n") if "0/0 step" in line)
+        bar = row.partition(" s ")[2].strip("│ ▁▂▃▄▅▆▇█")
+        # A quarter Dynamo, then Inductor with Triton and ptxas in it, then Dynamo again.
+        assert bar[0] == bar[-1] == "D" and "I" in bar and "\x1b" not in text
+        letters = [bar.count(letter) for letter in "DIp"]
+        assert letters[0] > letters[1] and (size[0] == 80 or letters[2])
+        await pilot.press("n")
+        await settle(pilot)
+        text = text_of(pilot)
+        assert "2 graph breaks in 1 place" in text and "/home/me/model.py:4 in step" in text
+        assert "[bold]" in text  # shown, not obeyed
+        assert "500 ms of tracing were begun anew because of it" in " ".join(text.split())
+        await pilot.press("n")
+        await settle(pilot)
+        text = text_of(pilot)
+        assert "1 recompile, 2.00 s" in text
+        assert "n == 3 (guard of 0/0)" in text
+
+
+@pytest.mark.parametrize("source", ["/home/me/model.py", "/elsewhere.py"])
+async def test_enter_goes_to_the_line(tmp_path: Path, source: str) -> None:
+    reader = open_reader(str(recorded(tmp_path / "rec", source)))
+    async with PtxviewApp(reader).run_test(size=(120, 36)) as pilot:
+        screen = await settle(pilot)
+        await pilot.press("K", "n", "down", "enter")
+        await settle(pilot)
+        if source == "/home/me/model.py":
+            assert pilot.app.screen is screen
+            pane = next(p for p in screen.panes.panes if p.stage is Stage.SOURCE)
+            assert screen.panes.active is pane and pane.view.cursor == 4
+        else:
+            # No kernel was made of that file: it is shown as it was.
+            assert isinstance(pilot.app.screen, Overlay)
+            assert "if x.sum() > 0:" in text_of(pilot)
+            assert "line 4" in text_of(pilot)
+
+
+async def test_it_closes_and_keeps_its_place_when_resized(tmp_path: Path) -> None:
+    reader = open_reader(str(recorded(tmp_path / "rec", "/elsewhere.py")))
+    async with PtxviewApp(reader).run_test(size=(120, 36)) as pilot:
+        screen = await settle(pilot)
+        await pilot.press("K", "n")
+        await settle(pilot)
+        over = pilot.app.screen
+        assert isinstance(over, CompilesScreen)
+        before = over.options.highlighted
+        await pilot.resize_terminal(80, 24)
+        await settle(pilot)
+        assert over.options.highlighted == before
+        await pilot.press("escape")
+        await settle(pilot)
+        assert pilot.app.screen is screen
