@@ -10,9 +10,10 @@ from __future__ import annotations
 import json
 import os
 import re
+import secrets
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from inspector import files
@@ -65,7 +66,7 @@ class StageJob:
     ``stage`` is one of ``BEGINNINGS``; ``source`` is Triton's own IR before its first pass.
     ``name`` is what messages call the text. ``target`` is like ``sm_90a``; Triton takes the number.
     ``options`` are Triton's by name, as ``variant_options`` gives them; ``until`` is the last stage
-    to make. ``environment`` is added to the child's.
+    to make. ``environment`` is added to the child's. ``watch``: whether every pass is to be told.
     """
 
     text: bytes
@@ -76,6 +77,7 @@ class StageJob:
     until: str = "cubin"
     gluon: bool = False
     environment: Mapping[str, str] = field(default_factory=dict)
+    watch: bool = False
 
     @property
     def number(self) -> int:
@@ -84,6 +86,22 @@ class StageJob:
         if match is None:
             raise Unreadable(f"{self.target} is no target of Triton's for NVIDIA's GPUs")
         return int(match[1])
+
+
+@dataclass(frozen=True, slots=True)
+class PassesPrinted:
+    """What compilers printed around their passes, for ``inspector/analyse/passes.py``.
+
+    ``timed`` are their reports of time; ``arrivals`` say at which byte what was read of ``printed``
+    at once ended, and when; ``mark`` is the word that marks begin with. ``cut`` says that there was
+    more than the bound of one file.
+    """
+
+    printed: bytes
+    timed: bytes
+    arrivals: tuple[tuple[int, float], ...]
+    mark: str
+    cut: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +123,7 @@ class StagesMade:
     messages: tuple[CompilerMessage, ...] = ()
     unknown: tuple[str, ...] = ()
     printed: bytes = b""
+    passes: PassesPrinted | None = None
 
 
 def compile_on(
@@ -121,13 +140,15 @@ def compile_on(
         folder = Path(name)
         path = folder / f"input.{'ttir' if job.stage == 'source' else job.stage}"
         path.write_bytes(job.text)
+        mark = f"ptxview-{secrets.token_hex(16)}"
         asked, results, said = folder / "job.json", folder / "results.jsonl", folder / "said"
         asked.write_text(
             json.dumps(
                 {
                     "stage": job.stage, "path": str(path), "file": job.name, "target": number,
                     "options": dict(job.options), "gluon": job.gluon, "until": job.until,
-                    "folder": str(folder), "said": str(said),
+                    "folder": str(folder), "said": str(said), "most": files.limits().one,
+                    "watch": {**_watched(folder), "mark": mark} if job.watch else None,
                 },
                 default=str,
             ),
@@ -140,7 +161,25 @@ def compile_on(
                 f"{python} has no Triton, which compiles {job.name}",
                 "Get it: pip install triton, or name another interpreter with --python.",
             )
-        return _made(job, path, results, said, ended)
+        made = _made(job, path, results, said, ended)
+        return replace(made, passes=_printed(folder, mark)) if job.watch else made
+
+
+def _watched(folder: Path) -> dict[str, str]:
+    return {name: str(folder / f"passes.{name}") for name in ("printed", "timed", "arrivals")}
+
+
+def _printed(folder: Path, mark: str) -> PassesPrinted:
+    """What a child has left of its passes, as far as it came."""
+    places = {name: Path(place) for name, place in _watched(folder).items()}
+    printed, timed, listed = (
+        files.read(place) if place.is_file() else b"" for place in places.values()
+    )
+    try:
+        arrivals = tuple((int(at), float(when)) for at, when in json.loads(listed or b"[]"))
+    except (ValueError, TypeError):
+        arrivals = ()
+    return PassesPrinted(printed, timed, arrivals, mark, len(printed) >= files.limits().one)
 
 
 def _environment(job: StageJob, folder: Path) -> dict[str, str]:

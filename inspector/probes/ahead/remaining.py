@@ -6,7 +6,9 @@ JOB is a JSON file: ``stage`` (``source``, Triton's own IR before its first pass
 ``ttgir``, ``llir`` or ``ptx``), ``path`` (its text), ``file`` (what the user calls it), ``target``
 (a number, 90), ``options`` by name as they were recorded or chosen (what this version of Triton's
 does not know is left out, and said), ``gluon``, ``until`` (the last stage to make), ``folder`` (for
-what is made), ``said`` (a file for what is printed).
+what is made), ``said`` (a file for what is printed), ``watch`` (null, or where to write what is
+told of passes: ``timed``, ``printed``, ``arrivals``, ``mark``, as in ``watched_passes``), ``most``
+(bytes of one file).
 
 RESULTS grows by one JSON object a line, flushed: ``{"triton", "unknown": [option…]}``, for each
 stage ``{"begin"}`` and ``{"stage", "path", "seconds"}``, then ``{"metadata"}``, or where one failed
@@ -27,7 +29,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..writer import plain
-from . import said
+from . import said, watched_passes
 
 NO_TRITON = 3
 MEMORY = 32 << 30
@@ -49,6 +51,8 @@ def main(job_path: str, results_path: str) -> int:
         job = json.load(file)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     _bounded(resource.RLIMIT_AS, MEMORY)
+    if job.get("most"):
+        _bounded(resource.RLIMIT_FSIZE, job["most"])  # Python ignores the signal: writing fails
     with open(job["said"], "wb") as printed:
         os.dup2(printed.fileno(), 1)
         os.dup2(printed.fileno(), 2)
@@ -78,6 +82,7 @@ class Remaining:
     def __init__(self, job: dict[str, Any], tell: Callable[..., None], version: str) -> None:
         self.job, self.tell, self.version = job, tell, version
         self.stage: str = job["stage"]
+        self.at = self.stage
         with open(job["path"], encoding="utf-8", errors="surrogateescape") as file:
             self.text = file.read()
         self.stages: dict[str, Any] = {}
@@ -86,24 +91,62 @@ class Remaining:
 
     def run(self) -> None:
         """Make every stage, as the compiler would have, and tell of each."""
+        self.at = self.stage
         self.tell(begin=self.stage)
-        at = self.stage
         try:
             self._prepare()
-            module = self._parsed(self.job["path"])
-            for name in self._following():
-                at = name
-                self.tell(begin=name)
-                clock = time.perf_counter()
-                module = self.stages[name](module, self.metadata)
-                seconds = time.perf_counter() - clock
-                self.tell(stage=name, path=self._kept(name, module), seconds=seconds)
-                if name == self.job["until"]:
-                    break
+            if self.job.get("watch") is None:
+                self._make(self._begun, self._done)
+            else:
+                self._watched(self.job["watch"])
         except Exception as error:
-            self._failed(at, error)
+            self._failed(self.at, error)
             return
         self.tell(metadata=plain(self.metadata))
+
+    def _make(self, begun: Callable[[str], None], done: Callable[[str, Any, float], None]) -> None:
+        module = self._parsed(self.job["path"])
+        for name in self._following():
+            begun(name)
+            clock = time.perf_counter()
+            module = self.stages[name](module, self.metadata)
+            done(name, module, time.perf_counter() - clock)
+            if name == self.job["until"]:
+                break
+
+    def _begun(self, name: str) -> None:
+        self.at = name
+        self.tell(begin=name)
+
+    def _done(self, name: str, module: Any, seconds: float) -> None:
+        self.tell(stage=name, path=self._kept(name, module), seconds=seconds)
+
+    def _watched(self, watch: dict[str, Any]) -> None:
+        """The same with passes told: what they print goes into files of its own."""
+        failed: Exception | None = None
+        try:  # compilers are woken, too, for the times that follow
+            self._make(self._begun, self._done)
+        except Exception as error:
+            failed = error  # told with the passes that it came to
+
+        def make(mark: Callable[[str], None]) -> None:
+            def begun(name: str) -> None:
+                self._begun(name)
+                mark(name)
+
+            self._make(begun, lambda name, module, seconds: None)
+
+        at = self.at
+        try:
+            watched_passes.run_twice(
+                make, (watch["timed"], watch["printed"]), watch["mark"], watch["arrivals"]
+            )
+        except Exception:
+            if failed is None:
+                raise
+        self.at = at
+        if failed is not None:
+            raise failed
 
     def _prepare(self) -> None:
         from triton.backends.compiler import GPUTarget
