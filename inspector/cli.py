@@ -139,8 +139,8 @@ COMMANDS = (
         "ptxview passes [PATH] KERNEL [PASS]",
         "the IR after each pass of the compiler that changed it, and which pass did this",
         (
-            "ptxview passes x.ptxview matmul_kernel --introduces convert_layout  # who made it",
-            "ptxview passes x.ptxview matmul_kernel 13  # what the pass of that number changed",
+            "ptxview passes x.ptxview matmul_kernel#1 --introduces convert_layout  # who made it",
+            "ptxview passes x.ptxview matmul_kernel#1 13  # what the pass of that number changed",
         ),
     ),
     Subcommand(
