@@ -465,3 +465,25 @@ class PassFilter:
                                         in changes.get(p.number, {}).items() if n in names)
             ]  # fmt: skip
         return tuple(shown)
+
+
+def searched(passes: Sequence[PassRun], text: str) -> Iterator[PassRun]:
+    """The passes that all words fit: of ``+tt.dot`` there are more after them, of ``-tt.dot``
+    fewer; another word is an operation of which there are more or fewer, or a part of a name."""
+    changes = {p.number: p.operations for p in passes if p.changed}
+    every = {name for change in changes.values() for name in change}
+    words = [(w[:1] if w[:1] in "+-" and w[1:] else "", w.lstrip("+-") or w) for w in text.split()]
+    meant = [(sign, word.lower(), named(word, every)) for sign, word in words]
+    for run in passes:
+        own = changes.get(run.number, {})
+        differences = {name: b - a for name, (a, b) in own.items()}
+        if all(
+            any(_fits(sign, differences[n]) for n in names if n in differences)
+            or (not sign and word in f"{run.name} {run.argument} {run.stage}".lower())
+            for sign, word, names in meant
+        ):
+            yield run
+
+
+def _fits(sign: str, difference: int) -> bool:
+    return not sign or (difference > 0) == (sign == "+")

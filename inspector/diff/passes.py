@@ -26,6 +26,11 @@ class PassChange:
     listings: tuple[Listing, Listing]
     diff: ListingDiff
 
+    @property
+    def stage(self) -> Stage:
+        """As what its texts are read."""
+        return _AS[self.run.language]
+
     def rows(self) -> Iterator[BesideRow]:
         """Every line of both texts, side by side."""
         lines = self.listings[0].lines, self.listings[1].lines
