@@ -47,6 +47,9 @@ class PassTable(ScrollView, can_focus=True, inherit_bindings=False):
         self.known: tuple[PassRun, ...] = ()
         self.rows: tuple[PassRun, ...] = ()
         self.cursor = 0
+        self._stood = 0
+        """The number of the pass that was last gone to, which a filter may hide for a while."""
+
         self.every = False
         self.stage: str | None = None
         self.query_text = ""
@@ -69,17 +72,14 @@ class PassTable(ScrollView, can_focus=True, inherit_bindings=False):
 
     def lay(self) -> None:
         """The rows that are wanted; the cursor stays on its pass, or goes to the nearest."""
-        here = self.row
         shown = [p for p in self.known if self.stage in (None, p.stage)]
         if self.query_text.strip():
             shown = list(searched(shown, self.query_text))
         elif not self.every:
             shown = [p for p in shown if p.changed]
         self.rows = tuple(shown)
-        self.cursor = 0
-        if here is not None:
-            after = (i for i, p in enumerate(self.rows) if p.number >= here.number)
-            self.cursor = next(after, max(0, len(self.rows) - 1))
+        after = (i for i, p in enumerate(self.rows) if p.number >= self._stood)
+        self.cursor = next(after, max(0, len(self.rows) - 1))
         self.virtual_size = Size(0, len(self.rows) + 1)
         self._reveal()
         self.refresh()
@@ -95,6 +95,7 @@ class PassTable(ScrollView, can_focus=True, inherit_bindings=False):
     def go(self, index: int) -> None:
         """Put the cursor on a row."""
         self.cursor = max(0, min(index, len(self.rows) - 1))
+        self._stood = 0 if self.row is None else self.row.number
         self._reveal()
         self.refresh()
         self.post_message(self.Chosen(self.row))
