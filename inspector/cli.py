@@ -135,6 +135,15 @@ COMMANDS = (
         ),
     ),
     Subcommand(
+        "passes",
+        "ptxview passes [PATH] KERNEL [PASS]",
+        "the IR after each pass of the compiler that changed it, and which pass did this",
+        (
+            "ptxview passes x.ptxview matmul_kernel#1 --introduces convert_layout  # who made it",
+            "ptxview passes x.ptxview matmul_kernel#1 13  # what the pass of that number changed",
+        ),
+    ),
+    Subcommand(
         "repro",
         "ptxview repro [PATH] KERNEL",
         "a recorded call as one script that stands alone: runs it, checks it, times it",

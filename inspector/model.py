@@ -337,6 +337,10 @@ class Variant:
     seen. ``launches`` exceeds the sum of the calls' counts where there were more distinct calls
     than are kept.
 
+    ``options`` are Triton's others than those of ``config``, with the ``triton_version`` that
+    compiled it, as far as they were recorded; ``unpassed`` is Triton's IR as it was before the
+    first pass.
+
     ``autotune`` is what tuning came to for this variant: of several, the tuning that it won, else
     the last; ``Kernel.autotune`` has them all.
     """
@@ -367,6 +371,8 @@ class Variant:
     failed: str | None = None
     maker: str | None = None
     library: str | None = None
+    options: Mapping[str, object] = field(default_factory=dict)
+    unpassed: Content | None = None
 
     def lines_in(self, stage: Stage) -> tuple[int, int] | None:
         """The first and last line of the kernel in ``source`` or ``output_code``."""

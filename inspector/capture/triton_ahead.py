@@ -223,12 +223,12 @@ def _died(
         messages_of(printed, "triton", lambda file, n: rows[n - 1] if n <= len(rows) else None),
         {path.name: job.source.name},
     )
-    bad = _bad_ir(printed, job.source.name, rows)
+    bad = bad_ir(printed, job.source.name, rows)
     if bad is not None:
         messages = (bad, *(m for m in messages if m.severity != "error"))
     failed = first_error(messages) or failed
-    if bad is None and (cause := next((r for r in printed.splitlines() if _CAUSE.search(r)), None)):
-        failed += f": {cause.strip()[:300]}"
+    if bad is None and (cause := cause_of(printed)):
+        failed += f": {cause}"
     if not any(message.severity == "error" for message in messages):
         messages = (CompilerMessage("error", failed, "triton", job.source.name), *messages)
     writer.event(
@@ -240,7 +240,13 @@ def _died(
     )  # fmt: skip
 
 
-def _bad_ir(printed: str, name: str, rows: Sequence[str]) -> CompilerMessage | None:
+def cause_of(printed: str) -> str | None:
+    """The line in which LLVM says why it ends its process; None where it says nothing."""
+    row = next((r for r in printed.splitlines() if _CAUSE.search(r)), None)
+    return None if row is None else row.strip()[:300]
+
+
+def bad_ir(printed: str, name: str, rows: Sequence[str]) -> CompilerMessage | None:
     """What LLVM says of a text that it cannot read: the line stands right behind the sentence."""
     said, mark, number = printed.partition("failed to parse IR: ")[2].partition("lineno: ")
     digits = number.split("\n", 1)[0].strip()[:9]

@@ -39,8 +39,13 @@ def from_event(event: Event) -> Compilation | None:
         seconds=as_seconds(event.get("seconds")),
         tool=as_text(event.get("tool")),
         failed=as_text(event.get("failed")),
-        messages=tuple(_messages(listed)) if isinstance(listed, list | tuple) else (),
+        messages=messages_from(listed),
     )
+
+
+def messages_from(listed: object) -> tuple[CompilerMessage, ...]:
+    """The messages of a list as events have it; none of anything else."""
+    return tuple(_messages(listed)) if isinstance(listed, list | tuple) else ()
 
 
 def _messages(listed: Iterable[object]) -> Iterable[CompilerMessage]:

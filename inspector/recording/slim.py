@@ -18,7 +18,16 @@ from inspector.recording.layout import BlobContent, FileContent
 
 Event = Mapping[str, object]
 METADATA = frozenset(("name", "hash", "shared", "target", *CONFIG))
-FILES = frozenset(("ttir", "ttgir", "llir", "ptx", "cubin"))
+FILES = frozenset(("source", "ttir", "ttgir", "llir", "ptx", "cubin"))
+# Fields of CUDAOptions in triton/backends/nvidia/compiler.py, 3.2 to 3.9, that stages after the
+# frontend read; paths and what a configuration already tells are left out.
+OPTIONS = frozenset((
+    "triton_version", "enable_fp_fusion", "ptx_version", "ptx_options", "launch_cooperative_grid",
+    "launch_pdl", "max_num_imprecise_acc_default", "debug", "sanitize_overflow", "cluster_dims",
+    "instrumentation_mode", "min_shared_mem", "clc", "sched4reg", "enable_reflect_ftz",
+    "num_consumer_groups", "num_buffers_warp_spec", "reg_dec_producer", "reg_inc_consumer",
+    "minRegAutoWS", "maxRegAutoWS", "fpsan_homomorphic_casts",
+))  # fmt: skip
 SHORT = 40
 """Longest word that is interned: a name, a type, a kind of event."""
 
@@ -58,7 +67,9 @@ def slim(event: Event) -> dict[str, object]:
     if event.get("event") != "triton":
         return {intern(k): _shared(v) for k, v in event.items()}
     out = {intern(k): _shared(v) for k, v in event.items()}
-    out["metadata"] = {k: v for k, v in as_map(out.get("metadata")).items() if k in METADATA}
+    metadata = as_map(out.get("metadata"))
+    out["metadata"] = {k: v for k, v in metadata.items() if k in METADATA}
+    out["options"] = options_of(metadata)
     paths = {k: v for k, v in as_map(out.get("paths")).items() if k in FILES}
     files: dict[str, object] = {}
     for kind, content in as_map(out.get("files")).items():
@@ -68,6 +79,16 @@ def slim(event: Event) -> dict[str, object]:
                 del paths[kind]
             files[kind] = small
     return {**out, "files": files, "paths": paths or None}
+
+
+_alike: dict[str, Mapping[str, object]] = {}
+
+
+def options_of(metadata: Mapping[str, object]) -> Mapping[str, object]:
+    """Triton's options among a kernel's metadata: one mapping for all kernels that share them."""
+    options = {k: v for k, v in metadata.items() if k in OPTIONS and v is not None}
+    key = repr(sorted(options.items(), key=lambda item: item[0]))
+    return _alike.setdefault(key, options) if len(_alike) < 1000 else options
 
 
 def _shared(value: object) -> object:

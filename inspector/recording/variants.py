@@ -38,7 +38,7 @@ from inspector.recording.facts import (
     text_of,
 )
 from inspector.recording.output_code import KernelText
-from inspector.recording.slim import compact, path_of
+from inspector.recording.slim import compact, options_of, path_of
 
 ALONE = "only this one file was opened"
 
@@ -141,7 +141,8 @@ def from_triton(
         named |= {Stage.SASS: files.get("cubin", ""), Stage.SOURCE: source.get("blob", "")}
         for stage in missing.keys() & {s for s, content in named.items() if content is None}:
             missing[stage] = f"it could not be kept with the recording: {why}"
-    shared = metadata.get("shared")
+    shared, told = metadata.get("shared"), event.get("options")
+    options = told if isinstance(told, Mapping) else None
     return VariantOfKernel(
         key,
         origin,
@@ -163,6 +164,8 @@ def from_triton(
             copied=copied,
             missing=_same(missing),
             cache_hit=as_bool(event.get("cache_hit")),
+            options=options_of(metadata) if options is None else options,
+            unpassed=compact(blob(files.get("source"))),
         ),
     )
 

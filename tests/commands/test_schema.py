@@ -25,7 +25,7 @@ from inspector.model import Stage
 from inspector.reader.tables import REFERENCE, schema
 from inspector.report import fields, profile, race, timings
 from tests.helpers.profile_traces import Made
-from tests.helpers.ptxview import REPOSITORY, Done, call
+from tests.helpers.ptxview import MATMUL, REPOSITORY, Done, call
 from tests.helpers.schemas import hold, validator
 from tests.measure.profile.test_traces import of
 from tests.measure.time import test_results as results
@@ -84,6 +84,8 @@ LINES = [
     ["export", RECORDED, "softmax_kernel", "--without", "source,paths", "-o", f"{NEW}x.ptxview"],
     ["export", RECORDED, "softmax_kernel", "-o", f"{NEW}x.ndjson"],
     ["repro", RECORDED, "softmax_kernel"],
+    ["passes", str(MATMUL), "matmul_kernel", "--introduces", "convert_layout"],
+    ["passes", str(MATMUL), "matmul_kernel", "tritongpu-accelerate-matmul"],
 ]
 # What these print is an interface, a shell's function, or a program's own output.
 WITHOUT = {"run", "open", "ncu", "mcp", "completion"}

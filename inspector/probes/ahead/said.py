@@ -8,8 +8,11 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+# MLIR writes an operation's location before what it says of it: a place, a name with a place, or
+# the place in a function with that of its call.
 _PRINTED = re.compile(
-    r'(?:loc\(")?(?P<file>[^\s:"(][^:"\n]*)"?:(?P<line>\d+):(?P<column>\d+)\)?: '
+    r'(?:loc\((?:callsite\()?(?:"[^"\n]*"\((?:callsite\()?)?")?(?P<file>[^\s:"(][^:"\n]*)"?'
+    r":(?P<line>\d+):(?P<column>\d+)(?:\)[^\n]*?)?: "
     r"(?P<severity>fatal error|error|warning|remark|note): (?P<message>.+)"
 )
 _PTXAS = re.compile(

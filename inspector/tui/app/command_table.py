@@ -23,6 +23,7 @@ class Where(Enum):
     VARIANTS = "In the table of variants"
     TIMING = "Taking a time"
     STEP = "Running a block, step by step"
+    PASSES = "Pass by pass"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,7 @@ class Command:
 
 _S, _P, _T = Where.SCREEN, Where.PANE, Where.TREE
 _D, _V, _M, _X = Where.DIFF, Where.VARIANTS, Where.TIMING, Where.STEP
+_Z = Where.PASSES
 
 # fmt: off
 TABLE: tuple[Command, ...] = (
@@ -120,6 +122,8 @@ TABLE: tuple[Command, ...] = (
     Command("compiles", "K", "K", _S, "compiles",
             "Compiles", "a timeline of what was compiled; graph breaks, recompiles and dynamic "
             "shapes, each with its line"),
+    Command("passes", "Z", "Z", _S, "passes",
+            "Passes", "what each pass of Triton's compiler changed, and how long it took"),
     Command("profile", "M", "M", _S, "understand('profile')",
             "Profile", "operators and kernels as torch.profiler saw them, and who launched which"),
     Command("edit", "E", "E", _S, "edit",
@@ -359,6 +363,31 @@ TABLE: tuple[Command, ...] = (
     Command("step.escape", "escape", "Esc", _X, "escape",
             "Stop, forget, or back", "what runs is ended; the search; else to the kernels", "back"),
     Command("step.leave", "q,ctrl+c", "q", _X, "back", "Back", "to the kernels"),
+    Command("passes.look", "enter,tab,right,l", "Enter", _Z, "screen.look",
+            "Read it", "go to what this pass changed; Esc comes back", "read"),
+    Command("passes.search", "slash", "/", _Z, "screen.find",
+            "Search", "an operation or a pass; +tt.dot: which made it, -tt.dot: took it away",
+            "search"),
+    Command("passes.stage", "s", "s", _Z, "stage",
+            "Next stage", "the passes that make TTIR, TTGIR, LLVM IR or PTX alone; then all",
+            "stage"),
+    Command("passes.every", "a", "a", _Z, "every",
+            "All passes", "those that changed nothing, too", "all"),
+    Command("passes.change.next", "right_square_bracket,n", "]", _Z, "screen.change(1)",
+            "Next change", "of this pass, round the ends", "change"),
+    Command("passes.change.previous", "left_square_bracket,N", "[", _Z, "screen.change(-1)",
+            "Previous change", "of this pass, round the ends"),
+    Command("passes.remarks", "r", "r", _Z, "screen.remarks",
+            "Remarks", "what was compiled, and how it differs from what was recorded", "remarks"),
+    Command("passes.escape", "escape", "Esc", _Z, "screen.escape",
+            "Forget, or back", "the filter; without one to the kernels", "back"),
+    Command("passes.back", "q,ctrl+c", "q", _Z, "screen.back", "Back", "to the kernels"),
+    Command("passes.up", "up,k", "↑ k", _Z, "move(-1)", "Row up", ""),
+    Command("passes.down", "down,j", "↓ j", _Z, "move(1)", "Row down", ""),
+    Command("passes.page.up", "pageup,ctrl+b", "PgUp", _Z, "page(-1)", "Page up", ""),
+    Command("passes.page.down", "pagedown,space", "PgDn", _Z, "page(1)", "Page down", ""),
+    Command("passes.first", "g,home", "g", _Z, "edge(-1)", "First row", ""),
+    Command("passes.last", "G,end", "G", _Z, "edge(1)", "Last row", ""),
 )
 # fmt: on
 
@@ -379,7 +408,13 @@ BESIDE = (
 )  # fmt: skip
 """What one has of them, and of a pane's, beside a block that is run."""
 
-ALSO = {Where.DIFF: SHARED, Where.VARIANTS: BARE, Where.TIMING: BARE, Where.STEP: BESIDE}
+ALSO = {
+    Where.DIFF: SHARED,
+    Where.VARIANTS: BARE,
+    Where.TIMING: BARE,
+    Where.STEP: BESIDE,
+    Where.PASSES: BARE,
+}
 """What a screen that lies over the main one has of the commands that are everywhere else."""
 
 MARKS: tuple[tuple[str, str], ...] = (

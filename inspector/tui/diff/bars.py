@@ -12,6 +12,7 @@ from textual.widget import Widget
 
 from inspector.diff.beside import BesideRow, Sign
 from inspector.diff.compare import Compared
+from inspector.diff.passes import PassChange
 from inspector.model import Stage
 from inspector.report import diff_text
 from inspector.report.naming import differing
@@ -233,7 +234,7 @@ class DiffStatus(Widget):
         return Content.assemble((" " + left, ""), (" " * gap, ""), (self._right, "$accent"))
 
 
-def _where(comparison: Compared, row: BesideRow) -> Iterator[str]:
+def _where(comparison: Compared | PassChange, row: BesideRow) -> Iterator[str]:
     for mark, n, listing in zip("ab", (row.a, row.b), comparison.listings, strict=True):
         if n is not None:
             yield f"{mark} {n}/{len(listing.lines)}"

@@ -13,6 +13,7 @@ from textual.strip import Strip
 
 from inspector.diff.beside import BesideRow, Sign
 from inspector.diff.compare import Compared
+from inspector.diff.passes import PassChange
 from inspector.report.diff_text import SIGNS
 from inspector.tui.code.highlight import Highlighter
 from inspector.tui.code.rows import code_strip, mark_matches
@@ -60,7 +61,7 @@ class DiffRows:
     """Makes the rows of one comparison; ``part`` gives the style of a component by its name."""
 
     def __init__(self, part: Callable[[str], Style]) -> None:
-        self.comparison: Compared | None = None
+        self.comparison: Compared | PassChange | None = None
         self.sources: tuple[Highlighter, ...] = ()
         self.dark = True
         self.plain = Style()
@@ -71,7 +72,9 @@ class DiffRows:
         self._code = lru_cache(maxsize=2048)(self._make_code)
         self._intra = lru_cache(maxsize=2048)(self._make_intra)
 
-    def show(self, comparison: Compared | None, sources: tuple[Highlighter, ...]) -> None:
+    def show(
+        self, comparison: Compared | PassChange | None, sources: tuple[Highlighter, ...]
+    ) -> None:
         """Make rows of another comparison from now on."""
         self.comparison, self.sources = comparison, sources
         self.forget()

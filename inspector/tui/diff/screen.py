@@ -10,6 +10,7 @@ from textual.app import ComposeResult
 from textual.content import Content
 from textual.message import Message
 
+from inspector.diff.compare import Compared
 from inspector.model import Stage
 from inspector.reader.reader import Reader
 from inspector.report import diff_text
@@ -121,7 +122,8 @@ class DiffScreen(DiffSearching):
             self._start(self.request)
             return
         self.view.show(outcome)
-        self.summary.show(outcome.comparison)
+        own = outcome.comparison
+        self.summary.show(own if isinstance(own, Compared) else None)
         self._landed = self.view.place
         self._tell()
         self.search_again()

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from inspector.diff import compare
 from inspector.diff.beside import BesideRow, Sign
 from inspector.diff.compare import Compared
+from inspector.diff.passes import PassChange
 from inspector.errors import PtxviewError
 from inspector.model import Stage, Variant
 from inspector.reader.reader import Reader
@@ -86,7 +87,7 @@ class DiffOutcome:
     or a notice. ``at`` is the place that was kept, None: the cursor goes to the first change."""
 
     request: DiffRequest
-    comparison: Compared | None = None
+    comparison: Compared | PassChange | None = None
     sources: tuple[Highlighter, Highlighter] | None = None
     beside: Layout | None = None
     unified: Layout | None = None

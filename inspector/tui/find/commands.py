@@ -121,6 +121,7 @@ def _elsewhere(where: Where, own: Sequence[Where]) -> str:
         Where.VARIANTS: "V in the tree opens it",
         Where.TIMING: "t opens it",
         Where.STEP: "x opens it",
+        Where.PASSES: "Z opens it",
     }
     if where in names and own[0] in USUAL:
         return f"That works elsewhere: {where.value[0].lower()}{where.value[1:]} ({names[where]})."

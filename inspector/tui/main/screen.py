@@ -810,6 +810,15 @@ class MainScreen(Screen[None]):
         stages = tuple(pane.stage for pane in self.panes.panes)
         self.app.push_screen(StepScreen(self.reads, self.panes.subject, stages, self.times))
 
+    def action_passes(self) -> None:
+        """What each pass of the compiler changed in the variant."""
+        if self.panes.subject.variant is None:
+            self.warn("There is no variant here whose passes could be shown.")
+            return
+        from inspector.tui.passes.screen import PassesScreen
+
+        self.app.push_screen(PassesScreen(self.panes.subject))
+
     def timed(self) -> None:
         """Other times are known than before."""
         self.kernels.timed()

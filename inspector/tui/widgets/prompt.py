@@ -9,7 +9,7 @@ from textual.message import Message
 from textual.widgets import Input, Static
 
 SIGNS = {"search": "/", "goto": ":", "filter": "filter", "parts": "parts", "store": "store",
-         "lane": "lane", "go": "go", "block": "block"}  # fmt: skip
+         "lane": "lane", "go": "go", "block": "block", "passes": "/"}  # fmt: skip
 HINTS = {
     "parts": "two lanes of the block: 0 31",
     "store": "an address: a tensor's name, x+40 (bytes), 0x7f…",
@@ -18,6 +18,7 @@ HINTS = {
     "block": "coordinates: 7, or 3,1,0",
     "search": "a regular expression",
     "goto": "line number",
+    "passes": "an operation or a pass: convert_layout, +tt.dot made, -tt.dot taken away",
     "filter": "words: name, origin, id, setting",
 }
 

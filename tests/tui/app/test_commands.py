@@ -13,6 +13,7 @@ from textual.content import Content
 from textual.pilot import Pilot
 from textual.screen import Screen
 
+from inspector.errors import Unreadable
 from inspector.model import Stage
 from inspector.tui.app.app import PtxviewApp
 from inspector.tui.app.command_table import TABLE, Where, command, footer
@@ -25,6 +26,9 @@ from inspector.tui.find.finder import Finder
 from inspector.tui.main import screen as acting
 from inspector.tui.main.screen import MainScreen
 from inspector.tui.main.understanding import HintList
+from inspector.tui.passes import screen as passes_screen
+from inspector.tui.passes.screen import PassesScreen
+from inspector.tui.passes.table import PassTable
 from inspector.tui.step.screen import StepScreen
 from inspector.tui.timing.screen import TimingScreen
 from inspector.tui.tree.kernel_tree import KernelTree
@@ -92,7 +96,7 @@ def test_the_action_exists(one: object) -> None:
     name = chosen.action.partition("(")[0]
     screens: dict[Where, type] = {
         Where.DIFF: DiffScreen, Where.VARIANTS: VariantsScreen, Where.TIMING: TimingScreen,
-        Where.STEP: StepScreen,
+        Where.STEP: StepScreen, Where.PASSES: PassesScreen,
     }  # fmt: skip
     homes: dict[str, type] = {
         "screen": screens.get(chosen.where, MainScreen), "app": PtxviewApp,
@@ -100,7 +104,7 @@ def test_the_action_exists(one: object) -> None:
     own = {
         Where.SCREEN: MainScreen, Where.PANE: CodeView, Where.TREE: KernelTree,
         Where.DIFF: DiffView, Where.VARIANTS: VariantTable, Where.TIMING: TimingScreen,
-        Where.STEP: StepScreen,
+        Where.STEP: StepScreen, Where.PASSES: PassTable,
     }  # fmt: skip
     space, _, rest = name.rpartition(".")
     if name == "tell_app":
@@ -109,8 +113,8 @@ def test_the_action_exists(one: object) -> None:
 
 
 def test_every_command_has_a_test() -> None:
-    # In test_diff_screen.py, in test_timing.py and in test_step_screen.py.
-    elsewhere = (Where.DIFF, Where.VARIANTS, Where.TIMING, Where.STEP)
+    # In test_diff_screen.py, test_timing.py, test_step_screen.py and test_passes_screen.py.
+    elsewhere = (Where.DIFF, Where.VARIANTS, Where.TIMING, Where.STEP, Where.PASSES)
     assert {c.id.replace(".", "_") for c in TABLE if c.where not in elsewhere} <= {
         name.removeprefix("test_key_") for name in globals()
     }
@@ -859,6 +863,22 @@ async def test_key_block(start: Start) -> None:
             await ui.pause(0.01)
         await ui.pause()
         assert "there is no kernel square_kernel in this PTX" in text_of(ui)
+        await ui.press("escape")
+        assert len(ui.app.screen_stack) == 1
+
+
+async def test_key_passes(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*args: object, **more: object) -> None:
+        raise Unreadable("square_kernel is not Triton's")
+
+    monkeypatch.setattr(passes_screen, "variant_passes", refuse)
+    async with start("Z") as (ui, _):
+        screen = ui.app.screen
+        assert isinstance(screen, PassesScreen)
+        while not screen.settled:
+            await ui.pause(0.01)
+        await ui.pause()
+        assert "square_kernel is not Triton's" in " ".join(text_of(ui).split())
         await ui.press("escape")
         assert len(ui.app.screen_stack) == 1
 

@@ -1,0 +1,489 @@
+"""Passes of MLIR's and LLVM's, of what the compilers print around each: what it changed, and when.
+
+MLIR prints its IR before every pass (``// -----// IR Dump Before``): what a pass leaves is what the
+next one finds, and after the last one of a pass manager stands the module itself. LLVM prints after
+every pass (``*** IR Dump After``), its code generator machine code a function at a time. Marks
+stand between them (``inspector/probes/ahead/watched_passes.py``). Times are MLIR's and LLVM's own
+reports, where they make one.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+
+MLIR, LLVM, MACHINE = "mlir", "llvm", "machine"
+BY_MLIR, BY_LLVM, BY_ARRIVAL = "mlir", "llvm", "arrival"
+
+
+@dataclass(frozen=True, slots=True)
+class PassRun:
+    """One pass as it ran, from 1 in the order of the compiler.
+
+    ``name`` is the pass's class or title, ``argument`` its name on the command line (``cse``),
+    ``scope`` what it ran on where that is not the module; ``inside`` are the passes that it ran
+    itself, as often as it did. ``stage`` is the stage that was being made; ``language`` is mlir,
+    llvm, or machine: LLVM's machine code. ``before`` and ``after`` are the texts where they differ,
+    both None where it changed nothing; ``before`` is empty where the text that it made is the first
+    of its language. ``milliseconds`` are those of ``timed_by``: MLIR's or LLVM's own timers, or
+    ``arrival``, the time between two lines that LLVM prints; None where none said so.
+    """
+
+    number: int
+    stage: str
+    language: str
+    name: str
+    argument: str = ""
+    scope: str = ""
+    inside: tuple[str, ...] = ()
+    before: str | None = None
+    after: str | None = None
+    milliseconds: float | None = None
+    timed_by: str | None = None
+    lines: tuple[int, int] | None = None
+    """Lines that came and that went, where somebody has compared the texts."""
+
+    @property
+    def changed(self) -> bool:
+        """Whether anything differs after it."""
+        return self.after is not None
+
+    @property
+    def operations(self) -> Mapping[str, tuple[int, int]]:
+        """Operations of which there are more or fewer after it: how many before and after."""
+        if self.before is None or self.after is None:
+            return {}
+        a, b = (operations(text, self.language) for text in (self.before, self.after))
+        return {name: (a[name], b[name]) for name in sorted(a | b) if a[name] != b[name]}
+
+
+# -- what is printed ------------------------------------------------------------------------------
+
+_HEADER = re.compile(
+    rb"^(?:"
+    rb"(?P<mark>ptxview-[0-9a-f]{32}) (?P<word>\w+) ?(?P<rest>.*)"
+    rb"|// -----// IR Dump Before (?P<before>.+?) //----- //"
+    rb"|// -----// (?P<other>.+ IR Dump .+)"
+    rb"|(?:; )?\*\*\* IR Dump After (?P<after>.+?) \*\*\*(?P<on>.*)"
+    rb"|# \*\*\* IR Dump After (?P<machine>.+?) \*\*\*:?.*"
+    rb"|Running pass: (?P<running>.+)"
+    rb"|(?P<noise>Running analysis|Clearing all|Invalidating|Skipping|===-{20}).*"
+    rb")$",
+    re.MULTILINE,
+)
+# `Name: argument{options} ('op' operation: @f)`; before LLVM 22 `Name (argument) ('op' operation)`.
+_MLIR_NAME = re.compile(
+    r"(?P<name>[^\s:(]+(?:\([^)]*\)::\S+)?)(?:: (?P<new>[\w.-]+)(?:\{.*\})?| \((?P<old>[\w.-]+)\))?"
+    r" \('(?P<op>[\w.]+)' operation(?:: (?P<symbol>@.+))?\)(?P<failed> Failed)?"
+)
+_LLVM_ON = re.compile(r"(?P<name>.+?) on (?P<scope>.+)")
+_TITLE = re.compile(r"(?P<name>.+?)(?: \((?P<argument>[\w.-]+)\))?")
+_PIPELINE = re.compile(
+    r"(?P<name>[\w.-]+)(?P<options>\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\})?(?P<open>\()?"
+)
+# LLVM numbers the rows of machine code between some passes, and indents the others alike.
+_SLOT = re.compile(rb"^(?:\d+B?)?\t", re.MULTILINE)
+_MODULE = re.compile(rb"\s*(?:; ModuleID|source_filename|target )")
+_FUNCTION = re.compile(rb"# Machine code for function ([^:\n]+)")
+
+
+@dataclass(slots=True)
+class _Part:
+    """What is printed under one heading."""
+
+    kind: str
+    text: str
+    body: bytes
+    at: int
+    """The byte at which the name in the heading begins."""
+
+
+def _parts(printed: bytes, mark: bytes) -> Iterator[_Part]:
+    """The headings in what was printed, each with what stands beneath it."""
+    last: tuple[str, str, int, int] | None = None
+    for match in _HEADER.finditer(printed):
+        kind = match.lastgroup or ""
+        if match["mark"] is not None:
+            if match["mark"] != mark:
+                continue
+            kind, text, named = match["word"].decode(), match["rest"], 0
+        elif match["after"] is not None:
+            kind, text, named = "after", match["after"] + match["on"], match.start("after")
+        else:
+            text, named = match[kind], match.start(kind)
+        if last is not None:
+            yield _Part(last[0], last[1], printed[last[2] : match.start()], last[3])
+        last = (kind, text.decode("utf-8", "replace"), match.end(), named)
+    if last is not None:
+        yield _Part(last[0], last[1], printed[last[2] :], last[3])
+
+
+class _Reader:
+    """Goes through what was printed and makes passes of it."""
+
+    def __init__(self, arrivals: Sequence[tuple[int, float]]) -> None:
+        self.passes: list[PassRun] = []
+        self._ends = [at for at, _ in arrivals]
+        self._seconds = [seconds for _, seconds in arrivals]
+        self._stage = ""
+        self._pipeline: list[tuple[str, str]] = []
+        self._waiting: list[tuple[str, str, str, str, bytes]] = []
+        self._latest: dict[str, bytes] = {}
+        self._running: list[tuple[str, float | None]] = []
+
+    def read(self, part: _Part) -> None:
+        """Take the next heading."""
+        match part.kind:
+            case "stage":
+                self._stage = part.text
+            case "pipeline":
+                self._pipeline, self._waiting = pipeline_of(part.text), []
+            case "ended":
+                self._mlir(_trimmed(part.body))
+            case "module":
+                self._latest = {"": _trimmed(part.body)}
+                self._running = []
+            case "translate":  # Triton inlines and verifies, untold, before the first pass
+                self._latest = {}
+            case "before":
+                self._before(part)
+            case "running":
+                self._running.append((_name_on(part.text)[0], self._arrived(part.at)))
+            case "after":
+                self._after(part)
+            case "machine":
+                self._machine(part)
+
+    def end(self) -> None:
+        """What was begun and did not end: the last pass is not known to have ended."""
+        if self._waiting:
+            self._mlir(None)
+
+    def _before(self, part: _Part) -> None:
+        found = _MLIR_NAME.fullmatch(part.text)
+        if found is None or found["failed"]:
+            return
+        argument = found["new"] or found["old"] or ""
+        self._waiting.append(
+            (found["name"], argument, found["op"], found["symbol"] or "", _trimmed(part.body))
+        )
+
+    def _mlir(self, final: bytes | None) -> None:
+        """The passes of one pass manager, whose last text is the module that it left."""
+        own = _own_passes([(w[1], w[2]) for w in self._waiting], self._pipeline)
+        tops = [i for i, top in enumerate(own) if top]
+        for i, j in zip(tops, [*tops[1:], len(self._waiting)], strict=True):
+            name, argument, _, symbol, before = self._waiting[i]
+            after = self._waiting[j][4] if j < len(self._waiting) else final
+            inside = tuple(w[0] for w in self._waiting[i + 1 : j])
+            if after is not None:
+                self._add(MLIR, name, argument, symbol, before, after, inside=inside)
+        self._waiting = []
+
+    def _after(self, part: _Part) -> None:
+        """A pass of LLVM's has ended: the whole module follows, or what it ran on."""
+        name, scope = _name_on(part.text)
+        argument = ""
+        if not scope:  # of the code generator, which says it behind the title
+            head, _, on = part.text.partition(" (function: ")
+            head, _, loop = head.partition(" (loop: ")
+            found = _TITLE.fullmatch(head.strip())
+            name, argument = (found["name"], found["argument"] or "") if found else (head, "")
+            scope = (on or loop).rstrip(")")
+        body = _trimmed(part.body)
+        key = "" if _MODULE.match(body) else scope
+        before = self._latest.get(key)
+        self._latest[key] = body
+        began = self._began(name)
+        ended = self._arrived(part.at)
+        # What was read at once arrived who knows when.
+        known = began is not None and ended is not None and ended > began
+        took = (ended - began) * 1000 if known and began is not None and ended is not None else None
+        self._add(LLVM, name, argument, scope, body if before is None else before, body, took)
+
+    def _machine(self, part: _Part) -> None:
+        found = _TITLE.fullmatch(part.text)
+        name, argument = (found["name"], found["argument"] or "") if found else (part.text, "")
+        function = _FUNCTION.search(part.body)
+        scope = function[1].decode("utf-8", "replace") if function else ""
+        body = _SLOT.sub(b"", _trimmed(part.body))
+        before = self._latest.get(f"machine {scope}", b"")
+        self._latest[f"machine {scope}"] = body
+        self._add(MACHINE, name, argument, scope, before, body)
+
+    def _add(
+        self, language: str, name: str, argument: str, scope: str, before: bytes, after: bytes,
+        took: float | None = None, inside: tuple[str, ...] = (),
+    ) -> None:  # fmt: skip
+        texts: tuple[str | None, str | None] = (None, None)
+        if before != after:
+            texts = before.decode("utf-8", "replace"), after.decode("utf-8", "replace")
+        self.passes.append(
+            PassRun(
+                len(self.passes) + 1, self._stage, language, name, argument, scope, inside,
+                *texts, None if took is None else round(took, 4),
+                None if took is None else BY_ARRIVAL,
+            )
+        )  # fmt: skip
+
+    def _began(self, name: str) -> float | None:
+        """When a pass of this name began that has not ended."""
+        while self._running:
+            running, seconds = self._running.pop()
+            if running == name:
+                return seconds
+        return None
+
+    def _arrived(self, at: int) -> float | None:
+        """When what stands before a byte of what was printed had arrived."""
+        i = bisect_left(self._ends, at)
+        return self._seconds[i] if self._ends and i < len(self._ends) else None
+
+
+def _name_on(text: str) -> tuple[str, str]:
+    found = _LLVM_ON.fullmatch(text.strip())
+    return (found["name"], found["scope"]) if found else (text.strip(), "")
+
+
+def _trimmed(body: bytes) -> bytes:
+    return body.strip(b"\n").rstrip()
+
+
+def pipeline_of(text: str) -> list[tuple[str, str]]:
+    """The passes of MLIR's textual pipeline, each with the operation that it runs on.
+
+    ``builtin.module(inline,any(cse),llvm.func(canonicalize-llvm-ir))``.
+    """
+    out: list[tuple[str, str]] = []
+    anchors: list[str] = []
+    at = 0
+    while at < len(text):
+        match = _PIPELINE.match(text, at)
+        if match is None:
+            if text[at] == ")" and anchors:
+                anchors.pop()
+            at += 1
+        elif match["open"]:
+            anchors.append(match["name"])
+            at = match.end()
+        else:
+            out.append((match["name"], anchors[-1] if anchors else "any"))
+            at = match.end()
+    return out
+
+
+def _own_passes(ran: Sequence[tuple[str, str]], pipeline: Sequence[tuple[str, str]]) -> list[bool]:
+    """Which of the passes that ran were the pass manager's own, and not run by one of them.
+
+    From the end: a pass that runs others runs them before the next of the pass manager's own. Each
+    runs on every operation of its kind. Without a pipeline (Triton 3.2 does not tell it) all are
+    but those that the inliner runs on functions.
+    """
+    if not pipeline:
+        out: list[bool] = []
+        inlining = False
+        for argument, operation in ran:
+            inlining = argument == "inline" or (inlining and operation != "builtin.module")
+            out.append(argument == "inline" or not inlining)
+        return out
+    own = [False] * len(ran)
+    at = len(pipeline) - 1
+    for i in range(len(ran) - 1, -1, -1):
+        if at >= 0 and _is(ran[i], pipeline[at]):
+            own[i] = True
+            nested = pipeline[at][1] not in ("builtin.module", "any")
+            if not (nested and i and ran[i - 1] == ran[i]):
+                at -= 1
+    if ran and not own[0]:
+        own[0] = True
+    return own
+
+
+def _is(ran: tuple[str, str], listed: tuple[str, str]) -> bool:
+    return ran[0] == listed[0] and listed[1] in (ran[1], "any")
+
+
+def passes_of(
+    printed: bytes, mark: str, timed: bytes = b"", arrivals: Sequence[tuple[int, float]] = ()
+) -> tuple[PassRun, ...]:
+    """Every pass in what was printed, with its time where a report or an arrival says it.
+
+    ``mark`` is the word that marks begin with. ``timed`` is what was printed by the same stages
+    with timers on; ``arrivals`` say when each part of ``printed`` was there, in seconds.
+    """
+    reader = _Reader(arrivals)
+    for part in _parts(printed, mark.encode()):
+        reader.read(part)
+    reader.end()
+    return tuple(_with_times(reader.passes, timed, mark))
+
+
+# -- times ----------------------------------------------------------------------------------------
+
+_MLIR_ROW = re.compile(r"\s*(?P<seconds>\d+\.\d+) \([ \d.]+%\)(?P<indent> +)(?P<name>\S.*)")
+_SECONDS = re.compile(r"\d{1,9}\.\d{1,9}")
+_ROWS = 200_000
+
+
+def _with_times(passes: Sequence[PassRun], timed: bytes, mark: str) -> Iterator[PassRun]:
+    """The passes, with the times of MLIR's and LLVM's reports."""
+    mlir: dict[str, list[tuple[str, float]]] = defaultdict(list)
+    llvm: dict[tuple[str, int], float] = {}
+    stage, report = "", ""
+    for row in timed.decode("utf-8", "replace").splitlines()[:_ROWS]:
+        if row.startswith(f"{mark} stage "):
+            stage = row.split()[-1]
+        elif "Execution time report" in row:
+            report = BY_MLIR
+        elif "Pass execution timing report" in row:
+            report = BY_LLVM
+        elif report == BY_MLIR and (match := _MLIR_ROW.fullmatch(row)):
+            name = match["name"]
+            if not name.startswith(("(A)", "'")) and name not in ("Rest", "Total"):
+                mlir[stage].append((name, round(float(match["seconds"]) * 1000, 4)))
+        elif report == BY_LLVM and (told := _llvm_row(row)) is not None:
+            llvm[told[0]] = told[1]
+    runs: Counter[str] = Counter()
+    by_stage = {name: _aligned(name, passes, rows) for name, rows in mlir.items()}
+    for one in passes:
+        if one.language == MLIR:
+            took = by_stage.get(one.stage, {}).get(one.number)
+            yield one if took is None else replace(one, milliseconds=took, timed_by=BY_MLIR)
+        elif one.milliseconds is None:
+            runs[one.name] += 1
+            took = llvm.get((one.name, runs[one.name]))
+            yield one if took is None else replace(one, milliseconds=took, timed_by=BY_LLVM)
+        else:
+            yield one
+
+
+def _llvm_row(row: str) -> tuple[tuple[str, int], float] | None:
+    """A pass, the how manieth of its name, and its wall time in ms, the last figure before it."""
+    head, _, title = row.rpartition("%)  ")
+    figures = head.rpartition(" (")[0].split()
+    name, _, nth = title.partition(" #")
+    if not name or name == "Total" or not figures or not _SECONDS.fullmatch(figures[-1]):
+        return None
+    number = int(nth) if nth.isascii() and nth.isdecimal() and len(nth) < 9 else 1
+    return (name, number), round(float(figures[-1]) * 1000, 4)
+
+
+def _aligned(
+    stage: str, passes: Iterable[PassRun], rows: Sequence[tuple[str, float]]
+) -> dict[int, float]:
+    """Times of a stage's passes by number: the report has them in order, and those within them.
+
+    From the end, as a pass's own come before those that it runs: each takes the last row of its
+    name that is left; where the report has too few, none is known.
+    """
+    own = [p for p in passes if p.stage == stage and p.language == MLIR]
+    out: dict[int, float] = {}
+    at = len(rows)
+    for one in reversed(own):
+        fits = next((i for i in range(at - 1, -1, -1) if rows[i][0] == one.name), None)
+        if fits is not None:
+            at = fits
+            out[one.number] = rows[fits][1]
+    return out
+
+
+# -- operations -----------------------------------------------------------------------------------
+
+_MLIR_OPERATION = re.compile(
+    r'^[ \t]*(?:%[^=\n]{1,2000}?= )?"?((?:[a-z_]\w*\.)+\w+)"?', re.MULTILINE
+)
+_LLVM_OPERATION = re.compile(
+    r"^[ \t]+(?:%\S+ = )?(?:(?:tail|musttail|notail) )?([a-z]\w*)(?= |$)([^\n]*)", re.MULTILINE
+)
+_MACHINE_OPERATION = re.compile(
+    r"^[ \t]+(?:[%$@][^=\n]{1,2000}?= )?(?:[a-z-]+ )*([A-Z][A-Za-z0-9_]*)(?= |$)([^\n]*)",
+    re.MULTILINE,
+)
+_CALLED = re.compile(r'@"?([\w.$-]+)"?\(')
+_ASSEMBLY = re.compile(r'(?:asm (?:[a-z]{1,20}+ ){0,4}+|INLINEASM &)"((?:[^"\\]++|\\.)*+)"')
+_MNEMONIC = re.compile(
+    r"(?:^|[;{}]|\\0[9A]|\\22|\$\d+ )\s*(?:@!?[$%\w]+\s+)?([a-z][a-z0-9_]+(?:[.:]+[a-z0-9_]+)*)"
+)
+_TYPE = re.compile(r"[if]\d+|ptr|label|void")
+
+
+def operations(text: str, language: str) -> Counter[str]:
+    """How often each operation stands in a text.
+
+    A call of LLVM's is named by what it calls, assembly by its instructions.
+    """
+    if language == MLIR:
+        return Counter(_MLIR_OPERATION.findall(text))
+    pattern = _LLVM_OPERATION if language == LLVM else _MACHINE_OPERATION
+    out: Counter[str] = Counter()
+    for name, rest in pattern.findall(text):
+        if name in ("call", "INLINEASM") and (inline := _ASSEMBLY.search(name + rest)) is not None:
+            out.update(_MNEMONIC.findall(inline[1]) or ["asm"])
+        elif name == "call" and (called := _CALLED.search(rest)) is not None:
+            out[called[1]] += 1
+        elif not _TYPE.fullmatch(name):
+            out[name] += 1
+    return out
+
+
+def named(asked: str, names: Iterable[str]) -> frozenset[str]:
+    """The operations that a word means: those of that name, with or without the dialect, or that a
+    glob fits; where there are none, those that have it in them."""
+    every = frozenset(names)
+    exact = frozenset(
+        n for n in every
+        if n == asked or n.rpartition(".")[2] == asked or fnmatchcase(n, asked)
+    )  # fmt: skip
+    return exact or frozenset(n for n in every if asked and asked in n)
+
+
+@dataclass(frozen=True, slots=True)
+class PassFilter:
+    """Which passes are shown: of one stage, or those that made more or fewer of an operation."""
+
+    stage: str | None = None
+    introduces: str | None = None
+    removes: str | None = None
+    unchanged: bool = False
+
+    def of(self, passes: Sequence[PassRun]) -> tuple[PassRun, ...]:
+        """Those that fit, in order."""
+        shown = [p for p in passes if self.stage is None or p.stage == self.stage]
+        if self.introduces is None and self.removes is None:
+            return tuple(p for p in shown if p.changed or self.unchanged)
+        changes = {p.number: p.operations for p in passes if p.changed}
+        every = {name for change in changes.values() for name in change}
+        for word, sign in ((self.introduces, 1), (self.removes, -1)):
+            names = None if word is None else named(word, every)
+            shown = [
+                p for p in shown
+                if names is None or any((b - a) * sign > 0 for n, (a, b)
+                                        in changes.get(p.number, {}).items() if n in names)
+            ]  # fmt: skip
+        return tuple(shown)
+
+
+def searched(passes: Sequence[PassRun], text: str) -> Iterator[PassRun]:
+    """The passes that all words fit: of ``+tt.dot`` there are more after them, of ``-tt.dot``
+    fewer; another word is an operation of which there are more or fewer, or a part of a name."""
+    changes = {p.number: p.operations for p in passes if p.changed}
+    every = {name for change in changes.values() for name in change}
+    words = [(w[:1] if w[:1] in "+-" and w[1:] else "", w.lstrip("+-") or w) for w in text.split()]
+    meant = [(sign, word.lower(), named(word, every)) for sign, word in words]
+    for run in passes:
+        own = changes.get(run.number, {})
+        differences = {name: b - a for name, (a, b) in own.items()}
+        if all(
+            any(_fits(sign, differences[n]) for n in names if n in differences)
+            or (not sign and word in f"{run.name} {run.argument} {run.stage}".lower())
+            for sign, word, names in meant
+        ):
+            yield run
+
+
+def _fits(sign: str, difference: int) -> bool:
+    return not sign or (difference > 0) == (sign == "+")

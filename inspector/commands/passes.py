@@ -1,0 +1,170 @@
+"""Pass by pass: which pass of MLIR's or LLVM's did this to a kernel's IR.
+
+The recorded IR is compiled again by Triton, without a GPU, with the IR told before or after every
+pass; what comes of it is kept. PASS is a number of the list, or a name.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from rich.text import Text
+
+from inspector import printing
+from inspector.analyse.passes import PassFilter, PassRun
+from inspector.capture.opening import kept_cache
+from inspector.commands.common import open_reader, print_json
+from inspector.diff import beside
+from inspector.diff.passes import change_of, lines_changed
+from inspector.errors import Exit, UsageError
+from inspector.model import Kernel, Variant
+from inspector.printing import narrate
+from inspector.reader.passes import STAGES, PassList, variant_passes
+from inspector.reader.selecting import select_one
+from inspector.report import diff_text, tables
+from inspector.report import passes as report
+from inspector.text import shown
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of ``passes``."""
+    parser.add_argument("words", nargs="*", metavar="[PATH] KERNEL [PASS]",
+                        help="whose passes; PASS: what that one changed")  # fmt: skip
+    parser.add_argument("--stage", choices=STAGES, help="those that make this stage")
+    parser.add_argument("--introduces", metavar="OP",
+                        help="those after which there are more of an operation: convert_layout, "
+                        "ttg.local_alloc, a glob; of a call what it calls")  # fmt: skip
+    parser.add_argument("--removes", metavar="OP", help="those after which there are fewer")
+    parser.add_argument("--full", action="store_true",
+                        help="passes that changed nothing, too; of PASS, all lines")  # fmt: skip
+    parser.add_argument("--context", type=int, default=3, metavar="N",
+                        help="equal lines around each change of PASS (3)")  # fmt: skip
+    parser.add_argument("--width", type=int, metavar="N", help="columns of the diff of PASS")
+    parser.add_argument("--python", metavar="PATH", help="the interpreter that has Triton")
+    parser.add_argument("--limit", type=float, default=600.0, metavar="S",
+                        help="seconds that the compiler may take (600)")  # fmt: skip
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
+    """List the passes, or show what one changed; 1 where the compiler did not come to its end."""
+    args = parser.parse_args(argv)
+    path, selector, asked = _words(args.words)
+    reader = open_reader(path)
+    kernel, variant = select_one(reader.recording, selector)
+    made = variant_passes(
+        variant, kept_cache(), lines_changed, python=args.python, seconds=args.limit,
+        say=lambda text: narrate(f"ptxview: {text} …"),
+    )  # fmt: skip
+    if asked is not None:
+        return _one(kernel, variant, made, _chosen(made, asked), args)
+    shown_passes = PassFilter(args.stage, args.introduces, args.removes, args.full or args.json).of(
+        made.passes
+    )
+    if args.json:
+        print_json(report.document(_facts(kernel, variant, made), shown_passes, None))
+        return _status(made)
+    _head(kernel, variant, made)
+    out = printing.out()
+    if shown_passes:
+        out.print(report.table(shown_passes))
+    changed = sum(p.changed for p in made.passes)
+    said = f"{len(made.passes)} passes ran, {changed} changed something"
+    if args.introduces or args.removes or args.stage:
+        said += f"; {len(shown_passes)} of them as asked"
+    narrate(f"ptxview: {said}")
+    _remarks(made)
+    return _status(made)
+
+
+def _words(words: list[str]) -> tuple[str | None, str | None, str | None]:
+    """``[PATH] KERNEL [PASS]``: an existing path wins over a kernel of that name."""
+    rest = list(words)
+    path = rest.pop(0) if rest and Path(rest[0]).exists() else None
+    if len(rest) > 2:
+        raise UsageError("give [PATH] KERNEL [PASS]", f"{shown(rest[2])} is one word too many.")
+    return path, rest[0] if rest else None, rest[1] if len(rest) > 1 else None
+
+
+def _chosen(made: PassList, asked: str) -> PassRun:
+    """The one pass that a word means. Raises ``UsageError``."""
+    fits = made.one(asked)
+    if not fits:
+        raise UsageError(
+            f"no pass is called {shown(asked)}", "Without PASS they are listed, all with --full."
+        )
+    if len(fits) > 1:
+        rows = "\n".join(f"  {p.number:>4} {p.stage:<6} {shown(report.title(p))}" for p in fits)
+        raise UsageError(f"{shown(asked)} fits {len(fits)} passes; give a number:", rows)
+    return fits[0]
+
+
+def _one(
+    kernel: Kernel, variant: Variant, made: PassList, chosen: PassRun, args: argparse.Namespace
+) -> int:
+    change = change_of(chosen, bare=not args.json)
+    if args.json:
+        hunks = change.diff.hunks if chosen.changed else ()
+        print_json(report.document(_facts(kernel, variant, made), [chosen], hunks))
+        return _status(made)
+    _head(kernel, variant, made)
+    out = printing.out()
+    took = report.milliseconds(chosen)
+    scope = f"  on {chosen.scope}" if chosen.scope else ""
+    out.print(
+        Text(shown(f"{chosen.number}  {chosen.name}  {chosen.argument}{scope}  {took} ms"),
+             style="bold cyan"), soft_wrap=True,
+    )  # fmt: skip
+    if chosen.inside:
+        runs = ", ".join(dict.fromkeys(chosen.inside))
+        out.print(Text(shown(f"runs {runs} itself")), soft_wrap=True)
+    if not chosen.changed:
+        out.print("It changed nothing.")
+        return _status(made)
+    said = report.operations(chosen, None)
+    if said:
+        out.print(Text(shown(said)), soft_wrap=True)
+    rows = change.rows()
+    kept = rows if args.full else beside.folded(rows, args.context)
+    if change.diff.identical and not args.full:
+        out.print("Names or the order of attributes are all that differs.")
+    else:
+        out.print(Text(diff_text.LEGEND.replace("in a", "before").replace("in b", "after"),
+                       style="dim"), soft_wrap=True)  # fmt: skip
+        lines = (change.listings[0].lines, change.listings[1].lines)
+        colour = out.color_system is not None and not out.no_color
+        for text in diff_text.beside(kept, lines, change.intra, args.width or out.width, colour):
+            out.print(text, soft_wrap=True)
+    _remarks(made)
+    return _status(made)
+
+
+def _facts(kernel: Kernel, variant: Variant, made: PassList) -> dict[str, object]:
+    return {
+        "kernel": kernel.name,
+        "variant": variant.id,
+        "target": made.target,
+        "triton": made.triton,
+        "recorded_triton": made.recorded,
+        "begins": made.begins,
+        "failed": made.failed,
+        "remarks": list(made.remarks),
+    }
+
+
+def _head(kernel: Kernel, variant: Variant, made: PassList) -> None:
+    words = (kernel.demangled, variant.id, made.target, tables.config(variant),
+             f"Triton {made.triton}")  # fmt: skip
+    printing.out().print(Text(shown("  ".join(filter(None, words))), style="bold"), soft_wrap=True)
+
+
+def _remarks(made: PassList) -> None:
+    for remark in made.remarks:
+        narrate(f"ptxview: {shown(remark)}")
+    if made.failed is not None:
+        narrate(f"ptxview: the compiler did not come to its end: {shown(made.failed)}")
+
+
+def _status(made: PassList) -> int:
+    return Exit.OK if made.failed is None else Exit.DIFFERENT

@@ -1,0 +1,278 @@
+"""Takes a kernel's recorded stage through the stages of Triton's compiler that follow it.
+
+    main(JOB, RESULTS)
+
+JOB is a JSON file: ``stage`` (``source``, Triton's own IR before its first pass, ``ttir``,
+``ttgir``, ``llir`` or ``ptx``), ``path`` (its text), ``file`` (what the user calls it), ``target``
+(a number, 90), ``options`` by name as they were recorded or chosen (what this version of Triton's
+does not know is left out, and said), ``gluon``, ``until`` (the last stage to make), ``folder`` (for
+what is made), ``said`` (a file for what is printed), ``watch`` (null, or where to write what is
+told of passes: ``timed``, ``printed``, ``arrivals``, ``mark``, as in ``watched_passes``), ``most``
+(bytes of one file).
+
+RESULTS grows by one JSON object a line, flushed: ``{"triton", "unknown": [option…]}``, for each
+stage ``{"begin"}`` and ``{"stage", "path", "seconds"}``, then ``{"metadata"}``, or where one failed
+``{"failed", "stage", "messages"}``. A process that dies leaves the stage that it had begun.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import inspect
+import json
+import os
+import re
+import resource
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+from ..writer import plain
+from . import said, watched_passes
+
+NO_TRITON = 3
+MEMORY = 32 << 30
+"""Bytes of address space: a text may ask for any amount."""
+MLIR = ("source", "ttir", "ttgir")
+AFTER = {"source": "", "ttir": "ttir", "ttgir": "ttgir", "llir": "llir", "ptx": "ptx"}
+# Paths, and what would be looked for on this machine, are never taken from a recording.
+NEVER = ("extern_libs", "ir_override", "arch", "backend_name", "warp_size", "triton_version")
+_WARPS = re.compile(r'"?(?:ttg|triton_gpu)\.num-(warps|ctas)"? = (\d{1,4})')
+_LOCATION = re.compile(
+    r' ?loc\((?:[^()"\n]|"[^"\n]*"|\((?:[^()"\n]|"[^"\n]*"|\((?:[^()"\n]|"[^"\n]*")*\))*\))*\)'
+)
+_DEFINED = re.compile(r"^#loc\d* = .*$", re.MULTILINE)
+
+
+def main(job_path: str, results_path: str) -> int:
+    """0 where all stages were made or one failed in words; 3 without Triton."""
+    with open(job_path, encoding="utf-8") as file:
+        job = json.load(file)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    _bounded(resource.RLIMIT_AS, MEMORY)
+    if job.get("most"):
+        _bounded(resource.RLIMIT_FSIZE, job["most"])  # Python ignores the signal: writing fails
+    with open(job["said"], "wb") as printed:
+        os.dup2(printed.fileno(), 1)
+        os.dup2(printed.fileno(), 2)
+    faulthandler.disable()
+    try:
+        import triton
+    except ImportError:
+        return NO_TRITON
+    with open(results_path, "a", encoding="utf-8") as out:
+
+        def tell(**fields: Any) -> None:
+            out.write(json.dumps(fields, default=str) + "\n")
+            out.flush()
+
+        Remaining(job, tell, str(getattr(triton, "__version__", ""))).run()
+    return 0
+
+
+def _bounded(what: int, most: int) -> None:
+    hard = resource.getrlimit(what)[1]
+    resource.setrlimit(what, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
+
+
+class Remaining:
+    """One text, and the stages that follow it."""
+
+    def __init__(self, job: dict[str, Any], tell: Callable[..., None], version: str) -> None:
+        self.job, self.tell, self.version = job, tell, version
+        self.stage: str = job["stage"]
+        self.at = self.stage
+        with open(job["path"], encoding="utf-8", errors="surrogateescape") as file:
+            self.text = file.read()
+        self.stages: dict[str, Any] = {}
+        self.metadata: dict[str, Any] = {}
+        self._backend: Any = None
+
+    def run(self) -> None:
+        """Make every stage, as the compiler would have, and tell of each."""
+        self.at = self.stage
+        self.tell(begin=self.stage)
+        try:
+            self._prepare()
+            if self.job.get("watch") is None:
+                self._make(self._begun, self._done)
+            else:
+                self._watched(self.job["watch"])
+        except Exception as error:
+            self._failed(self.at, error)
+            return
+        self.tell(metadata=plain(self.metadata))
+
+    def _make(self, begun: Callable[[str], None], done: Callable[[str, Any, float], None]) -> None:
+        module = self._parsed(self.job["path"])
+        for name in self._following():
+            begun(name)
+            clock = time.perf_counter()
+            module = self.stages[name](module, self.metadata)
+            done(name, module, time.perf_counter() - clock)
+            if name == self.job["until"]:
+                break
+
+    def _begun(self, name: str) -> None:
+        self.at = name
+        self.tell(begin=name)
+
+    def _done(self, name: str, module: Any, seconds: float) -> None:
+        self.tell(stage=name, path=self._kept(name, module), seconds=seconds)
+
+    def _watched(self, watch: dict[str, Any]) -> None:
+        """The same with passes told: what they print goes into files of its own."""
+        failed: Exception | None = None
+        try:  # compilers are woken, too, for the times that follow
+            self._make(self._begun, self._done)
+        except Exception as error:
+            failed = error  # told with the passes that it came to
+
+        def make(mark: Callable[[str], None]) -> None:
+            def begun(name: str) -> None:
+                self._begun(name)
+                mark(name)
+
+            self._make(begun, lambda name, module, seconds: None)
+
+        at = self.at
+        try:
+            watched_passes.run_twice(
+                make, (watch["timed"], watch["printed"]), watch["mark"], watch["arrivals"]
+            )
+        except Exception:
+            if failed is None:
+                raise
+        self.at = at
+        if failed is not None:
+            raise failed
+
+    def _prepare(self) -> None:
+        from triton.backends.compiler import GPUTarget
+        from triton.compiler.compiler import make_backend
+
+        target = GPUTarget("cuda", int(self.job["target"]), 32)
+        self._backend = make_backend(target)
+        options, unknown = self._options(target)
+        self.tell(triton=self.version, unknown=unknown)
+        parsed = self._backend.parse_options(options)
+        arguments: list[Any] = [self.stages, parsed]
+        if len(inspect.signature(self._backend.add_stages).parameters) > 2:
+            from triton.backends.compiler import Language
+
+            arguments.append(Language.GLUON if self.job["gluon"] else Language.TRITON)
+        self._backend.add_stages(*arguments)
+        self.metadata.update(vars(parsed), target=vars(target) if hasattr(target, "__dict__")
+                             else target, triton_version=self.version)  # fmt: skip
+        if self.stage in ("llir", "ptx"):
+            from triton._C.libtriton import llvm
+
+            llvm.init_targets()
+
+    def _options(self, target: Any) -> tuple[dict[str, Any], list[str]]:
+        """The options that this Triton knows, and the names of those that it does not."""
+        usual = vars(self._backend.parse_options({}))
+        given = {k: v for k, v in self.job["options"].items() if k not in NEVER and v is not None}
+        known = {k: _like(usual[k], v) for k, v in given.items() if k in usual}
+        if self.stage == "ttgir":  # as Triton itself does: the text says it
+            known |= {f"num_{what}": int(n) for what, n in _WARPS.findall(self.text[: 1 << 16])}
+        return known, sorted(given.keys() - usual.keys())
+
+    def _parsed(self, path: str) -> Any:
+        """The text as the next stage takes it."""
+        if self.stage not in MLIR:
+            return self.text
+        from triton._C.libtriton import ir
+
+        context = ir.context()
+        ir.load_dialects(context)
+        self._backend.load_dialects(context)
+        module = ir.parse_mlir_module(path, context)
+        module.context = context
+        return module
+
+    def _following(self) -> list[str]:
+        names = list(self.stages)
+        after = AFTER[self.stage]
+        return names[names.index(after) + 1 :] if after else names
+
+    def _kept(self, name: str, module: Any) -> str:
+        """Write a stage down as Triton's cache would; its path."""
+        path = os.path.join(self.job["folder"], f"made.{name}")
+        data = module if isinstance(module, bytes) else str(module).encode("utf-8", "replace")
+        with open(path, "wb") as file:
+            file.write(data)
+        return path
+
+    # -- what went wrong --------------------------------------------------------------------------
+
+    def _failed(self, at: str, error: Exception) -> None:
+        """Say it, at the lines of the text that was given where they can be known."""
+        messages = self._messages(error, self.job["path"])
+        own = any(m.get("file") == self.job["file"] and "line" in m for m in messages)
+        if not own and self.stage in MLIR and at not in ("ptx", "cubin"):
+            messages = self._at_own_lines(at) or messages
+        first = next(m for m in messages if m["severity"] == "error")
+        self.tell(failed=first["message"], stage=at, messages=messages)
+
+    def _messages(self, error: Exception, path: str) -> list[dict[str, Any]]:
+        printed = self._printed() + "\n" + str(error)
+        names = {path: self.job["file"], os.path.realpath(path): self.job["file"]}
+        texts = {self.job["file"]: self.text}
+        ptx = os.path.join(self.job["folder"], "made.ptx")
+        if self.stage == "ptx":
+            texts["ptx"] = self.text
+        elif os.path.exists(ptx):
+            with open(ptx, encoding="utf-8", errors="replace") as file:
+                texts["ptx"] = file.read()
+        messages = [_whole(m, printed) for m in said.printed(printed, names, texts)]
+        if self.stage == "ptx":
+            messages = [m | {"file": self.job["file"]} if "file" in m else m for m in messages]
+        if not any(m["severity"] == "error" for m in messages):
+            messages.insert(0, said.of_error(error, None, names))
+        return messages
+
+    def _printed(self) -> str:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        with open(self.job["said"], encoding="utf-8", errors="replace") as file:
+            return file.read(1 << 22)
+
+    def _at_own_lines(self, at: str) -> list[dict[str, Any]]:
+        """What a pass says where each operation's location is its line of the text itself.
+
+        MLIR gives an operation that names no location the place where it stood when it was read.
+        """
+        text = _LOCATION.sub("", _DEFINED.sub("", self.text))
+        path = os.path.join(self.job["folder"], "unlocated.mlir")
+        with open(path, "w", encoding="utf-8", errors="surrogateescape") as file:
+            file.write(text)
+        os.truncate(self.job["said"], 0)
+        os.lseek(1, 0, os.SEEK_SET)
+        try:
+            module = self._parsed(path)
+            for name in self._following():
+                module = self.stages[name](module, self.metadata)
+                if name == at:
+                    return []
+        except Exception as error:
+            messages = self._messages(error, path)
+            return messages if any("line" in m for m in messages) else []
+        return []
+
+
+def _whole(message: dict[str, Any], printed: str) -> dict[str, Any]:
+    """A message with the row beneath it, where a verifier goes on there."""
+    _, mark, rest = printed.partition(message["message"] + "\n")
+    row = rest.partition("\n")[0]
+    if message["tool"] != "triton" or not mark or not row[:1].isupper() or not row.endswith("."):
+        return message
+    return message | {"message": f"{message['message']} {row}"[: said.LONGEST]}
+
+
+def _like(usual: Any, value: Any) -> Any:
+    """A value of JSON's as the option has it: tuples are lists there."""
+    if isinstance(value, list) and not isinstance(usual, list):
+        return tuple(_like((), one) if isinstance(one, list) else one for one in value)
+    return value

@@ -1,0 +1,205 @@
+"""Which passes made a kernel what it is: its recorded IR is compiled again, with every pass told.
+
+What comes of it is kept in the user's own cache by the digest of the text, its target and options,
+and the version of Triton.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+
+from inspector.analyse.passes import PassRun, passes_of
+from inspector.capture import machine
+from inspector.capture.remaining_stages import (
+    BEGINNINGS,
+    StageJob,
+    StagesMade,
+    compile_on,
+    job_of,
+    not_tritons,
+)
+from inspector.errors import ToolMissing, Unreadable
+from inspector.model import Stage, Variant
+from inspector.recording.layout import DerivedCache
+
+FORMAT = "passes 2"
+DEFAULT_TARGET = "sm_90"
+STAGES = ("ttir", "ttgir", "llir", "ptx")
+"""The stages that passes make."""
+
+_TARGET = re.compile(rb'ttg\.target\s*=\s*"cuda:(\d+)"')
+Count = Callable[[PassRun], tuple[int, int]]
+"""How many lines came and went with a pass."""
+
+
+@dataclass(frozen=True, slots=True)
+class PassList:
+    """Every pass from a recorded text to PTX.
+
+    ``triton`` is the version that ran them, ``recorded`` the one that had compiled the kernel, None
+    where that is not known. ``begins`` is what was compiled: ``source`` is Triton's own IR before
+    its first pass. ``failed`` says why there are no more. ``remarks`` are sentences on how this
+    differs from what was recorded.
+    """
+
+    target: str
+    triton: str
+    recorded: str | None
+    begins: str
+    passes: tuple[PassRun, ...]
+    failed: str | None = None
+    remarks: tuple[str, ...] = ()
+
+    def one(self, asked: str) -> tuple[PassRun, ...]:
+        """The passes that a word means: a number, a name or an argument; those that changed
+        something before those that did not."""
+        if asked.isascii() and asked.isdecimal():
+            return tuple(p for p in self.passes if p.number == int(asked[:9]))
+        low = asked.lower()
+        exact = [p for p in self.passes if low in (p.name.lower(), p.argument.lower())]
+        every = exact or [p for p in self.passes if low in f"{p.name} {p.argument}".lower()]
+        return tuple([p for p in every if p.changed] or every)
+
+
+def variant_passes(
+    variant: Variant,
+    cache: DerivedCache,
+    count: Count,
+    *,
+    python: str | None = None,
+    seconds: float = 600.0,
+    go_on: Callable[[], bool] | None = None,
+    say: Callable[[str], None] | None = None,
+) -> PassList:
+    """The passes of a variant, of the cache where they are kept.
+
+    ``say`` is told that a compiler is started. Raises ``Unreadable`` where it is not Triton's, or
+    takes longer than ``seconds``; ``ToolMissing`` where the interpreter has no Triton; ``Stopped``
+    where ``go_on`` says no.
+    """
+    job, remarks = _job(variant)
+    interpreter = machine.interpreter(python)
+    version = machine.versions(interpreter).get("triton")
+    if version is None:
+        raise ToolMissing(
+            f"{interpreter} has no Triton, whose passes these are",
+            "Get it: pip install triton, or name another interpreter with --python.",
+        )
+    key = cache.key(
+        FORMAT, version, job.stage, job.target, str(job.gluon),
+        json.dumps(dict(job.options), sort_keys=True, default=str), job.text,
+    )  # fmt: skip
+    kept = _read(cache.get(key))
+    if kept is None:
+        if say is not None:
+            say(f"Triton {version} compiles {job.name} again for {job.target}, telling its passes")
+        made = compile_on(job, interpreter, seconds=seconds, go_on=go_on)
+        kept = _list(variant, job, made, count)
+        if made.failed is None:
+            cache.put(key, _written(kept))
+    return replace(kept, remarks=(*remarks, *kept.remarks))
+
+
+def _job(variant: Variant) -> tuple[StageJob, tuple[str, ...]]:
+    """What to compile: the earliest text that there is."""
+    why = not_tritons(variant)
+    if why is not None:
+        raise Unreadable(why)
+    begins = next(
+        s for s in BEGINNINGS
+        if (variant.unpassed is not None if s == "source" else Stage(s) in variant.stages)
+    )  # fmt: skip
+    job = replace(job_of(variant, begins, "ptx"), watch=True)
+    remarks: list[str] = []
+    if begins != "source":
+        later = STAGES[STAGES.index(begins) + 1 :]
+        remarks.append(
+            "Triton's IR before its first pass was not recorded: passes are known from "
+            f"{begins} on, those that make {' and '.join(later)}"
+        )
+    if not job.target:
+        told = _TARGET.search(job.text)
+        target = f"sm_{told[1].decode()}" if told else DEFAULT_TARGET
+        if not told:
+            remarks.append(f"no target is known of it: it is compiled for {target}")
+        job = replace(job, target=target)
+    return job, tuple(remarks)
+
+
+def _list(variant: Variant, job: StageJob, made: StagesMade, count: Count) -> PassList:
+    printed = made.passes
+    found = (
+        ()
+        if printed is None
+        else passes_of(printed.printed, printed.mark, printed.timed, printed.arrivals)
+    )
+    recorded = variant.options.get("triton_version")
+    remarks: list[str] = []
+    if isinstance(recorded, str) and recorded != made.triton:
+        remarks.append(
+            f"it was compiled by Triton {recorded}, and is compiled again by {made.triton}: "
+            "passes may be others"
+        )
+    if made.unknown:
+        remarks.append(f"Triton {made.triton} knows no option {', '.join(made.unknown)}")
+    own = variant.stages.get(Stage.PTX)
+    if own is not None and made.failed is None:
+        same = own.content.read() == made.texts.get("ptx")
+        remarks.append(
+            "the PTX that comes of it is the recorded one, byte for byte"
+            if same
+            else "the PTX that comes of it is not the recorded one"
+        )
+    if printed is not None and printed.cut:
+        remarks.append(
+            f"passes print more than {len(printed.printed):,} bytes: the last are left out "
+            "(PTXVIEW_MAX_BYTES)"
+        )
+    return PassList(
+        job.target, made.triton, recorded if isinstance(recorded, str) else None, job.stage,
+        tuple(replace(p, lines=count(p)) if p.changed else p for p in found),
+        made.failed, tuple(remarks),
+    )  # fmt: skip
+
+
+# -- kept -----------------------------------------------------------------------------------------
+
+
+def _written(made: PassList) -> bytes:
+    """A list as it is kept: each text once."""
+    texts: dict[str, int] = {}
+
+    def place(text: str | None) -> int | None:
+        return None if text is None else texts.setdefault(text, len(texts))
+
+    passes = [
+        {f.name: getattr(p, f.name) for f in fields(p)}
+        | {"before": place(p.before), "after": place(p.after)}
+        for p in made.passes
+    ]
+    head = {f.name: getattr(made, f.name) for f in fields(made)} | {"passes": passes}
+    return zlib.compress(json.dumps({"list": head, "texts": list(texts)}).encode(), 1)
+
+
+def _read(data: bytes | None) -> PassList | None:
+    """The list that was kept; None where there is none that can be read."""
+    if data is None:
+        return None
+    try:
+        kept = json.loads(zlib.decompress(data))
+        texts, head = kept["texts"], kept["list"]
+        passes = tuple(
+            PassRun(**{
+                **one, "inside": tuple(one["inside"]),
+                "lines": None if one["lines"] is None else tuple(one["lines"]),
+                **{at: None if one[at] is None else texts[one[at]] for at in ("before", "after")},
+            })
+            for one in head["passes"]
+        )  # fmt: skip
+        return PassList(**{**head, "passes": passes, "remarks": tuple(head["remarks"])})
+    except (ValueError, KeyError, TypeError, IndexError, zlib.error):
+        return None

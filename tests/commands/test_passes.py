@@ -1,0 +1,296 @@
+"""Passes of a kernel, held against what Triton itself dumps when it compiles that kernel."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from inspector.analyse.passes import PassFilter, PassRun, named, operations, pipeline_of
+from inspector.capture.opening import open_path
+from inspector.diff.passes import lines_changed
+from inspector.errors import Stopped
+from inspector.reader import passes as reading
+from inspector.reader.passes import PassList, variant_passes
+from inspector.recording.layout import DerivedCache
+from tests.helpers.ptxview import EXTENSION, call
+from tests.helpers.schemas import hold
+from tests.helpers.shared import once
+
+# A matmul whose dot needs other layouts than its loads: TTGIR gets and loses convert_layouts.
+KERNEL = """
+import triton, triton.language as tl
+
+@triton.jit
+def mm(a, b, c, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    m = tl.arange(0, BM); n = tl.arange(0, BN); k = tl.arange(0, BK)
+    acc = tl.zeros((BM, BN), tl.float32)
+    for i in range(0, K, BK):
+        x = tl.load(a + m[:, None] * K + (i + k)[None, :])
+        y = tl.load(b + (i + k)[:, None] * BN + n[None, :])
+        acc = tl.dot(x, y, acc)
+    tl.store(c + m[:, None] * BN + n[None, :], acc.to(tl.float16))
+"""
+# Triton alone: nothing of ours is imported, and what it prints is its own.
+BARE = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import mm, triton
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+source = ASTSource(
+    fn=mm.mm,
+    signature={"a": "*fp16", "b": "*fp16", "c": "*fp16", "K": "i32",
+               "BM": "constexpr", "BN": "constexpr", "BK": "constexpr"},
+    constexprs={"BM": 32, "BN": 32, "BK": 32},
+    attrs={(i,): [["tt.divisibility", 16]] for i in range(4)},
+)
+triton.compile(source, target=GPUTarget("cuda", 80, 32), options={"num_warps": 2})
+"""
+DUMPED = re.compile(
+    r"^// -----// IR Dump Before ([^\s:]+)[^\n]* \('[\w.]+' operation[^\n]*//----- //\n"
+    r"|^(?:; |# )?\*\*\* IR Dump After (.+?) \*\*\*[^\n]*\n",
+    re.MULTILINE,
+)
+LOCATION = re.compile(r"^#loc\d* = .*\n?|#loc\d*", re.MULTILINE)
+
+
+def compile_bare(folder: Path) -> None:
+    """Triton compiles the kernel into a cache, and says all that it can of its passes."""
+    folder.mkdir()
+    (folder / "mm.py").write_text(KERNEL)
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("MLIR", "LLVM", "TRITON"))}
+    done = subprocess.run(
+        [sys.executable, "-c", BARE, str(folder)], stderr=subprocess.PIPE, check=True,
+        env=env | {"TRITON_CACHE_DIR": str(folder / "cache"), "MLIR_ENABLE_DUMP": "1",
+                   "LLVM_IR_ENABLE_DUMP": "1", "CUDA_VISIBLE_DEVICES": ""},
+    )  # fmt: skip
+    (folder / "said").write_bytes(done.stderr)
+
+
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return once(tmp_path_factory.getbasetemp().parent / "bare-passes", compile_bare)
+
+
+@pytest.fixture(scope="module")
+def dumped(bare: Path) -> list[tuple[str, str]]:
+    """Every pass that Triton's own compile has named, with the text beneath the heading."""
+    said = (bare / "said").read_text("utf-8", "replace")
+    heads = list(DUMPED.finditer(said))
+    ends = [*(h.start() for h in heads[1:]), len(said)]
+    return [
+        (
+            h[1] or h[2].partition(" on ")[0].partition(" (")[0],
+            # A pass may print more, of what it does itself.
+            said[h.end() : end].partition("\n// -----//")[0].partition("\nRunning pass")[0],
+        )
+        for h, end in zip(heads, ends, strict=True)
+    ]
+
+
+@pytest.fixture(scope="module")
+def made(bare: Path, tmp_path_factory: pytest.TempPathFactory) -> PassList:
+    """What we say of it, from the cache that the compile has left."""
+    variant = open_path(bare / "cache").variants()[0][1]
+    cache = DerivedCache(tmp_path_factory.getbasetemp().parent / "kept-passes")
+    return variant_passes(variant, cache, lines_changed, python=sys.executable)
+
+
+def bared(text: str, stage: str) -> str:
+    """A dump without the numbers of places; before LLVM also without names of values."""
+    text = LOCATION.sub("", text).strip()
+    return re.sub(r"%\w+", "%", text) if stage != "llir" else text
+
+
+def ran(passes: tuple[PassRun, ...]) -> Iterator[str]:
+    """Each pass, and those that it ran itself, by the name that dumps have."""
+    for run in passes:
+        yield run.name.partition(" (")[0]
+        yield from run.inside
+
+
+def test_passes_are_those_that_triton_dumps_in_their_order(
+    made: PassList, dumped: list[tuple[str, str]]
+) -> None:
+    assert list(ran(made.passes)) == [name for name, _ in dumped]
+    assert {p.language for p in made.passes} == {"mlir", "llvm", "machine"}
+    assert {p.stage for p in made.passes} == {"ttir", "ttgir", "llir", "ptx"}
+    assert made.begins == "source" and made.failed is None
+    assert "the PTX that comes of it is the recorded one, byte for byte" in made.remarks
+
+
+def test_a_text_is_the_one_that_triton_dumps(made: PassList, dumped: list[tuple[str, str]]) -> None:
+    at, compared = 0, 0
+    for run in made.passes:
+        name, text = dumped[at]
+        at += 1 + len(run.inside)
+        if run.language == "mlir" and run.before is not None:
+            # In a text that was read again places have other numbers, and arguments other names.
+            assert bared(run.before, run.stage) == bared(text, run.stage), name
+            compared += 1
+    assert compared > 15
+
+
+def test_a_stage_ends_as_its_last_pass_leaves_it(made: PassList, bare: Path) -> None:
+    ttgir = next((bare / "cache").glob("*/mm.ttgir")).read_text()
+    last = [p for p in made.passes if p.stage == "ttgir" and p.changed][-1]
+    assert last.after == ttgir.strip()
+    for stage in ("ttir", "ttgir"):
+        changes = [p for p in made.passes if p.stage == stage and p.changed]
+        for before, after in pairwise(changes):
+            assert before.after == after.before
+
+
+def test_the_pass_that_made_a_convert_layout_is_found(
+    made: PassList, dumped: list[tuple[str, str]]
+) -> None:
+    """By Triton's own dumps: how many there are before a pass, and before the next of its own."""
+    counts = [text.count("ttg.convert_layout ") for _, text in dumped]
+    differences: dict[int, int] = {}
+    at = 0
+    for run in made.passes:
+        follows = at + 1 + len(run.inside)
+        if run.stage == "ttgir" and made.passes[run.number].stage == "ttgir":
+            differences[run.number] = counts[follows] - counts[at]
+        at = follows
+    more = [n for n, difference in differences.items() if difference > 0]
+    fewer = [n for n, difference in differences.items() if difference < 0]
+    assert more and fewer
+    introducing = PassFilter(stage="ttgir", introduces="convert_layout").of(made.passes)
+    removing = PassFilter(stage="ttgir", removes="convert_layout").of(made.passes)
+    assert [p.number for p in introducing] == more
+    assert [p.number for p in removing] == fewer
+    assert "TritonGPUAccelerateMatmul" in [made.passes[n - 1].name for n in more]
+
+
+def test_every_pass_of_mlir_has_mlirs_time_and_of_the_code_generator_llvms(made: PassList) -> None:
+    for run in made.passes:
+        if run.language == "mlir":
+            assert run.timed_by == "mlir", run.name
+        elif run.stage == "ptx":
+            assert run.timed_by == "llvm", run.name
+        else:
+            assert run.timed_by in ("arrival", None)
+    assert sum(p.timed_by == "arrival" for p in made.passes) > 20
+
+
+def test_a_change_without_its_locations_is_counted(made: PassList) -> None:
+    for run in made.passes:
+        assert (run.lines is not None) is run.changed
+    only = next(p for p in made.passes if p.name == "LLVMDIScope")
+    assert only.changed and not only.operations
+
+
+def test_a_second_time_nothing_is_compiled(bare: Path, made: PassList, tmp_path: Path) -> None:
+    variant = open_path(bare / "cache").variants()[0][1]
+    cache = DerivedCache(tmp_path)
+    said: list[str] = []
+
+    def no() -> bool:
+        return False
+
+    with pytest.raises(Stopped):
+        variant_passes(variant, cache, lines_changed, python=sys.executable, go_on=no,
+                       say=said.append)  # fmt: skip
+    assert len(said) == 1
+    kept = reading._written(made)
+    assert reading._read(kept) == made
+    assert reading._read(kept[:-9]) is None
+
+
+def told(bare: Path, *words: str) -> Any:
+    done = call("passes", bare / "cache", "mm", *words, "--json")
+    assert done.status == 0, done.said
+    document = json.loads(done.out)
+    hold("passes", document)
+    return document
+
+
+def test_the_command_lists_changes_shows_one_and_says_what_it_is_of(bare: Path) -> None:
+    listed = call("passes", bare / "cache", "mm", "--introduces", "convert_layout")
+    assert listed.status == 0, listed.said
+    row = next(r for r in listed.text.splitlines() if "TritonGPUAccelerateMatmul" in r)
+    number = row.split()[0]
+    assert "convert_layout" in row and "ttgir" in row
+    assert "byte for byte" in listed.said
+    again = call("passes", bare / "cache", "mm", "--removes", "convert_layout")
+    assert "compiles" not in again.said and "RemoveLayoutConversions" in again.text
+    one = call("passes", bare / "cache", "mm", number)
+    assert "+ " in one.text and "ttg.convert_layout" in one.text and "loc(" not in one.text
+    assert one.text == call("passes", bare / "cache", "mm", "tritongpu-accelerate-matmul").text
+    every = told(bare)["passes"]
+    assert [p["number"] for p in every] == list(range(1, len(every) + 1))
+    chosen = told(bare, number)["passes"]
+    assert len(chosen) == 1 and "ttg.convert_layout" in chosen[0]["introduced"]
+    assert chosen[0]["after"].count("ttg.convert_layout") > chosen[0]["before"].count(
+        "ttg.convert_layout"
+    )
+    assert any(h["op"] == "insert" for h in chosen[0]["hunks"])
+
+
+def test_what_is_not_there_is_a_sentence(bare: Path, tmp_path: Path) -> None:
+    none = call("passes", bare / "cache", "mm", "no-such-pass")
+    assert none.status == 2 and "no pass is called no-such-pass" in none.said
+    several = call("passes", bare / "cache", "mm", "cse")
+    assert several.status == 2 and "give a number" in several.said
+    foreign = call("passes", EXTENSION, "square_gelu*")
+    assert foreign.status in (2, 4) and "Traceback" not in foreign.said
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
+    python.chmod(0o755)
+    lacking = call("passes", bare / "cache", "mm", "--python", python)
+    assert lacking.status == 3 and "has no Triton" in lacking.said
+
+
+def test_from_a_later_stage_the_passes_before_it_are_said_to_be_unknown(
+    bare: Path, tmp_path: Path
+) -> None:
+    variant = open_path(bare / "cache").variants()[0][1]
+    later = variant_passes(
+        replace(variant, unpassed=None, options={"triton_version": "3.1.0"}),
+        DerivedCache(tmp_path), lines_changed, python=sys.executable,
+    )  # fmt: skip
+    assert later.begins == "ttir" and {p.stage for p in later.passes} == {"ttgir", "llir", "ptx"}
+    assert any("before its first pass was not recorded" in r for r in later.remarks)
+    assert any("by Triton 3.1.0" in r for r in later.remarks)
+
+
+def test_a_pipeline_is_read_with_what_each_pass_runs_on() -> None:
+    text = "builtin.module(inline{a=canonicalize b={c=1}},llvm.func(cse,x-y{z=a(b)}),any(sccp))"
+    assert pipeline_of(text) == [
+        ("inline", "builtin.module"), ("cse", "llvm.func"), ("x-y", "llvm.func"), ("sccp", "any"),
+    ]  # fmt: skip
+
+
+def test_operations_are_named_as_people_look_for_them() -> None:
+    mlir = '  %x = ttg.convert_layout %y : t\n  "tt.reduce"(%x) ({\n  %a:2, %b = scf.for %i\n'
+    assert operations(mlir, "mlir") == {"ttg.convert_layout": 1, "tt.reduce": 1, "scf.for": 1}
+    llvm = (
+        "  %1 = tail call i32 @llvm.nvvm.read.ptx.sreg.tid.x()\n  store i32 %1, ptr %2\n"
+        '  %3 = call i32 asm sideeffect "mov.u32 $0, 0x0;\\0A\\09@$1 ld.global.b32 {$0}, [$2];",'
+        ' "=r,b,l"(i1 %4)\n'
+    )
+    assert operations(llvm, "llvm") == {
+        "llvm.nvvm.read.ptx.sreg.tid.x": 1, "store": 1, "mov.u32": 1, "ld.global.b32": 1,
+    }  # fmt: skip
+    assert operations("  %1:b32 = COPY %2\n  Return\nbb.0:\n", "machine") == {
+        "COPY": 1,
+        "Return": 1,
+    }
+
+
+def test_a_word_is_a_name_a_glob_or_else_a_part_of_names() -> None:
+    names = ["ttg.local_load", "tt.load", "tt.load_x"]
+    assert named("load", names) == {"tt.load"}
+    assert named("tt.*", names) == {"tt.load", "tt.load_x"}
+    assert named("oad_", names) == {"tt.load_x"}
