@@ -77,6 +77,8 @@ def complete(
         events = read_events(writer.folder).events
     except PtxviewError:
         return None
+    # Before the builds are kept: one of theirs may be such a module, and is named by their events.
+    _take_kernels_out(writer, events)
     builds = list(_builds(list(events), cache))
 
     def events_of(item: Found | str) -> list[Event]:
@@ -90,7 +92,6 @@ def complete(
             for event in item_events:
                 writer.event(**event)
     still()
-    _take_kernels_out(writer, events)
     if assemblers := spills.versions(versions.get("triton_folder")):
         writer.event(event="tools", tools=assemblers)
     recording = open_path(writer.folder)
