@@ -8,7 +8,14 @@ from dataclasses import dataclass, field, replace
 
 from inspector.model import Argument, Call, Graph, Stage, Variant
 from inspector.names import base_name
-from inspector.recording.facts import as_int, as_map, as_text, text_of
+from inspector.recording.facts import (
+    as_int,
+    as_integers,
+    as_map,
+    as_text,
+    as_three,
+    text_of,
+)
 from inspector.text import plural
 
 Event = Mapping[str, object]
@@ -160,8 +167,8 @@ def _call(event: Event) -> Call | None:
         kind=kind,
         name=str(name or ""),
         hash=as_text(event.get("hash")),
-        grid=_three(event.get("grid")),
-        block=_three(event.get("block")),
+        grid=as_three(event.get("grid")),
+        block=as_three(event.get("block")),
         shared_bytes=as_int(event.get("shared_bytes")),
         arguments=tuple(
             _argument(as_map(a)) for a in (arguments if isinstance(arguments, list) else [])
@@ -177,26 +184,13 @@ def _argument(entry: Mapping[str, object]) -> Argument:
         type=as_text(entry.get("type")),
         value=value if isinstance(value, bool | int | float | str) else None,
         dtype=as_text(entry.get("dtype")),
-        shape=_integers(entry.get("shape")),
-        strides=_integers(entry.get("strides")),
+        shape=as_integers(entry.get("shape")),
+        strides=as_integers(entry.get("strides")),
         alignment=as_int(entry.get("alignment")),
         low=as_int(entry.get("low")),
         high=as_int(entry.get("high")),
         device=as_text(entry.get("device")),
         python_type=as_text(entry.get("python_type")),
-    )
-
-
-def _integers(value: object) -> tuple[int, ...] | None:
-    if not isinstance(value, list | tuple) or any(as_int(n) is None for n in value):
-        return None
-    return tuple(value)
-
-
-def _three(value: object) -> tuple[int, int, int] | None:
-    numbers = _integers(value)
-    return (
-        (numbers[0], numbers[1], numbers[2]) if numbers is not None and len(numbers) == 3 else None
     )
 
 

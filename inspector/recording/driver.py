@@ -20,7 +20,7 @@ from inspector import files
 from inspector.analyse.sentences.cuda_names import parameter_names
 from inspector.errors import PtxviewError, Unreadable
 from inspector.listing.cubin import architecture
-from inspector.listing.cuda_signatures import Type, signatures
+from inspector.listing.cuda_signatures import Signatures, Type, signatures
 from inspector.listing.joined_cubins import only
 from inspector.model import Argument, Call, Content, Origin, Stage, StageFile, Variant
 from inspector.names import argument_types, base_name
@@ -28,12 +28,14 @@ from inspector.recording.facts import (
     as_int,
     as_map,
     as_text,
+    as_three,
     cuda_span,
     digest_of,
     target_of,
     text_of,
 )
 from inspector.recording.variants import Blob, Event, VariantOfKernel
+from inspector.text import counted
 
 SMALL = 256 << 10
 """Bytes of a cubin that is shown whole: lines of its own are kept."""
@@ -41,14 +43,14 @@ SMALL = 256 << 10
 MAKERS = Path(files.__file__).parent.parent / "reference" / "makers.toml"
 OTHERS = "others"
 LOST = {
-    "lost_launches": "{n:,} launches were seen of which it is not known of what kernel",
-    "lost_modules": "{n:,} modules that the driver loaded could not be kept",
-    "lost_graphs": "{n:,} launches of CUDA graphs may hold kernels that are not counted",
-    "changed_graphs": "kernels of CUDA graphs were changed {n:,} times after they were made: they "
-    "are counted as they were before",
-    "failed_writes": "{n:,} records of launches could not be written",
-}
-"""Sentences on what was seen and could not be recorded, by the key of the event."""
+    "lost_launches": ("launch", "of a kernel that is not known"),
+    "lost_modules": ("module", "that the driver loaded could not be kept"),
+    "lost_graphs": ("launch of a CUDA graph", "with kernels that may not be counted"),
+    "changed_graphs": ("change of a CUDA graph", "after it was made: its kernels are counted as "
+                       "they were before"),
+    "failed_writes": ("record", "could not be written"),
+}  # fmt: skip
+"""What was seen and could not be recorded, and what is the matter with it, by the event's key."""
 
 _PROCESS = tuple[int, int]
 
@@ -118,6 +120,7 @@ class DriverLaunches:
         self._kernels: dict[tuple[str | None, str], _Launches] = {}
         self._counts: dict[tuple[_PROCESS, int], tuple[int, int]] = {}
         self._varied: dict[tuple[_PROCESS, int], int] = {}
+        self._captured: dict[tuple[_PROCESS, int], int] = {}
         self._lost: dict[tuple[_PROCESS, str], int] = {}
         self._made: list[_Made] = []
         # Kernels that were taken out of their modules: the blob of each, and the way back.
@@ -126,6 +129,7 @@ class DriverLaunches:
         self._blind: dict[str, None] = {}
         self._strangers: dict[str, _Launches] = {}
         self._targets: dict[str, str | None] = {}
+        self._sources: dict[str, Signatures] = {}
         self.began = False
 
     def take(self, event: Event) -> None:
@@ -174,10 +178,12 @@ class DriverLaunches:
         for text, value in as_map(event.get("counts")).items():
             pair = value if isinstance(value, list | tuple) else ()
             numbers = [as_int(n) for n in pair]
-            if text.isdecimal() and len(text) < 10 and len(numbers) == 3 and None not in numbers:
+            if text.isdecimal() and len(text) < 10 and len(numbers) > 2 and None not in numbers:
                 key = process, int(text)
-                self._counts[key] = (numbers[0] or 0, numbers[1] or 0)
-                self._varied[key] = self._varied.get(key, 0) | (numbers[2] or 0)
+                launched, replayed, varied, *more = (n or 0 for n in numbers)
+                self._counts[key] = (launched, replayed)
+                self._captured[key] = more[0] if more else 0
+                self._varied[key] = self._varied.get(key, 0) | varied
         for what in LOST:
             if (lost := as_int(event.get(what))) is not None:
                 self._lost[process, what] = lost
@@ -187,16 +193,18 @@ class DriverLaunches:
     def launched(self, variant: Variant, demangled: str) -> Variant:
         """The variant with its launches, if they were seen here and nowhere else.
 
-        Launches of Triton's are counted where they are made, with their arguments; here only what
-        replays of CUDA graphs add to them.
+        Launches of Triton's are counted where they are asked for, with their arguments; here only
+        what replays of CUDA graphs add to them, less those that were asked for to be captured.
         """
         launches = self._of(variant)
         if launches is None:
             return variant
         if variant.launches is not None:
             replayed = sum(self._count(key, event)[1] for key, event in launches.calls.items())
-            return replace(variant, launches=variant.launches + replayed) if replayed else variant
-        calls = self._calls(launches, _named(variant, demangled))
+            captured = sum(self._captured.get(key, 0) for key in launches.calls)
+            return replace(variant, launches=max(variant.launches + replayed - captured, 0))
+        told = any(event.get("parameters") for event in launches.calls.values())
+        calls = self._calls(launches, self._named(variant, demangled) if told else ())
         return replace(variant, launches=sum(c.count for c in calls) + self._rest(launches),
                        calls=calls)  # fmt: skip
 
@@ -209,6 +217,31 @@ class DriverLaunches:
             return None
         module = self._whole.get((digest, variant.symbol), digest)
         return self._kernels.get((module, variant.symbol))
+
+    def _named(self, variant: Variant, demangled: str) -> tuple[Named, ...]:
+        """Names by the CUDA source, types by the demangled name; () where neither is known."""
+        types = argument_types(demangled)
+        names: tuple[str | None, ...] = ()
+        if (source := variant.stages.get(Stage.SOURCE)) is not None:
+            own = self._signatures(source.content)
+            names = parameter_names(own, variant.symbol, demangled, types, ())
+            fitting = [k for k in own.kernels if k.path[-1] == variant.symbol]
+            if not names and len(fitting) == 1 and fitting[0].certain:  # extern "C"
+                names = tuple(p.name for p in fitting[0].parameters)
+                types = tuple(_spelled(p.type) for p in fitting[0].parameters)
+        if not types:
+            return tuple(Named(name, None) for name in names)
+        fits = len(names) == len(types)
+        return tuple(Named(names[n] if fits else None, kind) for n, kind in enumerate(types))
+
+    def _signatures(self, source: Content) -> Signatures:
+        """What a source defines: read once for all its kernels."""
+        digest = digest_named(source)
+        if digest is None:
+            return signatures(text_of(source))
+        if digest not in self._sources:
+            self._sources[digest] = signatures(text_of(source))
+        return self._sources[digest]
 
     def _count(self, key: tuple[_PROCESS, int], event: Event) -> tuple[int, int]:
         # It was launched once when it was first seen, if not only captured into a graph.
@@ -228,8 +261,8 @@ class DriverLaunches:
             call = Call(
                 kind="cuda",
                 name=base_name(launches.symbol),
-                grid=_three(event.get("grid")),
-                block=_three(event.get("block")),
+                grid=as_three(event.get("grid")),
+                block=as_three(event.get("block")),
                 shared_bytes=as_int(event.get("shared_bytes")),
                 arguments=_arguments(event.get("parameters"), self._varied.get(key, 0), named),
                 count=count,
@@ -398,7 +431,8 @@ class DriverLaunches:
             totals[key] = totals.get(key, 0) + n
         for key, n in totals.items():
             if n:
-                yield "the driver's launches: " + LOST[key].format(n=n)
+                word, matter = LOST[key]
+                yield f"the driver's launches: {counted(n, word)} {matter}"
 
 
 def digest_named(content: Content) -> str | None:
@@ -422,12 +456,6 @@ def _operators(event: Event) -> tuple[str, ...]:
     """ATen's operators in the order of their calls; the event has the innermost first."""
     names = event.get("operators")
     return tuple(str(name) for name in reversed(names)) if isinstance(names, list) else ()
-
-
-def _three(value: object) -> tuple[int, int, int] | None:
-    numbers = [as_int(n) for n in value] if isinstance(value, list) and len(value) == 3 else []
-    a, b, c = numbers or (None, None, None)
-    return None if a is None or b is None or c is None else (a, b, c)
 
 
 def _together(one: Call, two: Call) -> Call:
@@ -460,24 +488,6 @@ class Named:
 
     name: str | None
     type: str | None
-
-
-def _named(variant: Variant, demangled: str) -> tuple[Named, ...]:
-    """Names by the CUDA source, types by the demangled name; () where neither is known."""
-    types = argument_types(demangled)
-    names: tuple[str | None, ...] = ()
-    source = variant.stages.get(Stage.SOURCE)
-    if source is not None:
-        own = signatures(text_of(source.content))
-        names = parameter_names(own, variant.symbol, demangled, types, ())
-        fitting = [k for k in own.kernels if k.path[-1] == variant.symbol]
-        if not names and len(fitting) == 1 and fitting[0].certain:  # extern "C"
-            names = tuple(p.name for p in fitting[0].parameters)
-            types = tuple(_spelled(p.type) for p in fitting[0].parameters)
-    if not types:
-        return tuple(Named(name, None) for name in names)
-    fits = len(names) == len(types)
-    return tuple(Named(names[n] if fits else None, kind) for n, kind in enumerate(types))
 
 
 def _spelled(kind: Type) -> str:

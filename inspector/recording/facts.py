@@ -33,6 +33,21 @@ def as_int(value: object) -> int | None:
     return value if abs(value) < LARGE else None
 
 
+def as_integers(value: object) -> tuple[int, ...] | None:
+    """All of a sequence, or None if one of it is no integer."""
+    if not isinstance(value, list | tuple) or any(as_int(n) is None for n in value):
+        return None
+    return tuple(value)
+
+
+def as_three(value: object) -> tuple[int, int, int] | None:
+    """A grid or a block, in x, y and z; None for any other value."""
+    numbers = as_integers(value)
+    if numbers is None or len(numbers) != 3:
+        return None
+    return numbers[0], numbers[1], numbers[2]
+
+
 def as_seconds(value: object) -> float | None:
     """A time that may have passed; None for any other value."""
     if not isinstance(value, int | float) or isinstance(value, bool):

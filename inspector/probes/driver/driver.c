@@ -128,6 +128,7 @@ typedef struct {
   unsigned grid[3], block[3], shared, cluster[3];
   uint64_t count, told;      /* launches, and how many of them are written */
   uint64_t replayed;         /* by graphs, of those that are gone */
+  uint64_t captured;         /* into graphs: asked for, and not launched */
   int others;                /* launches of a kernel that are not told apart */
   /* Parameters as the first such launch had them, and a bit for each that another had otherwise. */
   struct { unsigned short offset, size, at; } *sizes;
@@ -760,12 +761,12 @@ static void tell(void) {
   for (int i = 0; i < exec_count; i++) execs[i].launched = 0;
   for (int i = 0; i < entry_count; i++) {
     Entry *entry = &entries[i];
-    uint64_t total = entry->count + entry->replayed;
+    uint64_t total = entry->count + entry->replayed + entry->captured;
     if (total == entry->told) continue;
-    char text[96];
-    snprintf(text, sizeof text, "%s\"%d\":[%llu,%llu,%llu]", first ? "" : ",", i,
+    char text[128];
+    snprintf(text, sizeof text, "%s\"%d\":[%llu,%llu,%llu,%llu]", first ? "" : ",", i,
              (unsigned long long)entry->count, (unsigned long long)entry->replayed,
-             (unsigned long long)entry->varied);
+             (unsigned long long)entry->varied, (unsigned long long)entry->captured);
     say(&line, text);
     entry->told = total, first = 0;
   }
@@ -812,9 +813,9 @@ static void launched(const Callback *call, void *f, const unsigned *dims, const 
   if (loaded_here >= 0) tie(f, loaded_here), loaded_here = -1;
   int entry = entry_of(f, call->symbol, dims, cluster, device, params, extra, captured);
   if (entry >= 0) compare_parameters(&entries[entry], params, extra);
-  if (captured) return;
-  if (entry < 0) lost_launches++;
-  else entries[entry].count++;
+  if (entry >= 0 && captured) entries[entry].captured++;
+  else if (entry >= 0) entries[entry].count++;
+  else if (!captured) lost_launches++;
   counted();
 }
 

@@ -76,7 +76,7 @@ class Driven:
             counts |= {(event["pid"], key): value for key, value in event["counts"].items()}
         return {
             (e["name"], tuple(e.get("grid", ())), tuple(e.get("block", ()))):
-            counts.get((e["pid"], str(e["id"])), [0, 0, 0])
+            counts.get((e["pid"], str(e["id"])), [0, 0, 0, 0])
             for e in self.of("driver_launch")
         }  # fmt: skip
 

@@ -92,9 +92,9 @@ def test_a_launch_is_told_by_its_kernel_and_its_geometry(drive: Drive, gelu: str
     """)
     assert done.status == 0, done.err
     assert done.launches() == {
-        (gelu, (7, 2, 1), (64, 4, 1)): [5, 0, 0],
-        (gelu, (8, 2, 1), (64, 4, 1)): [3, 0, 0],
-        (gelu, (4, 1, 1), (128, 1, 1)): [1, 0, 0],
+        (gelu, (7, 2, 1), (64, 4, 1)): [5, 0, 0, 0],
+        (gelu, (8, 2, 1), (64, 4, 1)): [3, 0, 0, 0],
+        (gelu, (4, 1, 1), (128, 1, 1)): [1, 0, 0, 0],
     }  # the one that the driver refused is none
     first, _, clustered = done.of("driver_launch")
     assert (first["shared_bytes"], first["device"]) == (1024, 0)
@@ -168,7 +168,7 @@ def test_parameters_are_those_of_the_first_launch_and_what_varies_is_said(
     """)
     first, buffered = done.of("driver_launch")
     assert first["parameters"] == ["007f000000000000", "0d030000", "00000000"]
-    assert done.launches()[gelu, (2, 1, 1), (32, 1, 1)] == [3, 0, 0b100]
+    assert done.launches()[gelu, (2, 1, 1), (32, 1, 1)] == [3, 0, 0b100, 0]
     assert buffered["parameters"] == ["0001020304050607", "08090a0b"]
 
 
@@ -196,10 +196,10 @@ def test_replays_of_graphs_count_and_captures_do_not(drive: Drive, gelu: str) ->
     assert done.status == 0, done.err
     block = (32, 1, 1)
     assert done.launches() == {
-        (gelu, (5, 1, 1), block): [0, 20, 0],
-        (gelu, (6, 1, 1), block): [1, 0, 0],
-        (gelu, (11, 1, 1), block): [0, 10, 0],
-        (gelu, (13, 1, 1), block): [0, 4, 0],
+        (gelu, (5, 1, 1), block): [0, 20, 0, 1],
+        (gelu, (6, 1, 1), block): [1, 0, 0, 0],
+        (gelu, (11, 1, 1), block): [0, 10, 0, 0],
+        (gelu, (13, 1, 1), block): [0, 4, 0, 0],
     }
     assert not any("lost_graphs" in e for e in done.of("driver_counts"))
 
@@ -215,7 +215,7 @@ def test_a_graph_whose_kernels_cannot_be_counted_is_said(drive: Drive, gelu: str
         driver.stand_replay(ctypes.c_void_p(0x55))    # made before we came
     """)
     assert done.of("driver_counts")[-1]["lost_graphs"] == 2
-    assert done.launches()[gelu, (3, 1, 1), (32, 1, 1)] == [0, 1, 0]
+    assert done.launches()[gelu, (3, 1, 1), (32, 1, 1)] == [0, 1, 0, 0]
 
 
 def test_more_ways_to_launch_than_are_told_apart_are_counted(drive: Drive, gelu: str) -> None:
@@ -246,7 +246,7 @@ def test_counts_survive_a_kill_but_for_the_last_moment(drive: Drive, gelu: str) 
         os.kill(os.getpid(), signal.SIGKILL)
     """)
     assert done.status == -9
-    assert done.launches()[gelu, (1, 1, 1), (32, 1, 1)] == [51, 0, 0]
+    assert done.launches()[gelu, (1, 1, 1), (32, 1, 1)] == [51, 0, 0, 0]
 
 
 def test_a_child_by_fork_tells_its_own(drive: Drive, gelu: str) -> None:
@@ -265,7 +265,7 @@ def test_a_child_by_fork_tells_its_own(drive: Drive, gelu: str) -> None:
     """)
     assert done.status == 0, done.err
     assert {e["pid"] for e in done.of("driver")} == {e["pid"] for e in done.of("driver_launch")}
-    assert sorted(done.launches().values()) == [[2, 0, 0], [4, 0, 0]]
+    assert sorted(done.launches().values()) == [[2, 0, 0, 0], [4, 0, 0, 0]]
 
 
 def test_the_environment_of_children_does_not_name_us(drive: Drive) -> None:
@@ -300,7 +300,7 @@ def test_we_leave_before_a_profiler_begins(drive: Drive, gelu: str) -> None:
     """)
     assert done.out.split() == ["0"], done.err
     assert [e["why"] for e in done.of("driver_left")] == ["torch.profiler"]
-    assert done.launches() == {(gelu, (1, 1, 1), (32, 1, 1)): [1, 0, 0]}
+    assert done.launches() == {(gelu, (1, 1, 1), (32, 1, 1)): [1, 0, 0, 0]}
 
 
 def test_proton_before_cuda_begins_has_it_to_itself(drive: Drive) -> None:
