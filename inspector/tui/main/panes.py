@@ -155,12 +155,7 @@ class Panes(Container):
         for pane in self.panes:
             pane.preferred = pane.stage
         self.count = max(1, min(count, MOST))
-        if self.active not in self.panes:
-            self.active = self.panes[-1]
-        self.show(self.subject)
-        self.fit()
-        for pane in self.panes:
-            self._link_all(pane)
+        self._renew()
 
     def more(self) -> None:
         """One pane more, the new one active; after three only the active one."""
@@ -241,6 +236,10 @@ class Panes(Container):
         self.count = len(layout.stages) or 1
         for pane, choices in zip(self.panes, layout.stages or ((self.active.stage,),), strict=True):
             pane.preferred = choices[0]
+        self._renew()
+
+    def _renew(self) -> None:
+        """Show the subject in as many panes as there are now."""
         if self.active not in self.panes:
             self.active = self.panes[-1]
         self.show(self.subject)
