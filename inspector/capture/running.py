@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import datetime
+import json
 import os
 import re
 import secrets
+import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -41,7 +43,7 @@ from inspector.recording.layout import (
     remove,
     unwritten,
 )
-from inspector.system.process import begin, instead_of_ending, run_program, stop_tools
+from inspector.system.process import begin, instead_of_ending, run_program, run_tool, stop_tools
 
 # -- when the program has ended -------------------------------------------------------------------
 # Adds the device code of the program's builds, spills, versions and the device.
@@ -247,6 +249,7 @@ def grows(path: Path, recording: Recording) -> bool:
 
 PROBES: Path = Path(__file__).resolve().parent.parent / "probes" / "bootstrap"
 NATIVE = PROBES.parent / "calls" / "launch_native.py"
+WITHOUT_PYTHON = PROBES.parent / "driver" / "native.py"
 DEFAULT_TARGET = "sm_90"
 
 
@@ -400,6 +403,24 @@ class Run:
             begin([self._python, "-I", NATIVE])
             if request.driver and here is None:
                 self.env["PTXVIEW_DRIVER"] = "1"
+                if request.kind == "command":
+                    self._watch(request.words[0])
+
+    def _watch(self, program: str) -> None:
+        """Have launches be seen of a program that is for CUDA, and not Python's."""
+        path = shutil.which(program)
+        if path is None:
+            return
+        try:
+            # Not in the background: such a program may use the GPU at once.
+            found = run_tool([self._python, WITHOUT_PYTHON, path]).text
+            variables = {str(k): str(v) for k, v in json.loads(found).items()}
+        except (PtxviewError, ValueError, AttributeError):
+            return
+        self.env.update(variables)
+        if variables:
+            whole = str(Path(path).absolute())
+            self._writer.event(event="library", path=whole, name=Path(path).name, pid=0)
 
     @property
     def folder(self) -> Path:

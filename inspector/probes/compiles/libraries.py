@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import functools
 import os
-import struct
 import sys
 import sysconfig
 from importlib.machinery import ExtensionFileLoader
 from typing import Any
 
+from ..driver.native import has_fatbin
 from ..writer import emit, problem
 
 # Libraries of these packages hold thousands of kernels that are not the user's.
@@ -93,23 +93,3 @@ def _foreign(path: str) -> bool:
         and (parts[i + 1] in NOT_HIS or parts[i + 1].startswith(NOT_HIS_BEGIN))
         for i, folder in enumerate(parts)
     )  # fmt: skip
-
-
-def has_fatbin(path: str) -> bool:
-    """Whether a 64-bit ELF file has a section ``.nv_fatbin`` (or nvcc's ``__nv_relfatbin``)."""
-    with open(path, "rb") as file:
-        head = file.read(64)
-        if len(head) < 64 or head[:5] != b"\x7fELF\x02":
-            return False
-        (table,) = struct.unpack_from("<Q", head, 40)
-        size, count, names = struct.unpack_from("<HHH", head, 58)
-        if size < 64 or not count or names >= count:
-            return False
-        file.seek(table)
-        sections = file.read(size * count)
-        if len(sections) < size * count:
-            return False
-        offset, length = struct.unpack_from("<QQ", sections, names * size + 24)
-        file.seek(offset)
-        text = file.read(min(length, 1 << 20))
-    return b".nv_fatbin\0" in text or b"__nv_relfatbin\0" in text

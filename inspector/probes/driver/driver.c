@@ -1053,9 +1053,21 @@ EXPORT void ptxview_driver_prepare(const char *folder, const char *tag, const ch
   if (self) setenv("CUDA_INJECTION64_PATH", self, 1);
 }
 
+/* What Python's probes would have prepared, in a program that has none of them. */
+static void prepare_alone(void) {
+  const char *folder = getenv("PTXVIEW_RECORDING"), *cupti = getenv("PTXVIEW_CUPTI");
+  struct timespec now;
+  char tag[32];
+  if (!folder || !*folder || !cupti || !*cupti) return;
+  clock_gettime(CLOCK_REALTIME, &now);
+  snprintf(tag, sizeof tag, "%08lx", (unsigned long)(now.tv_nsec ^ now.tv_sec << 8) & 0xffffffff);
+  ptxview_driver_prepare(folder, tag, cupti, 0, getenv("PTXVIEW_OPERATORS") != 0);
+}
+
 /* The driver calls this at the end of cuInit. */
 EXPORT int InitializeInjection(void) {
   unsetenv("CUDA_INJECTION64_PATH");
+  if (!ready) prepare_alone();
   ptxview_driver_begin();
   return 1;
 }

@@ -18,18 +18,20 @@ setting for that is documented (TRITON_CUPTI_LIB_PATH).
 from __future__ import annotations
 
 import atexit
+import contextlib
 import ctypes
 import functools
-import glob
 import os
 import secrets
 import sys
 import time
+from collections.abc import Iterator
 from typing import Any
 
 from .. import hooks
 from ..calls import launch_native
 from ..writer import emit, folder, problem
+from . import native
 
 PATIENCE = 10.0
 """Seconds that the first of all imports waits for the compiler."""
@@ -69,6 +71,7 @@ def install() -> None:
     if foreign is not None:
         emit({"event": "driver", "began": False, "beside": foreign})
         return
+    _watch_children()
     atexit.register(tell)
     os.register_at_fork(after_in_child=_in_child)
     for name in MAKERS_OF_LAUNCHES:
@@ -99,7 +102,7 @@ def arm() -> None:
     began = time.monotonic()
     while os.path.exists(f"{path}.building") and time.monotonic() - began < PATIENCE:
         time.sleep(0.01)  # the first run of all, of a program that has imported little
-    cupti = find_cupti()
+    cupti = native.find_cupti()
     _state["lacks"] = None
     if not os.path.exists(path):
         _state["lacks"] = "there is no C compiler that could compile what sees them"
@@ -114,7 +117,6 @@ def arm() -> None:
         os.fsencode(path), int(bool(os.environ.get("PTXVIEW_OPERATORS"))),
     )  # fmt: skip
     _state["library"] = library
-    _hide_from_children()
 
 
 def tell() -> None:
@@ -134,60 +136,100 @@ def _in_child() -> None:
         util.register_after_fork(util, lambda _: util.Finalize(None, tell, exitpriority=0))
 
 
-def find_cupti() -> str | None:
-    """libcupti as it is loaded here, else of NVIDIA's wheels, else of a toolkit."""
-    try:
-        with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as maps:
-            for line in maps:
-                if "libcupti.so" in line:
-                    return line.split(maxsplit=5)[5].strip()
-    except OSError:
-        pass
-    patterns = [
-        f"{place}/nvidia/{package}/lib/libcupti.so.*[0-9]"
-        for place in sys.path if place.endswith("-packages")
-        for package in ("cu13", "cuda_cupti", "cu*")
-    ]  # fmt: skip
-    homes = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda"]
-    for home in filter(None, homes):
-        patterns += [
-            f"{home}/extras/CUPTI/lib64/libcupti.so.*[0-9]",
-            f"{home}/lib64/libcupti.so.*[0-9]",
-        ]
-    for pattern in patterns:
-        if matches := sorted(glob.glob(pattern), key=len):
-            return matches[0]
-    return None
+# -- programs that this one starts ----------------------------------------------------------------
 
 
-def _hide_from_children() -> None:
-    """Take the variable out of what programs inherit: of C's environment, which has it alone."""
-    name = b"CUDA_INJECTION64_PATH"
+def _watch_children() -> None:
+    """Have programs that are started find nothing of ours in C's environment, but for those that
+    are themselves for CUDA: those are told what the driver is to load."""
+    import _posixsubprocess
+
+    _posixsubprocess.fork_exec = _starting(_posixsubprocess.fork_exec)
+    hooks.when_imported("subprocess", _watch_subprocess)
+    os.system = _hidden(os.system)
+    os.execv = _hidden(os.execv)
+
+
+def _watch_subprocess(module: Any) -> None:
+    import _posixsubprocess
+
+    if hasattr(module, "_fork_exec"):
+        module._fork_exec = _posixsubprocess.fork_exec
+
+
+def _hidden(original: Any) -> Any:
+    @functools.wraps(original)
+    def start(*args: Any, **kwargs: Any) -> Any:
+        with _environment({native.INJECTION: None}):
+            return original(*args, **kwargs)
+
+    return start
+
+
+def _starting(original: Any) -> Any:
+    """``fork_exec`` of a program whose launches are seen where it is one for CUDA."""
+
+    @functools.wraps(original)
+    def start(*args: Any, **kwargs: Any) -> Any:
+        extra: dict[str, str] = {}
+        try:
+            if len(args) > 5:
+                extra = _for_child(args[1], args[4], args[5])
+                if extra and args[5] is not None:
+                    theirs = [*args[5], *(os.fsencode(f"{k}={v}") for k, v in extra.items())]
+                    args = (*args[:5], theirs, *args[6:])
+        except Exception as error:
+            problem("a program's launches", error)
+        with _environment({native.INJECTION: None, **extra}):
+            return original(*args, **kwargs)
+
+    return start
+
+
+def _for_child(candidates: Any, cwd: Any, environment: Any) -> dict[str, str]:
+    """Variables for a program that is about to start: {} unless it is one for CUDA."""
+    recording = folder()
+    path = next((p for c in candidates if os.path.isfile(p := _whole(c, cwd))), None)
+    if path is None or recording is None or not _uses_cuda(path):
+        return {}
+    if environment is not None and any(os.fsencode(f"{n}=") in e for n in FOREIGN
+                                       for e in environment):  # fmt: skip
+        return {}
+    library = launch_native.build_driver()
+    extra = native.variables(library) if library is not None else {}
+    if extra:
+        emit({"event": "library", "path": path, "name": os.path.basename(path)})
+        extra["PTXVIEW_RECORDING"] = recording
+    return extra
+
+
+def _whole(path: Any, cwd: Any) -> str:
+    return os.path.abspath(os.path.join(os.fsdecode(cwd or "."), os.fsdecode(path)))
+
+
+_uses_cuda = functools.cache(native.uses_cuda)
+
+
+@contextlib.contextmanager
+def _environment(changes: dict[str, str | None]) -> Iterator[None]:
+    """C's environment with these variables, or without them, while a program is started."""
     libc = ctypes.CDLL(None)
     libc.getenv.restype = ctypes.c_char_p
+    before = {name: libc.getenv(os.fsencode(name)) for name in changes}
+    for name, value in changes.items():
+        _set(libc, name, None if value is None else os.fsencode(value))
+    try:
+        yield
+    finally:
+        for name, was in before.items():
+            _set(libc, name, was)
 
-    def hidden(original: Any) -> Any:
-        @functools.wraps(original)
-        def start(*args: Any, **kwargs: Any) -> Any:
-            value = libc.getenv(name)
-            if value is None:
-                return original(*args, **kwargs)
-            libc.unsetenv(name)
-            try:
-                return original(*args, **kwargs)
-            finally:
-                libc.setenv(name, value, 1)
 
-        return start
-
-    import _posixsubprocess
-    import subprocess
-
-    _posixsubprocess.fork_exec = hidden(_posixsubprocess.fork_exec)
-    if hasattr(subprocess, "_fork_exec"):
-        subprocess._fork_exec = hidden(subprocess._fork_exec)
-    os.system = hidden(os.system)
-    os.execv = hidden(os.execv)
+def _set(libc: Any, name: str, value: bytes | None) -> None:
+    if value is None:
+        libc.unsetenv(os.fsencode(name))
+    else:
+        libc.setenv(os.fsencode(name), value, 1)
 
 
 # -- leaving --------------------------------------------------------------------------------------
@@ -215,7 +257,7 @@ def _lend_cupti() -> None:
     """Have Proton load the copy of CUPTI that this process has had."""
     if os.environ.get("TRITON_CUPTI_LIB_PATH"):
         return
-    loaded = find_cupti()
+    loaded = native.find_cupti()
     if loaded is None:
         return
     place = os.path.join(os.path.dirname(launch_native.driver_library()), "cupti")

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import re
+import shutil
+import subprocess
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
+from inspector.capture import machine
+from inspector.capture.running import Run, RunRequest
 from inspector.listing.cubin import read_cubin
 from inspector.probes.calls import launch_native
 from tests.helpers.samples import DATA
@@ -271,6 +276,7 @@ def test_a_child_by_fork_tells_its_own(drive: Drive, gelu: str) -> None:
 def test_the_environment_of_children_does_not_name_us(drive: Drive) -> None:
     done = drive("""
         import subprocess
+        subscriber.install()
         subscriber.arm()
         see = "echo ${CUDA_INJECTION64_PATH:-none}"
         print(subprocess.run(["sh", "-c", see], capture_output=True, text=True).stdout.strip())
@@ -281,6 +287,100 @@ def test_the_environment_of_children_does_not_name_us(drive: Drive) -> None:
         os.execv("/bin/sh", ["sh", "-c", see])
     """)
     assert done.out.split() == ["none"] * 3, done.err
+
+
+@pytest.fixture(scope="module")
+def native_program(stand_in: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A program in C that initialises CUDA, launches a kernel seven times, and starts another."""
+    folder = tmp_path_factory.mktemp("native")
+    source, program = folder / "main.c", folder / "heat"
+    source.write_text(
+        f"""
+        #include <stdio.h>
+        #include <stdlib.h>
+        void *stand_kernel(const char *, void *, const int *, int);
+        void stand_launch(void *, unsigned, unsigned, unsigned, unsigned, unsigned, int, void **,
+                          int);
+        void stand_load(void *, const char *, size_t);
+        int stand_init(void);
+        int main(void) {{
+          static char cubin[1 << 20];
+          FILE *file = fopen("{DATA / GELU}", "rb");
+          size_t bytes = fread(cubin, 1, sizeof cubin, file);
+          int sizes[8] = {{0}};
+          printf("%d\\n", stand_init());
+          stand_load((void *)1, cubin, bytes);
+          void *kernel = stand_kernel("{entry(GELU)}", (void *)1, sizes, 0);
+          for (int i = 0; i < 7; i++) stand_launch(kernel, 3, 1, 64, 1, 0, 0, 0, 0);
+          fflush(stdout);
+          return system("echo ${{CUDA_INJECTION64_PATH:-none}}");
+        }}
+        """
+    )
+    subprocess.run(["cc", source, stand_in / "libcuda.so.1", "-o", program], check=True)
+    return program
+
+
+def test_launches_of_a_program_that_python_starts_are_seen(
+    drive: Drive, native_program: Path, gelu: str
+) -> None:
+    done = drive(f"""
+        subscriber.install()
+        import subprocess
+        given = {{"LD_LIBRARY_PATH": os.environ["LD_LIBRARY_PATH"]}}
+        for environment in (None, given):  # which lacks all that ptxview run has put there
+            done = subprocess.run([{str(native_program)!r}], env=environment, capture_output=True)
+            print(done.stdout.decode())
+        print("CUDA_INJECTION64_PATH" in os.environ)
+    """)
+    assert done.out.split() == ["1", "none", "1", "none", "False"], done.err
+    assert [e["name"] for e in done.of("driver_launch")] == [gelu, gelu]
+    told = {e["pid"]: e["counts"] for e in done.of("driver_counts")}
+    assert list(told.values()) == [{"0": [7, 0, 0, 0]}] * 2
+    assert {e["path"] for e in done.of("library")} == {str(native_program)}
+
+
+def test_a_program_of_nvidias_or_one_without_cuda_is_told_nothing(
+    drive: Drive, native_program: Path, tmp_path: Path
+) -> None:
+    profiler = tmp_path / "ncu"
+    shutil.copy(native_program, profiler)
+    done = drive(f"""
+        subscriber.install()
+        subscriber.arm()
+        import subprocess
+        print(subprocess.run([{str(profiler)!r}], capture_output=True).stdout.decode())
+        print(subprocess.run(["/usr/bin/env"], capture_output=True).stdout.decode().count("INJEC"))
+        inside = dict(os.environ, NV_TPS_LAUNCH_TOKEN="x")
+        print(subprocess.run([{str(native_program)!r}], env=inside, capture_output=True).stdout)
+    """)
+    assert done.out.split()[:3] == ["-1", "none", "0"], done.err
+    assert "b'-1\\nnone\\n'" in done.out
+    assert not done.of("driver_launch") and not done.of("library")
+
+
+def test_launches_of_a_program_without_python_are_recorded(
+    compiled: str, native_program: Path, stand_in: Path, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch, gelu: str,
+) -> None:  # fmt: skip
+    """``ptxview run -- PROGRAM`` on a machine with a GPU."""
+    toolkit = tmp_path / "toolkit"
+    (toolkit / "lib64").mkdir(parents=True)
+    (toolkit / "lib64" / "libcupti.so.13.0").symlink_to(stand_in / "libcuda.so.1")
+    monkeypatch.setenv("CUDA_HOME", str(toolkit))
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(stand_in))
+    monkeypatch.setattr(machine, "gpu_present", lambda: True)
+    out = tmp_path / "recording"
+    run = Run(RunRequest("command", (str(native_program),), out, python=sys.executable))
+    done = subprocess.run(run.argv, env=run.env, capture_output=True, text=True, check=False)
+    assert done.stdout.split() == ["1", "none"], done.stderr
+    recording = run.ended(done.returncode, print).recording
+    assert recording is not None
+    (kernel,) = recording.kernels
+    (variant,) = kernel.variants
+    assert (variant.symbol, variant.launches) == (gelu, 7)
+    (launch,) = variant.calls
+    assert (launch.grid, launch.block) == ((3, 1, 1), (64, 1, 1))
 
 
 def test_we_leave_before_a_profiler_begins(drive: Drive, gelu: str) -> None:
