@@ -105,7 +105,8 @@ static struct {
 #define MOST_ENTRIES 16384   /* distinct launches of a process */
 #define MOST_OF_ONE 256      /* of one kernel */
 #define MOST_MODULES 65536
-#define SLOTS (1 << 16)
+#define FIRST_SLOTS 1024     /* of the table by which a launch is found: small ones stay in a cache */
+#define SLOTS (1 << 16)      /* at most */
 #define MOST_WAITING (256ul << 20)   /* bytes of modules of which nothing was launched yet */
 #define MOST_KEPT (2048ul << 20)     /* bytes of modules that were kept */
 #define MOST_PARAMETERS 64
@@ -156,7 +157,7 @@ static size_t kept;
 static Entry *entries;
 static int entry_count;
 static Slot *slots;
-static int slot_count;
+static int slot_count, slot_room;
 static struct Handle { void *handle; int module; } *handles;
 static int handle_count, handle_room;
 static Exec *execs;
@@ -695,13 +696,31 @@ static uint64_t mixed(void *f, const unsigned *dims, int device, int operator) {
   return h ^ h >> 29;
 }
 
+static int room_for_slots(int room) {
+  Slot *grown = calloc((size_t)room, sizeof *grown);
+  if (!grown) return -1;
+  for (int i = 0; i < slot_room; i++) {
+    if (!slots[i].f) continue;
+    unsigned to = (unsigned)mixed(slots[i].f, slots[i].dims, slots[i].device, slots[i].operator);
+    while (grown[to & (unsigned)(room - 1)].f) to++;
+    grown[to & (unsigned)(room - 1)] = slots[i];
+  }
+  free(slots);
+  slots = grown, slot_room = room;
+  return 0;
+}
+
+static void forget_slots(void) {
+  memset(slots, 0, (size_t)slot_room * sizeof *slots);
+  slot_count = 0;
+}
+
 /* The entry of a launch, made when there is none: -1 if there is no room. */
 static int entry_of(void *f, const char *symbol, const unsigned *dims, const unsigned *cluster,
                     int device, void **params, void **extra, int in_graph) {
   uint64_t h = mixed(f, dims, device, operator_here);
-  Slot *slot;
-  for (unsigned i = (unsigned)h & (SLOTS - 1);; i = (i + 1) & (SLOTS - 1)) {
-    slot = &slots[i];
+  for (unsigned i = (unsigned)h;; i++) {
+    const Slot *slot = &slots[i & (unsigned)(slot_room - 1)];
     if (!slot->f) break;
     if (slot->f == f && slot->device == device && slot->operator == operator_here
         && !memcmp(slot->dims, dims, sizeof slot->dims)) return slot->entry;
@@ -739,11 +758,10 @@ static int entry_of(void *f, const char *symbol, const unsigned *dims, const uns
     if (!entry->others) keep_parameters(entry, f, params, extra);
     say_entry(found, in_graph);
   }
-  if (slot_count > SLOTS / 2) {
-    memset(slots, 0, SLOTS * sizeof *slots);
-    slot_count = 0;
-    slot = &slots[(unsigned)h & (SLOTS - 1)];
-  }
+  if (slot_count > slot_room / 2 && (slot_room >= SLOTS || room_for_slots(slot_room * 2)))
+    forget_slots();
+  Slot *slot;
+  for (unsigned i = (unsigned)h; (slot = &slots[i & (unsigned)(slot_room - 1)])->f;) i++;
   slot_count++;
   slot->f = f, slot->device = device, slot->operator = operator_here, slot->entry = found;
   memcpy(slot->dims, dims, sizeof slot->dims);
@@ -787,11 +805,30 @@ static void tell(void) {
   changed = 0;
 }
 
+/* Ticks of the processor, tens of millions to some billions a second: where a clock is a system
+ * call, as in sandboxes, it costs as much as all else here. 0 where there is no such counter. */
+static uint64_t ticks(void) {
+#if defined __x86_64__
+  return __builtin_ia32_rdtsc();
+#elif defined __aarch64__
+  uint64_t now;
+  __asm__ volatile("mrs %0, cntvct_el0" : "=r"(now));
+  return now;
+#else
+  return 0;
+#endif
+}
+
 #define BETWEEN 250000000l   /* nanoseconds between two writings of counts */
+#define A_WHILE 1000000ull   /* ticks: at most 40 ms */
 static void counted(void) {
+  static uint64_t looked;
   struct timespec now;
   changed = 1;
-  clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+  uint64_t tick = ticks();
+  if (tick && tick - looked < A_WHILE) return;
+  looked = tick;
+  clock_gettime(CLOCK_MONOTONIC, &now);
   long passed = (now.tv_sec - last.tv_sec) * 1000000000l + now.tv_nsec - last.tv_nsec;
   if (passed < BETWEEN) return;
   last = now;
@@ -960,8 +997,8 @@ static void called(void *user, int domain, uint32_t id, const void *data) {
   pthread_mutex_lock(&lock);
   if (__atomic_exchange_n(&unloaded, 0, __ATOMIC_ACQ_REL)) {
     /* Handles of what is unloaded may come again, and mean something else. */
-    handle_count = slot_count = 0;
-    memset(slots, 0, SLOTS * sizeof *slots);
+    handle_count = 0;
+    forget_slots();
   }
   if (id == EXEC_DESTROY) {
     Exec *exec = call->site == 0 ? exec_of(*(void *const *)call->params) : 0;
@@ -1001,9 +1038,8 @@ static int subscribe(void) {
   ask.child = (Answer)dlsym(cuda, "cuGraphChildGraphNodeGetGraph");
   if (!ask.subscribe || !ask.unsubscribe || !ask.enable) return -2;
   entries = calloc(MOST_ENTRIES, sizeof *entries);
-  slots = calloc(SLOTS, sizeof *slots);
   modules = calloc(MOST_MODULES, sizeof *modules);
-  if (!entries || !slots || !modules) return -3;
+  if (!entries || !modules || (!slots && room_for_slots(FIRST_SLOTS))) return -3;
   void *frames[4];
   backtrace(frames, 4);   /* its first call loads a library, here and not within a launch */
   int error = ask.subscribe(&subscriber, called, (void *)0);
