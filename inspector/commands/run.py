@@ -279,7 +279,11 @@ def summary(outcome: RunOutcome) -> str:
     rec = outcome.recording
     what = tables.heading(rec) if rec is not None else "nothing"
     if rec is not None and not rec.kernels and not rec.graphs:
-        what = "the program made no kernels"
+        what = (
+            "no process that was looked into launched a kernel"
+            if rec.mode == "gpu"
+            else "the program made no kernels"
+        )
         if rec.uncaptured:
             makers = ", ".join(dict.fromkeys(one.by for one in rec.uncaptured))
             count = plural(len(rec.uncaptured), "kernel")
