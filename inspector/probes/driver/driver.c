@@ -123,22 +123,28 @@ typedef struct {
   char digest[65];
 } Module;
 
+typedef struct { unsigned short offset, size, at; } Parameter;
+
+/* What every launch reads and writes stands in one line of a cache, what it does not after it. */
 typedef struct {
+  uint64_t count, told;      /* launches, and how many of all are written */
+  uint64_t varied;           /* a bit for each parameter that not every such launch had alike */
+  uint64_t captured;         /* into graphs: asked for, and not launched */
+  Parameter *sizes;          /* as the first such launch had them */
+  unsigned char *bytes;      /* in the same block */
+  int parameters;
+  int others;                /* launches of a kernel that are not told apart */
+  uint64_t replayed;         /* by graphs, of those that are gone */
   char *symbol;
   int module, device, operator;
   unsigned grid[3], block[3], shared, cluster[3];
-  uint64_t count, told;      /* launches, and how many of them are written */
-  uint64_t replayed;         /* by graphs, of those that are gone */
-  uint64_t captured;         /* into graphs: asked for, and not launched */
-  int others;                /* launches of a kernel that are not told apart */
-  /* Parameters as the first such launch had them, and a bit for each that another had otherwise. */
-  struct { unsigned short offset, size, at; } *sizes;
-  unsigned char *bytes;
-  int parameters;
-  uint64_t varied;
-} Entry;
+} __attribute__((aligned(64))) Entry;
 
-typedef struct { void *f; unsigned dims[7]; int device, operator, entry; } Slot;
+typedef struct {
+  void *f;
+  unsigned dims[7];
+  int device, operator, entry;
+} __attribute__((aligned(64))) Slot;
 
 typedef struct {
   void *exec;
@@ -618,23 +624,23 @@ static int size_of_parameter(void *f, size_t i, size_t *offset, size_t *size) {
 }
 
 static void keep_parameters(Entry *entry, void *f, void **params, void **extra) {
+  Parameter sizes[MOST_PARAMETERS];
+  unsigned char bytes[MOST_BYTES];
   size_t offset, size, total = 0;
+  int n = 0;
   if (!params && !extra) return;
-  for (int i = 0; i < MOST_PARAMETERS && size_of_parameter(f, (size_t)i, &offset, &size); i++) {
-    const unsigned char *from = parameter(params, extra, i, offset, size);
+  for (; n < MOST_PARAMETERS && size_of_parameter(f, (size_t)n, &offset, &size); n++) {
+    const unsigned char *from = parameter(params, extra, n, offset, size);
     if (!from || total + size > MOST_BYTES || offset > 65535) break;
-    void *sizes = realloc(entry->sizes, (size_t)(i + 1) * sizeof *entry->sizes);
-    if (!sizes) break;
-    entry->sizes = sizes;
-    unsigned char *bytes = realloc(entry->bytes, total + size + 1);
-    if (!bytes) break;
-    entry->bytes = bytes;
     memcpy(bytes + total, from, size);
-    entry->sizes[i].offset = (unsigned short)offset, entry->sizes[i].size = (unsigned short)size;
-    entry->sizes[i].at = (unsigned short)total;
-    entry->parameters = i + 1;
+    sizes[n] = (Parameter){(unsigned short)offset, (unsigned short)size, (unsigned short)total};
     total += size;
   }
+  Parameter *block = malloc((size_t)n * sizeof *block + total + 1);
+  if (!block) return;
+  entry->sizes = memcpy(block, sizes, (size_t)n * sizeof *block);
+  entry->bytes = memcpy(block + n, bytes, total);
+  entry->parameters = n;
 }
 
 static void compare_parameters(Entry *entry, void **params, void **extra) {
@@ -696,8 +702,14 @@ static uint64_t mixed(void *f, const unsigned *dims, int device, int operator) {
   return h ^ h >> 29;
 }
 
+/* Zeroed memory that begins with a line of the cache. */
+static void *whole_lines(size_t bytes) {
+  void *memory = 0;
+  return posix_memalign(&memory, 64, bytes) ? 0 : memset(memory, 0, bytes);
+}
+
 static int room_for_slots(int room) {
-  Slot *grown = calloc((size_t)room, sizeof *grown);
+  Slot *grown = whole_lines((size_t)room * sizeof *grown);
   if (!grown) return -1;
   for (int i = 0; i < slot_room; i++) {
     if (!slots[i].f) continue;
@@ -1037,7 +1049,7 @@ static int subscribe(void) {
   ask.node_params = (Answer)dlsym(cuda, "cuGraphKernelNodeGetParams_v2");
   ask.child = (Answer)dlsym(cuda, "cuGraphChildGraphNodeGetGraph");
   if (!ask.subscribe || !ask.unsubscribe || !ask.enable) return -2;
-  entries = calloc(MOST_ENTRIES, sizeof *entries);
+  if (posix_memalign((void **)&entries, 64, MOST_ENTRIES * sizeof *entries)) return -3;
   modules = calloc(MOST_MODULES, sizeof *modules);
   if (!entries || !modules || (!slots && room_for_slots(FIRST_SLOTS))) return -3;
   void *frames[4];
