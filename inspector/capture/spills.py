@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -105,9 +106,27 @@ def measure(
     ptx: bytes, cubin: bytes, target: str, tools: Sequence[Path], cache: DerivedCache
 ) -> dict[str, Resources]:
     """Spills and barriers by function; empty if no available assembler makes the same code."""
+    made = reproduction(ptx, cubin, target, tools, cache)
+    return {} if made is None else from_ptxas(made.printed)
+
+
+@dataclass(frozen=True, slots=True)
+class Reproduction:
+    """An assembler that makes a cubin's machine code of its PTX, with which options, and what it
+    prints with ``-v``."""
+
+    tool: Path
+    options: tuple[str, ...]
+    printed: str
+
+
+def reproduction(
+    ptx: bytes, cubin: bytes, target: str, tools: Sequence[Path], cache: DerivedCache
+) -> Reproduction | None:
+    """Which of these assemblers makes the same machine code; None if none does."""
     built = read_cubin(cubin)
     if built is None:
-        return {}
+        return None
     for tool in tools:
         if not _may_be(built, tool):
             continue
@@ -121,8 +140,8 @@ def measure(
                 continue
             text, assembled_cubin = printed
             if same_code(built, read_cubin(assembled_cubin)):
-                return from_ptxas(text)
-    return {}
+                return Reproduction(tool, options, text)
+    return None
 
 
 def _may_be(built: Cubin, tool: Path) -> bool:
