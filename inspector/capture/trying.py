@@ -1,10 +1,11 @@
-"""Takes a recorded kernel through its compiler once more: a stage that was edited, other options.
+"""Takes a recorded kernel through its compiler again: a stage that was edited, other options.
 
-An edited TTIR, TTGIR or LLVM IR goes through what follows it in Triton's compiler, in a child of the
-user's interpreter; PTX goes through the ptxas that made the recorded machine code, where one of this
-machine's does. Options that are decided earlier begin again from the recorded TTIR. The recorded
-text goes the same way beside it, so that what is another compiler's doing is told from what is the
-edit's. Nothing is written into the recording, and what comes of it is no variant of its kernel.
+An edited TTIR, TTGIR or LLVM IR goes through what follows it in Triton's compiler, in a child of
+the user's interpreter; PTX goes through the ptxas that made the recorded machine code, where one of
+this machine's does. Options that are decided earlier begin again from the recorded TTIR. The
+recorded text goes the same way beside it, so that what is another compiler's doing is told from
+what is the edit's. Nothing is written into the recording, and what comes of it is no variant of its
+kernel.
 """
 
 from __future__ import annotations
@@ -215,7 +216,7 @@ def try_stage(
     again, columns = made[0], tuple(made[1:])
     alike = None if again.variant is None else _alike(variant, again.variant, stage)
     tried = tuple(one.variant for one in columns if one.variant is not None)
-    beside = ()
+    beside: tuple[Variant, ...] = ()
     if again.variant is not None and alike is not None and not all(alike.values()):
         beside = (again.variant,)
     kernel = replace(request.kernel, variants=(variant, *beside, *tried), autotune=())
@@ -274,9 +275,7 @@ class _Trial:
 
     # -- Triton ------------------------------------------------------------------------------
 
-    def by_triton(
-        self, wanted: Sequence[tuple[TrySetting, bytes | None]]
-    ) -> list[TriedColumn]:
+    def by_triton(self, wanted: Sequence[tuple[TrySetting, bytes | None]]) -> list[TriedColumn]:
         """The columns by what follows the stage in Triton's compiler, then by ptxas for options of
         its own."""
         python = machine.interpreter(self.request.python)
@@ -361,7 +360,18 @@ class _Trial:
             own = metadata.get(made.hash, {})
             variant = self._variant(made, setting, text, own)
             out.append(TriedColumn(label, setting, one, variant, own))
-        return out
+        rows = (self.recorded if text is None else text).decode("utf-8", "replace").splitlines()
+        return [replace(c, compilation=self._with_lines(c.compilation, rows)) for c in out]
+
+    def _with_lines(self, one: Compilation, rows: Sequence[str]) -> Compilation:
+        """The compilation with the line of each message that tells one of the file's."""
+        messages = tuple(
+            replace(m, text=rows[m.line - 1])
+            if m.file == one.file and m.text is None and m.line and m.line <= len(rows)
+            else m
+            for m in one.messages
+        )
+        return replace(one, messages=messages)
 
     def _target(self, setting: TrySetting) -> str:
         own = (self.request.variant.target or "sm_90").rstrip("af")
@@ -407,7 +417,7 @@ class _Trial:
         return out
 
     def _assembler(self, variant: Variant, ptx: bytes) -> tuple[tuple[Tool, ...], tuple[str, ...]]:
-        """The assembler that made a variant's machine code, with its options; else any, and told."""
+        """The assembler that made a variant's machine code, with its options; else none."""
         sass = variant.stages.get(Stage.SASS)
         if sass is None or variant.target is None:
             return (), ()
@@ -451,9 +461,7 @@ class _Trial:
         words = [*options, *setting.ptxas]
         words += [] if maxnreg is None else [f"--maxrregcount={maxnreg}"]
         source = CompilerInput(Path(name), name if upper is None else "ptx", "ptx", data)
-        made = compile_ptx(
-            source, target, words, seconds=request.limit, go_on=self.go_on, by=by
-        )
+        made = compile_ptx(source, target, words, seconds=request.limit, go_on=self.go_on, by=by)
         label = self._label(setting, text)
         shown = " ".join(setting.label.split()[1 if setting.target else 0 :])
         symbol = self._symbol(made.symbols)
@@ -491,7 +499,10 @@ class _Trial:
             return replace(made, setting=setting, label=self._label(setting, self.request.text))
         ptx = variant.stages[Stage.PTX].content.read()
         by, options = self._assembler(variant, ptx)
-        upper = {s: f for s, f in variant.stages.items() if s not in (Stage.PTX, Stage.SASS)}
+        machine_code = (Stage.PTX, Stage.SASS)
+        upper: dict[Stage, StageFile] = {
+            s: f for s, f in variant.stages.items() if s not in machine_code
+        }
         again = self._assembled(
             ptx, variant.target or self._target(setting), setting, self.request.text, by, options,
             made.metadata, upper,

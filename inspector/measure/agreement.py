@@ -79,7 +79,8 @@ class Agreement:
 
 @dataclass(frozen=True, slots=True)
 class Launchable:
-    """A variant with the call that it is launched by, and the scratch (bytes a program) it needs."""
+    """A variant with the call that it is launched by, and the scratch that it needs, in bytes a
+    program: global, profiling."""
 
     kernel: Kernel
     variant: Variant
@@ -358,4 +359,3 @@ def _whole(row: Mapping[str, object], name: str) -> int | None:
 
 def _value(value: object) -> float | str | None:
     return value if isinstance(value, float | str) else None
-

@@ -27,8 +27,9 @@ class LaunchWish:
     """How a launch differs from the recorded call.
 
     ``call`` is the call's number, None for the most frequent one; ``given`` are arrays by the
-    names of arguments. Fields that are None are as recorded. ``like`` is a call to launch a variant
-    by that has none of its own, ``scratch`` the bytes a program of the pointers that Triton appends.
+    names of arguments. Fields that are None are as recorded. ``like`` is the call that a variant is
+    launched by which is none of the recording's, ``scratch`` the bytes a program of the pointers
+    that Triton appends.
     """
 
     call: int | None = None

@@ -94,22 +94,36 @@ def trial_of(outcome: TryOutcome, cache: DerivedCache, call: int | None = None) 
 
     Raises ``UsageError`` for a call that there is not.
     """
-    reader = Reader(outcome.recording, cache)
-    request, kernel = outcome.request, outcome.kernel
+    request = outcome.request
     number, recorded, why = _call(request.variant, call)
-    metadata = outcome.recorded_metadata
     first = TriedColumn(
         RECORDED, request.settings[0],
         Compilation(request.name, request.stage.value, request.variant.target or "", RECORDED),
-        request.variant, metadata,
+        request.variant, outcome.recorded_metadata,
     )  # fmt: skip
     beside = [] if outcome.same_compiler or outcome.again.variant is None else [outcome.again]
-    made = [first, *beside, *outcome.columns]
-    list(reader.figures([one.variant for one in made if one.variant is not None]))
-    columns = tuple(
-        _column(reader, kernel, one, _launch(kernel, one, recorded, one is first)) for one in made
-    )
+    made = [first, *(_launched(one, recorded) for one in (*beside, *outcome.columns))]
+    variants = tuple(one.variant for one in made if one.variant is not None)
+    kernel = replace(outcome.kernel, variants=variants)
+    reader = Reader(replace(outcome.recording, kernels=(kernel,)), cache)
+    list(reader.figures(variants))
+    columns = tuple(_column(reader, kernel, one, recorded) for one in made)
     return Trial(outcome, reader, kernel, columns, number, why)
+
+
+def _launched(one: TriedColumn, call: Call | None) -> TriedColumn:
+    """A column whose variant is launched as the recorded call was, with its own block and shared
+    memory: hints on the launch are then of both or of neither."""
+    variant = one.variant
+    if variant is None or call is None or call.block is None:
+        return one
+    own = replace(
+        call,
+        hash=variant.hash,
+        block=block_of(one, call.block),
+        shared_bytes=shared_of(one, call.shared_bytes),
+    )
+    return replace(one, variant=replace(variant, calls=(own,)))
 
 
 def _call(variant: Variant, asked: int | None) -> tuple[int | None, Call | None, str]:
@@ -134,37 +148,33 @@ def _call(variant: Variant, asked: int | None) -> tuple[int | None, Call | None,
 
 
 def _launch(
-    kernel: Kernel, one: TriedColumn, call: Call | None, recorded: bool
-) -> Launchable | None:
-    if call is None or one.variant is None or call.block is None:
-        return None
-    block = call.block if recorded else block_of(one, call.block)
-    shared = call.shared_bytes if recorded else shared_of(one, call.shared_bytes)
+    kernel: Kernel, variant: Variant, metadata: Mapping[str, object], call: Call
+) -> Launchable:
     need = tuple(
-        value if isinstance(value := one.metadata.get(name), int) and value > 0 else 0
+        value if isinstance(value := metadata.get(name), int) and value > 0 else 0
         for name in ("global_scratch_size", "profile_scratch_size")
     )
-    own = replace(call, hash=one.variant.hash, block=block, shared_bytes=shared)
-    return Launchable(kernel, one.variant, own, (need[0], need[1]))
+    return Launchable(kernel, variant, call, (need[0], need[1]))
 
 
-def _column(
-    reader: Reader, kernel: Kernel, one: TriedColumn, launch: Launchable | None
-) -> TrialColumn:
-    if one.variant is None:
+def _column(reader: Reader, kernel: Kernel, one: TriedColumn, recorded: Call | None) -> TrialColumn:
+    variant = one.variant
+    if variant is None:
         return TrialColumn(one.label, one.compilation, None)
-    card = reader.card(one.variant)
+    card = reader.card(variant)
     made = card.of(Stage.SASS)
     full = card.occupancy
+    # The recorded variant may have several calls: what was tried has the chosen one's like.
+    call = recorded if one.label == RECORDED else next(iter(variant.calls), None)
     return TrialColumn(
         one.label,
         one.compilation,
-        one.variant,
-        reader.resources(one.variant),
+        variant,
+        reader.resources(variant),
         made.mix.total if made is not None and made.mix is not None else None,
         None if full is None else full.percent,
-        _code(one.variant),
-        launch,
+        _code(variant),
+        None if call is None else _launch(kernel, variant, one.metadata, call),
         cooperative=one.metadata.get("launch_cooperative_grid") is True,
     )
 
@@ -234,7 +244,9 @@ def on_gpu(
     say(f"launching {len(jobs)} kernels on the same inputs, under {python}")
     agreements = agreement.on_gpu(python, jobs, alignment, wish.limit, run)
     held = _with(trial, agreements)
-    ready = [(one, job) for one, job in zip(launches, jobs, strict=True) if not isinstance(job, str)]
+    ready = [
+        (one, job) for one, job in zip(launches, jobs, strict=True) if not isinstance(job, str)
+    ]
     say(f"taking {len(ready)} times, {wish.seconds:g} s each at most")
     gathered = child.measure(python, [job for _, job in ready], wish, run, alignment)
     timings: dict[str, Timing] = {}

@@ -3,8 +3,9 @@
 The file is JSON: ``file`` (how the user calls it), ``path``, ``language``, ``columns`` (each with
 ``target``, ``options`` as shown, ``settings`` by name), ``kernels``, ``signature``, ``constexprs``,
 ``done``, ``doing`` and ``said`` (files for the finished compilations, for the one under way, and
-for what is printed meanwhile: a process that dies says nothing else). ``base`` are options that hold
-in every column unless it says otherwise, ``metadata`` is what LLVM IR does not tell of its kernel.
+for what is printed meanwhile: a process that dies says nothing else). ``base`` are options that
+hold in every column unless it says otherwise, ``metadata`` is what LLVM IR does not tell of its
+kernel.
 """
 
 from __future__ import annotations

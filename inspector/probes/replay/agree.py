@@ -66,8 +66,9 @@ def main(job_path: str, results_path: str) -> int:
                         rows = [{**r, "changed": c} for r, c in zip(rows, changed, strict=True)]
                         del again
                     else:
-                        rows = list(compared(torch, first, _launched(torch, driver, launch,
-                                                                     job["alignment"])))  # fmt: skip
+                        other = _launched(torch, driver, launch, job["alignment"])
+                        rows = list(compared(torch, first, other))
+                        del other
                 say(n=launch["n"], tensors=rows)
             except Exception as error:
                 say(n=launch["n"], error=first_line(error))
