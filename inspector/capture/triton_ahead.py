@@ -110,19 +110,13 @@ def _setting(word: str, what: str) -> tuple[str, object]:
 
 @dataclass(frozen=True, slots=True)
 class AheadJob:
-    """A file that Triton compiles, for these columns: a target and options, as they are shown.
-
-    ``base`` are options that hold in every column that does not set them, ``metadata`` what LLVM IR
-    does not tell of its kernel (shared memory, warps).
-    """
+    """A file that Triton compiles, for these columns: a target and options, as they are shown."""
 
     source: CompilerInput
     columns: tuple[tuple[str, tuple[str, ...]], ...]
     given: GivenKernels
     python: str
     limit: float
-    base: Mapping[str, object] = field(default_factory=dict)
-    metadata: Mapping[str, object] = field(default_factory=dict)
 
 
 def compile_by_triton(job: AheadJob, writer: Writer, go_on: GoOn) -> str | None:
@@ -170,7 +164,7 @@ def _asked(job: AheadJob, path: Path, done: Path, doing: Path, said: Path) -> di
         "columns": columns, "kernels": list(job.given.names),
         "signature": None if signature is None else dict(signature),
         "constexprs": dict(job.given.constexprs), "done": str(done), "doing": str(doing),
-        "said": str(said), "base": dict(job.base), "metadata": dict(job.metadata),
+        "said": str(said),
     }  # fmt: skip
 
 

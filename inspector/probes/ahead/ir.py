@@ -25,31 +25,20 @@ def run(job: Job) -> None:
         match = _KERNEL.search(text)
         name = (match[1] or match[2]) if match else job.file
         for column in job.columns:
-            _one(job, column, name, lambda column=column: _from_llir(job, text, column))
+            _one(job, column, name, lambda column=column: _from_llir(text, column))
         return
     from triton.compiler import compiler
 
     own = one.native(compiler.compile)
     match = _FUNCTION.search(text)
     for column in job.columns:
-        target = one.gpu_target(column.number)
+        target, settings = one.gpu_target(column.number), dict(column.settings)
         _one(
             job, column, match[1] if match else job.file,
-            lambda target=target, column=column: own(
-                job.path, target=target, options=_settings(job, column, target)
+            lambda target=target, settings=settings: own(
+                job.path, target=target, options=settings
             ),
         )  # fmt: skip
-
-
-def _settings(job: Job, column: Column, target: Any) -> dict[str, Any]:
-    """The options of a column above those that hold in all, as far as this Triton has them."""
-    if not job.base:
-        return dict(column.settings)
-    has = set(vars(one.backend_of(target).parse_options({})))
-    lacking = [name for name in column.settings if name not in has]
-    if lacking:
-        raise ValueError(f"this version of Triton has no option {lacking[0]}")
-    return {**{k: v for k, v in job.base.items() if k in has}, **column.settings}
 
 
 def _one(job: Job, column: Column, name: str, make: Any) -> None:
@@ -60,13 +49,13 @@ def _one(job: Job, column: Column, name: str, make: Any) -> None:
         job.end(key)
 
 
-def _from_llir(job: Job, text: str, column: Column) -> dict[str, Any]:
+def _from_llir(text: str, column: Column) -> dict[str, Any]:
     """PTX and machine code of LLVM IR, by the last stages of Triton's compiler."""
     from triton._C.libtriton import llvm
 
     target = one.gpu_target(column.number)
     backend = one.backend_of(target)
-    options = backend.parse_options(_settings(job, column, target))
+    options = backend.parse_options(dict(column.settings))
     stages: dict[str, Any] = {}
     arguments = [stages, options]
     if len(inspect.signature(backend.add_stages).parameters) > 2:
@@ -75,16 +64,14 @@ def _from_llir(job: Job, text: str, column: Column) -> dict[str, Any]:
         arguments.append(Language.TRITON)
     backend.add_stages(*arguments)
     llvm.init_targets()
-    metadata: dict[str, Any] = {
-        **job.metadata, "target": {"backend": "cuda", "arch": column.number},
-    }  # fmt: skip
+    metadata: dict[str, Any] = {"target": {"backend": "cuda", "arch": column.number}}
     ptx = stages["ptx"](text, metadata)
     cubin = stages["cubin"](ptx, metadata)
     name = str(metadata.get("name") or "")
     digest = hashlib.sha256(repr((text, column.target, vars(options))).encode()).hexdigest()
     event = {
         "event": "triton", "name": name, "hash": digest,
-        # Shared memory and warps are not told by LLVM IR, but by whoever has its kernel's record.
+        # Shared memory and warps are not told by LLVM IR.
         "metadata": {**plain(metadata), "name": name, "hash": digest},
         "files": {"llir": blob(text), "ptx": blob(ptx), "cubin": blob(cubin)},
     }  # fmt: skip

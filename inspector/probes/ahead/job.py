@@ -3,9 +3,7 @@
 The file is JSON: ``file`` (how the user calls it), ``path``, ``language``, ``columns`` (each with
 ``target``, ``options`` as shown, ``settings`` by name), ``kernels``, ``signature``, ``constexprs``,
 ``done``, ``doing`` and ``said`` (files for the finished compilations, for the one under way, and
-for what is printed meanwhile: a process that dies says nothing else). ``base`` are options that
-hold in every column unless it says otherwise, ``metadata`` is what LLVM IR does not tell of its
-kernel.
+for what is printed meanwhile: a process that dies says nothing else).
 """
 
 from __future__ import annotations
@@ -44,8 +42,6 @@ class Job:
         self.kernels: list[str] = values["kernels"]
         self.signature: dict[str, str] | None = values["signature"]
         self.constexprs: dict[str, Any] = values["constexprs"]
-        self.base: dict[str, Any] = values.get("base") or {}
-        self.metadata: dict[str, Any] = values.get("metadata") or {}
         self._done, self._doing = values["done"], values["doing"]
         self.said: str = values["said"]
         with open(self._done, encoding="ascii") as file:
