@@ -11,10 +11,9 @@ kernel.
 from __future__ import annotations
 
 import hashlib
-import re
+import os
 import shlex
-import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -28,8 +27,8 @@ from inspector.capture.compilers import (
     own_target,
 )
 from inspector.capture.nvcc import same_code
-from inspector.capture.opening import kept_cache, open_path, raw_events
-from inspector.capture.triton_ahead import AheadJob, GivenKernels, compile_by_triton
+from inspector.capture.opening import kept_cache, raw_events
+from inspector.capture.remaining_stages import compile_on, job_of
 from inspector.errors import PtxviewError, Unreadable, UsageError
 from inspector.listing.cubin import read_cubin
 from inspector.listing.ptx_declaration import bounds, entries
@@ -44,8 +43,8 @@ from inspector.model import (
     StageFile,
     Variant,
 )
-from inspector.recording.facts import as_map
-from inspector.recording.layout import SCHEMA, BytesContent, Writer, read_events
+from inspector.recording.facts import CONFIG, as_map
+from inspector.recording.layout import BytesContent
 from inspector.recording.resources import from_ptxas, merge
 from inspector.system.process import stop_tools
 from inspector.system.toolchain import Tool, version_of
@@ -59,11 +58,11 @@ DECIDED = {"num_warps": Stage.TTIR, "num_stages": Stage.TTIR, "maxnreg": Stage.T
 FLAGS = {"num_warps": "--num-warps", "num_stages": "--num-stages", "maxnreg": "--maxnreg"}
 EDITED, AGAIN, TRIED = "edited", "as recorded", "tried"
 MOST_COLUMNS = 64
-_WARPS = re.compile(r'"?(?:ttg|triton_gpu)\.num-warps"?\s*=\s*(\d{1,4})\b')
-# What is the target's or the recording's own, and no choice of whoever compiled the kernel.
-_NOT_CHOSEN = frozenset(
-    ("arch", "backend_name", "ir_override", "hash", "name", "num_warps", "ptx_options",
-     "max_num_imprecise_acc_default", "instrumentation_mode", "triton_version", "shared")
+# Options that Triton sets by the target where nobody does.
+_OF_TARGET = frozenset(("max_num_imprecise_acc_default", "ptx_version"))
+_OF_LLVM = frozenset(
+    ("num_warps", "shared", "global_scratch_size", "profile_scratch_size", "tmem_size",
+     "launch_cooperative_grid")
 )  # fmt: skip
 
 
@@ -279,123 +278,73 @@ class _Trial:
         """The columns by what follows the stage in Triton's compiler, then by ptxas for options of
         its own."""
         python = machine.interpreter(self.request.python)
-        texts: dict[bytes | None, list[TrySetting]] = {}
-        for setting, text in wanted:
-            own = texts.setdefault(text, [])
-            bare = replace(setting, ptxas=())
-            own += [] if bare in own else [bare]
 
-        def run(item: tuple[bytes | None, list[TrySetting]]) -> list[TriedColumn]:
-            return self._child(python, *item)
+        def run(item: tuple[TrySetting, bytes | None]) -> TriedColumn:
+            setting, text = item
+            made = self._child(python, replace(setting, ptxas=()), text)
+            return self._again_by_ptxas(made, setting, text) if setting.ptxas else made
 
-        # The edited text and the recorded one are compiled by a child each, side by side.
-        with ThreadPoolExecutor(max_workers=2) as pool:
-            done = dict(zip(texts, pool.map(run, texts.items()), strict=True))
-        out = []
-        for setting, text in wanted:
-            bare = replace(setting, ptxas=())
-            made = next(one for one in done[text] if one.setting == bare)
-            out.append(self._again_by_ptxas(made, setting) if setting.ptxas else made)
-        self._name_tools(out, python)
+        with ThreadPoolExecutor(max_workers=min(os.cpu_count() or 1, len(wanted))) as pool:
+            out = list(pool.map(run, wanted))
+        self._name_tools(out)
         return out
 
-    def _child(
-        self, python: str, text: bytes | None, settings: Sequence[TrySetting]
-    ) -> list[TriedColumn]:
+    def _child(self, python: str, setting: TrySetting, text: bytes | None) -> TriedColumn:
+        """One column, by a child of its own."""
         request = self.request
         name = request.name if text is not None else f"the recorded {request.stage.value}"
-        data = self.recorded if text is None else text
-        columns = [(self._target(one), _words(one)) for one in settings]
-        with tempfile.TemporaryDirectory(prefix="ptxview-") as temporary:
-            folder = Path(temporary) / "tried"
-            writer = Writer(folder)
-            try:
-                writer.event(event="recording", schema=SCHEMA, mode="target")
-                job = AheadJob(
-                    CompilerInput(Path(name), name, request.stage.value, data),
-                    tuple(columns),
-                    GivenKernels(),
-                    python,
-                    request.limit,
-                    self._base(),
-                    _plain(self.metadata),
-                )
-                said = compile_by_triton(job, writer, self.go_on)
-            finally:
-                writer.close()
-            if said is not None:
-                self.remarks.append(said)
-            return self._read(folder, text, settings, columns)
-
-    def _read(
-        self,
-        folder: Path,
-        text: bytes | None,
-        settings: Sequence[TrySetting],
-        columns: Sequence[tuple[str, tuple[str, ...]]],
-    ) -> list[TriedColumn]:
-        """What a child has recorded, by column; its content is taken into memory."""
-        recording = open_path(folder)
-        metadata = {
-            str(e.get("hash")): as_map(e.get("metadata"))
-            for e in read_events(folder).events
-            if e.get("event") == "triton"
+        job = job_of(request.variant, request.stage.value)
+        options = {**job.options, **setting.triton}
+        if setting.target is not None:
+            job = replace(job, target=setting.target)
+            options = {k: v for k, v in options.items() if k not in _OF_TARGET}
+        job = replace(job, name=name, options=options, text=job.text if text is None else text)
+        made = compile_on(job, python, seconds=request.limit, go_on=self.go_on)
+        unknown = [option for option in made.unknown if option in setting.triton]
+        failed = made.failed
+        if unknown:
+            failed = f"Triton {made.triton} has no option {unknown[0]}"
+        elif made.unknown:
+            self.remarks.append(
+                f"Triton {made.triton} has not all options that were recorded: "
+                f"{', '.join(made.unknown)}"
+            )
+        label = self._label(setting, text)
+        symbol = str(made.metadata.get("name") or request.variant.symbol)
+        one = Compilation(
+            name, request.stage.value, job.target, shlex.join(_words(setting)),
+            symbols=() if failed else (symbol,),
+            seconds=sum(made.seconds.values()) if made.seconds else None,
+            tool=f"triton {made.triton}".strip(), failed=failed, messages=made.messages,
+        )  # fmt: skip
+        if failed is not None:
+            return TriedColumn(label, setting, one)
+        metadata = {**self._of_text(), **made.metadata}
+        stages = {
+            Stage(stage) if stage != "cubin" else Stage.SASS: StageFile(
+                BytesContent(data), None, "nvdisasm -c" if stage == "cubin" else "Triton"
+            )
+            for stage, data in made.texts.items()
         }
-        variants = {v.hash: v for _, v in recording.variants()}
-        out = []
-        for setting, (target, words) in zip(settings, columns, strict=True):
-            options = shlex.join(words)
-            one = next(
-                (c for c in recording.compilations if c.column == (target, options)),
-                Compilation(
-                    self.request.name, self.request.stage.value, target, options,
-                    failed="the compiler ended before it came to this",
-                ),
-            )  # fmt: skip
-            made = variants.get(one.hash or "") if one.failed is None else None
-            label = self._label(setting, text)
-            if made is None:
-                out.append(TriedColumn(label, setting, one))
-                continue
-            own = metadata.get(made.hash, {})
-            variant = self._variant(made, setting, text, own)
-            out.append(TriedColumn(label, setting, one, variant, own))
-        rows = (self.recorded if text is None else text).decode("utf-8", "replace").splitlines()
-        return [replace(c, compilation=self._with_lines(c.compilation, rows)) for c in out]
-
-    def _with_lines(self, one: Compilation, rows: Sequence[str]) -> Compilation:
-        """The compilation with the line of each message that tells one of the file's."""
-        messages = tuple(
-            replace(m, text=rows[m.line - 1])
-            if m.file == one.file and m.text is None and m.line and m.line <= len(rows)
-            else m
-            for m in one.messages
+        ptx = made.texts.get("ptx", b"").decode("utf-8", "replace")
+        variant = Variant(
+            id="",
+            hash=hashlib.sha256(made.texts.get("cubin", b"")).hexdigest(),
+            symbol=symbol,
+            target=own_target(ptx) or job.target,
+            config={n: metadata[n] for n in CONFIG if n in metadata},
+            stages=stages,
+            known=Resources(dynamic_shared_bytes=_int(metadata.get("shared"))),
         )
-        return replace(one, messages=messages)
+        variant = self._variant(variant, setting, text)
+        return TriedColumn(label, setting, one, variant, metadata)
 
-    def _target(self, setting: TrySetting) -> str:
-        own = (self.request.variant.target or "sm_90").rstrip("af")
-        return setting.target or own
-
-    def _base(self) -> dict[str, object]:
-        """The options that the recorded variant was compiled with, as far as Triton tells them."""
-        base = {
-            name: value
-            for name, value in _plain(self.metadata).items()
-            if name not in _NOT_CHOSEN and value is not None
-        }
-        warps = self._warps()
-        return base if warps is None else {**base, "num_warps": warps}
-
-    def _warps(self) -> int | None:
-        """``num_warps`` as it was asked for: warp specialization adds warps to what is told."""
-        ttgir = self.request.variant.stages.get(Stage.TTGIR)
-        if ttgir is not None:
-            match = _WARPS.search(ttgir.content.read().decode("utf-8", "replace"))
-            if match is not None:
-                return int(match[1])
-        value = self.request.variant.config.get("num_warps")
-        return value if isinstance(value, int) else None
+    def _of_text(self) -> dict[str, object]:
+        """What Triton told of the recorded variant, where what is compiled does not tell it: LLVM
+        IR says nothing of warps, shared memory and scratch."""
+        if self.request.stage is not Stage.LLIR:
+            return {}
+        return {k: v for k, v in self.metadata.items() if k in _OF_LLVM}
 
     # -- ptxas -------------------------------------------------------------------------------
 
@@ -413,7 +362,7 @@ class _Trial:
 
         with ThreadPoolExecutor(max_workers=2) as pool:
             out = list(pool.map(run, wanted))
-        self._name_tools(out, None)
+        self._name_tools(out)
         return out
 
     def _assembler(self, variant: Variant, ptx: bytes) -> tuple[tuple[Tool, ...], tuple[str, ...]]:
@@ -489,14 +438,16 @@ class _Trial:
             id="", hash=hashlib.sha256(made.cubin).hexdigest(), symbol=symbol, target=target,
             config=request.variant.config, stages=stages, known=merge(figures, dynamic),
         )  # fmt: skip
-        variant = self._variant(variant, setting, text, metadata)
+        variant = self._variant(variant, setting, text)
         return TriedColumn(label, setting, one, variant, metadata)
 
-    def _again_by_ptxas(self, made: TriedColumn, setting: TrySetting) -> TriedColumn:
+    def _again_by_ptxas(
+        self, made: TriedColumn, setting: TrySetting, text: bytes | None
+    ) -> TriedColumn:
         """A column of Triton's with options for ptxas: its PTX is assembled once more."""
         variant = made.variant
         if variant is None:
-            return replace(made, setting=setting, label=self._label(setting, self.request.text))
+            return replace(made, setting=setting, label=self._label(setting, text))
         ptx = variant.stages[Stage.PTX].content.read()
         by, options = self._assembler(variant, ptx)
         machine_code = (Stage.PTX, Stage.SASS)
@@ -504,7 +455,7 @@ class _Trial:
             s: f for s, f in variant.stages.items() if s not in machine_code
         }
         again = self._assembled(
-            ptx, variant.target or self._target(setting), setting, self.request.text, by, options,
+            ptx, variant.target or made.compilation.target, setting, text, by, options,
             made.metadata, upper,
         )  # fmt: skip
         seconds = [one.compilation.seconds for one in (made, again)]
@@ -530,7 +481,6 @@ class _Trial:
         made: Variant,
         setting: TrySetting,
         text: bytes | None,
-        metadata: Mapping[str, object],
     ) -> Variant:
         """What was made, as a variant beside the recorded one that says that it was not recorded.
 
@@ -585,31 +535,20 @@ class _Trial:
             failed=None,
         )
 
-    def _name_tools(self, made: Sequence[TriedColumn], python: str | None) -> None:
+    def _name_tools(self, made: Sequence[TriedColumn]) -> None:
         """Which compilers were used here, for where they are not the recording's."""
-        tools = dict.fromkeys(one.compilation.tool for one in made if one.compilation.tool)
-        for tool in tools:
-            name, _, version = str(tool).partition(" ")
-            self.versions[name] = version
-        if python is not None and (sass := next(iter(_cubins(made)), None)) is not None:
-            cubin = read_cubin(sass)
+        for one in made:
+            name, _, version = (one.compilation.tool or "").partition(" ")
+            if name:
+                self.versions[name] = version
+            sass = None if one.variant is None else one.variant.stages.get(Stage.SASS)
+            cubin = None if sass is None else read_cubin(sass.content.read())
             if cubin is not None and cubin.ptxas is not None:
                 self.versions.setdefault("ptxas", cubin.ptxas)
 
 
-def _cubins(made: Sequence[TriedColumn]) -> Iterator[bytes]:
-    for one in made:
-        if one.variant is not None and Stage.SASS in one.variant.stages:
-            yield one.variant.stages[Stage.SASS].content.read()
-
-
 def _words(setting: TrySetting) -> tuple[str, ...]:
     return tuple(f"{name}={value}" for name, value in setting.triton.items())
-
-
-def _plain(metadata: Mapping[str, object]) -> dict[str, object]:
-    """The numbers, words and flags in it; lists and maps are the target's or the machine's."""
-    return {k: v for k, v in metadata.items() if v is None or isinstance(v, bool | int | str)}
 
 
 def _int(value: object) -> int | None:

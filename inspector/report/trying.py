@@ -159,11 +159,13 @@ def _of_compiler(trial: Trial) -> Iterator[str]:
             f"{outcome.again.compilation.failed}"
         )
         return
-    edit = "the edit's" if request.text is not None else "the options'"
+    whose = "the edit's" if request.text is not None else "the options'"
+    tried = "what does not compile" if outcome.failed == len(outcome.columns) else "what differs"
+    edit = f"{tried} is {whose}"
     if outcome.same_compiler:
         yield (
             f"The compiler here ({here}) makes of the recorded {request.stage.value} what was "
-            f"recorded{_byte_for_byte(outcome.alike)}: what differs is {edit}."
+            f"recorded{_byte_for_byte(outcome.alike)}: {edit}."
         )
         return
     first = next((stage.value for stage, same in outcome.alike.items() if not same), "")
@@ -174,7 +176,7 @@ def _of_compiler(trial: Trial) -> Iterator[str]:
     yield (
         f"The compiler here ({here}{recorded}) makes another {first} of the recorded "
         f"{request.stage.value}: compare with the column “{outcome.again.label}”, which it made "
-        f"here; what differs from that is {edit}."
+        f"here; what differs from that is {whose}."
     )
 
 
