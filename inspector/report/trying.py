@@ -254,7 +254,7 @@ def tensor(one: TensorAgreement) -> str:
 
 
 def _said(value: float | str | None) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+    return f"{value:.9g}" if isinstance(value, float) else str(value)
 
 
 # -- JSON -----------------------------------------------------------------------------------------

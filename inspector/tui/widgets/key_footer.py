@@ -11,6 +11,7 @@ from inspector.tui.app.keymap import shown
 
 _KEPT = ("quit", "help", "diff.escape", "diff.back", "variants.escape", "timing.back",
          "step.escape", "passes.escape")  # fmt: skip
+         "step.escape", "trying.back")  # fmt: skip
 _BARE = ("help", "palette", "quit")
 
 
