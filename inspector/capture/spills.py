@@ -121,21 +121,30 @@ class Reproduction:
 
 
 def reproduction(
-    ptx: bytes, cubin: bytes, target: str, tools: Sequence[Path], cache: DerivedCache
+    ptx: bytes,
+    cubin: bytes,
+    target: str,
+    tools: Sequence[Path],
+    cache: DerivedCache,
+    among: Sequence[tuple[str, ...]] = OPTIONS,
 ) -> Reproduction | None:
-    """Which of these assemblers makes the same machine code; None if none does."""
+    """Which of these assemblers makes the same machine code, with the first options that do.
+
+    None if none does. Several sets of options may give the same code of one text and not of
+    another: who will assemble others has those first that are the likeliest.
+    """
     built = read_cubin(cubin)
     if built is None:
         return None
     for tool in tools:
         if not _may_be(built, tool):
             continue
-        for options in OPTIONS:
+        for options in among:
             printed = _assemble(tool, options, ptx, target, cache)
             if printed is None:
                 # An assembler that refuses the PTX with the first options is not tried again; one
                 # that does not know an option may accept the next ones.
-                if options == OPTIONS[0]:
+                if options == among[0]:
                     break
                 continue
             text, assembled_cubin = printed

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -58,6 +59,8 @@ DECIDED = {"num_warps": Stage.TTIR, "num_stages": Stage.TTIR, "maxnreg": Stage.T
 FLAGS = {"num_warps": "--num-warps", "num_stages": "--num-stages", "maxnreg": "--maxnreg"}
 EDITED, AGAIN, TRIED = "edited", "as recorded", "tried"
 MOST_COLUMNS = 64
+LEVELLED = (3, 9)
+"""The first version of Triton that tells ptxas's register allocator its level."""
 # Options that Triton sets by the target where nobody does.
 _OF_TARGET = frozenset(("max_num_imprecise_acc_default", "ptx_version"))
 _OF_LLVM = frozenset(
@@ -142,8 +145,23 @@ class TryOutcome:
 
     @property
     def same_compiler(self) -> bool:
-        """Whether what makes the stages here makes of the recorded text what was recorded."""
-        return bool(self.alike) and all((self.alike or {}).values())
+        """Whether what is here makes of the recorded text the machine code that was recorded.
+
+        Texts may differ where that is the same: an operation whose place is not written in the text
+        gets the place at which it was read.
+        """
+        alike = self.alike or {}
+        return alike.get(Stage.SASS, bool(alike) and all(alike.values()))
+
+    @property
+    def recorded_versions(self) -> dict[str, str]:
+        """The compilers of the recorded variant, as far as it or its machine code names them."""
+        variant = self.request.variant
+        triton = variant.options.get("triton_version") or self.request.recording.tools.get("triton")
+        sass = variant.stages.get(Stage.SASS)
+        cubin = None if sass is None else read_cubin(sass.content.read())
+        out = {"triton": str(triton)} if triton and self.request.kernel.origin in TRITON else {}
+        return out | ({"ptxas": cubin.ptxas} if cubin is not None and cubin.ptxas else {})
 
     @property
     def failed(self) -> int:
@@ -216,7 +234,8 @@ def try_stage(
     alike = None if again.variant is None else _alike(variant, again.variant, stage)
     tried = tuple(one.variant for one in columns if one.variant is not None)
     beside: tuple[Variant, ...] = ()
-    if again.variant is not None and alike is not None and not all(alike.values()):
+    same = None if alike is None else alike.get(Stage.SASS, all(alike.values()))
+    if again.variant is not None and same is False:
         beside = (again.variant,)
     kernel = replace(request.kernel, variants=(variant, *beside, *tried), autotune=())
     return TryOutcome(
@@ -373,14 +392,29 @@ class _Trial:
         tools = [tool.path for tool in (*self._of_triton(), *assemblers())]
         try:
             found = spills.reproduction(
-                ptx, sass.content.read(), variant.target, list(dict.fromkeys(tools)), kept_cache()
-            )
+                ptx, sass.content.read(), variant.target, list(dict.fromkeys(tools)),
+                kept_cache(), self._likeliest(),
+            )  # fmt: skip
         except PtxviewError:
             found = None
         if found is None:
             return (), ()
         tool = Tool("ptxas", found.tool, version_of(found.tool), "")
         return (tool,), tuple(word for word in found.options if word != "-lineinfo")
+
+    def _likeliest(self) -> list[tuple[str, ...]]:
+        """Sets of options for ptxas, those first that the Triton that was recorded gives it."""
+        options = self.request.variant.options
+        version = re.match(r"(\d{1,3})\.(\d{1,3})", str(options.get("triton_version") or ""))
+        level = version is not None and (int(version[1]), int(version[2])) >= LEVELLED
+        plain = options.get("enable_fp_fusion") is False
+
+        def unlike(words: tuple[str, ...]) -> int:
+            return (("--regAllocOptLevel=2" in words) != level) + (
+                ("--fmad=false" in words) != plain
+            )
+
+        return sorted(spills.OPTIONS, key=unlike)
 
     def _of_triton(self) -> list[Tool]:
         """The assemblers of the interpreter that has Triton."""

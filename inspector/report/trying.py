@@ -150,9 +150,7 @@ def sentences(trial: Trial) -> Iterator[str]:
 def _of_compiler(trial: Trial) -> Iterator[str]:
     outcome = trial.outcome
     request = outcome.request
-    here = _versions(outcome.versions)
-    tools = request.recording.tools
-    there = _versions({n: tools[n] for n in ("triton", "ptxas") if n in tools})
+    here, there = _versions(outcome.versions), _versions(outcome.recorded_versions)
     if outcome.alike is None:
         yield (
             f"The recorded {request.stage.value} does not compile here ({here}): "
@@ -164,8 +162,8 @@ def _of_compiler(trial: Trial) -> Iterator[str]:
     edit = f"{tried} is {whose}"
     if outcome.same_compiler:
         yield (
-            f"The compiler here ({here}) makes of the recorded {request.stage.value} what was "
-            f"recorded{_byte_for_byte(outcome.alike)}: {edit}."
+            f"The compiler here ({here}) makes of the recorded {request.stage.value} the machine "
+            f"code that was recorded, instruction for instruction{_texts(outcome.alike)}: {edit}."
         )
         return
     first = next((stage.value for stage, same in outcome.alike.items() if not same), "")
@@ -180,11 +178,13 @@ def _of_compiler(trial: Trial) -> Iterator[str]:
     )
 
 
-def _byte_for_byte(alike: Mapping[Stage, bool]) -> str:
-    texts = [stage.value for stage in alike if stage is not Stage.SASS]
-    if not texts:
-        return ", instruction for instruction"
-    return f", {_and(texts)} byte for byte and SASS instruction for instruction"
+def _texts(alike: Mapping[Stage, bool]) -> str:
+    """Which texts on the way there are the same."""
+    texts = [stage for stage in alike if stage is not Stage.SASS]
+    same = [stage.value for stage in texts if alike[stage]]
+    others = [stage.value for stage in texts if not alike[stage]]
+    out = f", and {_and(same)} byte for byte" if same else ""
+    return out + (f"; of {_and(others)} the text alone is another" if others else "")
 
 
 def _and(words: Sequence[str]) -> str:
