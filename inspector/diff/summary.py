@@ -167,7 +167,8 @@ def summarise(
 
 def _has_stage(other: VariantSide, finding: Finding) -> bool:
     """Whether the other side has a stage that the hint was seen in, so that it could be there."""
-    return not finding.lines or any(stage in other.variant.stages for stage in finding.lines)
+    seen = [stage for stage, lines in finding.lines.items() if lines]
+    return not seen or any(stage in other.variant.stages for stage in seen)
 
 
 def _first(alike_by_stage: Mapping[Stage, bool]) -> Stage | None:

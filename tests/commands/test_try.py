@@ -71,7 +71,16 @@ def recorded(common: Path) -> Path:
     def make(path: Path) -> None:
         path.mkdir()
         (path / "program.py").write_text(PROGRAM)
-        words = ("run", "--target", "sm_90", "--no-tui", "-o", path / "x.ptxview")
+        words = (
+            "run",
+            "--target",
+            "sm_90",
+            "--values",
+            "none",
+            "--no-tui",
+            "-o",
+            path / "x.ptxview",
+        )
         done = ptxview(*words, path / "program.py", cwd=path)
         assert done.status == 0, done.said
 
