@@ -27,10 +27,11 @@ from inspector.capture.compilers import (
     compile_ptx,
     own_target,
 )
+from inspector.capture.compiling import targets_of
 from inspector.capture.nvcc import same_code
 from inspector.capture.opening import kept_cache, raw_events
 from inspector.capture.remaining_stages import compile_on, job_of
-from inspector.errors import PtxviewError, Unreadable, UsageError
+from inspector.errors import PtxviewError, Stopped, Unreadable, UsageError
 from inspector.listing.cubin import read_cubin
 from inspector.listing.ptx_declaration import bounds, entries
 from inspector.model import (
@@ -225,11 +226,7 @@ def try_stage(
     trial = _Trial(request, metadata, recorded, go_on)
     say(f"{request.name} through {'ptxas' if stage is Stage.PTX else 'Triton and ptxas'}")
     wanted = [(AS_RECORDED, None), *((one, request.text) for one in request.settings)]
-    try:
-        made = trial.by_ptxas(wanted) if stage is Stage.PTX else trial.by_triton(wanted)
-    except BaseException:
-        stop_tools()
-        raise
+    made = trial.by_ptxas(wanted) if stage is Stage.PTX else trial.by_triton(wanted)
     again, columns = made[0], tuple(made[1:])
     alike = None if again.variant is None else _alike(variant, again.variant, stage)
     tried = tuple(one.variant for one in columns if one.variant is not None)
@@ -279,6 +276,32 @@ def _alike(recorded: Variant, again: Variant, stage: Stage) -> dict[Stage, bool]
     return out
 
 
+Wanted = tuple[TrySetting, bytes | None]
+"""Options, and the text that they are for: None is the recorded one."""
+
+
+def _side_by_side(
+    run: Callable[[Wanted], TriedColumn], wanted: Sequence[Wanted]
+) -> list[TriedColumn]:
+    """Every column, as many at once as there are cores; who interrupts it ends the compilers."""
+    stopped = False
+
+    def unless_stopped(item: Wanted) -> TriedColumn:
+        if stopped:
+            raise Stopped("it was stopped")
+        return run(item)
+
+    pool = ThreadPoolExecutor(max_workers=min(os.cpu_count() or 1, len(wanted)))
+    try:
+        return list(pool.map(unless_stopped, wanted))
+    except BaseException:
+        stopped = True
+        stop_tools()
+        raise
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
 class _Trial:
     """One request under way."""
 
@@ -293,18 +316,17 @@ class _Trial:
 
     # -- Triton ------------------------------------------------------------------------------
 
-    def by_triton(self, wanted: Sequence[tuple[TrySetting, bytes | None]]) -> list[TriedColumn]:
+    def by_triton(self, wanted: Sequence[Wanted]) -> list[TriedColumn]:
         """The columns by what follows the stage in Triton's compiler, then by ptxas for options of
         its own."""
         python = machine.interpreter(self.request.python)
 
-        def run(item: tuple[TrySetting, bytes | None]) -> TriedColumn:
+        def run(item: Wanted) -> TriedColumn:
             setting, text = item
             made = self._child(python, replace(setting, ptxas=()), text)
             return self._again_by_ptxas(made, setting, text) if setting.ptxas else made
 
-        with ThreadPoolExecutor(max_workers=min(os.cpu_count() or 1, len(wanted))) as pool:
-            out = list(pool.map(run, wanted))
+        out = _side_by_side(run, wanted)
         self._name_tools(out)
         return out
 
@@ -314,6 +336,9 @@ class _Trial:
         name = request.name if text is not None else f"the recorded {request.stage.value}"
         job = job_of(request.variant, request.stage.value)
         options = {**job.options, **setting.triton}
+        if not job.target:  # a file that lies alone
+            own = CompilerInput(Path(name), name, request.stage.value, job.text)
+            job = replace(job, target=targets_of(own, ())[0])
         if setting.target is not None:
             job = replace(job, target=setting.target)
             options = {k: v for k, v in options.items() if k not in _OF_TARGET}
@@ -367,20 +392,19 @@ class _Trial:
 
     # -- ptxas -------------------------------------------------------------------------------
 
-    def by_ptxas(self, wanted: Sequence[tuple[TrySetting, bytes | None]]) -> list[TriedColumn]:
+    def by_ptxas(self, wanted: Sequence[Wanted]) -> list[TriedColumn]:
         """The columns by ptxas alone."""
         variant = self.request.variant
         by, options = self._assembler(variant, self.recorded)
 
-        def run(item: tuple[TrySetting, bytes | None]) -> TriedColumn:
+        def run(item: Wanted) -> TriedColumn:
             setting, text = item
             data = self.recorded if text is None else text
             own = own_target(data.decode("utf-8", "replace"))
             target = setting.target or own or variant.target or "sm_90"
             return self._assembled(data, target, setting, text, by, options, self.metadata)
 
-        with ThreadPoolExecutor(max_workers=2) as pool:
-            out = list(pool.map(run, wanted))
+        out = _side_by_side(run, wanted)
         self._name_tools(out)
         return out
 

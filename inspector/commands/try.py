@@ -35,7 +35,7 @@ from inspector.capture.trying import (
     try_stage,
 )
 from inspector.commands.common import print_json, split_path
-from inspector.commands.compile import targets
+from inspector.commands.compile import ended_like_ctrl_c, targets
 from inspector.commands.launching import amount
 from inspector.commands.time import ask
 from inspector.diff import beside, compare
@@ -135,7 +135,8 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     """Try it, and say what came of it."""
     args = parser.parse_args(argv)
     request = request_of(parser, args)
-    outcome = try_stage(request, lambda text: narrate(f"ptxview: {text}"))
+    with ended_like_ctrl_c():
+        outcome = try_stage(request, lambda text: narrate(f"ptxview: {text}"))
     made = trial.trial_of(outcome, kept_cache(), args.call)
     if not args.no_run and outcome.failed < len(outcome.columns):
         made = _launched(made, args)
@@ -269,6 +270,7 @@ def _launched(made: Trial, args: argparse.Namespace) -> Trial:
             return replace(made, unlaunched=why)
         except ToolMissing as error:
             narrate(f"ptxview: {error.message}: the PTX is run on the CPU")
+    narrate("ptxview: running their PTX on the CPU, on the same inputs")
     return trial.on_cpu(made, args.budget)
 
 

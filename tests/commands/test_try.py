@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,7 @@ from inspector.capture.trying import AS_RECORDED, TryOutcome, TryRequest, TrySet
 from inspector.measure.time import child
 from inspector.model import Stage
 from inspector.system.process import Finished
-from tests.helpers.ptxview import REPOSITORY, Done, call, ptxview
+from tests.helpers.ptxview import REPOSITORY, Done, call, command, environment, ptxview
 from tests.helpers.schemas import hold
 from tests.helpers.shared import once
 
@@ -336,6 +338,25 @@ def test_another_compiler_is_told_from_the_edit() -> None:
     assert again["same_code"] is False and again["config"]["num_warps"] == 4
     done = call("try", LECTURE, "softmax_kernel", "--num-warps", "8", "--no-run")
     assert "recorded with triton 3.6" in done.text and "“as recorded”" in done.text
+
+
+def test_who_interrupts_it_leaves_no_compiler_behind(recorded: Path, tmp_path: Path) -> None:
+    begun = tmp_path / "begun"
+    python = tmp_path / "python"
+    python.write_text(f"#!/bin/sh\necho $$ >> {begun}\nexec sleep 600\n")
+    python.chmod(0o755)
+    words = command(["try", recorded, "twice", "--num-warps", "2,8", "--python", python])
+    for number, status in ((signal.SIGINT, 130), (signal.SIGTERM, 130)):
+        begun.unlink(missing_ok=True)
+        child = subprocess.Popen(words, env=environment(), stderr=subprocess.PIPE)
+        while not begun.exists() or not begun.read_text().endswith("\n"):
+            assert child.poll() is None
+            time.sleep(0.05)
+        child.send_signal(number)
+        said = child.communicate(timeout=60)[1]
+        assert child.returncode == status and b"Traceback" not in said
+        for process in begun.read_text().split():
+            assert not Path(f"/proc/{process}").exists()
 
 
 # -- results --------------------------------------------------------------------------------------
