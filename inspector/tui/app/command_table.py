@@ -429,10 +429,8 @@ ALSO = {
     Where.TIMING: BARE,
     Where.STEP: BESIDE,
     Where.PASSES: BARE,
-}
-    Where.DIFF: SHARED, Where.VARIANTS: BARE, Where.TIMING: BARE, Where.STEP: BESIDE,
     Where.TRYING: BARE,
-}  # fmt: skip
+}
 """What a screen that lies over the main one has of the commands that are everywhere else."""
 
 MARKS: tuple[tuple[str, str], ...] = (
