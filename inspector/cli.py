@@ -144,6 +144,15 @@ COMMANDS = (
         ),
     ),
     Subcommand(
+        "try",
+        "ptxview try [PATH] KERNEL [--stage STAGE FILE] [options]",
+        "what if: an edited stage of a kernel, or other options, through the rest of its compiler",
+        (
+            "ptxview try x.ptxview softmax_kernel --stage ttgir my.ttgir  # and what differs",
+            "ptxview try x.ptxview softmax_kernel --num-warps 4,8 --num-stages 2,3  # as a table",
+        ),
+    ),
+    Subcommand(
         "repro",
         "ptxview repro [PATH] KERNEL",
         "a recorded call as one script that stands alone: runs it, checks it, times it",

@@ -171,9 +171,13 @@ def compile_ptx(
     *,
     seconds: float = 600,
     go_on: GoOn | None = None,
+    by: Sequence[Tool] = (),
 ) -> Compiled:
-    """PTX for one target with the newest ptxas that knows it. Raises ``ToolMissing``."""
-    tools = assemblers()
+    """PTX for one target with the newest ptxas that knows it, or with one of those in ``by``.
+
+    Raises ``ToolMissing``.
+    """
+    tools = tuple(by) or assemblers()
     if not tools:
         raise ToolMissing(
             "ptxas was not found; it is needed for the machine code of PTX",

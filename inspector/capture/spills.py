@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -105,24 +106,51 @@ def measure(
     ptx: bytes, cubin: bytes, target: str, tools: Sequence[Path], cache: DerivedCache
 ) -> dict[str, Resources]:
     """Spills and barriers by function; empty if no available assembler makes the same code."""
+    made = reproduction(ptx, cubin, target, tools, cache)
+    return {} if made is None else from_ptxas(made.printed)
+
+
+@dataclass(frozen=True, slots=True)
+class Reproduction:
+    """An assembler that makes a cubin's machine code of its PTX, with which options, and what it
+    prints with ``-v``."""
+
+    tool: Path
+    options: tuple[str, ...]
+    printed: str
+
+
+def reproduction(
+    ptx: bytes,
+    cubin: bytes,
+    target: str,
+    tools: Sequence[Path],
+    cache: DerivedCache,
+    among: Sequence[tuple[str, ...]] = OPTIONS,
+) -> Reproduction | None:
+    """Which of these assemblers makes the same machine code, with the first options that do.
+
+    None if none does. Several sets of options may give the same code of one text and not of
+    another: who will assemble others has those first that are the likeliest.
+    """
     built = read_cubin(cubin)
     if built is None:
-        return {}
+        return None
     for tool in tools:
         if not _may_be(built, tool):
             continue
-        for options in OPTIONS:
+        for options in among:
             printed = _assemble(tool, options, ptx, target, cache)
             if printed is None:
                 # An assembler that refuses the PTX with the first options is not tried again; one
                 # that does not know an option may accept the next ones.
-                if options == OPTIONS[0]:
+                if options == among[0]:
                     break
                 continue
             text, assembled_cubin = printed
             if same_code(built, read_cubin(assembled_cubin)):
-                return from_ptxas(text)
-    return {}
+                return Reproduction(tool, options, text)
+    return None
 
 
 def _may_be(built: Cubin, tool: Path) -> bool:

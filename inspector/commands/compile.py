@@ -139,7 +139,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     common = argv[at + 1 :]
     if not args.files:
         parser.error("give a file, or - for standard input")
-    with _ended_like_ctrl_c():
+    with ended_like_ctrl_c():
         if args.watch:
             return _watch(args, common, argv)
         with tempfile.TemporaryDirectory(prefix="ptxview-") as folder:
@@ -149,7 +149,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
 
 
 @contextlib.contextmanager
-def _ended_like_ctrl_c() -> Iterator[None]:
+def ended_like_ctrl_c() -> Iterator[None]:
     """Within it a request to end is an interruption: no compiler and no program is left running."""
 
     def end(number: int, frame: object) -> None:

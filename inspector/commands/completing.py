@@ -32,7 +32,7 @@ MOST_NAMES = 5000
 NEWEST = 5
 """Recordings of the state folder that are offered."""
 
-NUMBERS = frozenset(("N", "S", "BYTES", "US", "PERCENT", "H"))
+NUMBERS = frozenset(("N", "N[,N]", "S", "BYTES", "US", "PERCENT", "H"))
 """Metavars of values that nobody can know."""
 
 Words = Mapping[str, str]
@@ -127,7 +127,9 @@ Completer = Callable[..., Words | Iterable[str]]
 
 def _completer(action: argparse.Action) -> Completer | None:
     """What completes an action's value; None: its choices, else files."""
-    metavar = action.metavar if isinstance(action.metavar, str) else ""
+    metavar = action.metavar or ""
+    if isinstance(metavar, tuple):
+        metavar = " ".join(metavar)
     if action.choices is not None:
         return None
     if metavar in NUMBERS:
@@ -279,6 +281,12 @@ def _kinds(**_: object) -> Iterable[str]:
     return (PTX, SASS, *(kind.replace(" ", "-") for kind in KINDS))
 
 
+def _edited(prefix: str, **_: object) -> Words:
+    """A stage that can be edited, then the file with its text."""
+    stages = ("ttir", "ttgir", "llir", "ptx")
+    return {**{name: "" for name in stages if name.startswith(prefix)}, **_files(prefix)}
+
+
 BY_METAVAR: Mapping[str, Completer] = {
     "PATH": _paths,
     "OTHER": _paths,
@@ -289,6 +297,7 @@ BY_METAVAR: Mapping[str, Completer] = {
     "KERNEL": _kernels,
     "ARCH": _devices,
     "sm_90": _devices,
+    "STAGE FILE": _edited,
     "RULE": _rules,
     "WORD": _words,
     "WHICH": _kinds,

@@ -155,14 +155,20 @@ def summarise(
         _counts(a.opcodes, b.opcodes),
         _counts(_costs(left), _costs(right)),
         _accesses(left.accesses if left else (), right.accesses if right else ()),
-        tuple(f for f in b.findings if f.rule not in rules_a),
-        tuple(f for f in a.findings if f.rule not in rules_b),
+        tuple(f for f in b.findings if f.rule not in rules_a and _has_stage(a, f)),
+        tuple(f for f in a.findings if f.rule not in rules_b and _has_stage(b, f)),
         config(a.variant, b.variant),
         tuple(_arguments(a, b)),
         _source(a.source, b.source),
         _first(alike_by_stage),
         versions(a.made_by, b.made_by),
     )
+
+
+def _has_stage(other: VariantSide, finding: Finding) -> bool:
+    """Whether the other side has a stage that the hint was seen in, so that it could be there."""
+    seen = [stage for stage, lines in finding.lines.items() if lines]
+    return not seen or any(stage in other.variant.stages for stage in seen)
 
 
 def _first(alike_by_stage: Mapping[Stage, bool]) -> Stage | None:

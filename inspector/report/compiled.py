@@ -110,21 +110,32 @@ def lines(table: CompiledTable, width: int) -> Iterator[Text]:
 
 
 def _grid(row: CompiledRow, heads: Sequence[str], width: int) -> Iterator[Text]:
-    titles = max(len(title) for title, _ in FIGURES) + GAP
-    cells = [[_cell(make, cell) for cell in row.cells] for _, make in FIGURES]
     if not any(cell is not None and cell.compilation.failed is None for cell in row.cells):
-        cells, figures = [["error" if c else "" for c in row.cells]], [("", None)]
+        yield from grid(heads, [("", ["error" if c else "" for c in row.cells])], width)
     else:
-        figures = list(FIGURES)  # type: ignore[arg-type]
+        yield from grid(heads, figures_of(row.cells), width)
+
+
+def figures_of(cells: Sequence[CompiledCell | None]) -> list[tuple[str, list[str]]]:
+    """The figures' names, each with what stands in every column."""
+    return [(title, [_cell(make, cell) for cell in cells]) for title, make in FIGURES]
+
+
+def grid(
+    heads: Sequence[str], rows: Sequence[tuple[str, Sequence[str]]], width: int
+) -> Iterator[Text]:
+    """Rows of figures with their names; columns that do not fit stand beneath the first."""
+    titles = max(cell_len(title) for title in (*(t for t, _ in FIGURES), *(t for t, _ in rows)))
+    titles += GAP
     sizes = [
-        max(cell_len(head), *(cell_len(line[at]) for line in cells)) + GAP
+        max(cell_len(head), *(cell_len(line[at]) for _, line in rows)) + GAP
         for at, head in enumerate(heads)
     ]
     for part in _parts(sizes, width - titles - GAP):
         head = "".join(_right(heads[at], sizes[at]) for at in part)
         yield Text(" " * (GAP + titles) + head, "bold")
-        for (title, _), line in zip(figures, cells, strict=True):
-            out = Text(" " * GAP + title.ljust(titles))
+        for title, line in rows:
+            out = Text(" " * GAP + title + " " * (titles - cell_len(title)))
             for at in part:
                 text = line[at]
                 bad = text == "error" or (title.startswith("spills") and text not in _QUIET)

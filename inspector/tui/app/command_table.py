@@ -24,6 +24,7 @@ class Where(Enum):
     TIMING = "Taking a time"
     STEP = "Running a block, step by step"
     PASSES = "Pass by pass"
+    TRYING = "Trying an edited stage"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,7 @@ class Command:
 _S, _P, _T = Where.SCREEN, Where.PANE, Where.TREE
 _D, _V, _M, _X = Where.DIFF, Where.VARIANTS, Where.TIMING, Where.STEP
 _Z = Where.PASSES
+_Y = Where.TRYING
 
 # fmt: off
 TABLE: tuple[Command, ...] = (
@@ -127,7 +129,8 @@ TABLE: tuple[Command, ...] = (
     Command("profile", "M", "M", _S, "understand('profile')",
             "Profile", "operators and kernels as torch.profiler saw them, and who launched which"),
     Command("edit", "E", "E", _S, "edit",
-            "Edit", "in $EDITOR, else vi or nano, at this line: your source, else a copy"),
+            "Edit", "in $EDITOR, else vi or nano, at this line: your source, else a copy; IR or "
+            "PTX that you change goes through the rest of its compiler"),
     Command("export", "X", "X", _S, "export",
             "Save the listing", "with all that is told of it, in the current folder"),
     Command("screenshot", "ctrl+s", "^s", _S, "screenshot",
@@ -321,6 +324,24 @@ TABLE: tuple[Command, ...] = (
     Command("timing.page.down", "pagedown,space", "PgDn", _M, "page(1)", "Page down", ""),
     Command("timing.first", "g,home", "g", _M, "edge(-1)", "To the top", ""),
     Command("timing.last", "G,end", "G", _M, "edge(1)", "To the end", ""),
+    Command("trying.compare", "enter,D", "Enter", _Y, "compare",
+            "Differences", "between the recorded kernel and the edited one, at every stage",
+            "diff"),
+    Command("trying.edit", "E", "E", _Y, "edit",
+            "Edit again", "your text, at the first line that a compiler complains of", "edit"),
+    Command("trying.launch", "t", "t", _Y, "launch",
+            "Launch both", "on this machine's GPU: times, and whether results agree", "launch"),
+    Command("trying.yes", "y", "y", _Y, "answer(True)",
+            "Yes", "launch the machine code of this recording, which is not yours"),
+    Command("trying.no", "n", "n", _Y, "answer(False)", "No", "do not launch it"),
+    Command("trying.back", "escape,q,ctrl+c", "Esc", _Y, "back",
+            "Stop, or back", "what runs is ended; else to the kernels", "back"),
+    Command("trying.up", "up,k", "↑ k", _Y, "scroll(-1)", "Line up", ""),
+    Command("trying.down", "down,j", "↓ j", _Y, "scroll(1)", "Line down", ""),
+    Command("trying.page.up", "pageup,ctrl+b", "PgUp", _Y, "page(-1)", "Page up", ""),
+    Command("trying.page.down", "pagedown,space", "PgDn", _Y, "page(1)", "Page down", ""),
+    Command("trying.first", "g,home", "g", _Y, "edge(-1)", "To the top", ""),
+    Command("trying.last", "G,end", "G", _Y, "edge(1)", "To the end", ""),
     Command("step.next", "n", "n", _X, "go('next')", "Next", "step", "next"),
     Command("step.back", "b", "b", _X, "go('back')", "Back", "a step; every one was kept", "back"),
     Command("step.mine", "m", "m", _X, "go('mine')",
@@ -414,6 +435,7 @@ ALSO = {
     Where.TIMING: BARE,
     Where.STEP: BESIDE,
     Where.PASSES: BARE,
+    Where.TRYING: BARE,
 }
 """What a screen that lies over the main one has of the commands that are everywhere else."""
 

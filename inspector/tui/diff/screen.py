@@ -31,7 +31,10 @@ FIGURES = 78
 
 
 class DiffScreen(DiffSearching):
-    """Compares ``a`` with ``b``; one thread at a time, the newest wish counts."""
+    """Compares ``a`` with ``b``; one thread at a time, the newest wish counts.
+
+    ``fixed``: they are none of the recording's own, which may grow beneath it.
+    """
 
     BINDINGS = bindings_of(SHARED)
     AUTO_FOCUS = "DiffView"
@@ -45,10 +48,16 @@ class DiffScreen(DiffSearching):
             self.outcome = outcome
 
     def __init__(
-        self, reads: Reader, a: TreeSubject, b: TreeSubject, stage: Stage | None = None
+        self,
+        reads: Reader,
+        a: TreeSubject,
+        b: TreeSubject,
+        stage: Stage | None = None,
+        fixed: bool = False,
     ) -> None:
         super().__init__()
         self.reads = reads
+        self.fixed = fixed
         self.request = DiffRequest(a, b, stage)
         self.bar = DiffBar()
         self.summary = DiffSummary()
@@ -87,6 +96,8 @@ class DiffScreen(DiffSearching):
 
     def renew(self, reads: Reader) -> None:
         """The recording has grown: from now on the two are read as it has them by now."""
+        if self.fixed:
+            return
         self.reads = reads
         a, b = (resolve(reads.recording, one) for one in (self.request.a, self.request.b))
         self.request = replace(self.request, a=a, b=b)

@@ -122,6 +122,7 @@ def _elsewhere(where: Where, own: Sequence[Where]) -> str:
         Where.TIMING: "t opens it",
         Where.STEP: "x opens it",
         Where.PASSES: "Z opens it",
+        Where.TRYING: "E opens it, where an edited stage was saved",
     }
     if where in names and own[0] in USUAL:
         return f"That works elsewhere: {where.value[0].lower()}{where.value[1:]} ({names[where]})."

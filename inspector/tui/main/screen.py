@@ -5,7 +5,6 @@ One module because it is one class: what a key does needs the tree, the panes an
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import shlex
@@ -22,6 +21,7 @@ from textual.message import Message
 from textual.screen import Screen
 from textual.widget import Widget
 
+from inspector import files
 from inspector.errors import PtxviewError
 from inspector.listing.line import Line
 from inspector.measure.time.results import Session
@@ -159,6 +159,15 @@ EDITORS = ("VISUAL", "EDITOR")
 USUAL = ("vi", "nano")
 """What is there as a rule, where neither names one."""
 
+
+TRIED = (Stage.TTIR, Stage.TTGIR, Stage.LLIR, Stage.PTX)
+"""Stages that go through the rest of a compiler where they were edited."""
+
+UNTRIED = {
+    Stage.SOURCE: "it is a copy, since the file is not where it was recorded",
+    Stage.OUTPUT_CODE: "Inductor writes it anew",
+    Stage.SASS: "nothing assembles it",
+}
 
 GOTO = frozenset(("code", "code-insiders", "code-server", "codium", "vscodium", "cursor"))
 """Editors that take the line with the path: VS Code and what is made of it."""
@@ -867,10 +876,34 @@ class MainScreen(Screen[None]):
     # The editor
 
     def action_edit(self) -> None:
-        """Open the line in the user's editor, and come back when that ends."""
-        view, stage = self.panes.active.view, self.panes.active.stage
+        """Open the line in the user's editor, and come back when that ends.
+
+        Your own source is opened where it lies; anything else as a copy. An IR or PTX of a variant
+        that was changed there goes through the rest of its compiler.
+        """
+        view, stage, subject = self.panes.active.view, self.panes.active.stage, self.panes.subject
         if view.source is None or stage is None:
             return
+        path = self._recorded(stage)
+        if path is not None:
+            words = self._editor()
+            if words:
+                self._edit(words, path, view.cursor)
+            return
+        text = "\n".join(view.source.texts).encode("utf-8", "surrogateescape")
+        edited = self._edit_copy(subject, stage, text, view.cursor)
+        if edited is None or subject.of_graph(stage) or subject.variant is None:
+            return
+        if stage in TRIED:
+            from inspector.tui.trying.screen import TryScreen
+
+            times, again = self.times, self._edit_copy
+            self.app.push_screen(TryScreen(self.reads, subject, stage, edited, times, again))
+        else:
+            self.warn(f"What you changed of {stage.value} goes nowhere: {UNTRIED[stage]}.")
+
+    def _editor(self) -> list[str]:
+        """The words of the user's editor; empty, and said, where there is none."""
         named = next((os.environ[name] for name in EDITORS if os.environ.get(name)), "")
         try:
             words = shlex.split(named)
@@ -879,15 +912,25 @@ class MainScreen(Screen[None]):
         words = words or [one for one in USUAL if which(one)][:1]
         if not words:
             self.warn("No editor was found: set EDITOR, as in EDITOR=vim.")
-            return
-        path = self._recorded(stage)
-        with contextlib.ExitStack() as held:
-            if path is None:
-                folder = held.enter_context(tempfile.TemporaryDirectory(prefix="ptxview-"))
-                path = Path(folder) / file_name(self.panes.subject, stage, "")
-                text = "\n".join(view.source.texts)
-                path.write_bytes(text.encode("utf-8", "surrogateescape"))
-            self._edit(words, path, view.cursor)
+        return words
+
+    def _edit_copy(self, subject: TreeSubject, stage: Stage, text: bytes, n: int) -> bytes | None:
+        """Open a copy of a text in the editor; what was saved, None where nothing was changed."""
+        words = self._editor()
+        if not words:
+            return None
+        if Path(words[0]).name in GOTO and not {"-w", "--wait"} & set(words):
+            words = [*words, "--wait"]  # else it is back at once, and the copy gone
+        with tempfile.TemporaryDirectory(prefix="ptxview-") as folder:
+            path = Path(folder) / file_name(subject, stage, "")
+            path.write_bytes(text)
+            self._edit(words, path, n)
+            try:
+                edited = files.read(path)
+            except PtxviewError:  # it was moved or deleted there
+                return None
+        # Editors end a last line that has no end.
+        return None if edited.rstrip(b"\n") == text.rstrip(b"\n") else edited
 
     def _recorded(self, stage: Stage) -> Path | None:
         """The user's own source, where there is a file where it was recorded."""

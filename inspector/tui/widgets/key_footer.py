@@ -10,7 +10,7 @@ from inspector.tui.app.command_table import Command, Where, command, footer
 from inspector.tui.app.keymap import shown
 
 _KEPT = ("quit", "help", "diff.escape", "diff.back", "variants.escape", "timing.back",
-         "step.escape", "passes.escape")  # fmt: skip
+         "step.escape", "passes.escape", "trying.back")  # fmt: skip
 _BARE = ("help", "palette", "quit")
 
 

@@ -32,6 +32,7 @@ from inspector.tui.passes.table import PassTable
 from inspector.tui.step.screen import StepScreen
 from inspector.tui.timing.screen import TimingScreen
 from inspector.tui.tree.kernel_tree import KernelTree
+from inspector.tui.trying.screen import TryScreen
 from inspector.tui.variants.screen import VariantsScreen
 from inspector.tui.variants.table import VariantTable
 from inspector.tui.widgets.overlay import Overlay
@@ -96,7 +97,7 @@ def test_the_action_exists(one: object) -> None:
     name = chosen.action.partition("(")[0]
     screens: dict[Where, type] = {
         Where.DIFF: DiffScreen, Where.VARIANTS: VariantsScreen, Where.TIMING: TimingScreen,
-        Where.STEP: StepScreen, Where.PASSES: PassesScreen,
+        Where.STEP: StepScreen, Where.PASSES: PassesScreen, Where.TRYING: TryScreen,
     }  # fmt: skip
     homes: dict[str, type] = {
         "screen": screens.get(chosen.where, MainScreen), "app": PtxviewApp,
@@ -104,7 +105,7 @@ def test_the_action_exists(one: object) -> None:
     own = {
         Where.SCREEN: MainScreen, Where.PANE: CodeView, Where.TREE: KernelTree,
         Where.DIFF: DiffView, Where.VARIANTS: VariantTable, Where.TIMING: TimingScreen,
-        Where.STEP: StepScreen, Where.PASSES: PassTable,
+        Where.STEP: StepScreen, Where.PASSES: PassTable, Where.TRYING: TryScreen,
     }  # fmt: skip
     space, _, rest = name.rpartition(".")
     if name == "tell_app":
@@ -113,8 +114,10 @@ def test_the_action_exists(one: object) -> None:
 
 
 def test_every_command_has_a_test() -> None:
-    # In test_diff_screen.py, test_timing.py, test_step_screen.py and test_passes_screen.py.
-    elsewhere = (Where.DIFF, Where.VARIANTS, Where.TIMING, Where.STEP, Where.PASSES)
+    # In test_diff_screen.py, test_timing.py, test_step_screen.py, test_passes_screen.py and
+    # test_try_screen.py.
+    elsewhere = (Where.DIFF, Where.VARIANTS, Where.TIMING, Where.STEP, Where.PASSES,
+                 Where.TRYING)  # fmt: skip
     assert {c.id.replace(".", "_") for c in TABLE if c.where not in elsewhere} <= {
         name.removeprefix("test_key_") for name in globals()
     }

@@ -1,0 +1,355 @@
+"""What if: an edited stage of a recorded kernel, or other options, through the rest of a compiler.
+
+FILE is an edited ttir, ttgir, llir or ptx of the kernel; what follows it is made anew, by Triton's
+compiler and ptxas, for the recorded target with the recorded options. Without it the recorded text
+is taken, with each combination of the options that are given: a column each. Beside them stand the
+recorded figures, then what differs and what the compilers say, at the lines of FILE. On a GPU both
+are launched on the recorded inputs' like and timed, and their results held against each other bit
+for bit; without one the PTX of both is run on the CPU. Nothing is written into the recording. Exits
+with 1 where something did not compile, or its launch ended in a fault.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import shlex
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from rich.text import Text
+
+from inspector import printing
+from inspector.capture import machine
+from inspector.capture.compilers import check_options
+from inspector.capture.opening import kept_cache, newest, open_path
+from inspector.capture.trying import (
+    MOST_COLUMNS,
+    TryRequest,
+    TrySetting,
+    begin_of,
+    check,
+    read_edited,
+    try_stage,
+)
+from inspector.commands.common import print_json, split_path
+from inspector.commands.compile import ended_like_ctrl_c, targets
+from inspector.commands.launching import amount
+from inspector.commands.time import ask
+from inspector.diff import beside, compare
+from inspector.errors import Exit, PtxviewError, ToolMissing, UsageError
+from inspector.measure import agreement, trial
+from inspector.measure.time import take
+from inspector.measure.time.child import TimeWish
+from inspector.measure.trial import Trial
+from inspector.model import Stage, Variant
+from inspector.printing import narrate
+from inspector.reader.selecting import select_one
+from inspector.report import diff_text
+from inspector.report import trying as report
+from inspector.report.trying import Difference
+from inspector.text import plural, shown
+
+STAGES = ("ttir", "ttgir", "llir", "ptx")
+LIMIT = 600.0
+MOST_ROWS = 60
+"""Rows of a difference that are printed, unless a stage was asked for."""
+MOST_INPUT = 64 << 20
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of ``try``."""
+    parser.add_argument(
+        "words", nargs="*", metavar="[PATH] KERNEL",
+        help="what to open, and which kernel of it: a name, a glob, a variant's id, NAME#2",
+    )  # fmt: skip
+    parser.add_argument(
+        "--stage", nargs="+", default=[], metavar=("STAGE", "FILE"),
+        help="ttir, ttgir, llir or ptx, and the file with its edited text (- is standard input); "
+        "without a file the stage from which the recorded text is taken",
+    )  # fmt: skip
+    options = parser.add_argument_group("options to try, each combination a column")
+    options.add_argument(
+        "--target", action="append", default=[], metavar="ARCH[,ARCH]",
+        help="other architectures (sm_80,sm_100)",
+    )  # fmt: skip
+    for name, what in (
+        ("--num-warps", "warps of a block"),
+        ("--num-stages", "stages of a pipelined loop"),
+        ("--maxnreg", "most registers of a thread"),
+    ):
+        options.add_argument(name, action="append", default=[], metavar="N[,N]", help=what)
+    options.add_argument(
+        "--ptxas-options", action="append", default=[], metavar="'OPTIONS'",
+        help="a set of ptxas's own options, each a column; again for more",
+    )  # fmt: skip
+    runs = parser.add_argument_group("what is launched")
+    runs.add_argument(
+        "--call", type=int, metavar="N",
+        help="which recorded call, from 0 (the most frequent; ptxview list --calls tells them)",
+    )  # fmt: skip
+    runs.add_argument("--no-run", action="store_true", help="launch nothing: compile and compare")
+    runs.add_argument(
+        "--cpu", action="store_true", help="run the PTX on the CPU, also where there is a GPU"
+    )
+    runs.add_argument(
+        "--budget", type=amount, default=agreement.CHEAP, metavar="N",
+        help="lane-instructions of a run on the CPU; where all blocks take more, some are run "
+        f"({agreement.CHEAP:.0e})".replace("+0", ""),
+    )  # fmt: skip
+    runs.add_argument(
+        "--seconds", type=_seconds, default=2.0, metavar="S", help="at most, for one time (2)"
+    )
+    runs.add_argument(
+        "--trust", action="store_true", help="launch kernels of a recording that is not your own"
+    )
+    parser.add_argument(
+        "--diff", metavar="STAGE", choices=(*STAGES, "sass", "none"),
+        help="the stage whose difference is shown (of one column ptx, of an edited ptx sass; of "
+        "several none)",
+    )  # fmt: skip
+    parser.add_argument("--python", metavar="PATH", help="the interpreter that has Triton")
+    parser.add_argument(
+        "--limit", type=_seconds, default=LIMIT, metavar="S",
+        help=f"seconds that one compiler may take ({LIMIT:.0f})",
+    )  # fmt: skip
+    parser.add_argument(
+        "--exit-code", action="store_true", help="exit with 1 where results differ, too"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def _seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < 1e6:
+        raise argparse.ArgumentTypeError(f"{text} is not a number of seconds")
+    return value
+
+
+def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
+    """Try it, and say what came of it."""
+    args = parser.parse_args(argv)
+    request = request_of(parser, args)
+    with ended_like_ctrl_c():
+        outcome = try_stage(request, lambda text: narrate(f"ptxview: {text}"))
+    made = trial.trial_of(outcome, kept_cache(), args.call)
+    if not args.no_run and outcome.failed < len(outcome.columns):
+        made = _launched(made, args)
+    differences = list(_differences(made, args.diff))
+    if args.json:
+        print_json(report.as_json(made, differences))
+    else:
+        _print(made, differences, args.diff)
+    if outcome.failed or made.faulted or (args.exit_code and made.differs):
+        return Exit.DIFFERENT
+    return Exit.OK
+
+
+# -- what is asked for ----------------------------------------------------------------------------
+
+
+def request_of(parser: argparse.ArgumentParser, args: argparse.Namespace) -> TryRequest:
+    """What the command line asks for. Raises PtxviewError; nothing is compiled yet."""
+    stage, file = _stage(parser, args)
+    if len(args.words) > 2 or not args.words:
+        parser.error("give a KERNEL, or a PATH and a KERNEL")
+    path, selector = split_path(args.words)
+    recording = open_path(newest() if path is None else Path(path))
+    kernel, variant = select_one(recording, selector)
+    settings = settings_of(args)
+    if file is None and not any(one.label for one in settings):
+        raise UsageError(
+            "there is nothing to try",
+            "Give an edited stage (--stage ptx FILE), or options: --num-warps 8, --target sm_100.",
+        )
+    if file is None:
+        begin = begin_of(kernel, variant, settings, stage)
+        text, name = None, f"the recorded {begin.value}"
+    else:
+        assert stage is not None
+        begin = stage
+        if stage not in variant.stages:
+            why = variant.missing.get(stage, "it was not recorded")
+            raise UsageError(f"there is no {stage.value} of {kernel.demangled} to edit: {why}")
+        check(kernel, stage, settings)
+        text, name = (_standard_input() if file == "-" else read_edited(file, stage)), file
+        name = "<stdin>" if file == "-" else file
+    return TryRequest(
+        recording, kernel, variant, begin, text, name, settings, args.python, args.limit
+    )
+
+
+def _stage(
+    parser: argparse.ArgumentParser, args: argparse.Namespace
+) -> tuple[Stage | None, str | None]:
+    """The stage and the file of ``--stage``; what stands behind them are words of the command."""
+    if not args.stage:
+        return None, None
+    word, *rest = args.stage
+    if word not in STAGES:
+        parser.error(f"--stage: {word} is none of {', '.join(STAGES)}")
+    file, more = (rest[0], rest[1:]) if rest else (None, [])
+    args.words = [*args.words, *more]
+    return Stage(word), file
+
+
+def settings_of(args: argparse.Namespace) -> tuple[TrySetting, ...]:
+    """Each combination of the options, in the order in which they were given. Raises."""
+    archs: Sequence[str | None] = targets(args.target) or (None,)
+    named = {
+        "num_warps": _numbers("--num-warps", args.num_warps),
+        "num_stages": _numbers("--num-stages", args.num_stages),
+        "maxnreg": _numbers("--maxnreg", args.maxnreg),
+    }
+    if any(n & (n - 1) for n in named["num_warps"]):
+        raise UsageError("--num-warps are powers of two: 1, 2, 4, 8, 16, 32")
+    given = {name: values for name, values in named.items() if values}
+    sets = [tuple(_words(text)) for text in args.ptxas_options] or [()]
+    for words in sets:
+        check_options(words, "ptx")
+    triton = [
+        dict(zip(given, values, strict=True)) for values in itertools.product(*given.values())
+    ]
+    made = [
+        TrySetting(target, values, words)
+        for target, values, words in itertools.product(archs, triton, sets)
+    ]
+    if len(made) > MOST_COLUMNS:
+        raise UsageError(
+            f"these options make {len(made)} combinations, of at most {MOST_COLUMNS}",
+            "Give fewer values, or some after the others.",
+        )
+    labels = {one.label: one for one in made}
+    return tuple(labels.values())
+
+
+def _numbers(option: str, texts: Sequence[str]) -> tuple[int, ...]:
+    out: dict[int, None] = {}
+    for word in (w.strip() for text in texts for w in text.split(",")):
+        if not word.isascii() or not word.isdecimal() or not 0 < int(word[:9]) <= 1024:
+            raise UsageError(f"{option} {word or '(nothing)'} is not a number from 1 to 1024")
+        out[int(word)] = None
+    return tuple(out)
+
+
+def _words(text: str) -> list[str]:
+    try:
+        return shlex.split(text)
+    except ValueError as error:
+        raise UsageError(f"--ptxas-options {text!r} cannot be split into words: {error}") from None
+
+
+def _standard_input() -> bytes:
+    data = sys.stdin.buffer.read(MOST_INPUT + 1)
+    if len(data) > MOST_INPUT:
+        raise UsageError(f"standard input is longer than {MOST_INPUT >> 20} MiB")
+    if not data.strip():
+        raise UsageError("standard input is empty")
+    return data
+
+
+# -- what it does ---------------------------------------------------------------------------------
+
+
+def _launched(made: Trial, args: argparse.Namespace) -> Trial:
+    """Launch everything on a GPU, with its owner's leave, else run its PTX on the CPU."""
+    if made.recorded.launch is None:
+        return made
+    if machine.gpu_present() and not args.cpu:
+        wish = TimeWish(seconds=args.seconds, python=args.python)
+        try:
+            python = trial.interpreter(made, wish)
+            if args.trust or _allowed(made, python):
+                return trial.on_gpu(made, python, wish, narrate)
+            why = "it is not from your own folder of recordings, and nobody said --trust"
+            return replace(made, unlaunched=why)
+        except ToolMissing as error:
+            narrate(f"ptxview: {error.message}: the PTX is run on the CPU")
+    narrate("ptxview: running their PTX on the CPU, on the same inputs")
+    return trial.on_cpu(made, args.budget)
+
+
+def _allowed(made: Trial, python: str) -> bool:
+    """Whether machine code of the recording may be launched here."""
+    recording = made.outcome.request.recording
+    if take.own(recording):
+        return True
+    if not printing.at_terminal():
+        return False
+    try:
+        ask(Path(recording.path), python)
+    except UsageError:
+        return False
+    return True
+
+
+def _differences(made: Trial, asked: str | None) -> Iterator[Difference]:
+    """The columns that compiled, held against the recorded variant."""
+    columns = [one for one in made.tried if one.variant is not None]
+    if asked == "none" or (asked is None and len(columns) != 1):
+        return
+    edited_ptx = made.outcome.request.stage is Stage.PTX
+    usual = Stage.SASS if edited_ptx else Stage.PTX
+    for one in columns:
+        assert one.variant is not None
+        pair: tuple[Variant, Variant] = (made.outcome.request.variant, one.variant)
+        try:
+            stage = compare.stage_of(*pair, Stage(asked) if asked else usual)
+            compared = compare.compare((made.reader, made.reader), pair, stage)
+        except PtxviewError as error:
+            yield Difference(one, None, error.message)
+            continue
+        yield Difference(one, compared)
+
+
+# -- what is said ---------------------------------------------------------------------------------
+
+
+def _print(made: Trial, differences: Sequence[Difference], asked: str | None) -> None:
+    out = printing.out()
+    out.print(report.title(made), soft_wrap=True)
+    for line in report.table(made, out.width):
+        out.print(line, soft_wrap=True)
+    out.print()
+    for line in report.messages(made):
+        out.print(line, soft_wrap=True)
+    for sentence in report.sentences(made):
+        out.print(Text(shown(sentence)), soft_wrap=True)
+    for one in differences:
+        _print_difference(one, MOST_ROWS if asked is None else None)
+    failed = made.outcome.failed
+    if failed:
+        narrate(f"ptxview: {failed} of {plural(len(made.outcome.columns), 'column')} failed")
+
+
+def _print_difference(one: Difference, most: int | None) -> None:
+    out = printing.out()
+    compared = one.compared
+    out.print()
+    out.print(Text.assemble(("recorded → ", "dim"), (shown(one.column.label), "bold")))
+    if compared is None:
+        narrate(f"ptxview: {one.why}")
+        return
+    for line in diff_text.lines(compared.summary, compared.explanation, min(out.width, 100)):
+        out.print(line, soft_wrap=True)
+    if compared.diff.identical:
+        out.print(f"{compared.stage.value}: identical")
+        return
+    head = f"{compared.stage.value}:  {diff_text.LEGEND}"
+    out.print(Text(head, style="dim"), soft_wrap=True)
+    lines = (compared.listings[0].lines, compared.listings[1].lines)
+    colour = out.color_system is not None and not out.no_color
+    rows = list(beside.folded(compared.rows(), 1))
+    texts = diff_text.beside(rows, lines, compared.intra, out.width, colour)
+    for text in itertools.islice(texts, most):
+        out.print(text, soft_wrap=True)
+    if most is not None and len(rows) > most:
+        out.print(
+            Text(f"… {plural(len(rows) - most, 'more row')}: --diff {compared.stage.value} shows "
+                 "all", "dim")
+        )  # fmt: skip

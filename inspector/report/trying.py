@@ -1,0 +1,364 @@
+"""What was tried of a kernel, as a table beside what was recorded, as sentences and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from rich.text import Text
+
+from inspector.analyse.occupancy import arch_of
+from inspector.diff.compare import Compared
+from inspector.measure.agreement import CPU, Agreement, TensorAgreement
+from inspector.measure.time.results import Timing
+from inspector.measure.trial import Trial, TrialColumn
+from inspector.model import Compilation, CompilerMessage, Resources, Stage
+from inspector.report import compiled, diff_json, tables
+from inspector.report.compiled import CompiledCell, CompiledTable
+from inspector.report.diff_text import settings
+from inspector.report.jsons import SCHEMA
+from inspector.text import microseconds, plural, shown
+
+NOT_COMPILED = "compiled in"
+MOST_TENSORS = 6
+"""Tensors of one column whose differences are told one by one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A column held against the recorded variant at one stage; ``why`` it cannot be, else ""."""
+
+    column: TrialColumn
+    compared: Compared | None
+    why: str = ""
+
+
+def title(trial: Trial) -> Text:
+    """Which kernel it is, and what of it was tried."""
+    request = trial.outcome.request
+    variant = request.variant
+    told = "  ".join(
+        shown(p) for p in (variant.id, variant.target or "", settings(variant.config)) if p
+    )
+    what = (
+        f"from the recorded {request.stage.value} on"
+        if request.text is None
+        else f"with the {request.stage.value} of {request.name}, which was edited"
+    )
+    return Text.assemble((shown(request.kernel.called), "bold cyan"), f"  {told}\n", shown(what))
+
+
+def table(trial: Trial, width: int) -> Iterator[Text]:
+    """The figures, the recorded variant's first; columns that do not fit stand beneath."""
+    cells = [_cell(one) for one in trial.columns]
+    rows = [
+        (name, line)
+        for name, line in compiled.figures_of(cells)
+        if name not in ("variant", NOT_COMPILED)
+    ]
+    seconds = [_seconds(one.compilation) if n else "" for n, one in enumerate(trial.columns)]
+    rows.append((NOT_COMPILED, seconds))
+    if any(one.timing is not None for one in trial.columns):
+        rows.append(("time, µs", [_time(one.timing) for one in trial.columns]))
+        rows.append(("95 % of it", [_interval(one.timing) for one in trial.columns]))
+    if any(one.agreement is not None for one in trial.columns):
+        rows.append(("results", [_results(one.agreement) for one in trial.columns]))
+    heads = [shown(one.label) for one in trial.columns]
+    yield from compiled.grid(heads, rows, width)
+
+
+def _cell(one: TrialColumn) -> CompiledCell:
+    return CompiledCell(
+        one.compilation, one.variant, "", one.resources, one.instructions, one.occupancy, one.code
+    )
+
+
+def _seconds(one: Compilation) -> str:
+    if one.failed is not None:
+        return ""
+    return tables.UNKNOWN if one.seconds is None else f"{one.seconds:.2f} s"
+
+
+def _time(timing: Timing | None) -> str:
+    if timing is None:
+        return ""
+    return tables.UNKNOWN if timing.median_us is None else microseconds(timing.median_us)
+
+
+def _interval(timing: Timing | None) -> str:
+    if timing is None or timing.low_us is None or timing.high_us is None:
+        return "" if timing is None else tables.UNKNOWN
+    return f"{microseconds(timing.low_us)}–{microseconds(timing.high_us)}"
+
+
+def _results(one: Agreement | None) -> str:
+    if one is None:
+        return ""
+    if one.fault:
+        return "fault"
+    if one.identical is None:
+        return tables.UNKNOWN
+    return "the same bits" if one.identical else "differ"
+
+
+def messages(trial: Trial) -> Iterator[Text]:
+    """What the compilers said of what was tried, at its lines."""
+    made = tuple(one.compilation for one in trial.tried)
+    yield from compiled.messages(
+        CompiledTable("", tuple(dict.fromkeys(c.column for c in made)), (), made)
+    )
+
+
+def first_error(trial: Trial, file: str) -> CompilerMessage | None:
+    """The first error that has a line of a file."""
+    return next(
+        (
+            m
+            for one in trial.tried
+            for m in one.compilation.messages
+            if m.severity == "error" and m.file == file and m.line is not None
+        ),
+        None,
+    )
+
+
+# -- sentences ------------------------------------------------------------------------------------
+
+
+def sentences(trial: Trial) -> Iterator[str]:
+    """What is to be known beside the figures: of the compiler, the results, and the times."""
+    yield from _of_compiler(trial)
+    yield from trial.outcome.remarks
+    if all(one.variant is None for one in trial.tried):
+        return
+    for one in trial.tried:
+        if one.code is not None and one.code == trial.recorded.code:
+            yield f"{one.label}: the machine code is that of the recorded kernel."
+    yield from _of_results(trial)
+    for one in trial.columns:
+        if one.timing is not None:
+            if one.timing.error:
+                yield f"{one.label}: no time: {one.timing.error}"
+            yield from (f"{one.label}: {said}" for said in one.timing.warnings)
+    if any(one.timing is not None and one.timing.median_us for one in trial.columns):
+        name = trial.device.get("name") or arch_of(trial.device) or "this machine's GPU"
+        caches = {t.cache for one in trial.columns if (t := one.timing) is not None and t.cache}
+        state = f", the L2 {' or '.join(sorted(caches))}" if caches else ""
+        yield f"Times are of these launches alone, on {name}{state}; none of them is kept."
+
+
+def _of_compiler(trial: Trial) -> Iterator[str]:
+    outcome = trial.outcome
+    request = outcome.request
+    here, there = _versions(outcome.versions), _versions(outcome.recorded_versions)
+    if outcome.alike is None:
+        yield (
+            f"The recorded {request.stage.value} does not compile here ({here}): "
+            f"{outcome.again.compilation.failed}"
+        )
+        return
+    whose = "the edit's" if request.text is not None else "the options'"
+    tried = "what does not compile" if outcome.failed == len(outcome.columns) else "what differs"
+    edit = f"{tried} is {whose}"
+    if outcome.same_compiler:
+        yield (
+            f"The compiler here ({here}) makes of the recorded {request.stage.value} the machine "
+            f"code that was recorded, instruction for instruction{_texts(outcome.alike)}: {edit}."
+        )
+        return
+    first = next((stage.value for stage, same in outcome.alike.items() if not same), "")
+    recorded = f", and it was recorded with {there}" if there else ""
+    if not first:
+        yield f"There is nothing recorded after {request.stage.value} to hold the compiler against."
+        return
+    yield (
+        f"The compiler here ({here}{recorded}) makes another {first} of the recorded "
+        f"{request.stage.value}: compare with the column “{outcome.again.label}”, which it made "
+        f"here; what differs from that is {whose}."
+    )
+
+
+def _texts(alike: Mapping[Stage, bool]) -> str:
+    """Which texts on the way there are the same."""
+    texts = [stage for stage in alike if stage is not Stage.SASS]
+    same = [stage.value for stage in texts if alike[stage]]
+    others = [stage.value for stage in texts if not alike[stage]]
+    out = f", and {_and(same)} byte for byte" if same else ""
+    return out + (f"; of {_and(others)} the text alone is another" if others else "")
+
+
+def _and(words: Sequence[str]) -> str:
+    *rest, last = words
+    return f"{', '.join(rest)} and {last}" if rest else last
+
+
+def _versions(versions: Mapping[str, str]) -> str:
+    return ", ".join(f"{name} {version}".strip() for name, version in versions.items())
+
+
+def _of_results(trial: Trial) -> Iterator[str]:
+    if trial.unlaunched:
+        yield f"Nothing was launched: {trial.unlaunched}."
+    said: dict[str, list[str]] = {}
+    for one in trial.columns:
+        if one.agreement is not None:
+            said.setdefault(_agreement(one.agreement), []).append(one.label)
+    for sentence, names in said.items():
+        yield f"{', '.join(names)}: {sentence}"
+    found = [one.agreement for one in trial.columns if one.agreement is not None]
+    if any(one.steady is False for one in found):
+        yield "The recorded kernel itself does not leave the same bits each time it is launched."
+    if any(one.tensors for one in found):
+        where = (
+            "the PTX of both run on the CPU" if found[0].where == CPU else "on this machine's GPU"
+        )
+        call = "" if trial.call is None else f" (call {trial.call})"
+        yield (
+            f"Results are of the recorded launch{call} on new inputs of the same kind, {where}: "
+            "they are not the program's own."
+        )
+
+
+def _agreement(one: Agreement) -> str:
+    many = ""
+    if one.blocks is not None:
+        run, of = one.blocks
+        many = f" ({f'all {of}' if run == of else f'{run} of {of}'} blocks)"
+    if one.fault:
+        return f"it ended in a fault: {one.why}"
+    if one.why is not None:
+        return f"whether its results agree is not known: {one.why}"
+    names = ", ".join(t.name for t in one.tensors)
+    if one.identical:
+        return f"{names}: the same bits as the recorded kernel's{many}"
+    told = "; ".join(tensor(t) for t in one.tensors[:MOST_TENSORS])
+    rest = len(one.tensors) - MOST_TENSORS
+    more = f"; and {plural(rest, 'more tensor')}" if rest > 0 else ""
+    return f"{told}{more}{many}"
+
+
+def tensor(one: TensorAgreement) -> str:
+    """How one tensor differs, in words."""
+    if not one.differing:
+        return f"{one.name} the same bits"
+    out = f"{one.name} ({one.dtype}) differs in {one.differing:,} of {one.elements:,} elements"
+    if one.largest is not None and one.largest > 0:
+        out += (
+            f", by {one.largest:.3g} at most (element {one.at}: {_said(one.a)} and {_said(one.b)})"
+        )
+    elif one.largest == 0:
+        out += ", in the sign of zeros or the bits of NaNs alone" if not one.odd else ""
+    if one.odd:
+        out += f", {one.odd:,} of them NaN or infinite on one side alone"
+    return out
+
+
+def _said(value: float | str | None) -> str:
+    return f"{value:.9g}" if isinstance(value, float) else str(value)
+
+
+# -- JSON -----------------------------------------------------------------------------------------
+
+
+def as_json(trial: Trial, differences: Iterable[Difference]) -> dict[str, object]:
+    """``try``: the columns, the recorded variant's first, and what differs from it."""
+    outcome = trial.outcome
+    request = outcome.request
+    return {
+        "schema": SCHEMA,
+        "path": request.recording.path,
+        "kernel": request.kernel.name,
+        "variant": request.variant.id,
+        "stage": request.stage.value,
+        "file": None if request.text is None else request.name,
+        "columns": [_column_json(trial, n, one) for n, one in enumerate(trial.columns)],
+        "compiler": {
+            "same": None if outcome.alike is None or not outcome.alike else outcome.same_compiler,
+            "stages": None
+            if outcome.alike is None
+            else {stage.value: same for stage, same in outcome.alike.items()},
+            "failed": outcome.again.compilation.failed,
+            "versions": dict(outcome.versions),
+        },
+        "call": trial.call,
+        "unlaunched": trial.unlaunched or None,
+        "device": dict(trial.device) or None,
+        "remarks": list(outcome.remarks),
+        "differences": [_difference(one) for one in differences],
+    }
+
+
+def _column_json(trial: Trial, n: int, one: TrialColumn) -> dict[str, object]:
+    variant, made = one.variant, one.compilation
+    launch = None if one.launch is None else one.launch.call
+    return {
+        "label": one.label,
+        "of": "recorded" if n == 0 else "tried" if one in trial.tried else "again",
+        "compiled": variant is not None,
+        "failed": made.failed,
+        "target": (None if variant is None else variant.target) or made.target or None,
+        "config": {} if variant is None else dict(variant.config),
+        "tool": None if n == 0 else made.tool,
+        "seconds": None if n == 0 else made.seconds,
+        "stages": [] if variant is None else [s.value for s in Stage if s in variant.stages],
+        "resources": {
+            name: getattr(one.resources, name) for name in Resources.__dataclass_fields__
+        },
+        "instructions": one.instructions,
+        "occupancy_percent": one.occupancy,
+        "same_code": None
+        if n == 0 or one.code is None or trial.recorded.code is None
+        else one.code == trial.recorded.code,
+        "launch": None
+        if launch is None
+        else {"grid": launch.grid, "block": launch.block, "shared_bytes": launch.shared_bytes},
+        "time": _time_json(one.timing),
+        "results": _results_json(one.agreement),
+        "messages": [
+            {name: getattr(message, name) for name in CompilerMessage.__dataclass_fields__}
+            for message in made.messages
+        ],
+    }
+
+
+def _time_json(timing: Timing | None) -> dict[str, object] | None:
+    if timing is None:
+        return None
+    names = ("median_us", "low_us", "high_us", "samples", "stopwatch", "cache", "error")
+    return {**{n: getattr(timing, n) for n in names}, "warnings": list(timing.warnings)}
+
+
+def _results_json(one: Agreement | None) -> dict[str, object] | None:
+    if one is None:
+        return None
+    return {
+        "where": one.where,
+        "identical": one.identical,
+        "fault": one.fault,
+        "why": one.why,
+        "blocks": None if one.blocks is None else {"run": one.blocks[0], "of": one.blocks[1]},
+        "steady": one.steady,
+        "tensors": [
+            {name: getattr(t, name) for name in TensorAgreement.__dataclass_fields__}
+            for t in one.tensors
+        ],
+    }
+
+
+def _difference(one: Difference) -> dict[str, object]:
+    compared = one.compared
+    if compared is None:
+        return {
+            "column": one.column.label, "stage": None, "identical": None, "hunks": [],
+            "resources": [], "explanation": [], "why": one.why,
+        }  # fmt: skip
+    text = diff_json.text(compared.stage, compared.diff)
+    return {
+        "column": one.column.label,
+        "stage": text["stage"],
+        "identical": text["identical"],
+        "hunks": text["hunks"],
+        "resources": diff_json.changes(compared.summary.resources),
+        "explanation": list(compared.explanation),
+        "why": None,
+    }

@@ -1,0 +1,1 @@
+"""A stage that was edited, through the rest of its compiler: figures, errors, results, times."""
