@@ -22,7 +22,8 @@ def test_load_inline_has_device_code_and_values(forked: Run) -> None:
     launches = [(c["name"], c["grid"], c["block"], c["shared_bytes"])
                 for c in done.of("call") if c["kind"] == "cuda"]  # fmt: skip
     assert launches == [("row_sum_kernel", [53, 1, 1], [256, 1, 1], 1024),
-                        ("warp_sum_kernel", [53, 1, 1], [64, 1, 1], 0)]  # fmt: skip
+                        ("warp_sum_kernel", [53, 1, 1], [64, 1, 1], 0),
+                        ("scale_kernel", [4, 1, 1], [64, 1, 1], 0)]  # fmt: skip
     again = ok(forked("extension.py"))  # already built: captured all the same
     (second,) = again.of("device_code")
     assert (second["ptx"], second["cubin"]) == (code["ptx"], code["cubin"])
