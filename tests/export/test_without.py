@@ -171,7 +171,7 @@ def test_the_machine_code_stays_what_it_is(tmp_path: Path) -> None:
                     file.write_bytes(data)
                     # The code, its encodings, and the tables of lines, which can be read as before,
                     # each with as many places.
-                    text = printed(tool("nvdisasm"), "-c", "-hex", "-g", file).decode()
+                    text = printed(tool("nvdisasm"), "-c", "-gi", "-gp", "-hex", file).decode()
                     assert "/* 0x" in text
                     texts_of_cubins.add(re.sub(r'File "[^"]*"', 'File ""', text))
     assert cubins[SAMPLE] == cubins[out]
