@@ -75,7 +75,7 @@ def pytest_collection_finish() -> None:
     """Modules and thousands of tests are no garbage: the collector need not look at them again."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(20_000, 20, 50)
+    gc.set_threshold(100_000, 20, 50)
 
 
 PICKLE = "inductor/fxgraph/2x/f2x7v6gvreumntz423uyucjumf7sjhaes4kadit3p5jmchek5ey5/entry"
