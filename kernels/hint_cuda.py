@@ -35,11 +35,9 @@ TENSORS = "#include <ATen/core/Tensor.h>\n"
 BINDINGS = f"""{TENSORS}#include <torch/csrc/Exceptions.h>
 #include <torch/csrc/utils/pybind.h>
 """
-HEADERS = f"""{TENSORS}#include <ATen/ops/empty.h>
-#include <ATen/ops/empty_like.h>
-#include <c10/cuda/CUDAException.h>
-"""
-"""What the sources need of torch; all of its headers take the compilers far longer to read."""
+HEADERS = f"{TENSORS}#include <c10/cuda/CUDAException.h>\n"
+"""What the sources need of torch; all of its headers take the compilers far longer to read, and
+one of an operator (``at::empty``) as long as three times these: a tensor makes its like itself."""
 
 LEAN: dict[str, Any] = {"no_implicit_headers": True}
 if LEAN.keys() - inspect.signature(load_inline).parameters.keys():
@@ -225,7 +223,7 @@ void check(const at::Tensor& x) {
 
 at::Tensor mixed(at::Tensor x, bool bounded) {
     check(x);
-    auto y = at::empty_like(x);
+    auto y = x.new_empty(x.sizes());
     int n = x.size(1);
     if (bounded) spilled<<<n / 256, 256>>>(x.data_ptr<float>(), y.data_ptr<float>(), n);
     else kept<<<n / 256, 256>>>(x.data_ptr<float>(), y.data_ptr<float>(), n);
@@ -236,7 +234,7 @@ at::Tensor mixed(at::Tensor x, bool bounded) {
 at::Tensor picked(at::Tensor x, at::Tensor pick, bool array) {
     check(x);
     int rows = x.size(0), n = x.size(1), blocks = (n + 255) / 256;
-    auto y = at::empty({n}, x.options());
+    auto y = x.new_empty({n});
     const float* in = x.data_ptr<float>();
     const int* which = pick.data_ptr<int>();
     if (array) indexed<<<blocks, 256>>>(in, which, y.data_ptr<float>(), n, rows);
@@ -247,7 +245,7 @@ at::Tensor picked(at::Tensor x, at::Tensor pick, bool array) {
 
 at::Tensor squared(at::Tensor x, bool scalar) {
     check(x);
-    auto y = at::empty_like(x);
+    auto y = x.new_empty(x.sizes());
     int n = x.numel();
     if (scalar) narrow<<<(n / 4 + 255) / 256, 256>>>(x.data_ptr<float>(), y.data_ptr<float>(), n);
     else wide<<<(n / 4 + 255) / 256, 256>>>(x.data_ptr<float>(), y.data_ptr<float>(), n);
@@ -257,7 +255,7 @@ at::Tensor squared(at::Tensor x, bool scalar) {
 
 at::Tensor doubled(at::Tensor x, bool columns) {
     check(x);
-    auto y = at::empty_like(x);
+    auto y = x.new_empty(x.sizes());
     int rows = x.size(0), cols = x.size(1);
     dim3 down((rows + 127) / 128, cols), along((cols + 127) / 128, rows);
     const float* in = x.data_ptr<float>();
@@ -270,7 +268,7 @@ at::Tensor doubled(at::Tensor x, bool columns) {
 at::Tensor summed(at::Tensor x, bool one_by_one) {
     check(x);
     int rows = x.size(0), n = x.size(1);
-    auto y = at::empty({rows, 256}, x.options());
+    auto y = x.new_empty({rows, 256});
     if (one_by_one) waiting<<<rows, 256>>>(x.data_ptr<float>(), y.data_ptr<float>(), n);
     else ahead<<<rows, 256>>>(x.data_ptr<float>(), y.data_ptr<float>(), n);
     C10_CUDA_KERNEL_LAUNCH_CHECK();
@@ -279,7 +277,7 @@ at::Tensor summed(at::Tensor x, bool one_by_one) {
 
 at::Tensor turned(at::Tensor x, bool conflicts) {
     check(x);
-    auto y = at::empty_like(x);
+    auto y = x.new_empty(x.sizes());
     int size = x.size(0);
     dim3 block(32, 32), grid(size / 32, size / 32);
     if (conflicts) unpadded<<<grid, block>>>(x.data_ptr<float>(), y.data_ptr<float>(), size);
@@ -291,7 +289,7 @@ at::Tensor turned(at::Tensor x, bool conflicts) {
 at::Tensor reduced(at::Tensor x, bool barriers) {
     check(x);
     int rows = x.size(0);
-    auto y = at::empty({rows}, x.options());
+    auto y = x.new_empty({rows});
     if (barriers) treed<<<rows, 256>>>(x.data_ptr<float>(), y.data_ptr<float>());
     else shuffled<<<rows, 256>>>(x.data_ptr<float>(), y.data_ptr<float>());
     C10_CUDA_KERNEL_LAUNCH_CHECK();
@@ -300,7 +298,7 @@ at::Tensor reduced(at::Tensor x, bool barriers) {
 
 at::Tensor placed(at::Tensor x, bool division) {
     check(x);
-    auto y = at::empty_like(x);
+    auto y = x.new_empty(x.sizes());
     int rows = x.size(0), width = x.size(1);
     if (division) divided<<<132, 128>>>(x.data_ptr<int>(), y.data_ptr<int>(), rows * width, width);
     else by_rows<<<dim3((width + 127) / 128, rows), 128>>>(
@@ -311,7 +309,7 @@ at::Tensor placed(at::Tensor x, bool division) {
 
 at::Tensor raised(at::Tensor x, bool call) {
     check(x);
-    auto y = at::empty_like(x);
+    auto y = x.new_empty(x.sizes());
     int n = x.numel();
     if (call) called<<<(n + 255) / 256, 256>>>(x.data_ptr<float>(), y.data_ptr<float>(), n);
     else inlined<<<(n + 255) / 256, 256>>>(x.data_ptr<float>(), y.data_ptr<float>(), n);

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from inspector.capture import disassembly
 from tests.helpers import ptxview as programs
 from tests.helpers import samples, warm
 from tests.helpers.ptxview import LECTURE, Done, call
@@ -74,7 +75,7 @@ def pytest_collection_finish() -> None:
     """Modules and thousands of tests are no garbage: the collector need not look at them again."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(20_000, 20, 50)
+    gc.set_threshold(100_000, 20, 50)
 
 
 PICKLE = "inductor/fxgraph/2x/f2x7v6gvreumntz423uyucjumf7sjhaes4kadit3p5jmchek5ey5/entry"
@@ -99,6 +100,7 @@ def user_folders(tmp_path_factory: pytest.TempPathFactory, common: Path) -> Iter
         patch.setenv("TMPDIR", str(common / "tmp"))
         patch.setattr(tempfile, "tempdir", None)
         patch.setattr(samples, "SAID", common / "said")
+        patch.setattr(disassembly, "run_tool", samples.remembered)
         patch.setattr(programs, "WARM", common / "warm" / "ptxview")
         for name in ("XDG_STATE_HOME", "TRITON_CACHE_DIR",
                      "TORCHINDUCTOR_CACHE_DIR", "TORCH_EXTENSIONS_DIR"):  # fmt: skip

@@ -12,9 +12,10 @@ from inspector.capture import disassembly
 from inspector.capture.disassembly import disassemble, plain_of
 from inspector.errors import Unreadable
 from inspector.recording.layout import DerivedCache
-from inspector.system.process import Finished, run_tool
+from inspector.system.process import Finished
 from inspector.system.toolchain import every
 from tests.helpers.ptxview import printed
+from tests.helpers.samples import remembered
 
 ROOT = Path(__file__).parent.parent / "data"
 CUBINS = sorted(ROOT.rglob("*.cubin"))
@@ -27,7 +28,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
 
     def run(argv: Sequence[str | Path]) -> Finished:
         out.append([str(a) for a in argv[1:-1]])
-        return run_tool(argv)
+        return remembered(argv)
 
     monkeypatch.setattr(disassembly, "run_tool", run)
     return out

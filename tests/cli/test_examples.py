@@ -1,13 +1,12 @@
 """What the help of each command gives as examples can be typed as it stands."""
 
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from inspector.cli import COMMANDS, Subcommand
+from tests.helpers.ptxview import ptxview
 
 RECORDING = Path(__file__).parents[2] / "examples/recordings/lecture-h200.ptxview"
 # What launches again, runs a program or asks at a terminal is run elsewhere, with its own options.
@@ -15,16 +14,9 @@ OFFERED = ("run", "compile", "open", "time", "profile", "ncu", "mcp", "doctor")
 EXAMPLES = [(c.name, line.partition("  # ")[0]) for c in COMMANDS for line in c.examples]
 
 
-def _ptxview(*words: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "inspector", *words],
-        cwd=cwd, capture_output=True, text=True, timeout=300,
-    )  # fmt: skip
-
-
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
 def test_two_examples_stand_in_the_help_of_each_command(command: Subcommand) -> None:
-    shown = _ptxview(command.name, "--help").stdout
+    shown = ptxview(command.name, "--help").text
     for line in command.examples:
         typed, _, purpose = line.partition("  # ")
         assert purpose and f"  # {purpose}\n  {typed}\n" in shown
@@ -44,6 +36,6 @@ def test_an_example_on_a_recording_works(line: str, tmp_path: Path) -> None:
     for name in ("x", "before", "after"):
         (tmp_path / f"{name}.ptxview").symlink_to(RECORDING)
     words = shlex.split(line)
-    done = _ptxview(*words[1:], cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout
+    done = ptxview(*words[1:], cwd=tmp_path)
+    assert done.status == 0, done.said
+    assert done.out

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,9 @@ from tests.helpers.ptxview import (
     tool,
 )
 from tests.helpers.samples import DATA
+from tests.probes.conftest import caches, parents, warm_python
+
+__all__ = ["caches", "parents", "warm_python"]  # fixtures
 
 PTX = """\
 .version 8.0
@@ -106,6 +109,12 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "square.cu").write_text(CUDA)
     (tmp_path / "kernels.py").write_text(TRITON)
     return tmp_path
+
+
+@pytest.fixture
+def python(warm_python: Callable[..., Path]) -> list[str]:
+    """``--python`` with an interpreter that has Triton: what its start is like is not asked."""
+    return ["--python", str(warm_python())]
 
 
 def compiled(*words: str | Path, status: int = 0) -> Any:
@@ -392,8 +401,8 @@ def test_a_signature_is_given_and_nothing_is_run(work: Path) -> None:
     assert not (work / "ran").exists()
 
 
-def test_a_tuner_gives_its_configurations_to_a_signature(work: Path) -> None:
-    value = compiled("kernels.py", "--signature", "x: *fp32, n: i32", "--kernel", "tuned")
+def test_a_tuner_gives_its_configurations_to_a_signature(work: Path, python: list[str]) -> None:
+    value = compiled("kernels.py", "--signature", "x: *fp32, n: i32", "--kernel", "tuned", *python)
     assert [(r["config"]["BLOCK"], r["config"]["num_warps"]) for r in value["rows"]] == [
         (64, 2), (256, 8),
     ]  # fmt: skip
@@ -411,16 +420,20 @@ def test_a_tuner_gives_its_configurations_to_a_signature(work: Path) -> None:
         (("--", "-O3"), "-O3 is not an option of Triton's"),
     ],
 )
-def test_what_does_not_fit_a_kernel_is_told(work: Path, words: tuple[str, ...], said: str) -> None:
-    done = call("compile", "kernels.py", "-o", "x.ptxview", *words)
+def test_what_does_not_fit_a_kernel_is_told(
+    work: Path, python: list[str], words: tuple[str, ...], said: str
+) -> None:
+    done = call("compile", "kernels.py", "-o", "x.ptxview", *python, *words)
     assert done.status == 2 and said in done.said, done.said
     assert not (work / "x.ptxview").exists()
 
 
-def test_an_error_of_triton_stands_at_the_line_of_the_function_it_is_in(work: Path) -> None:
+def test_an_error_of_triton_stands_at_the_line_of_the_function_it_is_in(
+    work: Path, python: list[str]
+) -> None:
     (work / "kernels.py").write_text(TRITON.replace("return v + v", "return v + missing"))
     value = compiled("kernels.py", "--signature", "x: *fp32, n: i32", "--constexpr", "BLOCK=64",
-                     "--kernel", "double", "--kernel", "tuned", status=1)  # fmt: skip
+                     "--kernel", "double", "--kernel", "tuned", *python, status=1)  # fmt: skip
     failed = [c for c in value["compilations"] if c["failed"]]
     assert [c["kernel"] for c in failed] == ["double"]
     (message,) = failed[0]["messages"]
@@ -431,12 +444,14 @@ def test_an_error_of_triton_stands_at_the_line_of_the_function_it_is_in(work: Pa
     assert "missing is not defined" in message["message"]
 
 
-def test_what_ptxas_refuses_of_triton_keeps_the_stages_before_it(work: Path) -> None:
+def test_what_ptxas_refuses_of_triton_keeps_the_stages_before_it(
+    work: Path, python: list[str]
+) -> None:
     asm = ('    y = tl.inline_asm_elementwise("bogus.f32 $0, $1;", "=r,r", [at], dtype=tl.int32,\n'
            "        is_pure=True, pack=1)\n    tl.store(x + y, 1.0, mask=at < n)")  # fmt: skip
     (work / "kernels.py").write_text(TRITON.replace("    tl.store(x + at, 1.0, mask=at < n)", asm))
     value = compiled("kernels.py", "--signature", "x: *fp32, n: i32", "--kernel", "tuned",
-                     "--constexpr", "BLOCK=64", status=1)  # fmt: skip
+                     "--constexpr", "BLOCK=64", *python, status=1)  # fmt: skip
     (one,) = value["compilations"]
     message = next(m for m in one["messages"] if m["severity"] == "error")
     assert message["tool"] == "ptxas" and message["file"] == "ptx"
@@ -468,9 +483,11 @@ def test_a_program_that_takes_too_long_is_ended(work: Path) -> None:
 
 
 @pytest.mark.parametrize("language", ["ttir", "ttgir", "llir"])
-def test_a_stage_of_triton_goes_through_those_that_follow(work: Path, language: str) -> None:
+def test_a_stage_of_triton_goes_through_those_that_follow(
+    work: Path, python: list[str], language: str
+) -> None:
     file = DATA / f"gelu_sm90.{language}"
-    value = compiled(file, "--target", "sm_90")
+    value = compiled(file, "--target", "sm_90", *python)
     (row,) = value["rows"]
     (cell,) = row["cells"]
     assert cell["target"] == "sm_90a", value

@@ -388,33 +388,11 @@ def test_an_extension_has_its_own_sources_and_options() -> None:
 
 
 def test_an_extension_is_built_and_called(forked: Run, tmp_path: Path) -> None:
-    from tests.probes.conftest import BINDINGS, TENSORS
-
-    program = f'''
-import torch
-from torch.utils.cpp_extension import load_inline
-cuda = r"""{TENSORS}
-__global__ void scale_kernel(const float* x, float* y, int n, float by) {{
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < n) y[i] = x[i] * by;
-}}
-at::Tensor scale(at::Tensor x, double by) {{
-    auto y = x.clone();
-    scale_kernel<<<(x.numel() + 63) / 64, 64>>>(
-        x.data_ptr<float>(), y.data_ptr<float>(), x.numel(), by);
-    return y;
-}}"""
-module = load_inline(
-    "scaling_extension", cpp_sources=r"""{BINDINGS}
-at::Tensor scale(at::Tensor x, double by);""", cuda_sources=cuda,
-    functions=["scale"], with_cuda=True, no_implicit_headers=True, extra_cuda_cflags=["-DTRIED=1"])
-x = torch.randn(7, 30, device="cuda")
-torch.testing.assert_close(module.scale(x, 1.5), x * 1.5)
-'''
+    """Of a program whose extension is built once for all tests that run it."""
     kept = tmp_path / "kept"
-    keep_recording(ok(forked(program)), tmp_path, kept)
+    keep_recording(ok(forked("extension.py")), tmp_path, kept)
     (tmp_path / "ref.py").write_text("def f(x, by):\n    assert by == 1.5\n    return x * by\n")
-    done = call("repro", kept, "scaling_extension.scale", "--check-with", f"{tmp_path}/ref.py:f")
+    done = call("repro", kept, "ptxview_test_sums.scale", "--check-with", f"{tmp_path}/ref.py:f")
     assert done.status == 0 and "-DTRIED=1" in done.text, done.said
     again = ok(forked(done.text))
     assert "result 0: agrees" in again.out and "agrees with the reference" in again.out

@@ -205,6 +205,9 @@ def all_names() -> list[str]:
 # -- a terminal ----------------------------------------------------------------------------------
 
 
+LET_THROUGH = "\n\t\u00a0\u3000"
+"""What is not printable, as Python has it, and makes a terminal do nothing but go on."""
+
 # Bold, dim and the like, and colours of a table: never the 31 that is put into fields.
 OWN = re.compile(r"\x1b\[(?!31m)[0-9;]*m")
 
@@ -248,7 +251,12 @@ def obeyed(data: bytes, colours: bool = False) -> Iterator[str]:
     text = data.decode("utf-8")  # a terminal gets no half characters: this is an error if it does
     if colours:
         text = OWN.sub("", text)
+    rest = text
+    for char in LET_THROUGH:
+        rest = rest.replace(char, "")
+    if rest.isprintable():
+        return  # as nearly all of it is, without a look at each character
     for char in text:
-        if not (char.isprintable() or char in "\n\t\u00a0\u3000"):
+        if not (char.isprintable() or char in LET_THROUGH):
             yield f"{char!r} in {text[max(0, text.find(char) - 60) : text.find(char) + 20]!r}"
             return

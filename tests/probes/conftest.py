@@ -84,6 +84,8 @@ def recorded(caches: Path, recording: Path, **more: str) -> dict[str, str]:
         "TORCHINDUCTOR_COMPILE_THREADS": "1",
         # Headers that are compiled for later take longer than the two sources that include them.
         "TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS": "0",
+        # Nor does it try by four compilations what instructions the CPU has for vectors.
+        "TORCHINDUCTOR_VEC_ISA_OK": "0",
         "PYTHONWARNINGS": "ignore",
         **more,
     }

@@ -22,7 +22,8 @@ def test_load_inline_has_device_code_and_values(forked: Run) -> None:
     launches = [(c["name"], c["grid"], c["block"], c["shared_bytes"])
                 for c in done.of("call") if c["kind"] == "cuda"]  # fmt: skip
     assert launches == [("row_sum_kernel", [53, 1, 1], [256, 1, 1], 1024),
-                        ("warp_sum_kernel", [53, 1, 1], [64, 1, 1], 0)]  # fmt: skip
+                        ("warp_sum_kernel", [53, 1, 1], [64, 1, 1], 0),
+                        ("scale_kernel", [4, 1, 1], [64, 1, 1], 0)]  # fmt: skip
     again = ok(forked("extension.py"))  # already built: captured all the same
     (second,) = again.of("device_code")
     assert (second["ptx"], second["cubin"]) == (code["ptx"], code["cubin"])
@@ -77,10 +78,13 @@ def test_what_the_host_cannot_compile_is_captured_and_refuses_calls(forked: Run)
 import torch
 from torch.utils.cpp_extension import load_inline
 module = load_inline("ptxview_test_asm", """
+#include <Python.h>
 #include <cstdint>
-#include <pybind11/pybind11.h>
 void f(int64_t x);
-PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("f", f); }
+static PyObject* call(PyObject*, PyObject* x) { f(PyLong_AsLongLong(x)); Py_RETURN_NONE; }
+static PyMethodDef methods[] = {{"f", call, METH_O, nullptr}, {nullptr, nullptr, 0, nullptr}};
+static PyModuleDef module = {PyModuleDef_HEAD_INIT, "asm", nullptr, -1, methods};
+PyMODINIT_FUNC PyInit_ptxview_test_asm() { return PyModule_Create(&module); }
 """, r"""
 #include <cstdint>
 __global__ void lane_kernel(int* x) {

@@ -1,9 +1,20 @@
 // Fused attention: chosen as a GPU of the target's architecture would choose it, so that compiled
 // graphs are those of a GPU; computed in fp32 with ATen's own operators.
 #pragma once
-#include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Context.h>
+#include <ATen/ExpandUtils.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/constant_pad_nd.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/matmul.h>
+#include <ATen/ops/nan_to_num.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/randint.h>
+#include <ATen/ops/zeros.h>
 
 #include <cctype>
 

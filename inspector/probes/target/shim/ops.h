@@ -1,6 +1,9 @@
 // Operators whose CUDA kernel has no CPU counterpart, written out with ATen's own operators.
 #pragma once
-#include <ATen/ATen.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/zeros_like.h>
 
 namespace ptxview {
 using at::Tensor;

@@ -1,7 +1,7 @@
 // Carrying one operator call over to another device over the same memory: CUDA tensors become CPU
 // tensors (or meta tensors, where values are absent) on the way in, and results come home as CUDA.
 #pragma once
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
 
 #include <map>
 #include <utility>

@@ -1,7 +1,7 @@
 // Operators whose CPU kernel sums in half precision where the GPU's sums in single precision: they
 // are given single precision here, so that a reference is no less exact than on a GPU.
 #pragma once
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
 
 #include <optional>
 #include <string>
