@@ -1,4 +1,8 @@
-"""The values that every part of the tool speaks in: frozen, plain, without I/O of their own."""
+"""The values that every part of the tool speaks in: frozen, plain, without I/O of their own.
+
+One module because it is one vocabulary: a recording names kernels, graphs, compiles and calls, each
+of which names others of them, and whoever learns it reads it from top to bottom.
+"""
 
 from __future__ import annotations
 
