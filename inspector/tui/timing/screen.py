@@ -9,17 +9,11 @@ from __future__ import annotations
 import threading
 from dataclasses import replace
 from enum import Enum
-from time import monotonic
 from typing import ClassVar
 
 from textual import on, work
-from textual.app import ComposeResult
-from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.message import Message
-from textual.screen import Screen
-from textual.widget import Widget
-from textual.widgets import Static
 
 from inspector.measure.time import take
 from inspector.measure.time.child import TimeWish
@@ -30,42 +24,15 @@ from inspector.measure.time.take import Ready
 from inspector.reader.reader import Reader
 from inspector.reader.selecting import Found
 from inspector.recording.kept import place
-from inspector.tui.app.command_table import BARE, Where, bindings, bindings_of, command
-from inspector.tui.diff.bars import DiffStatus
+from inspector.tui.app.command_table import Where, bindings
+from inspector.tui.app.work_screen import WorkScreen
 from inspector.tui.main.outcome import attempt
 from inspector.tui.timing import text as timing_text
 from inspector.tui.timing.times import RecordingTimes
-from inspector.tui.widgets.key_footer import KeyFooter
 from inspector.tui.widgets.notice import Notice
 from inspector.tui.widgets.subject import TreeSubject
-from inspector.tui.widgets.visible import label, shorten
-
-# -- the first line -------------------------------------------------------------------------------
-
-
-class TimingBar(Widget):
-    """The first line: of what, and how."""
-
-    def __init__(self, subject: TreeSubject) -> None:
-        super().__init__()
-        self.subject = subject
-        self.told = ""
-
-    def tell(self, told: str) -> None:
-        """What stands at the right."""
-        self.told = told
-        self.refresh()
-
-    def render(self) -> Content:
-        """``time  square_kernel 3f2a91c0      cupti · cold L2``."""
-        width, head, ident = self.size.width, " time  ", f" {self.subject.key[1]}"
-        room = width - len(head) - len(ident) - len(self.told) - 3
-        name = shorten(label(self.subject.name), room)
-        used = len(head) + Content(name).cell_length + len(ident) + len(self.told) + 1
-        gap = " " * max(1, width - used)
-        return Content.assemble(
-            (head, "bold"), (name, ""), (ident, "dim"), (gap, ""), (self.told, "bold $accent")
-        )
+from inspector.tui.widgets.subject_bar import SubjectBar
+from inspector.tui.widgets.visible import label
 
 
 class TimingState(Enum):
@@ -77,11 +44,10 @@ class TimingState(Enum):
     IDLE = "idle"
 
 
-class TimingScreen(Screen[None]):
+class TimingScreen(WorkScreen):
     """Begins at once where the recording is the user's own; asks first where it is not."""
 
-    BINDINGS = [*bindings_of(BARE), *bindings(Where.TIMING)]  # noqa: RUF012
-    AUTO_FOCUS = ""
+    BINDINGS = bindings(Where.TIMING)
     wheres: ClassVar = (Where.TIMING,)
 
     class Looked(Message):
@@ -93,13 +59,6 @@ class TimingScreen(Screen[None]):
             self.ready = ready
             self.own = own
 
-    class Went(Message):
-        """A thread says how far it is."""
-
-        def __init__(self, text: str) -> None:
-            super().__init__()
-            self.text = text
-
     class Ended(Message):
         """A thread has taken times, or could not; ``kept`` is why they are not stored, or ""."""
 
@@ -109,7 +68,7 @@ class TimingScreen(Screen[None]):
             self.kept = kept
 
     def __init__(self, reads: Reader, subject: TreeSubject, times: RecordingTimes) -> None:
-        super().__init__()
+        super().__init__(SubjectBar("time", subject), Where.TIMING)
         self.reads, self.subject, self.times = reads, subject, times
         self.wish = TimeWish()
         self.state = TimingState.LOOKING
@@ -118,34 +77,11 @@ class TimingScreen(Screen[None]):
         self.session: Session | None = None
         self.past: tuple[Session, ...] = self._past()
         self._ready: Ready | None = None
-        self._stop = threading.Event()
-        self._went, self._began = "", 0.0
-        self.bar = TimingBar(subject)
-        self.text = Static(markup=False)
-        self.scroller = VerticalScroll(self.text, can_focus=False)
-        self.status = DiffStatus()
-        self.footer = KeyFooter()
-        self.footer.where = Where.TIMING
 
-    def compose(self) -> ComposeResult:
-        """From top to bottom."""
-        yield self.bar
-        yield self.scroller
-        yield self.status
-        yield self.footer
-
-    def on_mount(self) -> None:
-        """Look what there is to run."""
-        self.set_interval(1.0, self._tick)
-        self._begin()
-
-    def on_resize(self) -> None:
-        """Other lines fit."""
-        self._show()
-
-    def on_unmount(self) -> None:
-        """Nothing goes on that nobody waits for."""
-        self._stop.set()
+    @property
+    def working(self) -> bool:
+        """Whether launches run."""
+        return self.state is TimingState.RUNNING
 
     @property
     def settled(self) -> bool:
@@ -164,7 +100,7 @@ class TimingScreen(Screen[None]):
 
     # What goes on
 
-    def _begin(self) -> None:
+    def begin(self) -> None:
         kernel, variant = self.subject.kernel, self.subject.variant
         assert kernel is not None and variant is not None
         self.state, self.notice = TimingState.LOOKING, None
@@ -195,10 +131,10 @@ class TimingScreen(Screen[None]):
 
     def _run(self) -> None:
         assert self._ready is not None
-        self.state, self._stop = TimingState.RUNNING, threading.Event()
-        self._went, self._began = "", monotonic()
+        self.state = TimingState.RUNNING
+        stop = self.starts()
         self._tell()
-        self._take(self._ready, self.wish, self._stop)
+        self._take(self._ready, self.wish, stop)
 
     @work(thread=True, exclusive=True, group="timing", exit_on_error=False, description="timing")
     def _take(self, ready: Ready, wish: TimeWish, stop: threading.Event) -> None:
@@ -216,18 +152,6 @@ class TimingScreen(Screen[None]):
                 why = error.strerror if isinstance(error, OSError) else None
                 kept = f"The times are not kept: {place(path)}: {why or error}."
         self.post_message(self.Ended(answer, kept))
-
-    @on(Went)
-    def _goes(self, message: Went) -> None:
-        message.stop()
-        self._went = message.text
-        self._tick()
-
-    def _tick(self) -> None:
-        if self.state is TimingState.RUNNING:
-            end = "stopping …" if self._stop.is_set() else "Esc stops it"
-            seconds = f"{monotonic() - self._began:.0f} s"
-            self.status.say(f"◔ {seconds} · {label(self._went)} · {end}")
 
     @on(Ended)
     def _ended(self, message: Ended) -> None:
@@ -258,9 +182,9 @@ class TimingScreen(Screen[None]):
             self._tick()
         else:
             self.status.say(says[self.state])
-        self._show()
+        self.show()
 
-    def _show(self) -> None:
+    def show(self) -> None:
         width = max(24, self.size.width - 4)
         parts: list[timing_text.Part] = []
         if self.what is not None:
@@ -285,7 +209,7 @@ class TimingScreen(Screen[None]):
             self.status.say("First: y runs the recording's code and libraries, n does not.")
         elif self.state is TimingState.IDLE:
             self.wish = replace(self.wish, stopwatch=stopwatch)
-            self._begin()
+            self.begin()
 
     def action_cache(self) -> None:
         """The next state of the L2, for the next time."""
@@ -305,31 +229,3 @@ class TimingScreen(Screen[None]):
             self.state = TimingState.IDLE
             self.notice = Notice("∅", "Not trusted, so not run.")
             self._tell()
-
-    def action_back(self) -> None:
-        """End what runs, else close."""
-        if self.state is TimingState.RUNNING:
-            self._stop.set()
-            self._tick()
-        else:
-            self.dismiss()
-
-    def action_scroll(self, rows: int) -> None:
-        """Up or down by lines."""
-        self.scroller.scroll_relative(y=rows, animate=False)
-
-    def action_page(self, pages: int) -> None:
-        """Up or down by pages."""
-        self.action_scroll(pages * max(1, self.scroller.size.height - 1))
-
-    def action_edge(self, side: int) -> None:
-        """To the top or the end."""
-        (self.scroller.scroll_home if side < 0 else self.scroller.scroll_end)(animate=False)
-
-    async def action_tell_app(self, name: str) -> None:
-        """Something that is the application's affair."""
-        await self.app.run_action(name)
-
-    async def action_run(self, name: str) -> None:
-        """Run a command of the table, for the palette and the footer."""
-        await self.app.run_action(command(name).action, self)

@@ -9,17 +9,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from enum import Enum
-from time import monotonic
 from typing import ClassVar
 
 from textual import on, work
-from textual.app import ComposeResult
-from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.message import Message
-from textual.screen import Screen
-from textual.widget import Widget
-from textual.widgets import Static
 
 from inspector.capture import machine
 from inspector.capture.opening import kept_cache
@@ -32,39 +26,19 @@ from inspector.measure.trial import Trial
 from inspector.model import Stage
 from inspector.reader.reader import Reader
 from inspector.report import trying as report
-from inspector.tui.app.command_table import BARE, Where, bindings, bindings_of, command
-from inspector.tui.diff.bars import DiffStatus
+from inspector.tui.app.command_table import Where, bindings
+from inspector.tui.app.work_screen import WorkScreen
 from inspector.tui.main.outcome import attempt
 from inspector.tui.timing import text as timing_text
 from inspector.tui.timing.text import HEAD, QUIET, WARN, Part, wrapped
 from inspector.tui.timing.times import RecordingTimes
-from inspector.tui.widgets.key_footer import KeyFooter
 from inspector.tui.widgets.notice import Notice
 from inspector.tui.widgets.subject import TreeSubject
-from inspector.tui.widgets.visible import label, shorten
+from inspector.tui.widgets.subject_bar import SubjectBar
+from inspector.tui.widgets.visible import label
 
 Edit = Callable[[TreeSubject, Stage, bytes, int], bytes | None]
 """Opens a text of a stage in the user's editor, at a line; None where it was left as it was."""
-
-
-class TryBar(Widget):
-    """The first line: of what, and what was edited."""
-
-    def __init__(self, subject: TreeSubject, stage: Stage) -> None:
-        super().__init__()
-        self.subject, self.stage = subject, stage
-
-    def render(self) -> Content:
-        """``try  square_kernel 3f2a91c0      edited ttgir``."""
-        width, head, ident = self.size.width, " try  ", f" {self.subject.key[1]}"
-        told = f"edited {self.stage.value}"
-        room = width - len(head) - len(ident) - len(told) - 3
-        name = shorten(label(self.subject.name), room)
-        used = len(head) + Content(name).cell_length + len(ident) + len(told) + 1
-        return Content.assemble(
-            (head, "bold"), (name, ""), (ident, "dim"), (" " * max(1, width - used), ""),
-            (told, "bold $accent"),
-        )  # fmt: skip
 
 
 class TryState(Enum):
@@ -76,11 +50,10 @@ class TryState(Enum):
     IDLE = "idle"
 
 
-class TryScreen(Screen[None]):
+class TryScreen(WorkScreen):
     """Tries a text at once; ``edit`` opens it again."""
 
-    BINDINGS = [*bindings_of(BARE), *bindings(Where.TRYING)]  # noqa: RUF012
-    AUTO_FOCUS = ""
+    BINDINGS = bindings(Where.TRYING)
     wheres: ClassVar = (Where.TRYING,)
 
     class Tried(Message):
@@ -89,13 +62,6 @@ class TryScreen(Screen[None]):
         def __init__(self, answer: Trial | Notice) -> None:
             super().__init__()
             self.answer = answer
-
-    class Went(Message):
-        """A thread says how far it is."""
-
-        def __init__(self, text: str) -> None:
-            super().__init__()
-            self.text = text
 
     def __init__(
         self,
@@ -106,41 +72,18 @@ class TryScreen(Screen[None]):
         times: RecordingTimes,
         edit: Edit,
     ) -> None:
-        super().__init__()
+        super().__init__(SubjectBar("try", subject, f"edited {stage.value}"), Where.TRYING)
         self.reads, self.subject, self.stage = reads, subject, stage
         self.edited, self.times, self.edit = text, times, edit
         self.state = TryState.COMPILING
         self.trial: Trial | None = None
         self.notice: Notice | None = None
         self._python = ""
-        self._stop = threading.Event()
-        self._went, self._began = "", 0.0
-        self.bar = TryBar(subject, stage)
-        self.text = Static(markup=False)
-        self.scroller = VerticalScroll(self.text, can_focus=False)
-        self.status = DiffStatus()
-        self.footer = KeyFooter()
-        self.footer.where = Where.TRYING
 
-    def compose(self) -> ComposeResult:
-        """From top to bottom."""
-        yield self.bar
-        yield self.scroller
-        yield self.status
-        yield self.footer
-
-    def on_mount(self) -> None:
-        """Try it."""
-        self.set_interval(1.0, self._tick)
-        self._begin()
-
-    def on_resize(self) -> None:
-        """Other lines fit."""
-        self._show()
-
-    def on_unmount(self) -> None:
-        """Nothing goes on that nobody waits for."""
-        self._stop.set()
+    @property
+    def working(self) -> bool:
+        """Whether something is compiled or launched."""
+        return not self.settled
 
     @property
     def settled(self) -> bool:
@@ -154,15 +97,15 @@ class TryScreen(Screen[None]):
 
     # What goes on
 
-    def _begin(self) -> None:
+    def begin(self) -> None:
         kernel, variant = self.subject.kernel, self.subject.variant
         assert kernel is not None and variant is not None
         self.state, self.trial, self.notice = TryState.COMPILING, None, None
-        self._stop, self._went, self._began = threading.Event(), "compiling", monotonic()
+        stop = self.starts("compiling")
         self._tell()
         self._try(
             TryRequest(self.reads.recording, kernel, variant, self.stage, self.edited, self.file),
-            self._stop,
+            stop,
         )
 
     @work(thread=True, exclusive=True, group="trying", exit_on_error=False, description="trying")
@@ -189,12 +132,6 @@ class TryScreen(Screen[None]):
         answer = attempt(lambda: trials.on_gpu(made, python, wish, say, stop))
         self.post_message(self.Tried(answer))
 
-    @on(Went)
-    def _goes(self, message: Went) -> None:
-        message.stop()
-        self._went = message.text
-        self._tick()
-
     @on(Tried)
     def _tried(self, message: Tried) -> None:
         message.stop()
@@ -207,12 +144,6 @@ class TryScreen(Screen[None]):
 
     # What is shown
 
-    def _tick(self) -> None:
-        if not self.settled:
-            end = "stopping …" if self._stop.is_set() else "Esc stops it"
-            seconds = f"{monotonic() - self._began:.0f} s"
-            self.status.say(f"◔ {seconds} · {label(self._went)} · {end}")
-
     def _tell(self) -> None:
         if not self.settled:
             self._tick()
@@ -222,9 +153,9 @@ class TryScreen(Screen[None]):
             self.status.say("E opens your text again, at the first error.")
         else:
             self.status.say("Enter shows the difference, E opens your text again, t launches both.")
-        self._show()
+        self.show()
 
-    def _show(self) -> None:
+    def show(self) -> None:
         width = max(24, self.size.width - 4)
         parts: list[Part] = []
         made = self.trial
@@ -276,7 +207,7 @@ class TryScreen(Screen[None]):
             self.status.say("The text is as it was.")
             return
         self.edited = text
-        self._begin()
+        self.begin()
 
     def action_launch(self) -> None:
         """Launch both on this machine's GPU: their times, and whether their results agree."""
@@ -293,7 +224,7 @@ class TryScreen(Screen[None]):
             answer = attempt(lambda: trials.interpreter(made, TimeWish()))
             if isinstance(answer, Notice):
                 self.notice = answer
-                self._show()
+                self.show()
                 return
             self._python = answer
             if take.own(self.reads.recording) or self.times.trusted:
@@ -304,9 +235,9 @@ class TryScreen(Screen[None]):
 
     def _run(self, made: Trial) -> None:
         self.state, self.notice = TryState.LAUNCHING, None
-        self._stop, self._went, self._began = threading.Event(), "launching", monotonic()
+        stop = self.starts("launching")
         self._tell()
-        self._launch(made, self._python, self._stop)
+        self._launch(made, self._python, stop)
 
     def action_answer(self, yes: bool) -> None:
         """Whether the recording's machine code may be launched, until the interface is left."""
@@ -319,31 +250,3 @@ class TryScreen(Screen[None]):
             self.state = TryState.IDLE
             self.notice = Notice("∅", "Not trusted, so not launched.")
             self._tell()
-
-    def action_back(self) -> None:
-        """End what runs, else close."""
-        if self.settled:
-            self.dismiss()
-        else:
-            self._stop.set()
-            self._tick()
-
-    def action_scroll(self, rows: int) -> None:
-        """Up or down by lines."""
-        self.scroller.scroll_relative(y=rows, animate=False)
-
-    def action_page(self, pages: int) -> None:
-        """Up or down by pages."""
-        self.action_scroll(pages * max(1, self.scroller.size.height - 1))
-
-    def action_edge(self, side: int) -> None:
-        """To the top or the end."""
-        (self.scroller.scroll_home if side < 0 else self.scroller.scroll_end)(animate=False)
-
-    async def action_tell_app(self, name: str) -> None:
-        """Something that is the application's affair."""
-        await self.app.run_action(name)
-
-    async def action_run(self, name: str) -> None:
-        """Run a command of the table, for the palette and the footer."""
-        await self.app.run_action(command(name).action, self)
