@@ -99,3 +99,14 @@ def print_json(value: object) -> None:
     from inspector.report import jsons
 
     printing.json_pieces(jsons.pieces(value))
+
+
+def seconds(text: str) -> float:
+    """An option's seconds: above 0. Raises ``ArgumentTypeError``."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < 1e6:
+        raise argparse.ArgumentTypeError(f"{text} is not a number of seconds")
+    return value

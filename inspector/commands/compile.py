@@ -33,7 +33,7 @@ from inspector.capture.triton_ahead import (
     settings_of,
     signature_of,
 )
-from inspector.commands.common import print_json, reader_of
+from inspector.commands.common import print_json, reader_of, seconds
 from inspector.commands.open import browse, on_terminal
 from inspector.errors import Exit, UsageError
 from inspector.listing.cubin import read_cubin
@@ -95,7 +95,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--python", metavar="PATH", help="the interpreter that has Triton")
     parser.add_argument(
-        "--limit", type=_seconds, default=LIMIT, metavar="S",
+        "--limit", type=seconds, default=LIMIT, metavar="S",
         help=f"seconds that one compiler may take ({LIMIT:.0f})",
     )  # fmt: skip
     parser.add_argument(
@@ -120,16 +120,6 @@ def _threads(text: str) -> int:
     if not text.isascii() or not text.isdecimal() or not 0 < int(text[:9]) <= 1024:
         raise argparse.ArgumentTypeError(f"{text} is not a number of threads: 1 to 1024 are")
     return int(text)
-
-
-def _seconds(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0 < value < 1e6:
-        raise argparse.ArgumentTypeError(f"{text} is not a number of seconds")
-    return value
 
 
 def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:

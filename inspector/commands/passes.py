@@ -14,7 +14,7 @@ from rich.text import Text
 from inspector import printing
 from inspector.analyse.passes import PassFilter, PassRun
 from inspector.capture.opening import kept_cache
-from inspector.commands.common import open_reader, print_json
+from inspector.commands.common import open_reader, print_json, seconds
 from inspector.diff import beside
 from inspector.diff.passes import change_of, lines_changed
 from inspector.errors import Exit, UsageError
@@ -42,7 +42,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
                         help="equal lines around each change of PASS (3)")  # fmt: skip
     parser.add_argument("--width", type=int, metavar="N", help="columns of the diff of PASS")
     parser.add_argument("--python", metavar="PATH", help="the interpreter that has Triton")
-    parser.add_argument("--limit", type=float, default=600.0, metavar="S",
+    parser.add_argument("--limit", type=seconds, default=600.0, metavar="S",
                         help="seconds that the compiler may take (600)")  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print JSON")
 

@@ -34,7 +34,7 @@ from inspector.capture.trying import (
     read_edited,
     try_stage,
 )
-from inspector.commands.common import print_json, split_path
+from inspector.commands.common import print_json, seconds, split_path
 from inspector.commands.compile import ended_like_ctrl_c, targets
 from inspector.commands.launching import amount
 from inspector.commands.time import ask
@@ -100,7 +100,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         f"({agreement.CHEAP:.0e})".replace("+0", ""),
     )  # fmt: skip
     runs.add_argument(
-        "--seconds", type=_seconds, default=2.0, metavar="S", help="at most, for one time (2)"
+        "--seconds", type=seconds, default=2.0, metavar="S", help="at most, for one time (2)"
     )
     runs.add_argument(
         "--trust", action="store_true", help="launch kernels of a recording that is not your own"
@@ -112,23 +112,13 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument("--python", metavar="PATH", help="the interpreter that has Triton")
     parser.add_argument(
-        "--limit", type=_seconds, default=LIMIT, metavar="S",
+        "--limit", type=seconds, default=LIMIT, metavar="S",
         help=f"seconds that one compiler may take ({LIMIT:.0f})",
     )  # fmt: skip
     parser.add_argument(
         "--exit-code", action="store_true", help="exit with 1 where results differ, too"
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
-
-
-def _seconds(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0 < value < 1e6:
-        raise argparse.ArgumentTypeError(f"{text} is not a number of seconds")
-    return value
 
 
 def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
