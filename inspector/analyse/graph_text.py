@@ -36,6 +36,7 @@ Known = dict[str, Keys]
 
 KINDS = ("operations", "calls", "nodes", "places")
 
+_NEWLINES = re.compile(r"[\r\n]")
 _FILE = re.compile(r"^\s*+# File: (.{1,4096}?):(\d{1,9}) in ")
 _NODE = re.compile(r"^\s{4,}(\w{1,400})(?:: ?\"[^\"\n]*\")? = ")
 _SCHEDULED = re.compile(r"^(\w{1,400}): \w{0,40}SchedulerNode\b")
@@ -112,7 +113,8 @@ def graph_rows(name: str, view: GraphView) -> list[GraphRow]:
     out += _fused(view)
     out += _refused(view)
     out += _memory(view)
-    return out
+    # What was recorded may have lines of its own; a row is one.
+    return [GraphRow(_NEWLINES.sub("␤", row.text), row.calls) for row in out]
 
 
 def _table(

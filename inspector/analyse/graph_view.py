@@ -222,7 +222,13 @@ def _results(
         return tuple(node for node in computed if "triton_kernel_wrapper" in node.target)
     if not call.extern:
         return ()
-    return tuple(nodes[name] for one in own for name in one.results if name in nodes)
+    known = tuple(nodes[name] for one in own for name in one.results if name in nodes)
+    return known or tuple(node for node in computed if _packet(node.target) == call.name)
+
+
+def _packet(target: str) -> str:
+    """``mm`` for ``aten.mm.default``: as the wrapper's calls are named."""
+    return target.removeprefix("torch.ops.").removeprefix("aten.").rpartition(".")[0]
 
 
 def module_path(paths: Sequence[str]) -> str:

@@ -165,7 +165,10 @@ def _record(row: bytes) -> dict[str, Any] | None:
 def _of_trace(record: dict[str, Any], payload: Content) -> Iterator[dict[str, object]]:
     graph = record.get("inductor_output_code")
     if graph is None:
-        if kind := next((k for k in GRAPHS if k in record), None):
+        artifact = record.get("artifact")
+        named = artifact.get("name") if isinstance(artifact, dict) else None
+        kind = next((k for k in GRAPHS if k in record or k == named), None)
+        if kind is not None:
             yield {
                 "event": "graph_text",
                 "kind": kind,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,13 @@ from inspector import printing
 from inspector.capture import torch_logs
 from inspector.capture.opening import open_path
 from inspector.errors import PtxviewError
-from inspector.model import Recording
+from inspector.model import Recording, Stage
 from inspector.names import base_name
+from inspector.reader.reader import Reader
 from inspector.reader.tables import table
 from inspector.recording import output_code
 from inspector.recording.assemble import Assembly
-from inspector.recording.layout import BytesContent
+from inspector.recording.layout import BytesContent, DerivedCache
 from inspector.report import compiles, jsons, tables
 from inspector.report.compile_phases import Phases
 from tests.helpers.ptxview import LECTURE, SQUARE, write_events
@@ -30,6 +32,9 @@ BLOBS = {
     "ptx": (SQUARE / "square_kernel.ptx").read_bytes(),
     "ttir": (SQUARE / "square_kernel.ttir").read_bytes(),
     "graph": next((LECTURE / "inductor" / "e5").glob("*.py")).read_bytes(),
+    "nodes": b'{"nodes": [{"name": "mul", "op": "call_function", "line": ["/m.py", 1, "x"]}],'
+    b'"scheduled": [{"operations": [{"name": "op0", "origins": ["mul"]}], "outputs": ["buf0"]}]}',
+    "fx": b"    # File: /m.py:1 in f, code: x\n    mul = torch.ops.aten.mul.Tensor(a, b)",
     "junk": b"\xff\x00\x1b[31m\n",
     "broke": b"Graph break in user code at /a/\x1b[2J.py:3\nReason: \x1b[31mno\n  Hint: x\n\n"
     b'User code traceback:\n  File "/a/b.py", line 3, in f\n    y = \x1b[2Jx\n',
@@ -39,7 +44,8 @@ BLOBS = {
 KINDS = ["recording", "triton", "graph", "extension", "device_code", "file", "loaded", "ptxas",
          "problem", "process", "end", "device", "torch", "tools", "library", "graph_text",
          "triton_failed", "note", "compile_start", "compile_end", "compile_phases", "graph_break",
-         "recompile", "guards", "compile_cache", "symbol"]  # fmt: skip
+         "recompile", "guards", "compile_cache", "symbol",
+         "graph_nodes", "dynamo_nodes", "user_file"]  # fmt: skip
 FIELDS = ["name", "hash", "metadata", "files", "paths", "source", "pid", "rank", "signature",
           "constexprs", "specialization", "declared", "cache_key", "cache_hit", "blob", "path",
           "frame_id", "frame_compile_id", "id", "directory", "sources", "error", "cubin", "ptx",
@@ -48,7 +54,7 @@ FIELDS = ["name", "hash", "metadata", "files", "paths", "source", "pid", "rank",
           "local_words", "where", "text", "exit_status", "command", "tools", "device", "mode",
           "target", "started", "python", "version", "shared", "time", "no_lines", "stack",
           "figures", "marks", "said", "kind", "attempt", "began", "seconds", "stage_seconds",
-          "fresh", "compiled_autograd_id"]  # fmt: skip
+          "fresh", "compiled_autograd_id", "graph"]  # fmt: skip
 words = st.one_of(
     st.sampled_from(
         [
@@ -100,6 +106,12 @@ def look_at(recording: Recording) -> None:
 
     text = jsons.dumps(jsons.recording(recording, figures))
     json.loads(text, parse_constant=_refuse)
+    reader = Reader(recording, DerivedCache(Path("/nonexistent")))
+    for graph in recording.graphs:
+        for stage in reader.graph_stages(graph):
+            with suppress(PtxviewError):
+                reader.graph_listing(graph, stage)
+                reader.graph_links(graph, stage, Stage.OPERATIONS)
     out, written = printing.page(80, colours=False)
     out.print(tables.kernels(recording, figures, 80))
     tables.graphs(recording, out)

@@ -5,10 +5,13 @@ The texts of torch's trace name no module; the nodes of the graphs do, while the
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import re
+import sys
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 from ..writer import blob, emit, problem
@@ -20,6 +23,7 @@ LARGEST_IR = 3000
 """Operations of a graph up to which Inductor's IR is written down: it is some kilobytes each."""
 _FRAME = re.compile(r'\s*File "([^"\n]{1,4096})", line (\d{1,9})')
 _now = threading.local()
+_printing = threading.Lock()
 
 
 def attach_compilation(module: Any) -> None:
@@ -132,7 +136,7 @@ def _told(original: Any) -> Any:
                 _once("graph", error)
         finally:
             if outer is None:
-                _now.graphs = _now.refused = None
+                _now.graphs = _now.refused = _now.printed = None
         return result
 
     return codegen
@@ -308,10 +312,41 @@ def _figure(node: Any, name: str) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
+@contextlib.contextmanager
+def _printed_once() -> Iterator[None]:
+    """Each expression of sympy's is printed once a graph: they cannot change, stand in the IR a
+    dozen times, and take half of what writing it takes."""
+    printable: Any = getattr(sys.modules.get("sympy.core._print_helpers"), "Printable", None)
+    if printable is None or not _printing.acquire(blocking=False):
+        yield  # another version of sympy, or another thread is at it
+        return
+    printed: dict[int, tuple[Any, str]] = getattr(_now, "printed", None) or {}
+    if getattr(_now, "graphs", None) is not None:
+        _now.printed = printed
+    originals = {name: vars(printable)[name] for name in ("__str__", "__repr__")}
+    plain: Any = originals["__str__"]
+
+    def text(self: Any) -> Any:
+        known = printed.get(id(self))
+        if known is None:
+            known = printed[id(self)] = self, plain(self)
+        return known[1]
+
+    try:
+        for name in originals:
+            setattr(printable, name, text)
+        yield
+    finally:
+        for name, original in originals.items():
+            setattr(printable, name, original)
+        _printing.release()
+
+
 def _ir(nodes: Any, name: str, module: Any) -> None:
     if len(nodes) > LARGEST_IR:
         text = f"{name}: {len(nodes)} operations; of more than {LARGEST_IR} it is not written down"
         problem("inductor's IR", ValueError(text))
         return
-    text = module.DebugFormatter._write_ir(nodes)
+    with _printed_once():
+        text = module.DebugFormatter._write_ir(nodes)
     emit({"event": "graph_text", "kind": name, "graph": _aot(), "blob": blob(text), **_ids()})

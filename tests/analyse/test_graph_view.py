@@ -1,0 +1,201 @@
+"""A graph's calls from recorded values of any make: paths of modules, large graphs, odd types."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from inspector.analyse import graph_text
+from inspector.analyse.graph_view import (
+    GraphView,
+    buffer_bytes,
+    fx_nodes,
+    graph_view,
+    module_path,
+)
+from inspector.listing.wrapper import parse_wrapper
+
+
+@pytest.mark.parametrize(
+    ("paths", "plain"),
+    [
+        (["L['self']"], ""),
+        (["L['self']", "L['self'].layers.3", "L['self'].layers.3.mlp.gate_proj"],
+         "layers.3.mlp.gate_proj"),
+        (["L['self'].layers[3].mlp"], "layers.3.mlp"),
+        (["L['self']._modules['layers']._modules['3']"], "layers.3"),
+        (["getattr(L['self'].layers, '3')"], "layers.3"),
+        (["getattr(getattr(L['self'].layers, '3').mlp, '0').norm"], "layers.3.mlp.0.norm"),
+        (["L['model'].layers.0"], "model.layers.0"),
+        (["G['model'].layers.0"], "model.layers.0"),
+        (["L__self__"], ""),
+        (["L__self___layers_3", "L__self___layers_3_mlp", "L__self___layers_3_mlp_gate_proj"],
+         "layers.3.mlp.gate_proj"),
+        (["L__self___h_11_attn_c_proj"], "h.11.attn_c_proj"),
+    ],
+)  # fmt: skip
+def test_dynamos_names_of_modules_are_made_plain(paths: list[str], plain: str) -> None:
+    assert module_path(paths) == plain
+
+
+WRAPPER = """# AOT ID: ['0_inference']
+triton_poi_fused_mul_0 = async_compile.triton('triton_poi_fused_mul_0', '''
+    fake.run(buf9)
+''', device_str='cuda')
+my_kernel_0 = async_compile.triton('my_kernel', '''
+''', device_str='cuda')
+def call(args):
+        buf0 = empty_strided_cuda((4, 8), (8, 1), torch.float16)
+        # Topologically Sorted Source Nodes: [a, b], Original ATen: [aten.mm]
+        extern_kernels.mm(arg0_1, arg1_1, out=buf0)
+        buf1 = buf0; del buf0  # reuse
+        # Topologically Sorted Source Nodes: [c], Original ATen: [aten.mul, aten.add]
+        triton_poi_fused_mul_0.run(buf1, arg2_1, 32, stream=stream0)
+        # Topologically Sorted Source Nodes: [d], Original ATen: [aten.convolution]
+        buf2 = extern_kernels.convolution(buf1, arg3_1, stride=(1, 1))
+        assert_size_stride(buf2, (4, 8), (8, 1), 'torch.ops.aten.convolution.default')
+        # Topologically Sorted Source Nodes: [e], Original ATen: [_c10d_functional.all_reduce]
+        torch.ops._c10d_functional.all_reduce_.default(buf2, 'sum', '0')
+        buf3 = torch.ops._c10d_functional.wait_tensor.default(buf2)
+        buf4 = empty_strided_cuda((s0, 8), (8, 1), torch.float32)
+        my_kernel_0.run(buf3, buf4, 8, stream=stream0)
+        buf5 = torch.ops.aten._scaled_dot_product_flash_attention.default(buf3, buf3, buf4)
+        return (buf5, )
+def benchmark_compiled_module(times=10, repeat=10):
+    arg0_1 = rand_strided((4, 8), (8, 1), device='cuda:0', dtype=torch.float16)
+"""
+
+
+def test_calls_and_buffers_stand_in_the_order_of_the_wrapper() -> None:
+    view = graph_view(parse_wrapper(WRAPPER.split("\n")), None, None, {13: "k0"}, {"k0": 128})
+    assert [(call.name, call.extern) for call in view.calls] == [
+        ("mm", True), ("triton_poi_fused_mul_0", False), ("convolution", True),
+        ("_c10d_functional.all_reduce_", True), ("_c10d_functional.wait_tensor", True),
+        ("my_kernel_0", False), ("_scaled_dot_product_flash_attention", True),
+    ]  # fmt: skip
+    assert view.calls[1].operators == ("aten.mul", "aten.add")
+    assert (view.calls[1].kernel, view.calls[1].bytes, view.calls[1].bytes_from) == (
+        "k0", 128, "tensors",
+    )  # fmt: skip
+    assert view.calls[0].bytes is None and view.calls[0].bytes_from is None
+    assert view.calls[1].reuses == (("buf1", "buf0"),)
+    assert [(b.name, b.reuses, buffer_bytes(b)) for b in view.buffers] == [
+        ("buf0", None, 64), ("buf1", "buf0", 64), ("buf4", None, None),
+    ]  # fmt: skip
+    assert not view.recorded and not view.refused
+
+
+def nodes(count: int) -> dict[str, Any]:
+    """A recorded graph of a chain of as many products."""
+    return {
+        "stacks": [{"paths": ["L['self']", f"L['self'].layers.{n}"], "type": "Block"}
+                   for n in range(count)],
+        "nodes": [{"name": f"mul_{n}", "op": "call_function", "target": "aten.mul.Tensor",
+                   "aten": "aten.mul.Tensor", "module": n, "line": ["/m.py", n % 50 + 1, "x * x"],
+                   "from": f"y_{n}", "backward": False} for n in range(count)],
+        "scheduled": [{"kind": "SchedulerNode", "buffer": "ComputedBuffer",
+                       "operations": [{"name": f"op{n}", "origins": [f"mul_{n}"]}],
+                       "outputs": [f"buf{n}"], "mutates": [], "bytes": 8 * n}
+                      for n in range(count)],
+        "not_fused": [[f"op{n}", f"op{n + 1}_op{n + 2}", "no shared data", 2]
+                      for n in range(count - 2)],
+        "not_fused_left_out": 3,
+    }  # fmt: skip
+
+
+def wrapper(count: int) -> str:
+    """The wrapper of such a graph."""
+    lines = ["k = async_compile.triton('k', '''", "''')", "def call(args):"]
+    for n in range(count):
+        lines += [f"    # Topologically Sorted Source Nodes: [y_{n}], Original ATen: [aten.mul]",
+                  f"    k.run(buf{n - 1}, buf{n}, stream=s)"]  # fmt: skip
+    return "\n".join(lines)
+
+
+def test_a_thousand_nodes_are_told_each_in_its_place() -> None:
+    view = graph_view(parse_wrapper(wrapper(1000).split("\n")), nodes(1000), None, {}, {})
+    assert len(view.calls) == 1000 and view.recorded
+    for n, call in enumerate(view.calls):
+        assert call.modules == (f"layers.{n}",)
+        assert call.operations == (f"op{n}",)
+        assert call.bytes == 8 * n
+    assert {(one.a, one.b) for one in view.refused} == {(n + 1, n + 2) for n in range(998)}
+    assert view.refused_left_out == 3
+    rows = graph_text.graph_rows("0/0", view)
+    assert sum(row.text.endswith("no shared data (2 times)") for row in rows) == 998
+    links = graph_text.linked(
+        graph_text.of_operations(rows, view),
+        graph_text.of_output_code({"k": [1, *(call.n for call in view.calls)]}, {}, view),
+    )
+    assert len(links) >= 1000
+    assert links[4] == (1, view.calls[0].n)
+
+
+def test_a_longer_graph_takes_steps_in_proportion(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counted: how often a line's calls are asked for while two stages are linked."""
+    asked = []
+    for count in (200, 800):
+        view = graph_view(parse_wrapper(wrapper(count).split("\n")), nodes(count), None, {}, {})
+        rows = graph_text.graph_rows("0/0", view)
+        known = graph_text.of_operations(rows, view)
+        pairs = graph_text.linked(known, known)
+        asked.append(sum(len(lines) for lines in pairs.values()))
+    assert asked[1] < asked[0] * 8
+
+
+odd = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.just("a\nb")
+    | st.sampled_from(["op0", "mul_0", "buf0", "call_function", "L['self'].a", "L__self___a_0",
+                       "getattr(", "[", "op0_op1", "%s"]),
+    lambda inner: st.lists(inner, max_size=4)
+    | st.dictionaries(
+        st.sampled_from(["nodes", "stacks", "scheduled", "not_fused", "name", "op", "target",
+                         "aten", "module", "line", "from", "backward", "paths", "type",
+                         "operations", "origins", "result", "outputs", "mutates", "bytes",
+                         "kind", "buffer", "not_fused_left_out"]), inner, max_size=6),
+    max_leaves=40,
+)  # fmt: skip
+FIELDS = [(name, key) for name in ("stacks", "nodes", "scheduled") for key in nodes(3)[name][0]]
+
+
+@settings(max_examples=300, deadline=None)
+@given(odd, odd, st.sampled_from([WRAPPER, wrapper(3), "", "\x1b[2J", "x.run("]))
+def test_whatever_was_recorded_gives_values(recorded: Any, dynamo: Any, text: str) -> None:
+    told(graph_view(parse_wrapper(text.split("\n")), recorded, dynamo, {}, {}))
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.sampled_from(FIELDS), odd, st.integers(0, 2))
+def test_one_odd_field_of_a_true_graph_gives_values(
+    field: tuple[str, str], value: Any, at: int
+) -> None:
+    recorded = nodes(3)
+    recorded[field[0]][at][field[1]] = value
+    told(graph_view(parse_wrapper(wrapper(3).split("\n")), recorded, recorded, {}, {}))
+
+
+def told(view: GraphView) -> None:
+    """Everything that is said of a view, of any kind of text."""
+    rows = graph_text.graph_rows("0/0", view)
+    texts = [row.text for row in rows]
+    assert not [text for text in texts if "\n" in text]
+    stages = [
+        graph_text.of_operations(rows, view),
+        graph_text.of_ir(["op0: SchedulerNode(x)", *texts], view),
+        graph_text.of_fx(["    mul_0 = x", *texts], view, dynamo=True),
+        graph_text.of_fx(texts, view, dynamo=False), graph_text.of_source("/m.py", view),
+        graph_text.of_output_code({"k": [1, 4]}, {1: (1, 2)}, view),
+    ]  # fmt: skip
+    for a, b in itertools.permutations(stages, 2):
+        there, back = graph_text.linked(a, b), graph_text.linked(b, a)
+        assert {(n, m) for n, lines in there.items() for m in lines} == {
+            (n, m) for m, lines in back.items() for n in lines
+        }
+
+
+def test_nodes_of_one_name_are_one() -> None:
+    assert fx_nodes({"nodes": [{"name": "x", "op": "call_function"}] * 3}).keys() == {"x"}
