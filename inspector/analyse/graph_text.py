@@ -37,7 +37,7 @@ Known = dict[str, Keys]
 KINDS = ("operations", "calls", "nodes", "places")
 
 _NEWLINES = re.compile(r"[\r\n]")
-_FILE = re.compile(r"^\s*+# File: (.{1,4096}?):(\d{1,9}) in ")
+_FILE = re.compile(r"^\s*+# (?:Annotation: .{0,4096}? )?File: (.{1,4096}?):(\d{1,9}) in ")
 _NODE = re.compile(r"^\s{4,}(\w{1,400})(?:: ?\"[^\"\n]*\")? = ")
 _SCHEDULED = re.compile(r"^(\w{1,400}): \w{0,40}SchedulerNode\b")
 

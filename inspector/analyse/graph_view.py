@@ -10,7 +10,7 @@ from __future__ import annotations
 import bisect
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from inspector.analyse.estimates import element_bytes
@@ -156,13 +156,15 @@ class GraphView:
 
 def graph_view(
     wrapper: Wrapper, recorded: object, dynamo: object, kernels: Mapping[int, str],
-    launched_with: Mapping[str, int],
+    launched_with: Mapping[str, int], ambiguous: Collection[str] = (),
 ) -> GraphView:  # fmt: skip
     """Put together what is known. Never raises, whatever was recorded.
 
     ``recorded`` and ``dynamo`` are the recorded values as they were read from JSON; ``kernels``
     are the ids of the recording's kernels by the lines of ``output_code`` that launch them,
     ``launched_with`` the bytes of the tensors of those that were always launched with the same.
+    ``ambiguous`` are names of a backward graph's own nodes: Inductor's comments name these and
+    Dynamo's alike, so that neither is meant for certain.
     """
     nodes, source_nodes = fx_nodes(recorded), fx_nodes(dynamo)
     scheduled = _scheduled(recorded)
@@ -181,7 +183,11 @@ def graph_view(
         origins = {name for one in own for _, names in one.operations for name in names}
         computed = [nodes[name] for name in sorted(origins & nodes.keys(), key=order.__getitem__)]
         if not computed:
-            computed = [source_nodes[name] for name in call.sources if name in source_nodes]
+            computed = [
+                source_nodes[name]
+                for name in call.sources
+                if name in source_nodes and name not in ambiguous
+            ]
         kernel = kernels.get(call.n)
         results = _results(call, own, computed, nodes)
         size, by = _total([one.bytes for one in own]), "inductor"

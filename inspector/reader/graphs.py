@@ -80,10 +80,17 @@ class Graphs:
                 kernels = {n: name for name, lines in graph.calls.items() for n in lines}
                 view = graph_view(
                     parse_wrapper(text.split("\n")), _json(graph.nodes), _json(graph.dynamo),
-                    kernels, self._launched_with(graph),
+                    kernels, self._launched_with(graph), self._own(graph),
                 )  # fmt: skip
                 self._views[id(graph)] = graph, view, graph_rows(graph.id, view)
             return self._views[id(graph)][1:]
+
+    def _own(self, graph: Graph) -> set[str]:
+        """The nodes that a backward graph's text defines."""
+        if Stage.BACKWARD not in graph.stages:
+            return set()
+        lines = self.listing(graph, Stage.BACKWARD).lines
+        return {name for line in lines for name in line.defs}
 
     def _launched_with(self, graph: Graph) -> dict[str, int]:
         """Bytes of the tensors of each kernel that was always launched with the same."""

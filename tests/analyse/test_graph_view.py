@@ -147,6 +147,16 @@ def test_a_longer_graph_takes_steps_in_proportion(monkeypatch: pytest.MonkeyPatc
     assert asked[1] < asked[0] * 8
 
 
+def test_a_name_that_may_be_the_backward_graphs_own_is_not_taken_for_dynamos() -> None:
+    text = parse_wrapper(wrapper(2).split("\n"))
+    dynamo = {**nodes(2), "nodes": [{**n, "name": n["from"]} for n in nodes(2)["nodes"]]}
+    assert [c.modules for c in graph_view(text, None, dynamo, {}, {}).calls] == [
+        ("layers.0",), ("layers.1",),
+    ]  # fmt: skip
+    told_apart = graph_view(text, None, dynamo, {}, {}, {"y_1"})
+    assert [call.modules for call in told_apart.calls] == [("layers.0",), ()]
+
+
 odd = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.just("a\nb")
     | st.sampled_from(["op0", "mul_0", "buf0", "call_function", "L['self'].a", "L__self___a_0",

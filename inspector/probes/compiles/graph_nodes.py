@@ -317,13 +317,14 @@ def _printed_once() -> Iterator[None]:
     """Each expression of sympy's is printed once a graph: they cannot change, stand in the IR a
     dozen times, and take half of what writing it takes."""
     printable: Any = getattr(sys.modules.get("sympy.core._print_helpers"), "Printable", None)
-    if printable is None or not _printing.acquire(blocking=False):
+    names = ("__str__", "__repr__")
+    originals = {name: vars(printable)[name] for name in names} if printable else {}
+    if not originals or not _printing.acquire(blocking=False):
         yield  # another version of sympy, or another thread is at it
         return
     printed: dict[int, tuple[Any, str]] = getattr(_now, "printed", None) or {}
     if getattr(_now, "graphs", None) is not None:
         _now.printed = printed
-    originals = {name: vars(printable)[name] for name in ("__str__", "__repr__")}
     plain: Any = originals["__str__"]
 
     def text(self: Any) -> Any:
@@ -345,7 +346,7 @@ def _printed_once() -> Iterator[None]:
 def _ir(nodes: Any, name: str, module: Any) -> None:
     if len(nodes) > LARGEST_IR:
         text = f"{name}: {len(nodes)} operations; of more than {LARGEST_IR} it is not written down"
-        problem("inductor's IR", ValueError(text))
+        problem("inductor's IR", text)
         return
     with _printed_once():
         text = module.DebugFormatter._write_ir(nodes)

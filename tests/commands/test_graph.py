@@ -1,0 +1,111 @@
+"""A compiled graph at the command line: its calls, its stages, and what it lacks."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.helpers.ptxview import call, write_events
+
+CODE = """# AOT ID: ['0_inference']
+from torch._inductor.async_compile import AsyncCompile
+async_compile = AsyncCompile()
+triton_poi_fused_gelu_0 = async_compile.triton('triton_poi_fused_gelu_0', '''
+def triton_poi_fused_gelu_0(in_ptr0, out_ptr0, xnumel, XBLOCK : tl.constexpr):
+    tl.store(out_ptr0 + (x0), tmp3, xmask)
+''', device_str='cuda')
+def call(args):
+        # Topologically Sorted Source Nodes: [linear], Original ATen: [aten.mm]
+        extern_kernels.mm(arg0_1, arg1_1, out=buf0)
+        # Topologically Sorted Source Nodes: [gelu], Original ATen: [aten.gelu]
+        triton_poi_fused_gelu_0.run(buf0, buf1, 64, stream=raw_stream0)
+"""
+DYNAMO = """class GraphModule(torch.nn.Module):
+    def forward(self, L_x_):
+        # File: /home/ada/model.py:12 in forward, code: return F.gelu(self.up(x))
+        linear: "f32[8, 8]" = torch._C._nn.linear(L_x_, weight)
+        gelu: "f32[8, 8]" = torch._C._nn.gelu(linear)
+"""
+
+
+def dynamo(name: str, path: str) -> dict[str, object]:
+    """One recorded node."""
+    line = ["/home/ada/model.py", 12, "return F.gelu(self.up(x))"]
+    return {"name": name, "op": "call_function", "target": name, "aten": None, "line": line,
+            "module": ["L['self'].layers.3.mlp.up", "L['self'].layers.3.mlp"].index(path),
+            "from": None, "backward": False}  # fmt: skip
+
+
+@pytest.fixture
+def graph(tmp_path: Path) -> Path:
+    """A recording of a graph that came out of Inductor's cache: of its own nodes nothing."""
+    nodes = {
+        "stacks": [{"paths": ["L['self'].layers.3.mlp.up"], "type": "Linear"},
+                   {"paths": ["L['self'].layers.3.mlp"], "type": "MLP"}],
+        "nodes": [dynamo("linear", "L['self'].layers.3.mlp.up"),
+                  dynamo("gelu", "L['self'].layers.3.mlp")],
+    }  # fmt: skip
+    frame = {"frame_id": 0, "frame_compile_id": 0, "pid": 1}
+    folder = tmp_path / "r"
+    (folder / "blobs").mkdir(parents=True)
+
+    def kept(text: str) -> str:
+        digest = hashlib.sha256(text.encode()).hexdigest()
+        (folder / "blobs" / digest).write_text(text)
+        return digest
+
+    return write_events(
+        folder,
+        {"event": "recording", "schema": 1},
+        {"event": "graph_text", "kind": "dynamo_output_graph", "blob": kept(DYNAMO), **frame},
+        {"event": "dynamo_nodes", "blob": kept(json.dumps(nodes)), **frame},
+        {"event": "graph", "path": "/tmp/c.py", "blob": kept(CODE), **frame},
+    )
+
+
+def test_a_graph_is_told_call_by_call(graph: Path) -> None:
+    rows = call("show", graph, "0/0").text.split("\n")
+    assert rows[3].split() == ["1", "model.py:12", "layers.3.mlp.up", "mm", "–", "10", "mm"]
+    assert rows[4].split()[1:4] == ["model.py:12", "layers.3.mlp", "gelu"]
+    assert any(row.split()[:4] == ["model.py:12", "1,", "2", "return"] for row in rows)
+    listed = call("list", graph, "--ops").text.split("\n")
+    assert listed[2].split() == rows[3].split()
+    told = json.loads(call("list", graph, "--ops", "--json").out)["graphs"][0]["operations"]
+    assert [one["modules"] for one in told] == [["layers.3.mlp.up"], ["layers.3.mlp"]]
+    assert told[0]["bytes"] is None and told[0]["bytes_from"] is None
+    assert "operations" not in json.loads(call("list", graph, "--json").out)["graphs"][0]
+
+
+def test_its_stages_are_the_recorded_texts_linked_by_line(graph: Path) -> None:
+    assert call("show", graph, "0/0", "--stage", "dynamo").text == DYNAMO
+    assert call("show", graph, "0/0", "--stage", "output_code").text == CODE
+    shown = json.loads(call("show", graph, "0/0", "--stage", "dynamo", "--json").out)
+    lines = {line["n"]: line for line in shown["lines"]}
+    assert lines[4]["defs"] == ["linear"] and lines[5]["uses"] == ["linear"]
+    assert lines[5]["source"]["line"] == 12
+    assert 10 in lines[4]["links"]["output_code"]
+    beside = call("show", graph, "0/0", "--stage", "dynamo", "--beside", "operations").text
+    assert "layers.3.mlp.up" in beside
+    assert call("show", graph, "0/0", "--lines", "8:9").text.startswith("def call(args):")
+
+
+@pytest.mark.parametrize(
+    ("stage", "said"),
+    [
+        ("backward", "there is no backward of graph 0/0"),
+        ("ir_pre_fusion", "lacks it"),
+        ("ptx", "0/0 is a graph: it has dynamo, operations, output_code"),
+    ],
+)
+def test_what_it_lacks_is_said(graph: Path, stage: str, said: str) -> None:
+    done = call("show", graph, "0/0", "--stage", stage)
+    assert done.status == 2 and said in done.said and not done.out
+
+
+def test_where_there_is_no_graph_that_is_said(tmp_path: Path) -> None:
+    empty = write_events(tmp_path / "r", {"event": "recording", "schema": 1})
+    done = call("list", empty, "--ops")
+    assert done.status == 0 and not done.out and "No graph was recorded" in done.said
