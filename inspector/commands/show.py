@@ -22,7 +22,7 @@ from inspector.listing.language import language_of
 from inspector.listing.line import Function, Line, Listing
 from inspector.measure.ncu.samples import Profiled
 from inspector.measure.time.stored import times
-from inspector.model import KERNEL_STAGES, Graph, Kernel, Recording, Stage, Variant
+from inspector.model import GRAPH_STAGES, KERNEL_STAGES, Graph, Kernel, Recording, Stage, Variant
 from inspector.printing import narrate
 from inspector.reader.listings import decode
 from inspector.reader.reader import Reader
@@ -142,6 +142,9 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         return _graph(reader, graph, args)
     kernel, variant = select_one(reader.recording, selector)
     stage = Stage(args.stage) if args.stage else _default(variant)
+    for asked in (stage, Stage(args.beside) if args.beside else stage):
+        if asked in GRAPH_STAGES:
+            raise _of_graphs(reader, kernel, asked)
     if args.execute:
         _execute(reader, kernel, variant, args)
     if args.prompt:
@@ -367,6 +370,19 @@ def _graph(reader: Reader, graph: Graph, args: argparse.Namespace) -> int:
         return Exit.OK
     held = graph.stages[stage]
     return _print(text, stage, held.origin_path, lines[0])
+
+
+def _of_graphs(reader: Reader, kernel: Kernel, stage: Stage) -> UsageError:
+    """A kernel alone has no stage of a graph's: those that it is in have it."""
+    graphs = [
+        graph.id
+        for graph in reader.recording.graphs
+        if kernel.id in graph.kernels and stage in reader.graph_stages(graph)
+    ]
+    hint = f"Show it of a graph: ptxview show {graphs[0]} --stage {stage.value}" if graphs else (
+        "Only graphs of torch.compile have one, and it is in none that has."
+    )  # fmt: skip
+    return UsageError(f"{kernel.called} is a kernel, and {stage.value} is of a whole graph", hint)
 
 
 def _no_stage(reader: Reader, graph: Graph, stage: Stage) -> UsageError:

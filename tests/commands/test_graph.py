@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import zipfile
 from pathlib import Path
 
 import pytest
 
-from tests.helpers.ptxview import call, write_events
+from tests.helpers.ptxview import REPOSITORY, SQUARE, call, write_events
 
+LECTURE_RECORDED = REPOSITORY / "examples" / "recordings" / "lecture-h200.ptxview"
 CODE = """# AOT ID: ['0_inference']
 from torch._inductor.async_compile import AsyncCompile
 async_compile = AsyncCompile()
@@ -103,6 +105,30 @@ def test_its_stages_are_the_recorded_texts_linked_by_line(graph: Path) -> None:
 def test_what_it_lacks_is_said(graph: Path, stage: str, said: str) -> None:
     done = call("show", graph, "0/0", "--stage", stage)
     assert done.status == 2 and said in done.said and not done.out
+
+
+def test_a_graphs_stage_is_of_no_kernel() -> None:
+    done = call("show", LECTURE_RECORDED, "ba6e6b76", "--stage", "operations")
+    assert done.status == 2 and not done.out
+    assert "is of a whole graph" in done.said and "show 0/0 --stage operations" in done.said
+
+
+def test_without_its_source_nothing_of_a_graph_is_handed_on(graph: Path, tmp_path: Path) -> None:
+    data = (SQUARE / "square_kernel.ptx").read_bytes()
+    digest = hashlib.sha256(data).hexdigest()
+    (graph / "blobs" / digest).write_bytes(data)
+    write_events(graph, {"event": "file", "stage": "ptx", "path": "k.ptx", "blob": digest})
+    for word in ("source", "paths"):
+        made = tmp_path / f"{word}.ptxview"
+        done = call("export", graph, "--without", word, "-o", made)
+        assert done.status == 0, done.said
+        with zipfile.ZipFile(made) as archive:
+            held = b"".join(archive.read(name) for name in archive.namelist())
+        if word == "source":
+            assert b"gelu" not in held and b"self.up" not in held
+        assert b"/home/ada" not in held
+    rows = call("show", tmp_path / "paths.ptxview", "0/0").text.split("\n")
+    assert rows[3].split()[2:4] == ["layers.3.mlp.up", "mm"]
 
 
 def test_where_there_is_no_graph_that_is_said(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 from inspector.analyse.graph_view import GraphView
 from inspector.capture.opening import kept_cache
 from inspector.model import Graph, Recording, Stage
+from inspector.probes.compiles.graph_nodes import MOST_REASONS, Refused
 from inspector.reader.reader import Reader
 from inspector.recording.assemble import Assembly
 from inspector.recording.layout import BytesContent
@@ -227,3 +228,14 @@ def lines_are_linked(reader: Reader, graph: Graph) -> None:
         assert text.startswith(f"{call.number} ") and call.name in text
         others = {c.n for c in launches} - {call.n}
         assert call.n in to_code[row] and not others & set(to_code[row])
+
+
+def test_reasons_beyond_the_bound_are_counted() -> None:
+    refused = Refused()
+    for n in range(MOST_REASONS + 7):
+        refused.add(f"op{n}", "op_x", "numel mismatch %s", (n,))
+    for _ in range(3):
+        refused.add("op0", "op_x", "numel mismatch %s", (0,))
+    assert len(refused.reasons) == MOST_REASONS and refused.more == 7
+    assert [n for key, n in refused.reasons.items() if key[0] == "op0"] == [4]
+    assert next(iter(refused.reasons))[3] == "numel mismatch 0"
