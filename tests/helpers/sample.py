@@ -279,7 +279,7 @@ class FakeReader(Reader):
 
     def graph_links(self, graph: Graph, a: Stage, b: Stage) -> Mapping[int, tuple[int, ...]]:
         """The only call's row and its lines."""
-        rows = {Stage.OPERATIONS: (4,), Stage.OUTPUT_CODE: (14,), Stage.POST_GRAD: (3,)}
+        rows = {Stage.OPERATIONS: (4,), Stage.OUTPUT_CODE: (12,), Stage.POST_GRAD: (3,)}
         return {n: rows.get(b, (3,)) for n in rows.get(a, (3,))}
 
 

@@ -57,6 +57,12 @@ def test_reading(snap_compare: Compare, size: tuple[int, int]) -> None:
 
 
 @pytest.mark.parametrize("size", SIZES, ids=lambda s: f"{s[0]}x{s[1]}")
+def test_a_graph(snap_compare: Compare, size: tuple[int, int]) -> None:
+    keys = pressing("G", "k", "k", "k", "tab", "j", "j", "j")
+    assert snap_compare(small_app, terminal_size=size, run_before=keys)
+
+
+@pytest.mark.parametrize("size", SIZES, ids=lambda s: f"{s[0]}x{s[1]}")
 def test_help(snap_compare: Compare, size: tuple[int, int]) -> None:
     keys = pressing("question_mark")
     assert snap_compare(small_app, terminal_size=size, run_before=keys)
