@@ -14,7 +14,7 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-from ..writer import blob, emit, problem
+from ..writer import blob, emit, folder, problem
 
 MOST_REASONS = 4096
 """Reasons against a fusion that are kept of one graph; how many more there were is counted."""
@@ -33,7 +33,7 @@ def attach_compilation(module: Any) -> None:
     @functools.wraps(original)
     def compile_fx(model_: Any, *args: Any, **kwargs: Any) -> Any:
         # It calls itself, for its own options and with graphs of its own making.
-        if getattr(_now, "compiling", False):
+        if getattr(_now, "compiling", False) or folder() is None:
             return original(model_, *args, **kwargs)
         _now.compiling = True
         try:
@@ -86,7 +86,8 @@ def _written(original: Any, name: str, module: Any) -> Any:
     @functools.wraps(original)
     def log(nodes: Any, *args: Any, **kwargs: Any) -> Any:
         try:
-            _ir(nodes, name, module)
+            if folder() is not None:
+                _ir(nodes, name, module)
         except Exception as error:
             _once("inductor's IR", error)
         return original(nodes, *args, **kwargs)
@@ -124,6 +125,8 @@ def _told(original: Any) -> Any:
     @functools.wraps(original)
     def codegen(self: Any, *args: Any, **kwargs: Any) -> Any:
         outer = getattr(_now, "graphs", None)
+        if outer is None and folder() is None:
+            return original(self, *args, **kwargs)  # nothing is recorded any longer
         if outer is None:
             _now.graphs, _now.refused, _now.told = [], Refused(), False
         try:
