@@ -132,7 +132,8 @@ def _benchmark(original: Callable[..., Any], place: int) -> Callable[..., Any]:
 
 
 def _failed(choice: Any, error: BaseException, how: str) -> None:
-    _reasons[choice] = f"{how}: {first_line(error)}"
+    # What cannot be compiled is compiled again when it is to be measured.
+    _reasons.setdefault(choice, f"{how}: {first_line(error)}")
 
 
 def _lookup(original: Callable[..., Any]) -> Callable[..., Any]:
