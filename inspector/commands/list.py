@@ -9,6 +9,7 @@ import argparse
 import contextlib
 import datetime
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,7 +25,7 @@ from inspector.measure.ncu.attach import Key
 from inspector.measure.ncu.files import is_report
 from inspector.measure.ncu.samples import Profiled
 from inspector.measure.time.stored import times
-from inspector.model import Kernel, Recording, Variant
+from inspector.model import FrameCompile, Kernel, Recording, Variant
 from inspector.printing import narrate
 from inspector.reader.figures import GLANCE
 from inspector.reader.reader import Reader
@@ -35,6 +36,7 @@ from inspector.report import (
     compiles,
     fields,
     graph,
+    guards,
     jsons,
     ncu,
     tables,
@@ -78,6 +80,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="recompiles: the guards that failed, and what each cost",
     )
+    parser.add_argument(
+        "--guards",
+        action="store_true",
+        help="guards: what each compiled function takes for granted, and for which line",
+    )
     small.takes_small(parser, "what there is")
     takes_reports(parser)
     parser.add_argument("--json", action="store_true", help="print JSON")
@@ -87,7 +94,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     """Print the table, or JSON."""
     args = parser.parse_args(argv)
     small.refuse_together(
-        args, "brief", "fields", "calls", "ops", "compiles", "breaks", "recompiles"
+        args, "brief", "fields", "calls", "ops", "compiles", "breaks", "recompiles", "guards"
     )
     names: tuple[str, ...] = fields.GLANCE
     if args.fields is not None:
@@ -99,6 +106,8 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         return _brief(reader, names, args.json)
     if args.fields is not None:
         return _fields(reader, names, args.json)
+    if args.guards:
+        return _guards(rec, args.json)
     if args.compiles or args.breaks or args.recompiles:
         return _compiles(args, rec)
     if args.calls and not args.json:
@@ -291,6 +300,25 @@ def _compiles(args: argparse.Namespace, rec: Recording) -> int:
             out.print(line.text, soft_wrap=True)
         if not several:
             narrate("no graph breaks" if args.breaks else "nothing was compiled again")
+    return Exit.OK
+
+
+def _guards(rec: Recording, as_json: bool) -> int:
+    def told() -> Iterator[tuple[FrameCompile, list[guards.Guard]]]:
+        for one in rec.frame_compiles:
+            if one.guards is not None:
+                text = one.guards.read().decode("utf-8", "surrogateescape")
+                yield one, guards.guards_in(text)
+
+    if as_json:
+        rows = jsons.Rows(guards.document(*each) for each in told())
+        print_json({"schema": jsons.SCHEMA, "guards": rows})
+        return Exit.OK
+    out = printing.out()
+    for line in guards.lines(told()):
+        out.print(line, soft_wrap=True)
+    if all(one.guards is None for one in rec.frame_compiles):
+        narrate(compiles.none_known(rec) or "no guards were recorded")
     return Exit.OK
 
 

@@ -116,9 +116,10 @@ class Tunings:
                 of_kernel = tunings_of.setdefault(key, [])
                 linked = _linked(heard, kernels[key], self._configured)
                 of_kernel.append((linked, heard.tuning.from_cache))
+        operations = {heard.operation for heard in self._heard.values()}
         for heard in self._failed:
             key = _kernel(heard, kernels, files)
-            if key is not None:
+            if key is not None and key not in operations:  # there its own tuning says why
                 linked = _linked(heard, kernels[key], self._configured)
                 _drop(tunings_of.setdefault(key, []), linked)
         return {key: _distinct(tunings) for key, tunings in tunings_of.items()}

@@ -29,7 +29,7 @@ from inspector.report.compile_phases import (
     length,
 )
 from inspector.report.tables import UNKNOWN
-from inspector.text import plural, shown
+from inspector.text import microseconds, plural, shown
 
 COLOURS = {
     "D": "blue", "A": "cyan", "I": "green", "T": "magenta", "p": "red", "b": "yellow", "n": "red",
@@ -37,6 +37,8 @@ COLOURS = {
 CACHES = {"fx_graph": "FX graph", "fx_graph_bundled": "FX graph (bundled)",
           "aotautograd": "AOTAutograd", "triton": "Triton"}  # fmt: skip
 _RESUMED = re.compile(r"(?:torch_dynamo_resume_in_|__resume_at_)(.*)_at_(\d{1,9})$")
+TOLD = ("BLOCK_M", "BLOCK_N", "BLOCK_K", "num_warps", "num_stages")
+"""Settings of a candidate that are told where one line has to do."""
 LEAST_BAR = 12
 MOST_LABEL = 44
 
@@ -151,7 +153,7 @@ def lines(rec: Recording, phases: Phases, width: int) -> Iterator[CompileLine]:
     yield from timeline(rows, width)
     for text in _caches(rec):
         yield CompileLine(text)
-    for part in (breaks(rec), recompiled(rec), shapes(rec), failed(rec)):
+    for part in (choices(rec), breaks(rec), recompiled(rec), shapes(rec), failed(rec)):
         several = list(part)
         if several:
             yield CompileLine(Text())
@@ -267,6 +269,35 @@ def _caches(rec: Recording) -> Iterator[Text]:
 def _plural_of(outcome: str, count: int) -> str:
     words = {"hit": "hits", "miss": "misses", "bypass": "bypasses"}
     return outcome if count == 1 else words.get(outcome, outcome)
+
+
+def choices(rec: Recording) -> Iterator[CompileLine]:
+    """What max-autotune chose for each operation, of how many, and whose time that is."""
+    told = []
+    for kernel in rec.kernels:
+        for tuning in kernel.autotune:
+            if tuning.operation is None:
+                continue
+            makers = Counter(c.maker or "unknown" for c in tuning.configurations)
+            parts = [", ".join(f"{n} of {maker}" for maker, n in makers.items())]
+            bad = sum((c.reason or "").startswith("failed") for c in tuning.configurations)
+            parts += [f"{bad} failed"] if bad else []
+            if tuning.from_cache:
+                parts.append("times from torch's cache")
+            elif tuning.seconds is not None:
+                parts.append(f"measured in {seconds(tuning.seconds)}")
+            best = tuning.winner
+            chosen = "none was measured"
+            if best is not None:
+                took = "" if best.time_us is None else f" {microseconds(best.time_us)} µs"
+                whose = " of ATen" if best.maker == "ATen" else ""
+                told_apart = [f"{name} {best.config[name]}" for name in TOLD if name in best.config]
+                chosen = f"{best.config.get('choice')}{whose}{took}"
+                chosen += f" ({', '.join(told_apart)})" if told_apart else ""
+            told.append(f"  {kernel.name}: {chosen}; {', '.join(parts)}")
+    if told:
+        yield CompileLine(Text("max-autotune", "bold cyan"))
+        yield from (CompileLine(Text(shown(line))) for line in told)
 
 
 def breaks(rec: Recording) -> Iterator[CompileLine]:

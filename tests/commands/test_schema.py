@@ -46,6 +46,7 @@ LINES = [
     ["list", RECORDED, "--brief"],
     ["list", LECTURE, "--fields", EVERY],
     ["list", RECORDED, "--compiles"],
+    ["list", RECORDED, "--guards"],
     ["show", RECORDED, "gelu_kernel", "--stage", "source"],
     ["show", RECORDED, "ba6e6b76", "--beside", "source"],
     ["show", RECORDED, "softmax_kernel", "--stage", "sass"],

@@ -107,6 +107,7 @@ def commands(path: Path, *, kernel: str = SQUARE, recording: bool = True) -> Ite
     yield ["list", where]
     yield ["list", where, "--calls"]
     yield ["list", where, "--compiles"]
+    yield ["list", where, "--guards"]
     yield ["list", where, "--json"]
     yield ["open", where, "--no-tui"]
     one = ["show", where, *([kernel] if kernel else [])]

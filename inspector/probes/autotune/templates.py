@@ -21,6 +21,8 @@ from . import inductor
 from .trials import emulated, first_line, number
 
 _now = threading.local()  # selection: the one under way in this thread
+_inputs: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+"""What each choice is given: torch asks for times when nobody says it any more."""
 _reasons: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
 _watched: set[type] = set()
 _SETTING = re.compile(r"(\w{1,64})=('[^']{0,200}'|\[[^\]]{0,200}\]|\([^)]{0,200}\)|[^,]{1,200})")
@@ -92,6 +94,7 @@ def _begin(name: str, operation: Any, args: Any, given: Any) -> Selection:
     selection = Selection(operation, inputs, choices)
     for choice in selection.choices:
         _watch(type(choice))
+        _inputs[choice] = inputs
     return selection
 
 
@@ -129,7 +132,8 @@ def _benchmark(original: Callable[..., Any], place: int) -> Callable[..., Any]:
 
 
 def _failed(choice: Any, error: BaseException, how: str) -> None:
-    _reasons[choice] = f"{how}: {first_line(error)}"
+    # What cannot be compiled is compiled again when it is to be measured.
+    _reasons.setdefault(choice, f"{how}: {first_line(error)}")
 
 
 def _lookup(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -143,8 +147,9 @@ def _lookup(original: Callable[..., Any]) -> Callable[..., Any]:
         alone = selection is None
         if selection is None:
             # Until torch 2.8 what is chosen while graphs are scheduled comes here at once.
-            selection = Selection(op, (), choices)
-            selection.key = str(inputs)[:1000]
+            selection = inductor.quietly(_alone, op, inputs, choices)
+        if selection is None:
+            return original(self, choices, op, inputs, benchmark, *args, **given)
 
         @functools.wraps(benchmark)
         def measured(*several: Any, **more: Any) -> Any:
@@ -163,6 +168,13 @@ def _lookup(original: Callable[..., Any]) -> Callable[..., Any]:
         return timings
 
     return lookup
+
+
+def _alone(op: Any, inputs: Any, choices: Any) -> Selection:
+    known = _inputs.get(next(iter(choices), None))
+    selection = Selection(op, known or (), choices)
+    selection.key = str(inputs)[:1000] if known is None else None
+    return selection
 
 
 # -- telling --------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from inspector.model import Origin
-from inspector.report import jsons
+from inspector.report import compiles, jsons
 from tests.probes.compiles.test_user_kernels import read
 from tests.probes.conftest import Run, ok
 
@@ -72,6 +72,8 @@ def test_candidates_and_times_are_those_of_torchs_own_table(run: Run, tmp_path: 
         best["times_ms"][0] * 1000
     )
     assert not tuning.from_cache and tuning.operation == "packed_linear"
+    (_, line) = (one.text.plain for one in compiles.choices(read(done, blobs)))
+    assert operation.name in line and best["config"]["choice"] in line and "measured in" in line
 
 
 def test_without_a_gpu_candidates_are_one_row_and_no_time_is_made_up(
@@ -98,6 +100,8 @@ def test_without_a_gpu_candidates_are_one_row_and_no_time_is_made_up(
         assert all(isinstance(size, int) for size in blocks)
         # The settings are those of the code: its PTX was made for so many warps.
         assert variant.config["num_warps"] == _warps(variant)
+    (_, line) = (one.text.plain for one in compiles.choices(rec))
+    assert "none was measured" in line and "1 of ATen" in line and "µs" not in line
     # No candidate is left as a kernel of its own.
     assert not [k for k in rec.kernels if k.name.startswith("triton_mm")]
     json.loads(jsons.dumps(jsons.recording(rec, lambda v: v.known)))

@@ -14,6 +14,7 @@ from inspector.model import FrameCompile, Recording
 from inspector.reader.tables import table
 from inspector.report import compiles
 from inspector.report.compile_phases import Phases
+from inspector.report.guards import guards_in
 from tests.probes.compiles.test_user_kernels import read
 from tests.probes.conftest import Outcome, Run, ok
 
@@ -113,6 +114,7 @@ def test_what_is_said_of_compiles_is_torchs_own_word(seen: Seen) -> None:
     _caches(seen)
     _symbols(seen)
     _phases(seen)
+    _guards(seen)
     _traced(seen)
 
 
@@ -198,6 +200,21 @@ def _phases(seen: Seen) -> None:
     parts = document["phases"]
     assert isinstance(parts, dict) and {"Dynamo", "AOTAutograd", "Inductor"} <= set(parts)
     assert sum(parts.values()) == pytest.approx(document["seconds"], rel=0.1)
+
+
+def _guards(seen: Seen) -> None:
+    for one in seen.frames:
+        if one.guards is None:
+            continue
+        told = guards_in(one.guards.read().decode())
+        # Torch's own count of them is of those that it installs anew.
+        assert len(told) >= (one.guard_count or 0) > 0
+    first = next(one for one in seen.frames if one.function == "scaled")
+    assert first.guards is not None
+    equal = [g for g in guards_in(first.guards.read().decode()) if g.kind == "EQUALS_MATCH"]
+    assert [(g.expression, g.code) for g in equal if "'n'" in g.expression] == [
+        ("L['n'] == 3", "y = x * 2 + n")
+    ]
 
 
 def _traced(seen: Seen) -> None:
