@@ -23,6 +23,7 @@ from inspector.capture.running import PROBES
 from inspector.capture.triton_ahead import NO_TRITON, bad_ir, cause_of
 from inspector.errors import ToolMissing, Unreadable
 from inspector.model import CompilerMessage, Stage, Variant
+from inspector.names import base_name
 from inspector.recording.compilations import messages_from
 from inspector.recording.facts import CONFIG
 from inspector.system.process import Finished, run_tool
@@ -285,7 +286,7 @@ def not_tritons(variant: Variant) -> str | None:
     """Why Triton cannot compile a variant again, in a sentence; None where it can."""
     if any(stage in variant.stages for stage in (Stage.TTIR, Stage.TTGIR, Stage.LLIR)):
         return None
-    return f"{variant.symbol} is not Triton's: it has no TTIR, TTGIR or LLVM IR"
+    return f"{base_name(variant.symbol)} is not Triton's: it has no TTIR, TTGIR or LLVM IR"
 
 
 def options_of(variant: Variant) -> dict[str, object]:
