@@ -120,7 +120,7 @@ def _one(
         runs = ", ".join(dict.fromkeys(chosen.inside))
         out.print(Text(shown(f"runs {runs} itself")), soft_wrap=True)
     if not chosen.changed:
-        out.print("It changed nothing.")
+        out.print("It changed nothing." if chosen.finished else "The compiler failed in it.")
         return _status(made)
     said = report.operations(chosen, None)
     if said:

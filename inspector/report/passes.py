@@ -59,6 +59,8 @@ def table(passes: Iterable[PassRun]) -> Table:
 
 def note(run: PassRun) -> str:
     """What is said of a pass after which the operations are as many as before."""
+    if not run.finished:
+        return "the compiler failed in it"
     if not run.changed:
         return ""
     return "" if run.lines and any(run.lines) else "names, locations or the order of attributes"
@@ -87,6 +89,7 @@ def _one(run: PassRun, hunks: tuple[Hunk, ...] | None) -> dict[str, object]:
         "scope": run.scope or None,
         "inside": list(run.inside),
         "changed": run.changed,
+        "finished": run.finished,
         "ms": run.milliseconds,
         "timed_by": run.timed_by,
         "lines": lines if run.changed else {"added": 0, "removed": 0},

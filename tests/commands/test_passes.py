@@ -19,10 +19,12 @@ from inspector.analyse.passes import PassFilter, PassRun, named, operations, pip
 from inspector.capture.opening import open_path
 from inspector.diff.passes import lines_changed
 from inspector.errors import Stopped
+from inspector.model import Stage, StageFile
 from inspector.reader import passes as reading
 from inspector.reader.passes import PassList, variant_passes
 from inspector.recording.layout import DerivedCache
-from tests.helpers.ptxview import EXTENSION, call
+from tests.helpers.ptxview import EXTENSION, MATMUL, call
+from tests.helpers.sample import Bytes
 from tests.helpers.schemas import hold
 from tests.helpers.shared import once
 
@@ -263,6 +265,33 @@ def test_from_a_later_stage_the_passes_before_it_are_said_to_be_unknown(
     assert later.begins == "ttir" and {p.stage for p in later.passes} == {"ttgir", "llir", "ptx"}
     assert any("before its first pass was not recorded" in r for r in later.remarks)
     assert any("by Triton 3.1.0" in r for r in later.remarks)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "target", "failed", "last"),
+    [
+        # MLIR refuses it in words; LLVM ends its process.
+        (b"swizzlingByteWidth = 128", b"swizzlingByteWidth = 0", "sm_90",
+         "failed to find valid wgmma layout", "ConvertTritonGPUToLLVM"),
+        (b"tt.return", b"tt.return", "sm_80", "Cannot select", None),
+    ],
+)  # fmt: skip
+def test_the_passes_that_a_failing_compiler_came_to_are_told(
+    tmp_path: Path, old: bytes, new: bytes, target: str, failed: str, last: str | None
+) -> None:
+    variant = open_path(MATMUL).variants()[0][1]
+    text = variant.stages[Stage.TTGIR].content.read()
+    assert old in text
+    edited = replace(
+        variant, unpassed=None, target=target,
+        stages={Stage.TTGIR: StageFile(Bytes(text.replace(old, new)), None)},
+    )  # fmt: skip
+    made = variant_passes(edited, DerivedCache(tmp_path), lines_changed, python=sys.executable)
+    assert made.failed is not None and failed in made.failed
+    assert len(made.passes) > 5 and any(p.changed for p in made.passes)
+    assert all(p.finished for p in made.passes[:-1])
+    assert [p.name for p in made.passes if not p.finished] == ([last] if last else [])
+    assert not list(tmp_path.iterdir()), "what failed is not kept"
 
 
 def test_a_pipeline_is_read_with_what_each_pass_runs_on() -> None:
