@@ -481,6 +481,12 @@ class PassFilter:
     removes: str | None = None
     unchanged: bool = False
 
+    def asked(self, passes: Sequence[PassRun]) -> frozenset[str]:
+        """The operations that were asked for."""
+        every = {name for p in passes if p.changed for name in p.operations}
+        words = filter(None, (self.introduces, self.removes))
+        return frozenset(name for word in words for name in named(word, every))
+
     def of(self, passes: Sequence[PassRun]) -> tuple[PassRun, ...]:
         """Those that fit, in order."""
         shown = [p for p in passes if self.stage is None or p.stage == self.stage]

@@ -240,6 +240,14 @@ def test_the_command_lists_changes_shows_one_and_says_what_it_is_of(bare: Path) 
     assert any(h["op"] == "insert" for h in chosen[0]["hunks"])
 
 
+def test_what_was_asked_for_is_named_before_larger_changes(bare: Path) -> None:
+    listed = call("passes", bare / "cache", "mm", "--introduces", "cf.cond_br")
+    row = next(r for r in listed.text.splitlines() if "SCFToControlFlow" in r)
+    words = row.split()
+    assert words[words.index("cf.cond_br") - 1] == "+1"
+    assert words.index("cf.cond_br") < words.index("cf.br")
+
+
 def test_what_is_not_there_is_a_sentence(bare: Path, tmp_path: Path) -> None:
     none = call("passes", bare / "cache", "mm", "no-such-pass")
     assert none.status == 2 and "no pass is called no-such-pass" in none.said
