@@ -47,6 +47,9 @@ class PassRun:
     lines: tuple[int, int] | None = None
     """Lines that came and that went, where somebody has compared the texts."""
 
+    finished: bool = True
+    """Whether it came to its end: the compiler failed in it, or died."""
+
     @property
     def changed(self) -> bool:
         """Whether anything differs after it."""
@@ -147,8 +150,11 @@ class _Reader:
             case "module":
                 self._latest = {"": _trimmed(part.body)}
                 self._running = []
+            case "over":  # a pass manager begins some that print nothing when they end
+                self._running = []
             case "translate":  # Triton inlines and verifies, untold, before the first pass
                 self._latest = {}
+                self._running = []
             case "before":
                 self._before(part)
             case "running":
@@ -159,9 +165,18 @@ class _Reader:
                 self._machine(part)
 
     def end(self) -> None:
-        """What was begun and did not end: the last pass is not known to have ended."""
+        """What was begun and did not end: the last pass is the one that the compiler failed in."""
         if self._waiting:
             self._mlir(None)
+        elif self._running:
+            name, scope = _name_on(self._running[-1][0])
+            self._unfinished(LLVM, name, "", scope)
+
+    def _unfinished(self, language: str, name: str, argument: str, scope: str) -> None:
+        self.passes.append(
+            PassRun(len(self.passes) + 1, self._stage, language, name, argument, scope,
+                    finished=False)
+        )  # fmt: skip
 
     def _before(self, part: _Part) -> None:
         found = _MLIR_NAME.fullmatch(part.text)
@@ -174,7 +189,12 @@ class _Reader:
 
     def _mlir(self, final: bytes | None) -> None:
         """The passes of one pass manager, whose last text is the module that it left."""
-        own = _own_passes([(w[1], w[2]) for w in self._waiting], self._pipeline)
+        ran = [(w[1], w[2]) for w in self._waiting]
+        # Of one that did not end the first of its passes are known, and not the last.
+        pipeline = (
+            self._pipeline if final is not None else self._pipeline[: _begun(ran, self._pipeline)]
+        )
+        own = _own_passes(ran, pipeline)
         tops = [i for i, top in enumerate(own) if top]
         for i, j in zip(tops, [*tops[1:], len(self._waiting)], strict=True):
             name, argument, _, symbol, before = self._waiting[i]
@@ -182,6 +202,8 @@ class _Reader:
             inside = tuple(w[0] for w in self._waiting[i + 1 : j])
             if after is not None:
                 self._add(MLIR, name, argument, symbol, before, after, inside=inside)
+            else:
+                self._unfinished(MLIR, name, argument, symbol)
         self._waiting = []
 
     def _after(self, part: _Part) -> None:
@@ -301,6 +323,15 @@ def _own_passes(ran: Sequence[tuple[str, str]], pipeline: Sequence[tuple[str, st
     if ran and not own[0]:
         own[0] = True
     return own
+
+
+def _begun(ran: Sequence[tuple[str, str]], pipeline: Sequence[tuple[str, str]]) -> int:
+    """How many passes of a pipeline have begun, by those that ran."""
+    at = 0
+    for one in ran:
+        if at < len(pipeline) and _is(one, pipeline[at]):
+            at += 1
+    return at
 
 
 def _is(ran: tuple[str, str], listed: tuple[str, str]) -> bool:
@@ -450,11 +481,17 @@ class PassFilter:
     removes: str | None = None
     unchanged: bool = False
 
+    def asked(self, passes: Sequence[PassRun]) -> frozenset[str]:
+        """The operations that were asked for."""
+        every = {name for p in passes if p.changed for name in p.operations}
+        words = filter(None, (self.introduces, self.removes))
+        return frozenset(name for word in words for name in named(word, every))
+
     def of(self, passes: Sequence[PassRun]) -> tuple[PassRun, ...]:
         """Those that fit, in order."""
         shown = [p for p in passes if self.stage is None or p.stage == self.stage]
         if self.introduces is None and self.removes is None:
-            return tuple(p for p in shown if p.changed or self.unchanged)
+            return tuple(p for p in shown if p.changed or not p.finished or self.unchanged)
         changes = {p.number: p.operations for p in passes if p.changed}
         every = {name for change in changes.values() for name in change}
         for word, sign in ((self.introduces, 1), (self.removes, -1)):

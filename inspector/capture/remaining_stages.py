@@ -23,6 +23,7 @@ from inspector.capture.running import PROBES
 from inspector.capture.triton_ahead import NO_TRITON, bad_ir, cause_of
 from inspector.errors import ToolMissing, Unreadable
 from inspector.model import CompilerMessage, Stage, Variant
+from inspector.names import base_name
 from inspector.recording.compilations import messages_from
 from inspector.recording.facts import CONFIG
 from inspector.system.process import Finished, run_tool
@@ -135,6 +136,18 @@ def compile_on(
     the target is none or it takes longer than ``seconds``, ``Stopped`` where ``go_on`` says no.
     What the compiler refuses raises nothing.
     """
+    made, died = _compiled(job, python, seconds, go_on, only=False)
+    if died and job.watch:
+        # Once more, for what it prints until then.
+        told, _ = _compiled(job, python, seconds, go_on, only=True)
+        made = replace(made, passes=told.passes)
+    return made
+
+
+def _compiled(
+    job: StageJob, python: str, seconds: float, go_on: GoOn | None, only: bool
+) -> tuple[StagesMade, bool]:
+    """What one child came to, and whether it died of it; ``only`` tells its passes alone."""
     number = job.number
     with tempfile.TemporaryDirectory(prefix="ptxview-") as name:
         folder = Path(name)
@@ -142,13 +155,14 @@ def compile_on(
         path.write_bytes(job.text)
         mark = f"ptxview-{secrets.token_hex(16)}"
         asked, results, said = folder / "job.json", folder / "results.jsonl", folder / "said"
+        watch = {**_watched(folder), "mark": mark, "only": only} if job.watch else None
         asked.write_text(
             json.dumps(
                 {
                     "stage": job.stage, "path": str(path), "file": job.name, "target": number,
                     "options": dict(job.options), "gluon": job.gluon, "until": job.until,
                     "folder": str(folder), "said": str(said), "most": files.limits().one,
-                    "watch": {**_watched(folder), "mark": mark} if job.watch else None,
+                    "watch": watch,
                 },
                 default=str,
             ),
@@ -162,7 +176,9 @@ def compile_on(
                 "Get it: pip install triton, or name another interpreter with --python.",
             )
         made = _made(job, path, results, said, ended)
-        return replace(made, passes=_printed(folder, mark)) if job.watch else made
+        if job.watch:
+            made = replace(made, passes=_printed(folder, mark))
+        return made, ended.status < 0
 
 
 def _watched(folder: Path) -> dict[str, str]:
@@ -285,7 +301,7 @@ def not_tritons(variant: Variant) -> str | None:
     """Why Triton cannot compile a variant again, in a sentence; None where it can."""
     if any(stage in variant.stages for stage in (Stage.TTIR, Stage.TTGIR, Stage.LLIR)):
         return None
-    return f"{variant.symbol} is not Triton's: it has no TTIR, TTGIR or LLVM IR"
+    return f"{base_name(variant.symbol)} is not Triton's: it has no TTIR, TTGIR or LLVM IR"
 
 
 def options_of(variant: Variant) -> dict[str, object]:

@@ -229,10 +229,10 @@ def _selection(
 ) -> Words:
     """``[PATH] KERNEL``: a path or a kernel of the newest recording, then a kernel of the path."""
     given: list[str] = getattr(parsed_args, action.dest, None) or []
+    more = str(action.metavar).endswith("…")
     if given and Path(given[0]).expanduser().exists():
-        return _names(_glance(given[0]), prefix)
+        return _names(_glance(given[0]), prefix) if len(given) == 1 or more else {}
     if given:
-        more = str(action.metavar).endswith("…")
         return _names(_glance(None), prefix) if more else {}
     kernels = {} if "/" in prefix else _names(_glance(None), prefix)
     return {**_paths(prefix), **kernels}
@@ -293,6 +293,7 @@ BY_METAVAR: Mapping[str, Completer] = {
     "BASELINE": _paths,
     "[PATH] KERNEL": _selection,
     "[PATH] KERNEL…": _selection,
+    "[PATH] KERNEL [PASS]": _selection,
     "A B": _sides,
     "KERNEL": _kernels,
     "ARCH": _devices,

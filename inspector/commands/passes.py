@@ -59,16 +59,15 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     )  # fmt: skip
     if asked is not None:
         return _one(kernel, variant, made, _chosen(made, asked), args)
-    shown_passes = PassFilter(args.stage, args.introduces, args.removes, args.full or args.json).of(
-        made.passes
-    )
+    wanted = PassFilter(args.stage, args.introduces, args.removes, args.full or args.json)
+    shown_passes = wanted.of(made.passes)
     if args.json:
         print_json(report.document(_facts(kernel, variant, made), shown_passes, None))
         return _status(made)
     _head(kernel, variant, made)
     out = printing.out()
     if shown_passes:
-        out.print(report.table(shown_passes))
+        out.print(report.table(shown_passes, wanted.asked(made.passes)))
     changed = sum(p.changed for p in made.passes)
     said = f"{len(made.passes)} passes ran, {changed} changed something"
     if args.introduces or args.removes or args.stage:
@@ -120,7 +119,7 @@ def _one(
         runs = ", ".join(dict.fromkeys(chosen.inside))
         out.print(Text(shown(f"runs {runs} itself")), soft_wrap=True)
     if not chosen.changed:
-        out.print("It changed nothing.")
+        out.print("It changed nothing." if chosen.finished else "The compiler failed in it.")
         return _status(made)
     said = report.operations(chosen, None)
     if said:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 from inspector.analyse.passes import LLVM, MACHINE, MLIR, PassRun
 from inspector.diff.beside import BesideRow, Sign, Spans, intra_line, rows_beside
@@ -59,10 +60,17 @@ def change_of(run: PassRun, bare: bool = True) -> PassChange:
     if bare:
         shown = tuple(_bare(text, run.language) for text in texts)
         texts = texts if shown[0] == shown[1] else (shown[0], shown[1])
-    listings = parse(_AS[run.language], texts[0]), parse(_AS[run.language], texts[1])
+    listings = _listing(texts[0], run.language), _listing(texts[1], run.language)
     return PassChange(run, listings, diff_listings(*listings, exact=run.language == MACHINE))
 
 
+# What one pass leaves the next one finds: a list of passes has each text read once.
+@lru_cache(maxsize=2)
+def _listing(text: str, language: str) -> Listing:
+    return parse(_AS[language], text)
+
+
+@lru_cache(maxsize=2)
 def _bare(text: str, language: str) -> str:
     """A text without the places that its operations are of."""
     if language == MLIR:

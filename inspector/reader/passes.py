@@ -26,7 +26,7 @@ from inspector.errors import ToolMissing, Unreadable
 from inspector.model import Stage, Variant
 from inspector.recording.layout import DerivedCache
 
-FORMAT = "passes 2"
+FORMAT = "passes 3"
 DEFAULT_TARGET = "sm_90"
 STAGES = ("ttir", "ttgir", "llir", "ptx")
 """The stages that passes make."""

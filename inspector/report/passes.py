@@ -30,18 +30,21 @@ def milliseconds(run: PassRun) -> str:
     return f"{about}{run.milliseconds:.1f}"
 
 
-def operations(run: PassRun, most: int | None = MOST_OPERATIONS) -> str:
-    """``+2 ttg.convert_layout  -1 tt.dot``: the largest changes first."""
+def operations(
+    run: PassRun, most: int | None = MOST_OPERATIONS, asked: frozenset[str] = frozenset()
+) -> str:
+    """``+2 ttg.convert_layout  -1 tt.dot``: those asked for, then the largest changes, first."""
     changes = sorted(
-        ((b - a, name) for name, (a, b) in run.operations.items()), key=lambda c: (-abs(c[0]), c[1])
+        ((b - a, name) for name, (a, b) in run.operations.items()),
+        key=lambda change: (change[1] not in asked, -abs(change[0]), change[1]),
     )
     said = [f"{difference:+d} {name}" for difference, name in changes[:most]]
     left = len(changes) - len(said)
     return "  ".join(said) + (f"  and {left} more" if left else "")
 
 
-def table(passes: Iterable[PassRun]) -> Table:
-    """A row a pass."""
+def table(passes: Iterable[PassRun], asked: frozenset[str] = frozenset()) -> Table:
+    """A row a pass; operations that were ``asked`` for are named before others."""
     out = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1))
     for name, justify in (("#", "right"), ("stage", "left"), ("pass", "left"), ("lines +", "right"),
                           ("−", "right"), ("ms", "right"), ("operations", "left")):  # fmt: skip
@@ -52,13 +55,15 @@ def table(passes: Iterable[PassRun]) -> Table:
             str(run.number), run.stage, Text(shown(title(run)), style="" if run.changed else "dim"),
             Text(str(came) if came else "", style="green"),
             Text(str(went) if went else "", style="red"),
-            milliseconds(run), Text(shown(operations(run) or note(run))),
+            milliseconds(run), Text(shown(operations(run, asked=asked) or note(run))),
         )  # fmt: skip
     return out
 
 
 def note(run: PassRun) -> str:
     """What is said of a pass after which the operations are as many as before."""
+    if not run.finished:
+        return "the compiler failed in it"
     if not run.changed:
         return ""
     return "" if run.lines and any(run.lines) else "names, locations or the order of attributes"
@@ -87,6 +92,7 @@ def _one(run: PassRun, hunks: tuple[Hunk, ...] | None) -> dict[str, object]:
         "scope": run.scope or None,
         "inside": list(run.inside),
         "changed": run.changed,
+        "finished": run.finished,
         "ms": run.milliseconds,
         "timed_by": run.timed_by,
         "lines": lines if run.changed else {"added": 0, "removed": 0},

@@ -105,6 +105,8 @@ LINES: dict[str, tuple[set[str], set[str]]] = {
     "ptxview show x.ptxview a4f": ({"a4fe74f3"}, {"square_kernel"}),
     "ptxview show x.ptxview square_kernel --beside t": ({"ttir", "ttgir"}, {"ptx"}),
     "ptxview step x.ptxview soft": ({"softmax_kernel"}, set()),
+    "ptxview passes x.ptxview soft": ({"softmax_kernel"}, set()),
+    "ptxview passes x.ptxview softmax_kernel soft": (set(), {"softmax_kernel"}),
     "ptxview time x.ptxview square_kernel soft": ({"softmax_kernel"}, set()),
     "ptxview show cache ": ({"square_kernel"}, {"softmax_kernel"}),
     "ptxview show ": ({"x.ptxview", "train.py", "sub/", "cache/", "fine"}, {".hidden"}),

@@ -19,10 +19,12 @@ from inspector.analyse.passes import PassFilter, PassRun, named, operations, pip
 from inspector.capture.opening import open_path
 from inspector.diff.passes import lines_changed
 from inspector.errors import Stopped
+from inspector.model import Stage, StageFile
 from inspector.reader import passes as reading
 from inspector.reader.passes import PassList, variant_passes
 from inspector.recording.layout import DerivedCache
-from tests.helpers.ptxview import EXTENSION, call
+from tests.helpers.ptxview import EXTENSION, MATMUL, call
+from tests.helpers.sample import Bytes
 from tests.helpers.schemas import hold
 from tests.helpers.shared import once
 
@@ -238,6 +240,14 @@ def test_the_command_lists_changes_shows_one_and_says_what_it_is_of(bare: Path) 
     assert any(h["op"] == "insert" for h in chosen[0]["hunks"])
 
 
+def test_what_was_asked_for_is_named_before_larger_changes(bare: Path) -> None:
+    listed = call("passes", bare / "cache", "mm", "--introduces", "cf.cond_br")
+    row = next(r for r in listed.text.splitlines() if "SCFToControlFlow" in r)
+    words = row.split()
+    assert words[words.index("cf.cond_br") - 1] == "+1"
+    assert words.index("cf.cond_br") < words.index("cf.br")
+
+
 def test_what_is_not_there_is_a_sentence(bare: Path, tmp_path: Path) -> None:
     none = call("passes", bare / "cache", "mm", "no-such-pass")
     assert none.status == 2 and "no pass is called no-such-pass" in none.said
@@ -263,6 +273,33 @@ def test_from_a_later_stage_the_passes_before_it_are_said_to_be_unknown(
     assert later.begins == "ttir" and {p.stage for p in later.passes} == {"ttgir", "llir", "ptx"}
     assert any("before its first pass was not recorded" in r for r in later.remarks)
     assert any("by Triton 3.1.0" in r for r in later.remarks)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "target", "failed", "last"),
+    [
+        # MLIR refuses it in words; LLVM ends its process.
+        (b"swizzlingByteWidth = 128", b"swizzlingByteWidth = 0", "sm_90",
+         "failed to find valid wgmma layout", "ConvertTritonGPUToLLVM"),
+        (b"tt.return", b"tt.return", "sm_80", "Cannot select", None),
+    ],
+)  # fmt: skip
+def test_the_passes_that_a_failing_compiler_came_to_are_told(
+    tmp_path: Path, old: bytes, new: bytes, target: str, failed: str, last: str | None
+) -> None:
+    variant = open_path(MATMUL).variants()[0][1]
+    text = variant.stages[Stage.TTGIR].content.read()
+    assert old in text
+    edited = replace(
+        variant, unpassed=None, target=target,
+        stages={Stage.TTGIR: StageFile(Bytes(text.replace(old, new)), None)},
+    )  # fmt: skip
+    made = variant_passes(edited, DerivedCache(tmp_path), lines_changed, python=sys.executable)
+    assert made.failed is not None and failed in made.failed
+    assert len(made.passes) > 5 and any(p.changed for p in made.passes)
+    assert all(p.finished for p in made.passes[:-1])
+    assert [p.name for p in made.passes if not p.finished] == ([last] if last else [])
+    assert not list(tmp_path.iterdir()), "what failed is not kept"
 
 
 def test_a_pipeline_is_read_with_what_each_pass_runs_on() -> None:

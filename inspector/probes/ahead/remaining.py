@@ -7,8 +7,8 @@ JOB is a JSON file: ``stage`` (``source``, Triton's own IR before its first pass
 (a number, 90), ``options`` by name as they were recorded or chosen (what this version of Triton's
 does not know is left out, and said), ``gluon``, ``until`` (the last stage to make), ``folder`` (for
 what is made), ``said`` (a file for what is printed), ``watch`` (null, or where to write what is
-told of passes: ``timed``, ``printed``, ``arrivals``, ``mark``, as in ``watched_passes``), ``most``
-(bytes of one file).
+told of passes: ``timed``, ``printed``, ``arrivals``, ``mark``, as in ``watched_passes``; ``only``
+where it is known to die, and nothing but what is printed is wanted), ``most`` (bytes of one file).
 
 RESULTS grows by one JSON object a line, flushed: ``{"triton", "unknown": [option…]}``, for each
 stage ``{"begin"}`` and ``{"stage", "path", "seconds"}``, then ``{"metadata"}``, or where one failed
@@ -53,6 +53,7 @@ def main(job_path: str, results_path: str) -> int:
     _bounded(resource.RLIMIT_AS, MEMORY)
     if job.get("most"):
         _bounded(resource.RLIMIT_FSIZE, job["most"])  # Python ignores the signal: writing fails
+    os.dup(2)  # whoever waits for us waits, over this, for a process that we have started as well
     with open(job["said"], "wb") as printed:
         os.dup2(printed.fileno(), 1)
         os.dup2(printed.fileno(), 2)
@@ -124,10 +125,11 @@ class Remaining:
     def _watched(self, watch: dict[str, Any]) -> None:
         """The same with passes told: what they print goes into files of its own."""
         failed: Exception | None = None
-        try:  # compilers are woken, too, for the times that follow
-            self._make(self._begun, self._done)
-        except Exception as error:
-            failed = error  # told with the passes that it came to
+        if not watch["only"]:
+            try:  # compilers are woken, too, for the times that follow
+                self._make(self._begun, self._done)
+            except Exception as error:
+                failed = error  # told with the passes that it came to
 
         def make(mark: Callable[[str], None]) -> None:
             def begun(name: str) -> None:
@@ -138,9 +140,12 @@ class Remaining:
 
         at = self.at
         try:
-            watched_passes.run_twice(
-                make, (watch["timed"], watch["printed"]), watch["mark"], watch["arrivals"]
-            )
+            if watch["only"]:
+                watched_passes.run_printed(make, watch["printed"], watch["mark"], watch["arrivals"])
+            else:
+                watched_passes.run_twice(
+                    make, (watch["timed"], watch["printed"]), watch["mark"], watch["arrivals"]
+                )
         except Exception:
             if failed is None:
                 raise

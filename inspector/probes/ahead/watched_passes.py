@@ -168,12 +168,19 @@ def run_twice(
 
     ``make`` is given what it is to call when a stage begins.
     """
-    from triton._C.libtriton import ir, llvm
-
-    with told(TIMED), _into(printed[0]):
+    with told(TIMED), _into(printed[0]), suppress(Exception):  # what fails will fail again below
         plain = Marks(mark, times)
         make(plain.stage)
-    with told(PRINTED), _into(printed[1]):
+    run_printed(make, printed[1], mark, times)
+
+
+def run_printed(
+    make: Callable[[Callable[[str], None]], None], printed: str, mark: str, times: str
+) -> None:
+    """Make the stages with their IR printed, into a file."""
+    from triton._C.libtriton import ir, llvm
+
+    with told(PRINTED), _into(printed):
         marks = Marks(mark, times)
         marks.attach(ir, llvm)
         make(marks.stage)

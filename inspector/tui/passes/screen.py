@@ -20,7 +20,7 @@ from inspector.analyse.passes import PassRun
 from inspector.capture.opening import kept_cache
 from inspector.diff.passes import change_of, lines_changed
 from inspector.reader.passes import PassList, variant_passes
-from inspector.report.passes import operations
+from inspector.report.passes import note, operations
 from inspector.tui.app.command_table import BARE, Where, bindings_of, command
 from inspector.tui.code.highlight import highlighter_for, width_of
 from inspector.tui.diff.bars import DiffStatus
@@ -325,7 +325,8 @@ class PassesScreen(DiffSearching):
 def _outcome(run: PassRun, request: DiffRequest) -> DiffOutcome:
     """What a pass changed, laid out; called in a thread."""
     if not run.changed:
-        return DiffOutcome(request, notice=Notice("", "This pass changed nothing."))
+        said = note(run) or "it changed nothing"
+        return DiffOutcome(request, notice=Notice("", f"{said[0].upper()}{said[1:]}."))
     change = change_of(run)
     a, b = (highlighter_for(listing, change.stage, None) for listing in change.listings)
     beside = Layout.of(change.rows())

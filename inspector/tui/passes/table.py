@@ -76,7 +76,7 @@ class PassTable(ScrollView, can_focus=True, inherit_bindings=False):
         if self.query_text.strip():
             shown = list(searched(shown, self.query_text))
         elif not self.every:
-            shown = [p for p in shown if p.changed]
+            shown = [p for p in shown if p.changed or not p.finished]
         self.rows = tuple(shown)
         after = (i for i, p in enumerate(self.rows) if p.number >= self._stood)
         self.cursor = next(after, max(0, len(self.rows) - 1))

@@ -151,7 +151,7 @@ async def test_key_every(start: Start) -> None:
         assert numbers(screen) == [1, 2, 3, 4, 5]
         await ui.press("G")
         await rest(ui)
-        assert "This pass changed nothing." in text_of(ui)
+        assert "It changed nothing." in text_of(ui)
         await ui.press("a")
         await rest(ui)
         assert numbers(screen) == [2, 3, 4]
