@@ -4,12 +4,13 @@
 
 JOB is a JSON file: ``launches`` as in ``session``, the first of which the others are held against.
 RESULTS grows by one JSON object a line, flushed: ``{"begin": n}``, then ``{"n", "tensors": […]}``
-or ``{"n", "error", "launched"}`` (false where it came to no launch), and ``{"end": n}``. A tensor is told by ``name``, ``dtype``, ``elements``,
-``differing`` (elements whose bits differ), ``changed`` (of the first launch alone: whether it wrote
-there) and, where floats or integers differ, ``largest`` (the largest difference), ``at`` (the
-element), ``a`` and ``b`` (both values) and ``odd`` (elements that are NaN or infinite on one side
-alone). The first launch is compared with itself, made twice. A launch that breaks the device's
-context ends the process: whoever started it goes on without it.
+or ``{"n", "error", "launched"}`` (false where it came to no launch), and ``{"end": n}``. A tensor
+is told by ``name``, ``dtype``, ``elements``, ``differing`` (elements whose bits differ),
+``changed`` (of the first launch alone: whether it wrote there) and, where values differ,
+``largest`` (the largest difference), ``at`` (the element), ``a`` and ``b`` (both values) and
+``odd`` (elements that are NaN or infinite on one side alone). The first launch is compared with
+itself, made twice. A launch that breaks the device's context ends the process: whoever started it
+goes on without it.
 """
 
 from __future__ import annotations
