@@ -31,7 +31,7 @@ from inspector.capture.compiling import targets_of
 from inspector.capture.nvcc import same_code
 from inspector.capture.opening import kept_cache, raw_events
 from inspector.capture.remaining_stages import compile_on, job_of
-from inspector.errors import PtxviewError, Stopped, Unreadable, UsageError
+from inspector.errors import PtxviewError, Unreadable, UsageError
 from inspector.listing.cubin import read_cubin
 from inspector.listing.ptx_declaration import bounds, entries
 from inspector.model import (
@@ -280,28 +280,6 @@ Wanted = tuple[TrySetting, bytes | None]
 """Options, and the text that they are for: None is the recorded one."""
 
 
-def _side_by_side(
-    run: Callable[[Wanted], TriedColumn], wanted: Sequence[Wanted]
-) -> list[TriedColumn]:
-    """Every column, as many at once as there are cores; who interrupts it ends the compilers."""
-    stopped = False
-
-    def unless_stopped(item: Wanted) -> TriedColumn:
-        if stopped:
-            raise Stopped("it was stopped")
-        return run(item)
-
-    pool = ThreadPoolExecutor(max_workers=min(os.cpu_count() or 1, len(wanted)))
-    try:
-        return list(pool.map(unless_stopped, wanted))
-    except BaseException:
-        stopped = True
-        stop_tools()
-        raise
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
-
-
 class _Trial:
     """One request under way."""
 
@@ -309,10 +287,29 @@ class _Trial:
         self, request: TryRequest, metadata: Mapping[str, object], recorded: bytes, go_on: GoOn
     ) -> None:
         self.request, self.metadata, self.recorded = request, metadata, recorded
-        self.go_on = go_on
+        self._stopped = False
+        self._asked = go_on
         self.remarks: list[str] = []
         self.versions: dict[str, str] = {}
         self._own: list[Tool] | None = None
+
+    def go_on(self) -> bool:
+        """Whether compilers that run, or that a thread begins just now, are to go on."""
+        return not self._stopped and self._asked()
+
+    def _side_by_side(
+        self, run: Callable[[Wanted], TriedColumn], wanted: Sequence[Wanted]
+    ) -> list[TriedColumn]:
+        """Every column, as many at once as there are cores; who interrupts it ends them all."""
+        pool = ThreadPoolExecutor(max_workers=min(os.cpu_count() or 1, len(wanted)))
+        try:
+            return list(pool.map(run, wanted))
+        except BaseException:
+            self._stopped = True
+            stop_tools()
+            raise
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
 
     # -- Triton ------------------------------------------------------------------------------
 
@@ -326,7 +323,7 @@ class _Trial:
             made = self._child(python, replace(setting, ptxas=()), text)
             return self._again_by_ptxas(made, setting, text) if setting.ptxas else made
 
-        out = _side_by_side(run, wanted)
+        out = self._side_by_side(run, wanted)
         self._name_tools(out)
         return out
 
@@ -404,7 +401,7 @@ class _Trial:
             target = setting.target or own or variant.target or "sm_90"
             return self._assembled(data, target, setting, text, by, options, self.metadata)
 
-        out = _side_by_side(run, wanted)
+        out = self._side_by_side(run, wanted)
         self._name_tools(out)
         return out
 

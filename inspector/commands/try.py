@@ -285,9 +285,10 @@ def _differences(made: Trial, asked: str | None) -> Iterator[Difference]:
         return
     edited_ptx = made.outcome.request.stage is Stage.PTX
     usual = Stage.SASS if edited_ptx else Stage.PTX
+    base = made.base.variant
     for one in columns:
-        assert one.variant is not None
-        pair: tuple[Variant, Variant] = (made.outcome.request.variant, one.variant)
+        assert one.variant is not None and base is not None
+        pair: tuple[Variant, Variant] = (base, one.variant)
         try:
             stage = compare.stage_of(*pair, Stage(asked) if asked else usual)
             compared = compare.compare((made.reader, made.reader), pair, stage)
@@ -311,17 +312,17 @@ def _print(made: Trial, differences: Sequence[Difference], asked: str | None) ->
     for sentence in report.sentences(made):
         out.print(Text(shown(sentence)), soft_wrap=True)
     for one in differences:
-        _print_difference(one, MOST_ROWS if asked is None else None)
+        _print_difference(one, made.base.label, MOST_ROWS if asked is None else None)
     failed = made.outcome.failed
     if failed:
         narrate(f"ptxview: {failed} of {plural(len(made.outcome.columns), 'column')} failed")
 
 
-def _print_difference(one: Difference, most: int | None) -> None:
+def _print_difference(one: Difference, base: str, most: int | None) -> None:
     out = printing.out()
     compared = one.compared
     out.print()
-    out.print(Text.assemble(("recorded → ", "dim"), (shown(one.column.label), "bold")))
+    out.print(Text.assemble((f"{base} → ", "dim"), (shown(one.column.label), "bold")))
     if compared is None:
         narrate(f"ptxview: {one.why}")
         return

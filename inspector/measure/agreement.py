@@ -317,7 +317,7 @@ def _answered(answer: Mapping[str, object], first: Mapping[str, object]) -> Agre
     if "error" in first:
         return Agreement(GPU, why=f"the recorded kernel cannot be launched: {first['error']}")
     if "error" in answer:
-        return Agreement(GPU, why=str(answer["error"]), fault=True)
+        return Agreement(GPU, why=str(answer["error"]), fault=answer.get("launched") is not False)
     if not answer:
         return Agreement(GPU, why="it was not launched")
     own = {one.name: one for one in map(_tensor, _rows(first))}

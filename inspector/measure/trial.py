@@ -72,6 +72,13 @@ class Trial:
         return self.columns[0]
 
     @property
+    def base(self) -> TrialColumn:
+        """What differences are of: the recorded variant, where the compiler here is another what
+        that makes of the recorded text."""
+        again = self.outcome.again.label
+        return next((one for one in self.columns[1:] if one.label == again), self.recorded)
+
+    @property
     def tried(self) -> tuple[TrialColumn, ...]:
         """The others, without the recorded text by the compiler that is here."""
         return tuple(one for one in self.columns[1:] if one.label != self.outcome.again.label)

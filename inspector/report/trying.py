@@ -167,14 +167,14 @@ def _of_compiler(trial: Trial) -> Iterator[str]:
         )
         return
     first = next((stage.value for stage, same in outcome.alike.items() if not same), "")
-    recorded = f", and it was recorded with {there}" if there else ""
+    recorded = f"; it was recorded with {there}" if there else ""
     if not first:
         yield f"There is nothing recorded after {request.stage.value} to hold the compiler against."
         return
     yield (
         f"The compiler here ({here}{recorded}) makes another {first} of the recorded "
-        f"{request.stage.value}: compare with the column “{outcome.again.label}”, which it made "
-        f"here; what differs from that is {whose}."
+        f"{request.stage.value}: the column “{outcome.again.label}” is what it made here, and "
+        f"what differs from that is {whose}."
     )
 
 
@@ -284,7 +284,7 @@ def as_json(trial: Trial, differences: Iterable[Difference]) -> dict[str, object
         "unlaunched": trial.unlaunched or None,
         "device": dict(trial.device) or None,
         "remarks": list(outcome.remarks),
-        "differences": [_difference(one) for one in differences],
+        "differences": [_difference(trial, one) for one in differences],
     }
 
 
@@ -345,16 +345,17 @@ def _results_json(one: Agreement | None) -> dict[str, object] | None:
     }
 
 
-def _difference(one: Difference) -> dict[str, object]:
-    compared = one.compared
+def _difference(trial: Trial, one: Difference) -> dict[str, object]:
+    compared, base = one.compared, trial.base.label
     if compared is None:
         return {
-            "column": one.column.label, "stage": None, "identical": None, "hunks": [],
-            "resources": [], "explanation": [], "why": one.why,
+            "column": one.column.label, "against": base, "stage": None, "identical": None,
+            "hunks": [], "resources": [], "explanation": [], "why": one.why,
         }  # fmt: skip
     text = diff_json.text(compared.stage, compared.diff)
     return {
         "column": one.column.label,
+        "against": base,
         "stage": text["stage"],
         "identical": text["identical"],
         "hunks": text["hunks"],

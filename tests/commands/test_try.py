@@ -334,9 +334,11 @@ def test_another_compiler_is_told_from_the_edit() -> None:
     value = tried(LECTURE, "softmax_kernel", "--num-warps", "8", "--no-run")
     assert [c["of"] for c in value["columns"]] == ["recorded", "again", "tried"]
     assert value["compiler"]["same"] is False and value["compiler"]["stages"]["sass"] is False
+    assert [d["against"] for d in value["differences"]] == ["as recorded"]
     again = value["columns"][1]
     assert again["same_code"] is False and again["config"]["num_warps"] == 4
     done = call("try", LECTURE, "softmax_kernel", "--num-warps", "8", "--no-run")
+    assert "as recorded → num_warps=8" in done.text
     assert "recorded with triton 3.6" in done.text and "“as recorded”" in done.text
 
 
@@ -492,6 +494,99 @@ def test_a_strangers_machine_code_is_launched_by_leave_alone(
     assert value["columns"][1]["compiled"] and value["columns"][1]["results"] is None
     on_cpu = tried(recorded, "twice", "--num-warps", "8", "--cpu")
     assert not device.jobs and on_cpu["columns"][1]["results"]["where"] == "cpu"
+
+
+LAUNCHING = """
+import ctypes, importlib.util, json, sys, types
+import numpy as np, torch
+folder, job, results = sys.argv[1:]
+spec = importlib.util.spec_from_file_location("ptxview_probes", folder + "/__init__.py",
+                                              submodule_search_locations=[folder])
+sys.modules["ptxview_probes"] = importlib.util.module_from_spec(spec)
+from ptxview_probes.replay import agree
+calls = []
+
+class Driver:
+    def load(self, cubin, symbol):
+        if cubin == b"another's":
+            raise RuntimeError("device kernel image is invalid")
+        return None, cubin.decode()
+    def allow_shared(self, function, dynamic, device):
+        calls.append((function, dynamic))
+
+class Kernel:
+    # A kernel is the expression that its machine code is, of x, the output before, and the launch.
+    def __init__(self, driver, function, launch, values):
+        self.function, (out, x, n) = function, values
+        count = int.from_bytes(n, "little")
+        at = [(ctypes.c_float * count).from_address(int.from_bytes(v, "little")) for v in (out, x)]
+        self.out, self.x = (np.frombuffer(a, np.float32) for a in at)
+    def launch(self, stream):
+        calls.append(self.function)
+        if self.function == "refused":
+            raise RuntimeError("no kernel image is available")
+        number = calls.count(self.function)
+        self.out[:] = eval(self.function, {"x": self.x, "out": self.out, "number": number})
+
+agree.Driver, agree.Kernel = Driver, Kernel
+own = agree.Inputs
+agree.Inputs = lambda torch, launch, device, most: own(torch, launch, "cpu", most)
+zeros = torch.zeros
+torch.zeros = lambda *a, **k: zeros(*a, **{n: v for n, v in k.items() if n != "device"})
+torch.cuda = types.SimpleNamespace(
+    is_available=lambda: True, synchronize=lambda: None, empty_cache=lambda: None,
+    current_device=lambda: 0, current_stream=lambda: types.SimpleNamespace(cuda_stream=0))
+sys.exit(agree.main(job, results))
+"""
+
+
+def launched_by_child(folder: Path, *kernels: str) -> dict[int, dict[str, Any]]:
+    """What the child says of kernels that it launches on a device that is made up."""
+    from inspector.measure.time.child import PROBES
+
+    tensor = {"type": "*fp32", "dtype": "float32", "shape": [1000], "strides": [1],
+              "alignment": 64, "low": None, "high": None, "value": None}  # fmt: skip
+    launches = []
+    for n, kernel in enumerate(kernels):
+        (folder / f"{n}.cubin").write_text(kernel)
+        launches.append({
+            "n": n, "symbol": "k", "cubin": str(folder / f"{n}.cubin"), "grid": [1, 1, 1],
+            "block": [32, 1, 1], "shared": 0, "cluster": 1, "cooperative": False,
+            "sizes": [8, 8, 4], "scratch": [0, 0],
+            "arguments": [{"name": "out", **tensor}, {"name": "x", **tensor},
+                          {"name": "n", "type": "i32", "value": 1000}],
+        })  # fmt: skip
+    job, results = folder / "job.json", folder / "results.jsonl"
+    job.write_text(json.dumps({"launches": launches, "alignment": 64, "limit": 60}))
+    subprocess.run([sys.executable, "-c", LAUNCHING, str(PROBES), str(job), str(results)],
+                   check=True)  # fmt: skip
+    said = [json.loads(line) for line in results.read_text().splitlines()]
+    assert [r["begin"] for r in said if "begin" in r] == [r["end"] for r in said if "end" in r]
+    return {r["n"]: r for r in said if "n" in r}
+
+
+def test_the_child_launches_each_on_the_same_inputs_and_the_first_twice(tmp_path: Path) -> None:
+    said = launched_by_child(tmp_path, "x * 2", "x + x", "x * 3", "refused", "np", "another's")
+    first, same, other, refused, failed, alien = (said[n] for n in range(6))
+    out, x = first["tensors"]
+    assert (out["changed"], x["changed"]) == (True, False)
+    assert out["differing"] == x["differing"] == 0  # twice the same
+    assert [t["differing"] for t in same["tensors"]] == [0, 0]
+    told = other["tensors"][0]
+    assert told["differing"] == 1000 and told["b"] == pytest.approx(told["a"] * 1.5)
+    assert told["largest"] == pytest.approx(abs(told["a"] / 2), rel=1e-6)
+    assert "no kernel image is available" in refused["error"]
+    assert failed["launched"] and refused["launched"]
+    assert (alien["launched"], alien["error"]) == (False, "device kernel image is invalid")
+
+
+def test_a_recorded_kernel_that_differs_from_itself_is_found_out(tmp_path: Path) -> None:
+    said = launched_by_child(tmp_path, "x + 0.25 * number", "x")
+    assert said[0]["tensors"][0]["differing"] == 1000
+    assert said[0]["tensors"][0]["largest"] == pytest.approx(0.25, rel=1e-5)
+    (tmp_path / "none").mkdir()
+    refused = launched_by_child(tmp_path / "none", "refused", "x")
+    assert set(refused) == {0} and "no kernel image" in refused[0]["error"]
 
 
 DIFFERING = """

@@ -4,12 +4,13 @@
 
 JOB is a JSON file: ``launches`` as in ``session``, the first of which the others are held against.
 RESULTS grows by one JSON object a line, flushed: ``{"begin": n}``, then ``{"n", "tensors": […]}``
-or ``{"n", "error"}``, and ``{"end": n}``. A tensor is told by ``name``, ``dtype``, ``elements``,
-``differing`` (elements whose bits differ), ``changed`` (of the first launch alone: whether it wrote
-there) and, where floats or integers differ, ``largest`` (the largest difference), ``at`` (the
-element), ``a`` and ``b`` (both values) and ``odd`` (elements that are NaN or infinite on one side
-alone). The first launch is compared with itself, made twice. A launch that breaks the device's
-context ends the process: whoever started it goes on without it.
+or ``{"n", "error", "launched"}`` (false where it came to no launch), and ``{"end": n}``. A tensor
+is told by ``name``, ``dtype``, ``elements``, ``differing`` (elements whose bits differ),
+``changed`` (of the first launch alone: whether it wrote there) and, where values differ,
+``largest`` (the largest difference), ``at`` (the element), ``a`` and ``b`` (both values) and
+``odd`` (elements that are NaN or infinite on one side alone). The first launch is compared with
+itself, made twice. A launch that breaks the device's context ends the process: whoever started it
+goes on without it.
 """
 
 from __future__ import annotations
@@ -70,8 +71,10 @@ def main(job_path: str, results_path: str) -> int:
                         rows = list(compared(torch, first, other))
                         del other
                 say(n=launch["n"], tensors=rows)
+            except NotLaunched as error:
+                say(n=launch["n"], error=str(error), launched=False)
             except Exception as error:
-                say(n=launch["n"], error=first_line(error))
+                say(n=launch["n"], error=first_line(error), launched=True)
             try:
                 torch.cuda.empty_cache()
                 torch.cuda.synchronize()
@@ -84,8 +87,15 @@ def main(job_path: str, results_path: str) -> int:
     return 0
 
 
+class NotLaunched(Exception):
+    """Inputs cannot be made, or the device does not take the machine code; the message says why."""
+
+
 def _made(torch: Any, launch: dict[str, Any], alignment: int) -> Inputs:
-    return Inputs(torch, launch, "cuda", alignment)
+    try:
+        return Inputs(torch, launch, "cuda", alignment)
+    except Exception as error:
+        raise NotLaunched(first_line(error)) from error
 
 
 def _launched(torch: Any, driver: Driver, launch: dict[str, Any], alignment: int) -> Inputs:
@@ -95,9 +105,12 @@ def _launched(torch: Any, driver: Driver, launch: dict[str, Any], alignment: int
 
 
 def _launch(torch: Any, driver: Driver, launch: dict[str, Any], inputs: Inputs) -> None:
-    _, function = driver.load(Path(launch["cubin"]).read_bytes(), launch["symbol"])
-    driver.allow_shared(function, launch["shared"] or 0, torch.cuda.current_device())
-    kernel = Kernel(driver, function, launch, inputs.values)
+    try:
+        _, function = driver.load(Path(launch["cubin"]).read_bytes(), launch["symbol"])
+        driver.allow_shared(function, launch["shared"] or 0, torch.cuda.current_device())
+        kernel = Kernel(driver, function, launch, inputs.values)
+    except Exception as error:
+        raise NotLaunched(first_line(error)) from error
     torch.cuda.synchronize()
     kernel.launch(torch.cuda.current_stream().cuda_stream)
     torch.cuda.synchronize()

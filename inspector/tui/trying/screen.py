@@ -192,7 +192,7 @@ class TryScreen(WorkScreen):
         if made is None or tried is None:
             self.status.say("There is nothing to compare: it has not compiled.")
             return
-        a, b = (TreeSubject(made.kernel, one) for one in (made.columns[0].variant, tried))
+        a, b = (TreeSubject(made.kernel, one) for one in (made.base.variant, tried))
         stage = Stage.SASS if self.stage is Stage.PTX else Stage.PTX
         self.app.push_screen(DiffScreen(made.reader, a, b, stage, fixed=True))
 
