@@ -7,6 +7,7 @@ import json
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,9 @@ import pytest
 from inspector.files import archive
 from inspector.recording.layout import read_events
 from tests.helpers.ptxview import SQUARE, call
-from tests.probes.conftest import Outcome, Run, caches, forked, ok, parents, run
+from tests.probes.conftest import Outcome, Run, caches, forked, ok, parents, warm_python
 
-__all__ = ["caches", "forked", "parents", "run"]  # fixtures
+__all__ = ["caches", "forked", "parents", "warm_python"]  # fixtures
 
 HELPERS = """
 import triton
@@ -120,6 +121,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
+def interpreting(warm_python: Callable[..., Path]) -> dict[str, str]:
+    """What has a script start, for Triton's interpreter, a child of one that has imported it."""
+    return {"FORKS_EXECUTABLE": str(warm_python(TRITON_INTERPRET="1"))}
+
+
+@pytest.fixture
 def recording(folder: Path, forked: Run, tmp_path: Path) -> Path:
     """A recording of KERNELS, made once."""
     kept = folder / "recording"
@@ -172,15 +179,19 @@ def test_a_kernel_runs_alone_with_what_it_calls_and_reads(recording: Path, forke
     assert "time: not taken, the device is emulated" in done.out
 
 
-def test_functions_types_and_texts_are_passed_as_they_were(recording: Path, forked: Run) -> None:
-    done = ok(forked(script_of(recording, "passed")))
+def test_functions_types_and_texts_are_passed_as_they_were(
+    recording: Path, forked: Run, interpreting: dict[str, str]
+) -> None:
+    done = ok(forked(script_of(recording, "passed"), env=interpreting))
     (compiled,) = done.of("triton")
     assert compiled["constexprs"] == {"ACT": "halved", "DT": "fp16", "MODE": "halved", "BLOCK": 128}
     assert "out: agrees" in done.out
 
 
-def test_a_tuple_none_and_numbers_are_passed_as_they_were(recording: Path, forked: Run) -> None:
-    done = ok(forked(script_of(recording, "pair")))
+def test_a_tuple_none_and_numbers_are_passed_as_they_were(
+    recording: Path, forked: Run, interpreting: dict[str, str]
+) -> None:
+    done = ok(forked(script_of(recording, "pair"), env=interpreting))
     events: Any = read_events(recording).events
     (before,) = [e for e in events if e["event"] == "triton" and e["name"] == "pair"]
     (compiled,) = done.of("triton")
@@ -189,10 +200,12 @@ def test_a_tuple_none_and_numbers_are_passed_as_they_were(recording: Path, forke
     assert "out: agrees" in done.out
 
 
-def test_a_tuned_kernel_has_the_configuration_that_ran(recording: Path, forked: Run) -> None:
+def test_a_tuned_kernel_has_the_configuration_that_ran(
+    recording: Path, forked: Run, interpreting: dict[str, str]
+) -> None:
     script = script_of(recording, "tuned")
     assert "autotune" not in script and "heuristics" not in script
-    (compiled,) = ok(forked(script)).of("triton")
+    (compiled,) = ok(forked(script, env=interpreting)).of("triton")
     events: Any = read_events(recording).events
     (launched,) = [e for e in events if e["event"] == "call" and e["name"] == "tuned"]
     (before,) = [e for e in events if e.get("hash") == launched["hash"] and e["event"] == "triton"]
@@ -202,11 +215,13 @@ def test_a_tuned_kernel_has_the_configuration_that_ran(recording: Path, forked: 
     assert compiled["specialization"] == before["specialization"]
 
 
-def test_inputs_are_of_the_recorded_kind(recording: Path, forked: Run) -> None:
+def test_inputs_are_of_the_recorded_kind(
+    recording: Path, forked: Run, interpreting: dict[str, str]
+) -> None:
     """Strides, alignment, dtype and range: the script's launch records what was recorded."""
     events: Any = read_events(recording).events
     (before,) = [e for e in events if e["event"] == "call" and e["name"] == "gather"]
-    done = ok(forked(script_of(recording, "gather")))
+    done = ok(forked(script_of(recording, "gather"), env=interpreting))
     (again,) = done.of("call")
     assert again["grid"] == before["grid"] and again["block"] == before["block"]
     for one, other in zip(before["arguments"], again["arguments"], strict=True):
@@ -216,8 +231,15 @@ def test_inputs_are_of_the_recorded_kind(recording: Path, forked: Run) -> None:
     assert "out: agrees" in done.out and "index: the same" in done.out
 
 
-def test_a_call_of_half_precision_is_another_script(recording: Path, forked: Run) -> None:
-    done = ok(forked(script_of(recording, "plain", "--variant", _variant(recording, "float16"))))
+def test_a_call_of_half_precision_is_another_script(
+    recording: Path, forked: Run, interpreting: dict[str, str]
+) -> None:
+    done = ok(
+        forked(
+            script_of(recording, "plain", "--variant", _variant(recording, "float16")),
+            env=interpreting,
+        )
+    )
     (again,) = done.of("call")
     assert again["arguments"][0]["dtype"] == "float16" and "out: agrees" in done.out
 
@@ -232,9 +254,9 @@ def _variant(recording: Path, dtype: str) -> str:
 
 
 def test_of_many_programs_some_are_interpreted_and_that_is_said(
-    recording: Path, forked: Run
+    recording: Path, forked: Run, interpreting: dict[str, str]
 ) -> None:
-    done = ok(forked(script_of(recording, "slow"), "--seconds", "0.05"))
+    done = ok(forked(script_of(recording, "slow"), "--seconds", "0.05", env=interpreting))
     (line,) = [one for one in done.out.splitlines() if "programs" in one]
     some, every = (int(word) for word in line.split() if word.isdecimal())
     assert every == 4000 and 0 < some < 4000
@@ -242,7 +264,7 @@ def test_of_many_programs_some_are_interpreted_and_that_is_said(
 
 
 def test_a_kernel_that_does_otherwise_than_its_source_is_found_out(
-    recording: Path, forked: Run
+    recording: Path, forked: Run, interpreting: dict[str, str]
 ) -> None:
     """What is interpreted is another kernel than what runs, as of a compiler that is wrong."""
     script = script_of(recording, "tuned")
@@ -252,7 +274,7 @@ def test_a_kernel_that_does_otherwise_than_its_source_is_found_out(
     wrong = broken.replace('(2 if os.environ.get("TRITON_INTERPRET") else 3)', "FACTOR_").replace(
         "NAME = ", 'FACTOR_ = tl.constexpr(2 if os.environ.get("TRITON_INTERPRET") else 3)\nNAME = '
     )
-    done = forked(wrong)
+    done = forked(wrong, env=interpreting)
     assert done.status == 1 and "out: DIFFERS" in done.out and "NOT the same: out" in done.out
 
 
@@ -288,13 +310,18 @@ def wrong(x):
     ("function", "status"), [("right", 0), ("by_name", 0), ("in_place", 0), ("wrong", 1)]
 )
 def test_a_reference_is_copied_into_the_script(
-    recording: Path, forked: Run, tmp_path: Path, function: str, status: int
+    recording: Path,
+    forked: Run,
+    tmp_path: Path,
+    function: str,
+    status: int,
+    interpreting: dict[str, str],
 ) -> None:
     (tmp_path / "ref.py").write_text(REFERENCE)
     script = script_of(recording, "tuned", "--check-with", f"{tmp_path / 'ref.py'}:{function}")
     (tmp_path / "ref.py").unlink()
     assert "a_package_that_nobody_has" not in script and str(tmp_path) not in script
-    done = forked(script)
+    done = forked(script, env=interpreting)
     assert done.status == status, done.err
     assert ("agrees with the reference" in done.out) == (status == 0)
 
@@ -318,7 +345,7 @@ def test_given_arrays_stand_in_the_script(recording: Path, forked: Run, tmp_path
 
 
 def test_a_launch_of_which_nothing_was_recorded_takes_all_from_the_user(
-    folder: Path, recording: Path, forked: Run, tmp_path: Path
+    folder: Path, recording: Path, forked: Run, tmp_path: Path, interpreting: dict[str, str]
 ) -> None:
     alone = tmp_path / "alone"
     shutil.copytree(recording, alone)
@@ -333,11 +360,13 @@ def test_a_launch_of_which_nothing_was_recorded_takes_all_from_the_user(
         out=np.zeros((3, 64), np.uint16), by_t=np.array(64), by_o=np.array(64),
     )  # fmt: skip
     options = ("--grid", "3", "--inputs", str(tmp_path / "all.npz"))
-    again = ok(forked(script_of(alone, "gather", *options)))
+    again = ok(forked(script_of(alone, "gather", *options), env=interpreting))
     assert "it made out" in again.out and "3 of 3 programs" in again.out
 
 
-def test_a_kernel_that_torch_compile_made(run: Run, forked: Run, tmp_path: Path) -> None:
+def test_a_kernel_that_torch_compile_made(
+    forked: Run, tmp_path: Path, interpreting: dict[str, str]
+) -> None:
     """A reduction, a pointwise kernel with indices; the program's own choice of configuration."""
     program = """
 import torch
@@ -348,11 +377,11 @@ g = torch.compile(lambda table, index: torch.relu(table[index]) + 1)
 g(torch.randn(40, 32, device="cuda"), torch.randint(0, 40, (25,), device="cuda"))
 """
     kept = tmp_path / "kept"
-    keep_recording(ok(run(program, values="ptx")), tmp_path, kept)
+    keep_recording(ok(forked(program, values="ptx", inductor=True)), tmp_path, kept)
     for kernel in ("triton_per_*", "triton_poi_*"):
         script = script_of(kept, kernel)
         assert "triton_heuristics" not in script
-        done = ok(forked(script, inductor=True))
+        done = ok(forked(script, inductor=True, env=interpreting))
         assert "agrees with Triton's interpreter" in done.out and "made out_ptr0" in done.out
 
 

@@ -137,13 +137,16 @@ def run(caches: Path, tmp_path: Path) -> Run:
 
 @pytest.fixture(scope="session")
 def parents(caches: Path, common: Path) -> Callable[..., Forks]:
-    """``parents(module, …, values=…)``: an interpreter with these modules on a device of sm_90."""
+    """``parents(module, …, values=…)``: an interpreter with these modules on a device of sm_90.
+
+    ``more`` is what its environment has besides, which they read when they are imported.
+    """
     needs_torch()
 
-    def parent(*modules: str, values: str = "budget") -> Forks:
-        place = common / "warm" / f"torch-{len(modules)}-{values}"
+    def parent(*modules: str, values: str = "budget", **more: str) -> Forks:
+        place = common / "warm" / "-".join(["torch", str(len(modules)), values, *more])
         folder = common / f"{place.name}-{os.urandom(4).hex()}"
-        env = recorded(caches, folder, PTXVIEW_TARGET="sm_90", PTXVIEW_VALUES=values)
+        env = recorded(caches, folder, PTXVIEW_TARGET="sm_90", PTXVIEW_VALUES=values, **more)
         return Forks(modules, env, place)
 
     return parent
@@ -157,8 +160,8 @@ def warm_python(parents: Callable[..., Forks]) -> Callable[..., Path]:
     probes and with an emulated device; of all else an interpreter as ever.
     """
 
-    def program(*modules: str) -> Path:
-        warm = parents(*(modules or TRITON)).warm
+    def program(*modules: str, **more: str) -> Path:
+        warm = parents(*(modules or TRITON), **more).warm
         path = warm.place.with_suffix(".sh")
         words = shlex.join(warm.command)
         part = path.with_suffix(f".{os.getpid()}")

@@ -54,6 +54,8 @@ class Forks:
 def become(program: dict[str, Any]) -> None:
     """Have what a process of this program has, once it has begun."""
     sys.argv = program["argv"]
+    # What it starts as an interpreter of its own may be one that a test chose.
+    sys.executable = os.environ.pop("FORKS_EXECUTABLE", sys.executable)
     own = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     sys.path[1:1] = [path for path in own if path and path not in sys.path]
     # What the emulated device was asked for is read when the interpreter starts.
