@@ -79,7 +79,7 @@ def moved(call: GraphCall) -> str:
     return UNKNOWN if call.bytes is None else f"~{kibibytes(call.bytes)}"
 
 
-CALL_HEAD = ("call", "from", "modules", "operators", "bytes", "line", "kernel")
+CALL_HEAD = ("call", "kernel", "operators", "modules", "from", "bytes", "line")
 
 
 def call_cells(call: GraphCall) -> tuple[str, ...]:
@@ -87,8 +87,8 @@ def call_cells(call: GraphCall) -> tuple[str, ...]:
     name = call.name
     if call.kernel is not None and base_name(call.kernel) != name:
         name = f"{call.kernel} (there {name})"  # a copy of a kernel that the user wrote
-    return (str(call.number), places(call), modules(call), operators(call), moved(call),
-            str(call.n), name)  # fmt: skip
+    return (str(call.number), name, operators(call), modules(call), places(call), moved(call),
+            str(call.n))  # fmt: skip
 
 
 def heading(view: GraphView) -> str:

@@ -36,6 +36,11 @@ def test_an_example_on_a_recording_works(line: str, tmp_path: Path) -> None:
     for name in ("x", "before", "after"):
         (tmp_path / f"{name}.ptxview").symlink_to(RECORDING)
     words = shlex.split(line)
+    for name in words:
+        if name.startswith("my."):  # what the user has edited: a stage of this recording
+            given = words[2 : words.index("--stage")]
+            shown = ptxview("show", *given, "--stage", name.removeprefix("my."), cwd=tmp_path)
+            (tmp_path / name).write_bytes(shown.out)
     done = ptxview(*words[1:], cwd=tmp_path)
     assert done.status == 0, done.said
     assert done.out

@@ -13,7 +13,6 @@ from textual.app import ComposeResult
 from textual.containers import Container
 from textual.content import Content
 from textual.message import Message
-from textual.widget import Widget
 from textual.worker import get_current_worker
 
 from inspector.analyse.passes import PassRun
@@ -34,36 +33,11 @@ from inspector.tui.widgets.notice import Notice
 from inspector.tui.widgets.overlay import Overlay
 from inspector.tui.widgets.prompt import Prompt
 from inspector.tui.widgets.subject import TreeSubject
-from inspector.tui.widgets.visible import label, shorten
+from inspector.tui.widgets.subject_bar import SubjectBar
+from inspector.tui.widgets.visible import label
 
 WIDE = 110
 """Columns from which on the passes stand beside what one changed, and not above it."""
-
-
-class PassesBar(Widget):
-    """The first line: of what, compiled for what by whom, how many changed something."""
-
-    def __init__(self, subject: TreeSubject) -> None:
-        super().__init__()
-        self.subject = subject
-        self.told = ""
-
-    def tell(self, told: str) -> None:
-        """What stands at the right."""
-        self.told = told
-        self.refresh()
-
-    def render(self) -> Content:
-        """``passes  mm ba2b836a      sm_80 · Triton 3.9.0 · 79 of 282 changed something``."""
-        width, head, ident = self.size.width, " passes  ", f" {self.subject.key[1]}"
-        told = shorten(self.told, max(0, width - len(head) - len(ident) - 10))
-        room = width - len(head) - len(ident) - len(told) - 3
-        name = shorten(label(self.subject.name), room)
-        used = len(head) + Content(name).cell_length + len(ident) + len(told) + 1
-        return Content.assemble(
-            (head, "bold"), (name, ""), (ident, "dim"), (" " * max(1, width - used), ""),
-            (told, "bold $accent"),
-        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +79,7 @@ class PassesScreen(DiffSearching):
     def __init__(self, subject: TreeSubject) -> None:
         super().__init__()
         self.subject = subject
-        self.bar = PassesBar(subject)
+        self.bar = SubjectBar("passes", subject)
         self.body = Container(id="passes")
         self.table = PassTable()
         self.view = DiffView()
