@@ -419,7 +419,8 @@ class Graph:
 
     ``calls`` are the lines of its ``output_code`` that define and launch each kernel. ``nodes`` is
     what was recorded of its last graph's nodes and of what the scheduler made of them, ``dynamo``
-    of the nodes of Dynamo's graph: JSON, None where it was not recorded.
+    of the nodes of Dynamo's graph: JSON, None where it was not recorded. ``passes`` are those of
+    Inductor on the graph itself, in their order: their name, the text before, the text after.
     """
 
     id: str
@@ -429,6 +430,7 @@ class Graph:
     calls: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     nodes: Content | None = None
     dynamo: Content | None = None
+    passes: tuple[tuple[str, Content, Content], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
-MLIR, LLVM, MACHINE = "mlir", "llvm", "machine"
+MLIR, LLVM, MACHINE, FX = "mlir", "llvm", "machine", "fx"
 BY_MLIR, BY_LLVM, BY_ARRIVAL = "mlir", "llvm", "arrival"
 
 
@@ -27,10 +27,11 @@ class PassRun:
     ``name`` is the pass's class or title, ``argument`` its name on the command line (``cse``),
     ``scope`` what it ran on where that is not the module; ``inside`` are the passes that it ran
     itself, as often as it did. ``stage`` is the stage that was being made; ``language`` is mlir,
-    llvm, or machine: LLVM's machine code. ``before`` and ``after`` are the texts where they differ,
-    both None where it changed nothing; ``before`` is empty where the text that it made is the first
-    of its language. ``milliseconds`` are those of ``timed_by``: MLIR's or LLVM's own timers, or
-    ``arrival``, the time between two lines that LLVM prints; None where none said so.
+    llvm, machine (LLVM's machine code), or fx: a graph of torch.fx. ``before`` and ``after`` are
+    the texts where they differ, both None where it changed nothing; ``before`` is empty where the
+    text that it made is the first of its language. ``milliseconds`` are those of ``timed_by``:
+    MLIR's or LLVM's own timers, or ``arrival``, the time between two lines that LLVM prints; None
+    where none said so.
     """
 
     number: int
@@ -424,6 +425,9 @@ def _aligned(
 
 # -- operations -----------------------------------------------------------------------------------
 
+_FX_OPERATION = re.compile(
+    r"^[ \t]+\w{1,400}(?:: ?\"[^\"\n]*\")? = ([A-Za-z_][\w.]{0,400})\(", re.MULTILINE
+)
 _MLIR_OPERATION = re.compile(
     r'^[ \t]*(?:%[^=\n]{1,2000}?= )?"?((?:[a-z_]\w*\.)+\w+)"?', re.MULTILINE
 )
@@ -445,10 +449,13 @@ _TYPE = re.compile(r"[if]\d+|ptr|label|void")
 def operations(text: str, language: str) -> Counter[str]:
     """How often each operation stands in a text.
 
-    A call of LLVM's is named by what it calls, assembly by its instructions.
+    A call of LLVM's is named by what it calls, assembly by its instructions; one of a graph of
+    torch.fx without the ``torch.ops`` before it.
     """
     if language == MLIR:
         return Counter(_MLIR_OPERATION.findall(text))
+    if language == FX:
+        return Counter(name.removeprefix("torch.ops.") for name in _FX_OPERATION.findall(text))
     pattern = _LLVM_OPERATION if language == LLVM else _MACHINE_OPERATION
     out: Counter[str] = Counter()
     for name, rest in pattern.findall(text):

@@ -29,6 +29,12 @@ GRAPHS = (
     "aot_inference_graph",
     "aot_joint_graph",
     "inductor_post_grad_graph",
+    # Before and after Inductor's own passes.
+    "before_pre_grad_graph",
+    "after_pre_grad_graph",
+    "before_joint_graph",
+    "after_joint_graph",
+    "before_post_grad_graph",
 )
 
 

@@ -1,12 +1,14 @@
 """Pass by pass: which pass of MLIR's or LLVM's did this to a kernel's IR.
 
 The recorded IR is compiled again by Triton, without a GPU, with the IR told before or after every
-pass; what comes of it is kept. PASS is a number of the list, or a name.
+pass; what comes of it is kept. PASS is a number of the list, or a name. Of a graph they are
+Inductor's, as torch's trace told them when it was compiled.
 """
 
 from __future__ import annotations
 
 import argparse
+from dataclasses import dataclass
 from pathlib import Path
 
 from rich.text import Text
@@ -18,19 +20,29 @@ from inspector.commands.common import open_reader, print_json, seconds
 from inspector.diff import beside
 from inspector.diff.passes import change_of, lines_changed
 from inspector.errors import Exit, UsageError
-from inspector.model import Kernel, Variant
 from inspector.printing import narrate
-from inspector.reader.passes import STAGES, PassList, variant_passes
-from inspector.reader.selecting import select_one
+from inspector.reader.passes import STAGES, PassList, graph_passes, variant_passes
+from inspector.reader.selecting import select_graph, select_one
 from inspector.report import diff_text, tables
 from inspector.report import passes as report
-from inspector.text import shown
+from inspector.text import counted, shown
+
+
+@dataclass(frozen=True, slots=True)
+class _Whose:
+    """Whose passes they are: what stands above them, and what JSON calls it."""
+
+    words: tuple[str, ...]
+    kernel: str | None
+    variant: str | None
+    graph: str | None
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``passes``."""
     parser.add_argument("words", nargs="*", metavar="[PATH] KERNEL [PASS]",
-                        help="whose passes; PASS: what that one changed")  # fmt: skip
+                        help="whose passes; of a graph's id Inductor's own, as torch told them; "
+                        "PASS: what that one changed")  # fmt: skip
     parser.add_argument("--stage", choices=STAGES, help="those that make this stage")
     parser.add_argument("--introduces", metavar="OP",
                         help="those after which there are more of an operation: convert_layout, "
@@ -52,24 +64,34 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     args = parser.parse_args(argv)
     path, selector, asked = _words(args.words)
     reader = open_reader(path)
-    kernel, variant = select_one(reader.recording, selector)
-    made = variant_passes(
-        variant, kept_cache(), lines_changed, python=args.python, seconds=args.limit,
-        say=lambda text: narrate(f"ptxview: {text} …"),
-    )  # fmt: skip
+    graph = select_graph(reader.recording, selector)
+    if graph is not None:
+        if args.stage is not None:
+            raise UsageError(f"{graph.id} is a graph: its passes make no {args.stage}")
+        made = graph_passes(graph, lines_changed)
+        whose = _Whose((f"graph {graph.id}", "Inductor's own passes"), None, None, graph.id)
+    else:
+        kernel, variant = select_one(reader.recording, selector)
+        made = variant_passes(
+            variant, kept_cache(), lines_changed, python=args.python, seconds=args.limit,
+            say=lambda text: narrate(f"ptxview: {text} …"),
+        )  # fmt: skip
+        words = (kernel.demangled, variant.id, made.target, tables.config(variant),
+                 f"Triton {made.triton}")  # fmt: skip
+        whose = _Whose(words, kernel.name, variant.id, None)
     if asked is not None:
-        return _one(kernel, variant, made, _chosen(made, asked), args)
+        return _one(whose, made, _chosen(made, asked), args)
     wanted = PassFilter(args.stage, args.introduces, args.removes, args.full or args.json)
     shown_passes = wanted.of(made.passes)
     if args.json:
-        print_json(report.document(_facts(kernel, variant, made), shown_passes, None))
+        print_json(report.document(_facts(whose, made), shown_passes, None))
         return _status(made)
-    _head(kernel, variant, made)
+    _head(whose)
     out = printing.out()
     if shown_passes:
         out.print(report.table(shown_passes, wanted.asked(made.passes)))
     changed = sum(p.changed for p in made.passes)
-    said = f"{len(made.passes)} passes ran, {changed} changed something"
+    said = f"{counted(len(made.passes), 'pass')} ran, {changed} changed something"
     if args.introduces or args.removes or args.stage:
         said += f"; {len(shown_passes)} of them as asked"
     narrate(f"ptxview: {said}")
@@ -99,15 +121,13 @@ def _chosen(made: PassList, asked: str) -> PassRun:
     return fits[0]
 
 
-def _one(
-    kernel: Kernel, variant: Variant, made: PassList, chosen: PassRun, args: argparse.Namespace
-) -> int:
+def _one(whose: _Whose, made: PassList, chosen: PassRun, args: argparse.Namespace) -> int:
     change = change_of(chosen, bare=not args.json)
     if args.json:
         hunks = change.diff.hunks if chosen.changed else ()
-        print_json(report.document(_facts(kernel, variant, made), [chosen], hunks))
+        print_json(report.document(_facts(whose, made), [chosen], hunks))
         return _status(made)
-    _head(kernel, variant, made)
+    _head(whose)
     out = printing.out()
     took = report.milliseconds(chosen)
     scope = f"  on {chosen.scope}" if chosen.scope else ""
@@ -139,12 +159,13 @@ def _one(
     return _status(made)
 
 
-def _facts(kernel: Kernel, variant: Variant, made: PassList) -> dict[str, object]:
+def _facts(whose: _Whose, made: PassList) -> dict[str, object]:
     return {
-        "kernel": kernel.name,
-        "variant": variant.id,
-        "target": made.target,
-        "triton": made.triton,
+        "kernel": whose.kernel,
+        "variant": whose.variant,
+        "graph": whose.graph,
+        "target": made.target or None,
+        "triton": made.triton or None,
         "recorded_triton": made.recorded,
         "begins": made.begins,
         "failed": made.failed,
@@ -152,10 +173,10 @@ def _facts(kernel: Kernel, variant: Variant, made: PassList) -> dict[str, object
     }
 
 
-def _head(kernel: Kernel, variant: Variant, made: PassList) -> None:
-    words = (kernel.demangled, variant.id, made.target, tables.config(variant),
-             f"Triton {made.triton}")  # fmt: skip
-    printing.out().print(Text(shown("  ".join(filter(None, words))), style="bold"), soft_wrap=True)
+def _head(whose: _Whose) -> None:
+    printing.out().print(
+        Text(shown("  ".join(filter(None, whose.words))), style="bold"), soft_wrap=True
+    )
 
 
 def _remarks(made: PassList) -> None:

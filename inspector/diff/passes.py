@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-from inspector.analyse.passes import LLVM, MACHINE, MLIR, PassRun
+from inspector.analyse.passes import FX, LLVM, MACHINE, MLIR, PassRun
 from inspector.diff.beside import BesideRow, Sign, Spans, intra_line, rows_beside
 from inspector.diff.listings import ListingDiff, diff_listings
 from inspector.diff.read_ir import without_locations
@@ -16,7 +16,7 @@ from inspector.listing.line import Listing
 from inspector.model import Stage
 
 # Machine code has no parser: its lines are compared as they are.
-_AS = {MLIR: Stage.TTGIR, LLVM: Stage.LLIR, MACHINE: Stage.LLIR}
+_AS = {MLIR: Stage.TTGIR, LLVM: Stage.LLIR, MACHINE: Stage.LLIR, FX: Stage.POST_GRAD}
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +73,8 @@ def _listing(text: str, language: str) -> Listing:
 @lru_cache(maxsize=2)
 def _bare(text: str, language: str) -> str:
     """A text without the places that its operations are of."""
+    if language == FX:
+        return text  # places stand on lines of their own, where one looks for them
     if language == MLIR:
         rows = _MLIR_LOCATION.sub("", text).split("\n")
         return "\n".join(without_locations(row).rstrip() if "loc(" in row else row for row in rows)

@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 
-from inspector.analyse.passes import PassRun, passes_of
+from inspector.analyse.passes import FX, PassRun, passes_of
 from inspector.capture import machine
 from inspector.capture.remaining_stages import (
     BEGINNINGS,
@@ -23,7 +23,8 @@ from inspector.capture.remaining_stages import (
     not_tritons,
 )
 from inspector.errors import ToolMissing, Unreadable
-from inspector.model import Stage, Variant
+from inspector.model import Graph, Stage, Variant
+from inspector.reader.listings import decode
 from inspector.recording.layout import DerivedCache
 
 FORMAT = "passes 3"
@@ -31,6 +32,8 @@ DEFAULT_TARGET = "sm_90"
 STAGES = ("ttir", "ttgir", "llir", "ptx")
 """The stages that passes make."""
 
+# torch writes it beneath a graph: a number that differs where the passes made another object.
+_GRAPH_ID = re.compile(r"\n # graph id: [0-9]{1,40}\s*$")
 _TARGET = re.compile(rb'ttg\.target\s*=\s*"cuda:(\d+)"')
 Count = Callable[[PassRun], tuple[int, int]]
 """How many lines came and went with a pass."""
@@ -63,6 +66,30 @@ class PassList:
         exact = [p for p in self.passes if low in (p.name.lower(), p.argument.lower())]
         every = exact or [p for p in self.passes if low in f"{p.name} {p.argument}".lower()]
         return tuple([p for p in every if p.changed] or every)
+
+
+def graph_passes(graph: Graph, count: Count) -> PassList:
+    """Inductor's own passes on a graph, by the texts before and after them in torch's trace.
+
+    Raises ``Unreadable`` where none was recorded.
+    """
+    runs: list[PassRun] = []
+    for name, *contents in graph.passes:
+        before, after = (
+            _GRAPH_ID.sub("", decode(content.read())).strip("\n") for content in contents
+        )
+        run = PassRun(len(runs) + 1, FX, FX, name, lines=(0, 0))
+        if before != after:
+            run = replace(run, before=before, after=after)
+            run = replace(run, lines=count(run))
+        runs.append(run)
+    if not runs:
+        raise Unreadable(
+            f"nothing is known of Inductor's passes on graph {graph.id}",
+            "They are told while a graph is compiled: not of one that comes out of Inductor's "
+            "cache, nor by a saved log.",
+        )
+    return PassList("", "", None, runs[0].name, tuple(runs))
 
 
 def variant_passes(

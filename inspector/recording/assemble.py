@@ -64,6 +64,7 @@ class _Graph:
     text: StageFile
     above: dict[Stage, StageFile] = field(default_factory=dict)
     nodes: tuple[Content | None, Content | None] = (None, None)
+    passes: tuple[tuple[str, Content, Content], ...] = ()
     source: StageFile | None = None
     kernels: list[Key] = field(default_factory=list)
     calls: dict[Key, tuple[int, ...]] = field(default_factory=dict)
@@ -183,6 +184,7 @@ class Assembly:
             StageFile(content, as_text(event.get("path")), "Inductor's output_code"),
             self._origins.stages(event, index, parsed.aot_id),
             self._origins.nodes(event, index, parsed.aot_id),
+            self._origins.passes(event, index, parsed.aot_id),
             None if (every := joined(fusions)) is None else self._origins.source(every),
         )
         self._graphs[graph.id] = graph
@@ -351,6 +353,7 @@ class Assembly:
                 calls={kernels[k].id: lines for k, lines in g.calls.items()},
                 nodes=g.nodes[0],
                 dynamo=g.nodes[1],
+                passes=g.passes,
             )
             for g in self._graphs.values()
         )

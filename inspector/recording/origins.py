@@ -38,6 +38,12 @@ AFTER = ("inductor_post_grad_graph", "before_post_grad_graph")
 NODES, DYNAMO_NODES = "graph_nodes", "dynamo_nodes"
 _WRITTEN = {Stage.IR_PRE_FUSION: "ir_pre_fusion", Stage.IR_POST_FUSION: "ir_post_fusion"}
 AOT_INFERENCE = "aot_inference_graph"
+# Functions of torch/_inductor/compile_fx.py and fx_passes, and what torch's trace has around them.
+PASSES = (
+    ("pre_grad_passes", "before_pre_grad_graph", "after_pre_grad_graph"),
+    ("joint_graph_passes", "before_joint_graph", "after_joint_graph"),
+    ("post_grad_passes", "before_post_grad_graph", "inductor_post_grad_graph"),
+)
 _TRACED = "torch's trace"
 
 
@@ -172,6 +178,22 @@ class Origins:
                 made = "Inductor" if stage in _WRITTEN else _TRACED
                 out[stage] = StageFile(content, None, made)
         return out
+
+    def passes(
+        self, graph: Event, index: int, aot: str | None
+    ) -> tuple[tuple[str, Content, Content], ...]:
+        """Inductor's passes on a graph: the name, the text before and the text after of each.
+
+        Those before the graph was taken apart into forward and backward are the forward's.
+        """
+        texts = [t for t in self._texts.get(_frame(graph), ()) if t[0] <= index]
+        backward = (aot or "").partition("_")[2] == "backward"
+        out = []
+        for name, before, after in PASSES[2:] if backward else PASSES:
+            a, b = self._newest(texts, before), self._newest(texts, after)
+            if a is not None and b is not None:
+                out.append((name, a, b))
+        return tuple(out)
 
     def nodes(
         self, graph: Event, index: int, aot: str | None

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.helpers.ptxview import REPOSITORY, SQUARE, call, write_events
+from tests.helpers.schemas import validator
 
 LECTURE_RECORDED = REPOSITORY / "examples" / "recordings" / "lecture-h200.ptxview"
 CODE = """# AOT ID: ['0_inference']
@@ -135,3 +136,63 @@ def test_where_there_is_no_graph_that_is_said(tmp_path: Path) -> None:
     empty = write_events(tmp_path / "r", {"event": "recording", "schema": 1})
     done = call("list", empty, "--ops")
     assert done.status == 0 and not done.out and "No graph was recorded" in done.said
+
+
+BEFORE = """class GraphModule(torch.nn.Module):
+    def forward(self, arg0_1: "f32[8, 8]"):
+        # File: /home/ada/model.py:12 in forward, code: return F.gelu(self.up(x))
+        addmm: "f32[8, 8][8, 1]cuda:0" = torch.ops.aten.addmm.default(arg0_1, arg0_1, arg0_1)
+        return (addmm,)
+
+
+ # graph id: 140123
+"""
+AFTER = """class GraphModule(torch.nn.Module):
+    def forward(self, arg0_1: "f32[8, 8]"):
+        # File: /home/ada/model.py:12 in forward, code: return F.gelu(self.up(x))
+        mm: "f32[8, 8][8, 1]cuda:0" = torch.ops.aten.mm.default(arg0_1, arg0_1)
+        add: "f32[8, 8][8, 1]cuda:0" = torch.ops.aten.add.Tensor(arg0_1, mm);  mm = None
+        return (add,)
+"""
+
+
+def with_passes(folder: Path) -> None:
+    """Add what torch's trace has of Inductor's passes on the graph."""
+    row = {"event": "graph_text", "frame_id": 0, "frame_compile_id": 0, "pid": 1}
+    texts = {
+        "before_pre_grad_graph": BEFORE, "after_pre_grad_graph": BEFORE.replace("0123", "0999"),
+        "before_post_grad_graph": BEFORE, "inductor_post_grad_graph": AFTER,
+    }  # fmt: skip
+    events = folder / "events.jsonl"
+    rows = []
+    for kind, text in texts.items():
+        digest = hashlib.sha256(text.encode()).hexdigest()
+        (folder / "blobs" / digest).write_text(text)
+        rows.append(json.dumps({**row, "kind": kind, "blob": digest}))
+    head, *rest = events.read_text().splitlines()
+    events.write_text("\n".join([head, *rows, *rest]) + "\n")
+
+
+def test_passes_of_a_graph_are_inductors_by_torchs_trace(graph: Path) -> None:
+    with_passes(graph)
+    told = json.loads(call("passes", graph, "0/0", "--json").out)
+    known = validator("passes")
+    assert known is not None and not list(known.iter_errors(told))
+    assert (told["graph"], told["kernel"], told["triton"]) == ("0/0", None, None)
+    # A number that torch writes beneath a graph is no change.
+    assert [(p["name"], p["changed"]) for p in told["passes"]] == [
+        ("pre_grad_passes", False), ("post_grad_passes", True),
+    ]  # fmt: skip
+    last = told["passes"][1]
+    assert last["introduced"] == ["aten.add.Tensor", "aten.mm.default"]
+    assert last["removed"] == ["aten.addmm.default"] and last["ms"] is None
+    asked = call("passes", graph, "0/0", "--introduces", "aten.mm.default").text
+    assert "post_grad_passes" in asked and "pre_grad_passes" not in asked
+    shown = call("passes", graph, "0/0", "post_grad_passes").text
+    assert "-         addmm" in shown and "+         mm" in shown
+    assert call("passes", graph, "0/0", "--stage", "ttir").status == 2
+
+
+def test_passes_that_were_not_told_are_not_made_up(graph: Path) -> None:
+    done = call("passes", graph, "0/0")
+    assert done.status == 4 and "nothing is known of Inductor's passes" in done.said

@@ -19,8 +19,12 @@ GRAPHS = {
     "inductor_post_grad_graph",
 }
 ARTIFACTS = {
-    "inductor_post_grad_graph",
+    "before_pre_grad_graph",
+    "after_pre_grad_graph",
+    "before_joint_graph",
+    "after_joint_graph",
     "before_post_grad_graph",
+    "inductor_post_grad_graph",
     "triton_kernel_info",
     "inductor_provenance_tracking_node_mappings",
     "inductor_provenance_tracking_kernel_stack_traces",
