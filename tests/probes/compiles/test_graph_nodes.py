@@ -164,6 +164,14 @@ def texts_are_torchs(
     same(backward, Stage.BACKWARD, "aot_backward_graph")
     same(forward, Stage.POST_GRAD, "inductor_post_grad_graph", 0)
     same(backward, Stage.POST_GRAD, "inductor_post_grad_graph", 1)
+    passes = {g.id: {name: (a, b) for name, a, b in g.passes} for g in (forward, backward)}
+    assert [*passes[forward.id]] == ["pre_grad_passes", "post_grad_passes"]
+    assert [*passes[backward.id]] == ["post_grad_passes"]
+    for graph, at in ((forward, 0), (backward, 1)):
+        before, after = passes[graph.id]["post_grad_passes"]
+        for content, kind in ((before, "before_post_grad_graph"),
+                              (after, "inductor_post_grad_graph")):  # fmt: skip
+            assert content.read().decode().strip() == texts[kind][at].strip()
 
 
 def ir_is_inductors(done: Outcome, reader: Reader, rec: Recording) -> None:
