@@ -820,13 +820,14 @@ class MainScreen(Screen[None]):
         self.app.push_screen(StepScreen(self.reads, self.panes.subject, stages, self.times))
 
     def action_passes(self) -> None:
-        """What each pass of the compiler changed in the variant."""
-        if self.panes.subject.variant is None:
+        """What each pass of the compiler changed in the variant, or of Inductor's in the graph."""
+        subject = self.panes.subject
+        if subject.variant is None and (subject.kernel is not None or subject.graph is None):
             self.warn("There is no variant here whose passes could be shown.")
             return
         from inspector.tui.passes.screen import PassesScreen
 
-        self.app.push_screen(PassesScreen(self.panes.subject))
+        self.app.push_screen(PassesScreen(subject))
 
     def timed(self) -> None:
         """Other times are known than before."""

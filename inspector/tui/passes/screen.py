@@ -18,7 +18,7 @@ from textual.worker import get_current_worker
 from inspector.analyse.passes import PassRun
 from inspector.capture.opening import kept_cache
 from inspector.diff.passes import change_of, lines_changed
-from inspector.reader.passes import PassList, variant_passes
+from inspector.reader.passes import PassList, graph_passes, variant_passes
 from inspector.report.passes import note, operations
 from inspector.tui.app.command_table import BARE, Where, bindings_of, command
 from inspector.tui.code.highlight import highlighter_for, width_of
@@ -125,8 +125,7 @@ class PassesScreen(DiffSearching):
     @work(thread=True, exclusive=True, group="passes", exit_on_error=False, description="passes")
     def _list(self) -> None:
         worker = get_current_worker()
-        variant = self.subject.variant
-        assert variant is not None
+        variant, graph = self.subject.variant, self.subject.graph
 
         def go_on() -> bool:
             return self.is_attached and not worker.is_cancelled
@@ -134,9 +133,13 @@ class PassesScreen(DiffSearching):
         def say(text: str) -> None:
             self.post_message(self.Began(text))
 
-        answer = attempt(
-            lambda: variant_passes(variant, kept_cache(), lines_changed, go_on=go_on, say=say)
-        )
+        def read() -> PassList:
+            if variant is not None:
+                return variant_passes(variant, kept_cache(), lines_changed, go_on=go_on, say=say)
+            assert graph is not None
+            return graph_passes(graph, lines_changed)
+
+        answer = attempt(read)
         if go_on():
             self.post_message(self.Listed(answer))
 
@@ -158,8 +161,8 @@ class PassesScreen(DiffSearching):
         if not answer.passes:
             self.table.say(Notice("✗", answer.failed or "No pass was told.", ""))
         changed = sum(p.changed for p in answer.passes)
-        told = [answer.target, f"Triton {answer.triton}",
-                f"{changed} of {len(answer.passes)} changed something"]  # fmt: skip
+        by = [answer.target, f"Triton {answer.triton}"] if answer.triton else ["Inductor's own"]
+        told = [*by, f"{changed} of {len(answer.passes)} changed something"]
         if answer.failed is not None:
             told.append("the compiler did not come to its end (r)")
         elif answer.remarks:

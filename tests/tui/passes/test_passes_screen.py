@@ -16,7 +16,7 @@ from textual.pilot import Pilot
 from inspector.analyse.passes import PassRun
 from inspector.diff.passes import lines_changed
 from inspector.errors import Stopped, ToolMissing
-from inspector.model import Kernel, Origin, Recording, Stage, StageFile, Variant
+from inspector.model import Graph, Kernel, Origin, Recording, Stage, StageFile, Variant
 from inspector.reader.passes import PassList
 from inspector.reader.reader import Reader
 from inspector.recording.layout import DerivedCache
@@ -25,6 +25,7 @@ from inspector.tui.app.command_table import TABLE, Where
 from inspector.tui.passes import screen as showing
 from inspector.tui.passes.screen import PassesScreen
 from inspector.tui.widgets.overlay import Overlay
+from inspector.tui.widgets.subject import TreeSubject
 from tests.helpers.sample import Bytes, settle, text_of
 
 Ui = Pilot[None]
@@ -269,3 +270,19 @@ async def test_what_it_looks_like(
     async with start(size=size) as (ui, _):
         lines = [line.rstrip() for line in text_of(ui).split("\n")]
         assert "\n".join(lines) == snapshot
+
+
+async def test_passes_of_a_graph_are_those_that_were_recorded() -> None:
+    before = 'class GraphModule():\n        addmm: "f32[8]" = torch.ops.aten.addmm.default(a, b)\n'
+    after = before.replace("addmm", "mm")
+    passes = (("post_grad_passes", Bytes(before.encode()), Bytes(after.encode())),)
+    graph = Graph("0/0", Origin.INDUCTOR, (), {}, passes=passes)
+    async with app().run_test(size=(120, 40)) as ui:
+        await settle(ui)
+        screen = PassesScreen(TreeSubject(graph=graph))
+        ui.app.push_screen(screen)
+        await settle(ui)
+        assert screen.made is not None and [p.name for p in screen.made.passes] == [passes[0][0]]
+        assert "Inductor's own · 1 of 1 changed something" in screen.bar.told
+        shown = text_of(ui)
+        assert "aten.addmm.default" in shown and "aten.mm.default" in shown
