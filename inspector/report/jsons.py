@@ -142,7 +142,8 @@ def recording(
                 "id": g.id,
                 "origin": g.origin.value,
                 "kernels": list(g.kernels),
-                "stages": [s.value for s in ordered(g.stages)],
+                "stages": [s.value for s in ordered(g.stages) if s is Stage.OUTPUT_CODE],
+                "stages_above": [s.value for s in ordered(g.stages) if s is not Stage.OUTPUT_CODE],
                 "calls": {k: list(lines) for k, lines in g.calls.items()},
             }
             for g in rec.graphs

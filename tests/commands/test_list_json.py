@@ -61,6 +61,8 @@ def test_graphs_name_kernels_of_the_list(listed: Done) -> None:
     value = listed.json
     ids = {k["id"] for k in value["kernels"]}
     assert [g["id"] for g in value["graphs"]] == ["0/0", "1/0"]
+    # Of its trace the first graph's text after Inductor's passes is there.
+    assert [g["stages_above"] for g in value["graphs"]] == [["post_grad"], []]
     for graph in value["graphs"]:
         assert graph["origin"] == "inductor"
         assert graph["stages"] == ["output_code"]

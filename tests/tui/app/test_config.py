@@ -115,8 +115,8 @@ def test_a_key_that_is_taken_from_another_command_is_told(
         ("[keys]\nzoom = 5", "zoom: 5 is not a key"),
         ('[keys]\nzoom = ""', "zoom:  is not a key"),
         (
-            '[keys]\nzoom = "Z"\nturn = "Z"',
-            "Z is bound twice, to Zoom (zoom) and to Turn the panes (turn): zoom has it",
+            '[keys]\nzoom = "f9"\nturn = "f9"',
+            "F9 is bound twice, to Zoom (zoom) and to Turn the panes (turn): zoom has it",
         ),
         (
             '[keys]\nzoon = ["x", "y"]',
