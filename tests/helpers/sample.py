@@ -122,8 +122,8 @@ GRAPH_TEXTS = {
     mul: "f32[64]" = torch.ops.aten.mul.Tensor(arg0_1, arg0_1)""",
     Stage.OPERATIONS: """graph 0/0: 1 call: 1 launch, 0 of libraries
 
-call  from         modules        operators  bytes  line  kernel
-1     square.py:5  layers.0.norm  mul        ~512 B  14    triton_poi_fused_mul_0""",
+call  kernel                  operators  modules        from         bytes   line
+1     triton_poi_fused_mul_0  mul        layers.0.norm  square.py:5  ~512 B  14""",
 }
 
 OUTPUT_CODE: Text = tuple(
