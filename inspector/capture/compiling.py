@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import datetime
 import hashlib
-import os
 import re
 import shlex
 import time
@@ -36,7 +35,7 @@ from inspector.model import BEFORE, EDIT, Kernel, Recording
 from inspector.recording.compilations import message_event
 from inspector.recording.layout import SCHEMA, Writer, pack, remove
 from inspector.recording.resources import from_ptxas
-from inspector.system.process import stop_tools
+from inspector.system.process import cores, stop_tools
 
 Event = dict[str, object]
 Say = Callable[[str], None]
@@ -260,7 +259,7 @@ def _machine_code(
 
     if not jobs:
         return
-    pool = ThreadPoolExecutor(max_workers=min(os.cpu_count() or 1, len(jobs)))
+    pool = ThreadPoolExecutor(max_workers=min(cores(), len(jobs)))
     try:
         for number, (job, made) in enumerate(zip(jobs, pool.map(run, jobs), strict=True), 1):
             if isinstance(made, PtxviewError):

@@ -43,7 +43,14 @@ from inspector.recording.layout import (
     remove,
     unwritten,
 )
-from inspector.system.process import begin, instead_of_ending, run_program, run_tool, stop_tools
+from inspector.system.process import (
+    begin,
+    cores,
+    instead_of_ending,
+    run_program,
+    run_tool,
+    stop_tools,
+)
 
 # -- when the program has ended -------------------------------------------------------------------
 # Adds the device code of the program's builds, spills, versions and the device.
@@ -89,7 +96,7 @@ def complete(
         still()  # the failure of a tool that was stopped is no problem of the recording
         return item_events
 
-    with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
+    with ThreadPoolExecutor(max_workers=cores()) as pool:
         for item_events in pool.map(events_of, builds):
             for event in item_events:
                 writer.event(**event)
@@ -199,7 +206,7 @@ def _measure(
         still()
         return [ptxas_event(variant.hash, symbol, res) for symbol, res in figures.items()]
 
-    with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
+    with ThreadPoolExecutor(max_workers=cores()) as pool:
         return [event for events in pool.map(one, todo) for event in events]
 
 

@@ -11,7 +11,6 @@ kernel.
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
@@ -48,7 +47,7 @@ from inspector.model import (
 from inspector.recording.facts import CONFIG, as_map
 from inspector.recording.layout import BytesContent
 from inspector.recording.resources import from_ptxas, merge
-from inspector.system.process import stop_tools
+from inspector.system.process import cores, stop_tools
 from inspector.system.toolchain import Tool, version_of
 
 STAGES = (Stage.TTIR, Stage.TTGIR, Stage.LLIR, Stage.PTX)
@@ -301,7 +300,7 @@ class _Trial:
         self, run: Callable[[Wanted], TriedColumn], wanted: Sequence[Wanted]
     ) -> list[TriedColumn]:
         """Every column, as many at once as there are cores; who interrupts it ends them all."""
-        pool = ThreadPoolExecutor(max_workers=min(os.cpu_count() or 1, len(wanted)))
+        pool = ThreadPoolExecutor(max_workers=min(cores(), len(wanted)))
         try:
             return list(pool.map(run, wanted))
         except BaseException:

@@ -6,7 +6,6 @@ disassembler that the listings come from.
 
 from __future__ import annotations
 
-import os
 import time
 from bisect import bisect_right
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
@@ -39,6 +38,7 @@ from inspector.reader.compiled import CompiledVariants
 from inspector.reader.figures import VariantFigures
 from inspector.reader.listings import Listings, functions_of
 from inspector.recording.layout import DerivedCache
+from inspector.system.process import cores
 
 T = TypeVar("T")
 
@@ -421,7 +421,7 @@ class HintCounts:
             self._facts.forget(variants)
             return missing
 
-        with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
+        with ThreadPoolExecutor(max_workers=cores()) as pool:
             return sum(pool.map(of_file, files.values()))
 
     def key(self, what: str, variant: Variant) -> str:

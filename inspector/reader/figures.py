@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
@@ -18,6 +17,7 @@ from inspector.model import Content, Resources, Stage, Variant
 from inspector.reader.listings import decode
 from inspector.recording.layout import DerivedCache
 from inspector.recording.resources import from_res_usage, max_threads, merge
+from inspector.system.process import cores
 
 RECENT = 64
 """Cubins whose figures are kept by function: several kernels of one are asked for in a row."""
@@ -58,7 +58,7 @@ class VariantFigures:
             if (variant.hash, variant.symbol) not in self._resources:
                 todo.setdefault(variant.hash, []).append(variant)
         waiting, done = iter(todo.values()), 0
-        pool = ThreadPoolExecutor(max_workers=os.cpu_count() or 1)
+        pool = ThreadPoolExecutor(max_workers=cores())
         try:
             while wave := list(islice(waiting, WAVE)):
                 left = {pool.submit(self._of_one_cubin, cubin) for cubin in wave}

@@ -10,7 +10,6 @@ believed of another content, of other rules, or of another version.
 from __future__ import annotations
 
 import json
-import os
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -26,7 +25,7 @@ from inspector.reader.facts import HintCounts, Memo, VariantFacts, code_of
 from inspector.reader.figures import VariantFigures
 from inspector.reader.listings import Listings
 from inspector.recording.layout import DerivedCache
-from inspector.system.process import run_tool
+from inspector.system.process import cores, run_tool
 
 T = TypeVar("T")
 
@@ -142,7 +141,7 @@ class Summaries:
 
     def _beside(self, left: dict[str, Variant], go_on: Callable[[], bool]) -> Iterator[None]:
         """Have children of ours read what is left, and take it as it is kept."""
-        many = min(os.cpu_count() or 1, MOST_CHILDREN)
+        many = min(cores(), MOST_CHILDREN)
         over = threading.Event()
 
         def child(number: int) -> None:

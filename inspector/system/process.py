@@ -44,6 +44,13 @@ class Finished:
 GLANCE, DRAIN = 0.1, 2.0
 
 
+def cores() -> int:
+    """How many cores this process may use: in a container often fewer than the machine has."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
 def run_tool(
     argv: Sequence[str | Path],
     *,
