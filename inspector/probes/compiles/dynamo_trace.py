@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import sys
 import threading
 from typing import Any
 
-from ..writer import blob, emit, file_blob, problem
+from ..writer import blob, emit, problem
+from .inductor_graphs import keep_file
 
 MOST_MARKS = 4000
 """Beginnings and ends of phases that are kept of one compile."""
@@ -22,7 +22,6 @@ MOST_OPEN = 256
 LONGEST_VALUE = 600
 """Characters of one value of torch's figures; its configurations, as text, are far longer."""
 LONGEST_MARK = 4 << 20
-LARGEST = 8 << 20
 DEEPEST = 64
 
 SYMBOLS = (
@@ -42,7 +41,6 @@ class Listener(logging.Handler):
         super().__init__()
         self._names: dict[int, str] = {}
         self._marks: dict[Any, list[Any]] = {}
-        self._kept: set[str] = set()
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
@@ -140,16 +138,8 @@ class Listener(logging.Handler):
     def _keep(self, frames: list[dict[str, Any]]) -> None:
         """The user's own files that a compile began in, as they are by now."""
         for path in dict.fromkeys(frame["file"] for frame in frames):
-            if not isinstance(path, str) or path in self._kept or "/torch/" in path:
-                continue
-            self._kept.add(path)
-            try:
-                fits = os.path.isfile(path) and os.path.getsize(path) <= LARGEST
-            except (OSError, ValueError):
-                fits = False
-            digest = file_blob(path) if fits else None
-            if digest is not None:
-                emit({"event": "user_file", "path": path, "blob": digest})
+            if isinstance(path, str) and "/torch/" not in path:
+                keep_file(path)
 
 
 def identity(said: dict[str, Any]) -> dict[str, Any]:

@@ -73,18 +73,23 @@ class Handler(logging.Handler):
 
 
 def _keep_sources(text: str, named: re.Pattern[str]) -> None:
-    """The user's own files that a graph names, as they are while it is compiled."""
+    """The user's own files that a graph names."""
     for path in dict.fromkeys(named.findall(text)):
-        if path in _seen:
-            continue
-        _seen.add(path)
-        try:
-            fits = os.path.isfile(path) and os.path.getsize(path) <= LARGEST
-        except (OSError, ValueError):
-            fits = False
-        digest = file_blob(path) if fits else None
-        if digest is not None:
-            emit({"event": "user_file", "path": path, "blob": digest})
+        keep_file(path)
+
+
+def keep_file(path: str) -> None:
+    """Keep one of the user's files as it is while it is compiled, once."""
+    if path in _seen:
+        return
+    _seen.add(path)
+    try:
+        fits = os.path.isfile(path) and os.path.getsize(path) <= LARGEST
+    except (OSError, ValueError):
+        fits = False
+    digest = file_blob(path) if fits else None
+    if digest is not None:
+        emit({"event": "user_file", "path": path, "blob": digest})
 
 
 def attach(module: Any) -> None:

@@ -215,14 +215,17 @@ def _environment(changes: dict[str, str | None]) -> Iterator[None]:
     """C's environment with these variables, or without them, while a program is started."""
     libc = ctypes.CDLL(None)
     libc.getenv.restype = ctypes.c_char_p
-    before = {name: libc.getenv(os.fsencode(name)) for name in changes}
-    for name, value in changes.items():
-        _set(libc, name, None if value is None else os.fsencode(value))
+    wanted = {n: None if value is None else os.fsencode(value) for n, value in changes.items()}
+    before = {name: libc.getenv(os.fsencode(name)) for name in wanted}
+    # Mostly nothing differs: C's environment is touched only where it does.
+    differing = [name for name, value in wanted.items() if before[name] != value]
+    for name in differing:
+        _set(libc, name, wanted[name])
     try:
         yield
     finally:
-        for name, was in before.items():
-            _set(libc, name, was)
+        for name in differing:
+            _set(libc, name, before[name])
 
 
 def _set(libc: Any, name: str, value: bytes | None) -> None:
