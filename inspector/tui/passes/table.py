@@ -10,12 +10,12 @@ from rich.style import Style
 from textual import events
 from textual.geometry import Size
 from textual.message import Message
-from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from inspector.analyse.passes import PassRun, searched
 from inspector.report.passes import milliseconds, title
 from inspector.tui.app.command_table import Where, bindings
+from inspector.tui.widgets.cursor_table import CursorTable
 from inspector.tui.widgets.notice import Notice, notice_row
 from inspector.tui.widgets.visible import cut, label
 
@@ -23,7 +23,7 @@ FIGURES = (("lines +", 7), ("−", 6), ("ms", 7))
 """Heads and cells of the figures at the right of a row."""
 
 
-class PassTable(ScrollView, can_focus=True, inherit_bindings=False):
+class PassTable(CursorTable[PassRun], can_focus=True, inherit_bindings=False):
     """One row a pass that changed something, or all of them; a head above."""
 
     BINDINGS = bindings(Where.PASSES)
@@ -65,11 +65,6 @@ class PassTable(ScrollView, can_focus=True, inherit_bindings=False):
         self.known, self.rows, self.notice = (), (), notice
         self.refresh()
 
-    @property
-    def row(self) -> PassRun | None:
-        """The pass under the cursor."""
-        return self.rows[self.cursor] if 0 <= self.cursor < len(self.rows) else None
-
     def lay(self) -> None:
         """The rows that are wanted; the cursor stays on its pass, or goes to the nearest."""
         shown = [p for p in self.known if self.stage in (None, p.stage)]
@@ -92,32 +87,10 @@ class PassTable(ScrollView, can_focus=True, inherit_bindings=False):
 
     # Commands
 
-    def go(self, index: int) -> None:
-        """Put the cursor on a row."""
-        self.cursor = max(0, min(index, len(self.rows) - 1))
+    def moved(self) -> None:
+        """That pass is the one that a filter may hide for a while."""
         self._stood = 0 if self.row is None else self.row.number
-        self._reveal()
-        self.refresh()
         self.post_message(self.Chosen(self.row))
-
-    def _reveal(self) -> None:
-        top, height = self.scroll_offset.y, max(1, self.size.height - 1)
-        if self.cursor < top:
-            self.scroll_to(y=self.cursor, animate=False, force=True)
-        elif self.cursor >= top + height:
-            self.scroll_to(y=self.cursor - height + 1, animate=False, force=True)
-
-    def action_move(self, by: int) -> None:
-        """Up or down by rows."""
-        self.go(self.cursor + by)
-
-    def action_page(self, pages: int) -> None:
-        """Up or down by pages."""
-        self.go(self.cursor + pages * max(1, self.size.height - 2))
-
-    def action_edge(self, side: int) -> None:
-        """To the first or the last row."""
-        self.go(0 if side < 0 else len(self.rows) - 1)
 
     def action_every(self) -> None:
         """Passes that changed nothing, too, or not."""

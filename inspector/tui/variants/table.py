@@ -10,7 +10,6 @@ from rich.style import Style
 from textual import events
 from textual.geometry import Size
 from textual.message import Message
-from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from inspector.diff.variants import VariantRow
@@ -26,11 +25,12 @@ from inspector.tui.variants.columns import (
     columns,
     ordered,
 )
+from inspector.tui.widgets.cursor_table import CursorTable
 from inspector.tui.widgets.subject import TreeSubject
 from inspector.tui.widgets.visible import cut
 
 
-class VariantTable(ScrollView, can_focus=True, inherit_bindings=False):
+class VariantTable(CursorTable[VariantRow], can_focus=True, inherit_bindings=False):
     """One row a variant, then one for each other configuration of a tuner's; a head above."""
 
     BINDINGS = bindings(Where.VARIANTS)
@@ -86,11 +86,6 @@ class VariantTable(ScrollView, can_focus=True, inherit_bindings=False):
         self.renew(rows)
         if moved := self.cursor - before:
             self.scroll_to(y=self.scroll_offset.y + moved, animate=False, force=True)
-
-    @property
-    def row(self) -> VariantRow | None:
-        """The row under the cursor."""
-        return self.rows[self.cursor] if 0 <= self.cursor < len(self.rows) else None
 
     @property
     def column(self) -> VariantColumn | None:
@@ -171,31 +166,9 @@ class VariantTable(ScrollView, can_focus=True, inherit_bindings=False):
         self.refresh()
         self.post_message(self.Changed())
 
-    def go(self, index: int) -> None:
-        """Put the cursor on a row."""
-        self.cursor = max(0, min(index, len(self.rows) - 1))
-        self._reveal()
-        self.refresh()
+    def moved(self) -> None:
+        """Another row is what the screen tells of."""
         self.post_message(self.Changed())
-
-    def _reveal(self) -> None:
-        top, height = self.scroll_offset.y, max(1, self.size.height - 1)
-        if self.cursor < top:
-            self.scroll_to(y=self.cursor, animate=False, force=True)
-        elif self.cursor >= top + height:
-            self.scroll_to(y=self.cursor - height + 1, animate=False, force=True)
-
-    def action_move(self, by: int) -> None:
-        """Up or down by rows."""
-        self.go(self.cursor + by)
-
-    def action_page(self, pages: int) -> None:
-        """Up or down by pages."""
-        self.go(self.cursor + pages * max(1, self.size.height - 2))
-
-    def action_edge(self, side: int) -> None:
-        """To the first or the last row."""
-        self.go(0 if side < 0 else len(self.rows) - 1)
 
     def on_click(self, event: events.Click) -> None:
         """A head sorts, a row is chosen."""
