@@ -129,7 +129,7 @@ async def test_stages_that_nothing_links_say_so() -> None:
 
 
 async def test_a_graph_shows_its_output_code() -> None:
-    async with small_app.run_test(size=(120, 40)) as pilot:
+    async with small_app.run_test(size=(200, 40)) as pilot:
         screen = await settle(pilot)
         await pilot.press("G", "k", "k", "k")
         await settle(pilot)
